@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The first error of a context, kept until somebody reports it. */
+#ifndef BP_CORE_ERROR_H
+#define BP_CORE_ERROR_H
+
+#include "arena/base.h"
+
+#define BP_ERROR_NAME_MAX 192 /* longest file, tensor or option name kept, with its terminator */
+
+/* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
+ * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
+ * The program prints it as
+ *     name: text (found F, right would be W)
+ */
+typedef struct bp_error {
+    bp_status code;
+    const char *where;            /* static: the function or the part that found it */
+    const char *text;             /* static: what is wrong, in words a user understands */
+    char name[BP_ERROR_NAME_MAX]; /* the file, tensor, key or option it is about; "" if none */
+    bool numbers;                 /* whether found and wanted say something */
+    int64_t found;
+    int64_t wanted;
+} bp_error;
+
+/* Records an error if error is not NULL and holds none yet; returns code either way, so that
+ * `return bp_error_set(...)` is the idiom. name may be NULL; it is copied and cut to fit. */
+bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const char *text,
+                       const char *name) BP_MUST_CHECK;
+
+/* The same with two numbers: what was found and what would be right. */
+bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, const char *text,
+                           const char *name, int64_t found, int64_t wanted) BP_MUST_CHECK;
+
+/* Puts an outer name (a file, say) before the recorded inner one: "file: inner". For readers that
+ * know a tensor's name, called by one that knows the file's. No-op when there is no error. */
+void bp_error_prefix(bp_error *error, const char *outer);
+
+/* A static word for a status: "usage", "does not fit", ... Never NULL. */
+const char *bp_status_text(bp_status status);
+
+/* The program's exit code for a status (DESIGN: 0 done, 2 usage, 3 fit, 4 data, 5 non-finite,
+ * 6 storage, 7 device, 130 stopped, 70 for programming errors). */
+int bp_status_exit_code(bp_status status);
+
+#endif
