@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Carving, rewinding and sealing an arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "arena/arena.h"
+
+static void carves_aligned_pieces_that_do_not_overlap(void **state)
+{
+    (void)state;
+    static unsigned char memory[1024];
+    bp_arena arena;
+    /* An odd start: alignment is of the address, not of the distance from the start. */
+    bp_arena_init(&arena, memory + 1, 1023);
+    unsigned char *end = memory + 1;
+    for (size_t alignment = 1; alignment <= 64; alignment *= 2) {
+        void *piece;
+        assert_int_equal(bp_arena_carve(&arena, 10, alignment, &piece), BP_OK);
+        assert_int_equal((uintptr_t)piece % alignment, 0);
+        assert_true((unsigned char *)piece >= end);
+        assert_true((unsigned char *)piece < end + alignment);
+        end = (unsigned char *)piece + 10;
+        assert_ptr_equal(memory + 1 + arena.used, end);
+    }
+    assert_int_equal(arena.peak, arena.used);
+    assert_int_equal(bp_arena_left(&arena), 1023 - arena.used);
+}
+
+static void refuses_what_does_not_fit(void **state)
+{
+    (void)state;
+    static unsigned char memory[64];
+    bp_arena arena;
+    void *piece;
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_arena_carve(&arena, 65, 1, &piece), BP_ERR_FIT);
+    assert_null(piece);
+    assert_int_equal(bp_arena_carve(&arena, SIZE_MAX, 64, &piece), BP_ERR_FIT);
+    assert_int_equal(bp_arena_carve(&arena, 64, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_carve(&arena, 0, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_ERR_FIT);
+    assert_int_equal(arena.used, 64);
+    /* No room for the padding itself. */
+    bp_arena_init(&arena, memory, 3);
+    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_carve(&arena, 0, (size_t)1 << 62, &piece), BP_ERR_FIT);
+}
+
+static void refuses_an_alignment_that_is_no_power_of_two(void **state)
+{
+    (void)state;
+    static unsigned char memory[64];
+    bp_arena arena;
+    void *piece;
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_arena_carve(&arena, 1, 0, &piece), BP_ERR_USAGE);
+    assert_int_equal(bp_arena_carve(&arena, 1, 3, &piece), BP_ERR_USAGE);
+    assert_int_equal(bp_arena_carve(&arena, 1, 48, &piece), BP_ERR_USAGE);
+    assert_int_equal(arena.used, 0);
+}
+
+static void rewinds_to_a_mark_and_keeps_the_peak(void **state)
+{
+    (void)state;
+    static unsigned char memory[64];
+    bp_arena arena;
+    void *piece;
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_arena_carve(&arena, 8, 1, &piece), BP_OK);
+    size_t mark = arena.used;
+    assert_int_equal(bp_arena_carve(&arena, 40, 1, &piece), BP_OK);
+    assert_int_equal(bp_arena_rewind(&arena, mark), BP_OK);
+    assert_int_equal(arena.used, 8);
+    assert_int_equal(arena.peak, 48);
+    assert_int_equal(bp_arena_rewind(&arena, 9), BP_ERR_USAGE);
+}
+
+static void a_sealed_arena_refuses_and_counts(void **state)
+{
+    (void)state;
+    static unsigned char memory[64];
+    bp_arena arena;
+    void *piece = memory;
+    bp_arena_init(&arena, memory, sizeof memory);
+    bp_arena_seal(&arena);
+    assert_int_equal(bp_arena_carve(&arena, 1, 1, &piece), BP_ERR_SEALED);
+    assert_null(piece);
+    assert_int_equal(bp_arena_carve(&arena, 0, 1, &piece), BP_ERR_SEALED);
+    assert_int_equal(bp_arena_rewind(&arena, 0), BP_ERR_SEALED);
+    assert_int_equal(arena.refused, 3);
+    assert_int_equal(arena.used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(carves_aligned_pieces_that_do_not_overlap),
+        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(refuses_an_alignment_that_is_no_power_of_two),
+        cmocka_unit_test(rewinds_to_a_mark_and_keeps_the_peak),
+        cmocka_unit_test(a_sealed_arena_refuses_and_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
