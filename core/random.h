@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). No state: a
+ * number is a function of its name, so recomputation, accumulation, resumption and any number of
+ * threads see the same ones. */
+#ifndef BP_CORE_RANDOM_H
+#define BP_CORE_RANDOM_H
+
+#include <stdint.h>
+
+/* Four random words of a 128-bit counter under a 64-bit key. */
+void bp_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4]);
+
+/* Dropout's four words for elements 4*block .. 4*block+3 of one sample:
+ *   counter = { block low 32, site << 12 | block bits 32..43, sample in the group, step low 32 }.
+ * site < 2^20 numbers a place in the model (stage and layer), never a position in a program. */
+void bp_dropout_words(uint64_t seed, uint64_t step, uint32_t sample, uint32_t site, uint64_t block,
+                      uint32_t out[4]);
+
+/* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
+uint32_t bp_dropout_threshold(double p);
+
+/* Normal variate number `element` of stream `stream` (weight initialisation): Box-Muller on two
+ * 24-bit-plus uniforms with the project's own log, cos and sqrt in double, so the bits are the same on
+ * every machine. Mean 0, deviation 1. */
+double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element);
+
+/* Uniform in [0, 1) with 53 bits. */
+double bp_random_uniform(uint64_t seed, uint32_t stream, uint64_t element);
+
+/* A permutation of 0..count-1 computed point by point in O(1) memory: a balanced Feistel network of
+ * Philox rounds over the next even power of two, walked until it lands inside (expected < 4 walks,
+ * bounded because the network is a permutation). Different (seed, epoch), different order.
+ * index < count. */
+uint64_t bp_random_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t index);
+
+#endif

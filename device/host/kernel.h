@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* How a kernel of the host device is called, and the tables of forms.
+ *
+ * A kernel's work is cut into tasks. The cut and every order of addition depend on the scalars only,
+ * so neither the number of workers nor the form changes a bit of the result: the AVX2 and AVX-512
+ * forms compute exactly what the portable form, the specification, computes. Sums along a row are
+ * kept in 16 lanes (element i goes to lane i mod 16), then lanes are added pairwise at distance 8, 4,
+ * 2, 1; a matrix product adds its k terms to each element one by one, in order, by fused
+ * multiply-add. */
+#ifndef BP_DEVICE_HOST_KERNEL_H
+#define BP_DEVICE_HOST_KERNEL_H
+
+#include "core/device.h"
+
+/* One tuple of a linked op, as addresses. */
+typedef struct bp_host_call {
+    const void *pointers;  /* bp_<kernel>_pointers */
+    const void *scalars;   /* bp_<kernel>_scalars */
+    const uint8_t *dtypes; /* one bp_dtype per operand */
+} bp_host_call;
+
+typedef struct bp_host_kernel {
+    /* Number of independent tasks of this call; a function of the scalars only. */
+    uint64_t (*tasks)(const void *scalars);
+    /* Does tasks first .. last-1. Workers run disjoint ranges at the same time; `worker` picks the
+     * caller's own part of the workspace. */
+    void (*run)(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker);
+    /* Bytes of workspace per worker for these scalars; NULL: none. The same for every form. */
+    uint64_t (*workspace)(const void *scalars);
+} bp_host_kernel;
+
+/* One form of all kernels. Rows whose run is NULL fall back to the next slower form. */
+typedef struct bp_host_form {
+    const char *name; /* "portable", "avx2", "avx512" */
+    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+} bp_host_form;
+
+extern const bp_host_form bp_host_portable;
+
+#endif
