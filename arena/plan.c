@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* The planner: preparation of the buffers, the order of the attempts, and the report. */
+#include "arena/plan.h"
+
+#include "arena/plan_work.h"
+
+#include <string.h>
+
+/* Hands out scratch memory, or only counts it when there is none yet. */
+typedef struct work_cursor {
+    unsigned char *memory;
+    uint64_t used;
+} work_cursor;
+
+static void *work_take(work_cursor *cursor, uint64_t count, uint64_t size)
+{
+    uint64_t at = cursor->used;
+    cursor->used = bp_size_add(at, bp_size_align(bp_size_mul(count, size), 8));
+    return cursor->memory == NULL ? NULL : cursor->memory + at;
+}
+
+static uint64_t work_place(plan_work *work, unsigned char *memory, uint64_t count)
+{
+    work_cursor cursor = {.memory = memory};
+    work->item = work_take(&cursor, count, sizeof *work->item);
+    work->total = work_take(&cursor, count + 1, sizeof *work->total);
+    work->best = work_take(&cursor, count, sizeof *work->best);
+    work->offset = work_take(&cursor, count, sizeof *work->offset);
+    work->key = work_take(&cursor, count, sizeof *work->key);
+    work->level = work_take(&cursor, count, sizeof *work->level);
+    work->top = work_take(&cursor, count, sizeof *work->top);
+    work->order = work_take(&cursor, count, sizeof *work->order);
+    work->spare = work_take(&cursor, count, sizeof *work->spare);
+    work->first = work_take(&cursor, count, sizeof *work->first);
+    work->last = work_take(&cursor, count, sizeof *work->last);
+    return cursor.used;
+}
+
+size_t bp_plan_scratch(uint32_t count)
+{
+    plan_work work;
+    /* Seven more, so that any address can be rounded up to the first multiple of eight. */
+    uint64_t bytes = bp_size_add(work_place(&work, NULL, count), 7);
+    return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
+}
+
+static bool canonical_before(const void *context, uint32_t a, uint32_t b)
+{
+    const bp_interval *buffers = context;
+    if (buffers[a].size != buffers[b].size) {
+        return buffers[a].size > buffers[b].size;
+    }
+    if (buffers[a].lower != buffers[b].lower) {
+        return buffers[a].lower < buffers[b].lower;
+    }
+    if (buffers[a].upper != buffers[b].upper) {
+        return buffers[a].upper < buffers[b].upper;
+    }
+    return a < b;
+}
+
+static bool upper_before(const void *context, uint32_t a, uint32_t b)
+{
+    const bp_interval *buffers = context;
+    return buffers[a].upper != buffers[b].upper ? buffers[a].upper < buffers[b].upper : a < b;
+}
+
+/* Checks the buffers and lists those that need bytes in work->order, canonically sorted. */
+static bp_status plan_collect(plan_work *work, bp_interval *buffers, uint32_t count,
+                              uint64_t alignment)
+{
+    uint64_t sum = 0;
+    work->items = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (buffers[i].lower > buffers[i].upper) {
+            return BP_ERR_USAGE;
+        }
+        buffers[i].offset = 0;
+        if (buffers[i].size != 0 && buffers[i].lower != buffers[i].upper) {
+            work->order[work->items++] = i;
+            sum = bp_size_add(sum, bp_size_align(buffers[i].size, alignment));
+        }
+    }
+    if (sum >= (uint64_t)1 << 62) {
+        return BP_ERR_OVERFLOW;
+    }
+    plan_sort(work->order, work->spare, work->items, canonical_before, buffers);
+    return BP_OK;
+}
+
+/* The first of `count` ascending ends that lies after `time`. */
+static uint32_t section_after(const uint64_t *ends, uint32_t count, uint32_t time)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ends[middle] <= time) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Cuts time into sections and makes the items; work->order holds their rows on entry. */
+static void plan_sections(plan_work *work, const bp_interval *buffers, uint64_t alignment)
+{
+    uint64_t *ends = work->level;
+    memcpy(work->last, work->order, work->items * sizeof *work->last);
+    plan_sort(work->last, work->spare, work->items, upper_before, buffers);
+    work->sections = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        uint64_t end = buffers[work->last[i]].upper;
+        if (work->sections == 0 || ends[work->sections - 1] != end) {
+            ends[work->sections++] = end;
+        }
+    }
+    memset(work->total, 0, (work->sections + (size_t)1) * sizeof *work->total);
+    for (uint32_t i = 0; i < work->items; i++) {
+        const bp_interval *buffer = &buffers[work->order[i]];
+        plan_item *item = &work->item[i];
+        item->row = work->order[i];
+        item->size = bp_size_ceil_div(buffer->size, alignment);
+        item->first = section_after(ends, work->sections, buffer->lower);
+        item->last = section_after(ends, work->sections, buffer->upper - 1) + 1;
+        /* Differences first; unsigned wrap-around cancels in the running sum. */
+        work->total[item->first] += item->size;
+        work->total[item->last] -= item->size;
+    }
+    uint64_t sum = 0;
+    work->bound = 0;
+    for (uint32_t s = 0; s < work->sections; s++) {
+        sum += work->total[s];
+        work->total[s] = sum;
+        work->bound = sum > work->bound ? sum : work->bound;
+    }
+}
+
+/* The latest start among those who live in the first section that reaches the bound: from there on
+ * they all do. */
+static uint32_t plan_peak_time(const plan_work *work, const bp_interval *buffers)
+{
+    uint32_t peak = 0;
+    while (peak < work->sections && work->total[peak] != work->bound) {
+        peak++;
+    }
+    uint32_t time = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        bool lives = work->item[i].first <= peak && peak < work->item[i].last;
+        uint32_t lower = buffers[work->item[i].row].lower;
+        time = lives && lower > time ? lower : time;
+    }
+    return time;
+}
+
+void plan_keep(plan_work *work, uint64_t height, const char *method)
+{
+    if (height < work->best_height) {
+        memcpy(work->best, work->offset, work->items * sizeof *work->best);
+        work->best_height = height;
+        work->method = method;
+    }
+}
+
+bool plan_done(const plan_work *work)
+{
+    return work->best_height <= work->capacity;
+}
+
+static void plan_greedy(plan_work *work)
+{
+    static const struct {
+        plan_rule rule;
+        uint64_t (*make)(plan_work *work, uint64_t limit);
+        const char *name;
+    } attempts[] = {
+        {PLAN_TWA, plan_dive, "dive TWA"},
+        {PLAN_SIZE, plan_first_fit, "first fit by size"},
+        {PLAN_WAT, plan_dive, "dive WAT"},
+        {PLAN_TAW, plan_dive, "dive TAW"},
+        {PLAN_AREA, plan_first_fit, "first fit by area"},
+        {PLAN_TWA, plan_first_fit, "first fit TWA"},
+    };
+    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0] && !plan_done(work); i++) {
+        plan_order(work, attempts[i].rule);
+        plan_keep(work, attempts[i].make(work, work->best_height), attempts[i].name);
+    }
+}
+
+bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
+                        void *scratch, size_t scratch_bytes, bp_plan_report *report)
+{
+    static const bp_plan_options defaults;
+    options = options == NULL ? &defaults : options;
+    uint64_t alignment = options->alignment == 0 ? 1 : options->alignment;
+    *report = (bp_plan_report){.method = "none"};
+    if (scratch_bytes < bp_plan_scratch(count)) {
+        return BP_ERR_FIT;
+    }
+    plan_work work = {.method = "none", .best_height = UINT64_MAX};
+    unsigned char *memory = scratch;
+    (void)work_place(&work, memory + (0 - (uintptr_t)memory) % 8, count);
+    BP_TRY(plan_collect(&work, buffers, count, alignment));
+    plan_sections(&work, buffers, alignment);
+    uint64_t capacity = options->capacity / alignment;
+    work.capacity = capacity > work.bound ? capacity : work.bound;
+    if (work.items == 0) {
+        work.best_height = 0;
+    }
+    plan_greedy(&work);
+    for (uint32_t i = 0; i < work.items; i++) {
+        buffers[work.item[i].row].offset = work.best[i] * alignment;
+    }
+    report->bytes = work.best_height * alignment;
+    report->lower_bound = work.bound * alignment;
+    report->waste = report->bytes - report->lower_bound;
+    report->peak_time = plan_peak_time(&work, buffers);
+    report->optimal = report->waste == 0;
+    report->fits = options->capacity == 0 || report->bytes <= options->capacity;
+    report->method = work.method;
+    return BP_OK;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* The planner's greedy layouts: the dive and the gap-aware first fit. */
+#include "arena/plan_work.h"
+
+#include <string.h>
+
+/* Copies the lives of the items, in the order they are to be tried, into flat arrays, so that the
+ * quadratic loops below read memory in sequence. */
+static void greedy_flatten(plan_work *work)
+{
+    for (uint32_t i = 0; i < work->items; i++) {
+        const plan_item *item = &work->item[work->order[i]];
+        work->first[i] = item->first;
+        work->last[i] = item->last;
+        work->level[i] = 0;
+        work->spare[i] = work->order[i];
+    }
+}
+
+/* Drops place `at` from the flat arrays; the rest keeps its order, which breaks the ties. */
+static void greedy_drop(plan_work *work, uint32_t at, uint32_t count)
+{
+    uint32_t after = count - at - 1;
+    memmove(work->first + at, work->first + at + 1, after * sizeof *work->first);
+    memmove(work->last + at, work->last + at + 1, after * sizeof *work->last);
+    memmove(work->level + at, work->level + at + 1, after * sizeof *work->level);
+    memmove(work->spare + at, work->spare + at + 1, after * sizeof *work->spare);
+}
+
+uint64_t plan_dive(plan_work *work, uint64_t limit)
+{
+    uint64_t height = 0;
+    uint32_t lowest = 0;
+    greedy_flatten(work);
+    for (uint32_t count = work->items; count > 0; count--) {
+        uint32_t item = work->spare[lowest];
+        uint64_t top = work->level[lowest] + work->item[item].size;
+        work->offset[item] = work->level[lowest];
+        height = top > height ? top : height;
+        if (height >= limit) {
+            return UINT64_MAX;
+        }
+        uint32_t first = work->first[lowest];
+        uint32_t last = work->last[lowest];
+        greedy_drop(work, lowest, count);
+        lowest = 0;
+        for (uint32_t i = 0; i + 1 < count; i++) {
+            bool conflict = work->first[i] < last && first < work->last[i];
+            if (conflict && work->level[i] < top) {
+                work->level[i] = top;
+            }
+            lowest = work->level[i] < work->level[lowest] ? i : lowest;
+        }
+    }
+    return height;
+}
+
+/* The lowest offset at which `item` conflicts with none of the `count` placed ones, which lie in
+ * the flat arrays in the order of their offsets. */
+static uint64_t greedy_gap(const plan_work *work, uint32_t count, const plan_item *item)
+{
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool conflict = work->first[i] < item->last && item->first < work->last[i];
+        if (!conflict || work->top[i] <= offset) {
+            continue;
+        }
+        if (work->level[i] >= offset + item->size) {
+            break;
+        }
+        offset = work->top[i];
+    }
+    return offset;
+}
+
+/* Puts an item among the `count` placed ones, after those of the same offset. */
+static void greedy_insert(plan_work *work, uint32_t count, const plan_item *item, uint64_t offset)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (work->level[middle] <= offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    uint32_t after = count - low;
+    memmove(work->first + low + 1, work->first + low, after * sizeof *work->first);
+    memmove(work->last + low + 1, work->last + low, after * sizeof *work->last);
+    memmove(work->level + low + 1, work->level + low, after * sizeof *work->level);
+    memmove(work->top + low + 1, work->top + low, after * sizeof *work->top);
+    work->first[low] = item->first;
+    work->last[low] = item->last;
+    work->level[low] = offset;
+    work->top[low] = offset + item->size;
+}
+
+uint64_t plan_first_fit(plan_work *work, uint64_t limit)
+{
+    uint64_t height = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        uint32_t index = work->order[i];
+        const plan_item *item = &work->item[index];
+        uint64_t offset = greedy_gap(work, i, item);
+        work->offset[index] = offset;
+        height = offset + item->size > height ? offset + item->size : height;
+        if (height >= limit) {
+            return UINT64_MAX;
+        }
+        greedy_insert(work, i, item, offset);
+    }
+    return height;
+}

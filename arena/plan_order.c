@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The planner's static orders. */
+#include "arena/plan_work.h"
+
+#include <string.h>
+
+/* Merges order[from, middle) and order[middle, to) into spare[from, to). */
+static void plan_merge(const uint32_t *order, uint32_t *spare, const uint32_t bounds[3],
+                       plan_before before, const void *context)
+{
+    uint32_t left = bounds[0];
+    uint32_t right = bounds[1];
+    for (uint32_t at = bounds[0]; at < bounds[2]; at++) {
+        bool take_right = left == bounds[1];
+        if (!take_right && right < bounds[2]) {
+            take_right = before(context, order[right], order[left]);
+        }
+        spare[at] = take_right ? order[right++] : order[left++];
+    }
+}
+
+void plan_sort(uint32_t *order, uint32_t *spare, uint32_t count, plan_before before,
+               const void *context)
+{
+    uint32_t *from = order;
+    uint32_t *to = spare;
+    for (uint64_t width = 1; width < count; width *= 2) {
+        for (uint64_t start = 0; start < count; start += 2 * width) {
+            uint64_t middle = start + width < count ? start + width : count;
+            uint64_t end = middle + width < count ? middle + width : count;
+            const uint32_t bounds[3] = {(uint32_t)start, (uint32_t)middle, (uint32_t)end};
+            plan_merge(from, to, bounds, before, context);
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order) {
+        memcpy(order, from, count * sizeof *order);
+    }
+}
+
+typedef struct order_context {
+    const plan_item *item;
+    const uint64_t *peak; /* per item: largest section total over its life */
+    plan_rule rule;
+} order_context;
+
+typedef enum order_key { KEY_NONE, KEY_PEAK, KEY_WIDTH, KEY_AREA, KEY_SIZE } order_key;
+
+static const order_key order_keys[PLAN_RULE_COUNT][3] = {
+    [PLAN_TWA] = {KEY_PEAK, KEY_WIDTH, KEY_AREA}, [PLAN_TAW] = {KEY_PEAK, KEY_AREA, KEY_WIDTH},
+    [PLAN_WAT] = {KEY_WIDTH, KEY_AREA, KEY_PEAK}, [PLAN_SIZE] = {KEY_SIZE, KEY_WIDTH, KEY_PEAK},
+    [PLAN_AREA] = {KEY_AREA, KEY_SIZE, KEY_PEAK},
+};
+
+static uint64_t order_value(const order_context *context, order_key key, uint32_t index)
+{
+    const plan_item *item = &context->item[index];
+    uint64_t width = item->last - item->first;
+    switch (key) {
+    case KEY_PEAK:
+        return context->peak[index];
+    case KEY_WIDTH:
+        return width;
+    case KEY_AREA:
+        return bp_size_mul(item->size, width);
+    default:
+        return item->size;
+    }
+}
+
+static bool order_before(const void *opaque, uint32_t a, uint32_t b)
+{
+    const order_context *context = opaque;
+    for (int i = 0; i < 3; i++) {
+        order_key key = order_keys[context->rule][i];
+        uint64_t value_a = order_value(context, key, a);
+        uint64_t value_b = order_value(context, key, b);
+        if (value_a != value_b) {
+            return value_a > value_b;
+        }
+    }
+    return a < b;
+}
+
+void plan_order(plan_work *work, plan_rule rule)
+{
+    order_context context = {.item = work->item, .peak = work->key, .rule = rule};
+    for (uint32_t i = 0; i < work->items; i++) {
+        uint64_t peak = 0;
+        for (uint32_t s = work->item[i].first; s < work->item[i].last; s++) {
+            peak = work->total[s] > peak ? work->total[s] : peak;
+        }
+        work->key[i] = peak;
+        work->order[i] = i;
+    }
+    plan_sort(work->order, work->spare, work->items, order_before, &context);
+}

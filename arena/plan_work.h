@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside the planner: buffers in a canonical order over compressed time, and who works on them. */
+#ifndef BP_ARENA_PLAN_WORK_H
+#define BP_ARENA_PLAN_WORK_H
+
+#include "arena/plan.h"
+
+/* A buffer as the planner sees it. Time is cut into sections, one per distinct end of a lifetime:
+ * between two ends the live set only grows, so its state just before each end is the only one that
+ * can bind. Sizes and offsets are counted in units of the alignment, which makes every sum of sizes
+ * an aligned offset. */
+typedef struct plan_item {
+    uint64_t size;
+    uint32_t first; /* sections [first, last) */
+    uint32_t last;
+    uint32_t row; /* in the caller's array */
+} plan_item;
+
+/* All scratch of one call. Items are sorted by (size descending, lower, upper), so whatever breaks
+ * its ties by item index does not depend on the caller's row order. */
+typedef struct plan_work {
+    uint32_t items;
+    uint32_t sections;
+    uint64_t bound;       /* units: largest section total */
+    uint64_t best_height; /* units: top of the best layout so far */
+    uint64_t capacity;    /* units: a layout this low ends the work */
+    plan_item *item;
+    uint64_t *total;  /* per section: sum of sizes */
+    uint64_t *best;   /* per item: offset in the best layout so far */
+    uint64_t *offset; /* per item: offset in the layout being made */
+    uint32_t *order;  /* per place: item */
+    uint64_t *key;    /* per item: sort keys, or free for use between sorts */
+    uint32_t *spare;  /* merge sort's second array; free for use between sorts */
+    uint64_t *level;  /* free for use by one layout at a time, as are the next three */
+    uint64_t *top;
+    uint32_t *first;
+    uint32_t *last;
+    const char *method; /* what made the best layout */
+} plan_work;
+
+/* Whether index a must come before index b. Must be a strict total order. */
+typedef bool (*plan_before)(const void *context, uint32_t a, uint32_t b);
+
+/* Sorts `count` indices by merging; `spare` holds as many. O(n log n), no recursion. */
+void plan_sort(uint32_t *order, uint32_t *spare, uint32_t count, plan_before before,
+               const void *context);
+
+/* The static orders of the dives and searches: keys compared one after another, all descending.
+ * T largest section total over the item's life, W width of the life in sections, A area (size x
+ * width), Z size. Every order ends with the item index. */
+typedef enum plan_rule {
+    PLAN_TWA,
+    PLAN_TAW,
+    PLAN_WAT,
+    PLAN_SIZE, /* ZWT */
+    PLAN_AREA, /* AZT */
+    PLAN_RULE_COUNT
+} plan_rule;
+
+/* Fills work->order with the items in the order of a rule. */
+void plan_order(plan_work *work, plan_rule rule);
+
+/* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
+ * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
+ * height would reach `limit`. */
+uint64_t plan_dive(plan_work *work, uint64_t limit);
+
+/* Places items in work->order, each into the lowest gap that holds it. As above. */
+uint64_t plan_first_fit(plan_work *work, uint64_t limit);
+
+/* Keeps work->offset if its height is the least so far. */
+void plan_keep(plan_work *work, uint64_t height, const char *method);
+
+/* Whether the best layout so far ends the work. */
+bool plan_done(const plan_work *work);
+
+#endif
