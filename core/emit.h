@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing programs: what layers, models and optimizers call.
+ *
+ * A bp_emit is the pen. Its first failure sticks (bp_emit.status), and every later call then does
+ * nothing and returns absent refs, so layers read as the mathematics does; the compiler looks at
+ * the status once per action. */
+#ifndef BP_CORE_EMIT_H
+#define BP_CORE_EMIT_H
+
+#include "core/program.h"
+#include "core/spec.h"
+
+#define BP_PARAMETER_STATES_MAX 4 /* most state tensors an optimizer keeps per parameter */
+
+typedef enum bp_init_kind { BP_INIT_ZEROS, BP_INIT_ONES, BP_INIT_NORMAL } bp_init_kind;
+
+/* One weight tensor as a model publishes it. */
+typedef struct bp_parameter_info {
+    const char *name; /* the Hugging Face name; copied */
+    uint32_t rank;    /* 1 or 2 */
+    uint64_t shape[2];
+    bp_init_kind init;
+    double deviation; /* BP_INIT_NORMAL */
+    bool decay;       /* weight decay applies (not for norms and biases) */
+} bp_parameter_info;
+
+/* The same inside a plan, with its buffers. */
+typedef struct bp_parameter {
+    bp_init_kind init;
+    double deviation;
+    bool decay;
+    uint64_t count;                          /* elements */
+    uint32_t weight;                         /* buffer; its name is the parameter's */
+    uint32_t gradient;                       /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_program;               /* the program that owns a program-scoped gradient */
+    bool gradient_written;                   /* in the program being emitted, or before it */
+    uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
+} bp_parameter;
+
+typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
+
+typedef struct bp_emit {
+    bp_graph *graph;
+    const bp_spec *spec;
+    bp_status status; /* first failure */
+    bp_parameter *parameters;
+    uint32_t parameter_count;
+    uint32_t parameter_limit;
+    bp_mode mode;
+    const char *label;      /* name of the stage being emitted: "h.3" */
+    uint32_t stage;
+    uint32_t action;
+    bp_class output_class;  /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;          /* tokens per run: batch * sequence; decoding: rows per run */
+    bp_ref step;            /* step block, BYTE */
+    bp_ref ids;             /* (rows) I32 */
+    bp_ref labels;          /* (rows) I32, -1 where there is no target */
+    bp_ref result;          /* result block */
+    bp_ref control;         /* control block */
+    bp_ref losses;          /* (rows) F32, per-token losses */
+    bp_ref logits;          /* decoding: (1, vocabulary), what the host samples from */
+    bool loss_written;      /* the result's loss_sum was written earlier in the group */
+} bp_emit;
+
+/* Publishes a parameter: makes its weight buffer (persistent, class weights, F32) and its row in
+ * the table, in the order of calls. Called by bp_model.parameters only. */
+void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
+
+/* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
+bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                      uint64_t width, const char *name);
+
+/* A carried buffer of the decode programs called "<label>.<name>": made by the first program that
+ * asks, shared by the second. */
+bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name);
+
+/* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
+uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+
+/* The weight of parameter number `index` (order of publication). */
+bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);
+
+/* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
+ * every later one; the caller must then write, or add to, all of it. */
+bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+
+/* A ref `elements` further into the same buffer. */
+bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
+
+/* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
+ * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */
+void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                const void *scalars);
+
+/* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
+#define KERNEL(name)                                                                               \
+    static inline void bp_emit_##name(bp_emit *emit, const bp_##name##_operands *operands,         \
+                                      const bp_##name##_scalars *scalars)                          \
+    {                                                                                              \
+        bp_emit_op(emit, BP_KERNEL_##name, 1, (const bp_ref *)operands, scalars);                  \
+    }
+#include "core/kernels.def"
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* bp_model: a chain of stages that emit ops. Implemented by layers/<family>.c. */
+#ifndef BP_CORE_MODEL_H
+#define BP_CORE_MODEL_H
+
+#include "core/emit.h"
+
+#define BP_TAPE_MAX 16 /* most buffers a stage keeps for its backward */
+
+/* One stage action, filled by the compiler (in) and by the stage (out). */
+typedef struct bp_stage_call {
+    uint32_t stage;
+    uint32_t variant;         /* forward, backward: which tape variant */
+    bp_ref input;             /* in: (rows, width), the predecessor's output; absent for stage 0 */
+    bp_ref output;            /* forward out: absent for the last stage */
+    bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
+    bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */
+    bp_ref tape[BP_TAPE_MAX]; /* forward out, backward in: kept buffers, the stage's own order */
+} bp_stage_call;
+
+struct bp_model {
+    const char *name; /* config.json's model_type */
+
+    /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
+    bp_status (*check)(const bp_spec *spec, bp_error *error);
+
+    uint32_t (*stages)(const bp_model_config *config);
+
+    /* Name of a stage for listings and buffers ("wte", "h.0", "head"), written into `text`. */
+    void (*stage_name)(const bp_model_config *config, uint32_t stage, char text[32]);
+
+    /* Tape variants of a stage: 0 keeps everything backward reads, the last keeps nothing, those
+     * between keep less and less; backward of variant v recomputes what v dropped. */
+    uint32_t (*variants)(const bp_model_config *config, uint32_t stage);
+
+    /* Publishes all parameters with bp_emit_parameter, in file order. */
+    void (*parameters)(bp_emit *emit, const bp_model_config *config);
+    uint32_t (*parameter_count)(const bp_model_config *config);
+
+    /* Training and evaluation forward. In BP_MODE_TRAIN it is called for every stage but the last,
+     * whose loss is formed inside its backward (so logits and their gradient live one chunk at a
+     * time); variant says what to leave in tape (the last variant: nothing, all absent). In
+     * BP_MODE_EVAL there is no dropout and no tape, and the last stage writes emit->losses and adds
+     * them up in emit->result. Makes its output with class emit->output_class. */
+    void (*forward)(bp_emit *emit, bp_stage_call *call);
+
+    /* Emits gradients of the stage's parameters and of its input. */
+    void (*backward)(bp_emit *emit, bp_stage_call *call);
+
+    /* Generation: emit->rows positions from step.position on, with carried caches of
+     * spec->generate_context positions. The last stage writes emit->logits for row step.last_row. */
+    void (*decode)(bp_emit *emit, bp_stage_call *call);
+
+    /* Most ops, and most buffers, that one action or decode call of any stage emits for this spec
+     * (the loss chunks included), and most operands and scalars per op on average: bounds for the
+     * plan's tables. */
+    bp_graph_limits (*limits)(const bp_spec *spec);
+};
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* The runtime: spec -> programs -> plan -> linked programs -> sealed -> steps.
+ *
+ *     uint64_t host = bp_runtime_scratch(&spec);
+ *     bp_runtime_plan(&runtime, &spec, host_memory, host);      // arena bytes are now known
+ *     bp_runtime_open(&runtime, arena_memory, runtime.report.arena_bytes);
+ *     bp_runtime_initialize(&runtime);                          // or load weights, or resume
+ *     while (...) bp_runtime_step(&runtime, &feed, &outcome);
+ *     bp_runtime_close(&runtime);
+ *
+ * The caller owns both memories and the struct; nothing else is allocated. */
+#ifndef BP_CORE_RUNTIME_H
+#define BP_CORE_RUNTIME_H
+
+#include "arena/arena.h"
+#include "arena/plan.h"
+#include "core/emit.h"
+#include "core/feed.h"
+#include "core/model.h"
+#include "core/optimizer.h"
+#include "core/schedule.h"
+#include "core/step.h"
+
+/* What a plan says, before any arena memory exists. Bytes unless said otherwise. */
+typedef struct bp_report {
+    uint64_t arena_bytes;       /* the device arena */
+    uint64_t lower_bound_bytes; /* the largest sum of live bytes */
+    uint64_t host_bytes;        /* host memory used: tables, staging */
+    uint64_t parameters;        /* elements of all weights */
+    uint64_t resident_bytes;    /* constant, persistent and resident buffers */
+    uint64_t state_bytes;       /* persistent buffers, unpadded: what a snapshot holds */
+    uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
+    uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
+    uint32_t peak_op;                    /* index into the graph's ops */
+    bool optimal;                        /* arena_bytes == lower_bound_bytes */
+} bp_report;
+
+typedef struct bp_outcome {
+    uint64_t step;       /* steps attempted so far, this one included */
+    double loss;         /* mean over valid targets, nats */
+    double norm;         /* gradient norm before clipping */
+    double rate;         /* learning rate used */
+    uint64_t valid;      /* targets; 0: the group was skipped, nothing ran */
+    uint64_t tokens;     /* input tokens in the group */
+    uint32_t samples;
+    bool nonfinite;      /* loss or norm; the weights are as they were before the step */
+} bp_outcome;
+
+typedef struct bp_runtime {
+    bp_spec spec;
+    bp_error error; /* the first error of any call */
+    bp_report report;
+    bp_arena host;  /* the caller's plan memory */
+    bp_graph graph;
+    bp_emit emit;
+    bp_action *actions; /* the schedule of one micro-batch, for listings */
+    uint32_t action_count;
+    void *device;   /* the device's context, inside host */
+    uint8_t *staging[2];
+    uint32_t slot;
+    bp_group group;
+    int32_t *window;
+    float *logits_host; /* (vocabulary), when generating */
+    uint32_t inputs;    /* buffer: step block, ids, labels */
+    uint64_t steps;     /* attempted steps */
+    uint64_t skipped;   /* groups without a valid target */
+    uint32_t position;  /* tokens in the decode caches */
+    bool open;
+} bp_runtime;
+
+/* Bytes of host memory that plan and open need for this spec: closed form, no memory touched.
+ * BP_SIZE_INVALID when the spec makes no sense. */
+uint64_t bp_runtime_scratch(const bp_spec *spec);
+
+/* Compiles, verifies and plans. memory is aligned to 64 bytes. On failure runtime->error says why. */
+bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,
+                          uint64_t bytes) BP_MUST_CHECK;
+
+/* Opens the device over `arena` (aligned to BP_ARENA_ALIGNMENT; NULL where the device brings its
+ * own), links, seals. BP_ERR_FIT when bytes < report.arena_bytes. The state is zero bytes. */
+bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_MUST_CHECK;
+
+/* Random weights from the seed, zero optimizer state, step 0. */
+bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* One optimizer step over the feed's group number runtime->steps. */
+bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed,
+                          bp_outcome *outcome) BP_MUST_CHECK;
+
+/* Mean loss over up to `steps` groups of `feed` from the first (0: all of them), without dropout;
+ * adds up in double in order. Changes no state. */
+bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                              double *loss, uint64_t *targets) BP_MUST_CHECK;
+
+/* Generation. restart empties the caches; accept appends ids (prefill runs while many remain) and
+ * leaves the logits that follow the last one in runtime->logits_host. BP_ERR_FIT when the context
+ * is full. */
+bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
+bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
+
+/* The persistent state, for snapshots, digests and weight files: `count` buffers in name order. */
+uint32_t bp_runtime_state_count(const bp_runtime *runtime);
+/* The i-th persistent buffer in name order. */
+const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i);
+/* The buffer of a name, or NULL. */
+const bp_buffer *bp_runtime_find(const bp_runtime *runtime, const char *name);
+/* Copies part of a buffer out of or into the arena. */
+bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset, void *to,
+                          size_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                           const void *from, size_t bytes) BP_MUST_CHECK;
+
+void bp_runtime_close(bp_runtime *runtime);
+
+#endif

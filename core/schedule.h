@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Schedules: sequences of stage actions. A checkpoint policy is nothing but a generator of them.
+ *
+ * Stages are 0 .. n-1; the last forms the loss inside its backward and has no forward action.
+ * Forward of stage s reads boundary s (the output of s-1) and makes boundary s+1; backward of s reads
+ * boundary s, the tape of s and the gradient of boundary s+1. A boundary or tape that a later action
+ * reads stays; the first re-computation of it makes a new one. Every schedule gives the same bits. */
+#ifndef BP_CORE_SCHEDULE_H
+#define BP_CORE_SCHEDULE_H
+
+#include "core/error.h"
+#include "core/spec.h"
+
+typedef enum bp_action_kind { BP_ACTION_FORWARD, BP_ACTION_BACKWARD } bp_action_kind;
+
+typedef struct bp_action {
+    bp_action_kind kind;
+    uint32_t stage;
+    uint32_t micro;   /* micro-batch within the program: 0 until programs hold several */
+    uint32_t variant; /* forward: what it leaves on the tape; backward: what it finds there */
+    bool checkpoint;  /* forward: the boundary it makes is a checkpoint slot */
+} bp_action;
+
+/* Exact number of actions of a policy over n stages; UINT32_MAX when it does not fit. */
+uint32_t bp_schedule_count(bp_policy policy, uint32_t stages);
+
+/* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows are
+ * too few, BP_ERR_USAGE for a policy whose k is 0. */
+bp_status bp_schedule_generate(bp_policy policy, uint32_t stages, const uint32_t *variants,
+                               bp_action *actions, uint32_t limit, uint32_t *count) BP_MUST_CHECK;
+
+/* "none", "full", "memory-poor", "every". */
+const char *bp_policy_name(bp_policy_kind kind);
+
+#endif

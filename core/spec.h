@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* What the caller wants: model, shapes, optimizer, schedule, device. A plain struct; the plan is a
+ * function of it and of nothing else. */
+#ifndef BP_CORE_SPEC_H
+#define BP_CORE_SPEC_H
+
+#include "arena/base.h"
+#include "core/device.h"
+
+typedef struct bp_model bp_model;
+typedef struct bp_optimizer bp_optimizer;
+
+/* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names as
+ * in Hugging Face's config.json of GPT-2 where it has them. */
+typedef struct bp_model_config {
+    uint32_t vocabulary;      /* vocab_size */
+    uint32_t positions;       /* n_positions: longest sequence */
+    uint32_t width;           /* n_embd */
+    uint32_t layers;          /* n_layer */
+    uint32_t heads;           /* n_head; divides width */
+    uint32_t inner;           /* n_inner; 0 means 4 * width */
+    double norm_epsilon;      /* layer_norm_epsilon */
+    double initializer_range; /* deviation of random weights */
+    double embedding_dropout; /* embd_pdrop */
+    double residual_dropout;  /* resid_pdrop */
+    double attention_dropout; /* attn_pdrop */
+    int64_t bos_token;        /* -1: none */
+    int64_t eos_token;
+} bp_model_config;
+
+/* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */
+typedef struct bp_optimizer_options {
+    double learning_rate;
+    double beta1;
+    double beta2;
+    double epsilon;
+    double weight_decay;
+    bool decay_all;       /* decay norms and biases as well */
+    double max_grad_norm; /* 0: no clipping */
+} bp_optimizer_options;
+
+/* A learning-rate schedule: a pure function of the attempted step. Implementations in optim/. */
+typedef struct bp_rate_options {
+    double learning_rate; /* the peak */
+    double minimum;       /* where decaying schedules end */
+    uint64_t warmup_steps;
+    uint64_t total_steps;
+    uint64_t decay_steps; /* warmup-stable-decay: length of the last phase; 0 means a tenth */
+} bp_rate_options;
+
+typedef double (*bp_rate)(const bp_rate_options *options, uint64_t step);
+
+/* Which intermediate results are kept between forward and backward (core/schedule.h). */
+typedef enum bp_policy_kind {
+    BP_POLICY_NONE,        /* keep everything */
+    BP_POLICY_FULL,        /* keep each stage's input */
+    BP_POLICY_MEMORY_POOR, /* keep the model's input only */
+    BP_POLICY_EVERY        /* keep the input of every k-th stage */
+} bp_policy_kind;
+
+typedef struct bp_policy {
+    bp_policy_kind kind;
+    uint32_t every; /* BP_POLICY_EVERY: k >= 1 */
+} bp_policy;
+
+typedef struct bp_spec {
+    const bp_model *model;
+    bp_model_config config;
+    const bp_optimizer *optimizer; /* NULL: no training programs (eval and generate only) */
+    bp_optimizer_options optimizer_options;
+    bp_rate rate; /* NULL: constant learning_rate */
+    bp_rate_options rate_options;
+    const bp_device *device;
+    bp_device_options device_options;
+
+    uint32_t batch;        /* sequences per micro-batch */
+    uint32_t sequence;     /* tokens per sequence; <= config.positions */
+    uint32_t accumulation; /* micro-batches per optimizer step, >= 1 */
+    uint32_t loss_rows;    /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
+    bp_policy policy;
+    uint64_t seed;
+
+    bool evaluate;             /* have the eval program */
+    uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
+    uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
+    bool poison;               /* host only: fill buffers with signalling NaNs at birth and death */
+} bp_spec;
+
+/* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch * sequence
+ * rows, as many rows as keep the logits within 16 MiB. */
+uint32_t bp_spec_loss_rows(const bp_spec *spec);
+
+/* Checks every field against its range and the model's own rules; BP_ERR_USAGE with the field's
+ * option name, what was found and what would be right. */
+bp_status bp_spec_check(const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+
+#endif
