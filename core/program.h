@@ -59,6 +59,7 @@ typedef struct bp_buffer {
     uint32_t rank;
     uint64_t shape[BP_RANK_MAX];
     uint64_t bytes;
+    bool filled;      /* the host writes it before every run */
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;
@@ -123,7 +124,7 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
 
 /* Derives every buffer's lifetime from the ops. The time axis is the ops of all programs in order, so
  * that one arena plan serves them all: group buffers span what lies between a group's programs. */
-bp_status bp_graph_lifetimes(bp_graph *graph) BP_MUST_CHECK;
+void bp_graph_lifetimes(bp_graph *graph);
 
 /* Number of ticks on the time axis. */
 uint32_t bp_graph_ticks(const bp_graph *graph);

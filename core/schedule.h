@@ -19,9 +19,11 @@ typedef struct bp_action {
     uint32_t micro;   /* micro-batch within the program: 0 until programs hold several */
     uint32_t variant; /* forward: what it leaves on the tape; backward: what it finds there */
     bool checkpoint;  /* forward: the boundary it makes is a checkpoint slot */
+    bool tape_only;   /* forward: nobody reads the boundary it would make */
 } bp_action;
 
-/* Exact number of actions of a policy over n stages; UINT32_MAX when it does not fit. */
+/* Most actions of a policy over n stages (exact when every stage has a tape); 0 for a policy that
+ * makes no sense, UINT32_MAX when the number does not fit. */
 uint32_t bp_schedule_count(bp_policy policy, uint32_t stages);
 
 /* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows are

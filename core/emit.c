@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* The pen: buffers, parameters, gradients and ops of the program being written. */
+#include "core/emit.h"
+
+#include <string.h>
+
+#define NAME_MAX_BYTES 160
+
+static const char where[] = "emit";
+
+/* "<first>.<second>", cut to fit; buffer names only serve readers and the state's order. */
+static void join_name(char *to, const char *first, const char *second)
+{
+    size_t used = 0;
+    for (const char *c = first; *c != '\0' && used < NAME_MAX_BYTES / 2; c++) {
+        to[used++] = *c;
+    }
+    to[used++] = '.';
+    for (const char *c = second; *c != '\0' && used < NAME_MAX_BYTES - 1; c++) {
+        to[used++] = *c;
+    }
+    to[used] = '\0';
+}
+
+static uint32_t make_buffer(bp_emit *emit, const bp_buffer *prototype, const char *name)
+{
+    uint32_t index = BP_NO_BUFFER;
+    if (emit->status == BP_OK) {
+        emit->status = bp_graph_buffer(emit->graph, prototype, name, &index);
+    }
+    return index;
+}
+
+static bp_ref whole(uint32_t buffer, bp_dtype dtype)
+{
+    return (bp_ref){buffer, dtype, 0};
+}
+
+void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
+{
+    bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
+                           .scope = BP_SCOPE_PERSISTENT,
+                           .dtype = BP_F32,
+                           .rank = info->rank,
+                           .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0}};
+    uint32_t weight = make_buffer(emit, &prototype, info->name);
+    if (emit->status != BP_OK) {
+        return;
+    }
+    if (emit->parameter_count == emit->parameter_limit) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_INTERNAL, where,
+                                    "the model publishes more parameters than it said", info->name);
+        return;
+    }
+    bp_parameter *parameter = &emit->parameters[emit->parameter_count++];
+    *parameter = (bp_parameter){.init = info->init,
+                                .deviation = info->deviation,
+                                .decay = info->decay,
+                                .count = emit->graph->buffers[weight].bytes / sizeof(float),
+                                .weight = weight,
+                                .gradient = BP_NO_BUFFER};
+    for (uint32_t i = 0; i < BP_PARAMETER_STATES_MAX; i++) {
+        parameter->state[i] = BP_NO_BUFFER;
+    }
+}
+
+bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                      uint64_t width, const char *name)
+{
+    char full[NAME_MAX_BYTES];
+    join_name(full, emit->label, name);
+    bp_buffer prototype = {.class_of = class_of,
+                           .scope = BP_SCOPE_PROGRAM,
+                           .dtype = dtype,
+                           .rank = 2,
+                           .shape = {rows, width}};
+    return whole(make_buffer(emit, &prototype, full), dtype);
+}
+
+bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name)
+{
+    char full[NAME_MAX_BYTES];
+    join_name(full, emit->label, name);
+    for (uint32_t i = 0; i < emit->graph->used.buffers; i++) {
+        bool carried = emit->graph->buffers[i].scope == BP_SCOPE_CARRIED;
+        if (carried && strcmp(bp_graph_name(emit->graph, i), full) == 0) {
+            return whole(i, dtype);
+        }
+    }
+    bp_buffer prototype = {.class_of = class_of,
+                           .scope = BP_SCOPE_CARRIED,
+                           .dtype = dtype,
+                           .rank = 2,
+                           .shape = {rows, width}};
+    return whole(make_buffer(emit, &prototype, full), dtype);
+}
+
+uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name)
+{
+    if (emit->status != BP_OK) {
+        return BP_NO_BUFFER;
+    }
+    uint32_t weight = emit->parameters[parameter].weight;
+    char full[NAME_MAX_BYTES];
+    join_name(full, bp_graph_name(emit->graph, weight), name);
+    bp_buffer prototype = emit->graph->buffers[weight];
+    prototype.class_of = BP_CLASS_OPTIMIZER;
+    prototype.dtype = dtype;
+    return make_buffer(emit, &prototype, full);
+}
+
+bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index)
+{
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    uint32_t buffer = emit->parameters[index].weight;
+    return whole(buffer, emit->graph->buffers[buffer].dtype);
+}
+
+/* With one micro-batch per group gradients are born in backward, used by the update, and gone;
+ * with several they live from the first micro-batch to the update. */
+static void make_gradient(bp_emit *emit, bp_parameter *parameter)
+{
+    char full[NAME_MAX_BYTES];
+    join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad");
+    bp_buffer prototype = emit->graph->buffers[parameter->weight];
+    prototype.class_of = BP_CLASS_GRADIENTS;
+    prototype.scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
+    prototype.dtype = BP_F32;
+    parameter->gradient = make_buffer(emit, &prototype, full);
+}
+
+bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
+{
+    *accumulate = 0;
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &emit->parameters[index];
+    if (parameter->gradient == BP_NO_BUFFER) {
+        make_gradient(emit, parameter);
+    }
+    *accumulate = parameter->gradient_written ? 1 : 0;
+    parameter->gradient_written = true;
+    return whole(parameter->gradient, BP_F32);
+}
+
+bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
+{
+    ref.offset += elements * bp_dtype_bytes(ref.dtype);
+    return ref;
+}
+
+/* Replaces the workspace operands of one tuple by buffers of the size that the device asks for. */
+static void make_workspaces(bp_emit *emit, bp_kernel kernel, bp_ref *refs, const void *scalars)
+{
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        if (!info->operand[i].workspace) {
+            continue;
+        }
+        const bp_device *device = emit->spec->device;
+        uint64_t bytes = device->workspace(&emit->spec->device_options, kernel, scalars);
+        if (bytes == 0) {
+            refs[i] = BP_ABSENT;
+        } else {
+            refs[i] = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, info->name);
+        }
+    }
+}
+
+void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                const void *scalars)
+{
+    if (emit->status != BP_OK) {
+        return;
+    }
+    const bp_op prototype = {
+        .kernel = kernel, .tuples = tuples, .stage = emit->stage, .action = emit->action};
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    emit->status = bp_graph_op(emit->graph, &prototype, refs, scalars);
+    if (emit->status != BP_OK) {
+        return;
+    }
+    const bp_op *op = &emit->graph->ops[emit->graph->used.ops - 1];
+    for (uint32_t t = 0; t < tuples; t++) {
+        make_workspaces(emit, kernel, emit->graph->refs + op->operand + t * info->operand_count,
+                        emit->graph->scalars + op->scalar + t * info->scalar_count);
+    }
+}

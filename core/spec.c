@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Range checks of a spec, and the sizes it leaves to us. */
+#include "core/spec.h"
+
+#include "core/model.h"
+#include "core/optimizer.h"
+
+#define LOSS_CHUNK_BYTES ((uint64_t)16 << 20)
+#define LOSS_ROWS_LEAST  64
+
+static const char where[] = "spec";
+
+uint32_t bp_spec_loss_rows(const bp_spec *spec)
+{
+    uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    uint64_t row_bytes = (uint64_t)spec->config.vocabulary * sizeof(float);
+    uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
+    chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
+    return (uint32_t)(chunk < rows ? chunk : rows);
+}
+
+/* One integer field with its legal range. */
+typedef struct field_range {
+    const char *name;
+    uint64_t value;
+    uint64_t least;
+    uint64_t most;
+} field_range;
+
+static bp_status check_ranges(const field_range *fields, size_t count, bp_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const field_range *f = &fields[i];
+        if (f->value < f->least) {
+            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is below its range",
+                                    f->name, (int64_t)f->value, (int64_t)f->least);
+        }
+        if (f->value > f->most) {
+            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range",
+                                    f->name, (int64_t)f->value, (int64_t)f->most);
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status check_shapes(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const field_range fields[] = {
+        {"vocab_size", config->vocabulary, 1, INT32_MAX},
+        {"n_positions", config->positions, 1, 1u << 24},
+        {"n_embd", config->width, 1, 1u << 20},
+        {"n_layer", config->layers, 1, 1u << 12},
+        {"n_head", config->heads, 1, 1u << 16},
+        {"n_inner", config->inner, 0, 1u << 22},
+        {"per-device-train-batch-size", spec->batch, 1, 1u << 20},
+        {"max-seq-length", spec->sequence, 1, config->positions},
+        {"gradient-accumulation-steps", spec->accumulation, 1, 1u << 20},
+        {"threads", spec->device_options.threads, 1, BP_THREADS_MAX},
+        {"generate-context", spec->generate_context, 0, config->positions},
+    };
+    BP_TRY(check_ranges(fields, sizeof fields / sizeof fields[0], error));
+    uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
+    const field_range products[] = {
+        {"per-device-train-batch-size", rows, 1, INT32_MAX},
+        {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
+        {"loss-chunk-rows", spec->loss_rows, 0, rows},
+        {"prefill-rows", spec->prefill_rows, 0, config->positions},
+    };
+    return check_ranges(products, sizeof products / sizeof products[0], error);
+}
+
+/* False for NaN as well. */
+static bool inside(double value, double least, double below)
+{
+    return value >= least && value < below;
+}
+
+static bp_status check_reals(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const struct {
+        const char *name;
+        double value;
+        double least;
+        double below;
+    } fields[] = {
+        {"embd_pdrop", config->embedding_dropout, 0.0, 1.0},
+        {"resid_pdrop", config->residual_dropout, 0.0, 1.0},
+        {"attn_pdrop", config->attention_dropout, 0.0, 1.0},
+        {"layer_norm_epsilon", config->norm_epsilon, 0.0, 1.0},
+        {"initializer_range", config->initializer_range, 0.0, 1e6},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (!inside(fields[i].value, fields[i].least, fields[i].below)) {
+            return bp_error_set(error, BP_ERR_USAGE, where,
+                                "a real value is outside its range (dropouts and epsilon lie in "
+                                "[0, 1), initializer_range is not negative)",
+                                fields[i].name);
+        }
+    }
+    return BP_OK;
+}
+
+bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
+{
+    BP_TRY(check_shapes(spec, error));
+    BP_TRY(check_reals(spec, error));
+    if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
+                                "gradient-checkpointing", 0, 1);
+    }
+    BP_TRY(spec->model->check(spec, error));
+    if (spec->optimizer == NULL) {
+        return BP_OK;
+    }
+    return spec->optimizer->check(&spec->optimizer_options, error);
+}
