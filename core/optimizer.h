@@ -19,7 +19,7 @@ struct bp_optimizer {
     void (*update)(bp_emit *emit);
 
     /* Ops, buffers, refs and scalars that update and declare emit for this many parameters. */
-    bp_graph_limits (*limits)(const bp_spec *spec, uint32_t parameters, uint64_t elements);
+    bp_graph_limits (*limits)(const bp_spec *spec, uint32_t parameters);
 };
 
 #endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiler: a spec becomes programs over one set of buffers. */
+#ifndef BP_CORE_COMPILE_H
+#define BP_CORE_COMPILE_H
+
+#include "core/model.h"
+#include "core/schedule.h"
+
+#define BP_STEP_ROOM 256 /* bytes kept for the step block before the ids in the inputs buffer */
+
+/* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
+typedef struct bp_compile {
+    uint32_t stages;
+    uint32_t *variants;           /* [stages] */
+    bp_action *actions;           /* the schedule of one micro-batch */
+    uint32_t action_count;
+    bp_ref *boundary;             /* [stages + 1]: boundary[s] is the newest output of stage s - 1 */
+    bp_ref *d_boundary;           /* [stages + 1]: its gradient */
+    bp_ref (*tape)[BP_TAPE_MAX];  /* [stages] */
+    uint32_t inputs;              /* buffer: step block, ids, labels */
+    char label[32];               /* name of the stage being written */
+} bp_compile;
+
+/* Table rows that compiling this spec can need; false when a number does not fit 32 bits. */
+bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits);
+
+/* Bytes of bp_compile's own tables. */
+uint64_t bp_compile_bytes(const bp_spec *spec);
+
+/* Carves the tables, publishes the parameters, declares optimizer state, writes every program.
+ * emit->graph is initialised, emit->parameters has parameter_limit rows. */
+bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
+
+/* Token rows for which the inputs buffer has room, and its bytes up to the end of the labels. */
+uint64_t bp_compile_input_rows(const bp_spec *spec);
+uint64_t bp_compile_input_bytes(const bp_spec *spec);
+
+/* Prompt tokens per run of prefill. */
+uint32_t bp_compile_prefill_rows(const bp_spec *spec);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* The program verifier: extents, order of writes and reads, overlaps. */
+#include "core/verify.h"
+
+#include "core/order.h"
+
+/* What is known to be written of a buffer: up to SPANS separate byte ranges. A program that scatters
+ * its writes wider than that is refused, which is safe. */
+#define SPANS 4
+
+static const char where[] = "verify";
+
+typedef struct span {
+    uint64_t first, last; /* [first, last); empty when equal */
+} span;
+
+typedef struct written {
+    span spans[SPANS];
+} written;
+
+uint64_t bp_verify_scratch(const bp_graph *graph)
+{
+    uint64_t defined = bp_size_mul(graph->used.buffers, sizeof(written));
+    uint64_t sweep = bp_size_mul(graph->used.buffers, 2 * sizeof(uint32_t));
+    return (defined > sweep ? defined : sweep) + sizeof(uint64_t);
+}
+
+typedef struct checker {
+    const bp_graph *graph;
+    const bp_device *device;
+    const bp_device_options *options;
+    written *defined;
+} checker;
+
+/* One operand of one tuple, with its bytes. */
+typedef struct operand {
+    bp_ref ref;
+    bp_access access;
+    span bytes;
+} operand;
+
+static bp_status refuse(const checker *check, const bp_kernel_info *info, uint32_t position,
+                        const char *text)
+{
+    bp_status status = bp_error_set(check->graph->error, BP_ERR_VERIFY, where, text,
+                                    info->operand[position].name);
+    bp_error_prefix(check->graph->error, info->name);
+    return status;
+}
+
+static void define_all(written *w, uint64_t bytes)
+{
+    *w = (written){{{0, bytes}}};
+}
+
+static bool is_defined(const written *w, span range)
+{
+    if (range.first == range.last) {
+        return true;
+    }
+    for (int i = 0; i < SPANS; i++) {
+        if (range.first >= w->spans[i].first && range.last <= w->spans[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a range, joining every span that it touches; the last slot is lost when all are in use. */
+static void define(written *w, span range)
+{
+    written joined = {{{0, 0}}};
+    int used = 0;
+    for (int i = 0; i < SPANS; i++) {
+        span s = w->spans[i];
+        bool apart = s.last < range.first || s.first > range.last || s.first == s.last;
+        if (!apart) {
+            range.first = s.first < range.first ? s.first : range.first;
+            range.last = s.last > range.last ? s.last : range.last;
+        } else if (s.first != s.last && used < SPANS - 1) {
+            joined.spans[used++] = s;
+        }
+    }
+    joined.spans[used] = range;
+    *w = joined;
+}
+
+static bool type_fits(bp_operand_type type, bp_dtype dtype)
+{
+    switch (type) {
+    case BP_TYPE_ANY:
+        return dtype == BP_F32 || dtype == BP_BF16 || dtype == BP_F16;
+    case BP_TYPE_F32:
+        return dtype == BP_F32;
+    case BP_TYPE_F64:
+        return dtype == BP_F64;
+    case BP_TYPE_I32:
+        return dtype == BP_I32;
+    case BP_TYPE_BYTE:
+        break;
+    }
+    return true;
+}
+
+/* Finds an operand's bytes and holds them against its buffer. */
+static bp_status place_operand(const checker *check, const bp_op *op, uint32_t position,
+                               const bp_extent *extent, const void *scalars, operand *out)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_operand_info *about = &info->operand[position];
+    uint64_t bytes = bp_extent_bytes(
+        extent, bp_operand_element_bytes(about->type, out->ref.dtype));
+    if (about->workspace) {
+        bytes = check->device->workspace(check->options, op->kernel, scalars);
+    }
+    out->access = extent->access;
+    out->bytes = (span){0, 0};
+    if (!bp_ref_present(out->ref)) {
+        bool legal = about->workspace ? bytes == 0 : about->optional;
+        return legal ? BP_OK : refuse(check, info, position, "a needed operand is absent");
+    }
+    if (!type_fits(about->type, out->ref.dtype)) {
+        return refuse(check, info, position, "an operand has an element type the row does not take");
+    }
+    const bp_buffer *buffer = &check->graph->buffers[out->ref.buffer];
+    uint64_t end = bp_size_add(out->ref.offset, bytes);
+    if (end > buffer->bytes) {
+        return refuse(check, info, position, "an operand reaches beyond its buffer");
+    }
+    out->bytes = (span){out->ref.offset, end};
+    return BP_OK;
+}
+
+static bool may_coincide(const bp_kernel_info *info, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < info->in_place_count; i++) {
+        uint32_t p = info->in_place[i][0];
+        uint32_t q = info->in_place[i][1];
+        if ((p == a && q == b) || (p == b && q == a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool writes(const operand *o)
+{
+    return o->access != BP_ACCESS_READ;
+}
+
+static bool touches(const operand *a, const operand *b)
+{
+    return a->ref.buffer == b->ref.buffer && a->bytes.first < b->bytes.last &&
+           b->bytes.first < a->bytes.last;
+}
+
+/* Written bytes may belong to no other operand of the tuple, except in a pair that says so. */
+static bp_status check_overlaps(const checker *check, const bp_kernel_info *info,
+                                const operand *operands)
+{
+    for (uint32_t a = 0; a < info->operand_count; a++) {
+        for (uint32_t b = 0; b < info->operand_count; b++) {
+            bool clash = a != b && writes(&operands[a]) && bp_ref_present(operands[a].ref) &&
+                         touches(&operands[a], &operands[b]);
+            if (!clash) {
+                continue;
+            }
+            bool same = operands[a].bytes.first == operands[b].bytes.first &&
+                        operands[a].bytes.last == operands[b].bytes.last;
+            if (!same || !may_coincide(info, a, b)) {
+                return refuse(check, info, a, "a written operand overlaps another one");
+            }
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status check_operand(const checker *check, const bp_kernel_info *info, uint32_t position,
+                               const operand *o)
+{
+    if (!bp_ref_present(o->ref)) {
+        return BP_OK;
+    }
+    bool constant = check->graph->buffers[o->ref.buffer].scope == BP_SCOPE_CONSTANT;
+    if (constant && writes(o)) {
+        return refuse(check, info, position, "a constant buffer is written");
+    }
+    bool reads = o->access == BP_ACCESS_READ || o->access == BP_ACCESS_READ_WRITE;
+    if (reads && !is_defined(&check->defined[o->ref.buffer], o->bytes)) {
+        return refuse(check, info, position, "an operand is read before it is written");
+    }
+    return BP_OK;
+}
+
+static bp_status check_tuple(const checker *check, const bp_op *op, uint32_t tuple)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_ref *refs = check->graph->refs + op->operand + tuple * info->operand_count;
+    const void *scalars = check->graph->scalars + op->scalar + tuple * info->scalar_count;
+    bp_extent extents[BP_OPERANDS_MAX];
+    operand operands[BP_OPERANDS_MAX];
+    info->extents(scalars, extents);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        operands[i].ref = refs[i];
+        BP_TRY(place_operand(check, op, i, &extents[i], scalars, &operands[i]));
+        BP_TRY(check_operand(check, info, i, &operands[i]));
+    }
+    BP_TRY(check_overlaps(check, info, operands));
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bool gives = operands[i].access == BP_ACCESS_WRITE && bp_ref_present(operands[i].ref);
+        if (gives) {
+            define(&check->defined[operands[i].ref.buffer], operands[i].bytes);
+        }
+    }
+    return BP_OK;
+}
+
+static bool defined_at_entry(const bp_buffer *buffer)
+{
+    return buffer->scope == BP_SCOPE_CONSTANT || buffer->scope == BP_SCOPE_PERSISTENT ||
+           buffer->scope == BP_SCOPE_CARRIED || buffer->filled;
+}
+
+/* What a program may read from the start. Results and group buffers keep what earlier programs of the
+ * same group wrote; everything else begins undefined. */
+static void enter_program(const checker *check, uint32_t program)
+{
+    bool in_group = program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_UPDATE;
+    for (uint32_t i = 0; i < check->graph->used.buffers; i++) {
+        const bp_buffer *buffer = &check->graph->buffers[i];
+        bool kept = in_group &&
+                    (buffer->scope == BP_SCOPE_GROUP || buffer->scope == BP_SCOPE_RESIDENT);
+        if (defined_at_entry(buffer)) {
+            define_all(&check->defined[i], buffer->bytes);
+        } else if (!kept) {
+            define_all(&check->defined[i], 0);
+        }
+    }
+}
+
+bp_status bp_verify(const bp_graph *graph, const bp_device *device,
+                    const bp_device_options *options, void *scratch, uint64_t bytes)
+{
+    if (bytes < bp_verify_scratch(graph)) {
+        return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
+                            NULL);
+    }
+    checker check = {.graph = graph, .device = device, .options = options, .defined = scratch};
+    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+        if (graph->program_count[program] == 0) {
+            continue;
+        }
+        enter_program(&check, program);
+        for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+            const bp_op *op = &graph->ops[graph->program_first[program] + i];
+            for (uint32_t t = 0; t < op->tuples; t++) {
+                BP_TRY(check_tuple(&check, op, t));
+            }
+        }
+    }
+    return BP_OK;
+}
+
+static bool born_before(const void *user, uint32_t a, uint32_t b)
+{
+    const bp_buffer *buffers = user;
+    if (buffers[a].lower != buffers[b].lower) {
+        return buffers[a].lower < buffers[b].lower;
+    }
+    return a < b;
+}
+
+static bool share_bytes(const bp_buffer *a, const bp_buffer *b)
+{
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static bool misplaced(const bp_buffer *buffer, uint64_t arena_bytes)
+{
+    uint64_t end = bp_size_add(buffer->offset, buffer->bytes);
+    return end > arena_bytes || buffer->offset % BP_ARENA_ALIGNMENT != 0;
+}
+
+/* Holds a newborn buffer against those still alive, and drops the dead ones on the way. */
+static bp_status meet_living(const bp_graph *graph, uint32_t newborn, uint32_t *living,
+                             uint32_t *count)
+{
+    const bp_buffer *buffer = &graph->buffers[newborn];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        const bp_buffer *other = &graph->buffers[living[i]];
+        if (other->upper <= buffer->lower) {
+            continue;
+        }
+        if (share_bytes(buffer, other)) {
+            return bp_error_set(graph->error, BP_ERR_VERIFY, where,
+                                "two live buffers overlap in the arena",
+                                bp_graph_name(graph, newborn));
+        }
+        living[kept++] = living[i];
+    }
+    living[kept++] = newborn;
+    *count = kept;
+    return BP_OK;
+}
+
+bp_status bp_verify_plan(const bp_graph *graph, uint64_t arena_bytes, void *scratch, uint64_t bytes)
+{
+    if (bytes < bp_verify_scratch(graph)) {
+        return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
+                            NULL);
+    }
+    uint32_t count = graph->used.buffers;
+    uint32_t *order = scratch;
+    uint32_t *living = order + count;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    bp_order(order, count, born_before, graph->buffers);
+    for (uint32_t i = 0; i < count; i++) {
+        const bp_buffer *buffer = &graph->buffers[order[i]];
+        if (misplaced(buffer, arena_bytes)) {
+            return bp_error_set(graph->error, BP_ERR_VERIFY, where,
+                                "a buffer lies outside the arena or is not aligned",
+                                bp_graph_name(graph, order[i]));
+        }
+        if (buffer->lower < buffer->upper && buffer->bytes > 0) {
+            BP_TRY(meet_living(graph, order[i], living, &alive));
+        }
+    }
+    return BP_OK;
+}
