@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies. */
+#include <string.h>
+
+#include "core/step.h"
+#include "device/host/kernel.h"
+#include "device/host/lanes.h"
+
+static uint64_t copy_tasks(const void *scalars)
+{
+    const bp_copy_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* A task is a run of elements. */
+static void copy_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_copy_scalars *s = call->scalars;
+    const bp_copy_pointers *p = call->pointers;
+    uint64_t from = first * BP_RUN_ELEMENTS;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    memcpy((float *)p->y + from, (const float *)p->x + from, (end - from) * sizeof(float));
+}
+
+static uint64_t pick_tasks(const void *scalars)
+{
+    (void)scalars;
+    return 1;
+}
+
+/* last_row beyond the rows picks the last one: x must not be left. */
+static void pick_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)first;
+    (void)last;
+    (void)worker;
+    const bp_pick_row_scalars *s = call->scalars;
+    const bp_pick_row_pointers *p = call->pointers;
+    uint64_t width = (uint64_t)s->width;
+    uint64_t row = bp_least(((const bp_step_block *)p->step)->last_row, (uint64_t)s->rows - 1);
+    memcpy(p->y, (const float *)p->x + row * width, width * sizeof(float));
+}
+
+const bp_host_kernel bp_host_copy = {copy_tasks, copy_run, NULL};
+const bp_host_kernel bp_host_pick_row = {pick_tasks, pick_run, NULL};

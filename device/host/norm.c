@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* The gradient norm in double, and the decision it leads to (core/step.h). */
+#include <math.h>
+
+#include "core/math.h"
+#include "core/step.h"
+#include "device/host/kernel.h"
+#include "device/host/lanes.h"
+
+static uint64_t partial_tasks(const void *scalars)
+{
+    const bp_norm_partial_scalars *s = scalars;
+    return bp_cut(s->count, (uint64_t)s->chunk);
+}
+
+/* A task is a chunk; squares in double (exact) are summed in lanes from the chunk's start. */
+static void partial_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_norm_partial_scalars *s = call->scalars;
+    const bp_norm_partial_pointers *p = call->pointers;
+    for (uint64_t task = first; task < last; task++) {
+        uint64_t from = task * (uint64_t)s->chunk;
+        uint64_t count = bp_least((uint64_t)s->count - from, (uint64_t)s->chunk);
+        const float *x = (const float *)p->x + from;
+        double lane[BP_LANES] = {0.0};
+        for (uint64_t i = 0; i < count; i++) {
+            lane[i % BP_LANES] += (double)x[i] * (double)x[i];
+        }
+        ((double *)p->partials)[task] = bp_lanes_sum_double(lane);
+    }
+}
+
+static uint64_t decide_tasks(const void *scalars)
+{
+    (void)scalars;
+    return 1;
+}
+
+static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)first;
+    (void)last;
+    (void)worker;
+    const bp_step_decide_scalars *s = call->scalars;
+    const bp_step_decide_pointers *p = call->pointers;
+    bp_control_block *control = p->control;
+    bp_result_block *result = p->result;
+    const double *sums = p->sums;
+    double sum = 0.0;
+    for (uint64_t i = 0; i < (uint64_t)s->partials; i++) {
+        sum += sums[i];
+    }
+    double norm = sqrt(sum);
+    double clip = s->max_norm > 0.0 ? s->max_norm / (norm + 1e-6) : 1.0;
+    control->clip = clip < 1.0 ? (float)clip : 1.0f;
+    control->skip = isfinite(norm) && isfinite(result->loss_sum) ? 0 : 1;
+    if (control->skip == 0) {
+        control->applied += 1;
+        control->correction1 = 1.0 - bp_powi(s->beta1, control->applied);
+        control->correction2 = 1.0 - bp_powi(s->beta2, control->applied);
+    }
+    result->norm = (float)norm;
+    result->clip = control->clip;
+    result->skip = control->skip;
+    result->applied = control->applied;
+}
+
+const bp_host_kernel bp_host_norm_partial = {partial_tasks, partial_run, NULL};
+const bp_host_kernel bp_host_step_decide = {decide_tasks, decide_run, NULL};

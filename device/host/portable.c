@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The portable form: every kernel of kernels.def in plain C. */
+#include "device/host/kernel.h"
+
+#define KERNEL(name) extern const bp_host_kernel bp_host_##name;
+#include "core/kernels.def"
+
+const bp_host_form bp_host_portable = {"portable",
+                                       {
+#define KERNEL(name) &bp_host_##name,
+#include "core/kernels.def"
+                                       }};
