@@ -49,7 +49,8 @@ static void add_limits(wide_limits *sum, bp_graph_limits more, uint64_t times)
     sum->name_bytes = bp_size_add(sum->name_bytes, bp_size_mul(more.name_bytes, times));
 }
 
-/* How often a stage's ops may be written: training once or twice, evaluation, two decode programs. */
+/* How often a stage's ops may be written: training once or twice, evaluation, two decode programs.
+ */
 static uint64_t stage_calls(const bp_spec *spec)
 {
     uint64_t stages = spec->model->stages(&spec->config);
@@ -298,8 +299,8 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
 {
     const bp_spec *spec = emit->spec;
     if (carve_tables(compile, spec, memory) != BP_OK) {
-        return bp_error_set(emit->graph->error, BP_ERR_FIT, where,
-                            "the plan's memory is too small", NULL);
+        return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                            NULL);
     }
     BP_TRY(make_fixed_buffers(compile, emit));
     spec->model->parameters(emit, &spec->config);

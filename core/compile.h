@@ -11,14 +11,14 @@
 /* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_compile {
     uint32_t stages;
-    uint32_t *variants;           /* [stages] */
-    bp_action *actions;           /* the schedule of one micro-batch */
+    uint32_t *variants; /* [stages] */
+    bp_action *actions; /* the schedule of one micro-batch */
     uint32_t action_count;
-    bp_ref *boundary;             /* [stages + 1]: boundary[s] is the newest output of stage s - 1 */
-    bp_ref *d_boundary;           /* [stages + 1]: its gradient */
-    bp_ref (*tape)[BP_TAPE_MAX];  /* [stages] */
-    uint32_t inputs;              /* buffer: step block, ids, labels */
-    char label[32];               /* name of the stage being written */
+    bp_ref *boundary;            /* [stages + 1]: boundary[s] is the newest output of stage s - 1 */
+    bp_ref *d_boundary;          /* [stages + 1]: its gradient */
+    bp_ref (*tape)[BP_TAPE_MAX]; /* [stages] */
+    uint32_t inputs;             /* buffer: step block, ids, labels */
+    char label[32];              /* name of the stage being written */
 } bp_compile;
 
 /* Table rows that compiling this spec can need; false when a number does not fit 32 bits. */

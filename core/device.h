@@ -10,13 +10,14 @@
 #include "core/error.h"
 #include "core/kernel.h"
 
-#define BP_ARENA_ALIGNMENT 256 /* every buffer starts at a multiple of this, and so does the arena */
-#define BP_PROGRAMS_MAX    8
-#define BP_THREADS_MAX     256
+#define BP_ARENA_ALIGNMENT                                                                         \
+    256 /* every buffer starts at a multiple of this, and so does the arena */
+#define BP_PROGRAMS_MAX 8
+#define BP_THREADS_MAX  256
 
 /* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
- * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple, laid
- * out as bp_<kernel>_scalars; `dtypes` one bp_dtype per operand of the first tuple. */
+ * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
+ * laid out as bp_<kernel>_scalars; `dtypes` one bp_dtype per operand of the first tuple. */
 #define BP_OFFSET_ABSENT UINT64_MAX
 
 typedef struct bp_linked_op {
@@ -61,10 +62,11 @@ struct bp_device {
     bp_status (*open)(void *context, const bp_device_options *options, void *arena,
                       uint64_t arena_bytes, bp_error *error);
 
-    /* Turns a program into addresses and launches, in `memory` of link_bytes(). The bp_linked_program
-     * and what it points to stay the caller's and unchanged. `program` < BP_PROGRAMS_MAX. */
-    bp_status (*link)(void *context, uint32_t program, const bp_linked_program *linked, void *memory,
-                      size_t bytes);
+    /* Turns a program into addresses and launches, in `memory` of link_bytes(). The
+     * bp_linked_program and what it points to stay the caller's and unchanged. `program` <
+     * BP_PROGRAMS_MAX. */
+    bp_status (*link)(void *context, uint32_t program, const bp_linked_program *linked,
+                      void *memory, size_t bytes);
 
     bp_status (*seal)(void *context);
 
@@ -78,7 +80,8 @@ struct bp_device {
     bp_status (*run)(void *context, uint32_t program);
     bp_status (*wait)(void *context);
 
-    /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots. */
+    /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots.
+     */
     const char *(*variant)(const void *context);
 
     /* Bytes of device memory in use as the device itself counts them, its driver's share included;

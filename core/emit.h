@@ -47,19 +47,19 @@ typedef struct bp_emit {
     uint32_t parameter_count;
     uint32_t parameter_limit;
     bp_mode mode;
-    const char *label;      /* name of the stage being emitted: "h.3" */
+    const char *label; /* name of the stage being emitted: "h.3" */
     uint32_t stage;
     uint32_t action;
-    bp_class output_class;  /* class of the stage's output buffer: tape or checkpoint */
-    uint64_t rows;          /* tokens per run: batch * sequence; decoding: rows per run */
-    bp_ref step;            /* step block, BYTE */
-    bp_ref ids;             /* (rows) I32 */
-    bp_ref labels;          /* (rows) I32, -1 where there is no target */
-    bp_ref result;          /* result block */
-    bp_ref control;         /* control block */
-    bp_ref losses;          /* (rows) F32, per-token losses */
-    bp_ref logits;          /* decoding: (1, vocabulary), what the host samples from */
-    bool loss_written;      /* the result's loss_sum was written earlier in the group */
+    bp_class output_class; /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;         /* tokens per run: batch * sequence; decoding: rows per run */
+    bp_ref step;           /* step block, BYTE */
+    bp_ref ids;            /* (rows) I32 */
+    bp_ref labels;         /* (rows) I32, -1 where there is no target */
+    bp_ref result;         /* result block */
+    bp_ref control;        /* control block */
+    bp_ref losses;         /* (rows) F32, per-token losses */
+    bp_ref logits;         /* decoding: (1, vocabulary), what the host samples from */
+    bool loss_written;     /* the result's loss_sum was written earlier in the group */
 } bp_emit;
 
 /* Publishes a parameter: makes its weight buffer (persistent, class weights, F32) and its row in

@@ -49,7 +49,8 @@ struct bp_model {
     void (*backward)(bp_emit *emit, bp_stage_call *call);
 
     /* Generation: emit->rows positions from step.position on, with carried caches of
-     * spec->generate_context positions. The last stage writes emit->logits for row step.last_row. */
+     * spec->generate_context positions. The last stage writes emit->logits for row step.last_row.
+     */
     void (*decode)(bp_emit *emit, bp_stage_call *call);
 
     /* Most ops, and most buffers, that one action or decode call of any stage emits for this spec

@@ -6,8 +6,8 @@
 #include "core/emit.h"
 
 struct bp_optimizer {
-    const char *name;        /* value of --optim: "adamw" */
-    uint32_t state_count;    /* state tensors per parameter */
+    const char *name;     /* value of --optim: "adamw" */
+    uint32_t state_count; /* state tensors per parameter */
     bp_status (*check)(const bp_optimizer_options *options, bp_error *error);
 
     /* Makes the state buffers of every parameter with bp_emit_state (named as in PyTorch:

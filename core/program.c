@@ -147,8 +147,9 @@ static void widen(bp_buffer *buffer, uint32_t lower, uint32_t upper)
     buffer->upper = upper > buffer->upper ? upper : buffer->upper;
 }
 
-/* One use of a buffer at a tick of a program. A carried buffer lives through every program that uses
- * it. MICRO_NEXT runs again and again, so a group buffer that it uses lives through all of it. */
+/* One use of a buffer at a tick of a program. A carried buffer lives through every program that
+ * uses it. MICRO_NEXT runs again and again, so a group buffer that it uses lives through all of it.
+ */
 static void use_buffer(const bp_graph *graph, bp_buffer *buffer, uint32_t program, uint32_t tick)
 {
     bool whole = buffer->scope == BP_SCOPE_CARRIED ||
@@ -206,10 +207,10 @@ const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
 const char *bp_class_name(bp_class class_of)
 {
     static const char *const names[BP_CLASS_COUNT] = {
-        [BP_CLASS_WEIGHTS] = "weights",     [BP_CLASS_MASTER] = "master",
-        [BP_CLASS_OPTIMIZER] = "optimizer", [BP_CLASS_GRADIENTS] = "gradients",
+        [BP_CLASS_WEIGHTS] = "weights",       [BP_CLASS_MASTER] = "master",
+        [BP_CLASS_OPTIMIZER] = "optimizer",   [BP_CLASS_GRADIENTS] = "gradients",
         [BP_CLASS_CHECKPOINT] = "checkpoint", [BP_CLASS_TAPE] = "tape",
-        [BP_CLASS_WORKSPACE] = "workspace", [BP_CLASS_IO] = "io"};
+        [BP_CLASS_WORKSPACE] = "workspace",   [BP_CLASS_IO] = "io"};
     return names[class_of];
 }
 
@@ -224,10 +225,12 @@ const char *bp_scope_name(bp_scope scope)
 
 const char *bp_program_name(bp_program_kind program)
 {
-    static const char *const names[BP_PROGRAM_COUNT] = {
-        [BP_PROGRAM_STEP] = "step",           [BP_PROGRAM_MICRO_FIRST] = "micro-first",
-        [BP_PROGRAM_MICRO_NEXT] = "micro-next", [BP_PROGRAM_UPDATE] = "update",
-        [BP_PROGRAM_EVAL] = "eval",           [BP_PROGRAM_PREFILL] = "prefill",
-        [BP_PROGRAM_DECODE] = "decode"};
+    static const char *const names[BP_PROGRAM_COUNT] = {[BP_PROGRAM_STEP] = "step",
+                                                        [BP_PROGRAM_MICRO_FIRST] = "micro-first",
+                                                        [BP_PROGRAM_MICRO_NEXT] = "micro-next",
+                                                        [BP_PROGRAM_UPDATE] = "update",
+                                                        [BP_PROGRAM_EVAL] = "eval",
+                                                        [BP_PROGRAM_PREFILL] = "prefill",
+                                                        [BP_PROGRAM_DECODE] = "decode"};
     return names[program];
 }

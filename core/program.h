@@ -2,8 +2,9 @@
 /* Programs: flat lists of ops over symbolic buffers, and the one set of buffers they share.
  *
  * A bp_graph is everything a training run will ever execute: the buffers with their scopes and
- * classes, and for each program (micro-batches, update, eval, decode) its ops. Tables live in memory
- * that the caller gave; a table that is full is BP_ERR_FIT. Nothing here executes or allocates. */
+ * classes, and for each program (micro-batches, update, eval, decode) its ops. Tables live in
+ * memory that the caller gave; a table that is full is BP_ERR_FIT. Nothing here executes or
+ * allocates. */
 #ifndef BP_CORE_PROGRAM_H
 #define BP_CORE_PROGRAM_H
 
@@ -63,7 +64,7 @@ typedef struct bp_buffer {
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;
-    uint64_t offset;  /* place in the arena; from the plan */
+    uint64_t offset; /* place in the arena; from the plan */
 } bp_buffer;
 
 typedef struct bp_op {
@@ -99,8 +100,8 @@ typedef struct bp_graph {
     bp_graph_limits used;
     uint32_t program_first[BP_PROGRAM_COUNT]; /* index of each program's first op */
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
-    uint32_t program; /* the one being written */
-    bp_error *error;  /* where the first error goes; not owned */
+    uint32_t program;                         /* the one being written */
+    bp_error *error;                          /* where the first error goes; not owned */
 } bp_graph;
 
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */
@@ -113,8 +114,8 @@ bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena 
 /* Starts writing a program; programs must be written in the order of bp_program_kind. */
 void bp_graph_begin(bp_graph *graph, bp_program_kind program);
 
-/* Adds a buffer of product(shape) elements and returns its index. `name` is copied; it is unique for
- * constant and persistent buffers. */
+/* Adds a buffer of product(shape) elements and returns its index. `name` is copied; it is unique
+ * for constant and persistent buffers. */
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index) BP_MUST_CHECK;
 
@@ -122,8 +123,9 @@ bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const cha
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars) BP_MUST_CHECK;
 
-/* Derives every buffer's lifetime from the ops. The time axis is the ops of all programs in order, so
- * that one arena plan serves them all: group buffers span what lies between a group's programs. */
+/* Derives every buffer's lifetime from the ops. The time axis is the ops of all programs in order,
+ * so that one arena plan serves them all: group buffers span what lies between a group's programs.
+ */
 void bp_graph_lifetimes(bp_graph *graph);
 
 /* Number of ticks on the time axis. */

@@ -20,8 +20,8 @@ void bp_dropout_words(uint64_t seed, uint64_t step, uint32_t sample, uint32_t si
 uint32_t bp_dropout_threshold(double p);
 
 /* Normal variate number `element` of stream `stream` (weight initialisation): Box-Muller on two
- * 24-bit-plus uniforms with the project's own log, cos and sqrt in double, so the bits are the same on
- * every machine. Mean 0, deviation 1. */
+ * 24-bit-plus uniforms with the project's own log, cos and sqrt in double, so the bits are the same
+ * on every machine. Mean 0, deviation 1. */
 double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element);
 
 /* Uniform in [0, 1) with 53 bits. */

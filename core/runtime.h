@@ -8,60 +8,49 @@
  *     while (...) bp_runtime_step(&runtime, &feed, &outcome);
  *     bp_runtime_close(&runtime);
  *
- * The caller owns both memories and the struct; nothing else is allocated. */
+ * The caller owns both memories and the struct; nothing else is allocated. The struct must not move
+ * once planned. */
 #ifndef BP_CORE_RUNTIME_H
 #define BP_CORE_RUNTIME_H
 
 #include "arena/arena.h"
-#include "arena/plan.h"
-#include "core/emit.h"
+#include "core/compile.h"
 #include "core/feed.h"
-#include "core/model.h"
-#include "core/optimizer.h"
-#include "core/schedule.h"
+#include "core/link.h"
+#include "core/report.h"
 #include "core/step.h"
 
-/* What a plan says, before any arena memory exists. Bytes unless said otherwise. */
-typedef struct bp_report {
-    uint64_t arena_bytes;       /* the device arena */
-    uint64_t lower_bound_bytes; /* the largest sum of live bytes */
-    uint64_t host_bytes;        /* host memory used: tables, staging */
-    uint64_t parameters;        /* elements of all weights */
-    uint64_t resident_bytes;    /* constant, persistent and resident buffers */
-    uint64_t state_bytes;       /* persistent buffers, unpadded: what a snapshot holds */
-    uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
-    uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
-    uint32_t peak_op;                    /* index into the graph's ops */
-    bool optimal;                        /* arena_bytes == lower_bound_bytes */
-} bp_report;
+#define BP_TRANSFER_BYTES 65536 /* piece in which the runtime fills the arena */
 
 typedef struct bp_outcome {
-    uint64_t step;       /* steps attempted so far, this one included */
-    double loss;         /* mean over valid targets, nats */
-    double norm;         /* gradient norm before clipping */
-    double rate;         /* learning rate used */
-    uint64_t valid;      /* targets; 0: the group was skipped, nothing ran */
-    uint64_t tokens;     /* input tokens in the group */
+    uint64_t step;   /* steps attempted so far, this one included */
+    double loss;     /* mean over valid targets, nats */
+    double norm;     /* gradient norm before clipping */
+    double rate;     /* learning rate used */
+    uint64_t valid;  /* targets; 0: the group was skipped, nothing ran */
+    uint64_t tokens; /* input tokens in the group */
     uint32_t samples;
-    bool nonfinite;      /* loss or norm; the weights are as they were before the step */
+    bool nonfinite; /* loss or norm; the weights are as they were before the step */
 } bp_outcome;
 
 typedef struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
     bp_report report;
-    bp_arena host;  /* the caller's plan memory */
+    bp_arena host; /* the caller's plan memory */
     bp_graph graph;
     bp_emit emit;
-    bp_action *actions; /* the schedule of one micro-batch, for listings */
-    uint32_t action_count;
-    void *device;   /* the device's context, inside host */
+    bp_compile compile; /* the schedule of one micro-batch, for listings */
+    bp_link link;
+    void *device;    /* the device's context, inside host */
+    uint32_t *state; /* persistent buffers in name order */
+    uint32_t state_count;
     uint8_t *staging[2];
     uint32_t slot;
     bp_group group;
     int32_t *window;
     float *logits_host; /* (vocabulary), when generating */
-    uint32_t inputs;    /* buffer: step block, ids, labels */
+    uint8_t *transfer;  /* BP_TRANSFER_BYTES for filling and copying state */
     uint64_t steps;     /* attempted steps */
     uint64_t skipped;   /* groups without a valid target */
     uint32_t position;  /* tokens in the decode caches */
@@ -72,7 +61,8 @@ typedef struct bp_runtime {
  * BP_SIZE_INVALID when the spec makes no sense. */
 uint64_t bp_runtime_scratch(const bp_spec *spec);
 
-/* Compiles, verifies and plans. memory is aligned to 64 bytes. On failure runtime->error says why. */
+/* Compiles, verifies and plans. memory is aligned to 64 bytes. On failure runtime->error says why.
+ */
 bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,
                           uint64_t bytes) BP_MUST_CHECK;
 
@@ -102,7 +92,7 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
 uint32_t bp_runtime_state_count(const bp_runtime *runtime);
 /* The i-th persistent buffer in name order. */
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i);
-/* The buffer of a name, or NULL. */
+/* The persistent buffer of a name, or NULL. */
 const bp_buffer *bp_runtime_find(const bp_runtime *runtime, const char *name);
 /* Copies part of a buffer out of or into the arena. */
 bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset, void *to,

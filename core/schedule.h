@@ -2,9 +2,10 @@
 /* Schedules: sequences of stage actions. A checkpoint policy is nothing but a generator of them.
  *
  * Stages are 0 .. n-1; the last forms the loss inside its backward and has no forward action.
- * Forward of stage s reads boundary s (the output of s-1) and makes boundary s+1; backward of s reads
- * boundary s, the tape of s and the gradient of boundary s+1. A boundary or tape that a later action
- * reads stays; the first re-computation of it makes a new one. Every schedule gives the same bits. */
+ * Forward of stage s reads boundary s (the output of s-1) and makes boundary s+1; backward of s
+ * reads boundary s, the tape of s and the gradient of boundary s+1. A boundary or tape that a later
+ * action reads stays; the first re-computation of it makes a new one. Every schedule gives the same
+ * bits. */
 #ifndef BP_CORE_SCHEDULE_H
 #define BP_CORE_SCHEDULE_H
 
@@ -26,8 +27,8 @@ typedef struct bp_action {
  * makes no sense, UINT32_MAX when the number does not fit. */
 uint32_t bp_schedule_count(bp_policy policy, uint32_t stages);
 
-/* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows are
- * too few, BP_ERR_USAGE for a policy whose k is 0. */
+/* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows
+ * are too few, BP_ERR_USAGE for a policy whose k is 0. */
 bp_status bp_schedule_generate(bp_policy policy, uint32_t stages, const uint32_t *variants,
                                bp_action *actions, uint32_t limit, uint32_t *count) BP_MUST_CHECK;
 

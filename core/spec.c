@@ -5,8 +5,9 @@
 #include "core/model.h"
 #include "core/optimizer.h"
 
-#define LOSS_CHUNK_BYTES ((uint64_t)16 << 20)
-#define LOSS_ROWS_LEAST  64
+#define LOSS_CHUNK_BYTES  ((uint64_t)16 << 20)
+#define LOSS_ROWS_LEAST   64
+#define PREFILL_ROWS_MOST 16384 /* as many ids as the runtime's transfer piece holds */
 
 static const char where[] = "spec";
 
@@ -65,7 +66,7 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"per-device-train-batch-size", rows, 1, INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
-        {"prefill-rows", spec->prefill_rows, 0, config->positions},
+        {"prefill-rows", spec->prefill_rows, 0, PREFILL_ROWS_MOST},
     };
     return check_ranges(products, sizeof products / sizeof products[0], error);
 }

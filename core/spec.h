@@ -10,8 +10,8 @@
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
 
-/* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names as
- * in Hugging Face's config.json of GPT-2 where it has them. */
+/* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
+ * as in Hugging Face's config.json of GPT-2 where it has them. */
 typedef struct bp_model_config {
     uint32_t vocabulary;      /* vocab_size */
     uint32_t positions;       /* n_positions: longest sequence */
@@ -86,8 +86,8 @@ typedef struct bp_spec {
     bool poison;               /* host only: fill buffers with signalling NaNs at birth and death */
 } bp_spec;
 
-/* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch * sequence
- * rows, as many rows as keep the logits within 16 MiB. */
+/* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch *
+ * sequence rows, as many rows as keep the logits within 16 MiB. */
 uint32_t bp_spec_loss_rows(const bp_spec *spec);
 
 /* Checks every field against its range and the model's own rules; BP_ERR_USAGE with the field's

@@ -9,29 +9,29 @@
  * with the tokens before each run; kernels only read it. 64 bytes. */
 typedef struct bp_step_block {
     uint64_t seed;
-    uint64_t step;         /* attempted optimizer steps before this one; keys dropout */
-    uint32_t sample;       /* index within the group of this micro-batch's first sample */
-    uint32_t position;     /* generating: position of the first row in the cache */
-    uint32_t last_row;     /* generating: the row whose logits are wanted */
-    float learning_rate;   /* of this step, from the schedule */
-    float inverse_valid;   /* 1 / (the group's valid targets) */
+    uint64_t step;       /* attempted optimizer steps before this one; keys dropout */
+    uint32_t sample;     /* index within the group of this micro-batch's first sample */
+    uint32_t position;   /* generating: position of the first row in the cache */
+    uint32_t last_row;   /* generating: the row whose logits are wanted */
+    float learning_rate; /* of this step, from the schedule */
+    float inverse_valid; /* 1 / (the group's valid targets) */
     uint32_t unused[7];
 } bp_step_block;
 
 /* Decisions and counters kept on the device; part of the persistent state. 64 bytes. */
 typedef struct bp_control_block {
-    uint64_t applied;      /* optimizer steps that changed the weights */
-    float clip;            /* gradient factor of this step */
-    uint32_t skip;         /* 1: this step changes nothing */
-    double correction1;    /* 1 - beta1^applied */
-    double correction2;    /* 1 - beta2^applied */
+    uint64_t applied;   /* optimizer steps that changed the weights */
+    float clip;         /* gradient factor of this step */
+    uint32_t skip;      /* 1: this step changes nothing */
+    double correction1; /* 1 - beta1^applied */
+    double correction2; /* 1 - beta2^applied */
     uint32_t unused[8];
 } bp_control_block;
 
 /* What one group of micro-batches reports; read back once per step. 64 bytes. */
 typedef struct bp_result_block {
-    double loss_sum;       /* sum over valid targets, nats */
-    float norm;            /* global gradient norm before clipping */
+    double loss_sum; /* sum over valid targets, nats */
+    float norm;      /* global gradient norm before clipping */
     float clip;
     uint32_t skip;
     uint32_t unused0;

@@ -4,8 +4,8 @@
 
 #include "core/order.h"
 
-/* What is known to be written of a buffer: up to SPANS separate byte ranges. A program that scatters
- * its writes wider than that is refused, which is safe. */
+/* What is known to be written of a buffer: up to SPANS separate byte ranges. A program that
+ * scatters its writes wider than that is refused, which is safe. */
 #define SPANS 4
 
 static const char where[] = "verify";
@@ -42,8 +42,8 @@ typedef struct operand {
 static bp_status refuse(const checker *check, const bp_kernel_info *info, uint32_t position,
                         const char *text)
 {
-    bp_status status = bp_error_set(check->graph->error, BP_ERR_VERIFY, where, text,
-                                    info->operand[position].name);
+    bp_status status =
+        bp_error_set(check->graph->error, BP_ERR_VERIFY, where, text, info->operand[position].name);
     bp_error_prefix(check->graph->error, info->name);
     return status;
 }
@@ -108,8 +108,7 @@ static bp_status place_operand(const checker *check, const bp_op *op, uint32_t p
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     const bp_operand_info *about = &info->operand[position];
-    uint64_t bytes = bp_extent_bytes(
-        extent, bp_operand_element_bytes(about->type, out->ref.dtype));
+    uint64_t bytes = bp_extent_bytes(extent, bp_operand_element_bytes(about->type, out->ref.dtype));
     if (about->workspace) {
         bytes = check->device->workspace(check->options, op->kernel, scalars);
     }
@@ -120,7 +119,8 @@ static bp_status place_operand(const checker *check, const bp_op *op, uint32_t p
         return legal ? BP_OK : refuse(check, info, position, "a needed operand is absent");
     }
     if (!type_fits(about->type, out->ref.dtype)) {
-        return refuse(check, info, position, "an operand has an element type the row does not take");
+        return refuse(check, info, position,
+                      "an operand has an element type the row does not take");
     }
     const bp_buffer *buffer = &check->graph->buffers[out->ref.buffer];
     uint64_t end = bp_size_add(out->ref.offset, bytes);
@@ -221,15 +221,15 @@ static bool defined_at_entry(const bp_buffer *buffer)
            buffer->scope == BP_SCOPE_CARRIED || buffer->filled;
 }
 
-/* What a program may read from the start. Results and group buffers keep what earlier programs of the
- * same group wrote; everything else begins undefined. */
+/* What a program may read from the start. Results and group buffers keep what earlier programs of
+ * the same group wrote; everything else begins undefined. */
 static void enter_program(const checker *check, uint32_t program)
 {
     bool in_group = program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_UPDATE;
     for (uint32_t i = 0; i < check->graph->used.buffers; i++) {
         const bp_buffer *buffer = &check->graph->buffers[i];
-        bool kept = in_group &&
-                    (buffer->scope == BP_SCOPE_GROUP || buffer->scope == BP_SCOPE_RESIDENT);
+        bool kept =
+            in_group && (buffer->scope == BP_SCOPE_GROUP || buffer->scope == BP_SCOPE_RESIDENT);
         if (defined_at_entry(buffer)) {
             define_all(&check->defined[i], buffer->bytes);
         } else if (!kept) {

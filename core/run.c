@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens after the seal: steps, evaluation, generation. Nothing here allocates or decides; it
+ * stages tokens, uploads them and runs linked programs. */
+#include <string.h>
+
+#include "core/runtime.h"
+
+static const char where[] = "run";
+
+static uint64_t offset_of(const bp_runtime *runtime, bp_ref ref)
+{
+    return runtime->graph.buffers[ref.buffer].offset + ref.offset;
+}
+
+static bp_status device_failed(bp_runtime *runtime, bp_status status)
+{
+    return bp_error_set(&runtime->error, status, where, "the device failed while running",
+                        runtime->spec.device->name);
+}
+
+/* Copies the step block and `rows` ids and labels (labels may be NULL) into the next staging slot
+ * and from there to the device. */
+static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
+                             const int32_t *labels, size_t rows)
+{
+    const bp_emit *emit = &runtime->emit;
+    uint8_t *slot = runtime->staging[runtime->slot];
+    runtime->slot ^= 1;
+    memset(slot, 0, BP_STEP_ROOM);
+    memcpy(slot, block, sizeof *block);
+    memcpy(slot + emit->ids.offset, ids, rows * sizeof *ids);
+    if (labels != NULL) {
+        memcpy(slot + emit->labels.offset, labels, rows * sizeof *labels);
+    }
+    const bp_device *device = runtime->spec.device;
+    size_t bytes = (size_t)runtime->graph.buffers[runtime->compile.inputs].bytes;
+    bp_status status = device->upload(runtime->device, offset_of(runtime, emit->step), slot, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status run(bp_runtime *runtime, bp_program_kind program)
+{
+    bp_status status = runtime->spec.device->run(runtime->device, (uint32_t)program);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status receive(bp_runtime *runtime, bp_ref from, void *to, size_t bytes)
+{
+    const bp_device *device = runtime->spec.device;
+    bp_status status = device->download(runtime->device, offset_of(runtime, from), to, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status require(bp_runtime *runtime, bp_program_kind program, const char *text)
+{
+    if (runtime->open && runtime->graph.program_count[program] > 0) {
+        return BP_OK;
+    }
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
+}
+
+static double step_rate(const bp_spec *spec, uint64_t step)
+{
+    return spec->rate != NULL ? spec->rate(&spec->rate_options, step)
+                              : spec->optimizer_options.learning_rate;
+}
+
+/* Runs micro-batch number `micro` of the staged group. */
+static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
+                           bp_program_kind program)
+{
+    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    block->sample = micro * runtime->spec.batch;
+    BP_TRY(send_inputs(runtime, block, runtime->group.ids + micro * rows,
+                       runtime->group.labels + micro * rows, rows));
+    return run(runtime, program);
+}
+
+static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
+{
+    if (runtime->spec.accumulation == 1) {
+        return run_micro(runtime, block, 0, BP_PROGRAM_STEP);
+    }
+    BP_TRY(run_micro(runtime, block, 0, BP_PROGRAM_MICRO_FIRST));
+    for (uint32_t micro = 1; micro < runtime->group.micros; micro++) {
+        BP_TRY(run_micro(runtime, block, micro, BP_PROGRAM_MICRO_NEXT));
+    }
+    return run(runtime, BP_PROGRAM_UPDATE);
+}
+
+bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
+{
+    const bp_spec *spec = &runtime->spec;
+    bp_program_kind first = spec->accumulation == 1 ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
+    BP_TRY(require(runtime, first, "the plan has no training programs, or is not open"));
+    bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+    }
+    double rate = step_rate(spec, runtime->steps);
+    *outcome = (bp_outcome){.step = runtime->steps + 1,
+                            .rate = rate,
+                            .valid = runtime->group.valid,
+                            .samples = runtime->group.samples,
+                            .tokens = (uint64_t)runtime->group.samples * spec->sequence};
+    if (runtime->group.valid == 0) {
+        runtime->steps++;
+        runtime->skipped++;
+        return BP_OK;
+    }
+    bp_step_block block = {.seed = spec->seed,
+                           .step = runtime->steps,
+                           .learning_rate = (float)rate,
+                           .inverse_valid = (float)(1.0 / (double)runtime->group.valid)};
+    bp_result_block result;
+    BP_TRY(run_group(runtime, &block));
+    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+    runtime->steps++;
+    outcome->loss = result.loss_sum / (double)runtime->group.valid;
+    outcome->norm = (double)result.norm;
+    outcome->nonfinite = result.skip != 0;
+    return BP_OK;
+}
+
+bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                              double *loss, uint64_t *targets)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
+    uint64_t groups = feed->steps_per_epoch;
+    groups = steps != 0 && steps < groups ? steps : groups;
+    double sum = 0.0;
+    uint64_t valid = 0;
+    for (uint64_t g = 0; g < groups; g++) {
+        bp_status status = bp_feed_stage(feed, g, &runtime->group, runtime->window);
+        if (status != BP_OK) {
+            return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+        }
+        const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
+        bp_result_block result;
+        BP_TRY(send_inputs(runtime, &block, runtime->group.ids, runtime->group.labels,
+                           (size_t)runtime->spec.batch * runtime->spec.sequence));
+        BP_TRY(run(runtime, BP_PROGRAM_EVAL));
+        BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+        sum += result.loss_sum;
+        valid += runtime->group.valid;
+    }
+    *targets = valid;
+    *loss = valid > 0 ? sum / (double)valid : 0.0;
+    return BP_OK;
+}
+
+bp_status bp_runtime_restart(bp_runtime *runtime)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    runtime->position = 0;
+    return BP_OK;
+}
+
+/* Appends up to one run's worth of ids: prefill takes several with padding, decode one. */
+static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t count,
+                             uint32_t *taken)
+{
+    uint32_t rows = bp_compile_prefill_rows(&runtime->spec);
+    uint32_t n = count < rows ? count : rows;
+    int32_t *padded = (int32_t *)runtime->transfer;
+    memset(padded, 0, rows * sizeof *padded);
+    memcpy(padded, ids, n * sizeof *padded);
+    const bp_step_block block = {
+        .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
+    BP_TRY(send_inputs(runtime, &block, padded, NULL, n > 1 ? rows : 1));
+    BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
+    runtime->position += n;
+    *taken = n;
+    return BP_OK;
+}
+
+bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    uint32_t room = runtime->spec.generate_context - runtime->position;
+    if (count > room) {
+        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                "the tokens do not fit the generation context", NULL, count, room);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if ((uint32_t)ids[i] >= runtime->spec.config.vocabulary) {
+            return bp_error_numbers(&runtime->error, BP_ERR_DATA, where,
+                                    "a token id is not below the model's vocabulary", NULL, ids[i],
+                                    runtime->spec.config.vocabulary);
+        }
+    }
+    uint32_t taken = 0;
+    for (uint32_t done = 0; done < count; done += taken) {
+        BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
+    }
+    return receive(runtime, runtime->emit.logits, runtime->logits_host,
+                   runtime->spec.config.vocabulary * sizeof(float));
+}
