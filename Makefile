@@ -1,51 +1,148 @@
-# Bedplate. `make` builds, `make demo` shows it, `make test` proves it. See README.md.
-SHELL  := /bin/bash
-BUILD  ?= build/release
-CC     := gcc
-OPT    ?= -O2 -g
-EXTRA  ?=
-PREFIX ?= /usr/local
-ARCH   := $(shell $(CC) -dumpmachine | cut -d- -f1)
+# SPDX-License-Identifier: MIT
+# Bedplate. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
+# Variants go into folders of their own: make BUILD=build/clang CC=clang EXTRA="-fsanitize=address".
+SHELL   := /bin/bash
+VERSION := 0.1.0
+BUILD   ?= build/release
+CC      := gcc
+OPT     ?= -O2 -g
+EXTRA   ?=
+PREFIX  ?= /usr/local
+DESTDIR ?=
 
+# Every core works, unless a -j was given.
+ifeq ($(MAKELEVEL)$(findstring -j,$(shell tr '\0' ' ' </proc/$$PPID/cmdline 2>/dev/null)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# On a bare machine the goals that promise it install what they need: this file is remade first, and
+# make then starts anew. Nothing else installs anything.
+ifneq ($(filter demo,$(MAKECMDGOALS)),)
+-include build/ready-build.mk
+endif
+ifneq ($(filter test check coverage sanitize tsan clang aarch64 fuzz format,$(MAKECMDGOALS)),)
+-include build/ready-all.mk
+endif
+build/ready-%.mk: tools/pkg/deps.sh
+	@tools/pkg/deps.sh $* && mkdir -p build && touch $@
+
+ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 WARN := -Wall -Wextra -pedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla -Wdouble-promotion -Werror
-CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP -D_POSIX_C_SOURCE=200809L $(EXTRA)
+CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP \
+          -D_POSIX_C_SOURCE=200809L $(EXTRA)
 LDLIBS := -lm -lpthread
 
+# Every .c file in these folders belongs to the library, every tests/*/test_*.c is a test program.
 LIBDIRS := arena core layers optim device/host tools/formats
-LIBSRC  := $(wildcard $(addsuffix /*.c,$(LIBDIRS)))
+LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
-LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o)
 BINSRC  := $(wildcard tools/bedplate/*.c)
+TESTSRC := $(wildcard tests/unit/test_*.c tests/golden/test_*.c tests/fault/test_*.c \
+                      tests/house/test_*.c)
+LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)
-TESTSRC := $(wildcard tests/unit/test_*.c tests/golden/test_*.c tests/fault/test_*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+LIB     := $(BUILD)/libbedplate.a
 
-.PHONY: all test clean
-all: $(BUILD)/bedplate
+.PHONY: all tests test check coverage deps install uninstall sanitize tsan clang aarch64 fuzz \
+        fuzzers format objects clean help force
+.SECONDARY:
+all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 
-$(BUILD)/%.o: %.c
+# Objects depend on the command that makes them, so that other flags in the same folder rebuild it.
+FLAGS := $(CC) $(CFLAGS)
+ifneq ($(strip $(FLAGS)),$(strip $(file <$(BUILD)/flags)))
+$(BUILD)/flags: force
+endif
+$(BUILD)/flags:
+	@mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) -c $< -o $@
 $(BUILD)/%_avx2.o: ISA := -mavx2 -mfma
-$(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+$(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
+                            -mprefer-vector-width=512
 
-$(BUILD)/libbedplate.a: $(LIBOBJ)
+LINK = $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
+# Appending keeps both of two members that have the same name in different folders.
+$(LIB): $(LIBOBJ)
 	@rm -f $@
-	ar rcs $@ $^
-$(BUILD)/bedplate: $(BINOBJ) $(BUILD)/libbedplate.a
-	$(CC) $(OPT) $(EXTRA) $^ -o $@ $(LDLIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(BUILD)/libbedplate.a
-	@mkdir -p $(@D)
-	$(CC) $(OPT) $(EXTRA) $^ -o $@ $(LDLIBS) -lcmocka -ljansson
+	ar qcs $@ $^
+$(BUILD)/bedplate: $(BINOBJ) $(LIB)
+	$(LINK) $(LDLIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
+	$(LINK) $(LDLIBS) -lcmocka -ljansson
+# A program of the house tests that must link without the test libraries, for any machine.
+$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(LIB)
+	$(LINK) $(LDLIBS)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
+	$(LINK) $(LDLIBS)
 
-tests: $(TESTS)
+deps:
+	@tools/pkg/deps.sh all
+
+tests: $(TESTS) $(if $(wildcard tests/house/digest.c),$(BUILD)/tests/house/digest)
 test: all tests
 	@tests/run.sh $(BUILD)
+objects: $(LIBOBJ) $(BINOBJ) $(TESTS:=.o) $(SUPPORT)
+check: all
+	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
+coverage:
+	@tools/check/coverage.sh
+format:
+	clang-format-14 -i $$(tools/check/sources.sh c)
+
+# The same tests in other builds.
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+sanitize:
+	+$(MAKE) BUILD=build/sanitize OPT="-O1 -g" EXTRA="$(ASAN)" all tests
+	BP_TEST_SHORT=1 tests/run.sh build/sanitize
+tsan:
+	@tests/house/test_threads.sh
+clang:
+	+$(MAKE) BUILD=build/clang CC=clang all tests
+	BP_TEST_SHORT=1 tests/run.sh build/clang
+aarch64:
+	+$(MAKE) BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc EXTRA=-static all \
+	    build/aarch64/tests/house/digest
+# Every fuzz target for FUZZ_SECONDS; a finding is a file under build/fuzz/ and a failure.
+FUZZ_SECONDS ?= 30
+fuzz:
+	+$(MAKE) BUILD=build/fuzz CC=clang OPT="-O1 -g" \
+	    EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
+	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+fuzzers: EXTRA += -fsanitize=fuzzer
+fuzzers: $(FUZZERS)
+
+# Headers keep their folders, so that #include "core/runtime.h" works with the -I of bedplate.pc.
+HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/kernels.def)
+install: all
+	install -Dm644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libbedplate.a
+	install -Dm755 $(BUILD)/bedplate $(DESTDIR)$(PREFIX)/bin/bedplate
+	for h in $(HEADERS); do install -Dm644 $$h $(DESTDIR)$(PREFIX)/include/bedplate/$$h; done
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
+	    install -Dm644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/lib/libbedplate.a $(DESTDIR)$(PREFIX)/bin/bedplate \
+	    $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
+	rm -rf $(DESTDIR)$(PREFIX)/include/bedplate
+
 clean:
 	rm -rf build
+help:
+	@echo "all        the library and the program, in $(BUILD)"
+	@echo "demo       trains a small GPT on this machine's licence texts"
+	@echo "test       every test; check: the rules of the house; coverage: lines and branches"
+	@echo "sanitize   the tests under AddressSanitizer and UBSan; tsan: the thread pool's"
+	@echo "clang      the tests built by clang; aarch64: a build for ARM; fuzz: hostile files"
+	@echo "embed size the integrator's example and its sizes"
+	@echo "install uninstall deps format clean"
 
--include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d)
+-include tools/demo.mk tools/embed.mk tools/ptxvm/ptxvm.mk
+-include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
+         $(BUILD)/tests/house/digest.d

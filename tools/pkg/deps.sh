@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Installs the Debian packages that building (`build`) or building and proving (`all`) needs, if
+# something is missing. On another system it says which commands and headers are missing.
+set -u
+what=${1:-all}
+
+# A package follows the command or file that shows it is there.
+build_needs=(gcc gcc ar binutils /usr/include/stdio.h libc6-dev /usr/include/xxhash.h libxxhash-dev)
+proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov pkg-config pkgconf
+    /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
+    '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev
+    qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross)
+
+needs=("${build_needs[@]}")
+[[ $what == build ]] || needs+=("${proof_needs[@]}")
+
+list_missing() {
+    local i probe
+    for ((i = 0; i < ${#needs[@]}; i += 2)); do
+        probe=${needs[i]}
+        case $probe in
+        /*) compgen -G "$probe" >/dev/null || echo "${needs[i + 1]}" ;;
+        *) command -v "$probe" >/dev/null || echo "${needs[i + 1]}" ;;
+        esac
+    done
+}
+
+mapfile -t missing < <(list_missing)
+if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+if ! command -v apt-get >/dev/null || [[ $(id -u) -ne 0 ]]; then
+    echo "missing: ${missing[*]}; on Debian, as root: apt-get install ${missing[*]}" >&2
+    # The tools of the proof are only needed by some tests, which say so; the compiler always is.
+    [[ $what != build ]]
+    exit
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+# Package lists are only fetched when those at hand do not do.
+install() { apt-get install -y -q --no-install-recommends "${missing[@]}" </dev/null; }
+install >/tmp/bedplate-deps.log 2>&1 || { apt-get update -q && install; } >/tmp/bedplate-deps.log 2>&1
+status=$?
+mapfile -t missing < <(list_missing)
+if [[ $status -ne 0 || ${#missing[@]} -ne 0 ]]; then
+    tail -20 /tmp/bedplate-deps.log >&2
+    echo "apt-get could not install: ${missing[*]}" >&2
+    exit 1
+fi
