@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The forms of the host kernels, slowest first, and the choice among them. */
+#ifndef BP_DEVICE_HOST_FORM_TABLE_H
+#define BP_DEVICE_HOST_FORM_TABLE_H
+
+#include "device/host/kernel.h"
+
+#define BP_HOST_FORMS 3
+
+/* Name of form number index < BP_HOST_FORMS; 0 is "portable". */
+const char *bp_host_form_name(uint32_t index);
+
+/* Whether this build has the form and this processor can run it. */
+bool bp_host_form_runs(uint32_t index);
+
+/* The form of that name, or the fastest that runs when name is NULL. BP_ERR_USAGE when there is no
+ * such name, BP_ERR_DEVICE when there is but it does not run here. */
+bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
+
+/* Fills kernels[BP_KERNEL_COUNT]: each from this form, or from the next slower one that has it. The
+ * form must run here. */
+void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Which forms this build has and which of them this processor runs. */
+#include "device/host/forms.h"
+
+#include <string.h>
+
+#include "device/host/cpu.h"
+#include "device/host/form_table.h"
+
+#if defined(__x86_64__)
+#define FAST(form) &form
+#else
+#define FAST(form) NULL /* its file is not built */
+#endif
+
+typedef struct form_row {
+    const char *name;
+    const bp_host_form *form;
+    bool (*runs)(void);
+} form_row;
+
+static bool always(void)
+{
+    return true;
+}
+
+static const form_row rows[BP_HOST_FORMS] = {
+    {"portable", &bp_host_portable, always},
+    {"avx2", FAST(bp_host_avx2), bp_cpu_has_avx2},
+    {"avx512", FAST(bp_host_avx512), bp_cpu_has_avx512},
+};
+
+const char *bp_host_form_name(uint32_t index)
+{
+    return rows[index].name;
+}
+
+bool bp_host_form_runs(uint32_t index)
+{
+    return rows[index].runs();
+}
+
+bp_status bp_host_form_find(const char *name, uint32_t *index)
+{
+    for (uint32_t i = BP_HOST_FORMS; i-- > 0;) {
+        if (name == NULL && rows[i].runs()) {
+            *index = i;
+            return BP_OK;
+        }
+        if (name != NULL && strcmp(name, rows[i].name) == 0) {
+            *index = i;
+            return rows[i].runs() ? BP_OK : BP_ERR_DEVICE;
+        }
+    }
+    return BP_ERR_USAGE;
+}
+
+void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels)
+{
+    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
+        uint32_t i = index;
+        while (rows[i].form->kernels[kernel] == NULL) {
+            i--; /* ends at the portable form, which has them all */
+        }
+        kernels[kernel] = rows[i].form->kernels[kernel];
+    }
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool of threads that share out the tasks of one job at a time. */
+#ifndef BP_DEVICE_HOST_POOL_H
+#define BP_DEVICE_HOST_POOL_H
+
+#include <pthread.h>
+
+#include "core/device.h"
+
+/* Does tasks first .. last-1 as worker number `worker`. */
+typedef void (*bp_pool_function)(void *context, uint64_t first, uint64_t last, uint32_t worker);
+
+struct bp_pool;
+
+typedef struct bp_pool_worker {
+    struct bp_pool *pool;
+    uint32_t number;
+    pthread_t thread;
+} bp_pool_worker;
+
+/* One job, as the workers see it. */
+typedef struct bp_pool_job {
+    bp_pool_function function;
+    void *context;
+    uint64_t tasks;
+} bp_pool_job;
+
+/* A plain record owned by the caller; it must not move between open and close. */
+typedef struct bp_pool {
+    uint32_t threads; /* workers, the caller of bp_pool_run included */
+    uint32_t spins;   /* looks at a flag before sleeping */
+    pthread_mutex_t lock;
+    pthread_cond_t begun; /* generation has changed */
+    pthread_cond_t left;  /* inside has become 0 */
+    uint32_t generation;  /* counts jobs; read without the lock while spinning */
+    uint32_t inside;      /* threads at work on the job; likewise */
+    bool open;            /* a job may be joined; under the lock */
+    bool stop;            /* under the lock */
+    bp_pool_job job;      /* under the lock */
+    uint64_t next;        /* first task not yet taken; atomic */
+    bp_pool_worker workers[BP_THREADS_MAX];
+} bp_pool;
+
+/* Starts threads - 1 threads (1 <= threads <= BP_THREADS_MAX); signals are blocked in them, so that
+ * they reach the program's own thread. BP_ERR_DEVICE when the system refuses; nothing is left
+ * running then. */
+bp_status bp_pool_open(bp_pool *pool, uint32_t threads) BP_MUST_CHECK;
+
+/* Shares out tasks 0 .. tasks-1 and returns when all are done. The caller works along as worker 0.
+ * Ranges are taken from a counter, large ones first, so a thread that is held up delays nobody for
+ * long. One job at a time, from one thread. Allocates nothing. */
+void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64_t tasks);
+
+/* Ends the threads. */
+void bp_pool_close(bp_pool *pool);
+
+#endif
