@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Decimal text to numbers, independent of any locale. */
+#ifndef BP_CORE_NUMBER_H
+#define BP_CORE_NUMBER_H
+
+#include "arena/base.h"
+
+typedef struct bp_number {
+    bool integer;  /* no fraction, no exponent, and the value fits int64_t */
+    int64_t i64;   /* the value when integer, else 0 */
+    double real;   /* the value as a double, always */
+    bool negative; /* a minus sign was there, "-0" included */
+} bp_number;
+
+/* Reads the whole of text[0..length) as a number in the grammar of JSON (RFC 8259 section 6):
+ *     -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
+ * real is correctly rounded (ties to even) for up to 19 significant digits; digits beyond those are
+ * cut, which adds less than 2^-10 units in the last place to the error. Too small a magnitude
+ * becomes a subnormal or zero. BP_ERR_DATA: not a number in this grammar. BP_ERR_OVERFLOW: the
+ * magnitude is above the largest double. */
+bp_status bp_number_parse(const char *text, size_t length, bp_number *number) BP_MUST_CHECK;
+
+#endif
