@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies. */
+/* Copies, and poison. */
 #include <string.h>
 
 #include "core/step.h"
@@ -42,5 +42,25 @@ static void pick_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     memcpy(p->y, (const float *)p->x + row * width, width * sizeof(float));
 }
 
+static uint64_t poison_tasks(const void *scalars)
+{
+    const bp_poison_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS * 4);
+}
+
+/* As integers: moving a signalling NaN through a floating-point register may quiet it. */
+static void poison_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_poison_scalars *s = call->scalars;
+    const bp_poison_pointers *p = call->pointers;
+    uint32_t *words = p->y;
+    uint64_t end = bp_least((uint64_t)s->count / 4, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i++) {
+        words[i] = 0x7fa00000u;
+    }
+}
+
 const bp_host_kernel bp_host_copy = {copy_tasks, copy_run, NULL};
 const bp_host_kernel bp_host_pick_row = {pick_tasks, pick_run, NULL};
+const bp_host_kernel bp_host_poison = {poison_tasks, poison_run, NULL};
