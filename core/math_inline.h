@@ -2,8 +2,8 @@
 /* The float elementary functions as inline code, so that kernels avoid a call per element.
  *
  * A vector form mirrors these line by line: every line is one IEEE operation or one integer
- * operation per lane, and there are no branches, only selections written `c ? a : b`. Constants are
- * Chebyshev interpolants computed in 50 digits for the stated intervals. */
+ * operation per lane, and there are no branches, only selections written `c ? a : b`. Polynomials
+ * are fitted for the least largest error on the stated intervals. */
 #ifndef BP_CORE_MATH_INLINE_H
 #define BP_CORE_MATH_INLINE_H
 
@@ -17,12 +17,12 @@
 #define BP_ROUND_F      12582912.0f     /* 1.5 * 2^23: adding it rounds to an integer */
 #define BP_ROUND_F_BITS UINT32_C(0x4B400000)
 
-/* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, lowest power first; relative error of e^r 2^-26. */
+/* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, lowest power first; relative error of e^r 2^-27.9. */
 #define BP_EXP_C0 0x1p-1f
-#define BP_EXP_C1 0x1.5554dcp-3f
-#define BP_EXP_C2 0x1.555518p-5f
-#define BP_EXP_C3 0x1.120be2p-7f
-#define BP_EXP_C4 0x1.6d117cp-10f
+#define BP_EXP_C1 0x1.5554a2p-3f
+#define BP_EXP_C2 0x1.555686p-5f
+#define BP_EXP_C3 0x1.12301p-7f
+#define BP_EXP_C4 0x1.6b6dfcp-10f
 
 #define BP_EXP_LOWEST  (-104.0f) /* e^x rounds to 0 from here down */
 #define BP_EXP_HIGHEST 89.0f     /* e^x is infinite from here up */
