@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Causal multi-head self-attention over fused queries, keys and values (Vaswani et al., arXiv
+ * 1706.03762), in O(sequence) extra memory: probabilities are formed again in backward from the
+ * log- sum-exp of each row (Rabe and Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135). */
+#ifndef BP_LAYERS_ATTENTION_H
+#define BP_LAYERS_ATTENTION_H
+
+#include "layers/dropout.h"
+
+typedef struct bp_attention {
+    uint32_t heads;
+    uint64_t head_width;
+    bp_dropout dropout; /* of the probabilities */
+} bp_attention;
+
+/* out (B, T, H * D) from qkv (B, T, 3 * H * D); lse (H, B * T), F32, may be absent without
+ * backward. */
+void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
+                          bp_ref lse);
+
+typedef struct bp_attention_backward_call {
+    bp_ref qkv; /* (B, T, 3 * H * D) */
+    bp_ref out; /* (B, T, H * D) of forward */
+    bp_ref lse; /* (H, B * T) of forward */
+    bp_ref d_out;
+    bp_ref d_qkv; /* written; distinct from the others */
+} bp_attention_backward_call;
+
+void bp_attention_backward(bp_emit *emit, const bp_attention *attention,
+                           const bp_attention_backward_call *call);
+
+/* Generation: emit->rows new positions against caches of spec->generate_context positions, which
+ * are made here, carried from run to run. */
+void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Embeddings as ops. */
+#include "layers/embedding.h"
+
+void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+{
+    const bool decode = emit->mode == BP_MODE_DECODE;
+    const bp_embedding_forward_scalars scalars = {
+        .rows = (int64_t)emit->rows,
+        .sequence = decode ? (int64_t)emit->rows : (int64_t)emit->spec->sequence,
+        .width = (int64_t)embedding->width,
+        .vocabulary = (int64_t)embedding->vocabulary,
+        .positions = (int64_t)embedding->positions,
+        .site = embedding->dropout.site,
+        .decode = decode ? 1 : 0,
+        .dropout = bp_dropout_probability(emit, &embedding->dropout)};
+    const bp_embedding_forward_operands operands = {.out = out,
+                                                    .ids = emit->ids,
+                                                    .wte = bp_emit_weight(emit, embedding->token),
+                                                    .wpe =
+                                                        bp_emit_weight(emit, embedding->position),
+                                                    .step = emit->step};
+    bp_emit_embedding_forward(emit, &operands, &scalars);
+}
+
+void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    const double probability = bp_dropout_probability(emit, &embedding->dropout);
+    bp_embedding_token_backward_scalars token = {.rows = (int64_t)emit->rows,
+                                                 .sequence = emit->spec->sequence,
+                                                 .width = (int64_t)embedding->width,
+                                                 .vocabulary = (int64_t)embedding->vocabulary,
+                                                 .site = embedding->dropout.site,
+                                                 .dropout = probability};
+    const bp_embedding_token_backward_operands token_operands = {
+        .d_wte = bp_emit_gradient(emit, embedding->token, &token.accumulate),
+        .ids = emit->ids,
+        .d_out = d_out,
+        .step = emit->step};
+    bp_emit_embedding_token_backward(emit, &token_operands, &token);
+
+    bp_embedding_position_backward_scalars position = {.rows = (int64_t)emit->rows,
+                                                       .sequence = emit->spec->sequence,
+                                                       .width = (int64_t)embedding->width,
+                                                       .positions = (int64_t)embedding->positions,
+                                                       .site = embedding->dropout.site,
+                                                       .dropout = probability};
+    const bp_embedding_position_backward_operands position_operands = {
+        .d_wpe = bp_emit_gradient(emit, embedding->position, &position.accumulate),
+        .d_out = d_out,
+        .step = emit->step};
+    bp_emit_embedding_position_backward(emit, &position_operands, &position);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Token plus learned position embeddings, with dropout of their sum. */
+#ifndef BP_LAYERS_EMBEDDING_H
+#define BP_LAYERS_EMBEDDING_H
+
+#include "layers/dropout.h"
+
+typedef struct bp_embedding {
+    uint32_t token;    /* parameter number, (vocabulary, width) */
+    uint32_t position; /* parameter number, (positions, width) */
+    uint64_t vocabulary;
+    uint64_t positions;
+    uint64_t width;
+    bp_dropout dropout;
+} bp_embedding;
+
+/* out (rows, width) of emit->ids; in decode mode positions count from step.position. */
+void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out);
+
+/* Gradients of both tables from d_out (rows, width); adds to the token table's when a tied head has
+ * written it before. */
+void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out);
+
+#endif

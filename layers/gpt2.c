@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* GPT-2 as a chain of stages. */
+#include "layers/gpt2.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "layers/embedding.h"
+#include "layers/gpt2_block.h"
+#include "layers/loss.h"
+#include "layers/norm.h"
+
+#define NAME_BYTES 64
+
+/* Numbers of the parameters that are not a block's. */
+enum { TOKEN_TABLE = 0, POSITION_TABLE = 1 };
+
+static uint32_t stage_count(const bp_model_config *config)
+{
+    return config->layers + 2;
+}
+
+static uint32_t parameter_count(const bp_model_config *config)
+{
+    return bp_gpt2_block_first(config->layers) + 2;
+}
+
+static bool is_head(const bp_emit *emit, uint32_t stage)
+{
+    return stage == emit->spec->config.layers + 1;
+}
+
+/* Appends `text` at `to` and returns the new end, which holds the terminator. */
+static char *append(char *to, const char *text)
+{
+    const size_t length = strlen(text);
+    memcpy(to, text, length + 1);
+    return to + length;
+}
+
+static char *append_number(char *to, uint32_t number)
+{
+    char digits[12];
+    char *at = digits + sizeof(digits) - 1;
+    *at = '\0';
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return append(to, at);
+}
+
+static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+{
+    if (stage == 0) {
+        append(text, "wte");
+    } else if (stage > config->layers) {
+        append(text, "head");
+    } else {
+        append_number(append(text, "h."), stage - 1);
+    }
+}
+
+static uint32_t variants(const bp_model_config *config, uint32_t stage)
+{
+    const bool is_block = stage >= 1 && stage <= config->layers;
+    return is_block ? BP_GPT2_BLOCK_VARIANTS : 1;
+}
+
+/* One row of a block's parameter table. */
+typedef struct row {
+    const char *name;
+    uint64_t shape[2];
+    bp_init_kind init;
+    double deviation;
+} row;
+
+static void publish(bp_emit *emit, const char *prefix, const row *r)
+{
+    char name[NAME_BYTES];
+    append(append(name, prefix), r->name);
+    const bool matrix = r->shape[1] != 0;
+    const bp_parameter_info info = {.name = name,
+                                    .rank = matrix ? 2 : 1,
+                                    .shape = {r->shape[0], r->shape[1]},
+                                    .init = r->init,
+                                    .deviation = r->deviation,
+                                    .decay = matrix};
+    bp_emit_parameter(emit, &info);
+}
+
+static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+{
+    const uint64_t width = config->width;
+    const uint64_t inner = config->inner != 0 ? config->inner : 4 * width;
+    const double range = config->initializer_range;
+    /* The two projections into the residual stream start smaller, as the paper has it. */
+    const double end = range / sqrt(2.0 * config->layers);
+    const row rows[BP_GPT2_BLOCK_PARAMETERS] = {
+        [BP_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {width, 0}, BP_INIT_ONES, 0.0},
+        [BP_GPT2_LN_1_BIAS] = {"ln_1.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {width, 3 * width}, BP_INIT_NORMAL, range},
+        [BP_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {3 * width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_GPT2_ATTN_C_PROJ_WEIGHT] = {"attn.c_proj.weight", {width, width}, BP_INIT_NORMAL, end},
+        [BP_GPT2_ATTN_C_PROJ_BIAS] = {"attn.c_proj.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {width, 0}, BP_INIT_ONES, 0.0},
+        [BP_GPT2_LN_2_BIAS] = {"ln_2.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {width, inner}, BP_INIT_NORMAL, range},
+        [BP_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {inner, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_GPT2_MLP_C_PROJ_WEIGHT] = {"mlp.c_proj.weight", {inner, width}, BP_INIT_NORMAL, end},
+        [BP_GPT2_MLP_C_PROJ_BIAS] = {"mlp.c_proj.bias", {width, 0}, BP_INIT_ZEROS, 0.0}};
+    char prefix[NAME_BYTES];
+    append(append_number(append(prefix, "transformer.h."), index), ".");
+    for (uint32_t i = 0; i < BP_GPT2_BLOCK_PARAMETERS; i++) {
+        publish(emit, prefix, &rows[i]);
+    }
+}
+
+static void parameters(bp_emit *emit, const bp_model_config *config)
+{
+    const double range = config->initializer_range;
+    const uint64_t width = config->width;
+    const row token = {"wte.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
+    const row position = {"wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
+    const row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
+    const row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
+    publish(emit, "transformer.", &token);
+    publish(emit, "transformer.", &position);
+    for (uint32_t i = 0; i < config->layers; i++) {
+        publish_block(emit, config, i);
+    }
+    publish(emit, "transformer.", &weight);
+    publish(emit, "transformer.", &bias);
+}
+
+static bp_embedding describe_embedding(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_embedding){.token = TOKEN_TABLE,
+                          .position = POSITION_TABLE,
+                          .vocabulary = config->vocabulary,
+                          .positions = config->positions,
+                          .width = config->width,
+                          .dropout = {0, config->embedding_dropout}};
+}
+
+static bp_norm describe_norm(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const uint32_t first = bp_gpt2_block_first(config->layers);
+    return (bp_norm){.weight = first,
+                     .bias = first + 1,
+                     .width = config->width,
+                     .epsilon = config->norm_epsilon};
+}
+
+static bp_head describe_head(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_head){
+        .table = TOKEN_TABLE, .vocabulary = config->vocabulary, .width = config->width};
+}
+
+/* The last norm's output for `rows` rows of x. */
+static bp_ref normalise(bp_emit *emit, uint64_t rows, bp_ref x, bp_ref statistics)
+{
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, rows, norm.width, "ln_f");
+    bp_norm_forward(emit, &norm, rows, x, y, statistics);
+    return y;
+}
+
+static void embed(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    call->output =
+        bp_emit_buffer(emit, emit->output_class, BP_F32, emit->rows, embedding.width, "out");
+    bp_embedding_forward(emit, &embedding, call->output);
+}
+
+static void forward(bp_emit *emit, bp_stage_call *call)
+{
+    if (call->stage == 0) {
+        embed(emit, call);
+    } else if (is_head(emit, call->stage)) {
+        const bp_head head = describe_head(emit);
+        bp_loss_forward(emit, &head, normalise(emit, emit->rows, call->input, BP_ABSENT));
+        call->output = BP_ABSENT;
+    } else {
+        bp_gpt2_block_forward(emit, call);
+    }
+}
+
+/* Forms the loss and its gradients. The norm's output turns, chunk by chunk, into its own gradient
+ * and then into that of the input: one (rows, width) buffer in all. */
+static void backward_head(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_head head = describe_head(emit);
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref statistics =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
+    const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
+    bp_loss_backward(emit, &head, y);
+    const bp_norm_backward_call norm_call = {call->input, statistics, y, BP_ABSENT};
+    bp_norm_backward(emit, &norm, &norm_call);
+    call->d_input = y;
+}
+
+static void backward(bp_emit *emit, bp_stage_call *call)
+{
+    if (call->stage == 0) {
+        const bp_embedding embedding = describe_embedding(emit);
+        bp_embedding_backward(emit, &embedding, call->d_output);
+        call->d_input = BP_ABSENT;
+    } else if (is_head(emit, call->stage)) {
+        backward_head(emit, call);
+    } else {
+        bp_gpt2_block_backward(emit, call);
+    }
+}
+
+static void decode_head(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_head head = describe_head(emit);
+    const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)head.width};
+    const bp_pick_row_operands operands = {
+        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, head.width, "row"),
+        .x = call->input,
+        .step = emit->step};
+    bp_emit_pick_row(emit, &operands, &scalars);
+    bp_head_logits(emit, &head, normalise(emit, 1, operands.y, BP_ABSENT));
+    call->output = BP_ABSENT;
+}
+
+static void decode(bp_emit *emit, bp_stage_call *call)
+{
+    if (call->stage == 0) {
+        embed(emit, call);
+    } else if (is_head(emit, call->stage)) {
+        decode_head(emit, call);
+    } else {
+        bp_gpt2_block_decode(emit, call);
+    }
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The head's backward: per chunk three products with a workspace each and the cross entropy (25
+ * operands, 33 scalars); beside them 4 ops (22 operands, 10 scalars), 6 buffers, 3 gradients. */
+static bp_graph_limits head_limits(uint32_t chunks)
+{
+    return (bp_graph_limits){.buffers = 9 + 3 * chunks,
+                             .ops = 4 + 4 * chunks,
+                             .refs = 22 + 25 * chunks,
+                             .scalars = 10 + 33 * chunks,
+                             .name_bytes = 9 * NAME_BYTES + 3 * 16 * chunks};
+}
+
+static bp_graph_limits limits(const bp_spec *spec)
+{
+    /* Tables are counted in 32 bits; more chunks than this could not be planned. */
+    const uint64_t most = UINT32_MAX / 64;
+    const uint64_t chunks = bp_loss_chunks(spec);
+    const bp_graph_limits head = head_limits((uint32_t)(chunks < most ? chunks : most));
+    const bp_graph_limits block = bp_gpt2_block_limits();
+    return (bp_graph_limits){.buffers = larger(head.buffers, block.buffers),
+                             .ops = larger(head.ops, block.ops),
+                             .refs = larger(head.refs, block.refs),
+                             .scalars = larger(head.scalars, block.scalars),
+                             .name_bytes = larger(head.name_bytes, block.name_bytes)};
+}
+
+/* Ranges are bp_spec_check's. */
+static bp_status check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    if (config->width % config->heads != 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, "gpt2",
+                                "the number of heads does not divide the width n_embd", "n_head",
+                                config->heads, config->width);
+    }
+    return BP_OK;
+}
+
+const bp_model bp_model_gpt2 = {.name = "gpt2",
+                                .check = check,
+                                .stages = stage_count,
+                                .stage_name = stage_name,
+                                .variants = variants,
+                                .parameters = parameters,
+                                .parameter_count = parameter_count,
+                                .forward = forward,
+                                .backward = backward,
+                                .decode = decode,
+                                .limits = limits};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* GPT-2 (Radford et al., 2019) as the Hugging Face class GPT2LMHeadModel computes it: the same
+ * names, layouts, initial distribution and numerics, so that weights move both ways. */
+#ifndef BP_LAYERS_GPT2_H
+#define BP_LAYERS_GPT2_H
+
+#include "core/model.h"
+
+/* Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head tied to
+ * the token embedding, and the loss. */
+extern const bp_model bp_model_gpt2;
+
+#endif

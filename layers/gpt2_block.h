@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* One GPT-2 block as a stage: middle = x + attention(ln_1(x)), out = middle + mlp(ln_2(middle)). */
+#ifndef BP_LAYERS_GPT2_BLOCK_H
+#define BP_LAYERS_GPT2_BLOCK_H
+
+#include "core/model.h"
+
+#define BP_GPT2_BLOCK_PARAMETERS 12
+#define BP_GPT2_BLOCK_VARIANTS   3
+
+/* Where a block's parameters lie, counted from its first: the order of the file. */
+typedef enum bp_gpt2_parameter {
+    BP_GPT2_LN_1_WEIGHT,
+    BP_GPT2_LN_1_BIAS,
+    BP_GPT2_C_ATTN_WEIGHT,
+    BP_GPT2_C_ATTN_BIAS,
+    BP_GPT2_ATTN_C_PROJ_WEIGHT,
+    BP_GPT2_ATTN_C_PROJ_BIAS,
+    BP_GPT2_LN_2_WEIGHT,
+    BP_GPT2_LN_2_BIAS,
+    BP_GPT2_C_FC_WEIGHT,
+    BP_GPT2_C_FC_BIAS,
+    BP_GPT2_MLP_C_PROJ_WEIGHT,
+    BP_GPT2_MLP_C_PROJ_BIAS
+} bp_gpt2_parameter;
+
+/* Number of the first parameter of block `index`: after the two embeddings. */
+uint32_t bp_gpt2_block_first(uint32_t index);
+
+/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants: 0 keeps all,
+ * 1 all but the outputs of the norms and of GELU, 2 nothing. */
+void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call);
+void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call);
+void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call);
+
+/* Bounds on what one of these calls emits. */
+bp_graph_limits bp_gpt2_block_limits(void);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The chunked loss as ops. */
+#include "layers/loss.h"
+
+/* Rows of logits start 64 bytes apart at a multiple of 64, for vector loads and stores. */
+#define PITCH_ELEMENTS 16
+
+uint64_t bp_loss_rows(const bp_spec *spec)
+{
+    const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    const uint64_t chunk = spec->loss_rows != 0 ? spec->loss_rows : bp_spec_loss_rows(spec);
+    return chunk < rows ? chunk : rows;
+}
+
+uint64_t bp_loss_chunks(const bp_spec *spec)
+{
+    return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
+}
+
+/* One chunk: `rows` tokens from token `first` on. */
+typedef struct chunk {
+    uint64_t first;
+    uint64_t rows;
+    uint64_t pitch;
+    bp_ref x;      /* (rows, width) */
+    bp_ref logits; /* (rows, vocabulary; pitch) */
+    bp_ref losses;
+    bp_ref labels;
+} chunk;
+
+static chunk first_chunk(bp_emit *emit, const bp_head *head)
+{
+    chunk c = {.rows = bp_loss_rows(emit->spec),
+               .pitch = bp_size_align(head->vocabulary, PITCH_ELEMENTS)};
+    c.logits = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, c.rows, c.pitch, "logits");
+    return c;
+}
+
+/* Places the chunk's refs for its `first`; the last chunk may be short. */
+static void place_chunk(const bp_emit *emit, const bp_head *head, bp_ref x, chunk *c)
+{
+    const uint64_t left = emit->rows - c->first;
+    c->rows = left < c->rows ? left : c->rows;
+    c->x = bp_ref_at(x, c->first * head->width);
+    c->losses = bp_ref_at(emit->losses, c->first);
+    c->labels = bp_ref_at(emit->labels, c->first);
+}
+
+/* logits (rows, vocabulary; pitch) = x (rows, width) table^T */
+static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
+                                       .n = (int64_t)head->vocabulary,
+                                       .k = (int64_t)head->width,
+                                       .lda = (int64_t)head->width,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)c->pitch,
+                                       .transpose_b = 1};
+    const bp_matmul_operands operands = {.c = c->logits,
+                                         .before = BP_ABSENT,
+                                         .a = c->x,
+                                         .b = bp_emit_weight(emit, head->table),
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* d_table (vocabulary, width) (+)= d_logits^T x */
+static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    bp_matmul_scalars scalars = {.m = (int64_t)head->vocabulary,
+                                 .n = (int64_t)head->width,
+                                 .k = (int64_t)c->rows,
+                                 .lda = (int64_t)c->pitch,
+                                 .ldb = (int64_t)head->width,
+                                 .ldc = (int64_t)head->width,
+                                 .transpose_a = 1};
+    const bp_matmul_operands operands = {
+        .c = bp_emit_gradient(emit, head->table, &scalars.accumulate),
+        .before = BP_ABSENT,
+        .a = c->logits,
+        .b = c->x,
+        .bias = BP_ABSENT,
+        .residual = BP_ABSENT,
+        .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* d_x (rows, width) = d_logits table, over x: nothing reads this chunk of x any more. */
+static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
+                                       .n = (int64_t)head->width,
+                                       .k = (int64_t)head->vocabulary,
+                                       .lda = (int64_t)c->pitch,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)head->width};
+    const bp_matmul_operands operands = {.c = c->x,
+                                         .before = BP_ABSENT,
+                                         .a = c->logits,
+                                         .b = bp_emit_weight(emit, head->table),
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* Adds the per-token losses to the group's sum. */
+static void emit_sum(bp_emit *emit)
+{
+    const bp_loss_sum_scalars scalars = {.rows = (int64_t)emit->rows,
+                                         .accumulate = emit->loss_written ? 1 : 0};
+    const bp_loss_sum_operands operands = {.result = emit->result, .losses = emit->losses};
+    bp_emit_loss_sum(emit, &operands, &scalars);
+    emit->loss_written = true;
+}
+
+void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
+{
+    for (chunk c = first_chunk(emit, head); c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, x, &c);
+        emit_logits(emit, head, &c);
+        const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c.rows,
+                                                          .vocabulary = (int64_t)head->vocabulary,
+                                                          .pitch = (int64_t)c.pitch};
+        const bp_cross_entropy_forward_operands operands = {
+            .logits = c.logits, .losses = c.losses, .labels = c.labels};
+        bp_emit_cross_entropy_forward(emit, &operands, &scalars);
+    }
+    emit_sum(emit);
+}
+
+void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x)
+{
+    for (chunk c = first_chunk(emit, head); c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, x, &c);
+        emit_logits(emit, head, &c);
+        const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c.rows,
+                                                  .vocabulary = (int64_t)head->vocabulary,
+                                                  .pitch = (int64_t)c.pitch};
+        const bp_cross_entropy_operands operands = {
+            .logits = c.logits, .losses = c.losses, .labels = c.labels, .step = emit->step};
+        bp_emit_cross_entropy(emit, &operands, &scalars);
+        emit_table_gradient(emit, head, &c);
+        emit_input_gradient(emit, head, &c);
+    }
+    emit_sum(emit);
+}
+
+void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x)
+{
+    const chunk c = {.rows = 1, .pitch = head->vocabulary, .x = x, .logits = emit->logits};
+    emit_logits(emit, head, &c);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer normalisation (Ba, Kiros, Hinton, arXiv 1607.06450) with weight and bias. */
+#ifndef BP_LAYERS_NORM_H
+#define BP_LAYERS_NORM_H
+
+#include "core/emit.h"
+
+typedef struct bp_norm {
+    uint32_t weight; /* parameter number, (width) */
+    uint32_t bias;   /* parameter number, (width) */
+    uint64_t width;
+    double epsilon;
+} bp_norm;
+
+/* y (rows, width) = normalised x (rows, width). `statistics` (2, rows), F32, receives the means and
+ * then the reciprocal deviations; absent where no backward follows. */
+void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
+                     bp_ref statistics);
+
+typedef struct bp_norm_backward_call {
+    bp_ref x;          /* (rows, width) */
+    bp_ref statistics; /* (2, rows) from forward */
+    bp_ref d_y;        /* (rows, width); becomes the gradient of x in place */
+    bp_ref residual;   /* (rows, width): added to it; may be absent */
+} bp_norm_backward_call;
+
+/* Gradients of weight and bias, then d_y := gradient of x + residual, over emit->rows rows. */
+void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a group, common to every update rule: global gradient norm, clip factor, skip or not.
+ */
+#ifndef BP_OPTIM_CLIP_H
+#define BP_OPTIM_CLIP_H
+
+#include "core/emit.h"
+
+/* Elements per partial sum: part of the norm's definition, since it fixes the order of additions.
+ */
+#define BP_CLIP_CHUNK 65536
+
+/* Emits the sum of squares of every gradient that the backward passes have made (one list op), and
+ * the decision (step_decide of kernels.def): the norm over all of them, the clip factor of
+ * torch.nn.utils.clip_grad_norm_, and whether the step changes anything. The norm is formed when
+ * there is no clipping too, because it is what finds NaN and infinity. */
+void bp_clip_decide(bp_emit *emit);
+
+/* Bounds on what it emits for this many parameters. */
+bp_graph_limits bp_clip_limits(uint32_t parameters);
+
+#endif
