@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of the AVX-512 form. */
+#include "device/host/forms.h"
+
+const bp_host_form bp_host_avx512 = {
+    "avx512",
+    {
+        [BP_KERNEL_matmul] = &bp_matmul_avx512,
+    },
+};

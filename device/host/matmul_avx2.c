@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* The matrix product's leaf functions in 256-bit registers: tiles of 6 rows x 16 columns of c. */
+#include "device/host/forms.h"
+#include "device/host/math_avx2.h"
+#include "device/host/matmul_pack.h"
+
+#define ROWS    6
+#define LANES   8
+#define COLUMNS 16
+
+#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
+
+/* The lanes of a vector of which `left` columns remain, all bits set. */
+static inline __m256i mask_of(int64_t left)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    int32_t count = (int32_t)(left < 0 ? 0 : (left > LANES ? LANES : left));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane);
+}
+
+/* The tile's 12 vectors are variables c<row><vector>, so that they stay in registers. Rows that are
+ * not there compute row 0 again and are not stored. */
+#define DECLARE(i)                                                                                 \
+    const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
+    __m256 c##i##0 = _mm256_setzero_ps(), c##i##1 = c##i##0;
+
+#define LOAD(i)                                                                                    \
+    if (i < t->rows) {                                                                             \
+        const float *from = t->from + i * t->from_pitch;                                           \
+        c##i##0 = _mm256_maskload_ps(from, mask0);                                                 \
+        c##i##1 = _mm256_maskload_ps(from + LANES, mask1);                                         \
+    }
+
+#define MULTIPLY(i)                                                                                \
+    {                                                                                              \
+        __m256 a = _mm256_broadcast_ss(a##i + k);                                                  \
+        c##i##0 = _mm256_fmadd_ps(a, b0, c##i##0);                                                 \
+        c##i##1 = _mm256_fmadd_ps(a, b1, c##i##1);                                                 \
+    }
+
+#define TERM                                                                                       \
+    {                                                                                              \
+        __m256 b0 = _mm256_loadu_ps(b);                                                            \
+        __m256 b1 = _mm256_loadu_ps(b + LANES);                                                    \
+        EACH_ROW(MULTIPLY)                                                                         \
+        b += COLUMNS;                                                                              \
+        k++;                                                                                       \
+    }
+
+#define ADD_BIAS(i)                                                                                \
+    c##i##0 = _mm256_add_ps(c##i##0, b0);                                                          \
+    c##i##1 = _mm256_add_ps(c##i##1, b1);
+
+#define ADD_RESIDUAL(i)                                                                            \
+    if (i < t->rows) {                                                                             \
+        const float *r = t->residual + i * t->to_pitch;                                            \
+        c##i##0 = _mm256_add_ps(c##i##0, _mm256_maskload_ps(r, mask0));                            \
+        c##i##1 = _mm256_add_ps(c##i##1, _mm256_maskload_ps(r + LANES, mask1));                    \
+    }
+
+#define STORE(i)                                                                                   \
+    if (i < t->rows) {                                                                             \
+        float *to = t->to + i * t->to_pitch;                                                       \
+        _mm256_maskstore_ps(to, mask0, c##i##0);                                                   \
+        _mm256_maskstore_ps(to + LANES, mask1, c##i##1);                                           \
+    }
+
+#define ASK(i)                                                                                     \
+    if (i < t->rows) {                                                                             \
+        _mm_prefetch((const char *)(t->to + i * t->to_pitch), _MM_HINT_T0);                        \
+    }
+
+static void tile(const bp_matmul_tile *t)
+{
+    const __m256i mask0 = mask_of(t->columns);
+    const __m256i mask1 = mask_of(t->columns - LANES);
+    const float *b = t->panel;
+    const char *ahead = t->ahead;
+    int64_t run = t->ahead_run;
+    int64_t k = 0;
+    EACH_ROW(DECLARE)
+    EACH_ROW(ASK)
+    if (t->from != NULL) {
+        EACH_ROW(LOAD)
+    }
+    while (k + 4 <= t->depth) {
+        _mm_prefetch(ahead, _MM_HINT_T1);
+        _mm_prefetch(ahead + 64, _MM_HINT_T1);
+        TERM TERM TERM TERM run--;
+        ahead += run == 0 ? t->ahead_jump : 128;
+        run = run == 0 ? t->ahead_run : run;
+    }
+    while (k < t->depth) {
+        TERM
+    }
+    if (t->bias != NULL) {
+        __m256 b0 = _mm256_maskload_ps(t->bias, mask0);
+        __m256 b1 = _mm256_maskload_ps(t->bias + LANES, mask1);
+        EACH_ROW(ADD_BIAS)
+    }
+    if (t->residual != NULL) {
+        EACH_ROW(ADD_RESIDUAL)
+    }
+    EACH_ROW(STORE)
+}
+
+static void copy(float *to, const float *from, int64_t pitch, int64_t rows, int64_t columns)
+{
+    const __m256i mask0 = mask_of(columns);
+    const __m256i mask1 = mask_of(columns - LANES);
+    for (int64_t i = 0; i < rows; i++) {
+        _mm256_storeu_ps(to, _mm256_maskload_ps(from, mask0));
+        _mm256_storeu_ps(to + LANES, _mm256_maskload_ps(from + LANES, mask1));
+        to += COLUMNS;
+        from += pitch;
+    }
+}
+
+/* Four columns of rows r and r + 4 in the halves of a register. */
+static inline __m256 halves(const float *from, int64_t pitch)
+{
+    __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(from));
+    return _mm256_insertf128_ps(v, _mm_loadu_ps(from + 4 * pitch), 1);
+}
+
+/* Transposes 8 rows x 4 columns: after the 4 x 4 transposes inside the halves, register j is
+ * column j. */
+static inline void transpose4(float *to, int64_t to_pitch, const float *from, int64_t from_pitch)
+{
+    __m256 r0 = halves(from, from_pitch);
+    __m256 r1 = halves(from + from_pitch, from_pitch);
+    __m256 r2 = halves(from + 2 * from_pitch, from_pitch);
+    __m256 r3 = halves(from + 3 * from_pitch, from_pitch);
+    __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
+    __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
+    __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
+    __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(r2, r3));
+    _mm256_storeu_ps(to, _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23)));
+    _mm256_storeu_ps(to + to_pitch, _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23)));
+    _mm256_storeu_ps(to + 2 * to_pitch, _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23)));
+    _mm256_storeu_ps(to + 3 * to_pitch, _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23)));
+}
+
+static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                           int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            to[j * to_pitch + i] = from[i * from_pitch + j];
+        }
+    }
+}
+
+static void transpose(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                      int64_t rows, int64_t columns)
+{
+    int64_t whole = columns - columns % 4;
+    for (int64_t i = 0; i < rows; i += LANES) {
+        const float *source = from + i * from_pitch;
+        int64_t left = rows - i;
+        if (left < LANES) {
+            transpose_edge(to + i, to_pitch, source, from_pitch, left, columns);
+            return;
+        }
+        for (int64_t j = 0; j < whole; j += 4) {
+            transpose4(to + j * to_pitch + i, to_pitch, source + j, from_pitch);
+        }
+        transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
+                       columns - whole);
+    }
+}
+
+static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j += LANES) {
+            __m256i mask = mask_of(columns - j);
+            int64_t at = i * pitch + j;
+            __m256 x = _mm256_maskload_ps(c + at, mask);
+            if (before != NULL) {
+                _mm256_maskstore_ps(before + at, mask, x);
+            }
+            _mm256_maskstore_ps(c + at, mask, bp_gelu_avx2(x));
+        }
+    }
+}
+
+static const bp_matmul_form form = {ROWS, COLUMNS, tile, copy, transpose, gelu};
+
+static uint64_t tasks(const void *scalars)
+{
+    return bp_matmul_tasks(scalars, &form);
+}
+
+static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_run(&form, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_avx2 = {tasks, run, bp_matmul_workspace};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* The matrix product's leaf functions in 512-bit registers: tiles of 8 rows x 48 columns of c. */
+#include "device/host/forms.h"
+#include "device/host/math_avx512.h"
+#include "device/host/matmul_pack.h"
+
+#define ROWS    8
+#define LANES   16
+#define COLUMNS 48
+
+#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+/* The lanes of a vector of which `left` columns remain. */
+static inline __mmask16 mask_of(int64_t left)
+{
+    if (left >= LANES) {
+        return 0xffff;
+    }
+    return (__mmask16)((1u << (left > 0 ? left : 0)) - 1u);
+}
+
+/* The tile's 24 (or 16, or 8) vectors are variables c<row><vector>, so that they stay in
+ * registers; `vectors` is a constant wherever this is used and the tests on it vanish. Rows
+ * that are not there compute row 0 again and are not stored. */
+#define DECLARE(i)                                                                                 \
+    const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
+    __m512 c##i##0 = _mm512_setzero_ps(), c##i##1 = c##i##0, c##i##2 = c##i##0;
+
+#define LOAD(i)                                                                                    \
+    if (i < t->rows) {                                                                             \
+        const float *from = t->from + i * t->from_pitch;                                           \
+        c##i##0 = _mm512_maskz_loadu_ps(mask0, from);                                              \
+        if (vectors > 1) {                                                                         \
+            c##i##1 = _mm512_maskz_loadu_ps(mask1, from + LANES);                                  \
+        }                                                                                          \
+        if (vectors > 2) {                                                                         \
+            c##i##2 = _mm512_maskz_loadu_ps(mask2, from + 2 * LANES);                              \
+        }                                                                                          \
+    }
+
+#define MULTIPLY(i)                                                                                \
+    {                                                                                              \
+        __m512 a = _mm512_set1_ps(a##i[k]);                                                        \
+        c##i##0 = _mm512_fmadd_ps(a, b0, c##i##0);                                                 \
+        if (vectors > 1) {                                                                         \
+            c##i##1 = _mm512_fmadd_ps(a, b1, c##i##1);                                             \
+        }                                                                                          \
+        if (vectors > 2) {                                                                         \
+            c##i##2 = _mm512_fmadd_ps(a, b2, c##i##2);                                             \
+        }                                                                                          \
+    }
+
+#define TERM                                                                                       \
+    {                                                                                              \
+        __m512 b0 = _mm512_loadu_ps(b);                                                            \
+        __m512 b1 = vectors > 1 ? _mm512_loadu_ps(b + LANES) : b0;                                 \
+        __m512 b2 = vectors > 2 ? _mm512_loadu_ps(b + 2 * LANES) : b0;                             \
+        EACH_ROW(MULTIPLY)                                                                         \
+        b += COLUMNS;                                                                              \
+        k++;                                                                                       \
+    }
+
+#define ADD_BIAS(i)                                                                                \
+    c##i##0 = _mm512_add_ps(c##i##0, b0);                                                          \
+    c##i##1 = _mm512_add_ps(c##i##1, b1);                                                          \
+    c##i##2 = _mm512_add_ps(c##i##2, b2);
+
+#define ADD_RESIDUAL(i)                                                                            \
+    if (i < t->rows) {                                                                             \
+        const float *r = t->residual + i * t->to_pitch;                                            \
+        c##i##0 = _mm512_add_ps(c##i##0, _mm512_maskz_loadu_ps(mask0, r));                         \
+        if (vectors > 1) {                                                                         \
+            c##i##1 = _mm512_add_ps(c##i##1, _mm512_maskz_loadu_ps(mask1, r + LANES));             \
+        }                                                                                          \
+        if (vectors > 2) {                                                                         \
+            c##i##2 = _mm512_add_ps(c##i##2, _mm512_maskz_loadu_ps(mask2, r + 2 * LANES));         \
+        }                                                                                          \
+    }
+
+#define STORE(i)                                                                                   \
+    if (i < t->rows) {                                                                             \
+        float *to = t->to + i * t->to_pitch;                                                       \
+        _mm512_mask_storeu_ps(to, mask0, c##i##0);                                                 \
+        if (vectors > 1) {                                                                         \
+            _mm512_mask_storeu_ps(to + LANES, mask1, c##i##1);                                     \
+        }                                                                                          \
+        if (vectors > 2) {                                                                         \
+            _mm512_mask_storeu_ps(to + 2 * LANES, mask2, c##i##2);                                 \
+        }                                                                                          \
+    }
+
+#define ASK(i)                                                                                     \
+    if (i < t->rows) {                                                                             \
+        const char *to = (const char *)(t->to + i * t->to_pitch);                                  \
+        _mm_prefetch(to, _MM_HINT_T0);                                                             \
+        _mm_prefetch(to + 64, _MM_HINT_T0);                                                        \
+        _mm_prefetch(to + 128, _MM_HINT_T0);                                                       \
+    }
+
+static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t,
+                                                          const int vectors)
+{
+    const __mmask16 mask0 = mask_of(t->columns);
+    const __mmask16 mask1 = mask_of(t->columns - LANES);
+    const __mmask16 mask2 = mask_of(t->columns - 2 * LANES);
+    const float *b = t->panel;
+    const char *ahead = t->ahead;
+    int64_t run = t->ahead_run;
+    int64_t k = 0;
+    EACH_ROW(DECLARE)
+    EACH_ROW(ASK)
+    if (t->from != NULL) {
+        EACH_ROW(LOAD)
+    }
+    while (k + 4 <= t->depth) {
+        _mm_prefetch(ahead, _MM_HINT_T1);
+        _mm_prefetch(ahead + 64, _MM_HINT_T1);
+        TERM TERM TERM TERM run--;
+        ahead += run == 0 ? t->ahead_jump : 128;
+        run = run == 0 ? t->ahead_run : run;
+    }
+    while (k < t->depth) {
+        TERM
+    }
+    if (t->bias != NULL) {
+        __m512 b0 = _mm512_maskz_loadu_ps(mask0, t->bias);
+        __m512 b1 = _mm512_maskz_loadu_ps(mask1, t->bias + LANES);
+        __m512 b2 = _mm512_maskz_loadu_ps(mask2, t->bias + 2 * LANES);
+        EACH_ROW(ADD_BIAS)
+    }
+    if (t->residual != NULL) {
+        EACH_ROW(ADD_RESIDUAL)
+    }
+    EACH_ROW(STORE)
+}
+
+static void tile(const bp_matmul_tile *t)
+{
+    if (t->columns > 2 * LANES) {
+        tile_of(t, 3);
+    } else if (t->columns > LANES) {
+        tile_of(t, 2);
+    } else {
+        tile_of(t, 1);
+    }
+}
+
+static void copy(float *to, const float *from, int64_t pitch, int64_t rows, int64_t columns)
+{
+    const __mmask16 mask0 = mask_of(columns);
+    const __mmask16 mask1 = mask_of(columns - LANES);
+    const __mmask16 mask2 = mask_of(columns - 2 * LANES);
+    for (int64_t i = 0; i < rows; i++) {
+        _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask0, from));
+        _mm512_storeu_ps(to + LANES, _mm512_maskz_loadu_ps(mask1, from + LANES));
+        _mm512_storeu_ps(to + 2 * LANES, _mm512_maskz_loadu_ps(mask2, from + 2 * LANES));
+        to += COLUMNS;
+        from += pitch;
+    }
+}
+
+/* Four columns of rows r, r + 4, r + 8, r + 12 in the four quarters of a register. */
+static inline __m512 quarters(const float *from, int64_t pitch)
+{
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(from + 4 * pitch));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(from + 8 * pitch));
+    return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(from + 12 * pitch));
+}
+
+/* Transposes 16 rows x 4 columns: after the 4 x 4 transposes inside the quarters, register j is
+ * column j. */
+static inline void transpose4(float *to, int64_t to_pitch, const float *from, int64_t from_pitch)
+{
+    __m512d r0 = _mm512_castps_pd(quarters(from, from_pitch));
+    __m512d r1 = _mm512_castps_pd(quarters(from + from_pitch, from_pitch));
+    __m512d r2 = _mm512_castps_pd(quarters(from + 2 * from_pitch, from_pitch));
+    __m512d r3 = _mm512_castps_pd(quarters(from + 3 * from_pitch, from_pitch));
+    __m512 low01 = _mm512_unpacklo_ps(_mm512_castpd_ps(r0), _mm512_castpd_ps(r1));
+    __m512 high01 = _mm512_unpackhi_ps(_mm512_castpd_ps(r0), _mm512_castpd_ps(r1));
+    __m512 low23 = _mm512_unpacklo_ps(_mm512_castpd_ps(r2), _mm512_castpd_ps(r3));
+    __m512 high23 = _mm512_unpackhi_ps(_mm512_castpd_ps(r2), _mm512_castpd_ps(r3));
+    r0 = _mm512_unpacklo_pd(_mm512_castps_pd(low01), _mm512_castps_pd(low23));
+    r1 = _mm512_unpackhi_pd(_mm512_castps_pd(low01), _mm512_castps_pd(low23));
+    r2 = _mm512_unpacklo_pd(_mm512_castps_pd(high01), _mm512_castps_pd(high23));
+    r3 = _mm512_unpackhi_pd(_mm512_castps_pd(high01), _mm512_castps_pd(high23));
+    _mm512_storeu_ps(to, _mm512_castpd_ps(r0));
+    _mm512_storeu_ps(to + to_pitch, _mm512_castpd_ps(r1));
+    _mm512_storeu_ps(to + 2 * to_pitch, _mm512_castpd_ps(r2));
+    _mm512_storeu_ps(to + 3 * to_pitch, _mm512_castpd_ps(r3));
+}
+
+static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                           int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            to[j * to_pitch + i] = from[i * from_pitch + j];
+        }
+    }
+}
+
+static void transpose(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                      int64_t rows, int64_t columns)
+{
+    int64_t whole = columns - columns % 4;
+    for (int64_t i = 0; i < rows; i += LANES) {
+        const float *source = from + i * from_pitch;
+        int64_t left = rows - i;
+        if (left < LANES) {
+            transpose_edge(to + i, to_pitch, source, from_pitch, left, columns);
+            return;
+        }
+        for (int64_t j = 0; j < whole; j += 4) {
+            transpose4(to + j * to_pitch + i, to_pitch, source + j, from_pitch);
+        }
+        transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
+                       columns - whole);
+    }
+}
+
+static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j += LANES) {
+            __mmask16 mask = mask_of(columns - j);
+            int64_t at = i * pitch + j;
+            __m512 x = _mm512_maskz_loadu_ps(mask, c + at);
+            if (before != NULL) {
+                _mm512_mask_storeu_ps(before + at, mask, x);
+            }
+            _mm512_mask_storeu_ps(c + at, mask, bp_gelu_avx512(x));
+        }
+    }
+}
+
+static const bp_matmul_form form = {ROWS, COLUMNS, tile, copy, transpose, gelu};
+
+static uint64_t tasks(const void *scalars)
+{
+    return bp_matmul_tasks(scalars, &form);
+}
+
+static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_run(&form, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_avx512 = {tasks, run, bp_matmul_workspace};

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* Tasks, rectangles and cache blocks of the matrix product (see matmul_pack.h). */
+#include "device/host/matmul_pack.h"
+
+/* Blocks in elements. a's block and the unfinished part of c share a second-level cache of 1 to 2
+ * MiB with two panels of b; a depth of DEPTH makes reloading an unfinished tile a cost of 2 %. */
+#define DEPTH        512
+#define BLOCK_A      (192 * 1024)
+#define BLOCK_C      (96 * 1024)
+#define TASKS_WANTED 64 /* enough to share evenly among 2 to 16 workers and more */
+#define SIDE_LEAST   48 /* shorter tasks would pack more than they compute */
+#define ROW_ROUND    24 /* a multiple of every form's tile rows */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t unit)
+{
+    return ceil_div(a, unit) * unit;
+}
+
+/* `total` in even pieces of at most `most`, each a multiple of `unit` (but for the last). */
+static int64_t piece(int64_t total, int64_t most, int64_t unit)
+{
+    return round_up(ceil_div(total, ceil_div(total, most)), unit);
+}
+
+/* How a matmul is cut: sizes in elements. */
+typedef struct matmul_cut {
+    int64_t depth;   /* of a block of k */
+    int64_t rows;    /* of a block of c */
+    int64_t columns; /* of a block of c */
+    int64_t a_pitch; /* of the packed block of a: off the powers of two, which share cache sets */
+    int64_t a_count; /* elements of workspace for packed a, the panel and unfinished c */
+    int64_t panel_count;
+    int64_t c_count;
+} matmul_cut;
+
+static matmul_cut cut_of(const bp_matmul_scalars *s)
+{
+    matmul_cut cut = {0};
+    if (s->k == 0) {
+        cut.depth = 1;
+    } else {
+        cut.depth = piece(s->k, DEPTH, 8);
+    }
+    cut.rows = round_up(least(s->m, BLOCK_A / cut.depth), ROW_ROUND);
+    cut.columns = round_up(least(s->n, BLOCK_C / cut.rows), BP_MATMUL_PANEL_MAX);
+    cut.a_pitch = round_up(cut.depth, 16) + 16;
+    cut.a_count = s->transpose_a != 0 ? cut.rows * cut.a_pitch : 0;
+    cut.panel_count = cut.depth * BP_MATMUL_PANEL_MAX;
+    cut.c_count = s->k > cut.depth ? cut.rows * cut.columns : 0;
+    return cut;
+}
+
+uint64_t bp_matmul_workspace(const void *scalars)
+{
+    const bp_matmul_scalars *s = scalars;
+    if (s->m <= 0 || s->n <= 0 || s->k < 0) {
+        return 0;
+    }
+    matmul_cut cut = cut_of(s);
+    return (uint64_t)round_up(cut.a_count + cut.panel_count + cut.c_count, 64) * sizeof(float);
+}
+
+/* The grid of tasks: tiles of `rows` x `columns` of c, the longer side of c running slowest. */
+typedef struct matmul_grid {
+    int64_t rows;
+    int64_t columns;
+    int64_t down;
+    int64_t across;
+    bool rows_slow;
+} matmul_grid;
+
+/* Strips of the longer side, at most 2 * TASKS_WANTED of them. */
+static int64_t strip(int64_t side, int64_t unit)
+{
+    return ceil_div(ceil_div(side, unit), 2 * TASKS_WANTED) * unit;
+}
+
+/* Pieces of the shorter side, as few as bring the tasks to TASKS_WANTED. */
+static int64_t part(int64_t side, int64_t strips, int64_t unit, int64_t smallest)
+{
+    int64_t parts = least(ceil_div(TASKS_WANTED, strips), ceil_div(side, smallest));
+    return round_up(ceil_div(side, parts), unit);
+}
+
+static matmul_grid grid_of(const bp_matmul_scalars *s, const bp_matmul_form *form)
+{
+    matmul_grid grid;
+    grid.rows_slow = s->m > s->n;
+    if (grid.rows_slow) {
+        grid.rows = strip(s->m, SIDE_LEAST);
+        grid.columns = part(s->n, ceil_div(s->m, grid.rows), form->columns, SIDE_LEAST);
+    } else {
+        grid.columns = strip(s->n, form->columns);
+        grid.rows = part(s->m, ceil_div(s->n, grid.columns), form->rows, SIDE_LEAST);
+    }
+    grid.down = ceil_div(s->m, grid.rows);
+    grid.across = ceil_div(s->n, grid.columns);
+    return grid;
+}
+
+uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
+{
+    const bp_matmul_scalars *s = scalars;
+    if (s->m <= 0 || s->n <= 0) {
+        return 0;
+    }
+    matmul_grid grid = grid_of(s, form);
+    return (uint64_t)(grid.down * grid.across);
+}
+
+/* One call as its worker sees it. */
+typedef struct matmul_work {
+    const bp_matmul_form *form;
+    const bp_matmul_scalars *s;
+    const float *a;
+    const float *b;
+    const float *bias;
+    const float *residual;
+    float *c;
+    float *before;
+    float *packed_a;
+    float *panel;
+    float *unfinished;
+    matmul_cut cut;
+} matmul_work;
+
+/* A rectangle of c, later one block of it, and one block of k. */
+typedef struct matmul_block {
+    int64_t row;
+    int64_t rows;
+    int64_t column;
+    int64_t columns;
+    int64_t term;
+    int64_t terms;
+} matmul_block;
+
+/* Where op(b)'s term `term` of column `column` lies. */
+static const float *place_b(const matmul_work *w, int64_t term, int64_t column)
+{
+    if (w->s->transpose_b != 0) {
+        return w->b + column * w->s->ldb + term;
+    }
+    return w->b + term * w->s->ldb + column;
+}
+
+static void pack_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                       int64_t columns)
+{
+    const bp_matmul_form *form = w->form;
+    const float *from = place_b(w, block->term, column);
+    if (w->s->transpose_b == 0) {
+        form->copy(w->panel, from, w->s->ldb, block->terms, columns);
+        return;
+    }
+    if (columns < form->columns) {
+        for (int64_t i = 0; i < block->terms * form->columns; i++) {
+            w->panel[i] = 0.0f;
+        }
+    }
+    form->transpose(w->panel, form->columns, from, w->s->ldb, columns, block->terms);
+}
+
+/* Points a tile's look-ahead at what the panel after this one will be packed from. */
+static void look_ahead(const matmul_work *w, const matmul_block *block, int64_t column,
+                       bp_matmul_tile *tile)
+{
+    int64_t line_pair = 128;
+    int64_t bytes = (int64_t)sizeof(float);
+    tile->ahead = (const char *)place_b(w, block->term, column);
+    if (w->s->transpose_b != 0) {
+        tile->ahead_run = ceil_div(block->terms * bytes, line_pair);
+    } else {
+        tile->ahead_run = ceil_div(w->form->columns * bytes, line_pair);
+    }
+    tile->ahead_jump = w->s->ldb * bytes - (tile->ahead_run - 1) * line_pair;
+}
+
+/* The chain's start and end for a tile: c itself, or the unfinished tile between blocks of k. */
+static void place_ends(const matmul_work *w, const matmul_block *block, bp_matmul_tile *tile,
+                       int64_t row, int64_t column, float *unfinished)
+{
+    bool first = block->term == 0;
+    bool last = block->term + block->terms == w->s->k;
+    int64_t at = row * w->s->ldc + column;
+    tile->from = unfinished;
+    tile->from_pitch = w->form->columns;
+    if (first) {
+        tile->from = w->s->accumulate != 0 ? w->c + at : NULL;
+        tile->from_pitch = w->s->ldc;
+    }
+    tile->to = last ? w->c + at : unfinished;
+    tile->to_pitch = last ? w->s->ldc : w->form->columns;
+    tile->bias = last && w->bias != NULL ? w->bias + column : NULL;
+    tile->residual = last && w->residual != NULL ? w->residual + at : NULL;
+}
+
+/* All tiles of a block of c that use one panel of b. */
+static void run_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                      const float *a, int64_t a_pitch)
+{
+    const bp_matmul_form *form = w->form;
+    bp_matmul_tile tile = {.depth = block->terms, .a_pitch = a_pitch, .panel = w->panel};
+    int64_t tile_count = form->rows * form->columns;
+    int64_t panels_before = (column - block->column) / form->columns;
+    float *unfinished =
+        w->unfinished + panels_before * ceil_div(block->rows, form->rows) * tile_count;
+    tile.columns = least(form->columns, block->column + block->columns - column);
+    pack_panel(w, block, column, tile.columns);
+    look_ahead(w, block, column + tile.columns < w->s->n ? column + tile.columns : column, &tile);
+    for (int64_t row = 0; row < block->rows; row += form->rows) {
+        tile.rows = least(form->rows, block->rows - row);
+        tile.a = a + row * a_pitch;
+        place_ends(w, block, &tile, block->row + row, column, unfinished);
+        form->tile(&tile);
+        tile.ahead = (const char *)tile.panel;
+        tile.ahead_jump = 0;
+        unfinished += tile_count;
+    }
+}
+
+/* One block of c over all blocks of k. */
+static void run_block(const matmul_work *w, matmul_block block)
+{
+    const bp_matmul_scalars *s = w->s;
+    for (block.term = 0; block.term == 0 || block.term < s->k; block.term += w->cut.depth) {
+        block.terms = least(w->cut.depth, s->k - block.term);
+        const float *a = w->a + block.row * s->lda + block.term;
+        int64_t a_pitch = s->lda;
+        if (s->transpose_a != 0) {
+            a = w->packed_a;
+            a_pitch = w->cut.a_pitch;
+            w->form->transpose(w->packed_a, a_pitch, w->a + block.term * s->lda + block.row, s->lda,
+                               block.terms, block.rows);
+        }
+        for (int64_t j = 0; j < block.columns; j += w->form->columns) {
+            run_panel(w, &block, block.column + j, a, a_pitch);
+        }
+    }
+    if (s->gelu != 0) {
+        int64_t at = block.row * s->ldc + block.column;
+        w->form->gelu(w->c + at, w->before != NULL ? w->before + at : NULL, s->ldc, block.rows,
+                      block.columns);
+    }
+}
+
+/* A rectangle of c in blocks that the caches hold. */
+static void run_rectangle(const matmul_work *w, matmul_block all)
+{
+    int64_t rows = piece(all.rows, w->cut.rows, w->form->rows);
+    int64_t columns = piece(all.columns, w->cut.columns, w->form->columns);
+    matmul_block block = all;
+    for (int64_t j = 0; j < all.columns; j += columns) {
+        block.column = all.column + j;
+        block.columns = least(columns, all.columns - j);
+        for (int64_t i = 0; i < all.rows; i += rows) {
+            block.row = all.row + i;
+            block.rows = least(rows, all.rows - i);
+            run_block(w, block);
+        }
+    }
+}
+
+/* The rectangle of c of tasks (slow .. slow + slows - 1) x (fast .. fast + fasts - 1). */
+static matmul_block rectangle(const matmul_work *w, const matmul_grid *grid, const int64_t slow[2],
+                              const int64_t fast[2])
+{
+    const int64_t *down = grid->rows_slow ? slow : fast;
+    const int64_t *across = grid->rows_slow ? fast : slow;
+    matmul_block block = {0};
+    block.row = down[0] * grid->rows;
+    block.rows = least(down[1] * grid->rows, w->s->m - block.row);
+    block.column = across[0] * grid->columns;
+    block.columns = least(across[1] * grid->columns, w->s->n - block.column);
+    return block;
+}
+
+void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                   uint64_t last, uint32_t worker)
+{
+    const bp_matmul_pointers *p = call->pointers;
+    const bp_matmul_scalars *s = call->scalars;
+    matmul_work w = {form, s,         p->a, p->b, p->bias, p->residual,
+                     p->c, p->before, NULL, NULL, NULL,    {0}};
+    matmul_grid grid = grid_of(s, form);
+    int64_t per_slow = grid.rows_slow ? grid.across : grid.down;
+    int64_t task = (int64_t)first;
+    w.cut = cut_of(s);
+    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s));
+    w.panel = w.packed_a + w.cut.a_count;
+    w.unfinished = w.panel + w.cut.panel_count;
+    while (task < (int64_t)last) {
+        int64_t left = (int64_t)last - task;
+        int64_t slow[2] = {task / per_slow, 1};
+        int64_t fast[2] = {task % per_slow, 0};
+        fast[1] = least(per_slow - fast[0], left);
+        if (fast[1] == per_slow) {
+            slow[1] = left / per_slow;
+        }
+        run_rectangle(&w, rectangle(&w, &grid, slow, fast));
+        task += slow[1] * fast[1];
+    }
+}
