@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The feed: every window once per epoch, short groups, padding, range checks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/feed.h"
+
+#define TOKENS 103
+#define T      4
+
+static bp_status read_ramp(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    if (source->context != NULL) {
+        return BP_ERR_STORE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(first + i < source->count);
+        to[i] = (int32_t)(first + i);
+    }
+    return BP_OK;
+}
+
+static bp_source ramp = {.name = "ramp", .count = TOKENS, .read = read_ramp};
+static int32_t ids[10 * T];
+static int32_t labels[10 * T];
+static int32_t window[T + 1];
+
+static bp_feed make_feed(uint32_t batch, uint32_t group, bool shuffle)
+{
+    return (bp_feed){.source = &ramp,
+                     .seed = 5,
+                     .sequence = T,
+                     .batch = batch,
+                     .group = group,
+                     .vocabulary = TOKENS,
+                     .shuffle = shuffle};
+}
+
+static void test_epoch_visits_every_window_once(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(3, 9, true);
+    bp_group group = {.ids = ids, .labels = labels};
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(feed.windows, 26); /* ceil(102 / 4) */
+    assert_int_equal(feed.steps_per_epoch, 3);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        uint32_t seen[26] = {0};
+        uint64_t valid = 0;
+        for (uint64_t step = 0; step < 3; step++) {
+            assert_int_equal(bp_feed_stage(&feed, epoch * 3 + step, &group, window), BP_OK);
+            assert_int_equal(group.samples, step < 2 ? 9 : 8);
+            assert_int_equal(group.micros, 3);
+            for (uint32_t s = 0; s < group.samples; s++) {
+                seen[ids[s * T] / T]++;
+                for (uint32_t t = 0; t < T; t++) {
+                    bool target = labels[s * T + t] >= 0;
+                    assert_true(!target || labels[s * T + t] == ids[s * T + t] + 1);
+                }
+            }
+            valid += group.valid;
+        }
+        assert_int_equal(valid, TOKENS - 1);
+        for (int w = 0; w < 26; w++) {
+            assert_int_equal(seen[w], 1);
+        }
+    }
+    /* The ninth row of the last group has no window: padding without targets. */
+    assert_int_equal(labels[8 * T], -1);
+}
+
+static void test_order_in_file_without_shuffle(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(2, 2, false);
+    bp_group group = {.ids = ids, .labels = labels};
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 12, &group, window), BP_OK);
+    assert_int_equal(ids[0], 24 * T);
+    assert_int_equal(labels[T], 101);
+    assert_int_equal(labels[T + 1], 102);
+    assert_int_equal(labels[T + 2], -1); /* the last window is padded */
+    assert_int_equal(ids[T + 2], 0);
+    assert_int_equal(group.valid, 6);
+}
+
+static void test_accumulation_sees_the_same_samples(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed one = make_feed(6, 6, true);
+    bp_feed three = make_feed(2, 6, true);
+    bp_group group = {.ids = ids, .labels = labels};
+    int32_t first[6 * T];
+    assert_int_equal(bp_feed_init(&one, &error), BP_OK);
+    assert_int_equal(bp_feed_init(&three, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&one, 7, &group, window), BP_OK);
+    memcpy(first, ids, sizeof first);
+    assert_int_equal(bp_feed_stage(&three, 7, &group, window), BP_OK);
+    assert_int_equal(group.micros, 3);
+    assert_memory_equal(first, ids, sizeof first);
+}
+
+static void test_bad_data(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_group group = {.ids = ids, .labels = labels};
+    bp_feed feed = make_feed(26, 26, true);
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_DATA);
+    assert_int_equal(error.found, TOKENS);
+    assert_int_equal(error.wanted, 26 * T + 1);
+    assert_string_equal(error.name, "ramp");
+
+    error = (bp_error){0};
+    feed = make_feed(2, 2, false);
+    feed.vocabulary = 50;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 6, &group, window), BP_ERR_DATA);
+    assert_int_equal(error.found, 50);
+    assert_int_equal(error.wanted, 50);
+
+    error = (bp_error){0};
+    bp_source broken = ramp;
+    broken.context = &broken;
+    feed = make_feed(2, 2, false);
+    feed.source = &broken;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_STORE);
+    assert_int_equal(error.code, BP_ERR_STORE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epoch_visits_every_window_once),
+        cmocka_unit_test(test_order_in_file_without_shuffle),
+        cmocka_unit_test(test_accumulation_sees_the_same_samples),
+        cmocka_unit_test(test_bad_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
