@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Data files as one source of token ids: text read as bytes, llm.c token files, nanoGPT files.
+ *
+ * Any number of files of one kind are read one after the other as if they were one. Nothing is
+ * held in memory: reads go straight from the store into the caller's ids. */
+#ifndef BP_FORMATS_DATA_H
+#define BP_FORMATS_DATA_H
+
+#include "core/feed.h"
+#include "core/store.h"
+
+typedef enum bp_data_format {
+    BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, everything else text */
+    BP_DATA_TEXT, /* id = byte value */
+    BP_DATA_LLMC, /* 256 int32 of header; 20240520 version 1: uint16, 20240801 version 7: uint32 */
+    BP_DATA_NANOGPT /* bare uint16, little-endian */
+} bp_data_format;
+
+/* One file; the caller gives the rows with `path` set (the string must outlive the source). */
+typedef struct bp_data_file {
+    const char *path;
+    bp_file file;
+    bool open;
+    uint32_t width; /* bytes per token: 1, 2 or 4 */
+    uint64_t start; /* bytes before the first token */
+    uint64_t first; /* number of its first token in the source */
+    uint64_t count; /* tokens */
+} bp_data_file;
+
+typedef struct bp_data {
+    bp_source source; /* what the feed is given; source.name is the first file's path */
+    bp_store *store;
+    bp_error *error;
+    bp_data_format format; /* what the files turned out to be */
+    bp_data_file *files;
+    uint32_t file_count;
+} bp_data;
+
+/* Opens all files and keeps them open. BP_ERR_DATA, with the file's name: a bad header, a size that
+ * does not fit the header's count, an llm.c file that holds no tokens, files of two kinds, an empty
+ * set. BP_ERR_STORE: a file cannot be opened or read. After an error nothing is left open. The
+ * record must not be moved afterwards. */
+bp_status bp_data_open(bp_data *data, bp_store *store, bp_data_file *files, uint32_t file_count,
+                       bp_data_format format, bp_error *error) BP_MUST_CHECK;
+
+/* Closes what is open; safe after a failed bp_data_open and when called twice. */
+void bp_data_close(bp_data *data);
+
+#endif

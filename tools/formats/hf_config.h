@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* config.json of a Hugging Face GPT-2 directory: read and written. */
+#ifndef BP_FORMATS_HF_CONFIG_H
+#define BP_FORMATS_HF_CONFIG_H
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "core/store.h"
+
+#define BP_HF_CONFIG_SCRATCH   65536   /* bytes that reading needs */
+#define BP_HF_CONFIG_BYTES_MAX 1048576 /* a longer config.json is refused */
+
+/* Reads the file at `path` into *config. What the file leaves out has the default of transformers'
+ * GPT2Config; hidden_size, max_position_embeddings, num_attention_heads and num_hidden_layers are
+ * taken as the other names they are; keys that change nothing about the model are passed over.
+ * BP_ERR_DATA naming file and field: not JSON, no or another model_type, a value out of range, and
+ * every field whose value asks for something that is not implemented. BP_ERR_STORE: a read failed.
+ * scratch: BP_HF_CONFIG_SCRATCH bytes, aligned to 8, free again afterwards. *config is changed only
+ * on success. */
+bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
+                            bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* Writes config.json for `config` at `path`: to a temporary name, synced, renamed. `path` leaves
+ * room for four more characters. */
+bp_status bp_hf_config_write(bp_store *store, const char *path, const bp_model_config *config,
+                             bp_error *error) BP_MUST_CHECK;
+
+#endif

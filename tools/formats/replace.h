@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Replacing a whole file so that a reader sees the old one or the new one, never half of one. */
+#ifndef BP_FORMATS_REPLACE_H
+#define BP_FORMATS_REPLACE_H
+
+#include "core/error.h"
+#include "core/store.h"
+
+/* path + ".tmp". BP_ERR_USAGE when it does not fit. */
+bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path,
+                          bp_error *error) BP_MUST_CHECK;
+
+/* Renames path.tmp, which is complete and synced, to `path`. */
+bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* Writes path.tmp, syncs it, renames it to `path`. */
+bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
+                          bp_error *error) BP_MUST_CHECK;
+
+#endif

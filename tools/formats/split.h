@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* A part of a source as a source of its own: training and held-out parts of one file. */
+#ifndef BP_FORMATS_SPLIT_H
+#define BP_FORMATS_SPLIT_H
+
+#include "core/feed.h"
+
+typedef struct bp_split {
+    bp_source source; /* what the feed is given */
+    bp_source *inner;
+    uint64_t first; /* token of inner that is token 0 here */
+} bp_split;
+
+/* Makes tokens first .. first + count - 1 of `inner`, which must outlive the split, a source.
+ * BP_ERR_USAGE when that range is not inside it. The split must not be moved afterwards. */
+bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first,
+                        uint64_t count) BP_MUST_CHECK;
+
+/* Cuts `inner` in two: `held` gets the last floor(count * fraction) tokens, `kept` the others.
+ * BP_ERR_USAGE unless 0 < fraction < 1. */
+bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner,
+                        double fraction) BP_MUST_CHECK;
+
+#endif
