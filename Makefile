@@ -50,7 +50,7 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 
 .PHONY: all tests test check coverage deps install uninstall sanitize tsan clang aarch64 fuzz \
-        fuzzers format objects clean help force
+        fuzzers format library objects clean help force
 .SECONDARY:
 all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 
@@ -89,7 +89,8 @@ deps:
 tests: $(TESTS) $(if $(wildcard tests/house/digest.c),$(BUILD)/tests/house/digest)
 test: all tests
 	@tests/run.sh $(BUILD)
-objects: $(LIBOBJ) $(BINOBJ) $(TESTS:=.o) $(SUPPORT)
+library: $(LIBOBJ)
+objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT)
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
 coverage:

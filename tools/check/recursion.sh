@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# No recursion in the library: gcc writes down who calls whom, and the graph must have no cycle.
+build=build/callgraph
+command -v gcc >/dev/null || { echo "gcc is not installed"; exit 77; }
+log=$(make -s -j2 BUILD=$build CC=gcc OPT=-O0 EXTRA=-fcallgraph-info library 2>&1) ||
+    { echo "$log"; exit 1; }
+# Only of sources that are still there. Static functions are named FILE:FUNCTION, others FUNCTION.
+graphs=$(find $build -name '*.ci' | while read -r ci; do
+    source=${ci#"$build"/}
+    [[ -f ${source%.ci}.c ]] && echo "$ci"
+done)
+# shellcheck disable=SC2086
+edges=$(sed -n 's/^edge: { sourcename: "\([^"]*\)" targetname: "\([^"]*\)".*/\1 \2/p' $graphs)
+bad=$(awk 'NF == 2 && $1 == $2 { print $1 " calls itself" }' <<<"$edges" | sort -u
+    awk '$1 != $2' <<<"$edges" | tsort 2>&1 >/dev/null | sed 's/^tsort: -: //; s/^tsort: /    /')
+[[ -z $bad ]] && exit 0
+echo "$bad"
+exit 1

@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The library calls nothing but itself and what is listed here: so it has no malloc, printf, exit,
+# setjmp or assert, and no exp, log, tanh, pow or cos whose last bit differs between systems.
+# device/host speaks to the system and has a longer list, without allocation all the same.
+pure='memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr
+fma fmaf sqrt sqrtf floor floorf ceil ceilf trunc truncf rint rintf nearbyint nearbyintf round roundf
+lround lroundf llround fabs fabsf fmin fminf fmax fmaxf ldexp ldexpf frexp scalbn scalbnf copysign
+copysignf __stack_chk_fail _GLOBAL_OFFSET_TABLE_'
+system='pthread_create pthread_join pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock
+pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_signal
+pthread_cond_broadcast pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize
+pthread_sigmask sigfillset sigemptyset sched_yield sysconf nanosleep clock_gettime
+__errno_location open open64 openat close read write pread pread64 pwrite pwrite64 lseek fsync
+fdatasync rename unlink remove mkdir rmdir opendir fdopendir readdir closedir stat fstat lstat
+stat64 fstat64 access faccessat statvfs statvfs64 fstatvfs ftruncate getpid
+__cpu_model __cpu_indicator_init'
+
+[[ -n ${LIBOBJ:-} ]] || { echo "LIBOBJ is not set: run make check"; exit 1; }
+# shellcheck disable=SC2086
+own=$(nm --defined-only -P $LIBOBJ | awk 'NF > 2 && $2 ~ /[A-Z]/ { print $1 }')
+bad=$(for object in $LIBOBJ; do
+    allowed="$own $pure"
+    [[ $object != *device/host/* ]] || allowed="$allowed $system"
+    nm -u -P "$object" | awk -v object="${object#"$BUILD"/}" -v allowed="$allowed" '
+        BEGIN { n = split(allowed, word); for (i = 1; i <= n; i++) may[word[i]] = 1 }
+        !($1 in may) { print object ": calls " $1 }'
+done)
+[[ -z $bad ]] && exit 0
+echo "$bad"
+echo "the library has no such function (DESIGN of the house: no allocation, printf, exit, assert, libm)"
+exit 1
