@@ -43,16 +43,23 @@ bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, u
     return bp_storage_join(path, place->directory, name, place->error);
 }
 
+static bool is_name_character(char c)
+{
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') || (c != '\0' && strchr("._-", c) != NULL);
+}
+
 bool bp_snapshot_blob_name(const char *name)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "._-";
-    size_t length = strlen(name);
-    if (length == 0 || length >= BP_SNAPSHOT_NAME_MAX) {
+    size_t length = 0;
+    while (is_name_character(name[length])) {
+        length++;
+    }
+    if (name[length] != '\0' || length == 0 || length >= BP_SNAPSHOT_NAME_MAX) {
         return false;
     }
-    if (name[0] == '.' || strspn(name, allowed) != length) {
-        return false;
+    if (name[0] == '.') {
+        return false; /* hidden, or a directory */
     }
     return strcmp(name, BP_SNAPSHOT_MODEL) != 0 && strcmp(name, BP_SNAPSHOT_STATE) != 0;
 }
