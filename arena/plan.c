@@ -84,7 +84,7 @@ static bp_status plan_collect(plan_work *work, bp_interval *buffers, uint32_t co
     if (sum >= (uint64_t)1 << 62) {
         return BP_ERR_OVERFLOW;
     }
-    plan_sort(work->order, work->spare, work->items, canonical_before, buffers);
+    bp_sort(work->order, work->spare, work->items, canonical_before, buffers);
     return BP_OK;
 }
 
@@ -109,7 +109,7 @@ static void plan_sections(plan_work *work, const bp_interval *buffers, uint64_t 
 {
     uint64_t *ends = work->level;
     memcpy(work->last, work->order, work->items * sizeof *work->last);
-    plan_sort(work->last, work->spare, work->items, upper_before, buffers);
+    bp_sort(work->last, work->spare, work->items, upper_before, buffers);
     work->sections = 0;
     for (uint32_t i = 0; i < work->items; i++) {
         uint64_t end = buffers[work->last[i]].upper;

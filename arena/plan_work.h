@@ -4,6 +4,7 @@
 #define BP_ARENA_PLAN_WORK_H
 
 #include "arena/plan.h"
+#include "arena/sort.h"
 
 /* A buffer as the planner sees it. Time is cut into sections, one per distinct end of a lifetime:
  * between two ends the live set only grows, so its state just before each end is the only one that
@@ -37,13 +38,6 @@ typedef struct plan_work {
     uint32_t *last;
     const char *method; /* what made the best layout */
 } plan_work;
-
-/* Whether index a must come before index b. Must be a strict total order. */
-typedef bool (*plan_before)(const void *context, uint32_t a, uint32_t b);
-
-/* Sorts `count` indices by merging; `spare` holds as many. O(n log n), no recursion. */
-void plan_sort(uint32_t *order, uint32_t *spare, uint32_t count, plan_before before,
-               const void *context);
 
 /* The static orders of the dives and searches: keys compared one after another, all descending.
  * T largest section total over the item's life, W width of the life in sections, A area (size x

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory map as one self-contained HTML page. */
+#include "arena/map.h"
+
+#include "arena/map_work.h"
+
+/* How many buffers the table of the peak lists. */
+#define PEAK_ROWS 40u
+
+static const char page_head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
+
+static const char page_style[] =
+    "</title>\n<style>\n"
+    ":root{--ink:#1f2933;--soft:#61707f;--line:#dfe5ea;--paper:#fff;--card:#f5f7f9;--good:#1a7f4b;"
+    "--bad:#b4540a}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6ebf0;--soft:#94a3b1;--line:#2f3a44;"
+    "--paper:#14191e;--card:#1c232a;--good:#4cc38a;--bad:#f0a35e}}\n"
+    "body{margin:0 auto;max-width:1280px;padding:24px 28px 48px;background:var(--paper);"
+    "color:var(--ink);font:15px/1.45 system-ui,sans-serif}\n"
+    "h1{font-size:22px;margin:0 0 14px}h2{font-size:16px;margin:26px 0 6px}\n"
+    ".cards{display:flex;flex-wrap:wrap;gap:10px}\n"
+    ".card{background:var(--card);border:1px solid var(--line);border-radius:8px;"
+    "padding:8px 14px;min-width:130px}\n"
+    ".card b{display:block;font-size:19px}.card small{display:block;color:var(--soft)}\n"
+    ".good b{color:var(--good)}.bad b{color:var(--bad)}\n"
+    ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 2px;color:var(--soft)}\n"
+    ".legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:6px;"
+    "vertical-align:-1px}\n"
+    "svg{display:block;width:100%;height:auto}svg text{fill:var(--soft);font:11px system-ui,"
+    "sans-serif}\n"
+    ".g{stroke:var(--line);stroke-width:1}.p{stroke:var(--ink);stroke-width:1;"
+    "stroke-dasharray:5 3;pointer-events:none}.l{stroke:var(--bad);stroke-width:1.5;"
+    "stroke-dasharray:8 4}\n"
+    ".tm{text-anchor:middle}.te,.pe{text-anchor:end}svg .ps,svg .pe{fill:var(--ink)}\n"
+    ".b{stroke:var(--paper);stroke-width:.6}g:hover>rect{stroke:var(--ink);stroke-width:2}\n"
+    "svg .n{text-anchor:middle;pointer-events:none;font-size:10px;fill:#10161c}\n"
+    "table{border-collapse:collapse;font-size:13px}th,td{text-align:left;padding:3px 14px 3px 0;"
+    "border-bottom:1px solid var(--line)}\n"
+    "td.r,th.r{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft)}\n"
+    "code{font:12px ui-monospace,monospace}\n";
+
+static void html_card(bp_text *out, const char *style, const char *label, uint64_t bytes)
+{
+    bp_text_string(out, "<div class=\"card ");
+    bp_text_string(out, style);
+    bp_text_string(out, "\"><small>");
+    bp_text_string(out, label);
+    bp_text_string(out, "</small><b>");
+    bp_text_bytes_human(out, bytes);
+    bp_text_string(out, "</b><small>");
+    bp_text_grouped(out, bytes);
+    bp_text_string(out, " bytes</small></div>\n");
+}
+
+/* The certificate: what the arena needs, what no layout can go below, and where that is. */
+static void html_certificate(const bp_map *map, bp_text *out)
+{
+    const bp_plan_report *report = &map->report;
+    bp_text_string(out, "<div class=\"cards\">\n");
+    html_card(out, "", "arena", report->bytes);
+    html_card(out, "", "lower bound", report->lower_bound);
+    html_card(out, report->optimal ? "good" : "bad",
+              report->optimal ? "waste (proven optimal)" : "waste", report->waste);
+    bp_text_string(out, "<div class=\"card\"><small>peak</small><b>op ");
+    bp_text_grouped(out, report->peak_time);
+    bp_text_string(out, "</b><small>");
+    bp_text_html(out, map_op_name(map, report->peak_time));
+    bp_text_string(out, "</small></div>\n<div class=\"card\"><small>buffers</small><b>");
+    bp_text_grouped(out, map->buffer_count);
+    bp_text_string(out, "</b><small>laid out by ");
+    bp_text_html(out, report->method);
+    bp_text_string(out, "</small></div>\n</div>\n");
+}
+
+/* The colours as style rules, so that a rectangle names its class in a few bytes. */
+static void html_colours(const bp_map *map, bp_text *out)
+{
+    for (uint32_t c = 0; c < map->class_count; c++) {
+        bp_text_string(out, ".c");
+        bp_text_u64(out, c);
+        bp_text_string(out, "{fill:");
+        bp_text_html(out, map->classes[c].colour);
+        bp_text_string(out, ";background:");
+        bp_text_html(out, map->classes[c].colour);
+        bp_text_string(out, "}\n");
+    }
+}
+
+static void html_legend(const map_work *work, bp_text *out)
+{
+    const bp_map *map = work->map;
+    bp_text_string(out, "<div class=\"legend\">\n");
+    for (uint32_t c = 0; c < map->class_count; c++) {
+        if (work->most[c] == 0) {
+            continue;
+        }
+        bp_text_string(out, "<span><i class=\"c");
+        bp_text_u64(out, c);
+        bp_text_string(out, "\"></i>");
+        bp_text_html(out, map->classes[c].name);
+        bp_text_char(out, ' ');
+        bp_text_bytes_human(out, work->most[c]);
+        bp_text_string(out, "</span>\n");
+    }
+    bp_text_string(out, "</div>\n");
+}
+
+static void html_row(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
+{
+    bp_text_string(out, "<tr><td>");
+    bp_text_html(out, buffer->name);
+    bp_text_string(out, "</td><td>");
+    bp_text_html(out, map->classes[buffer->class_index].name);
+    bp_text_string(out, "</td><td class=\"r\">");
+    bp_text_bytes_human(out, buffer->interval.size);
+    bp_text_string(out, "</td><td class=\"r\"><code>0x");
+    bp_text_hex(out, buffer->interval.offset, 10);
+    bp_text_string(out, "</code></td><td class=\"r\">");
+    bp_text_u64(out, buffer->interval.lower);
+    bp_text_string(out, "</td><td class=\"r\">");
+    bp_text_u64(out, buffer->interval.upper);
+    bp_text_string(out, "</td></tr>\n");
+}
+
+/* The largest buffers that live at the peak: what to shorten or shrink to need less. */
+static void html_peak(map_work *work, bp_text *out)
+{
+    const bp_map *map = work->map;
+    bp_text_string(out,
+                   "<h2>Alive at the peak, largest first</h2>\n<table><tr><th>buffer</th><th>class"
+                   "</th><th class=\"r\">size</th><th class=\"r\">offset</th><th class=\"r\">born"
+                   "</th><th class=\"r\">dies</th></tr>\n");
+    map_sort(work, MAP_BY_SIZE);
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < map->buffer_count; i++) {
+        const bp_map_buffer *buffer = &map->buffers[work->order[i]];
+        if (!map_lives(buffer, map->report.peak_time)) {
+            continue;
+        }
+        if (live < PEAK_ROWS) {
+            html_row(map, out, buffer);
+        }
+        live++;
+    }
+    bp_text_string(out, "</table>\n");
+    if (live > PEAK_ROWS) {
+        bp_text_string(out, "<p>and ");
+        bp_text_grouped(out, live - PEAK_ROWS);
+        bp_text_string(out, " smaller ones</p>\n");
+    }
+}
+
+bp_status bp_map_html(const bp_map *map, void *scratch, size_t scratch_bytes, bp_text *out)
+{
+    map_work work;
+    BP_TRY(map_begin(&work, map, scratch, scratch_bytes));
+    bp_text_string(out, page_head);
+    bp_text_string(out, "Memory map of ");
+    bp_text_html(out, map->title);
+    bp_text_string(out, page_style);
+    html_colours(map, out);
+    bp_text_string(out, "</style>\n</head>\n<body>\n<h1>Memory map of ");
+    bp_text_html(out, map->title);
+    bp_text_string(out, "</h1>\n");
+    html_certificate(map, out);
+    bp_text_string(out, "<h2>Where every buffer lies, and when</h2>\n");
+    html_legend(&work, out);
+    map_svg_memory(&work, out);
+    bp_text_string(out, "<h2>Bytes alive, by class</h2>\n");
+    map_svg_totals(&work, out);
+    html_peak(&work, out);
+    bp_text_string(out, "</body>\n</html>\n");
+    return bp_text_flush(out);
+}

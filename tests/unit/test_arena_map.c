@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory map: class totals, text, JSON as another reader sees it, and the page. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arena/map.h"
+
+#define ROWS 3000
+
+static const bp_map_class classes[] = {{"weights", "#4c78a8"}, {"tape", "#54a24b"}, {"io", "#aaa"}};
+static const char *const ops[] = {"embed", "norm<1>", "matmul", "loss", "backward", "update"};
+
+/* Offsets as a plan could give them: weights below, then what lives for a while. */
+static const bp_map_buffer small[] = {
+    {"w", 0, {.size = 100, .lower = 0, .upper = 6, .offset = 0}},
+    {"h.0 \"mlp\" & <gelu>", 1, {.size = 60, .lower = 1, .upper = 5, .offset = 112}},
+    {"h.1", 1, {.size = 48, .lower = 2, .upper = 4, .offset = 176}},
+    {"late", 1, {.size = 48, .lower = 4, .upper = 6, .offset = 176}},
+    {"nothing", 2, {.size = 0, .lower = 0, .upper = 6, .offset = 0}},
+    {"never", 2, {.size = 16, .lower = 3, .upper = 3, .offset = 0}},
+};
+
+static char output[1 << 20];
+static uint64_t scratch[(1 << 20) / 8];
+
+static bp_map small_map(void)
+{
+    return (bp_map){.title = "a <small> model",
+                    .classes = classes,
+                    .buffers = small,
+                    .op_names = ops,
+                    .class_count = 3,
+                    .buffer_count = 6,
+                    .op_count = 6,
+                    .alignment = 16,
+                    .report = {.bytes = 224,
+                               .lower_bound = 224,
+                               .peak_time = 2,
+                               .optimal = true,
+                               .fits = true,
+                               .method = "dive"}};
+}
+
+typedef bp_status (*map_form)(const bp_map *map, void *memory, size_t bytes, bp_text *out);
+
+static const char *form_of(map_form form, const bp_map *map)
+{
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, output, sizeof output);
+    /* An odd address: the map aligns its scratch itself. */
+    size_t bytes = bp_map_scratch(map->buffer_count, map->class_count);
+    assert_true(bytes < sizeof scratch);
+    assert_int_equal(form(map, (char *)scratch + 1, bytes, &text), BP_OK);
+    return output;
+}
+
+static void totals_count_each_class(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    uint64_t most[3];
+    uint64_t at_peak[3];
+    assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
+    assert_int_equal(most[0], 112);
+    assert_int_equal(most[1], 112);
+    assert_int_equal(most[2], 0);
+    assert_int_equal(at_peak[1], 112);
+    map.report.peak_time = 1;
+    assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
+    assert_int_equal(at_peak[0], 112);
+    assert_int_equal(at_peak[1], 64);
+    map.alignment = 0;
+    assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
+    assert_int_equal(at_peak[1], 60);
+}
+
+static void text_lists_by_offset(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    const char *text = form_of(bp_map_text, &map);
+    static const char *const lines[] = {
+        "memory map of a <small> model\n",
+        "  0x00000000000000              100  weights      0       6  w\n",
+        "  0x000000000000b0               48  tape         2       4  h.1\n",
+        "  0x000000000000b0               48  tape         4       6  late\n",
+        "tape                        112                   112\n",
+        "arena 224 bytes (224 B), lower bound 224, waste 0 (optimal)\n",
+        "peak at op 2 matmul with 3 buffers alive\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_non_null(strstr(text, lines[i]));
+    }
+    map.op_names = NULL;
+    map.report.optimal = false;
+    map.report.peak_time = 0;
+    text = form_of(bp_map_text, &map);
+    assert_non_null(strstr(text, "waste 0\npeak at op 0 with 1 buffer alive\n"));
+}
+
+static void json_reads_back(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    json_error_t error;
+    json_t *root = json_loads(form_of(bp_map_json, &map), JSON_REJECT_DUPLICATES, &error);
+    assert_non_null(root);
+    assert_int_equal(json_integer_value(json_object_get(root, "arena_bytes")), 224);
+    assert_int_equal(json_integer_value(json_object_get(root, "lower_bound_bytes")), 224);
+    assert_int_equal(json_integer_value(json_object_get(root, "waste_bytes")), 0);
+    assert_true(json_is_true(json_object_get(root, "optimal")));
+    assert_int_equal(json_integer_value(json_object_get(root, "peak_op")), 2);
+    assert_string_equal(json_string_value(json_object_get(root, "peak_op_name")), "matmul");
+    json_t *most = json_object_get(root, "classes");
+    assert_int_equal(json_object_size(most), 3);
+    assert_int_equal(json_integer_value(json_object_get(most, "tape")), 112);
+    json_t *peak = json_object_get(root, "classes_at_peak");
+    assert_int_equal(json_integer_value(json_object_get(peak, "weights")), 112);
+    json_t *rows = json_object_get(root, "buffers");
+    assert_int_equal(json_array_size(rows), 6);
+    json_t *row = json_array_get(rows, 3);
+    assert_string_equal(json_string_value(json_object_get(row, "name")), "h.0 \"mlp\" & <gelu>");
+    assert_string_equal(json_string_value(json_object_get(row, "class")), "tape");
+    assert_int_equal(json_integer_value(json_object_get(row, "offset")), 112);
+    assert_int_equal(json_integer_value(json_object_get(row, "size")), 60);
+    assert_int_equal(json_integer_value(json_object_get(row, "lower")), 1);
+    assert_int_equal(json_integer_value(json_object_get(row, "upper")), 5);
+    json_decref(root);
+    map.report.optimal = false;
+    map.alignment = 0;
+    root = json_loads(form_of(bp_map_json, &map), 0, &error);
+    assert_false(json_is_true(json_object_get(root, "optimal")));
+    assert_int_equal(json_integer_value(json_object_get(root, "alignment")), 1);
+    json_decref(root);
+}
+
+static size_t count_of(const char *text, const char *needle)
+{
+    size_t count = 0;
+    for (const char *at = strstr(text, needle); at != NULL; at = strstr(at + 1, needle)) {
+        count++;
+    }
+    return count;
+}
+
+static void the_page_stands_alone(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    const char *page = form_of(bp_map_html, &map);
+    static const char *const outside[] = {"http", "src=", "href", "url(", "@import", "<script"};
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        assert_null(strstr(page, outside[i]));
+    }
+    static const char *const pairs[][2] = {
+        {"<svg ", "</svg>"},     {"<g>", "</g>"},         {"<text ", "</text>"},
+        {"<title>", "</title>"}, {"<rect ", "</rect>"},   {"<path ", "</path>"},
+        {"<table", "</table>"},  {"<tr>", "</tr>"},       {"<div ", "</div>"},
+        {"<style", "</style>"},  {"<html ", "</html>\n"}, {"<body>", "</body>"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        assert_int_equal(count_of(page, pairs[i][0]), count_of(page, pairs[i][1]));
+        assert_true(count_of(page, pairs[i][0]) > 0);
+    }
+    /* Four buffers have bytes and a life. */
+    assert_int_equal(count_of(page, "<rect "), 4);
+    assert_non_null(strstr(page, "h.0 &quot;mlp&quot; &amp; &lt;gelu&gt;"));
+    assert_non_null(strstr(page, "ops 1 to 4 (norm&lt;1&gt; to backward)"));
+    assert_non_null(strstr(page, "Memory map of a &lt;small&gt; model"));
+    assert_non_null(strstr(page, "waste (proven optimal)"));
+    assert_null(strstr(page, "lower bound</text>"));
+    /* Two classes have bytes: two bands, two entries in the legend. */
+    assert_int_equal(count_of(page, "<path "), 2);
+    assert_int_equal(count_of(page, "<i class="), 2);
+}
+
+static void the_page_shows_the_bound_that_was_missed(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    map.report.optimal = false;
+    map.report.lower_bound = 200;
+    map.report.waste = 24;
+    map.op_names = NULL;
+    map.report.peak_time = 5;
+    const char *page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "lower bound</text>"));
+    assert_non_null(strstr(page, "class=\"card bad\""));
+    assert_non_null(strstr(page, "ops 1 to 4</title>"));
+}
+
+static void large_programs_are_gathered_into_columns(void **state)
+{
+    (void)state;
+    static bp_map_buffer rows[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        rows[i] = (bp_map_buffer){
+            "x", i % 3, {.size = i == 2000 ? 900 : 4, .lower = i, .upper = i + 2, .offset = i % 8}};
+    }
+    bp_map map = small_map();
+    map.buffers = rows;
+    map.buffer_count = ROWS;
+    map.op_count = ROWS;
+    map.op_names = NULL;
+    map.alignment = 1;
+    map.report.bytes = 1000;
+    const char *page = form_of(bp_map_html, &map);
+    assert_true(strlen(page) < sizeof output - 1);
+    /* The one large buffer is in its column, although other times share it. */
+    assert_non_null(strstr(page, "M84.00,"));
+    assert_non_null(strstr(page, "900 B at most"));
+    /* Everybody alive at one time: the table of the peak is cut. */
+    for (uint32_t i = 0; i < ROWS; i++) {
+        rows[i].interval.lower = 0;
+        rows[i].interval.upper = ROWS + 7; /* lives beyond the program: cut at its end */
+    }
+    page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "and 2,960 smaller ones"));
+}
+
+static void an_empty_map_is_legal(void **state)
+{
+    (void)state;
+    bp_map map = {.title = "", .report = {.method = "none", .optimal = true}};
+    json_error_t error;
+    json_t *root = json_loads(form_of(bp_map_json, &map), 0, &error);
+    assert_non_null(root);
+    assert_int_equal(json_array_size(json_object_get(root, "buffers")), 0);
+    json_decref(root);
+    assert_non_null(strstr(form_of(bp_map_text, &map), "arena 0 bytes"));
+    assert_non_null(strstr(form_of(bp_map_html, &map), "</html>"));
+}
+
+static bp_status refuse(void *user, const char *text, size_t length)
+{
+    (void)user;
+    (void)text;
+    (void)length;
+    return BP_ERR_STORE;
+}
+
+static void errors_are_reported(void **state)
+{
+    (void)state;
+    static const map_form forms[] = {bp_map_text, bp_map_json, bp_map_html};
+    bp_map map = small_map();
+    size_t bytes = bp_map_scratch(6, 3);
+    char buffer[64];
+    for (size_t i = 0; i < 3; i++) {
+        bp_text text;
+        bp_text_init(&text, refuse, NULL, buffer, sizeof buffer);
+        assert_int_equal(forms[i](&map, scratch, bytes - 1, &text), BP_ERR_FIT);
+        map.class_count = 2;
+        assert_int_equal(forms[i](&map, scratch, bytes, &text), BP_ERR_USAGE);
+        map.class_count = 3;
+        assert_int_equal(forms[i](&map, scratch, bytes, &text), BP_ERR_STORE);
+    }
+    uint64_t totals[3];
+    assert_int_equal(bp_map_totals(&map, scratch, bytes - 1, totals, totals), BP_ERR_FIT);
+    static const bp_map_buffer bad[] = {{"x", 0, {.size = 1, .lower = 2, .upper = 1}}};
+    map.buffers = bad;
+    map.buffer_count = 1;
+    assert_int_equal(bp_map_totals(&map, scratch, bytes, totals, totals), BP_ERR_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(totals_count_each_class),
+        cmocka_unit_test(text_lists_by_offset),
+        cmocka_unit_test(json_reads_back),
+        cmocka_unit_test(the_page_stands_alone),
+        cmocka_unit_test(the_page_shows_the_bound_that_was_missed),
+        cmocka_unit_test(large_programs_are_gathered_into_columns),
+        cmocka_unit_test(an_empty_map_is_legal),
+        cmocka_unit_test(errors_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
