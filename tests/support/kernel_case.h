@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* One kernel call made through a device, with guard bytes around every operand.
+ *
+ * A case lays the operands of one op (or list op) out in an image of the arena, as kernels.def
+ * sizes them. A test fills the image, runs it on any device in any form, and reads the results from
+ * the image. Each run checks that nothing changed but what kernels.def allows to be written. */
+#ifndef BP_TESTS_SUPPORT_KERNEL_CASE_H
+#define BP_TESTS_SUPPORT_KERNEL_CASE_H
+
+#include "core/device.h"
+
+#define CASE_THREADS 5 /* workspaces suffice for this many */
+#define CASE_TUPLES  8 /* most tuples of a list op */
+#define CASE_PATTERN 0xa5
+
+/* An open device that cases run on. */
+typedef struct kernel_device {
+    const bp_device *device;
+    void *context;
+    unsigned char *arena; /* of the host device; NULL where the device brings its own */
+    void *arena_memory;
+    uint64_t arena_bytes;
+} kernel_device;
+
+/* Opens a device over an arena of arena_bytes; fails the test when it cannot. */
+void kernel_device_open(kernel_device *on, const bp_device *device, const char *variant,
+                        uint32_t threads, uint64_t arena_bytes);
+void kernel_device_close(kernel_device *on);
+
+typedef struct kernel_case {
+    bp_kernel kernel;
+    uint32_t tuples;
+    uint64_t scalars[CASE_TUPLES * BP_SCALARS_MAX];
+    uint64_t offsets[CASE_TUPLES * BP_OPERANDS_MAX];
+    uint64_t bytes[CASE_TUPLES * BP_OPERANDS_MAX]; /* of each operand */
+    unsigned char *image;
+    unsigned char *writable; /* one flag per byte: 0 kept, 1 written, 2 workspace */
+    uint64_t image_bytes;
+} kernel_case;
+
+/* Lays out `tuples` tuples of a kernel. scalars: that many bp_<kernel>_scalars; absent: bit i says
+ * that operand i is not there. Every byte of the image is CASE_PATTERN. */
+void kernel_case_init(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                      const void *scalars, uint32_t tuples, uint32_t absent);
+void kernel_case_free(kernel_case *c);
+
+/* Operand number `operand` of a tuple, in the image; NULL when absent. */
+void *kernel_case_at(const kernel_case *c, uint32_t tuple, uint32_t operand);
+
+/* Puts operand x of the first tuple onto operand y: an IN_PLACE pair. */
+void kernel_case_join(kernel_case *c, uint32_t x, uint32_t y);
+
+/* Uploads the image, links and runs the op as program 0, downloads the image. Fails the test when a
+ * byte changed that may not. Workspaces are CASE_PATTERN afterwards. */
+void kernel_case_run(kernel_case *c, kernel_device *on);
+
+/* Position of an operand in its row, by name. */
+#define OPERAND(kernel, name) (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref))
+
+/* A copy of an image's state, to run the same case again. */
+unsigned char *kernel_case_save(const kernel_case *c);
+void kernel_case_restore(kernel_case *c, const unsigned char *saved);
+
+/* Fails the test unless max |got - right| <= tolerance * max |right| (at least 1e-30). */
+void assert_close(const float *got, const double *right, uint64_t count, double tolerance);
+
+/* Fills with normal numbers times `scale`; the same numbers for the same seed. */
+void fill_normal(float *to, uint64_t count, uint64_t seed, double scale);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* Random kernel calls (see kernel_random.h). */
+#include "tests/support/kernel_random.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "core/step.h"
+
+typedef struct dice {
+    uint64_t seed;
+    uint64_t next;
+} dice;
+
+/* An integer in low .. high. */
+static int64_t roll(dice *d, int64_t low, int64_t high)
+{
+    double u = bp_random_uniform(d->seed, 77, d->next++);
+    return low + (int64_t)(u * (double)(high - low + 1));
+}
+
+/* A size up to `most`: often 1, a tile's end or one off it. */
+static int64_t size(dice *d, int64_t most)
+{
+    static const int64_t ends[] = {1, 2, 4, 6, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65};
+    int64_t s = roll(d, 0, 1) == 0
+                    ? roll(d, 1, most)
+                    : ends[roll(d, 0, (int64_t)(sizeof(ends) / sizeof(ends[0])) - 1)];
+    return s < most ? s : most;
+}
+
+static double some_dropout(dice *d)
+{
+    return roll(d, 0, 1) == 0 ? 0.0 : 0.05 * (double)roll(d, 1, 15);
+}
+
+typedef union any_scalars {
+#define KERNEL(name) bp_##name##_scalars name;
+#include "core/kernels.def"
+    uint64_t slots[BP_SCALARS_MAX];
+} any_scalars;
+
+/* Rows of whole samples: a batch of sequences. */
+static int64_t whole_rows(dice *d, int64_t sequence)
+{
+    return sequence * roll(d, 1, 3);
+}
+
+static void draw_matmul(dice *d, bp_matmul_scalars *s)
+{
+    *s = (bp_matmul_scalars){.m = size(d, 150), .n = size(d, 150), .k = size(d, 600)};
+    s->transpose_a = roll(d, 0, 1);
+    s->transpose_b = roll(d, 0, 1);
+    s->accumulate = roll(d, 0, 2) == 0;
+    s->gelu = s->accumulate != 0 ? 0 : roll(d, 0, 1);
+    int64_t pad = roll(d, 0, 1);
+    s->lda = (s->transpose_a != 0 ? s->m : s->k) + pad * roll(d, 0, 20);
+    s->ldb = (s->transpose_b != 0 ? s->k : s->n) + pad * roll(d, 0, 20);
+    s->ldc = s->n + pad * roll(d, 0, 20);
+}
+
+static void draw_embedding(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t sequence = size(d, 20), width = size(d, 150), vocabulary = size(d, 50);
+    int64_t rows = whole_rows(d, sequence), positions = sequence + roll(d, 0, 4);
+    int64_t site = roll(d, 0, 99), flag = roll(d, 0, 1);
+    double dropout = some_dropout(d);
+    if (kernel == BP_KERNEL_embedding_forward) {
+        bool decode = flag != 0;
+        s->embedding_forward =
+            (bp_embedding_forward_scalars){.rows = decode ? sequence : rows,
+                                           .sequence = sequence,
+                                           .width = width,
+                                           .vocabulary = vocabulary,
+                                           .positions = positions + (decode ? 3 : 0),
+                                           .site = site,
+                                           .decode = flag,
+                                           .dropout = decode ? 0.0 : dropout};
+    } else if (kernel == BP_KERNEL_embedding_token_backward) {
+        s->embedding_token_backward =
+            (bp_embedding_token_backward_scalars){.rows = rows,
+                                                  .sequence = sequence,
+                                                  .width = width,
+                                                  .vocabulary = vocabulary,
+                                                  .site = site,
+                                                  .accumulate = flag,
+                                                  .dropout = dropout};
+    } else {
+        s->embedding_position_backward =
+            (bp_embedding_position_backward_scalars){.rows = rows,
+                                                     .sequence = sequence,
+                                                     .width = width,
+                                                     .positions = positions,
+                                                     .site = site,
+                                                     .accumulate = flag,
+                                                     .dropout = dropout};
+    }
+}
+
+static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    static const int64_t widths[] = {1, 3, 8, 16, 17, 32, 40, 64, 65, 80, 128};
+    int64_t head_width = widths[roll(d, 0, 10)], heads = roll(d, 1, 3);
+    int64_t sequence = size(d, 150), batch = roll(d, 1, 2), site = roll(d, 0, 99);
+    double dropout = some_dropout(d);
+    if (kernel == BP_KERNEL_attention_forward) {
+        s->attention_forward = (bp_attention_forward_scalars){.batch = batch,
+                                                              .sequence = sequence,
+                                                              .heads = heads,
+                                                              .head_width = head_width,
+                                                              .site = site,
+                                                              .dropout = dropout};
+    } else if (kernel == BP_KERNEL_attention_backward) {
+        s->attention_backward = (bp_attention_backward_scalars){.batch = batch,
+                                                                .sequence = sequence,
+                                                                .heads = heads,
+                                                                .head_width = head_width,
+                                                                .site = site,
+                                                                .dropout = dropout};
+    } else {
+        s->attention_decode = (bp_attention_decode_scalars){
+            .rows = size(d, 40), .positions = sequence, .heads = heads, .head_width = head_width};
+    }
+}
+
+static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t rows = size(d, 40), width = size(d, 300), flag = roll(d, 0, 1);
+    int64_t pitch = width + roll(d, 0, 1) * roll(d, 0, 20);
+    switch (kernel) {
+    case BP_KERNEL_layernorm_forward:
+        s->layernorm_forward =
+            (bp_layernorm_forward_scalars){.rows = rows, .width = width, .epsilon = 1e-5};
+        break;
+    case BP_KERNEL_layernorm_backward_input:
+        s->layernorm_backward_input =
+            (bp_layernorm_backward_input_scalars){.rows = rows, .width = width};
+        break;
+    case BP_KERNEL_layernorm_backward_parameters:
+        s->layernorm_backward_parameters = (bp_layernorm_backward_parameters_scalars){
+            .rows = rows, .width = width, .accumulate = flag};
+        break;
+    case BP_KERNEL_bias_backward:
+        s->bias_backward = (bp_bias_backward_scalars){.rows = rows, .n = width, .accumulate = flag};
+        break;
+    case BP_KERNEL_cross_entropy:
+        s->cross_entropy =
+            (bp_cross_entropy_scalars){.rows = rows, .vocabulary = width, .pitch = pitch};
+        break;
+    case BP_KERNEL_cross_entropy_forward:
+        s->cross_entropy_forward =
+            (bp_cross_entropy_forward_scalars){.rows = rows, .vocabulary = width, .pitch = pitch};
+        break;
+    case BP_KERNEL_loss_sum:
+        s->loss_sum = (bp_loss_sum_scalars){.rows = rows, .accumulate = flag};
+        break;
+    default:
+        s->pick_row = (bp_pick_row_scalars){.rows = rows, .width = width};
+        break;
+    }
+}
+
+static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
+    switch (kernel) {
+    case BP_KERNEL_gelu_forward:
+        s->gelu_forward.count = count;
+        break;
+    case BP_KERNEL_gelu_backward:
+        s->gelu_backward.count = count;
+        break;
+    case BP_KERNEL_copy:
+        s->copy.count = count;
+        break;
+    case BP_KERNEL_dropout:
+        s->dropout.per_sample = count;
+        s->dropout.count = count * roll(d, 1, 3);
+        s->dropout.site = roll(d, 0, 99);
+        s->dropout.dropout = some_dropout(d);
+        break;
+    case BP_KERNEL_norm_partial:
+        s->norm_partial = (bp_norm_partial_scalars){.count = count, .chunk = size(d, 3000)};
+        break;
+    case BP_KERNEL_step_decide:
+        s->step_decide = (bp_step_decide_scalars){.partials = size(d, 300),
+                                                  .max_norm = (double)roll(d, 0, 2),
+                                                  .beta1 = 0.9,
+                                                  .beta2 = 0.99};
+        break;
+    default:
+        s->adamw = (bp_adamw_scalars){.count = count,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.999,
+                                      .epsilon = 1e-8,
+                                      .decay = 0.1 * (double)roll(d, 0, 1),
+                                      .rate_scale = 1.0};
+        break;
+    }
+}
+
+static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    memset(s, 0, sizeof(*s));
+    switch (kernel) {
+    case BP_KERNEL_matmul:
+        draw_matmul(d, &s->matmul);
+        break;
+    case BP_KERNEL_embedding_forward:
+    case BP_KERNEL_embedding_token_backward:
+    case BP_KERNEL_embedding_position_backward:
+        draw_embedding(d, kernel, s);
+        break;
+    case BP_KERNEL_attention_forward:
+    case BP_KERNEL_attention_backward:
+    case BP_KERNEL_attention_decode:
+        draw_attention(d, kernel, s);
+        break;
+    case BP_KERNEL_layernorm_forward:
+    case BP_KERNEL_layernorm_backward_input:
+    case BP_KERNEL_layernorm_backward_parameters:
+    case BP_KERNEL_bias_backward:
+    case BP_KERNEL_cross_entropy:
+    case BP_KERNEL_cross_entropy_forward:
+    case BP_KERNEL_loss_sum:
+    case BP_KERNEL_pick_row:
+        draw_rows(d, kernel, s);
+        break;
+    default:
+        draw_flat(d, kernel, s);
+        break;
+    }
+}
+
+/* Which optional operands are left out. */
+static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
+{
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    uint32_t absent = 0;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bool optional = info->operand[i].optional && !info->operand[i].workspace;
+        absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
+    }
+    if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
+        absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
+    }
+    if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
+        absent |= UINT32_C(1) << OPERAND(matmul, before);
+    }
+    return absent;
+}
+
+static void fill_block(dice *d, const char *name, void *at)
+{
+    if (strcmp(name, "step") == 0) {
+        *(bp_step_block *)at = (bp_step_block){.seed = d->seed,
+                                               .step = (uint64_t)roll(d, 0, 1000),
+                                               .sample = (uint32_t)roll(d, 0, 9),
+                                               .position = (uint32_t)roll(d, 0, 3),
+                                               .last_row = (uint32_t)roll(d, 0, 45),
+                                               .learning_rate = 1e-3f,
+                                               .inverse_valid = 1.0f / 37.0f};
+    } else if (strcmp(name, "control") == 0) {
+        *(bp_control_block *)at = (bp_control_block){.applied = (uint64_t)roll(d, 0, 1000),
+                                                     .clip = 0.37f,
+                                                     .skip = roll(d, 0, 5) == 0,
+                                                     .correction1 = 0.271,
+                                                     .correction2 = 0.002};
+    } else {
+        *(bp_result_block *)at = (bp_result_block){.loss_sum = (double)roll(d, 0, 10)};
+    }
+}
+
+/* Ids below the vocabulary; labels also -1. */
+static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, int32_t *at,
+                          uint64_t count)
+{
+    int64_t low = 0, high;
+    if (kernel == BP_KERNEL_embedding_forward) {
+        high = s->embedding_forward.vocabulary - 1;
+    } else if (kernel == BP_KERNEL_embedding_token_backward) {
+        high = s->embedding_token_backward.vocabulary - 1;
+    } else {
+        low = -1;
+        high = s->cross_entropy.vocabulary - 1; /* the same place in both rows */
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        at[i] = (int32_t)roll(d, low, high);
+    }
+}
+
+static void fill_doubles(dice *d, double *at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        at[i] = bp_random_uniform(d->seed, 78, i);
+    }
+}
+
+/* Floats: normal numbers, made positive or moderate where the kernel needs that. */
+static void fill_floats(dice *d, const char *name, float *at, uint64_t count)
+{
+    fill_normal(at, count, d->seed * 31 + (uint64_t)roll(d, 0, 1 << 20),
+                strcmp(name, "logits") == 0 ? 5.0 : 1.0);
+    bool positive = strcmp(name, "v") == 0 || strcmp(name, "rstd") == 0 || strcmp(name, "lse") == 0;
+    for (uint64_t i = 0; positive && i < count; i++) {
+        at[i] = strcmp(name, "lse") == 0 ? 3.0f + 0.1f * fabsf(at[i]) : fabsf(at[i]);
+    }
+}
+
+static void fill_case(dice *d, kernel_case *c)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    for (uint32_t slot = 0; slot < c->tuples * info->operand_count; slot++) {
+        uint32_t tuple = slot / info->operand_count, i = slot % info->operand_count;
+        const bp_operand_info *operand = &info->operand[i];
+        any_scalars s;
+        memset(&s, 0, sizeof(s));
+        memcpy(&s, c->scalars + tuple * info->scalar_count, info->scalar_count * sizeof(uint64_t));
+        bp_extent extents[BP_OPERANDS_MAX];
+        info->extents(&s, extents);
+        void *at = kernel_case_at(c, tuple, i);
+        /* what is only written keeps the pattern, except blocks, whose unused words are kept */
+        bool skipped = at == NULL || (extents[i].access & BP_ACCESS_READ) == 0;
+        if (skipped) {
+            continue;
+        }
+        if (operand->type == BP_TYPE_BYTE) {
+            fill_block(d, operand->name, at);
+        } else if (operand->type == BP_TYPE_I32) {
+            fill_integers(d, &s, c->kernel, at, c->bytes[slot] / 4);
+        } else if (operand->type == BP_TYPE_F64) {
+            fill_doubles(d, at, c->bytes[slot] / 8);
+        } else {
+            fill_floats(d, operand->name, at, c->bytes[slot] / 4);
+        }
+    }
+}
+
+void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed)
+{
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    dice d = {seed * 1000 + (uint64_t)kernel, 0};
+    uint32_t tuples = info->list ? (uint32_t)roll(&d, 1, 5) : 1;
+    uint64_t scalars[CASE_TUPLES * BP_SCALARS_MAX] = {0};
+    any_scalars s;
+    for (uint32_t i = 0; i < tuples; i++) {
+        draw_scalars(&d, kernel, &s);
+        memcpy(scalars + i * info->scalar_count, &s, info->scalar_count * sizeof(uint64_t));
+    }
+    kernel_case_init(c, device, kernel, scalars, tuples, draw_absent(&d, kernel, &s));
+    fill_case(&d, c);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A random but meaningful call of any row of kernels.def, for comparing forms and devices. */
+#ifndef BP_TESTS_SUPPORT_KERNEL_RANDOM_H
+#define BP_TESTS_SUPPORT_KERNEL_RANDOM_H
+
+#include "tests/support/kernel_case.h"
+
+/* Makes case number `seed` of a kernel: shapes (1, odd ones, sizes around every vector's and tile's
+ * end), flags, absent operands and contents are drawn from the seed. The same seed gives the same
+ * case for every device. */
+void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed);
+
+#endif
