@@ -218,7 +218,7 @@ static bp_status data_room(const loading *l, bp_staging *staging)
 
 static bp_status load_open(loading *l)
 {
-    bp_staging staging;
+    bp_staging staging = {NULL, 0};
     BP_TRY(data_room(l, &staging));
     BP_TRY(match_all(l, staging));
     return flow(l, staging);
