@@ -90,7 +90,7 @@ static int compare_names(const void *a, const void *b)
 
 static bp_status check_coverage(const bp_safetensors *file)
 {
-    bp_sort(file->entries, file->entry_count, sizeof *file->entries, compare_offsets);
+    bp_heap_sort(file->entries, file->entry_count, sizeof *file->entries, compare_offsets);
     uint64_t end = 0;
     for (size_t i = 0; i < file->entry_count; i++) {
         const bp_tensor_entry *entry = &file->entries[i];
@@ -111,13 +111,13 @@ static bp_status check_coverage(const bp_safetensors *file)
 
 static bp_status check_names(const bp_safetensors *file)
 {
-    bp_sort(file->entries, file->entry_count, sizeof *file->entries, compare_names);
+    bp_heap_sort(file->entries, file->entry_count, sizeof *file->entries, compare_names);
     for (size_t i = 1; i < file->entry_count; i++) {
         if (strcmp(file->entries[i - 1].name, file->entries[i].name) == 0) {
             return refuse(file, file->entries[i].name, "the tensor is there twice");
         }
     }
-    bp_sort(file->metadata, file->metadata_count, sizeof *file->metadata, bp_pair_compare);
+    bp_heap_sort(file->metadata, file->metadata_count, sizeof *file->metadata, bp_pair_compare);
     for (size_t i = 1; i < file->metadata_count; i++) {
         if (strcmp(file->metadata[i - 1].key, file->metadata[i].key) == 0) {
             return refuse(file, file->metadata[i].key, "the metadata key is there twice");

@@ -137,14 +137,14 @@ bp_status bp_safetensors_layout(bp_safetensors_plan *plan, bp_error *error)
     for (size_t i = 0; i < plan->entry_count; i++) {
         BP_TRY(check_entry(&plan->entries[i], error));
     }
-    bp_sort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_names);
+    bp_heap_sort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_names);
     for (size_t i = 1; i < plan->entry_count; i++) {
         if (strcmp(plan->entries[i - 1].name, plan->entries[i].name) == 0) {
             return bp_error_set(error, BP_ERR_USAGE, where, "two tensors have the same name",
                                 plan->entries[i].name);
         }
     }
-    bp_sort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_canonical);
+    bp_heap_sort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_canonical);
     uint64_t end = 0;
     for (size_t i = 0; i < plan->entry_count; i++) {
         plan->entries[i].offset = end;

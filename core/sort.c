@@ -39,7 +39,7 @@ static void sink(const heap *h, size_t index, size_t count)
     }
 }
 
-void bp_sort(void *elements, size_t count, size_t size, bp_compare compare)
+void bp_heap_sort(void *elements, size_t count, size_t size, bp_compare compare)
 {
     heap h = {elements, size, compare};
     for (size_t i = count / 2; i > 0; i--) {

@@ -10,6 +10,6 @@ typedef int (*bp_compare)(const void *a, const void *b);
 
 /* Heap sort of `count` elements of `size` bytes each: O(count log count), no extra memory, not
  * stable (equal elements come out in an order that depends on nothing but the input). */
-void bp_sort(void *elements, size_t count, size_t size, bp_compare compare);
+void bp_heap_sort(void *elements, size_t count, size_t size, bp_compare compare);
 
 #endif
