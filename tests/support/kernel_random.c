@@ -174,6 +174,9 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_copy:
         s->copy.count = count;
         break;
+    case BP_KERNEL_poison:
+        s->poison.count = 4 * count;
+        break;
     case BP_KERNEL_dropout:
         s->dropout.per_sample = count;
         s->dropout.count = count * roll(d, 1, 3);
