@@ -2,6 +2,8 @@
 /* Deterministic batches: windows of a source in the order of a permutation. */
 #include "core/feed.h"
 
+#include <string.h>
+
 #include "core/random.h"
 
 static const char where[] = "feed";
@@ -32,6 +34,21 @@ static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t cou
     return BP_OK;
 }
 
+static bp_status read_window(const bp_feed *feed, uint64_t first, uint32_t have, int32_t *ids,
+                             uint8_t *counts)
+{
+    bp_source *source = feed->source;
+    memset(counts, 1, have);
+    bp_status status = source->read(source, first, have, ids);
+    if (status == BP_OK && source->targets != NULL) {
+        status = source->targets(source, first, have, counts);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
+    }
+    return check_ids(feed, ids, have);
+}
+
 /* Writes one window as a row of ids and a row of labels; what lies beyond the source is padding. */
 static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids, int32_t *labels,
                               int32_t *scratch)
@@ -39,15 +56,12 @@ static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids
     uint64_t first = window * feed->sequence;
     uint64_t left = feed->source->count - first;
     uint32_t have = left <= feed->sequence ? (uint32_t)left : feed->sequence + 1;
-    bp_status status = feed->source->read(feed->source, first, have, scratch);
-    if (status != BP_OK) {
-        return bp_error_set(feed->error, status, where, "the data cannot be read",
-                            feed->source->name);
-    }
-    BP_TRY(check_ids(feed, scratch, have));
+    uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
+    BP_TRY(read_window(feed, first, have, scratch, counts));
     for (uint32_t t = 0; t < feed->sequence; t++) {
-        ids[t] = t + 1 < have ? scratch[t] : 0;
-        labels[t] = t + 1 < have ? scratch[t + 1] : -1;
+        bool there = t + 1 < have;
+        ids[t] = there ? scratch[t] : 0;
+        labels[t] = there && counts[t + 1] != 0 ? scratch[t + 1] : -1;
     }
     return BP_OK;
 }

@@ -20,6 +20,9 @@ struct bp_source {
     uint64_t count;   /* tokens */
     /* Fills to[0..n-1] with tokens first .. first+n-1, all inside count. */
     bp_status (*read)(bp_source *source, uint64_t first, uint32_t n, int32_t *to);
+    /* Optional (NULL: every token counts): sets counts[i] to 0 where token first + i is no target
+     * (a prompt, padding), to 1 where it is. */
+    bp_status (*targets)(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts);
 };
 
 typedef struct bp_feed {
@@ -34,6 +37,9 @@ typedef struct bp_feed {
     uint64_t windows;
     uint64_t steps_per_epoch;
 } bp_feed;
+
+/* Elements of int32_t that staging needs: one window of ids and one of target marks. */
+#define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
 
 /* One group staged on the host. */
 typedef struct bp_group {

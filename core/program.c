@@ -133,7 +133,7 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
 
 uint32_t bp_graph_ticks(const bp_graph *graph)
 {
-    return graph->used.ops;
+    return graph->used.ops > 0 ? graph->used.ops : 1;
 }
 
 static void widen(bp_buffer *buffer, uint32_t lower, uint32_t upper)

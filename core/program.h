@@ -128,7 +128,7 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
  */
 void bp_graph_lifetimes(bp_graph *graph);
 
-/* Number of ticks on the time axis. */
+/* Number of ticks on the time axis: one per op, at least one. */
 uint32_t bp_graph_ticks(const bp_graph *graph);
 
 /* A buffer's name; never NULL. */

@@ -33,7 +33,7 @@ static uint64_t working_bytes(const bp_spec *spec)
 {
     uint64_t bytes = 2 * staging_bytes(spec) + logits_bytes(spec) + BP_TRANSFER_BYTES;
     bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
-    bytes = bp_size_add(bytes, ((uint64_t)spec->sequence + 1) * sizeof(int32_t));
+    bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
 }
@@ -139,7 +139,7 @@ static bp_status carve_working(bp_runtime *runtime)
                                staging_bytes(spec),
                                tokens,
                                tokens,
-                               ((uint64_t)spec->sequence + 1) * sizeof(int32_t),
+                               BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
                                logits_bytes(spec),
                                BP_TRANSFER_BYTES,
                                spec->device->context_bytes};

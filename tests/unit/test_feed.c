@@ -27,7 +27,7 @@ static bp_status read_ramp(bp_source *source, uint64_t first, uint32_t n, int32_
 static bp_source ramp = {.name = "ramp", .count = TOKENS, .read = read_ramp};
 static int32_t ids[10 * T];
 static int32_t labels[10 * T];
-static int32_t window[T + 1];
+static int32_t window[BP_FEED_SCRATCH(T)];
 
 static bp_feed make_feed(uint32_t batch, uint32_t group, bool shuffle)
 {
@@ -107,6 +107,35 @@ static void test_accumulation_sees_the_same_samples(void **state)
     assert_memory_equal(first, ids, sizeof first);
 }
 
+static bp_status only_multiples_of_ten(bp_source *source, uint64_t first, uint32_t n,
+                                       uint8_t *counts)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = (first + i) % 10 == 0;
+    }
+    return BP_OK;
+}
+
+static void test_masked_targets(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_group group = {.ids = ids, .labels = labels};
+    bp_source masked = ramp;
+    masked.targets = only_multiples_of_ten;
+    bp_feed feed = make_feed(1, 1, false);
+    feed.source = &masked;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(group.valid, 0);
+    assert_int_equal(ids[2], 2);
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_OK);
+    assert_int_equal(group.valid, 1);
+    assert_int_equal(labels[1], 10);
+    assert_int_equal(labels[2], -1);
+}
+
 static void test_bad_data(void **state)
 {
     (void)state;
@@ -143,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_epoch_visits_every_window_once),
         cmocka_unit_test(test_order_in_file_without_shuffle),
         cmocka_unit_test(test_accumulation_sees_the_same_samples),
+        cmocka_unit_test(test_masked_targets),
         cmocka_unit_test(test_bad_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,7 +197,7 @@ bp_status bp_data_open(bp_data *data, bp_store *store, bp_data_file *files, uint
     if (file_count == 0) {
         return bp_error_numbers(error, BP_ERR_DATA, where, "no data file was given", "", 0, 1);
     }
-    data->source = (bp_source){data, files[0].path, 0, read_tokens};
+    data->source = (bp_source){.context = data, .name = files[0].path, .read = read_tokens};
     for (uint32_t i = 0; i < file_count; i++) {
         files[i] = (bp_data_file){.path = files[i].path};
     }

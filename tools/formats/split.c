@@ -8,12 +8,22 @@ static bp_status read_part(bp_source *source, uint64_t first, uint32_t n, int32_
     return split->inner->read(split->inner, split->first + first, n, to);
 }
 
+static bp_status part_targets(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts)
+{
+    bp_split *split = source->context;
+    return split->inner->targets(split->inner, split->first + first, n, counts);
+}
+
 bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first, uint64_t count)
 {
     if (first > inner->count || count > inner->count - first) {
         return BP_ERR_USAGE;
     }
-    split->source = (bp_source){split, inner->name, count, read_part};
+    split->source = (bp_source){.context = split,
+                                .name = inner->name,
+                                .count = count,
+                                .read = read_part,
+                                .targets = inner->targets != NULL ? part_targets : NULL};
     split->inner = inner;
     split->first = first;
     return BP_OK;
