@@ -74,6 +74,8 @@ bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
     uint32_t parameters = spec->model->parameter_count(&spec->config);
     wide_limits sum = {.buffers = FIXED_BUFFERS + 2 * (uint64_t)parameters,
                        .name_bytes = (FIXED_BUFFERS + 2 * (uint64_t)parameters) * NAME_BYTES};
+    const bp_graph_limits initialize = {.ops = 1, .refs = 2, .scalars = 3};
+    add_limits(&sum, initialize, parameters);
     add_limits(&sum, spec->model->limits(spec), stage_calls(spec));
     if (spec->optimizer != NULL) {
         add_limits(&sum, spec->optimizer->limits(spec, parameters), 1);
@@ -244,6 +246,25 @@ static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind prog
     }
 }
 
+/* Normal variates come from the device; zeros and ones from the host, they are few. */
+static void write_initialization(bp_compile *compile, bp_emit *emit)
+{
+    begin_program(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        if (parameter->init == BP_INIT_NORMAL) {
+            bp_emit_random_normal(
+                emit,
+                &(bp_random_normal_operands){.y = bp_emit_weight(emit, i), .step = emit->step},
+                &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
+                                            .stream = i,
+                                            .deviation = parameter->deviation});
+        }
+    }
+}
+
 static void write_update(bp_emit *emit)
 {
     emit->label = "update";
@@ -306,6 +327,9 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
     spec->model->parameters(emit, &spec->config);
     if (spec->optimizer != NULL && emit->status == BP_OK) {
         spec->optimizer->declare(emit);
+    }
+    write_initialization(compile, emit);
+    if (spec->optimizer != NULL) {
         write_training(compile, emit);
     }
     if (spec->evaluate) {

@@ -36,10 +36,12 @@ typedef enum bp_scope {
     BP_SCOPE_PROGRAM     /* from first to last use in one program */
 } bp_scope;
 
-/* The programs, in the order in which they lie on the common time axis. A group is STEP alone (one
+/* The programs, in the order in which they lie on the common time axis. INITIALIZE fills random
+ * weights. A group is STEP alone (one
  * micro-batch), or MICRO_FIRST, MICRO_NEXT any number of times, UPDATE. PREFILL and DECODE share
  * their carried buffers. */
 typedef enum bp_program_kind {
+    BP_PROGRAM_INITIALIZE,
     BP_PROGRAM_STEP,
     BP_PROGRAM_MICRO_FIRST,
     BP_PROGRAM_MICRO_NEXT,

@@ -66,12 +66,22 @@ double bp_random_uniform(uint64_t seed, uint32_t stream, uint64_t element)
     return pair[0];
 }
 
+void bp_random_normal_pair(uint64_t seed, uint32_t stream, uint64_t pair, double out[2])
+{
+    double uniform[2];
+    uniform_pair(seed ^ KEY_NORMAL, stream, pair, uniform);
+    /* 1 - u lies in (0, 1], so the logarithm is finite */
+    double radius = sqrt(-2.0 * bp_log(1.0 - uniform[0]));
+    double angle = 0x1.921fb54442d18p+2 * uniform[1];
+    out[0] = radius * bp_cos(angle);
+    out[1] = radius * bp_sin(angle);
+}
+
 double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element)
 {
     double pair[2];
-    uniform_pair(seed ^ KEY_NORMAL, stream, element, pair);
-    /* 1 - u lies in (0, 1], so the logarithm is finite */
-    return sqrt(-2.0 * bp_log(1.0 - pair[0])) * bp_cos(0x1.921fb54442d18p+2 * pair[1]);
+    bp_random_normal_pair(seed, stream, element / 2, pair);
+    return pair[element % 2];
 }
 
 /* One pass of the network over two halves of `half` bits. */

@@ -19,9 +19,12 @@ void bp_dropout_words(uint64_t seed, uint64_t step, uint32_t sample, uint32_t si
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
 uint32_t bp_dropout_threshold(double p);
 
-/* Normal variate number `element` of stream `stream` (weight initialisation): Box-Muller on two
- * 24-bit-plus uniforms with the project's own log, cos and sqrt in double, so the bits are the same
- * on every machine. Mean 0, deviation 1. */
+/* Normal variates number 2 * pair and 2 * pair + 1 of stream `stream` (weight initialisation):
+ * Box-Muller on two 53-bit uniforms with the project's own log, cos, sin and sqrt in double, so the
+ * bits are the same on every machine. Mean 0, deviation 1. */
+void bp_random_normal_pair(uint64_t seed, uint32_t stream, uint64_t pair, double out[2]);
+
+/* Number `element` of the same sequence. */
 double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element);
 
 /* Uniform in [0, 1) with 53 bits. */

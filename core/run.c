@@ -18,7 +18,7 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
                         runtime->spec.device->name);
 }
 
-/* Copies the step block and `rows` ids and labels (labels may be NULL) into the next staging slot
+/* Copies the step block and `rows` ids and labels (either may be NULL) into the next staging slot
  * and from there to the device. */
 static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
                              const int32_t *labels, size_t rows)
@@ -28,7 +28,9 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
     runtime->slot ^= 1;
     memset(slot, 0, BP_STEP_ROOM);
     memcpy(slot, block, sizeof *block);
-    memcpy(slot + emit->ids.offset, ids, rows * sizeof *ids);
+    if (ids != NULL) {
+        memcpy(slot + emit->ids.offset, ids, rows * sizeof *ids);
+    }
     if (labels != NULL) {
         memcpy(slot + emit->labels.offset, labels, rows * sizeof *labels);
     }
@@ -57,6 +59,18 @@ static bp_status require(bp_runtime *runtime, bp_program_kind program, const cha
         return BP_OK;
     }
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
+}
+
+bp_status bp_runtime_draw(bp_runtime *runtime)
+{
+    if (runtime->graph.program_count[BP_PROGRAM_INITIALIZE] == 0) {
+        return BP_OK;
+    }
+    const bp_step_block block = {.seed = runtime->spec.seed};
+    BP_TRY(send_inputs(runtime, &block, NULL, NULL, 0));
+    BP_TRY(run(runtime, BP_PROGRAM_INITIALIZE));
+    bp_status status = runtime->spec.device->wait(runtime->device);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
 static double step_rate(const bp_spec *spec, uint64_t step)

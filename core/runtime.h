@@ -73,6 +73,9 @@ bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_M
 /* Random weights from the seed, zero optimizer state, step 0. */
 bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
 
+/* The part of it that runs on the device: normal variates into the weights that want them. */
+bp_status bp_runtime_draw(bp_runtime *runtime) BP_MUST_CHECK;
+
 /* One optimizer step over the feed's group number runtime->steps. */
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed,
                           bp_outcome *outcome) BP_MUST_CHECK;

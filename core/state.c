@@ -2,7 +2,6 @@
 /* The persistent state: random initialisation, and reading and writing buffers from outside. */
 #include <string.h>
 
-#include "core/random.h"
 #include "core/runtime.h"
 
 static const char where[] = "state";
@@ -91,36 +90,6 @@ static bp_status fill_constant(bp_runtime *runtime, const bp_buffer *buffer, flo
     return fill(runtime, buffer);
 }
 
-/* Element i of parameter p is normal variate i of stream p: independent of everything else. */
-static bp_status fill_normal(bp_runtime *runtime, uint32_t index)
-{
-    const bp_parameter *parameter = &runtime->emit.parameters[index];
-    const bp_buffer *buffer = &runtime->graph.buffers[parameter->weight];
-    float *piece = (float *)runtime->transfer;
-    const uint64_t most = BP_TRANSFER_BYTES / sizeof *piece;
-    for (uint64_t done = 0; done < parameter->count; done += most) {
-        uint64_t left = parameter->count - done;
-        uint64_t n = left < most ? left : most;
-        for (uint64_t i = 0; i < n; i++) {
-            double z = bp_random_normal(runtime->spec.seed, index, done + i);
-            piece[i] = (float)(parameter->deviation * z);
-        }
-        BP_TRY(bp_runtime_write(runtime, buffer, done * sizeof *piece, piece,
-                                (size_t)n * sizeof *piece));
-    }
-    return BP_OK;
-}
-
-static bp_status fill_parameter(bp_runtime *runtime, uint32_t index)
-{
-    const bp_parameter *parameter = &runtime->emit.parameters[index];
-    if (parameter->init == BP_INIT_NORMAL) {
-        return fill_normal(runtime, index);
-    }
-    return fill_constant(runtime, &runtime->graph.buffers[parameter->weight],
-                         parameter->init == BP_INIT_ONES ? 1.0f : 0.0f);
-}
-
 bp_status bp_runtime_initialize(bp_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->state_count; i++) {
@@ -130,8 +99,13 @@ bp_status bp_runtime_initialize(bp_runtime *runtime)
         }
     }
     for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        BP_TRY(fill_parameter(runtime, i));
+        const bp_parameter *parameter = &runtime->emit.parameters[i];
+        if (parameter->init != BP_INIT_NORMAL) {
+            BP_TRY(fill_constant(runtime, &runtime->graph.buffers[parameter->weight],
+                                 parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
+        }
     }
+    BP_TRY(bp_runtime_draw(runtime));
     runtime->steps = 0;
     runtime->skipped = 0;
     return BP_OK;

@@ -174,6 +174,11 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_copy:
         s->copy.count = count;
         break;
+    case BP_KERNEL_random_normal:
+        s->random_normal.count = count;
+        s->random_normal.stream = roll(d, 0, 99);
+        s->random_normal.deviation = 0.02;
+        break;
     case BP_KERNEL_poison:
         s->poison.count = 4 * count;
         break;

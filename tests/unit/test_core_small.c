@@ -131,8 +131,12 @@ static void test_spec_ranges(void **state)
     spec = good_spec();
     spec.batch = 1 << 20;
     spec.sequence = 1024;
+    spec.accumulation = 4;
     refused(&spec, "gradient-accumulation-steps");
-    spec.accumulation = 1;
+    spec.batch = 1 << 20;
+    spec.config.positions = 4096;
+    spec.sequence = 4096;
+    refused(&spec, "per-device-train-batch-size");
     spec = good_spec();
     spec.accumulation = 0;
     refused(&spec, "gradient-accumulation-steps");

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Random weights. */
+#include "core/random.h"
+#include "core/step.h"
+#include "device/host/kernel.h"
+#include "device/host/lanes.h"
+
+static uint64_t normal_tasks(const void *scalars)
+{
+    const bp_random_normal_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* A task is a run of elements, of even length unless it is the last, so variates come in pairs. */
+static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_random_normal_scalars *s = call->scalars;
+    const bp_random_normal_pointers *p = call->pointers;
+    uint64_t seed = ((const bp_step_block *)p->step)->seed;
+    float *y = p->y;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += 2) {
+        double pair[2];
+        bp_random_normal_pair(seed, (uint32_t)s->stream, i / 2, pair);
+        y[i] = (float)(s->deviation * pair[0]);
+        if (i + 1 < end) {
+            y[i + 1] = (float)(s->deviation * pair[1]);
+        }
+    }
+}
+
+const bp_host_kernel bp_host_random_normal = {normal_tasks, normal_run, NULL};
