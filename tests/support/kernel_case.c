@@ -138,6 +138,7 @@ void *kernel_case_at(const kernel_case *c, uint32_t tuple, uint32_t operand)
 void kernel_case_join(kernel_case *c, uint32_t x, uint32_t y)
 {
     memcpy(c->writable + c->offsets[y], c->writable + c->offsets[x], c->bytes[y]);
+    memset(c->writable + c->offsets[x], 0, c->bytes[x]);
     c->offsets[x] = c->offsets[y];
 }
 
@@ -209,7 +210,13 @@ void kernel_case_restore(kernel_case *c, const unsigned char *saved)
 
 void assert_close(const float *got, const double *right, uint64_t count, double tolerance)
 {
-    double most = 1e-30;
+    assert_close_to(got, right, count, tolerance, 1e-30);
+}
+
+void assert_close_to(const float *got, const double *right, uint64_t count, double tolerance,
+                     double least)
+{
+    double most = least;
     for (uint64_t i = 0; i < count; i++) {
         most = fabs(right[i]) > most ? fabs(right[i]) : most;
     }

@@ -54,6 +54,21 @@ void kernel_case_join(kernel_case *c, uint32_t x, uint32_t y);
  * byte changed that may not. Workspaces are CASE_PATTERN afterwards. */
 void kernel_case_run(kernel_case *c, kernel_device *on);
 
+/* Defines the test `name` as name##_on(device) on the host device twice: portable form on the
+ * caller's thread, and this processor's fastest form on three workers. */
+#define TEST_ON_HOST(name)                                                                         \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        static const char *const variants[] = {"portable", NULL};                                  \
+        (void)state;                                                                               \
+        for (uint32_t i = 0; i < 2; i++) {                                                         \
+            kernel_device on;                                                                      \
+            kernel_device_open(&on, &bp_device_host, variants[i], 1 + 2 * i, UINT64_C(24) << 20);  \
+            name##_on(&on);                                                                        \
+            kernel_device_close(&on);                                                              \
+        }                                                                                          \
+    }
+
 /* Position of an operand in its row, by name. */
 #define OPERAND(kernel, name) (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref))
 
@@ -61,7 +76,10 @@ void kernel_case_run(kernel_case *c, kernel_device *on);
 unsigned char *kernel_case_save(const kernel_case *c);
 void kernel_case_restore(kernel_case *c, const unsigned char *saved);
 
-/* Fails the test unless max |got - right| <= tolerance * max |right| (at least 1e-30). */
+/* Fails the test unless max |got - right| <= tolerance * max(max |right|, least). `least` is the
+ * size of the terms where the right values are differences of larger ones. */
+void assert_close_to(const float *got, const double *right, uint64_t count, double tolerance,
+                     double least);
 void assert_close(const float *got, const double *right, uint64_t count, double tolerance);
 
 /* Fills with normal numbers times `scale`; the same numbers for the same seed. */
