@@ -195,12 +195,12 @@ static void test_check(void **state)
         size_t offset;
         double bad[2];
     } rules[] = {
-        {"learning-rate", offsetof(bp_optimizer_options, learning_rate), {-1.0, NAN}},
+        {"learning-rate", offsetof(bp_optimizer_options, learning_rate), {-1.0, (double)NAN}},
         {"adam-beta1", offsetof(bp_optimizer_options, beta1), {-0.1, 1.0}},
-        {"adam-beta2", offsetof(bp_optimizer_options, beta2), {1.0, NAN}},
-        {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), {-1e-9, INFINITY}},
-        {"weight-decay", offsetof(bp_optimizer_options, weight_decay), {-0.01, NAN}},
-        {"max-grad-norm", offsetof(bp_optimizer_options, max_grad_norm), {-1.0, INFINITY}}};
+        {"adam-beta2", offsetof(bp_optimizer_options, beta2), {1.0, (double)NAN}},
+        {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), {-1e-9, (double)INFINITY}},
+        {"weight-decay", offsetof(bp_optimizer_options, weight_decay), {-0.01, (double)NAN}},
+        {"max-grad-norm", offsetof(bp_optimizer_options, max_grad_norm), {-1.0, (double)INFINITY}}};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (int k = 0; k < 2; k++) {
             bp_optimizer_options options = good;

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* GPT-2's tables: parameters and their first values, stages, tapes, dropout sites, bounds. */
+#include "layers/gpt2.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/rig.h"
+
+#define TOKENS 131
+
+static int32_t tokens[TOKENS];
+
+static int make_tokens(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (i * i * 7 + i / 5) % 37;
+    }
+    return 0;
+}
+
+static bp_spec dropped(bp_spec spec)
+{
+    spec.config.embedding_dropout = 0.1;
+    spec.config.residual_dropout = 0.2;
+    spec.config.attention_dropout = 0.15;
+    return spec;
+}
+
+static void check_parameter(rig *r, uint32_t index, const char *name, uint64_t rows, uint64_t width,
+                            double deviation)
+{
+    const bp_parameter *p = &r->runtime.emit.parameters[index];
+    const bp_buffer *b = &r->runtime.graph.buffers[p->weight];
+    assert_string_equal(bp_graph_name(&r->runtime.graph, p->weight), name);
+    assert_int_equal(b->rank, width != 0 ? 2 : 1);
+    assert_int_equal(b->shape[0], rows);
+    assert_int_equal(b->shape[1], width);
+    assert_int_equal(p->decay, width != 0);
+    float *weight = rig_read(r, p->weight);
+    double mean = 0.0;
+    double square = 0.0;
+    for (uint64_t i = 0; i < p->count; i++) {
+        mean += (double)weight[i] / (double)p->count;
+        square += (double)weight[i] * (double)weight[i] / (double)p->count;
+    }
+    free(weight);
+    if (deviation > 0.0) {
+        assert_true(fabs(sqrt(square) / deviation - 1.0) < 0.15);
+        assert_true(fabs(mean) < 0.3 * deviation);
+    } else {
+        /* Ones or zeros. */
+        assert_true(mean == square);
+        assert_true(mean == (strstr(name, "weight") != NULL ? 1.0 : 0.0));
+    }
+}
+
+static void test_parameters(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    spec.config.layers = 11;
+    rig r;
+    rig_open(&r, &spec, tokens, TOKENS);
+    const double end = 0.1 / sqrt(22.0);
+    const struct {
+        const char *name;
+        uint64_t rows, width;
+        double deviation;
+    } block[] = {{"ln_1.weight", 16, 0, 0.0},         {"ln_1.bias", 16, 0, 0.0},
+                 {"attn.c_attn.weight", 16, 48, 0.1}, {"attn.c_attn.bias", 48, 0, 0.0},
+                 {"attn.c_proj.weight", 16, 16, end}, {"attn.c_proj.bias", 16, 0, 0.0},
+                 {"ln_2.weight", 16, 0, 0.0},         {"ln_2.bias", 16, 0, 0.0},
+                 {"mlp.c_fc.weight", 16, 64, 0.1},    {"mlp.c_fc.bias", 64, 0, 0.0},
+                 {"mlp.c_proj.weight", 64, 16, end},  {"mlp.c_proj.bias", 16, 0, 0.0}};
+    assert_int_equal(r.runtime.emit.parameter_count, 2 + 11 * 12 + 2);
+    assert_int_equal(bp_model_gpt2.parameter_count(&spec.config), 2 + 11 * 12 + 2);
+    check_parameter(&r, 0, "transformer.wte.weight", 37, 16, 0.1);
+    check_parameter(&r, 1, "transformer.wpe.weight", 12, 16, 0.1);
+    for (uint32_t layer = 0; layer < 11; layer++) {
+        for (uint32_t i = 0; i < 12; i++) {
+            char name[96];
+            snprintf(name, sizeof name, "transformer.h.%u.%s", layer, block[i].name);
+            check_parameter(&r, 2 + 12 * layer + i, name, block[i].rows, block[i].width,
+                            block[i].deviation);
+        }
+    }
+    check_parameter(&r, 134, "transformer.ln_f.weight", 16, 0, 0.0);
+    check_parameter(&r, 135, "transformer.ln_f.bias", 16, 0, 0.0);
+    rig_close(&r);
+}
+
+static void test_stages(void **state)
+{
+    (void)state;
+    const bp_model_config config = {.layers = 12};
+    char text[32];
+    assert_string_equal(bp_model_gpt2.name, "gpt2");
+    assert_int_equal(bp_model_gpt2.stages(&config), 14);
+    const struct {
+        uint32_t stage;
+        const char *name;
+        uint32_t variants;
+    } stages[] = {{0, "wte", 1}, {1, "h.0", 3}, {12, "h.11", 3}, {13, "head", 1}};
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        bp_model_gpt2.stage_name(&config, stages[i].stage, text);
+        assert_string_equal(text, stages[i].name);
+        assert_int_equal(bp_model_gpt2.variants(&config, stages[i].stage), stages[i].variants);
+    }
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    bp_error error = {0};
+    assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_OK);
+    spec.config.heads = 3;
+    assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, "n_head");
+    assert_int_equal(error.found, 3);
+    assert_int_equal(error.wanted, 16);
+    spec.config.heads = 32;
+    assert_int_equal(bp_model_gpt2.check(&spec, NULL), BP_ERR_USAGE);
+}
+
+/* What one call of a stage emits, in a program of its own with more room than it needs. `call` says
+ * which and receives what the stage answers. */
+static bp_graph_limits emitted(const bp_spec *spec, bp_mode mode, bool backward,
+                               bp_stage_call *call)
+{
+    static uint64_t memory[1 << 16];
+    const bp_graph_limits room = {1024, 512, 8192, 8192, 1 << 16};
+    bp_arena arena;
+    bp_graph graph;
+    bp_error error = {0};
+    bp_parameter parameters[64];
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_graph_init(&graph, &room, &arena, &error), BP_OK);
+    bp_emit emit = {.graph = &graph,
+                    .spec = spec,
+                    .parameters = parameters,
+                    .parameter_limit = 64,
+                    .mode = mode,
+                    .label = "h.1000",
+                    .rows = mode == BP_MODE_DECODE ? 4 : spec->batch * spec->sequence};
+    bp_model_gpt2.parameters(&emit, &spec->config);
+    const bp_graph_limits start = graph.used;
+    bp_graph_begin(&graph, BP_PROGRAM_STEP);
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        call->tape[i] = BP_ABSENT;
+    }
+    if (backward) {
+        bp_model_gpt2.backward(&emit, call);
+    } else if (mode == BP_MODE_DECODE) {
+        bp_model_gpt2.decode(&emit, call);
+    } else {
+        bp_model_gpt2.forward(&emit, call);
+    }
+    assert_int_equal(emit.status, BP_OK);
+    return (bp_graph_limits){graph.used.buffers - start.buffers, graph.used.ops, graph.used.refs,
+                             graph.used.scalars, graph.used.name_bytes - start.name_bytes};
+}
+
+static bp_graph_limits emitted_of(const bp_spec *spec, bp_mode mode, uint32_t stage,
+                                  uint32_t variant, bool backward)
+{
+    bp_stage_call call = {.stage = stage, .variant = variant};
+    return emitted(spec, mode, backward, &call);
+}
+
+static uint32_t tape_of(const bp_spec *spec, bp_mode mode, uint32_t variant)
+{
+    bp_stage_call call = {.stage = 1, .variant = variant};
+    uint32_t kept = 0;
+    (void)emitted(spec, mode, false, &call);
+    assert_true(bp_ref_present(call.output));
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        kept += bp_ref_present(call.tape[i]) ? 1 : 0;
+    }
+    return kept;
+}
+
+/* What is kept, and that a forward whose output nobody reads does not form it. */
+static void test_tape(void **state)
+{
+    (void)state;
+    const bp_spec spec = dropped(rig_spec());
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 0), 10);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 1), 5);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 2), 0);
+    assert_int_equal(tape_of(&spec, BP_MODE_EVAL, 0), 0);
+    const bp_graph_limits all = emitted_of(&spec, BP_MODE_TRAIN, 1, 0, false);
+    bp_stage_call call = {.stage = 1, .tape_only = true};
+    const bp_graph_limits part = emitted(&spec, BP_MODE_TRAIN, false, &call);
+    assert_false(bp_ref_present(call.output));
+    assert_int_equal(part.ops, all.ops - 2); /* the projection and its dropout */
+}
+
+/* The site of a dropping op; UINT32_MAX for other ops. */
+static uint32_t site_of(const bp_graph *graph, const bp_op *op)
+{
+    const void *scalars = graph->scalars + op->scalar;
+    switch (op->kernel) {
+    case BP_KERNEL_embedding_forward:
+        return (uint32_t)((const bp_embedding_forward_scalars *)scalars)->site;
+    case BP_KERNEL_attention_forward:
+        return (uint32_t)((const bp_attention_forward_scalars *)scalars)->site;
+    case BP_KERNEL_dropout:
+        return (uint32_t)((const bp_dropout_scalars *)scalars)->site;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+/* Forward passes the dropout sites 0, 1, 2, 3, ... in order: no two places share one. */
+static void test_sites(void **state)
+{
+    (void)state;
+    const bp_spec spec = dropped(rig_spec());
+    rig r;
+    rig_open(&r, &spec, tokens, TOKENS);
+    const bp_graph *graph = &r.runtime.graph;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < graph->used.ops && next < 7; i++) {
+        const uint32_t site = site_of(graph, &graph->ops[i]);
+        if (site != UINT32_MAX) {
+            assert_int_equal(site, next);
+            next++;
+        }
+    }
+    assert_int_equal(next, 7);
+    rig_close(&r);
+}
+
+static void assert_within(bp_graph_limits used, bp_graph_limits limit)
+{
+    assert_true(used.buffers <= limit.buffers);
+    assert_true(used.ops <= limit.ops);
+    assert_true(used.refs <= limit.refs);
+    assert_true(used.scalars <= limit.scalars);
+    assert_true(used.name_bytes <= limit.name_bytes);
+}
+
+/* No call emits more than limits says, and the largest comes near it. */
+static void test_limits(void **state)
+{
+    (void)state;
+    for (uint32_t rows = 1; rows <= 20; rows += 19) {
+        bp_spec spec = dropped(rig_spec());
+        spec.loss_rows = rows;
+        spec.generate_context = 12;
+        const bp_graph_limits limit = bp_model_gpt2.limits(&spec);
+        for (uint32_t stage = 0; stage < 4; stage++) {
+            for (uint32_t v = 0; v < bp_model_gpt2.variants(&spec.config, stage); v++) {
+                assert_within(emitted_of(&spec, BP_MODE_TRAIN, stage, v, false), limit);
+            }
+            assert_within(emitted_of(&spec, BP_MODE_EVAL, stage, 0, false), limit);
+            assert_within(emitted_of(&spec, BP_MODE_DECODE, stage, 0, false), limit);
+            assert_within(emitted_of(&spec, BP_MODE_TRAIN, stage, 2, true), limit);
+        }
+        const bp_graph_limits most = emitted_of(&spec, BP_MODE_TRAIN, rows == 1 ? 3 : 1, 2, true);
+        assert_true(limit.ops <= most.ops + most.ops / 4);
+        assert_true(limit.refs <= 2 * most.refs);
+        assert_true(limit.scalars <= 2 * most.scalars);
+        assert_true(limit.buffers <= 2 * most.buffers);
+    }
+    /* Sizes that make no sense must not wrap round to small tables. */
+    bp_spec huge = rig_spec();
+    huge.batch = UINT32_MAX;
+    huge.sequence = UINT32_MAX;
+    huge.loss_rows = 1;
+    assert_true(bp_model_gpt2.limits(&huge).ops > 1U << 26);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameters), cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_check),      cmocka_unit_test(test_tape),
+        cmocka_unit_test(test_sites),      cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, make_tokens, NULL);
+}
