@@ -2,46 +2,55 @@
 /* The planner: preparation of the buffers, the order of the attempts, and the report. */
 #include "arena/plan.h"
 
-#include "arena/plan_work.h"
+#include "arena/plan_exact.h"
 
 #include <string.h>
 
-/* Hands out scratch memory, or only counts it when there is none yet. */
-typedef struct work_cursor {
-    unsigned char *memory;
-    uint64_t used;
-} work_cursor;
-
-static void *work_take(work_cursor *cursor, uint64_t count, uint64_t size)
+void *work_take(work_cursor *cursor, uint64_t count, uint64_t size)
 {
     uint64_t at = cursor->used;
     cursor->used = bp_size_add(at, bp_size_align(bp_size_mul(count, size), 8));
     return cursor->memory == NULL ? NULL : cursor->memory + at;
 }
 
-static uint64_t work_place(plan_work *work, unsigned char *memory, uint64_t count)
+static void work_place(plan_work *work, work_cursor *cursor, uint64_t count)
 {
-    work_cursor cursor = {.memory = memory};
-    work->item = work_take(&cursor, count, sizeof *work->item);
-    work->total = work_take(&cursor, count + 1, sizeof *work->total);
-    work->best = work_take(&cursor, count, sizeof *work->best);
-    work->offset = work_take(&cursor, count, sizeof *work->offset);
-    work->key = work_take(&cursor, count, sizeof *work->key);
-    work->level = work_take(&cursor, count, sizeof *work->level);
-    work->top = work_take(&cursor, count, sizeof *work->top);
-    work->order = work_take(&cursor, count, sizeof *work->order);
-    work->spare = work_take(&cursor, count, sizeof *work->spare);
-    work->first = work_take(&cursor, count, sizeof *work->first);
-    work->last = work_take(&cursor, count, sizeof *work->last);
-    return cursor.used;
+    work->item = work_take(cursor, count, sizeof *work->item);
+    work->total = work_take(cursor, count + 1, sizeof *work->total);
+    work->best = work_take(cursor, count, sizeof *work->best);
+    work->offset = work_take(cursor, count, sizeof *work->offset);
+    work->key = work_take(cursor, count, sizeof *work->key);
+    work->level = work_take(cursor, count, sizeof *work->level);
+    work->top = work_take(cursor, count, sizeof *work->top);
+    work->order = work_take(cursor, count, sizeof *work->order);
+    work->spare = work_take(cursor, count, sizeof *work->spare);
+    work->first = work_take(cursor, count, sizeof *work->first);
+    work->last = work_take(cursor, count, sizeof *work->last);
+}
+
+/* Seven bytes more, so that any address can be rounded up to the first multiple of eight. */
+static size_t work_bytes(const work_cursor *cursor)
+{
+    uint64_t bytes = bp_size_add(cursor->used, 7);
+    return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
+}
+
+size_t bp_plan_scratch_greedy(uint32_t count)
+{
+    plan_work work;
+    work_cursor cursor = {.memory = NULL};
+    work_place(&work, &cursor, count);
+    return work_bytes(&cursor);
 }
 
 size_t bp_plan_scratch(uint32_t count)
 {
     plan_work work;
-    /* Seven more, so that any address can be rounded up to the first multiple of eight. */
-    uint64_t bytes = bp_size_add(work_place(&work, NULL, count), 7);
-    return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
+    plan_exact exact;
+    work_cursor cursor = {.memory = NULL};
+    work_place(&work, &cursor, count);
+    (void)plan_exact_place(&exact, &cursor, count);
+    return work_bytes(&cursor);
 }
 
 static bool canonical_before(const void *context, uint32_t a, uint32_t b)
@@ -104,8 +113,23 @@ static uint32_t section_after(const uint64_t *ends, uint32_t count, uint32_t tim
     return low;
 }
 
+/* The greatest common divisor of all sizes that are counted in alignments, in bytes. */
+static uint64_t plan_unit(const plan_work *work, const bp_interval *buffers, uint64_t alignment)
+{
+    uint64_t common = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        uint64_t rest = bp_size_ceil_div(buffers[work->order[i]].size, alignment);
+        while (rest != 0) {
+            uint64_t next = common % rest;
+            common = rest;
+            rest = next;
+        }
+    }
+    return alignment * (common == 0 ? 1 : common);
+}
+
 /* Cuts time into sections and makes the items; work->order holds their rows on entry. */
-static void plan_sections(plan_work *work, const bp_interval *buffers, uint64_t alignment)
+static void plan_sections(plan_work *work, const bp_interval *buffers)
 {
     uint64_t *ends = work->level;
     memcpy(work->last, work->order, work->items * sizeof *work->last);
@@ -122,7 +146,8 @@ static void plan_sections(plan_work *work, const bp_interval *buffers, uint64_t 
         const bp_interval *buffer = &buffers[work->order[i]];
         plan_item *item = &work->item[i];
         item->row = work->order[i];
-        item->size = bp_size_ceil_div(buffer->size, alignment);
+        item->width = buffer->upper - buffer->lower;
+        item->size = bp_size_ceil_div(buffer->size, work->unit);
         item->first = section_after(ends, work->sections, buffer->lower);
         item->last = section_after(ends, work->sections, buffer->upper - 1) + 1;
         /* Differences first; unsigned wrap-around cancels in the running sum. */
@@ -155,6 +180,28 @@ static uint32_t plan_peak_time(const plan_work *work, const bp_interval *buffers
     return time;
 }
 
+/* Buffers that live in every section conflict with everybody, so they may as well lie at the
+ * bottom: what is left is a smaller problem with the same waste. */
+static void plan_strip(plan_work *work, bp_interval *buffers)
+{
+    uint32_t kept = 0;
+    work->base = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        plan_item item = work->item[i];
+        if (item.first == 0 && item.last == work->sections) {
+            buffers[item.row].offset = work->base * work->unit;
+            work->base += item.size;
+        } else {
+            work->item[kept++] = item;
+        }
+    }
+    work->items = kept;
+    work->bound -= work->base;
+    for (uint32_t s = 0; s < work->sections; s++) {
+        work->total[s] -= work->base;
+    }
+}
+
 void plan_keep(plan_work *work, uint64_t height, const char *method)
 {
     if (height < work->best_height) {
@@ -184,9 +231,23 @@ static void plan_greedy(plan_work *work)
         {PLAN_TWA, plan_first_fit, "first fit TWA"},
     };
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0] && !plan_done(work); i++) {
-        plan_order(work, attempts[i].rule);
+        for (uint32_t place = 0; place < work->items; place++) {
+            work->order[place] = place;
+        }
+        plan_order(work, attempts[i].rule, work->total, work->items);
         plan_keep(work, attempts[i].make(work, work->best_height), attempts[i].name);
     }
+}
+
+static void plan_report(const plan_work *work, const bp_plan_options *options,
+                        bp_plan_report *report)
+{
+    report->bytes = (work->base + work->best_height) * work->unit;
+    report->lower_bound = (work->base + work->bound) * work->unit;
+    report->waste = report->bytes - report->lower_bound;
+    report->optimal = report->optimal || report->waste == 0;
+    report->fits = options->capacity == 0 || report->bytes <= options->capacity;
+    report->method = work->method;
 }
 
 bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
@@ -195,30 +256,34 @@ bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_opti
     static const bp_plan_options defaults;
     options = options == NULL ? &defaults : options;
     uint64_t alignment = options->alignment == 0 ? 1 : options->alignment;
+    bool exact = options->node_limit != 0;
     *report = (bp_plan_report){.method = "none"};
-    if (scratch_bytes < bp_plan_scratch(count)) {
+    if (scratch_bytes < (exact ? bp_plan_scratch(count) : bp_plan_scratch_greedy(count))) {
         return BP_ERR_FIT;
     }
     plan_work work = {.method = "none", .best_height = UINT64_MAX};
     unsigned char *memory = scratch;
-    (void)work_place(&work, memory + (0 - (uintptr_t)memory) % 8, count);
+    work_cursor cursor = {.memory = memory + (0 - (uintptr_t)memory) % 8};
+    work_place(&work, &cursor, count);
     BP_TRY(plan_collect(&work, buffers, count, alignment));
-    plan_sections(&work, buffers, alignment);
-    uint64_t capacity = options->capacity / alignment;
-    work.capacity = capacity > work.bound ? capacity : work.bound;
-    if (work.items == 0) {
-        work.best_height = 0;
-    }
-    plan_greedy(&work);
-    for (uint32_t i = 0; i < work.items; i++) {
-        buffers[work.item[i].row].offset = work.best[i] * alignment;
-    }
-    report->bytes = work.best_height * alignment;
-    report->lower_bound = work.bound * alignment;
-    report->waste = report->bytes - report->lower_bound;
+    work.unit = plan_unit(&work, buffers, alignment);
+    plan_sections(&work, buffers);
     report->peak_time = plan_peak_time(&work, buffers);
-    report->optimal = report->waste == 0;
-    report->fits = options->capacity == 0 || report->bytes <= options->capacity;
-    report->method = work.method;
+    plan_strip(&work, buffers);
+    uint64_t capacity = bp_size_sub(options->capacity / work.unit, work.base);
+    capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
+    work.least = capacity < work.bound;
+    work.capacity = work.least ? work.bound : capacity;
+    plan_greedy(&work);
+    if (exact && work.items <= SEARCH_ITEMS && !plan_done(&work)) {
+        plan_exact searches;
+        (void)plan_exact_place(&searches, &cursor, count);
+        report->optimal = plan_exact_run(&searches, &work, options->node_limit);
+        report->nodes = searches.nodes;
+    }
+    for (uint32_t i = 0; i < work.items; i++) {
+        buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;
+    }
+    plan_report(&work, options, report);
     return BP_OK;
 }

@@ -32,14 +32,16 @@ typedef struct bp_plan_report {
     uint64_t lower_bound; /* reached at peak_time, both counted on rounded sizes */
     uint64_t waste;       /* bytes - lower_bound */
     uint32_t peak_time;   /* the first program time at which lower_bound bytes live; 0 if none */
-    bool optimal;         /* waste is 0 */
+    bool optimal;         /* no layout needs less: waste is 0, or the exact search has shown it */
     bool fits;            /* no capacity was given, or bytes is within it */
     uint64_t nodes;       /* placements that the exact search tried */
     const char *method;   /* what found the layout: a static word, never NULL */
 } bp_plan_report;
 
-/* Bytes of scratch memory that bp_plan_solve needs for `count` buffers; SIZE_MAX on overflow. */
+/* Bytes of scratch memory that bp_plan_solve needs for `count` buffers, with the exact search and
+ * (when node_limit is 0) without; SIZE_MAX on overflow. */
 size_t bp_plan_scratch(uint32_t count);
+size_t bp_plan_scratch_greedy(uint32_t count);
 
 /* Gives every buffer an offset and fills the report. Greedy layouts in several orders come first;
  * the best one is kept and the work ends when the bound (or the capacity) is reached; then an exact
@@ -50,7 +52,7 @@ size_t bp_plan_scratch(uint32_t count);
  * (identical buffers may swap theirs), on any machine.
  *
  * BP_ERR_USAGE: a lifetime ends before it begins. BP_ERR_OVERFLOW: the rounded sizes add up to
- * 2^62 bytes or more. BP_ERR_FIT: scratch_bytes is below bp_plan_scratch(count). The offsets are
+ * 2^62 bytes or more. BP_ERR_FIT: scratch_bytes is below what bp_plan_scratch says. The offsets are
  * undefined after an error. A capacity that is not met is not an error: see report->fits.
  *
  * Cost: O(n^2) steps of a few instructions for each greedy order, which is about a millisecond at

@@ -19,14 +19,13 @@ static const order_key order_keys[PLAN_RULE_COUNT][3] = {
 static uint64_t order_value(const order_context *context, order_key key, uint32_t index)
 {
     const plan_item *item = &context->item[index];
-    uint64_t width = item->last - item->first;
     switch (key) {
     case KEY_PEAK:
         return context->peak[index];
     case KEY_WIDTH:
-        return width;
+        return item->width;
     case KEY_AREA:
-        return bp_size_mul(item->size, width);
+        return bp_size_mul(item->size, item->width);
     default:
         return item->size;
     }
@@ -46,16 +45,16 @@ static bool order_before(const void *opaque, uint32_t a, uint32_t b)
     return a < b;
 }
 
-void plan_order(plan_work *work, plan_rule rule)
+void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count)
 {
     order_context context = {.item = work->item, .peak = work->key, .rule = rule};
-    for (uint32_t i = 0; i < work->items; i++) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = work->order[i];
         uint64_t peak = 0;
-        for (uint32_t s = work->item[i].first; s < work->item[i].last; s++) {
-            peak = work->total[s] > peak ? work->total[s] : peak;
+        for (uint32_t s = work->item[index].first; s < work->item[index].last; s++) {
+            peak = total[s] > peak ? total[s] : peak;
         }
-        work->key[i] = peak;
-        work->order[i] = i;
+        work->key[index] = peak;
     }
-    bp_sort(work->order, work->spare, work->items, order_before, &context);
+    bp_sort(work->order, work->spare, count, order_before, &context);
 }

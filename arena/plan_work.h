@@ -6,15 +6,26 @@
 #include "arena/plan.h"
 #include "arena/sort.h"
 
+/* Hands out scratch memory in pieces that are multiples of eight bytes, or only counts them while
+ * there is none (memory NULL). An overflow makes `used` BP_SIZE_INVALID. */
+typedef struct work_cursor {
+    unsigned char *memory;
+    uint64_t used;
+} work_cursor;
+
+void *work_take(work_cursor *cursor, uint64_t count, uint64_t size);
+
 /* A buffer as the planner sees it. Time is cut into sections, one per distinct end of a lifetime:
  * between two ends the live set only grows, so its state just before each end is the only one that
- * can bind. Sizes and offsets are counted in units of the alignment, which makes every sum of sizes
- * an aligned offset. */
+ * can bind. Sizes and offsets are counted in units: the alignment times the greatest common divisor
+ * of the sizes, so that every sum of sizes is an aligned offset and the search has few capacities
+ * to try. */
 typedef struct plan_item {
     uint64_t size;
     uint32_t first; /* sections [first, last) */
     uint32_t last;
-    uint32_t row; /* in the caller's array */
+    uint32_t width; /* of the life in program time */
+    uint32_t row;   /* in the caller's array */
 } plan_item;
 
 /* All scratch of one call. Items are sorted by (size descending, lower, upper), so whatever breaks
@@ -22,9 +33,12 @@ typedef struct plan_item {
 typedef struct plan_work {
     uint32_t items;
     uint32_t sections;
+    uint64_t unit;        /* bytes */
+    uint64_t base;        /* units: buffers that live in every section lie below all items */
     uint64_t bound;       /* units: largest section total */
     uint64_t best_height; /* units: top of the best layout so far */
     uint64_t capacity;    /* units: a layout this low ends the work */
+    bool least;           /* the lowest layout is wanted, not one within a given capacity */
     plan_item *item;
     uint64_t *total;  /* per section: sum of sizes */
     uint64_t *best;   /* per item: offset in the best layout so far */
@@ -40,7 +54,7 @@ typedef struct plan_work {
 } plan_work;
 
 /* The static orders of the dives and searches: keys compared one after another, all descending.
- * T largest section total over the item's life, W width of the life in sections, A area (size x
+ * T largest section total over the item's life, W width of the life in program time, A area (size x
  * width), Z size. Every order ends with the item index. */
 typedef enum plan_rule {
     PLAN_TWA,
@@ -51,8 +65,8 @@ typedef enum plan_rule {
     PLAN_RULE_COUNT
 } plan_rule;
 
-/* Fills work->order with the items in the order of a rule. */
-void plan_order(plan_work *work, plan_rule rule);
+/* Sorts work->order[0, count) by a rule; total[] holds the section totals that T looks at. */
+void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count);
 
 /* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
  * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
