@@ -5,9 +5,10 @@
  *     model.safetensors    the weights under their public names, so that other programs open it
  *     state.safetensors    everything else (moments, counters)
  *     further small files  (config.json, tokenizer.json) that the caller adds
- * Both tensor files carry in __metadata__ the digest of each tensor (xxh64.NAME), the step, and the
- * caller's keys (key.NAME); state.safetensors also the digest of each further file (file.NAME) and
- * the state digest. A snapshot is valid when all of these agree with what is read back.
+ * Both tensor files carry in __metadata__ the digest of each tensor (xxh64.NAME), the step, the
+ * caller's keys (key.NAME), and a digest of that metadata; state.safetensors also the digest of
+ * each further file (file.NAME) and of the state. A snapshot is valid when all of these agree with
+ * what is read back; so no single changed byte of any of its files goes unnoticed.
  *
  * It is built as OUTPUT/tmp-checkpoint-STEP, every file synced, the directory synced, renamed, and
  * OUTPUT synced. A failure of any of these calls is never retried: the temporary directory is

@@ -130,23 +130,52 @@ static size_t fill_entries(const bp_snapshot *snapshot, bool weight, bp_tensor_e
     return count;
 }
 
+uint64_t bp_snapshot_pair_digest(const char *prefix, const char *key, const char *value)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    bp_digest_add(&digest, prefix, strlen(prefix));
+    bp_digest_add(&digest, key, strlen(key) + 1);
+    bp_digest_add(&digest, value, strlen(value));
+    return bp_digest_end(&digest);
+}
+
+static uint64_t group_digest(const bp_metadata_group *group)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < group->pairs.count; i++) {
+        const bp_pair *pair = &group->pairs.list[i];
+        sum += bp_snapshot_pair_digest(group->prefix, pair->key, pair->value);
+    }
+    return sum;
+}
+
 static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
 {
     bp_snapshot_step_text(snapshot->step, form->step);
-    bp_digest_text(0, form->sum); /* its place; the value comes when the data is out */
-    form->fixed[0] = (bp_pair){BP_SNAPSHOT_STEP_KEY, form->step};
-    form->fixed[1] = (bp_pair){BP_SNAPSHOT_SUM_KEY, form->sum};
     for (size_t i = 0; i < snapshot->blob_count; i++) {
         const bp_blob *blob = &snapshot->blobs[i];
         bp_digest_text(bp_digest_of(blob->bytes, blob->length, 0), form->blob_sum[i]);
         form->blob_pairs[i] = (bp_pair){blob->name, form->blob_sum[i]};
     }
-    form->model_groups[0] = (bp_metadata_group){"", {form->fixed, 1}};
-    form->model_groups[1] = (bp_metadata_group){BP_SNAPSHOT_KEY, snapshot->keys};
-    form->state_groups[0] = (bp_metadata_group){"", {form->fixed, 2}};
-    form->state_groups[1] = (bp_metadata_group){BP_SNAPSHOT_KEY, snapshot->keys};
-    form->state_groups[2] =
-        (bp_metadata_group){BP_SNAPSHOT_FILE, {form->blob_pairs, snapshot->blob_count}};
+    bp_metadata_group keys = {BP_SNAPSHOT_KEY, snapshot->keys};
+    bp_metadata_group files = {BP_SNAPSHOT_FILE, {form->blob_pairs, snapshot->blob_count}};
+    uint64_t digest = bp_snapshot_pair_digest("", "format", "pt");
+    digest += bp_snapshot_pair_digest("", BP_SNAPSHOT_STEP_KEY, form->step);
+    digest += group_digest(&keys);
+    bp_digest_text(digest, form->metadata_sum[0]);
+    bp_digest_text(digest + group_digest(&files), form->metadata_sum[1]);
+    bp_digest_text(0, form->sum); /* its place; the value comes when the data is out */
+    form->model_fixed[0] = (bp_pair){BP_SNAPSHOT_STEP_KEY, form->step};
+    form->model_fixed[1] = (bp_pair){BP_SNAPSHOT_META_KEY, form->metadata_sum[0]};
+    form->state_fixed[0] = (bp_pair){BP_SNAPSHOT_STEP_KEY, form->step};
+    form->state_fixed[1] = (bp_pair){BP_SNAPSHOT_META_KEY, form->metadata_sum[1]};
+    form->state_fixed[2] = (bp_pair){BP_SNAPSHOT_SUM_KEY, form->sum};
+    form->model_groups[0] = (bp_metadata_group){"", {form->model_fixed, 2}};
+    form->model_groups[1] = keys;
+    form->state_groups[0] = (bp_metadata_group){"", {form->state_fixed, 3}};
+    form->state_groups[1] = keys;
+    form->state_groups[2] = files;
 }
 
 bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapshot *snapshot,
@@ -193,6 +222,7 @@ uint64_t bp_snapshot_scratch(const bp_snapshot *snapshot)
     total += 2 * pair_scratch(strlen("format"), strlen("pt"));
     total += 2 * pair_scratch(strlen(BP_SNAPSHOT_STEP_KEY), 20);
     total += pair_scratch(strlen(BP_SNAPSHOT_SUM_KEY), BP_DIGEST_TEXT - 1);
+    total += 2 * pair_scratch(strlen(BP_SNAPSHOT_META_KEY), BP_DIGEST_TEXT - 1);
     for (size_t i = 0; i < snapshot->tensor_count; i++) {
         size_t name = strlen(snapshot->tensors[i].name);
         total += sizeof(bp_tensor_entry) + sizeof(uint64_t) + name + 1;

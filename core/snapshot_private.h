@@ -12,6 +12,7 @@
 #define BP_SNAPSHOT_FILE     "file."
 #define BP_SNAPSHOT_STEP_KEY "step"
 #define BP_SNAPSHOT_SUM_KEY  "state_digest"
+#define BP_SNAPSHOT_META_KEY "metadata_digest"
 
 #define BP_SNAPSHOT_FINAL     "checkpoint-"
 #define BP_SNAPSHOT_TEMPORARY "tmp-checkpoint-"
@@ -23,9 +24,11 @@ typedef struct bp_snapshot_form {
     bp_safetensors_plan state;
     uint64_t *digests; /* one per tensor, in the order of snapshot->tensors */
     char step[24];
+    char metadata_sum[2][BP_DIGEST_TEXT]; /* of model, of state */
     char sum[BP_DIGEST_TEXT];
     char blob_sum[BP_SNAPSHOT_BLOBS][BP_DIGEST_TEXT];
-    bp_pair fixed[2];
+    bp_pair model_fixed[2];
+    bp_pair state_fixed[3];
     bp_pair blob_pairs[BP_SNAPSHOT_BLOBS];
     bp_metadata_group model_groups[2];
     bp_metadata_group state_groups[3];
@@ -34,6 +37,10 @@ typedef struct bp_snapshot_form {
 /* Checks the snapshot and lays out both files in place->scratch. */
 bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapshot *snapshot,
                                 bp_snapshot_form *form) BP_MUST_CHECK;
+
+/* The part of one metadata pair, whose key is prefix + key, in a file's metadata digest. That is
+ * the sum of the parts of all pairs, in any order, but for the digests themselves. */
+uint64_t bp_snapshot_pair_digest(const char *prefix, const char *key, const char *value);
 
 /* directory/PREFIXstep. */
 bp_status bp_snapshot_path(const bp_snapshot_place *place, const char *prefix, uint64_t step,

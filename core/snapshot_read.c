@@ -63,18 +63,46 @@ static bp_status step_of(const bp_safetensors *file, uint64_t *step)
     return BP_OK;
 }
 
-static bp_status check_steps(pair_of_files *files)
+static bool is_digest_key(const char *key)
+{
+    if (strncmp(key, BP_SAFETENSORS_DIGEST, strlen(BP_SAFETENSORS_DIGEST)) == 0) {
+        return true;
+    }
+    return strcmp(key, BP_SNAPSHOT_SUM_KEY) == 0 || strcmp(key, BP_SNAPSHOT_META_KEY) == 0;
+}
+
+/* The keys, file names and the step are as they were saved. */
+static bp_status check_metadata(const bp_safetensors *file)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < file->metadata_count; i++) {
+        const bp_pair *pair = &file->metadata[i];
+        if (!is_digest_key(pair->key)) {
+            sum += bp_snapshot_pair_digest("", pair->key, pair->value);
+        }
+    }
+    uint64_t stored;
+    const char *text = bp_safetensors_metadata(file, BP_SNAPSHOT_META_KEY);
+    if (!bp_digest_parse(text, &stored) || stored != sum) {
+        return damaged(file, "the metadata digest is missing or not that of the metadata", NULL);
+    }
+    return BP_OK;
+}
+
+/* Both headers are as they were saved, in the same step. */
+static bp_status check_headers(pair_of_files *files)
 {
     uint64_t step;
+    BP_TRY(check_metadata(&files->model));
+    BP_TRY(check_metadata(&files->state));
     BP_TRY(step_of(&files->model, &step));
     BP_TRY(step_of(&files->state, &files->step));
-    if (step == files->step) {
-        return BP_OK;
+    if (step != files->step) {
+        return bp_error_numbers(files->place->error, BP_ERR_DATA, "snapshot",
+                                "the two tensor files are of different steps", files->path,
+                                (int64_t)step, (int64_t)files->step);
     }
-    bp_status status = bp_error_numbers(files->place->error, BP_ERR_DATA, "snapshot",
-                                        "the two tensor files are of different steps", files->path,
-                                        (int64_t)step, (int64_t)files->step);
-    return status;
+    return BP_OK;
 }
 
 /* The file of the two whose next tensor comes first by name; NULL when both are through. The same
@@ -238,7 +266,7 @@ static bp_status check_blobs(const pair_of_files *files)
 
 static bp_status verify_files(pair_of_files *files, bp_snapshot_found *found)
 {
-    BP_TRY(check_steps(files));
+    BP_TRY(check_headers(files));
     BP_TRY(check_blobs(files));
     BP_TRY(read_tensors(files, NULL, &found->digest));
     found->step = files->step;
@@ -296,7 +324,10 @@ bp_status bp_snapshot_load(const bp_snapshot_place *place, const char *path,
     pair_of_files files;
     BP_TRY(open_files(&files, place, path));
     uint64_t sum = 0;
-    bp_status status = check_forms(&files, snapshot);
+    bp_status status = check_headers(&files);
+    if (status == BP_OK) {
+        status = check_forms(&files, snapshot);
+    }
     if (status == BP_OK) {
         status = read_tensors(&files, snapshot, &sum);
     }
@@ -314,10 +345,12 @@ bp_status bp_snapshot_read_keys(const bp_snapshot_place *place, const char *path
     BP_TRY(bp_safetensors_open(&file, place->store, state_path, place->scratch,
                                place->scratch_bytes, place->error));
     bp_pair *first;
+    bp_status status = check_metadata(&file);
     metadata_range(&file, BP_SNAPSHOT_KEY, &first, &keys->count);
     for (size_t i = 0; i < keys->count; i++) {
         first[i].key += strlen(BP_SNAPSHOT_KEY);
     }
     keys->list = first;
-    return bp_safetensors_close(&file);
+    bp_status closed = bp_safetensors_close(&file);
+    return status != BP_OK ? status : closed;
 }

@@ -85,12 +85,14 @@ static void apply_write(memory_content *content, const memory_write *made, size_
         content->size = 0;
         return;
     }
-    if (made->offset + length > content->size) {
+    if (length > 0 && made->offset + length > content->size) {
         content->bytes = grow(content->bytes, made->offset + length);
         memset(content->bytes + content->size, 0, made->offset + length - content->size);
         content->size = made->offset + length;
     }
-    memcpy(content->bytes + made->offset, made->bytes, length);
+    if (length > 0) {
+        memcpy(content->bytes + made->offset, made->bytes, length);
+    }
 }
 
 static void copy_content(memory_content *to, const memory_content *from)
@@ -235,7 +237,9 @@ static bp_status memory_read_at(bp_store *store, bp_file file, uint64_t offset, 
     if (power_is_off(store->context) || offset > content->size || bytes > content->size - offset) {
         return failed(store, "the file ends too early");
     }
-    memcpy(to, content->bytes + offset, bytes);
+    if (bytes > 0) {
+        memcpy(to, content->bytes + offset, bytes);
+    }
     return BP_OK;
 }
 
@@ -459,8 +463,10 @@ unsigned char *memory_store_bytes(memory_store *memory, const char *path, size_t
     if (node == NO_NODE || memory->nodes[node].directory) {
         return NULL;
     }
-    *size = memory->nodes[node].now.size;
-    return memory->nodes[node].now.bytes;
+    memory_content *content = &memory->nodes[node].now;
+    content->bytes = grow(content->bytes, content->size); /* not NULL for an empty file */
+    *size = content->size;
+    return content->bytes;
 }
 
 void memory_store_put(memory_store *memory, const char *path, const void *bytes, size_t size)

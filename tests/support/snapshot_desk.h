@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* A small state and everything that saving it needs, over a store that can fail and lose power. */
+#ifndef BP_TESTS_SUPPORT_SNAPSHOT_DESK_H
+#define BP_TESTS_SUPPORT_SNAPSHOT_DESK_H
+
+#include "core/snapshot.h"
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+
+enum { DESK_TENSORS = 6, DESK_KEYS = 3, DESK_BYTES = 256, DESK_STAGING = 24 };
+
+typedef struct snapshot_desk {
+    memory_store memory;
+    faulty_store faulty;
+    bp_error error;
+    unsigned char state[DESK_BYTES]; /* a tensor's handle is its offset here */
+    bp_state_tensor tensors[DESK_TENSORS];
+    bp_pair keys[DESK_KEYS];
+    bp_blob blobs[2];
+    bp_snapshot snapshot;
+    bp_snapshot_place place;
+    unsigned char staging[DESK_STAGING];
+    size_t copies_left; /* copies from and to the state before they fail with BP_ERR_DEVICE */
+} snapshot_desk;
+
+/* Output directory "run"; scratch is allocated with exactly the bytes that the closed form gives.
+ */
+snapshot_desk *snapshot_desk_new(void);
+/* True if every file was closed. */
+bool snapshot_desk_free(snapshot_desk *desk);
+
+/* A state that is different for every step, and the snapshot's step. */
+void snapshot_desk_step(snapshot_desk *desk, uint64_t step);
+
+/* bp_snapshot_save of that step with a fresh error. */
+bp_status snapshot_desk_save(snapshot_desk *desk, uint64_t step);
+
+/* Whether the state is the one of that step. */
+bool snapshot_desk_is(snapshot_desk *desk, uint64_t step);
+
+#endif
