@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/* Failing storage and power cuts: an earlier snapshot stays valid, whatever happens to a save. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "tests/support/snapshot_desk.h"
+
+static const char *const kind_names[FAULT_KINDS] = {"(open)",
+                                                    "(create)",
+                                                    "(size)",
+                                                    "(read)",
+                                                    "(write)",
+                                                    "(sync)",
+                                                    "(close)",
+                                                    "(rename)",
+                                                    "(remove)",
+                                                    "(make directory)",
+                                                    "(remove directory)",
+                                                    "(sync directory)",
+                                                    "(list)",
+                                                    "(free space)",
+                                                    "(look up)"};
+
+/* The newest valid snapshot holds exactly the state of its step; gives the step, 0 for none. */
+static uint64_t newest(snapshot_desk *d)
+{
+    bp_snapshot_found found;
+    bool any;
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    if (!any) {
+        return 0;
+    }
+    snapshot_desk_step(d, 999);
+    assert_int_equal(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL), BP_OK);
+    assert_true(snapshot_desk_is(d, found.step));
+    return found.step;
+}
+
+/* What a run does after a step: the snapshot, then removing what is too many. */
+static bp_status save_and_prune(snapshot_desk *d, uint64_t step)
+{
+    BP_TRY(snapshot_desk_save(d, step));
+    return bp_snapshot_prune(&d->place, step, 1);
+}
+
+static void every_failing_call_of_a_save(bool for_ever)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        for (size_t n = 1;; n++) {
+            snapshot_desk *d = snapshot_desk_new();
+            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            faulty_store_arm(&d->faulty, (fault_kind)kind, n, for_ever);
+            bp_status status = save_and_prune(d, 6);
+            bool hit = d->faulty.failures > 0;
+            bool once = d->faulty.failures == 1;
+            char name[BP_ERROR_NAME_MAX];
+            memcpy(name, d->error.name, sizeof name);
+            faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
+            if (!hit) {
+                assert_int_equal(status, BP_OK);
+                assert_int_equal(newest(d), 6);
+                assert_true(snapshot_desk_free(d));
+                break;
+            }
+            assert_int_equal(status, BP_ERR_STORE);
+            if (strstr(name, kind_names[kind]) == NULL) {
+                fail_msg("%s is not named in %s", kind_names[kind], name);
+            }
+            assert_string_equal(d->error.text, "made to fail");
+            /* Nothing is tried again, except that a file may still be closed. */
+            assert_true(once || kind == FAULT_CLOSE);
+            uint64_t step = newest(d);
+            assert_true(step == 5 || step == 6);
+            /* And the next save is not hindered by what was left behind. */
+            assert_int_equal(save_and_prune(d, 7), BP_OK);
+            assert_int_equal(newest(d), 7);
+            assert_true(snapshot_desk_free(d));
+        }
+    }
+}
+
+static void a_call_that_fails_once(void **state)
+{
+    (void)state;
+    every_failing_call_of_a_save(false);
+}
+
+static void a_call_that_fails_for_ever(void **state)
+{
+    (void)state;
+    every_failing_call_of_a_save(true);
+}
+
+/* Saving the same step again, first with the n-th call of any kind failing. */
+static void a_failing_call_while_a_step_is_replaced(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        for (size_t n = 1;; n++) {
+            snapshot_desk *d = snapshot_desk_new();
+            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
+            bp_status status = snapshot_desk_save(d, 5);
+            bool hit = d->faulty.failures > 0;
+            faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
+            assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
+            assert_int_equal(newest(d), 5);
+            assert_int_equal(bp_snapshot_prune(&d->place, 5, 1), BP_OK);
+            assert_int_equal(newest(d), 5);
+            assert_true(snapshot_desk_free(d));
+            if (!hit) {
+                break;
+            }
+        }
+    }
+}
+
+/* Reading: a failing call is a storage error of load, and damage to find. */
+static void a_failing_call_while_reading(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
+                                       FAULT_CLOSE};
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t n = 1;; n++) {
+            snapshot_desk *d = snapshot_desk_new();
+            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            bp_snapshot_found found;
+            faulty_store_arm(&d->faulty, kinds[k], n, false);
+            bp_status verified = bp_snapshot_verify(&d->place, "run/checkpoint-5", &found);
+            bool hit = d->faulty.failures > 0;
+            /* Closing a further file that was only read changes nothing. */
+            assert_true(verified == (hit ? BP_ERR_STORE : BP_OK) || kinds[k] == FAULT_CLOSE);
+            d->error = (bp_error){.code = BP_OK};
+            faulty_store_arm(&d->faulty, kinds[k], n, false);
+            bp_status loaded = bp_snapshot_load(&d->place, "run/checkpoint-5", &d->snapshot, NULL);
+            assert_int_equal(loaded, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
+            faulty_store_arm(&d->faulty, kinds[k], n, false);
+            bp_pairs keys;
+            bp_status read = bp_snapshot_read_keys(&d->place, "run/checkpoint-5", &keys);
+            assert_int_equal(read, d->faulty.failures > 0 ? BP_ERR_STORE : BP_OK);
+            assert_true(snapshot_desk_free(d));
+            if (!hit) {
+                break;
+            }
+        }
+    }
+}
+
+static void a_failing_call_while_looking(void **state)
+{
+    (void)state;
+    snapshot_desk *d = snapshot_desk_new();
+    assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
+    assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+    bp_snapshot_found found;
+    bool any;
+    faulty_store_arm(&d->faulty, FAULT_EXISTS, 1, false);
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    faulty_store_arm(&d->faulty, FAULT_LIST, 1, false);
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_ERR_STORE);
+    faulty_store_arm(&d->faulty, FAULT_READ_AT, 3, false);
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    assert_true(any);
+    assert_int_equal(found.step, 4); /* the newer one could not be read */
+    assert_true(snapshot_desk_free(d));
+}
+
+static void every_failing_call_of_pruning(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        for (size_t n = 1;; n++) {
+            snapshot_desk *d = snapshot_desk_new();
+            bp_store *store = &d->memory.store;
+            for (uint64_t step = 1; step <= 4; step++) {
+                assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+            }
+            assert_int_equal(store->rename(store, "run/checkpoint-2", "run/old-checkpoint-2"),
+                             BP_OK);
+            assert_int_equal(store->make_directory(store, "run/old-checkpoint-3"), BP_OK);
+            assert_int_equal(store->make_directory(store, "run/tmp-checkpoint-9"), BP_OK);
+            memory_store_put(&d->memory, "run/tmp-checkpoint-9/x", "x", 1);
+            faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
+            bp_status status = bp_snapshot_prune(&d->place, 4, 2);
+            bool hit = d->faulty.failures > 0;
+            faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
+            assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
+            assert_int_equal(newest(d), 4);
+            assert_int_equal(bp_snapshot_prune(&d->place, 4, 2), BP_OK);
+            assert_int_equal(newest(d), 4);
+            assert_true(snapshot_desk_free(d));
+            if (!hit) {
+                break;
+            }
+        }
+    }
+}
+
+/* A power cut at every changing call of (save, prune), with many ways to lose what was not synced.
+ * `first` is the step that is there, `second` the one being saved. */
+static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
+{
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        for (size_t cut = 0;; cut++) {
+            snapshot_desk *d = snapshot_desk_new();
+            assert_int_equal(snapshot_desk_save(d, first), BP_OK);
+            d->memory.changes_until = d->memory.changes_made + cut;
+            bp_status status = save_and_prune(d, second);
+            bool complete = status == BP_OK;
+            memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
+            uint64_t step = newest(d);
+            if (complete) {
+                assert_int_equal(step, second); /* what was reported as saved is there */
+            } else {
+                assert_true(step == first || step == second);
+            }
+            /* The run goes on from there. */
+            assert_int_equal(save_and_prune(d, second + 1), BP_OK);
+            assert_int_equal(newest(d), second + 1);
+            assert_true(snapshot_desk_free(d));
+            if (complete) {
+                break;
+            }
+        }
+    }
+}
+
+static void a_power_cut_at_every_call(void **state)
+{
+    (void)state;
+    cut_everywhere(5, 6, 12);
+}
+
+static void a_power_cut_while_a_step_is_replaced(void **state)
+{
+    (void)state;
+    cut_everywhere(5, 5, 12);
+}
+
+/* The same before there was any snapshot: nothing is taken for one, or the first one is whole. */
+static void a_power_cut_during_the_first_save(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        for (size_t cut = 0;; cut++) {
+            snapshot_desk *d = snapshot_desk_new();
+            d->memory.changes_until = cut;
+            bp_status status = snapshot_desk_save(d, 1);
+            memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
+            uint64_t step = newest(d);
+            assert_true(step == 1 || (step == 0 && status != BP_OK));
+            assert_int_equal(save_and_prune(d, 2), BP_OK);
+            assert_int_equal(newest(d), 2);
+            assert_true(snapshot_desk_free(d));
+            if (status == BP_OK) {
+                break;
+            }
+        }
+    }
+}
+
+/* A second cut while the run saves again after the first one. */
+static void a_power_cut_after_a_power_cut(void **state)
+{
+    (void)state;
+    for (size_t cut = 0; cut < 40; cut++) {
+        for (size_t again = 0; again < 40; again += 3) {
+            snapshot_desk *d = snapshot_desk_new();
+            assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
+            d->memory.changes_until = d->memory.changes_made + cut;
+            bp_status first = save_and_prune(d, 6);
+            memory_store_power_cut(&d->memory, 2 + cut * 41 + again);
+            d->memory.changes_until = d->memory.changes_made + again;
+            bp_status second = save_and_prune(d, 6);
+            memory_store_power_cut(&d->memory, 3 + cut * 43 + again);
+            uint64_t step = newest(d);
+            assert_true(step == 6 || (step == 5 && first != BP_OK && second != BP_OK));
+            assert_true(snapshot_desk_free(d));
+        }
+    }
+}
+
+static void small_files_report_every_failing_call(void **state)
+{
+    (void)state;
+    memory_store memory;
+    faulty_store faulty;
+    memory_store_init(&memory);
+    faulty_store_init(&faulty, &memory.store);
+    static const fault_kind writing[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE};
+    bp_error error;
+    for (size_t i = 0; i < 4; i++) {
+        error = (bp_error){.code = BP_OK};
+        faulty_store_arm(&faulty, writing[i], 1, false);
+        assert_int_equal(bp_storage_write_file(&faulty.store, "f", "abc", 3, &error), BP_ERR_STORE);
+        assert_non_null(strstr(error.name, kind_names[writing[i]]));
+        assert_int_equal(memory.open_files, 0);
+    }
+    faulty_store_arm(&faulty, FAULT_KINDS, 0, false);
+    assert_int_equal(bp_storage_write_file(&faulty.store, "f", "abc", 3, NULL), BP_OK);
+    static const fault_kind reading[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
+                                         FAULT_CLOSE};
+    char room[8];
+    size_t length;
+    for (size_t i = 0; i < 4; i++) {
+        error = (bp_error){.code = BP_OK};
+        faulty_store_arm(&faulty, reading[i], 1, false);
+        assert_int_equal(
+            bp_storage_read_file(&faulty.store, "f", room, sizeof room, &length, &error),
+            BP_ERR_STORE);
+        assert_non_null(strstr(error.name, kind_names[reading[i]]));
+        assert_int_equal(memory.open_files, 0);
+    }
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_storage_read_file(&faulty.store, "f", room, 2, &length, &error),
+                     BP_ERR_FIT);
+    assert_int_equal(error.found, 2);
+    assert_int_equal(error.wanted, 3);
+    /* Both a write and the close after it fail: the first is the cause. */
+    error = (bp_error){.code = BP_OK};
+    faulty_store_arm(&faulty, FAULT_SYNC, 1, false);
+    memory.changes_until = memory.changes_made;
+    assert_int_equal(bp_storage_write_file(&faulty.store, "f", "abc", 3, &error), BP_ERR_STORE);
+    memory.changes_until = (size_t)-1;
+    assert_int_equal(bp_storage_read_file(&faulty.store, "f", room, 3, &length, NULL), BP_OK);
+    assert_int_equal(length, 3);
+    assert_memory_equal(room, "abc", 3);
+    memory_store_free(&memory);
+}
+
+static bp_status list_long_name(bp_store *store, const char *path,
+                                bp_status (*each)(void *user, const char *name), void *user)
+{
+    (void)store;
+    (void)path;
+    char name[600];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    return each(user, name);
+}
+
+static void names_that_do_not_fit_are_reported(void **state)
+{
+    (void)state;
+    memory_store memory;
+    memory_store_init(&memory);
+    bp_store *store = &memory.store;
+    bp_error error = {.code = BP_OK};
+    char path[BP_STORE_PATH_MAX];
+    char name[BP_STORE_PATH_MAX];
+    memset(name, 'n', sizeof name);
+    name[BP_STORE_PATH_MAX - 1] = '\0';
+    assert_int_equal(bp_storage_join(path, "", name, &error), BP_OK);
+    assert_int_equal(bp_storage_join(path, "d", name, &error), BP_ERR_USAGE);
+    assert_int_equal(error.found, BP_STORE_PATH_MAX + 1);
+    assert_int_equal(bp_storage_join(path, "a", "b", NULL), BP_OK);
+    assert_string_equal(path, "a/b");
+    /* Of a long path the end is kept, and the call. */
+    error = (bp_error){.code = BP_OK};
+    memcpy(name + BP_STORE_PATH_MAX - 5, "/end", 5);
+    store->reason = NULL;
+    assert_int_equal(bp_storage_failed(&error, store, "write", name), BP_ERR_STORE);
+    assert_non_null(strstr(error.name, "/end (write)"));
+    assert_string_equal(error.text, "the storage call failed");
+    /* A directory entry that is longer than any path. */
+    assert_int_equal(store->make_directory(store, "d"), BP_OK);
+    store->list = list_long_name;
+    assert_int_equal(bp_storage_remove_directory(store, "d", NULL), BP_ERR_STORE);
+    memory_store_free(&memory);
+}
+
+static void removing_a_directory_reports_every_failing_call(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_LIST, FAULT_REMOVE, FAULT_REMOVE_DIRECTORY};
+    memory_store memory;
+    faulty_store faulty;
+    memory_store_init(&memory);
+    faulty_store_init(&faulty, &memory.store);
+    assert_int_equal(memory.store.make_directory(&memory.store, "d"), BP_OK);
+    for (size_t i = 0; i < 3; i++) {
+        memory_store_put(&memory, "d/f", "x", 1);
+        memory_store_put(&memory, "d/g", "x", 1);
+        bp_error error = {.code = BP_OK};
+        faulty_store_arm(&faulty, kinds[i], 1, false);
+        assert_int_equal(bp_storage_remove_directory(&faulty.store, "d", &error), BP_ERR_STORE);
+        assert_non_null(strstr(error.name, kind_names[kinds[i]]));
+    }
+    faulty_store_arm(&faulty, FAULT_KINDS, 0, false);
+    assert_int_equal(memory.store.make_directory(&memory.store, "d/inner"), BP_OK);
+    assert_int_equal(bp_storage_remove_directory(&faulty.store, "d", NULL), BP_ERR_STORE);
+    assert_int_equal(memory.store.remove_directory(&memory.store, "d/inner"), BP_OK);
+    char long_name[BP_STORE_PATH_MAX];
+    memset(long_name, '/', sizeof long_name);
+    long_name[0] = 'd';
+    long_name[BP_STORE_PATH_MAX - 2] = '\0';
+    memory_store_put(&memory, "d/f", "x", 1);
+    assert_int_equal(bp_storage_remove_directory(&faulty.store, long_name, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_storage_remove_directory(&faulty.store, "d", NULL), BP_OK);
+    memory_store_free(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_that_fails_once),
+        cmocka_unit_test(a_call_that_fails_for_ever),
+        cmocka_unit_test(a_failing_call_while_a_step_is_replaced),
+        cmocka_unit_test(a_failing_call_while_reading),
+        cmocka_unit_test(a_failing_call_while_looking),
+        cmocka_unit_test(every_failing_call_of_pruning),
+        cmocka_unit_test(a_power_cut_at_every_call),
+        cmocka_unit_test(a_power_cut_while_a_step_is_replaced),
+        cmocka_unit_test(a_power_cut_during_the_first_save),
+        cmocka_unit_test(a_power_cut_after_a_power_cut),
+        cmocka_unit_test(small_files_report_every_failing_call),
+        cmocka_unit_test(names_that_do_not_fit_are_reported),
+        cmocka_unit_test(removing_a_directory_reports_every_failing_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
