@@ -17,6 +17,10 @@ bool bp_host_form_runs(uint32_t index);
  * such name, BP_ERR_DEVICE when there is but it does not run here. */
 bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
 
+/* The same among the forms for which runs[index] is true, so that any processor can be imagined. */
+bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS],
+                              uint32_t *index) BP_MUST_CHECK;
+
 /* Fills kernels[BP_KERNEL_COUNT]: each from this form, or from the next slower one that has it. The
  * form must run here. */
 void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels);

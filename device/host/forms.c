@@ -40,19 +40,25 @@ bool bp_host_form_runs(uint32_t index)
     return rows[index].runs();
 }
 
-bp_status bp_host_form_find(const char *name, uint32_t *index)
+bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS], uint32_t *index)
 {
     for (uint32_t i = BP_HOST_FORMS; i-- > 0;) {
-        if (name == NULL && rows[i].runs()) {
+        bool meant = name == NULL ? runs[i] : strcmp(name, rows[i].name) == 0;
+        if (meant) {
             *index = i;
-            return BP_OK;
-        }
-        if (name != NULL && strcmp(name, rows[i].name) == 0) {
-            *index = i;
-            return rows[i].runs() ? BP_OK : BP_ERR_DEVICE;
+            return runs[i] ? BP_OK : BP_ERR_DEVICE;
         }
     }
     return BP_ERR_USAGE;
+}
+
+bp_status bp_host_form_find(const char *name, uint32_t *index)
+{
+    bool runs[BP_HOST_FORMS];
+    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
+        runs[i] = rows[i].runs();
+    }
+    return bp_host_form_choose(name, runs, index);
 }
 
 void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels)

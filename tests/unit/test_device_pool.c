@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread pool: every task once, by a worker of its own number, with any number of threads.
+ * Built with -fsanitize=thread this is also the proof that it has no data race. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "device/host/cpu.h"
+#include "device/host/host.h"
+#include "device/host/pool.h"
+
+#define TASKS_MOST 1000
+
+typedef struct tally {
+    uint32_t times[TASKS_MOST];  /* each task's; written by whoever has it */
+    uint64_t by[BP_THREADS_MAX]; /* tasks per worker; written by that worker */
+    bool slow;                   /* each range takes a while */
+} tally;
+
+static void nap(void)
+{
+    struct timespec time = {0, 200000};
+    nanosleep(&time, NULL);
+}
+
+static void count_tasks(void *context, uint64_t first, uint64_t last, uint32_t worker)
+{
+    tally *t = context;
+    for (uint64_t i = first; i < last; i++) {
+        t->times[i]++;
+    }
+    t->by[worker] += last - first;
+    if (t->slow) {
+        nap();
+    }
+}
+
+static void check_tally(const tally *t, uint64_t tasks, uint32_t threads)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < TASKS_MOST; i++) {
+        assert_int_equal(t->times[i], i < tasks ? 1 : 0);
+    }
+    for (uint32_t i = 0; i < threads; i++) {
+        sum += t->by[i];
+    }
+    assert_int_equal(sum, tasks);
+}
+
+static void every_task_is_done_once(void **state)
+{
+    (void)state;
+    static const uint32_t threads[] = {1, 2, 3, 5, 16};
+    static const uint64_t tasks[] = {0, 1, 2, 3, 7, 64, 1000};
+    static bp_pool pool;
+    for (uint32_t t = 0; t < 5; t++) {
+        assert_int_equal(bp_pool_open(&pool, threads[t]), BP_OK);
+        for (uint32_t repeat = 0; repeat < 100; repeat++) {
+            static tally work;
+            memset(&work, 0, sizeof(work));
+            bp_pool_run(&pool, count_tasks, &work, tasks[repeat % 7]);
+            check_tally(&work, tasks[repeat % 7], threads[t]);
+        }
+        bp_pool_close(&pool);
+    }
+}
+
+/* Tasks that take time are shared, by threads that look for work before they sleep and by ones that
+ * sleep at once because there are more of them than processors. */
+static void slow_tasks_are_shared(void **state)
+{
+    (void)state;
+    static bp_pool pool;
+    uint32_t many = bp_cpu_count() < BP_THREADS_MAX ? bp_cpu_count() + 1 : BP_THREADS_MAX;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t threads = i == 0 ? 2 : many;
+        assert_int_equal(bp_pool_open(&pool, threads), BP_OK);
+        uint64_t others = 0;
+        for (uint32_t repeat = 0; repeat < 10; repeat++) {
+            static tally work;
+            memset(&work, 0, sizeof(work));
+            work.slow = true;
+            bp_pool_run(&pool, count_tasks, &work, 60);
+            check_tally(&work, 60, threads);
+            others += 60 - work.by[0];
+        }
+        assert_true(others > 0);
+        bp_pool_close(&pool);
+    }
+}
+
+static volatile sig_atomic_t handled_by_main;
+static pthread_t main_thread;
+
+static void on_signal(int number)
+{
+    (void)number;
+    handled_by_main = pthread_equal(pthread_self(), main_thread) != 0;
+}
+
+/* A signal to the process lands on the caller's thread, and the caller's own mask is as it was. */
+static void signals_reach_the_caller(void **state)
+{
+    (void)state;
+    static bp_pool pool;
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    main_thread = pthread_self();
+    assert_int_equal(bp_pool_open(&pool, 4), BP_OK);
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    for (int i = 0; i < 20; i++) {
+        handled_by_main = 0;
+        assert_int_equal(kill(getpid(), SIGUSR1), 0);
+        assert_int_equal(handled_by_main, 1);
+    }
+    sigaction(SIGUSR1, &before, NULL);
+    bp_pool_close(&pool);
+}
+
+/* pthread_create of this program: the real one until `creations` runs out. */
+static int creations = -1;
+
+typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
+{
+    static create_function real;
+    if (real == NULL) {
+        void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+        memcpy(&real, &symbol, sizeof(real));
+    }
+    if (creations == 0) {
+        return 11;
+    }
+    creations -= creations > 0;
+    return real(thread, attributes, start, argument);
+}
+
+static void refused_threads_are_an_error(void **state)
+{
+    (void)state;
+    static bp_pool pool;
+    for (int allowed = 0; allowed < 3; allowed++) {
+        creations = allowed;
+        assert_int_equal(bp_pool_open(&pool, 4), BP_ERR_DEVICE);
+        creations = -1;
+    }
+}
+
+static void the_device_says_so_too(void **state)
+{
+    (void)state;
+    static unsigned char memory[2 * BP_ARENA_ALIGNMENT];
+    void *arena = memory + (BP_ARENA_ALIGNMENT - (uintptr_t)memory % BP_ARENA_ALIGNMENT);
+    bp_device_options options = {.threads = 3};
+    bp_error error = {0};
+    void *context = malloc(bp_device_host.context_bytes);
+    creations = 1;
+    assert_int_equal(bp_device_host.open(context, &options, arena, 16, &error), BP_ERR_DEVICE);
+    creations = -1;
+    assert_int_equal(error.found, 2);
+    assert_int_equal(error.wanted, 3);
+    free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_is_done_once),  cmocka_unit_test(slow_tasks_are_shared),
+        cmocka_unit_test(signals_reach_the_caller), cmocka_unit_test(refused_threads_are_an_error),
+        cmocka_unit_test(the_device_says_so_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
