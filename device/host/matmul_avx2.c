@@ -38,13 +38,22 @@ static inline __m256i mask_of(int64_t left)
         c##i##1 = _mm256_fmadd_ps(a, b1, c##i##1);                                                 \
     }
 
+#define LOAD_PANEL                                                                                 \
+    __m256 b0 = whole ? _mm256_loadu_ps(b) : _mm256_maskload_ps(b, mask0);                         \
+    __m256 b1 = whole ? _mm256_loadu_ps(b + LANES) : _mm256_maskload_ps(b + LANES, mask1);
+
 #define TERM                                                                                       \
     {                                                                                              \
-        __m256 b0 = _mm256_loadu_ps(b);                                                            \
-        __m256 b1 = _mm256_loadu_ps(b + LANES);                                                    \
+        LOAD_PANEL                                                                                 \
         EACH_ROW(MULTIPLY)                                                                         \
-        b += COLUMNS;                                                                              \
+        b += t->panel_pitch;                                                                       \
         k++;                                                                                       \
+    }
+
+/* Term depth + e belongs to the rows after e only. */
+#define MULTIPLY_EXTRA(i)                                                                          \
+    if (i > e && i < t->rows) {                                                                    \
+        MULTIPLY(i)                                                                                \
     }
 
 #define ADD_BIAS(i)                                                                                \
@@ -65,33 +74,45 @@ static inline __m256i mask_of(int64_t left)
         _mm256_maskstore_ps(to + LANES, mask1, c##i##1);                                           \
     }
 
-#define ASK(i)                                                                                     \
-    if (i < t->rows) {                                                                             \
-        _mm_prefetch((const char *)(t->to + i * t->to_pitch), _MM_HINT_T0);                        \
-    }
+/* One request, and the terms that hide it. */
+#define ASK(request)                                                                               \
+    _mm_prefetch(at, _MM_HINT_T1);                                                                 \
+    _mm_prefetch(at + 64, _MM_HINT_T1);                                                            \
+    run--;                                                                                         \
+    at += run == 0 ? (request).jump : BP_MATMUL_PAIR;                                              \
+    run = run == 0 ? (request).run : run;                                                          \
+    TERM TERM TERM TERM
 
-static void tile(const bp_matmul_tile *t)
+static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const bool whole)
 {
     const __m256i mask0 = mask_of(t->columns);
     const __m256i mask1 = mask_of(t->columns - LANES);
     const float *b = t->panel;
-    const char *ahead = t->ahead;
-    int64_t run = t->ahead_run;
+    const int64_t requests = t->depth / BP_MATMUL_STRIDE;
+    const int64_t next_count = t->next_count < requests ? t->next_count : requests;
+    const char *at = t->next.from;
+    int64_t run = t->next.run;
     int64_t k = 0;
     EACH_ROW(DECLARE)
-    EACH_ROW(ASK)
     if (t->from != NULL) {
         EACH_ROW(LOAD)
     }
-    while (k + 4 <= t->depth) {
-        _mm_prefetch(ahead, _MM_HINT_T1);
-        _mm_prefetch(ahead + 64, _MM_HINT_T1);
-        TERM TERM TERM TERM run--;
-        ahead += run == 0 ? t->ahead_jump : 128;
-        run = run == 0 ? t->ahead_run : run;
+    for (int64_t i = 0; i < next_count; i++) {
+        ASK(t->next)
+    }
+    at = t->ahead.from;
+    run = t->ahead.run;
+    for (int64_t i = next_count; i < requests; i++) {
+        ASK(t->ahead)
     }
     while (k < t->depth) {
         TERM
+    }
+    for (int64_t e = 0; e < (t->rows - 1) * t->extra; e++) {
+        LOAD_PANEL
+        EACH_ROW(MULTIPLY_EXTRA)
+        b += t->panel_pitch;
+        k++;
     }
     if (t->bias != NULL) {
         __m256 b0 = _mm256_maskload_ps(t->bias, mask0);
@@ -104,15 +125,29 @@ static void tile(const bp_matmul_tile *t)
     EACH_ROW(STORE)
 }
 
-static void copy(float *to, const float *from, int64_t pitch, int64_t rows, int64_t columns)
+static void tile(const bp_matmul_tile *t)
 {
-    const __m256i mask0 = mask_of(columns);
-    const __m256i mask1 = mask_of(columns - LANES);
+    if (t->columns == COLUMNS) {
+        tile_of(t, true);
+    } else {
+        tile_of(t, false);
+    }
+}
+
+static void copy(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns)
+{
+    int64_t whole = columns - columns % LANES;
+    __m256i mask = mask_of(columns - whole);
     for (int64_t i = 0; i < rows; i++) {
-        _mm256_storeu_ps(to, _mm256_maskload_ps(from, mask0));
-        _mm256_storeu_ps(to + LANES, _mm256_maskload_ps(from + LANES, mask1));
-        to += COLUMNS;
-        from += pitch;
+        for (int64_t j = 0; j < whole; j += LANES) {
+            _mm256_storeu_ps(to + j, _mm256_loadu_ps(from + j));
+        }
+        if (whole < columns) {
+            _mm256_maskstore_ps(to + whole, mask, _mm256_maskload_ps(from + whole, mask));
+        }
+        to += to_pitch;
+        from += from_pitch;
     }
 }
 

@@ -50,14 +50,23 @@ static inline __mmask16 mask_of(int64_t left)
         }                                                                                          \
     }
 
+#define LOAD_PANEL                                                                                 \
+    __m512 b0 = _mm512_maskz_loadu_ps(mask0, b);                                                   \
+    __m512 b1 = vectors > 1 ? _mm512_maskz_loadu_ps(mask1, b + LANES) : b0;                        \
+    __m512 b2 = vectors > 2 ? _mm512_maskz_loadu_ps(mask2, b + 2 * LANES) : b0;
+
 #define TERM                                                                                       \
     {                                                                                              \
-        __m512 b0 = _mm512_loadu_ps(b);                                                            \
-        __m512 b1 = vectors > 1 ? _mm512_loadu_ps(b + LANES) : b0;                                 \
-        __m512 b2 = vectors > 2 ? _mm512_loadu_ps(b + 2 * LANES) : b0;                             \
+        LOAD_PANEL                                                                                 \
         EACH_ROW(MULTIPLY)                                                                         \
-        b += COLUMNS;                                                                              \
+        b += t->panel_pitch;                                                                       \
         k++;                                                                                       \
+    }
+
+/* Term depth + e belongs to the rows after e only. */
+#define MULTIPLY_EXTRA(i)                                                                          \
+    if (i > e && i < t->rows) {                                                                    \
+        MULTIPLY(i)                                                                                \
     }
 
 #define ADD_BIAS(i)                                                                                \
@@ -89,13 +98,14 @@ static inline __mmask16 mask_of(int64_t left)
         }                                                                                          \
     }
 
-#define ASK(i)                                                                                     \
-    if (i < t->rows) {                                                                             \
-        const char *to = (const char *)(t->to + i * t->to_pitch);                                  \
-        _mm_prefetch(to, _MM_HINT_T0);                                                             \
-        _mm_prefetch(to + 64, _MM_HINT_T0);                                                        \
-        _mm_prefetch(to + 128, _MM_HINT_T0);                                                       \
-    }
+/* One request, and the terms that hide it. */
+#define ASK(request)                                                                               \
+    _mm_prefetch(at, _MM_HINT_T1);                                                                 \
+    _mm_prefetch(at + 64, _MM_HINT_T1);                                                            \
+    run--;                                                                                         \
+    at += run == 0 ? (request).jump : BP_MATMUL_PAIR;                                              \
+    run = run == 0 ? (request).run : run;                                                          \
+    TERM TERM TERM TERM
 
 static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t,
                                                           const int vectors)
@@ -104,23 +114,31 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     const __mmask16 mask1 = mask_of(t->columns - LANES);
     const __mmask16 mask2 = mask_of(t->columns - 2 * LANES);
     const float *b = t->panel;
-    const char *ahead = t->ahead;
-    int64_t run = t->ahead_run;
+    const int64_t requests = t->depth / BP_MATMUL_STRIDE;
+    const int64_t next_count = t->next_count < requests ? t->next_count : requests;
+    const char *at = t->next.from;
+    int64_t run = t->next.run;
     int64_t k = 0;
     EACH_ROW(DECLARE)
-    EACH_ROW(ASK)
     if (t->from != NULL) {
         EACH_ROW(LOAD)
     }
-    while (k + 4 <= t->depth) {
-        _mm_prefetch(ahead, _MM_HINT_T1);
-        _mm_prefetch(ahead + 64, _MM_HINT_T1);
-        TERM TERM TERM TERM run--;
-        ahead += run == 0 ? t->ahead_jump : 128;
-        run = run == 0 ? t->ahead_run : run;
+    for (int64_t i = 0; i < next_count; i++) {
+        ASK(t->next)
+    }
+    at = t->ahead.from;
+    run = t->ahead.run;
+    for (int64_t i = next_count; i < requests; i++) {
+        ASK(t->ahead)
     }
     while (k < t->depth) {
         TERM
+    }
+    for (int64_t e = 0; e < (t->rows - 1) * t->extra; e++) {
+        LOAD_PANEL
+        EACH_ROW(MULTIPLY_EXTRA)
+        b += t->panel_pitch;
+        k++;
     }
     if (t->bias != NULL) {
         __m512 b0 = _mm512_maskz_loadu_ps(mask0, t->bias);
@@ -145,17 +163,20 @@ static void tile(const bp_matmul_tile *t)
     }
 }
 
-static void copy(float *to, const float *from, int64_t pitch, int64_t rows, int64_t columns)
+static void copy(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns)
 {
-    const __mmask16 mask0 = mask_of(columns);
-    const __mmask16 mask1 = mask_of(columns - LANES);
-    const __mmask16 mask2 = mask_of(columns - 2 * LANES);
+    int64_t whole = columns - columns % LANES;
+    __mmask16 mask = mask_of(columns - whole);
     for (int64_t i = 0; i < rows; i++) {
-        _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask0, from));
-        _mm512_storeu_ps(to + LANES, _mm512_maskz_loadu_ps(mask1, from + LANES));
-        _mm512_storeu_ps(to + 2 * LANES, _mm512_maskz_loadu_ps(mask2, from + 2 * LANES));
-        to += COLUMNS;
-        from += pitch;
+        for (int64_t j = 0; j < whole; j += LANES) {
+            _mm512_storeu_ps(to + j, _mm512_loadu_ps(from + j));
+        }
+        if (mask != 0) {
+            _mm512_mask_storeu_ps(to + whole, mask, _mm512_maskz_loadu_ps(mask, from + whole));
+        }
+        to += to_pitch;
+        from += from_pitch;
     }
 }
 

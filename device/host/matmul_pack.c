@@ -6,7 +6,7 @@
  * MiB with two panels of b; a depth of DEPTH makes reloading an unfinished tile a cost of 2 %. */
 #define DEPTH        512
 #define BLOCK_A      (192 * 1024)
-#define BLOCK_C      (96 * 1024)
+#define BLOCK_C      (192 * 1024)
 #define TASKS_WANTED 64 /* enough to share evenly among 2 to 16 workers and more */
 #define SIDE_LEAST   48 /* shorter tasks would pack more than they compute */
 #define ROW_ROUND    24 /* a multiple of every form's tile rows */
@@ -52,7 +52,10 @@ static matmul_cut cut_of(const bp_matmul_scalars *s)
         cut.depth = piece(s->k, DEPTH, 8);
     }
     cut.rows = round_up(least(s->m, BLOCK_A / cut.depth), ROW_ROUND);
-    cut.columns = round_up(least(s->n, BLOCK_C / cut.rows), BP_MATMUL_PANEL_MAX);
+    cut.columns = round_up(s->n, BP_MATMUL_PANEL_MAX);
+    if (s->k > cut.depth) {
+        cut.columns = round_up(least(s->n, BLOCK_C / cut.rows), BP_MATMUL_PANEL_MAX);
+    }
     cut.a_pitch = round_up(cut.depth, 16) + 16;
     cut.a_count = s->transpose_a != 0 ? cut.rows * cut.a_pitch : 0;
     cut.panel_count = cut.depth * BP_MATMUL_PANEL_MAX;
@@ -153,36 +156,82 @@ static const float *place_b(const matmul_work *w, int64_t term, int64_t column)
     return w->b + term * w->s->ldb + column;
 }
 
+/* Packs the panel of b that the tiles of these columns read. */
 static void pack_panel(const matmul_work *w, const matmul_block *block, int64_t column,
                        int64_t columns)
 {
     const bp_matmul_form *form = w->form;
     const float *from = place_b(w, block->term, column);
-    if (w->s->transpose_b == 0) {
-        form->copy(w->panel, from, w->s->ldb, block->terms, columns);
-        return;
+    if (w->s->transpose_b != 0) {
+        form->transpose(w->panel, form->columns, from, w->s->ldb, columns, block->terms);
+    } else {
+        form->copy(w->panel, form->columns, from, w->s->ldb, block->terms, columns);
     }
-    if (columns < form->columns) {
-        for (int64_t i = 0; i < block->terms * form->columns; i++) {
-            w->panel[i] = 0.0f;
-        }
-    }
-    form->transpose(w->panel, form->columns, from, w->s->ldb, columns, block->terms);
 }
 
-/* Points a tile's look-ahead at what the panel after this one will be packed from. */
-static void look_ahead(const matmul_work *w, const matmul_block *block, int64_t column,
+/* What the next panel will be packed from, as rows of cache lines in pairs. */
+typedef struct matmul_ahead {
+    const char *from;
+    int64_t pitch; /* bytes from row to row */
+    int64_t rows;
+    int64_t pairs; /* of lines in a row */
+} matmul_ahead;
+
+static matmul_ahead next_panel(const matmul_work *w, const matmul_block *block, int64_t column)
+{
+    matmul_ahead ahead = {0};
+    int64_t bytes = (int64_t)sizeof(float), columns = w->form->columns;
+    int64_t term = block->term;
+    if (column + columns < block->column + block->columns) {
+        column += columns;
+    } else if (term + block->terms < w->s->k) {
+        column = block->column;
+        term += block->terms;
+    } else if (column + columns < w->s->n) {
+        column += columns;
+        term = 0;
+    }
+    int64_t terms = least(block->terms, w->s->k - term);
+    columns = least(columns, w->s->n - column);
+    bool along_k = w->s->transpose_b != 0;
+    ahead.from = (const char *)place_b(w, term, column);
+    ahead.pitch = w->s->ldb * bytes;
+    ahead.rows = along_k ? columns : terms;
+    ahead.pairs = ceil_div((along_k ? terms : columns) * bytes + 1, BP_MATMUL_PAIR);
+    return ahead;
+}
+
+/* Gives the tile its share: the rows of the next panel that tile number `number` of those that use
+ * the present panel has time to ask for; past the last row, nothing new. */
+static void look_ahead(const matmul_ahead *ahead, int64_t number, bp_matmul_tile *tile)
+{
+    int64_t requests = tile->depth / BP_MATMUL_STRIDE - tile->next_count;
+    int64_t row = number * ceil_div(requests, ahead->pairs);
+    tile->ahead = (bp_matmul_ahead){(const char *)tile->panel, ahead->pairs, 0};
+    if (row < ahead->rows) {
+        tile->ahead.from = ahead->from + row * ahead->pitch;
+        tile->ahead.jump = ahead->pitch - (ahead->pairs - 1) * BP_MATMUL_PAIR;
+    }
+}
+
+/* The tile after this one lies below, or at the top of the next panel. Unfinished tiles lie one
+ * after the other and need no request. */
+static void look_below(const matmul_work *w, const matmul_block *block, int64_t row, int64_t column,
                        bp_matmul_tile *tile)
 {
-    int64_t line_pair = 128;
-    int64_t bytes = (int64_t)sizeof(float);
-    tile->ahead = (const char *)place_b(w, block->term, column);
-    if (w->s->transpose_b != 0) {
-        tile->ahead_run = ceil_div(block->terms * bytes, line_pair);
-    } else {
-        tile->ahead_run = ceil_div(w->form->columns * bytes, line_pair);
+    int64_t bytes = (int64_t)sizeof(float), pitch = w->s->ldc;
+    int64_t pairs = ceil_div(w->form->columns * bytes + 1, BP_MATMUL_PAIR);
+    row += w->form->rows;
+    if (row >= block->row + block->rows) {
+        row = block->row;
+        column = least(column + w->form->columns, w->s->n - 1);
     }
-    tile->ahead_jump = w->s->ldb * bytes - (tile->ahead_run - 1) * line_pair;
+    tile->next.from = (const char *)(w->c + row * pitch + column);
+    tile->next.run = pairs;
+    tile->next.jump = pitch * bytes - (pairs - 1) * BP_MATMUL_PAIR;
+    bool starts = block->term == 0 && w->s->accumulate != 0;
+    bool ends = block->term + block->terms == w->s->k;
+    tile->next_count = starts || ends ? w->form->rows * pairs : 0;
 }
 
 /* The chain's start and end for a tile: c itself, or the unfinished tile between blocks of k. */
@@ -209,21 +258,22 @@ static void run_panel(const matmul_work *w, const matmul_block *block, int64_t c
                       const float *a, int64_t a_pitch)
 {
     const bp_matmul_form *form = w->form;
-    bp_matmul_tile tile = {.depth = block->terms, .a_pitch = a_pitch, .panel = w->panel};
     int64_t tile_count = form->rows * form->columns;
-    int64_t panels_before = (column - block->column) / form->columns;
-    float *unfinished =
-        w->unfinished + panels_before * ceil_div(block->rows, form->rows) * tile_count;
+    int64_t tiles_before =
+        (column - block->column) / form->columns * ceil_div(block->rows, form->rows);
+    float *unfinished = w->unfinished + tiles_before * tile_count;
+    bp_matmul_tile tile = {
+        .depth = block->terms, .a_pitch = a_pitch, .panel = w->panel, .panel_pitch = form->columns};
     tile.columns = least(form->columns, block->column + block->columns - column);
     pack_panel(w, block, column, tile.columns);
-    look_ahead(w, block, column + tile.columns < w->s->n ? column + tile.columns : column, &tile);
+    matmul_ahead ahead = next_panel(w, block, column);
     for (int64_t row = 0; row < block->rows; row += form->rows) {
         tile.rows = least(form->rows, block->rows - row);
         tile.a = a + row * a_pitch;
+        look_below(w, block, block->row + row, column, &tile);
+        look_ahead(&ahead, row / form->rows, &tile);
         place_ends(w, block, &tile, block->row + row, column, unfinished);
         form->tile(&tile);
-        tile.ahead = (const char *)tile.panel;
-        tile.ahead_jump = 0;
         unfinished += tile_count;
     }
 }

@@ -15,33 +15,48 @@
 
 #define BP_MATMUL_PANEL_MAX 48 /* most columns of a form's tile */
 
-/* One tile: rows x columns of c, at most the form's own, over `depth` terms of k. */
+/* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
+ * `run` requests side by side, then `jump` bytes further, and so on. */
+typedef struct bp_matmul_ahead {
+    const char *from;
+    int64_t run;
+    int64_t jump;
+} bp_matmul_ahead;
+
+/* One tile: rows x columns of c, at most the form's own, over `depth` terms of k. Row r may run
+ * over r * extra more terms: with extra = 1 a tile on the diagonal of a causal product adds to each
+ * row just the terms that it has. */
 typedef struct bp_matmul_tile {
     int64_t rows;
     int64_t columns;
     int64_t depth;
+    int64_t extra;  /* 0 or 1 */
     const float *a; /* (rows, depth; a_pitch) */
     int64_t a_pitch;
-    const float *panel; /* (depth, form's columns), zero beyond `columns` */
-    const float *from;  /* (rows, columns; from_pitch): the chain so far; NULL: 0 */
+    const float *panel; /* (depth, columns; panel_pitch) */
+    int64_t panel_pitch;
+    const float *from; /* (rows, columns; from_pitch): the chain so far; NULL: 0 */
     int64_t from_pitch;
     float *to; /* (rows, columns; to_pitch) */
     int64_t to_pitch;
     const float *bias;     /* (columns) or NULL; added to the finished chain */
     const float *residual; /* (rows, columns; to_pitch) or NULL; may be `to` */
-    const char *ahead;     /* memory that the next panel will be packed from: two cache lines are */
-    int64_t ahead_run;     /* asked for every few terms, ahead_run times side by side, then */
-    int64_t ahead_jump;    /* ahead_jump bytes further, and so on */
+    bp_matmul_ahead next;  /* where the next tile's chains start and end */
+    int64_t next_count;    /* requests of `next`, made before those of `ahead` */
+    bp_matmul_ahead ahead; /* what the next panel will be packed from */
 } bp_matmul_tile;
+
+#define BP_MATMUL_PAIR   128 /* bytes of two cache lines */
+#define BP_MATMUL_STRIDE 4   /* terms from one request to the next */
 
 typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
     void (*tile)(const bp_matmul_tile *tile);
-    /* to (rows, form's columns) = from (rows, columns; pitch), zero beyond `columns`. */
-    void (*copy)(float *to, const float *from, int64_t pitch, int64_t rows, int64_t columns);
-    /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). Columns rows ..
-     * to the next multiple of 16 of `to` may be written too, with anything. */
+    /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch). */
+    void (*copy)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns);
+    /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). */
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
