@@ -205,7 +205,6 @@ static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *a
 {
     bp_stage_call call = stage_call(compile, action->stage);
     call.variant = action->variant;
-    call.tape_only = action->tape_only;
     emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
     emit->spec->model->forward(emit, &call);
     compile->boundary[action->stage + 1] = call.output;

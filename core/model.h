@@ -11,9 +11,8 @@
 typedef struct bp_stage_call {
     uint32_t stage;
     uint32_t variant;         /* forward, backward: which tape variant */
-    bool tape_only;           /* forward: nobody reads output; skip the ops that only serve it */
     bp_ref input;             /* in: (rows, width), the predecessor's output; absent for stage 0 */
-    bp_ref output;            /* forward out: absent for the last stage and with tape_only */
+    bp_ref output;            /* forward out: absent for the last stage */
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */
     bp_ref tape[BP_TAPE_MAX]; /* forward out, backward in: kept buffers, the stage's own order */

@@ -23,15 +23,9 @@ static uint32_t keep_nothing(const action_writer *writer, uint32_t stage)
     return writer->variants != NULL ? writer->variants[stage] - 1 : 0;
 }
 
-/* A stage with a single tape variant has no tape: its backward needs no forward before it. */
-static bool has_tape(const action_writer *writer, uint32_t stage)
+static void put_backward(action_writer *writer, uint32_t stage, uint32_t variant)
 {
-    return writer->variants == NULL || writer->variants[stage] > 1;
-}
-
-static void put_backward(action_writer *writer, uint32_t stage)
-{
-    put(writer, &(bp_action){.kind = BP_ACTION_BACKWARD, .stage = stage});
+    put(writer, &(bp_action){.kind = BP_ACTION_BACKWARD, .stage = stage, .variant = variant});
 }
 
 /* Forward of stages first .. last-1 without tape; the boundary behind stage s is a checkpoint when
@@ -47,17 +41,16 @@ static void put_forward(action_writer *writer, uint32_t first, uint32_t last, ui
     }
 }
 
-/* Forward of stage first .. last-1 again, with all the tape, then their backward. */
+/* Forward of stages first .. last-2 again, with all the tape, then backward of last-1 .. first. The
+ * last of them needs no forward of its own: its backward recomputes from the boundary. */
 static void put_segment(action_writer *writer, uint32_t first, uint32_t last)
 {
-    for (uint32_t stage = first; stage < last; stage++) {
-        bool end = stage + 1 == last;
-        if (!end || has_tape(writer, stage)) {
-            put(writer, &(bp_action){.kind = BP_ACTION_FORWARD, .stage = stage, .tape_only = end});
-        }
+    for (uint32_t stage = first; stage + 1 < last; stage++) {
+        put(writer, &(bp_action){.kind = BP_ACTION_FORWARD, .stage = stage});
     }
-    for (uint32_t stage = last; stage > first; stage--) {
-        put_backward(writer, stage - 1);
+    put_backward(writer, last - 1, keep_nothing(writer, last - 1));
+    for (uint32_t stage = last - 1; stage > first; stage--) {
+        put_backward(writer, stage - 1, 0);
     }
 }
 
@@ -67,14 +60,14 @@ static void generate_none(action_writer *writer, uint32_t head)
         put(writer, &(bp_action){.kind = BP_ACTION_FORWARD, .stage = stage});
     }
     for (uint32_t stage = head + 1; stage > 0; stage--) {
-        put_backward(writer, stage - 1);
+        put_backward(writer, stage - 1, 0);
     }
 }
 
 static void generate_every(action_writer *writer, uint32_t head, uint32_t every)
 {
     put_forward(writer, 0, head, every);
-    put_backward(writer, head);
+    put_backward(writer, head, 0);
     uint32_t end = head;
     while (end > 0) {
         uint32_t first = (end - 1) / every * every;
@@ -87,7 +80,7 @@ static void generate_every(action_writer *writer, uint32_t head, uint32_t every)
 static void generate_memory_poor(action_writer *writer, uint32_t head)
 {
     put_forward(writer, 0, head, 0);
-    put_backward(writer, head);
+    put_backward(writer, head, 0);
     for (uint32_t stage = head; stage > 0; stage--) {
         put_forward(writer, 0, stage - 1, 0);
         put_segment(writer, stage - 1, stage);

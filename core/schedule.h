@@ -20,7 +20,6 @@ typedef struct bp_action {
     uint32_t micro;   /* micro-batch within the program: 0 until programs hold several */
     uint32_t variant; /* forward: what it leaves on the tape; backward: what it finds there */
     bool checkpoint;  /* forward: the boundary it makes is a checkpoint slot */
-    bool tape_only;   /* forward: nobody reads the boundary it would make */
 } bp_action;
 
 /* Most actions of a policy over n stages (exact when every stage has a tape); 0 for a policy that

@@ -5,7 +5,7 @@
 #include "core/model.h"
 #include "core/optimizer.h"
 
-#define LOSS_CHUNK_BYTES  ((uint64_t)16 << 20)
+#define LOSS_CHUNK_BYTES  60000000u
 #define LOSS_ROWS_LEAST   64
 #define PREFILL_ROWS_MOST 16384 /* as many ids as the runtime's transfer piece holds */
 

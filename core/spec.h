@@ -87,7 +87,7 @@ typedef struct bp_spec {
 } bp_spec;
 
 /* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch *
- * sequence rows, as many rows as keep the logits within 16 MiB. */
+ * sequence rows, as many rows as keep the logits within 60 MB. */
 uint32_t bp_spec_loss_rows(const bp_spec *spec);
 
 /* Checks every field against its range and the model's own rules; BP_ERR_USAGE with the field's

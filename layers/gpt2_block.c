@@ -214,11 +214,7 @@ void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call)
     b.keep = emit->mode == BP_MODE_TRAIN ? variant_keeps[call->variant] : KEEP_NOTHING;
     clear_tape(b.tape, KEEP_NOTHING);
     bring_attention(&b);
-    if (call->tape_only) {
-        bring_middle(&b);
-        bring_active(&b);
-    }
-    call->output = call->tape_only ? BP_ABSENT : finish(&b);
+    call->output = finish(&b);
     clear_tape(b.tape, b.keep);
 }
 

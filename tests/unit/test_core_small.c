@@ -164,7 +164,10 @@ static void test_loss_rows(void **state)
 {
     (void)state;
     bp_spec spec = good_spec();
-    assert_int_equal(bp_spec_loss_rows(&spec), 83); /* 16 MiB / (50257 * 4) */
+    assert_int_equal(bp_spec_loss_rows(&spec), 256);
+    spec.batch = 64;
+    assert_int_equal(bp_spec_loss_rows(&spec), 298); /* 60 MB / (50257 * 4) */
+    spec.batch = 4;
     spec.config.vocabulary = 256;
     assert_int_equal(bp_spec_loss_rows(&spec), 256);
     spec.config.vocabulary = 1 << 20;

@@ -20,20 +20,17 @@ static void play(const bp_action *actions, uint32_t count, uint32_t stages,
     bool boundary[STAGES_MAX + 1] = {true};
     bool tape[STAGES_MAX] = {false};
     uint32_t next_backward = stages;
-    for (uint32_t s = 0; s < stages; s++) {
-        tape[s] = variants[s] == 1 || s + 1 == stages;
-    }
     for (uint32_t i = 0; i < count; i++) {
         const bp_action *a = &actions[i];
         assert_true(boundary[a->stage]);
         if (a->kind == BP_ACTION_FORWARD) {
             assert_true(a->stage + 1 < stages);
             assert_true(a->variant < variants[a->stage]);
-            boundary[a->stage + 1] = !a->tape_only;
-            tape[a->stage] = a->variant == 0 || variants[a->stage] == 1;
+            boundary[a->stage + 1] = true;
+            tape[a->stage] = a->variant + 1 < variants[a->stage];
         } else {
             assert_int_equal(a->stage, next_backward - 1);
-            assert_true(tape[a->stage]);
+            assert_true(tape[a->stage] || a->variant + 1 == variants[a->stage]);
             next_backward = a->stage;
         }
     }
