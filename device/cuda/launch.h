@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The geometry of the CUDA device: which kernel of which PTX module an op becomes, its grid, its
+ * parameters, its workspace and its table. Pure functions of the op and the target: nothing here
+ * looks at the machine, so a plan is exact without a GPU.
+ *
+ * Every kernel does nothing when all of its parameters are zero, so that each can be launched once
+ * (one block of 32 threads, no dynamic shared memory) before the seal. */
+#ifndef BP_DEVICE_CUDA_LAUNCH_H
+#define BP_DEVICE_CUDA_LAUNCH_H
+
+#include "core/device.h"
+
+#define BP_CUDA_LAUNCHES_MAX   4  /* most launches of one op */
+#define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */
+#define BP_CUDA_UNSUPPORTED    UINT32_MAX
+#define BP_CUDA_SHARED_LEAST   (99 * 1024) /* a block's shared memory on every target, opted in */
+#define BP_CUDA_SHARED_PLAIN   (48 * 1024) /* above this a function must opt in */
+
+/* What launches are planned for. */
+typedef struct bp_cuda_target {
+    uint32_t capability; /* 80, 86, 89, 90, 100, 120: of the target, not of the machine found */
+    bool hopper;         /* may use the sm_90a modules */
+    bool tf32;           /* fp32 products may round their inputs to TF32 */
+    uint32_t
+        shared_limit; /* bytes of shared memory a block may opt in to, >= BP_CUDA_SHARED_LEAST */
+} bp_cuda_target;
+
+typedef enum bp_cuda_parameter_kind {
+    BP_CUDA_OPERAND, /* 8 bytes: address of operand `operand` of tuple 0, plus `value` bytes; null
+                        where the operand is absent */
+    BP_CUDA_BASE,    /* 8 bytes: address of the arena; the op's table holds offsets from it */
+    BP_CUDA_TABLE,   /* 8 bytes: address of the op's table */
+    BP_CUDA_WORD64,  /* 8 bytes: `value` (an integer, or the bits of a double) */
+    BP_CUDA_WORD32   /* 4 bytes: the low half of `value` (an integer, or the bits of a float) */
+} bp_cuda_parameter_kind;
+
+/* One parameter; in a parameter blob each lies at the next multiple of its own size. */
+typedef struct bp_cuda_parameter {
+    uint8_t kind;    /* bp_cuda_parameter_kind */
+    uint8_t operand; /* BP_CUDA_OPERAND: position in kernels.def's row */
+    uint8_t access;  /* bp_access: what this launch does to the operand, within its extent */
+    uint64_t value;
+} bp_cuda_parameter;
+
+typedef struct bp_cuda_launch {
+    uint16_t module;   /* index into bp_cuda_modules */
+    uint16_t function; /* index into that module's functions */
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t parameter_count;
+    bp_cuda_parameter parameter[BP_CUDA_PARAMETERS_MAX];
+} bp_cuda_launch;
+
+typedef struct bp_cuda_function {
+    const char *name;
+    uint32_t shared_most; /* most dynamic shared memory any launch asks for; above
+                             BP_CUDA_SHARED_PLAIN the function opts in to it after loading */
+} bp_cuda_function;
+
+/* One PTX text. `begin` .. `end` leaves out the zero byte that follows, as cuModuleLoadData needs.
+ */
+typedef struct bp_cuda_module {
+    const char *name;   /* "matmul_f32" */
+    const char *target; /* "sm_80", "sm_90a" */
+    const unsigned char *begin;
+    const unsigned char *end;
+    const bp_cuda_function *functions;
+    uint32_t function_count;
+} bp_cuda_module;
+
+extern const bp_cuda_module bp_cuda_modules[];
+extern const uint32_t bp_cuda_module_count;
+
+/* The launches of one op, in order on one stream: their number, at most BP_CUDA_LAUNCHES_MAX; 0 for
+ * an op over nothing; BP_CUDA_UNSUPPORTED when no kernel serves its element types. A list op is one
+ * launch over its table. */
+uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
+                               bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX]);
+
+/* Bytes of the kernel's workspace operand for these scalars, whatever the element types;
+ * BP_SIZE_INVALID when they make no sense. */
+uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars);
+
+/* Bytes of the table of a list op of `tuples` tuples; 0 for kernels that are no list op. It needs
+ * an alignment of 8 and is constant once written. */
+uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
+
+/* Writes the table of an op: one record of BP_CUDA_RECORD_WORDS 64-bit words per tuple, in order,
+ *     word 0       blocks of this tuple and all before it: where the next one's begin
+ *     word 1       count, elements
+ *     word 2 ..    norm_partial: chunk, offset of partials, offset of x
+ *                  adamw: offsets of weight, m, v, gradient
+ *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles
+ * with offsets in bytes from BP_CUDA_BASE. `table` holds bp_cuda_table_bytes(). */
+#define BP_CUDA_RECORD_WORDS 12
+void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table);
+
+#endif
