@@ -25,10 +25,3 @@ void bp_mask_fill(const bp_mask *mask, uint64_t first, uint64_t count, float *ou
         }
     }
 }
-
-float bp_mask_at(const bp_mask *mask, uint64_t element)
-{
-    float factor;
-    bp_mask_fill(mask, element, 1, &factor);
-    return factor;
-}

@@ -21,7 +21,4 @@ bp_mask bp_mask_make(const void *step_block, uint64_t sample, int64_t site, doub
 /* out[i] = factor or 0 for elements first .. first + count - 1. */
 void bp_mask_fill(const bp_mask *mask, uint64_t first, uint64_t count, float *out);
 
-/* The same for one element. */
-float bp_mask_at(const bp_mask *mask, uint64_t element);
-
 #endif

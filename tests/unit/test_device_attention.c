@@ -85,7 +85,7 @@ static head head_make(const bp_attention_forward_scalars *s, const float *qkv, c
 /* Probabilities of row i and their log-sum-exp. */
 static double row_probabilities(const head *h, int64_t i, double *p)
 {
-    double most = -INFINITY, sum = 0.0;
+    double most = -(double)INFINITY, sum = 0.0;
     for (int64_t j = 0; j <= i; j++) {
         p[j] = 0.0;
         for (int64_t d = 0; d < h->width; d++) {

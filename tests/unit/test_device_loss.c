@@ -23,7 +23,7 @@ static const int64_t sizes[][3] = {{1, 1, 1},   {4, 2, 2},   {3, 15, 15},
 
 static double row_loss(const double *x, int64_t vocabulary, int32_t label)
 {
-    double most = -INFINITY, sum = 0.0;
+    double most = -(double)INFINITY, sum = 0.0;
     for (int64_t i = 0; i < vocabulary; i++) {
         most = x[i] > most ? x[i] : most;
     }

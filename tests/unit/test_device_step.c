@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/random.h"
 #include "core/step.h"
 #include "device/host/host.h"
 #include "tests/support/kernel_case.h"
@@ -182,6 +183,25 @@ static void adamw_agrees_over_a_list_on(kernel_device *on)
 }
 TEST_ON_HOST(adamw_agrees_over_a_list)
 
+/* Every element by its own number, whatever the runs that tasks are cut into. */
+static void random_normal_draws_by_number_on(kernel_device *on)
+{
+    static const int64_t counts[] = {1, 2, 4095, 4096, 4097, 12289};
+    for (uint32_t i = 0; i < 6; i++) {
+        bp_random_normal_scalars s = {counts[i], 7, 0.02};
+        kernel_case c;
+        kernel_case_init(&c, on->device, BP_KERNEL_random_normal, &s, 1, 0);
+        *(bp_step_block *)AT(&c, random_normal, step) = (bp_step_block){.seed = 99};
+        kernel_case_run(&c, on);
+        const float *y = AT(&c, random_normal, y);
+        for (int64_t j = 0; j < s.count; j++) {
+            assert_true(y[j] == (float)(0.02 * bp_random_normal(99, 7, (uint64_t)j)));
+        }
+        kernel_case_free(&c);
+    }
+}
+TEST_ON_HOST(random_normal_draws_by_number)
+
 static void copy_copies_on(kernel_device *on)
 {
     static const int64_t counts[] = {1, 4096, 4097, 20000};
@@ -237,6 +257,7 @@ int main(void)
         cmocka_unit_test(decision_clips_and_counts),
         cmocka_unit_test(decision_skips_what_is_not_finite),
         cmocka_unit_test(adamw_agrees_over_a_list),
+        cmocka_unit_test(random_normal_draws_by_number),
         cmocka_unit_test(copy_copies),
         cmocka_unit_test(pick_row_takes_the_named_row),
         cmocka_unit_test(poison_fills_with_signalling_nans),
