@@ -179,10 +179,6 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->random_normal.stream = roll(d, 0, 99);
         s->random_normal.deviation = 0.02;
         break;
-    case BP_KERNEL_random_normal:
-        s->random_normal =
-            (bp_random_normal_scalars){.count = count, .stream = roll(d, 0, 99), .deviation = 0.02};
-        break;
     case BP_KERNEL_poison:
         s->poison.count = 4 * count;
         break;
