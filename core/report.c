@@ -6,10 +6,6 @@
 
 #include "core/order.h"
 
-/* Placements the exact search may try when the greedy layouts miss the bound; on training programs
- * they reach it, so this bounds the odd case to a fraction of a second. */
-#define SEARCH_NODES 200000u
-
 static const char where[] = "plan";
 
 uint64_t bp_report_rounded(const bp_buffer *buffer)
@@ -17,16 +13,16 @@ uint64_t bp_report_rounded(const bp_buffer *buffer)
     return bp_size_align(buffer->bytes, BP_ARENA_ALIGNMENT);
 }
 
-static uint64_t plan_bytes(uint32_t buffers)
+static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
 {
-    uint64_t bytes = bp_size_mul(buffers, sizeof(bp_interval) + sizeof(uint32_t));
-    return bp_size_add(bytes, bp_plan_scratch(buffers));
+    return nodes > 0 ? bp_plan_scratch(buffers) : bp_plan_scratch_greedy(buffers);
 }
 
-uint64_t bp_report_scratch(uint32_t buffers)
+uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
 {
     uint64_t sweep = bp_size_mul(buffers, 2 * sizeof(uint32_t));
-    uint64_t plan = plan_bytes(buffers);
+    uint64_t plan = bp_size_mul(buffers, sizeof(bp_interval) + sizeof(uint32_t));
+    plan = bp_size_add(plan, solve_bytes(buffers, nodes));
     return bp_size_add(plan > sweep ? plan : sweep, sizeof(uint64_t));
 }
 
@@ -49,7 +45,8 @@ static uint64_t place_residents(bp_graph *graph)
     return top;
 }
 
-static bp_status place_rest(bp_graph *graph, uint64_t base, void *scratch, uint64_t *top)
+static bp_status place_rest(bp_graph *graph, uint64_t base, uint64_t nodes, void *scratch,
+                            uint64_t *top)
 {
     uint32_t count = 0;
     bp_interval *intervals = scratch;
@@ -61,11 +58,11 @@ static bp_status place_rest(bp_graph *graph, uint64_t base, void *scratch, uint6
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
-    const bp_plan_options options = {.alignment = BP_ARENA_ALIGNMENT, .node_limit = SEARCH_NODES};
+    const bp_plan_options options = {.alignment = BP_ARENA_ALIGNMENT, .node_limit = nodes};
     bp_plan_report report;
     void *rest = owner + graph->used.buffers;
     bp_status status =
-        bp_plan_solve(intervals, count, &options, rest, bp_plan_scratch(count), &report);
+        bp_plan_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
     if (status != BP_OK) {
         return bp_error_set(graph->error, status, where, "the arena cannot be planned", NULL);
     }
@@ -146,15 +143,16 @@ static void count_state(const bp_graph *graph, bp_report *report)
     }
 }
 
-bp_status bp_report_plan(bp_graph *graph, void *scratch, uint64_t bytes, bp_report *report)
+bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
+                         bp_report *report)
 {
-    if (bytes < bp_report_scratch(graph->used.buffers)) {
+    if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
     *report = (bp_report){0};
     report->resident_bytes = place_residents(graph);
-    BP_TRY(place_rest(graph, report->resident_bytes, scratch, &report->arena_bytes));
+    BP_TRY(place_rest(graph, report->resident_bytes, nodes, scratch, &report->arena_bytes));
     if (report->arena_bytes == BP_SIZE_INVALID) {
         return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
                             NULL);

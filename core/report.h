@@ -21,12 +21,12 @@ typedef struct bp_report {
     bool optimal;                        /* arena_bytes == lower_bound_bytes */
 } bp_report;
 
-/* Bytes of scratch that bp_report_plan needs for this many buffers. */
-uint64_t bp_report_scratch(uint32_t buffers);
+/* Bytes of scratch that bp_report_plan needs for this many buffers and steps of exact search. */
+uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes);
 
 /* Gives every buffer its offset (buffers that live always lie at the bottom, in table order; the
  * rest is planned above them) and fills the report, host_bytes excepted. */
-bp_status bp_report_plan(bp_graph *graph, void *scratch, uint64_t bytes,
+bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
                          bp_report *report) BP_MUST_CHECK;
 
 /* A buffer's bytes as the plan counts them. */

@@ -38,11 +38,11 @@ static uint64_t working_bytes(const bp_spec *spec)
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
 }
 
-static uint64_t plan_scratch(uint32_t buffers)
+static uint64_t plan_scratch(const bp_spec *spec, uint32_t buffers)
 {
     const bp_graph graph = {.used = {.buffers = buffers}};
     uint64_t verify = bp_verify_scratch(&graph);
-    uint64_t report = bp_report_scratch(buffers);
+    uint64_t report = bp_report_scratch(buffers, spec->plan_nodes);
     return verify > report ? verify : report;
 }
 
@@ -58,7 +58,7 @@ uint64_t bp_runtime_scratch(const bp_spec *spec)
     tables = bp_size_add(tables, (uint64_t)limits.buffers * sizeof(uint32_t));
     uint64_t linked = bp_link_bytes(&limits, spec->device, spec->poison);
     linked = bp_size_add(linked, working_bytes(spec));
-    uint64_t scratch = plan_scratch(limits.buffers) + CARVE_ALIGNMENT;
+    uint64_t scratch = plan_scratch(spec, limits.buffers) + CARVE_ALIGNMENT;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
 
@@ -98,13 +98,13 @@ static bp_status plan(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     bp_graph *graph = &runtime->graph;
-    uint64_t bytes = plan_scratch(graph->used.buffers);
+    uint64_t bytes = plan_scratch(spec, graph->used.buffers);
     size_t mark = runtime->host.used;
     void *scratch = NULL;
     BP_TRY(carve(runtime, bytes, &scratch));
     BP_TRY(bp_verify(graph, spec->device, &spec->device_options, scratch, bytes));
     bp_graph_lifetimes(graph);
-    BP_TRY(bp_report_plan(graph, scratch, bytes, &runtime->report));
+    BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
     BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
     return bp_arena_rewind(&runtime->host, mark);
 }

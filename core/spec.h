@@ -80,6 +80,8 @@ typedef struct bp_spec {
     bp_policy policy;
     uint64_t seed;
 
+    uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
+                                  and much less plan memory */
     bool evaluate;             /* have the eval program */
     uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
     uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */

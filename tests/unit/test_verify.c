@@ -276,7 +276,7 @@ static void test_memory_too_small(void **state)
     assert_int_equal(bp_verify_plan(&f->graph, 1 << 20, scratch, 1), BP_ERR_FIT);
     bp_report report;
     f->error = (bp_error){0};
-    assert_int_equal(bp_report_plan(&f->graph, scratch, 1, &report), BP_ERR_FIT);
+    assert_int_equal(bp_report_plan(&f->graph, 0, scratch, 1, &report), BP_ERR_FIT);
 }
 
 static void test_plan_is_checked(void **state)
@@ -293,7 +293,7 @@ static void test_plan_is_checked(void **state)
     copy(f, c, b, COUNT);
     copy(f, w, c, COUNT);
     bp_graph_lifetimes(&f->graph);
-    assert_int_equal(bp_report_plan(&f->graph, scratch, sizeof scratch, &report), BP_OK);
+    assert_int_equal(bp_report_plan(&f->graph, 0, scratch, sizeof scratch, &report), BP_OK);
     assert_int_equal(report.arena_bytes, 3 * 256);
     assert_int_equal(report.lower_bound_bytes, 3 * 256);
     assert_int_equal(report.class_most[BP_CLASS_TAPE], 3 * 256);
