@@ -3,8 +3,6 @@
 #include "tools/formats/byte_tokenizer.h"
 
 #include "arena/text.h"
-#include "core/storage.h"
-#include "tools/formats/replace.h"
 
 /* GPT-2's printable stand-in for a byte (openai/gpt-2, encoder.py): bytes that print stand for
  * themselves, the other 68 go to U+0100 and up in order. */
@@ -60,33 +58,25 @@ static const char before[] =
 
 static const char after[] = "\n    },\n    \"merges\": []\n  }\n}\n";
 
-static bp_status write_settings(bp_store *store, const char *directory, uint32_t positions,
-                                bp_error *error)
+bp_status bp_byte_tokenizer_settings(uint32_t positions, char *json, size_t *length)
 {
-    char path[BP_STORE_PATH_MAX];
-    char json[256];
     bp_text text;
-    BP_TRY(bp_storage_join(path, directory, "tokenizer_config.json", error));
-    bp_text_init(&text, NULL, NULL, json, sizeof json);
+    bp_text_init(&text, NULL, NULL, json, BP_BYTE_TOKENIZER_TEXT);
     bp_text_string(&text, "{\n  \"clean_up_tokenization_spaces\": false,\n"
                           "  \"model_max_length\": ");
     bp_text_u64(&text, positions);
     bp_text_string(&text, ",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
-    BP_TRY(bp_text_flush(&text));
-    return bp_replace_file(store, path, json, (size_t)text.written, error);
+    *length = (size_t)text.written;
+    return bp_text_flush(&text);
 }
 
-bp_status bp_byte_tokenizer_write(bp_store *store, const char *directory, void *scratch,
-                                  uint32_t positions, bp_error *error)
+bp_status bp_byte_tokenizer_text(char *json, size_t *length)
 {
-    char path[BP_STORE_PATH_MAX];
     bp_text text;
-    BP_TRY(bp_storage_join(path, directory, "tokenizer.json", error));
-    bp_text_init(&text, NULL, NULL, scratch, BP_BYTE_TOKENIZER_SCRATCH);
+    bp_text_init(&text, NULL, NULL, json, BP_BYTE_TOKENIZER_TEXT);
     bp_text_string(&text, before);
     put_vocabulary(&text);
     bp_text_string(&text, after);
-    BP_TRY(bp_text_flush(&text));
-    BP_TRY(bp_replace_file(store, path, scratch, (size_t)text.written, error));
-    return write_settings(store, directory, positions, error);
+    *length = (size_t)text.written;
+    return bp_text_flush(&text);
 }

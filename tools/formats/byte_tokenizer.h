@@ -3,18 +3,19 @@
 #ifndef BP_FORMATS_BYTE_TOKENIZER_H
 #define BP_FORMATS_BYTE_TOKENIZER_H
 
-#include "core/error.h"
-#include "core/store.h"
+#include "arena/base.h"
 
 #define BP_BYTE_VOCABULARY 256
 
-/* Writes tokenizer.json (a BPE model without merges over GPT-2's 256 byte characters, each with its
- * byte's value as id; byte-level pre-tokenizer and decoder) and tokenizer_config.json into
- * `directory`. Any text comes back unchanged from encoding and decoding. `scratch` holds at least
- * BP_BYTE_TOKENIZER_SCRATCH bytes. */
-#define BP_BYTE_TOKENIZER_SCRATCH 8192
+#define BP_BYTE_TOKENIZER_TEXT 8192 /* bytes that hold either text */
 
-bp_status bp_byte_tokenizer_write(bp_store *store, const char *directory, void *scratch,
-                                  uint32_t positions, bp_error *error) BP_MUST_CHECK;
+/* tokenizer.json as text: a BPE model without merges over GPT-2's 256 byte characters, each with
+ * its byte's value as id; byte-level pre-tokenizer and decoder. Any text comes back unchanged from
+ * encoding and decoding. `json` has BP_BYTE_TOKENIZER_TEXT bytes, *length becomes the characters
+ * used. */
+bp_status bp_byte_tokenizer_text(char *json, size_t *length) BP_MUST_CHECK;
+
+/* tokenizer_config.json for a model of so many positions. */
+bp_status bp_byte_tokenizer_settings(uint32_t positions, char *json, size_t *length) BP_MUST_CHECK;
 
 #endif

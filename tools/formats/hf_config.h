@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* config.json of a Hugging Face GPT-2 directory: read and written. */
+/* config.json of a Hugging Face GPT-2 directory: read, and written as text. */
 #ifndef BP_FORMATS_HF_CONFIG_H
 #define BP_FORMATS_HF_CONFIG_H
 
@@ -20,9 +20,11 @@
 bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
                             bp_model_config *config, bp_error *error) BP_MUST_CHECK;
 
-/* Writes config.json for `config` at `path`: to a temporary name, synced, renamed. `path` leaves
- * room for four more characters. */
-bp_status bp_hf_config_write(bp_store *store, const char *path, const bp_model_config *config,
-                             bp_error *error) BP_MUST_CHECK;
+#define BP_HF_CONFIG_TEXT 2048 /* bytes that hold any config.json written here */
+
+/* Writes config.json for `config` as text: `json` has BP_HF_CONFIG_TEXT bytes, *length becomes the
+ * characters used. */
+bp_status bp_hf_config_text(const bp_model_config *config, char *json,
+                            size_t *length) BP_MUST_CHECK;
 
 #endif

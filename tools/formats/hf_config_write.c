@@ -5,9 +5,6 @@
 #include "arena/text.h"
 #include "core/number.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/replace.h"
-
-#define CONFIG_BYTES 2048
 
 static void put_key(bp_text *text, const char *key)
 {
@@ -62,12 +59,24 @@ static void put_real(bp_text *text, const char *key, double value)
     bp_text_string(text, ",\n");
 }
 
-bp_status bp_hf_config_write(bp_store *store, const char *path, const bp_model_config *config,
-                             bp_error *error)
+static void put_shapes(bp_text *text, const bp_model_config *config)
 {
-    char json[CONFIG_BYTES];
+    put_word(text, "model_type", "\"gpt2\"");
+    put_count(text, "n_embd", config->width);
+    put_count(text, "n_head", config->heads);
+    if (config->inner == 0) {
+        put_word(text, "n_inner", "null");
+    } else {
+        put_count(text, "n_inner", config->inner);
+    }
+    put_count(text, "n_layer", config->layers);
+    put_count(text, "n_positions", config->positions);
+}
+
+bp_status bp_hf_config_text(const bp_model_config *config, char *json, size_t *length)
+{
     bp_text text;
-    bp_text_init(&text, NULL, NULL, json, sizeof json);
+    bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
     bp_text_string(&text, "{\n");
     put_word(&text, "activation_function", "\"gelu_new\"");
     put_word(&text, "architectures", "[\n    \"GPT2LMHeadModel\"\n  ]");
@@ -77,16 +86,7 @@ bp_status bp_hf_config_write(bp_store *store, const char *path, const bp_model_c
     put_token(&text, "eos_token_id", config->eos_token);
     put_real(&text, "initializer_range", config->initializer_range);
     put_real(&text, "layer_norm_epsilon", config->norm_epsilon);
-    put_word(&text, "model_type", "\"gpt2\"");
-    put_count(&text, "n_embd", config->width);
-    put_count(&text, "n_head", config->heads);
-    if (config->inner == 0) {
-        put_word(&text, "n_inner", "null");
-    } else {
-        put_count(&text, "n_inner", config->inner);
-    }
-    put_count(&text, "n_layer", config->layers);
-    put_count(&text, "n_positions", config->positions);
+    put_shapes(&text, config);
     put_word(&text, "reorder_and_upcast_attn", "false");
     put_real(&text, "resid_pdrop", config->residual_dropout);
     put_word(&text, "scale_attn_by_inverse_layer_idx", "false");
@@ -96,6 +96,6 @@ bp_status bp_hf_config_write(bp_store *store, const char *path, const bp_model_c
     put_key(&text, "vocab_size");
     bp_text_u64(&text, config->vocabulary);
     bp_text_string(&text, "\n}\n");
-    BP_TRY(bp_text_flush(&text));
-    return bp_replace_file(store, path, json, (size_t)text.written, error);
+    *length = (size_t)text.written;
+    return bp_text_flush(&text);
 }

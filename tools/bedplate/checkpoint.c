@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Saving, resuming, exporting. */
+#include "tools/bedplate/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "tools/bedplate/checkpoint_keys.h"
+#include "tools/formats/hf_weights.h"
+#include "tools/formats/replace.h"
+
+#define STAGING_BYTES ((size_t)1 << 20)
+
+static const char where[] = "output";
+
+typedef struct seen {
+    bool snapshots;
+} seen;
+
+static bp_status look_at(void *user, const char *name)
+{
+    seen *s = user;
+    s->snapshots = s->snapshots || strncmp(name, "checkpoint-", 11) == 0;
+    return BP_OK;
+}
+
+static bool same_model(const bp_model_config *a, const bp_model_config *b)
+{
+    uint32_t inner_a = a->inner != 0 ? a->inner : 4 * a->width;
+    uint32_t inner_b = b->inner != 0 ? b->inner : 4 * b->width;
+    return a->vocabulary == b->vocabulary && a->positions == b->positions && a->width == b->width &&
+           a->layers == b->layers && a->heads == b->heads && inner_a == inner_b;
+}
+
+static bp_status check_config(session *s, const char *directory)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    char path[BP_STORE_PATH_MAX];
+    bool exists = false;
+    bp_model_config config;
+    BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
+    if (s->store->exists(s->store, path, &exists) != BP_OK || !exists) {
+        return BP_OK;
+    }
+    bp_error inner = {.code = BP_OK};
+    bool read = bp_hf_config_read(s->store, path, scratch, &config, &inner) == BP_OK;
+    if (!read || !same_model(&config, &s->spec.config)) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the output directory holds a different model; give another directory",
+                            directory);
+    }
+    return BP_OK;
+}
+
+bp_status checkpoint_check_directory(session *s)
+{
+    const char *directory = s->set->output_dir;
+    if (directory == NULL) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the option is needed: where the trained model goes", "--output-dir");
+    }
+    bool exists = false;
+    if (s->store->exists(s->store, directory, &exists) != BP_OK || !exists) {
+        return BP_OK;
+    }
+    BP_TRY(check_config(s, directory));
+    seen found = {false};
+    if (s->store->list(s->store, directory, look_at, &found) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "list", directory);
+    }
+    if (found.snapshots && !s->set->resume) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the output directory holds snapshots of an earlier run; give --resume "
+                            "to continue it, or another directory",
+                            directory);
+    }
+    return BP_OK;
+}
+
+static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    bp_runtime *runtime = user;
+    return bp_runtime_read(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, to, bytes);
+}
+
+static bp_status write_state(void *user, uint64_t handle, uint64_t offset, const void *from,
+                             size_t bytes)
+{
+    bp_runtime *runtime = user;
+    return bp_runtime_write(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, from,
+                            bytes);
+}
+
+static void list_tensors(checkpoint *c)
+{
+    const bp_runtime *runtime = &c->s->runtime;
+    for (uint32_t i = 0; i < bp_runtime_state_count(runtime); i++) {
+        const bp_buffer *buffer = bp_runtime_state(runtime, i);
+        bp_state_tensor *tensor = &c->tensors[i];
+        *tensor = (bp_state_tensor){.name = runtime->graph.names + buffer->name,
+                                    .dtype = buffer->dtype,
+                                    .rank = buffer->rank,
+                                    .bytes = buffer->bytes,
+                                    .handle = i,
+                                    .weight = buffer->class_of == BP_CLASS_WEIGHTS};
+        memcpy(tensor->shape, buffer->shape, sizeof tensor->shape);
+    }
+}
+
+static bp_status list_files(checkpoint *c)
+{
+    const bp_model_config *config = &c->s->spec.config;
+    size_t length;
+    BP_TRY(bp_hf_config_text(config, c->config_json, &length));
+    c->files[0] = (bp_blob){"config.json", c->config_json, length};
+    c->snapshot.blob_count = 1;
+    if (config->vocabulary == BP_BYTE_VOCABULARY) {
+        BP_TRY(bp_byte_tokenizer_text(c->tokenizer_json, &length));
+        c->files[1] = (bp_blob){"tokenizer.json", c->tokenizer_json, length};
+        BP_TRY(bp_byte_tokenizer_settings(config->positions, c->tokenizer_settings, &length));
+        c->files[2] = (bp_blob){"tokenizer_config.json", c->tokenizer_settings, length};
+        c->snapshot.blob_count = 3;
+    }
+    c->snapshot.blobs = c->files;
+    return BP_OK;
+}
+
+bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts)
+{
+    memset(c, 0, sizeof *c);
+    c->s = s;
+    c->saved = UINT64_MAX;
+    size_t count = bp_runtime_state_count(&s->runtime);
+    c->tensors = malloc((count + 1) * sizeof *c->tensors);
+    if (c->tensors == NULL) {
+        return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the list of tensors", "");
+    }
+    list_tensors(c);
+    c->snapshot.tensors = c->tensors;
+    c->snapshot.tensor_count = count;
+    c->snapshot.io = (bp_state_io){&s->runtime, read_state, write_state};
+    BP_TRY(list_files(c));
+    BP_TRY(checkpoint_keys_fill(c, facts));
+    size_t scratch = s->work.capacity - STAGING_BYTES;
+    char *staging = (char *)s->work.memory + scratch;
+    c->place = (bp_snapshot_place){.store = s->store,
+                                   .directory = s->set->output_dir,
+                                   .scratch = s->work.memory,
+                                   .scratch_bytes = scratch,
+                                   .staging = {staging, STAGING_BYTES},
+                                   .error = &s->error};
+    return BP_OK;
+}
+
+static void print_damaged(void *user, const char *path, const bp_error *reason)
+{
+    (void)user;
+    fprintf(stderr, "bedplate: %s: the snapshot is damaged and is passed over: %s: %s\n", path,
+            reason->name, reason->text != NULL ? reason->text : "");
+}
+
+bp_status checkpoint_resume(checkpoint *c, bool *found)
+{
+    bp_snapshot_found newest;
+    bp_pairs saved;
+    session *s = c->s;
+    BP_TRY(bp_snapshot_find(&c->place, print_damaged, NULL, &newest, found));
+    if (!*found) {
+        fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
+                s->set->output_dir);
+        return BP_OK;
+    }
+    BP_TRY(bp_snapshot_read_keys(&c->place, newest.path, &saved));
+    if (checkpoint_keys_compare(c, saved) > 0) {
+        return BP_ERR_USAGE;
+    }
+    checkpoint_keys_remark(c, saved);
+    BP_TRY(bp_snapshot_load(&c->place, newest.path, &c->snapshot, &c->digest));
+    s->runtime.steps = newest.step;
+    c->saved = newest.step;
+    return BP_OK;
+}
+
+bp_status checkpoint_save(checkpoint *c)
+{
+    uint64_t step = c->s->runtime.steps;
+    if (c->saved == step) {
+        return BP_OK;
+    }
+    c->snapshot.step = step;
+    BP_TRY(bp_snapshot_save(&c->place, &c->snapshot, &c->digest));
+    c->saved = step;
+    return bp_snapshot_prune(&c->place, step, c->s->set->save_total_limit);
+}
+
+/* Copies a tokenizer file of the model that was trained, if it has one. */
+static bp_status copy_file(checkpoint *c, const char *name)
+{
+    session *s = c->s;
+    char from[BP_STORE_PATH_MAX];
+    char to[BP_STORE_PATH_MAX];
+    bool exists = false;
+    size_t length;
+    BP_TRY(bp_storage_join(from, s->set->model, name, &s->error));
+    BP_TRY(bp_storage_join(to, s->set->output_dir, name, &s->error));
+    bool there = s->store->exists(s->store, from, &exists) == BP_OK && exists;
+    if (!there) {
+        return BP_OK;
+    }
+    bp_status status =
+        bp_storage_read_file(s->store, from, s->work.memory, s->work.capacity, &length, NULL);
+    if (status == BP_ERR_FIT) {
+        fprintf(stderr, "bedplate: %s: too large to copy beside the trained model\n", from);
+        return BP_OK;
+    }
+    return status == BP_OK ? bp_replace_file(s->store, to, s->work.memory, length, &s->error)
+                           : bp_storage_failed(&s->error, s->store, "read", from);
+}
+
+static bp_status copy_tokenizer(checkpoint *c)
+{
+    static const char *const names[] = {
+        "tokenizer.json", "tokenizer_config.json",   "vocab.json",
+        "merges.txt",     "special_tokens_map.json", "generation_config.json"};
+    bool bytes = c->snapshot.blob_count > 1;
+    if (bytes || strcmp(c->s->set->model, c->s->set->output_dir) == 0) {
+        return BP_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        BP_TRY(copy_file(c, names[i]));
+    }
+    return BP_OK;
+}
+
+bp_status checkpoint_export(checkpoint *c)
+{
+    session *s = c->s;
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
+    const bp_hf_place place = {
+        .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
+    BP_TRY(bp_hf_weights_save(&s->runtime, &place));
+    for (size_t i = 0; i < c->snapshot.blob_count; i++) {
+        const bp_blob *file = &c->files[i];
+        BP_TRY(bp_storage_join(path, s->set->output_dir, file->name, &s->error));
+        BP_TRY(bp_replace_file(s->store, path, file->bytes, file->length, &s->error));
+    }
+    BP_TRY(copy_tokenizer(c));
+    if (s->store->sync_directory(s->store, s->set->output_dir) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "sync", s->set->output_dir);
+    }
+    return BP_OK;
+}
+
+void checkpoint_end(checkpoint *c)
+{
+    free(c->tensors);
+    c->tensors = NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* A run's snapshots: what is saved, under which keys, and how a run finds back. */
+#ifndef BP_BEDPLATE_CHECKPOINT_H
+#define BP_BEDPLATE_CHECKPOINT_H
+
+#include "core/snapshot.h"
+#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/session.h"
+#include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/hf_config.h"
+
+#define CHECKPOINT_KEYS_MAX  96
+#define CHECKPOINT_KEY_BYTES 16384
+#define CHECKPOINT_FILES     3 /* config.json and the two of the byte tokenizer */
+
+/* Must not move. */
+typedef struct checkpoint {
+    session *s;
+    bp_snapshot snapshot;
+    bp_snapshot_place place;
+    bp_state_tensor *tensors;
+    bp_pair keys[CHECKPOINT_KEYS_MAX];
+    char key_text[CHECKPOINT_KEY_BYTES];
+    bp_blob files[CHECKPOINT_FILES];
+    char config_json[BP_HF_CONFIG_TEXT];
+    char tokenizer_json[BP_BYTE_TOKENIZER_TEXT];
+    char tokenizer_settings[BP_BYTE_TOKENIZER_TEXT];
+    uint64_t digest; /* of the state last saved */
+    uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
+} checkpoint;
+
+/* What a run is besides its options: goes into the keys. */
+typedef struct checkpoint_facts {
+    uint64_t total_steps;
+    const char *data; /* data_set_identity */
+} checkpoint_facts;
+
+/* Refuses an output directory that holds another model, or snapshots that the run would not
+ * continue. Before any memory is taken. */
+bp_status checkpoint_check_directory(session *s) BP_MUST_CHECK;
+
+/* Makes the lists for an open session. Uses the heap: before training begins. */
+bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts) BP_MUST_CHECK;
+
+/* With --resume: loads the newest valid snapshot and sets runtime.steps. Names damaged ones on
+ * stderr. BP_ERR_USAGE, naming each on stderr, when result keys differ. *found says whether there
+ * was one. */
+bp_status checkpoint_resume(checkpoint *c, bool *found) BP_MUST_CHECK;
+
+/* Saves the state at runtime.steps and removes what --save-total-limit allows to. */
+bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;
+
+/* Writes the trained model into the output directory itself, as transformers opens it. */
+bp_status checkpoint_export(checkpoint *c) BP_MUST_CHECK;
+
+void checkpoint_end(checkpoint *c);
+
+#endif

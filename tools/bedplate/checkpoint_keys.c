@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys and values that describe a run. */
+#include "tools/bedplate/checkpoint_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "optim/rate.h"
+#include "tools/bedplate/options.h"
+
+static const char result_prefix[] = "result.";
+
+/* Appends strings to c->key_text; each call of end() makes one terminated string of them. */
+typedef struct pool {
+    checkpoint *c;
+    size_t used;
+    size_t start;
+} pool;
+
+static bp_text pool_text(pool *p)
+{
+    bp_text text;
+    p->start = p->used;
+    bp_text_init(&text, NULL, NULL, p->c->key_text + p->used, CHECKPOINT_KEY_BYTES - p->used);
+    return text;
+}
+
+static bp_status pool_end(pool *p, bp_text *text, const char **string)
+{
+    *string = p->c->key_text + p->start;
+    p->used = p->start + (size_t)text->written + 1;
+    return bp_text_flush(text);
+}
+
+static bp_status add(pool *p, const char *prefix, const char *name, const char *value)
+{
+    bp_pair *pair = &p->c->keys[p->c->snapshot.keys.count];
+    if (p->c->snapshot.keys.count == CHECKPOINT_KEYS_MAX) {
+        return BP_ERR_FIT;
+    }
+    bp_text text = pool_text(p);
+    bp_text_string(&text, prefix);
+    bp_text_string(&text, name);
+    BP_TRY(pool_end(p, &text, &pair->key));
+    text = pool_text(p);
+    bp_text_string(&text, value);
+    BP_TRY(pool_end(p, &text, &pair->value));
+    p->c->snapshot.keys.count++;
+    return BP_OK;
+}
+
+static bp_status add_option(pool *p, const option *which, const settings *set)
+{
+    char value[BP_STORE_PATH_MAX];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, value, sizeof value);
+    option_put(&text, which, set);
+    BP_TRY(bp_text_flush(&text));
+    return add(p, which->result ? result_prefix : "run.", which->name, value);
+}
+
+/* What options leave open, as the plan decided it, and one spelling for what has several. */
+static settings resolve(const session *s)
+{
+    settings set = *s->set;
+    const bp_spec *spec = &s->runtime.spec;
+    set.sequence = spec->sequence;
+    set.loss_rows = spec->loss_rows;
+    set.optimizer = "adamw";
+    const char *name;
+    for (uint32_t i = 0; (name = bp_rate_name(i)) != NULL; i++) {
+        if (bp_rate_find(name) == spec->rate) {
+            set.scheduler = name;
+            break;
+        }
+    }
+    return set;
+}
+
+static void put_real(bp_text *text, const char *name, double value)
+{
+    bp_text_string(text, name);
+    bp_text_general(text, value, 15);
+}
+
+static void put_count(bp_text *text, const char *name, uint64_t value)
+{
+    bp_text_string(text, name);
+    bp_text_u64(text, value);
+}
+
+static bp_status add_model(pool *p, const bp_model_config *config)
+{
+    char value[256];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, value, sizeof value);
+    put_count(&text, "gpt2 vocabulary ", config->vocabulary);
+    put_count(&text, " positions ", config->positions);
+    put_count(&text, " width ", config->width);
+    put_count(&text, " layers ", config->layers);
+    put_count(&text, " heads ", config->heads);
+    put_count(&text, " inner ", config->inner);
+    put_real(&text, " epsilon ", config->norm_epsilon);
+    put_real(&text, " dropout ", config->embedding_dropout);
+    put_real(&text, " ", config->residual_dropout);
+    put_real(&text, " ", config->attention_dropout);
+    BP_TRY(bp_text_flush(&text));
+    return add(p, result_prefix, "model", value);
+}
+
+/* The length of a run shapes every schedule but the constant ones. */
+static bp_status add_length(pool *p, const session *s, uint64_t total)
+{
+    char value[24];
+    snprintf(value, sizeof value, "%llu", (unsigned long long)total);
+    bool shapes =
+        s->runtime.spec.rate != bp_rate_constant || s->runtime.spec.rate_options.warmup_steps != 0;
+    return add(p, shapes ? result_prefix : "run.", "total-steps", value);
+}
+
+bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
+{
+    static settings set;
+    pool p = {.c = c};
+    const session *s = c->s;
+    set = resolve(s);
+    c->snapshot.keys = (bp_pairs){c->keys, 0};
+    BP_TRY(add_model(&p, &s->spec.config));
+    BP_TRY(add(&p, result_prefix, "data", facts->data));
+    BP_TRY(add_length(&p, s, facts->total_steps));
+    BP_TRY(add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
+    BP_TRY(add(&p, "run.", "model", s->set->model));
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;
+        bool meta = (which->verbs & VERB_DEVICES) != 0;
+        if (trains && !meta && strcmp(which->name, "model") != 0) {
+            BP_TRY(add_option(&p, which, &set));
+        }
+    }
+    return BP_OK;
+}
+
+static bool is_result(const char *key)
+{
+    return strncmp(key, result_prefix, sizeof result_prefix - 1) == 0;
+}
+
+static void print_difference(void *user, const char *key, const char *a, const char *b)
+{
+    size_t *differences = user;
+    if (!is_result(key)) {
+        return;
+    }
+    ++*differences;
+    fprintf(stderr,
+            "bedplate: --resume: %s differs from the snapshot's (found \"%s\", right would be "
+            "\"%s\")\n",
+            key + sizeof result_prefix - 1, a != NULL ? a : "nothing", b != NULL ? b : "nothing");
+}
+
+size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
+{
+    size_t differences = 0;
+    (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &differences);
+    return differences;
+}
+
+void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved)
+{
+    const char *now = bp_pairs_find(c->snapshot.keys, "run.variant");
+    const char *then = bp_pairs_find(saved, "run.variant");
+    if (then != NULL && now != NULL && strcmp(now, then) != 0) {
+        fprintf(stderr,
+                "bedplate: the snapshot was made by kernels \"%s\", these are \"%s\": bits may "
+                "differ from here on\n",
+                then, now);
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The keys of a snapshot: "result.NAME" must be equal on resume, "run.NAME" may change. */
+#ifndef BP_BEDPLATE_CHECKPOINT_KEYS_H
+#define BP_BEDPLATE_CHECKPOINT_KEYS_H
+
+#include "tools/bedplate/checkpoint.h"
+
+/* Fills c->keys from the session's options and the facts. */
+bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_MUST_CHECK;
+
+/* Prints every result key that differs between this run and `saved`; returns how many do. */
+size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved);
+
+/* Says on stderr what may make the bits differ from here on: other kernels than those saved with.
+ */
+void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved);
+
+#endif

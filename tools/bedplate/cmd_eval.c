@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate eval: the mean loss of a model over data. */
+#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/progress.h"
+#include "tools/bedplate/session.h"
+#include "tools/bedplate/verbs.h"
+
+#include <math.h>
+
+/* A batch larger than the data would refuse it; evaluation has no reason to. */
+static uint32_t batch_of(const session *s, const bp_source *source)
+{
+    uint64_t windows = source->count > 0 ? (source->count - 1) / s->spec.sequence : 0;
+    uint64_t batch = s->set->eval_batch < windows ? s->set->eval_batch : windows;
+    return batch > 0 ? (uint32_t)batch : 1;
+}
+
+static void print(const session *s, double loss, uint64_t tokens, double seconds)
+{
+    output out;
+    output_begin(&out, stdout);
+    if (s->set->json) {
+        json_begin(&out);
+        json_real(&out, "loss", loss, 12);
+        json_count(&out, "tokens", tokens);
+        json_real(&out, "perplexity", exp(loss), 9);
+        json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
+        json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
+        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_end(&out);
+    } else {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 4);
+        bp_text_string(&out.text, " nats per token (");
+        bp_text_fixed(&out.text, loss / 0.69314718055994531, 4);
+        bp_text_string(&out.text, " bits) over ");
+        bp_text_grouped(&out.text, tokens);
+        bp_text_string(&out.text, " tokens\n");
+    }
+    output_end(&out);
+}
+
+static bp_status evaluate(session *s, data_set *data, const settings *set)
+{
+    double loss;
+    uint64_t tokens;
+    BP_TRY(session_begin(s, set));
+    s->spec.batch = (uint32_t)set->eval_batch;
+    s->spec.accumulation = 1;
+    s->spec.optimizer = NULL;
+    s->spec.evaluate = true;
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(data_set_open(data, s));
+    bp_source *source = data->eval != NULL ? data->eval : data->train;
+    s->spec.batch = batch_of(s, source);
+    bp_feed feed = {.source = source,
+                    .sequence = s->spec.sequence,
+                    .batch = s->spec.batch,
+                    .group = s->spec.batch,
+                    .vocabulary = s->spec.config.vocabulary};
+    BP_TRY(bp_feed_init(&feed, &s->error));
+    BP_TRY(session_start(s));
+    double began = clock_seconds();
+    BP_TRY(bp_runtime_evaluate(&s->runtime, &feed, 0, &loss, &tokens));
+    print(s, loss, tokens, clock_seconds() - began);
+    return BP_OK;
+}
+
+int cmd_eval(const settings *set)
+{
+    static session s;
+    static data_set data;
+    int code = session_report(&s, evaluate(&s, &data, set));
+    data_set_close(&data);
+    session_end(&s);
+    return code;
+}

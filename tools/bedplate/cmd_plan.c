@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate plan: where every byte of a training run will go. */
+#include <string.h>
+
+#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/listing.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/session.h"
+#include "tools/bedplate/verbs.h"
+
+static bool fits(const session *s)
+{
+    return s->set->arena == 0 || s->runtime.report.arena_bytes <= s->set->arena;
+}
+
+static const char *peak_name(const session *s)
+{
+    const bp_graph *graph = &s->runtime.graph;
+    return bp_kernel_describe(graph->ops[s->runtime.report.peak_op].kernel)->name;
+}
+
+static void json_classes(output *out, const char *key, const uint64_t *bytes)
+{
+    json_open(out, key);
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        json_count(out, bp_class_name((bp_class)c), bytes[c]);
+    }
+    json_close(out);
+}
+
+static void print_json(output *out, const session *s)
+{
+    const bp_report *report = &s->runtime.report;
+    json_begin(out);
+    json_text(out, "model", s->set->model);
+    json_count(out, "arena_bytes", report->arena_bytes);
+    json_count(out, "lower_bound_bytes", report->lower_bound_bytes);
+    json_count(out, "waste_bytes", report->arena_bytes - report->lower_bound_bytes);
+    json_count(out, "host_bytes", session_host_bytes(s));
+    json_count(out, "state_bytes", report->state_bytes);
+    json_count(out, "parameters", report->parameters);
+    json_classes(out, "classes", report->class_most);
+    json_classes(out, "classes_at_peak", report->class_peak);
+    json_text(out, "peak_op", peak_name(s));
+    json_count(out, "peak_op_index", report->peak_op);
+    json_flag(out, "fits", fits(s));
+    json_end(out);
+}
+
+static void put_row(bp_text *text, const char *name, uint64_t most, uint64_t peak,
+                    double parameters)
+{
+    bp_text_padded(text, name, 12, BP_TEXT_LEFT);
+    char grouped[32];
+    bp_text number;
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, most);
+    bp_status ok = bp_text_flush(&number);
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+    bp_text_fixed_padded(text, (double)most / parameters, 2, 17);
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, peak);
+    ok = ok == BP_OK ? bp_text_flush(&number) : ok;
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+    bp_text_char(text, '\n');
+}
+
+static void put_bytes(bp_text *text, const char *label, uint64_t bytes)
+{
+    bp_text_padded(text, label, 12, BP_TEXT_LEFT);
+    bp_text_grouped(text, bytes);
+    bp_text_string(text, " bytes (");
+    bp_text_bytes_human(text, bytes);
+    bp_text_string(text, ")\n");
+}
+
+static void put_shapes(bp_text *text, const session *s)
+{
+    const bp_spec *spec = &s->runtime.spec;
+    bp_text_string(text, s->set->model);
+    bp_text_string(text, ": ");
+    bp_text_grouped(text, s->runtime.report.parameters);
+    bp_text_string(text, " parameters; batch ");
+    bp_text_u64(text, spec->batch);
+    bp_text_string(text, " x ");
+    bp_text_u64(text, spec->sequence);
+    bp_text_string(text, " tokens, ");
+    bp_text_u64(text, spec->accumulation);
+    bp_text_string(text, " micro-batches a step, checkpointing ");
+    bp_text_string(text, s->set->checkpointing);
+    bp_text_string(text, ", fp32, AdamW\n\n");
+}
+
+static void print_table(bp_text *text, const session *s)
+{
+    const bp_report *report = &s->runtime.report;
+    double parameters = (double)report->parameters;
+    put_shapes(text, s);
+    bp_text_string(text,
+                   "class           most at one time   bytes/parameter         at the peak\n");
+    uint64_t total = 0;
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        put_row(text, bp_class_name((bp_class)c), report->class_most[c], report->class_peak[c],
+                parameters);
+        total += report->class_peak[c];
+    }
+    bp_text_repeat(text, ' ', 49);
+    bp_text_repeat(text, '-', 20);
+    bp_text_string(text, "\nlive at the peak");
+    bp_text_fixed_padded(text, (double)total / parameters, 2, 33);
+    bp_text_string(text, "  ");
+    bp_text_grouped(text, total);
+    bp_text_string(text, "\n\n");
+    put_bytes(text, "arena", report->arena_bytes);
+    put_bytes(text, "lower bound", report->lower_bound_bytes);
+    put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
+    put_bytes(text, "host", session_host_bytes(s));
+    put_bytes(text, "snapshot", report->state_bytes);
+    bp_text_string(text, "peak        op ");
+    bp_text_u64(text, report->peak_op);
+    bp_text_string(text, " (");
+    bp_text_string(text, peak_name(s));
+    bp_text_string(text, ")\n");
+}
+
+static bp_status write_page(session *s)
+{
+    FILE *file = fopen(s->set->html, "w");
+    bp_status status = BP_ERR_STORE;
+    if (file != NULL) {
+        output out;
+        output_begin(&out, file);
+        status = listing_map(&out.text, &s->runtime, s->set->model, true);
+        output_end(&out);
+        bool failed = ferror(file) != 0;
+        failed = fclose(file) != 0 || failed;
+        status = failed && status == BP_OK ? BP_ERR_STORE : status;
+    }
+    if (status != BP_OK) {
+        return bp_error_set(&s->error, status, "plan", "the page could not be written",
+                            s->set->html);
+    }
+    return BP_OK;
+}
+
+static bp_status plan(session *s)
+{
+    const settings *set = s->set;
+    output out;
+    s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
+    BP_TRY(session_plan(s));
+    output_begin(&out, stdout);
+    if (set->json) {
+        print_json(&out, s);
+    } else {
+        print_table(&out.text, s);
+    }
+    if (set->listing) {
+        bp_text_char(&out.text, '\n');
+        listing_put(&out.text, &s->runtime);
+    }
+    bp_status status = BP_OK;
+    if (set->map) {
+        bp_text_char(&out.text, '\n');
+        status = listing_map(&out.text, &s->runtime, set->model, false);
+    }
+    output_end(&out);
+    BP_TRY(status);
+    if (set->html != NULL) {
+        BP_TRY(write_page(s));
+    }
+    return session_check_fit(s);
+}
+
+int cmd_plan(const settings *set)
+{
+    static session s;
+    bp_status status = session_begin(&s, set);
+    if (status == BP_OK) {
+        status = plan(&s);
+    }
+    int code = session_report(&s, status);
+    session_end(&s);
+    return code;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate train: steps inside the arena, with a log, evaluations, snapshots and an orderly end. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "optim/rate.h"
+#include "tools/bedplate/checkpoint.h"
+#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/progress.h"
+#include "tools/bedplate/session.h"
+#include "tools/bedplate/signals.h"
+#include "tools/bedplate/train_report.h"
+#include "tools/bedplate/verbs.h"
+
+/* Why the loop ended. */
+typedef enum ending { END_COMPLETE, END_STOP_STEP, END_SIGNAL, END_NONFINITE } ending;
+
+typedef struct training {
+    session s;
+    data_set data;
+    checkpoint points;
+    bp_feed feed;
+    bp_feed eval_feed;
+    uint64_t total; /* steps of the whole run */
+    char identity[64];
+    progress bar;
+    train_totals sum;
+    double eval_loss;
+    uint64_t evaluated; /* step of the last evaluation; UINT64_MAX: none */
+} training;
+
+static bp_status init_feeds(training *t)
+{
+    session *s = &t->s;
+    const bp_spec *spec = &s->spec;
+    t->feed = (bp_feed){.source = t->data.train,
+                        .seed = spec->seed,
+                        .sequence = spec->sequence,
+                        .batch = spec->batch,
+                        .group = spec->batch * spec->accumulation,
+                        .vocabulary = spec->config.vocabulary,
+                        .shuffle = true};
+    BP_TRY(bp_feed_init(&t->feed, &s->error));
+    if (t->data.eval == NULL) {
+        return BP_OK;
+    }
+    t->eval_feed = t->feed;
+    t->eval_feed.source = t->data.eval;
+    t->eval_feed.group = spec->batch;
+    t->eval_feed.shuffle = false;
+    return bp_feed_init(&t->eval_feed, &s->error);
+}
+
+/* The run's length, and the schedule that follows from it. */
+static void fill_schedule(training *t)
+{
+    const settings *set = t->s.set;
+    double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
+    t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
+    double warmup = set->warmup < 1.0 ? ceil(set->warmup * (double)t->total) : set->warmup;
+    t->s.spec.rate = bp_rate_find(set->scheduler);
+    t->s.spec.rate_options = (bp_rate_options){.learning_rate = set->learning_rate,
+                                               .minimum = set->minimum_rate,
+                                               .warmup_steps = (uint64_t)warmup,
+                                               .total_steps = t->total};
+}
+
+/* Everything up to the first step: nothing is written before all of it has succeeded. */
+static bp_status prepare(training *t, const settings *set)
+{
+    session *s = &t->s;
+    BP_TRY(session_begin(s, set));
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(checkpoint_check_directory(s));
+    BP_TRY(data_set_open(&t->data, s));
+    BP_TRY(init_feeds(t));
+    BP_TRY(data_set_identity(t->data.train, t->identity, sizeof t->identity));
+    fill_schedule(t);
+    s->spec.evaluate = t->data.eval != NULL;
+    BP_TRY(session_start(s));
+    const checkpoint_facts facts = {t->total, t->identity};
+    BP_TRY(checkpoint_begin(&t->points, s, &facts));
+    if (set->resume) {
+        bool found;
+        BP_TRY(checkpoint_resume(&t->points, &found));
+    }
+    t->points.snapshot.step = t->total;
+    return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
+}
+
+static bp_status evaluate(training *t)
+{
+    session *s = &t->s;
+    uint64_t targets;
+    if (t->data.eval == NULL || t->evaluated == s->runtime.steps) {
+        return BP_OK;
+    }
+    BP_TRY(bp_runtime_evaluate(&s->runtime, &t->eval_feed, 0, &t->eval_loss, &targets));
+    t->evaluated = s->runtime.steps;
+    if (s->set->json) {
+        train_report_eval(s->runtime.steps, t->eval_loss, targets);
+    } else {
+        progress_note(&t->bar, "eval loss", t->eval_loss);
+    }
+    return BP_OK;
+}
+
+static void log_step(training *t, const bp_outcome *outcome)
+{
+    const settings *set = t->s.set;
+    uint64_t step = outcome->step;
+    progress_numbers now = train_totals_now(&t->sum, outcome);
+    progress_step(&t->bar, &now);
+    bool last = step == t->total || step == set->stop_at_step;
+    if (step % set->logging_steps != 0 && !last) {
+        return;
+    }
+    if (set->json) {
+        double epoch = (double)step / (double)t->feed.steps_per_epoch;
+        train_report_step(&now, epoch, train_totals_mean(&t->sum), t->s.runtime.report.arena_bytes);
+    }
+    progress_line(&t->bar, &now);
+    train_totals_cut(&t->sum);
+}
+
+static bool due(uint64_t step, uint64_t every)
+{
+    return every != 0 && step % every == 0;
+}
+
+static bp_status after_step(training *t, uint64_t step)
+{
+    const settings *set = t->s.set;
+    if (due(step, set->eval_steps)) {
+        BP_TRY(evaluate(t));
+    }
+    return due(step, set->save_steps) ? checkpoint_save(&t->points) : BP_OK;
+}
+
+static bp_status loop(training *t, ending *end)
+{
+    bp_runtime *runtime = &t->s.runtime;
+    *end = END_COMPLETE;
+    while (runtime->steps < t->total) {
+        bp_outcome outcome;
+        double began = clock_seconds();
+        BP_TRY(bp_runtime_step(runtime, &t->feed, &outcome));
+        train_totals_add(&t->sum, &outcome, clock_seconds() - began);
+        log_step(t, &outcome);
+        if (outcome.nonfinite) {
+            *end = END_NONFINITE;
+            return BP_OK;
+        }
+        BP_TRY(after_step(t, runtime->steps));
+        if (signals_caught() != 0) {
+            *end = END_SIGNAL;
+            return BP_OK;
+        }
+        if (runtime->steps == t->s.set->stop_at_step) {
+            *end = END_STOP_STEP;
+            return BP_OK;
+        }
+    }
+    return BP_OK;
+}
+
+static void report(training *t)
+{
+    session *s = &t->s;
+    const bp_device *device = s->spec.device;
+    const train_summary summary = {
+        .steps = s->runtime.steps,
+        .skipped = s->runtime.skipped,
+        .digest = t->points.digest,
+        .arena_bytes = s->runtime.report.arena_bytes,
+        .host_bytes = session_host_bytes(s),
+        .device_bytes = device->bytes_in_use(s->runtime.device),
+        .evaluated = t->evaluated != UINT64_MAX,
+        .eval_loss = t->eval_loss,
+        .output_dir = s->set->output_dir,
+    };
+    train_report_end(&t->sum, &summary, s->set->json);
+}
+
+/* Saves, exports a finished model, and says how it went. */
+static bp_status finish(training *t, ending end, int *code)
+{
+    if (end == END_COMPLETE) {
+        BP_TRY(evaluate(t));
+    }
+    progress_end(&t->bar);
+    BP_TRY(checkpoint_save(&t->points));
+    if (end == END_COMPLETE) {
+        BP_TRY(checkpoint_export(&t->points));
+    }
+    report(t);
+    if (end == END_SIGNAL) {
+        *code = 128 + signals_caught();
+        fprintf(stderr, "bedplate: stopped by a signal; step %" PRIu64 " is saved\n",
+                t->s.runtime.steps);
+    } else if (end == END_NONFINITE) {
+        *code = bp_status_exit_code(BP_ERR_NONFINITE);
+        fprintf(stderr,
+                "bedplate: the loss or the gradient norm of step %" PRIu64
+                " is not finite; the weights are those before it, and the state is saved\n",
+                t->s.runtime.steps);
+    }
+    return BP_OK;
+}
+
+static bp_status train(training *t, const settings *set, int *code)
+{
+    BP_TRY(prepare(t, set));
+    signals_watch();
+    session *s = &t->s;
+    if (!set->json) {
+        train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
+    }
+    progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
+    train_totals_begin(&t->sum);
+    ending end;
+    bp_status status = loop(t, &end);
+    if (status != BP_OK) {
+        progress_end(&t->bar);
+        return status;
+    }
+    return finish(t, end, code);
+}
+
+int cmd_train(const settings *set)
+{
+    static training t; /* large, and it must not move */
+    int code = 0;
+    t.evaluated = UINT64_MAX;
+    bp_status status = train(&t, set, &code);
+    if (status != BP_OK) {
+        code = session_report(&t.s, status);
+    }
+    checkpoint_end(&t.points);
+    data_set_close(&t.data);
+    session_end(&t.s);
+    return code;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate verify: reads a snapshot whole and compares every digest. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/digest.h"
+#include "core/snapshot.h"
+#include "core/storage.h"
+#include "device/host/store_posix.h"
+#include "tools/bedplate/memory.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/verbs.h"
+
+#define SCRATCH_BYTES ((size_t)64 << 20) /* address space; pages come as they are used */
+#define STAGING_BYTES ((size_t)1 << 20)
+
+static void print_damaged(void *user, const char *path, const bp_error *reason)
+{
+    (void)user;
+    fprintf(stderr, "bedplate: %s: damaged: %s: %s\n", path, reason->name,
+            reason->text != NULL ? reason->text : "");
+}
+
+/* A directory with a state.safetensors is a snapshot; any other is looked through for snapshots. */
+static bp_status check(const bp_snapshot_place *place, bp_snapshot_found *found)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    bp_store *store = place->store;
+    BP_TRY(bp_storage_join(path, place->directory, "state.safetensors", place->error));
+    if (store->exists(store, path, &there) == BP_OK && there) {
+        return bp_snapshot_verify(place, place->directory, found);
+    }
+    BP_TRY(bp_snapshot_find(place, print_damaged, NULL, found, &there));
+    if (!there) {
+        return bp_error_set(place->error, BP_ERR_DATA, "verify",
+                            "there is no valid snapshot in this directory", place->directory);
+    }
+    return BP_OK;
+}
+
+static void print(const settings *set, const bp_snapshot_found *found, bool valid)
+{
+    char digest[BP_DIGEST_TEXT];
+    output out;
+    bp_digest_text(found->digest, digest);
+    output_begin(&out, stdout);
+    if (set->json) {
+        json_begin(&out);
+        json_count(&out, "step", found->step);
+        json_flag(&out, "valid", valid);
+        json_text(&out, "state_digest", valid ? digest : "");
+        json_text(&out, "path", valid ? found->path : set->words.item[0]);
+        json_end(&out);
+    } else if (valid) {
+        bp_text_string(&out.text, found->path);
+        bp_text_string(&out.text, ": step ");
+        bp_text_u64(&out.text, found->step);
+        bp_text_string(&out.text, ", valid, state digest ");
+        bp_text_string(&out.text, digest);
+        bp_text_char(&out.text, '\n');
+    }
+    output_end(&out);
+}
+
+int cmd_verify(const settings *set)
+{
+    bp_error error = {.code = BP_OK};
+    bp_store_posix posix;
+    memory_block memory = {NULL, 0};
+    bp_snapshot_found found = {.step = 0};
+    bp_status status = bp_store_posix_init(&posix, "");
+    if (status == BP_OK) {
+        status = memory_take(&memory, SCRATCH_BYTES + STAGING_BYTES, false, "memory", &error);
+    }
+    if (status == BP_OK) {
+        char *bytes = memory.address;
+        const bp_snapshot_place place = {.store = &posix.store,
+                                         .directory = set->words.item[0],
+                                         .scratch = bytes,
+                                         .scratch_bytes = SCRATCH_BYTES,
+                                         .staging = {bytes + SCRATCH_BYTES, STAGING_BYTES},
+                                         .error = &error};
+        status = check(&place, &found);
+        print(set, &found, status == BP_OK);
+    }
+    int code = report_status(status, &error);
+    memory_give_back(&memory);
+    return code;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The data of a run: files, patterns, formats and the held-out part. */
+#ifndef BP_BEDPLATE_DATA_SET_H
+#define BP_BEDPLATE_DATA_SET_H
+
+#include <glob.h>
+
+#include "tools/bedplate/session.h"
+#include "tools/formats/data.h"
+#include "tools/formats/split.h"
+
+/* One list of files, opened. Must not move. */
+typedef struct data_files {
+    bp_data data;
+    bp_data_file rows[SETTINGS_PATHS_MAX];
+    glob_t patterns; /* owns the names that patterns expanded to */
+    bool expanded;
+} data_files;
+
+/* What a run learns from and what it is tested on. Must not move. */
+typedef struct data_set {
+    data_files main;
+    data_files held;
+    bp_split kept_part;
+    bp_split held_part;
+    bp_source *train; /* what is left to learn from */
+    bp_source *eval;  /* NULL: nothing is held out */
+} data_set;
+
+/* Opens --data, and --eval-data or the --validation-split of it. BP_ERR_DATA when a file is not
+ * there, or when text meets a model whose vocabulary is not bytes. */
+bp_status data_set_open(data_set *set, session *s) BP_MUST_CHECK;
+void data_set_close(data_set *set);
+
+/* Names what the data is by content: tokens and a digest of the first and last of them; so that a
+ * resumed run can tell whether it sees the same data, wherever the files lie now. */
+bp_status data_set_identity(bp_source *source, char *text, size_t room) BP_MUST_CHECK;
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs and maps for reading. */
+#include "tools/bedplate/listing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena/map.h"
+
+static void put_operand(bp_text *out, const bp_graph *graph, const bp_operand_info *info,
+                        bp_ref ref, const bp_extent *extent)
+{
+    static const char *const access[] = {"?", "r", "w", "rw", "s"};
+    bp_text_string(out, "\n        ");
+    bp_text_padded(out, access[extent->access], 3, BP_TEXT_LEFT);
+    bp_text_string(out, info->name);
+    bp_text_string(out, " = ");
+    if (!bp_ref_present(ref)) {
+        bp_text_string(out, "-");
+        return;
+    }
+    const bp_buffer *buffer = &graph->buffers[ref.buffer];
+    size_t element = bp_operand_element_bytes(info->type, ref.dtype);
+    bp_text_string(out, bp_graph_name(graph, ref.buffer));
+    bp_text_string(out, " @0x");
+    bp_text_hex(out, buffer->offset + ref.offset, 8);
+    bp_text_char(out, ' ');
+    bp_text_u64(out, info->workspace ? buffer->bytes : bp_extent_bytes(extent, element));
+    bp_text_string(out, " bytes");
+}
+
+static void put_scalar(bp_text *out, const bp_scalar_info *info, bp_scalar scalar)
+{
+    bp_text_char(out, ' ');
+    bp_text_string(out, info->name);
+    bp_text_char(out, '=');
+    if (info->real) {
+        bp_text_general(out, scalar.real, 9);
+    } else {
+        bp_text_i64(out, scalar.integer);
+    }
+}
+
+static void put_tuple(bp_text *out, const bp_graph *graph, const bp_op *op, uint32_t tuple)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_ref *refs = graph->refs + op->operand + (size_t)tuple * info->operand_count;
+    const bp_scalar *scalars = graph->scalars + op->scalar + (size_t)tuple * info->scalar_count;
+    bp_extent extents[BP_OPERANDS_MAX];
+    info->extents(scalars, extents);
+    for (uint32_t s = 0; s < info->scalar_count; s++) {
+        put_scalar(out, &info->scalar[s], scalars[s]);
+    }
+    for (uint32_t o = 0; o < info->operand_count; o++) {
+        put_operand(out, graph, &info->operand[o], refs[o], &extents[o]);
+    }
+}
+
+static void put_op(bp_text *out, const bp_runtime *runtime, uint32_t index)
+{
+    const bp_graph *graph = &runtime->graph;
+    const bp_op *op = &graph->ops[index];
+    bp_text_u64_padded(out, index, 5);
+    bp_text_string(out, "  ");
+    bp_text_string(out, bp_kernel_describe(op->kernel)->name);
+    if (op->tuples > 1) {
+        bp_text_string(out, " x ");
+        bp_text_u64(out, op->tuples);
+    }
+    for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
+        if (tuple > 0) {
+            bp_text_string(out, "\n      ");
+        }
+        put_tuple(out, graph, op, tuple);
+    }
+    bp_text_char(out, '\n');
+}
+
+void listing_put(bp_text *out, const bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+        if (graph->program_count[program] == 0) {
+            continue;
+        }
+        bp_text_string(out, "program ");
+        bp_text_string(out, bp_program_name((bp_program_kind)program));
+        bp_text_string(out, ": ");
+        bp_text_u64(out, graph->program_count[program]);
+        bp_text_string(out, " ops\n");
+        for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+            put_op(out, runtime, graph->program_first[program] + i);
+        }
+        bp_text_char(out, '\n');
+    }
+}
+
+/* Colours that most people can tell apart (Okabe and Ito, 2008) and two greys. */
+static const char *const colours[BP_CLASS_COUNT] = {
+    [BP_CLASS_WEIGHTS] = "#0072b2",    [BP_CLASS_MASTER] = "#56b4e9",
+    [BP_CLASS_OPTIMIZER] = "#009e73",  [BP_CLASS_GRADIENTS] = "#d55e00",
+    [BP_CLASS_CHECKPOINT] = "#cc79a7", [BP_CLASS_TAPE] = "#e69f00",
+    [BP_CLASS_WORKSPACE] = "#999999",  [BP_CLASS_IO] = "#555555"};
+
+typedef struct map_tables {
+    bp_map_class classes[BP_CLASS_COUNT];
+    bp_map_buffer *buffers;
+    const char **op_names;
+    void *scratch;
+    size_t scratch_bytes;
+} map_tables;
+
+static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    const bp_report *report = &runtime->report;
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        tables->classes[c] = (bp_map_class){bp_class_name((bp_class)c), colours[c]};
+    }
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        tables->buffers[i] =
+            (bp_map_buffer){bp_graph_name(graph, i),
+                            (uint32_t)buffer->class_of,
+                            {buffer->bytes, buffer->lower, buffer->upper, buffer->offset}};
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        tables->op_names[i] = bp_kernel_describe(graph->ops[i].kernel)->name;
+    }
+    map->classes = tables->classes;
+    map->buffers = tables->buffers;
+    map->op_names = tables->op_names;
+    map->class_count = BP_CLASS_COUNT;
+    map->buffer_count = graph->used.buffers;
+    map->op_count = graph->used.ops;
+    map->alignment = BP_ARENA_ALIGNMENT;
+    map->report = (bp_plan_report){.bytes = report->arena_bytes,
+                                   .lower_bound = report->lower_bound_bytes,
+                                   .waste = report->arena_bytes - report->lower_bound_bytes,
+                                   .peak_time = report->peak_op,
+                                   .optimal = report->optimal,
+                                   .fits = true,
+                                   .method = "greedy"};
+}
+
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool page)
+{
+    const bp_graph *graph = &runtime->graph;
+    bp_map map = {.title = title};
+    map_tables tables = {.scratch_bytes = bp_map_scratch(graph->used.buffers, BP_CLASS_COUNT)};
+    tables.buffers = malloc((graph->used.buffers + 1u) * sizeof *tables.buffers);
+    tables.op_names = malloc((graph->used.ops + 1u) * sizeof *tables.op_names);
+    tables.scratch = malloc(tables.scratch_bytes);
+    bp_status status = BP_ERR_FIT;
+    if (tables.buffers != NULL && tables.op_names != NULL && tables.scratch != NULL) {
+        fill_map(&map, &tables, runtime);
+        status = page ? bp_map_html(&map, tables.scratch, tables.scratch_bytes, out)
+                      : bp_map_text(&map, tables.scratch, tables.scratch_bytes, out);
+    }
+    free(tables.scratch);
+    free(tables.op_names);
+    free(tables.buffers);
+    return status;
+}

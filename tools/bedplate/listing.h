@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs as text, like a disassembly, and the memory map of a plan. */
+#ifndef BP_BEDPLATE_LISTING_H
+#define BP_BEDPLATE_LISTING_H
+
+#include "core/runtime.h"
+#include "tools/bedplate/output.h"
+
+/* Every program op by op: number, kernel, operands (buffer, place, dtype), scalars. */
+void listing_put(bp_text *out, const bp_runtime *runtime);
+
+/* The map of a planned runtime as text on `out`, and as a page. Uses the heap. */
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title,
+                      bool page) BP_MUST_CHECK;
+
+#endif

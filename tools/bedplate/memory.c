@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory from mmap. MADV_HUGEPAGE and MAP_ANONYMOUS are not in POSIX 2008, hence the macro. */
+#define _DEFAULT_SOURCE
+#include "tools/bedplate/memory.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+/* Linux 5.14; older kernels refuse it and the pages come on first use. */
+enum { POPULATE_WRITE = 23 };
+
+/* What the kernel thinks it can still give without swapping; UINT64_MAX when it does not say. */
+static uint64_t available_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    uint64_t bytes = UINT64_MAX;
+    char line[128];
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        unsigned long long kibibytes;
+        if (sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) {
+            bytes = (uint64_t)kibibytes * 1024;
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return bytes;
+}
+
+bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const char *name,
+                      bp_error *error)
+{
+    *block = (memory_block){NULL, 0};
+    uint64_t available = available_bytes();
+    if (bytes > available) {
+        return bp_error_numbers(error, BP_ERR_FIT, "memory",
+                                "the system has less free memory than the plan needs", name,
+                                (int64_t)available, (int64_t)bytes);
+    }
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    void *address = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) {
+        return bp_error_numbers(error, BP_ERR_FIT, "memory",
+                                "the system refused the memory that the plan needs", name, 0,
+                                (int64_t)bytes);
+    }
+    /* Both are wishes: a kernel without them costs speed, not correctness. */
+    if (resident) {
+        (void)madvise(address, size, MADV_HUGEPAGE);
+        (void)madvise(address, size, POPULATE_WRITE);
+    }
+    *block = (memory_block){address, size};
+    return BP_OK;
+}
+
+void memory_give_back(memory_block *block)
+{
+    if (block->address != NULL) {
+        (void)munmap(block->address, block->bytes);
+        block->address = NULL;
+    }
+}

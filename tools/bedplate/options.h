@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Options: one table of them, from which parsing, help, the resolved set and the keys of a snapshot
+ * all follow. */
+#ifndef BP_BEDPLATE_OPTIONS_H
+#define BP_BEDPLATE_OPTIONS_H
+
+#include "arena/text.h"
+#include "tools/bedplate/settings.h"
+
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_COUNT,  /* uint64_t, least .. most */
+    OPTION_SIGNED, /* int64_t */
+    OPTION_BYTES,  /* uint64_t: 4GiB, 512MB, 2e9 */
+    OPTION_REAL,   /* double */
+    OPTION_TEXT,   /* const char * */
+    OPTION_CHOICE, /* one of the words in `choices`, separated by '|' */
+    OPTION_POLICY, /* a checkpoint policy */
+    OPTION_PATHS   /* path_list; takes every argument up to the next option */
+} option_kind;
+
+typedef struct option {
+    const char *name;
+    option_kind kind;
+    unsigned verbs; /* verb_bit: which verbs take it */
+    size_t offset;  /* in settings */
+    double least;
+    double most;
+    const char *fallback; /* the default as text; NULL: none */
+    const char *choices;  /* OPTION_CHOICE: words; else what help shows for the value */
+    bool result;          /* a resumed run must have the same value */
+    const char *help;
+} option;
+
+/* Row `index` of the table, NULL past the end. */
+const option *option_at(uint32_t index);
+
+/* The option of a name, - and _ alike; also by another program's name for it. NULL if none. */
+const option *option_find(const char *name, size_t length);
+
+/* Sets every option to its default. */
+void options_defaults(settings *set);
+
+/* Reads the arguments after the verb into `set` (which has defaults and a verb): options, then the
+ * file of --config below them. Prints what is wrong to stderr. BP_ERR_USAGE. */
+bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHECK;
+
+/* Sets one option from text; `origin` is what messages call it ("--seed", "run.conf:3"). */
+bp_status option_set(const option *which, settings *set, const char *value,
+                     const char *origin) BP_MUST_CHECK;
+
+/* Applies a file of `name = value` lines to every option that `given` does not mark. */
+bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
+
+/* Position of an option in the table. */
+uint32_t option_index(const option *which);
+
+/* Writes an option's value as it could be given; nothing for one that has none. */
+void option_put(bp_text *text, const option *which, const settings *set);
+
+/* The resolved set of the verb's options as `name = value` lines on stdout: a file for --config. */
+void options_print(const settings *set);
+
+/* Help for a verb: its options, values, defaults. */
+void options_help(const char *verb, const char *arguments, const char *purpose, verb_bit bit);
+
+/* Complains about an unknown option or word, naming the nearest of `candidates` if one is near. */
+void options_unknown(const char *what, const char *found, const char *const *candidates,
+                     uint32_t count);
+
+/* The checkpoint policies' text form: "none", "full", "memory-poor", "every:K". */
+bool option_policy_valid(const char *text);
+
+#endif

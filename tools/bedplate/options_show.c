@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Options on paper: help, and the resolved set. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/bedplate/options.h"
+#include "tools/bedplate/output.h"
+
+static bool is_meta(const option *which)
+{
+    return which->offset == offsetof(settings, help) ||
+           which->offset == offsetof(settings, config) ||
+           which->offset == offsetof(settings, print_options);
+}
+
+static void print_one(bp_text *out, const option *which, const char *value)
+{
+    bp_text_string(out, which->name);
+    bp_text_string(out, " = ");
+    bp_text_string(out, value);
+    bp_text_char(out, '\n');
+}
+
+void options_print(const settings *set)
+{
+    output out;
+    output_begin(&out, stdout);
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        if ((which->verbs & set->verb) == 0 || is_meta(which)) {
+            continue;
+        }
+        if (which->kind == OPTION_PATHS) {
+            const path_list *list = (const void *)((const char *)set + which->offset);
+            for (uint32_t p = 0; p < list->count; p++) {
+                print_one(&out.text, which, list->item[p]);
+            }
+            continue;
+        }
+        bp_text_string(&out.text, which->name);
+        bp_text_string(&out.text, " = ");
+        option_put(&out.text, which, set);
+        bp_text_char(&out.text, '\n');
+    }
+    output_end(&out);
+}
+
+void options_help(const char *verb, const char *arguments, const char *purpose, verb_bit bit)
+{
+    printf("bedplate %s%s\n%s\n\n", verb, arguments, purpose);
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        if ((which->verbs & bit) == 0) {
+            continue;
+        }
+        printf("  --%s", which->name);
+        if (which->kind != OPTION_FLAG) {
+            printf(" %s", which->choices);
+        }
+        printf("\n        %s", which->help);
+        bool shown = which->fallback != NULL && which->kind != OPTION_FLAG;
+        printf(shown ? " [%s]\n" : "\n", which->fallback);
+    }
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of options. Names and defaults are those of Hugging Face TrainingArguments where it has
+ * the option. */
+#include <string.h>
+
+#include "tools/bedplate/options.h"
+
+#define AT(member) offsetof(settings, member)
+
+enum {
+    SHAPES = VERB_PLAN | VERB_TRAIN | VERB_BENCH,
+    LEARNS = VERB_PLAN | VERB_TRAIN,
+    PLANS = VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_GENERATE | VERB_BENCH,
+    READS = VERB_PLAN | VERB_TRAIN | VERB_EVAL,
+    EVERY = 255
+};
+
+#define MOST 9e18 /* counts that need no smaller bound */
+
+static const option table[] = {
+    {"model", OPTION_TEXT, PLANS, AT(model), 0, 0, NULL, "DIR|PRESET", false,
+     "a directory with config.json (and model.safetensors), or a preset name"},
+    {"data", OPTION_PATHS, READS, AT(data), 0, 0, NULL, "FILE..", false,
+     "text (read as bytes), llm.c or nanoGPT token files; patterns with * are expanded"},
+    {"eval-data", OPTION_PATHS, LEARNS, AT(eval_data), 0, 0, NULL, "FILE..", false,
+     "held-out data, evaluated every --eval-steps and at the end"},
+    {"validation-split", OPTION_REAL, READS, AT(validation_split), 0, 0.9, "0", "F", false,
+     "hold out the last F of the data instead (eval: evaluate only that part)"},
+    {"data-format", OPTION_CHOICE, READS, AT(data_format), 0, 0, "auto", "auto|text|llmc|nanogpt",
+     true, "auto: by magic, then by ending"},
+    {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
+     "where snapshots and the trained model go"},
+    {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", true,
+     "every dropout of the model; -1: as its configuration says"},
+
+    {"per-device-train-batch-size", OPTION_COUNT, SHAPES, AT(batch), 1, 1 << 20, "8", "N", true,
+     "sequences per micro-batch"},
+    {"per-device-eval-batch-size", OPTION_COUNT, VERB_EVAL, AT(eval_batch), 1, 1 << 20, "8", "N",
+     false, "sequences per run of the evaluation program"},
+    {"gradient-accumulation-steps", OPTION_COUNT, SHAPES, AT(accumulation), 1, 1 << 20, "1", "N",
+     true, "micro-batches per optimizer step"},
+    {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL, AT(sequence), 0, 1 << 24, "0", "N", true,
+     "tokens per sequence; 0: the model's n_positions, at most 1024"},
+    {"loss-chunk-rows", OPTION_COUNT, SHAPES, AT(loss_rows), 0, 1 << 30, "0", "N", true,
+     "tokens whose logits exist at one time; 0: as many as fit 16 MiB"},
+    {"gradient-checkpointing", OPTION_POLICY, SHAPES, AT(checkpointing), 0, 0, "none",
+     "none|full|memory-poor|every:K", false, "which activations are computed again, not kept"},
+    {"fp32", OPTION_FLAG, SHAPES, AT(fp32), 0, 0, "true", NULL, true,
+     "single precision throughout"},
+
+    {"max-steps", OPTION_SIGNED, LEARNS, AT(max_steps), -1, MOST, "-1", "N", false,
+     "optimizer steps; -1: as many as --num-train-epochs says"},
+    {"num-train-epochs", OPTION_REAL, LEARNS, AT(epochs), 0, 1e9, "3", "F", false,
+     "passes over the data"},
+    {"learning-rate", OPTION_REAL, SHAPES, AT(learning_rate), 0, 1000, "5e-5", "F", true,
+     "the schedule's peak"},
+    {"lr-scheduler-type", OPTION_CHOICE, LEARNS, AT(scheduler), 0, 0, "linear",
+     "constant|constant_with_warmup|linear|cosine|warmup_stable_decay", true, "the schedule"},
+    {"warmup-steps", OPTION_REAL, LEARNS, AT(warmup), 0, 1e15, "0", "F", true,
+     "steps of linear warm-up; below 1: a share of all steps"},
+    {"min-lr", OPTION_REAL, LEARNS, AT(minimum_rate), 0, 1000, "0", "F", true,
+     "where linear and cosine schedules end"},
+    {"optim", OPTION_CHOICE, SHAPES, AT(optimizer), 0, 0, "adamw", "adamw|adamw_torch", true,
+     "the update rule (adamw_torch is another name of adamw)"},
+    {"weight-decay", OPTION_REAL, SHAPES, AT(weight_decay), 0, 1000, "0", "F", true,
+     "decoupled decay of matrices and embeddings"},
+    {"decay-all", OPTION_FLAG, SHAPES, AT(decay_all), 0, 0, "false", NULL, true,
+     "decay norms and biases as well"},
+    {"adam-beta1", OPTION_REAL, SHAPES, AT(beta1), 0, 0.999999999, "0.9", "F", true,
+     "decay of the first moment"},
+    {"adam-beta2", OPTION_REAL, SHAPES, AT(beta2), 0, 0.999999999, "0.999", "F", true,
+     "decay of the second moment"},
+    {"adam-epsilon", OPTION_REAL, SHAPES, AT(epsilon), 1e-30, 1, "1e-8", "F", true,
+     "added to the root of the second moment"},
+    {"max-grad-norm", OPTION_REAL, SHAPES, AT(max_grad_norm), 0, 1e9, "1", "F", true,
+     "gradients are scaled down to this norm; 0: never"},
+    {"seed", OPTION_COUNT, LEARNS | VERB_GENERATE | VERB_BENCH, AT(seed), 0, MOST, "42", "N", true,
+     "of weights, order of the data, dropout and sampling"},
+
+    {"arena", OPTION_BYTES, PLANS, AT(arena), 0, 1.8e19, "0", "BYTES", false,
+     "the plan must fit in this (4GiB, 512MB, 2e9); 0: take what it needs"},
+    {"device", OPTION_CHOICE, PLANS, AT(device), 0, 0, "auto", "auto|host", false, "what executes"},
+    {"threads", OPTION_COUNT, PLANS, AT(threads), 0, 256, "0", "N", false,
+     "workers; 0: one per processor. Results do not depend on it"},
+    {"kernels", OPTION_CHOICE, PLANS, AT(kernels), 0, 0, "auto", "auto|portable|avx2|avx512", false,
+     "the form of the kernels; results do not depend on it"},
+    {"poison", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(poison), 0, 0, "false", NULL, false,
+     "fill buffers with signalling NaNs at birth and death: a self-test, slow"},
+    {"resume", OPTION_FLAG, LEARNS, AT(resume), 0, 0, "false", NULL, false,
+     "continue from the newest valid snapshot in --output-dir, if there is one"},
+    {"stop-at-step", OPTION_COUNT, LEARNS, AT(stop_at_step), 0, MOST, "0", "N", false,
+     "save after this step and end; 0: do not"},
+    {"eval-steps", OPTION_COUNT, LEARNS, AT(eval_steps), 0, MOST, "500", "N", false,
+     "steps between evaluations; 0: only at the end"},
+    {"logging-steps", OPTION_COUNT, LEARNS, AT(logging_steps), 1, MOST, "500", "N", false,
+     "steps between lines of the log"},
+    {"save-steps", OPTION_COUNT, LEARNS, AT(save_steps), 0, MOST, "500", "N", false,
+     "steps between snapshots; 0: only at the end"},
+    {"save-total-limit", OPTION_COUNT, LEARNS, AT(save_total_limit), 0, MOST, "0", "N", false,
+     "keep only the newest N snapshots; 0: all"},
+
+    {"prompt", OPTION_TEXT, VERB_GENERATE, AT(prompt), 0, 0, NULL, "TEXT", false,
+     "what to continue (models over bytes)"},
+    {"prompt-ids", OPTION_TEXT, VERB_GENERATE, AT(prompt_ids), 0, 0, NULL, "1,2,3", false,
+     "the same as token ids"},
+    {"max-new-tokens", OPTION_COUNT, VERB_GENERATE, AT(max_new_tokens), 1, 1 << 24, "20", "N",
+     false, "tokens to write"},
+    {"temperature", OPTION_REAL, VERB_GENERATE, AT(temperature), 0, 1000, "1", "F", false,
+     "0: always the likeliest token"},
+    {"top-k", OPTION_COUNT, VERB_GENERATE, AT(top_k), 0, 1 << 30, "50", "K", false,
+     "choose among the K likeliest; 0: among all"},
+    {"output-ids", OPTION_FLAG, VERB_GENERATE, AT(output_ids), 0, 0, "false", NULL, false,
+     "print token ids separated by spaces"},
+
+    {"listing", OPTION_FLAG, VERB_PLAN, AT(listing), 0, 0, "false", NULL, false,
+     "print the programs op by op"},
+    {"map", OPTION_FLAG, VERB_PLAN, AT(map), 0, 0, "false", NULL, false,
+     "print the memory map: every buffer with address, size and lifetime"},
+    {"html", OPTION_TEXT, VERB_PLAN, AT(html), 0, 0, NULL, "FILE", false,
+     "write the memory map as a page with a picture"},
+    {"m", OPTION_COUNT, VERB_BENCH, AT(m), 1, 1 << 20, "1024", "M", false, "gemm: rows"},
+    {"n", OPTION_COUNT, VERB_BENCH, AT(n), 1, 1 << 20, "1024", "N", false, "gemm: columns"},
+    {"k", OPTION_COUNT, VERB_BENCH, AT(k), 1, 1 << 20, "1024", "K", false, "gemm: terms"},
+    {"repeat", OPTION_COUNT, VERB_BENCH, AT(repeat), 1, 1 << 20, "10", "N", false,
+     "timed runs; the median counts"},
+
+    {"json", OPTION_FLAG, EVERY, AT(json), 0, 0, "false", NULL, false,
+     "one JSON object per line on stdout"},
+    {"quiet", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(quiet), 0, 0, "false", NULL, false,
+     "no progress on stderr"},
+    {"config", OPTION_TEXT, EVERY, AT(config), 0, 0, NULL, "FILE", false,
+     "options as `name = value` lines; the command line wins"},
+    {"print-options", OPTION_FLAG, EVERY, AT(print_options), 0, 0, "false", NULL, false,
+     "print the resolved options, a file for --config, and end"},
+    {"help", OPTION_FLAG, EVERY, AT(help), 0, 0, "false", NULL, false, "print this and end"},
+};
+
+enum { OPTIONS = sizeof table / sizeof table[0] };
+
+/* What other programs call the same option. */
+static const struct {
+    const char *other;
+    const char *name;
+} aliases[] = {
+    {"micro-batch-size", "per-device-train-batch-size"},
+    {"resume-from-checkpoint", "resume"},
+    {"lr", "learning-rate"},
+    {"max-length", "max-seq-length"},
+};
+
+const option *option_at(uint32_t index)
+{
+    return index < OPTIONS ? &table[index] : NULL;
+}
+
+uint32_t option_index(const option *which)
+{
+    return (uint32_t)(which - table);
+}
+
+static bool same_name(const char *name, const char *given, size_t length)
+{
+    if (strlen(name) != length) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        char c = given[i] == '_' ? '-' : given[i];
+        if (c != name[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const option *option_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (same_name(table[i].name, name, length)) {
+            return &table[i];
+        }
+    }
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+        if (same_name(aliases[i].other, name, length)) {
+            return option_find(aliases[i].name, strlen(aliases[i].name));
+        }
+    }
+    return NULL;
+}

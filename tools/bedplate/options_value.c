@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Values of options: from text, and back to it. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bedplate/options.h"
+
+/* bedplate: ORIGIN: TEXT (found F, right would be W) */
+static bp_status wrong(const char *origin, const char *text, const char *found, const char *right)
+{
+    fprintf(stderr, "bedplate: %s: %s (found \"%s\", right would be %s)\n", origin, text, found,
+            right);
+    return BP_ERR_USAGE;
+}
+
+static void *slot(settings *set, const option *which)
+{
+    return (char *)set + which->offset;
+}
+
+static const void *slot_of(const settings *set, const option *which)
+{
+    return (const char *)set + which->offset;
+}
+
+static void range_text(const option *which, char *text, size_t room)
+{
+    bp_text range;
+    bp_text_init(&range, NULL, NULL, text, room);
+    bp_text_general(&range, which->least, 15);
+    if (which->most >= 1e18) {
+        bp_text_string(&range, " or more");
+    } else {
+        bp_text_string(&range, " to ");
+        bp_text_general(&range, which->most, 15);
+    }
+    bp_status fits = bp_text_flush(&range);
+    (void)fits;
+}
+
+static bp_status out_of_range(const option *which, const char *value, const char *origin)
+{
+    char range[64];
+    range_text(which, range, sizeof range);
+    return wrong(origin, "the value is out of range", value, range);
+}
+
+static bp_status set_real(const option *which, settings *set, const char *value, const char *origin)
+{
+    char *end;
+    double number = strtod(value, &end);
+    if (end == value || *end != '\0' || !isfinite(number)) {
+        return wrong(origin, "the value is not a number", value, "a number such as 0.5 or 5e-5");
+    }
+    if (number < which->least || number > which->most) {
+        return out_of_range(which, value, origin);
+    }
+    memcpy(slot(set, which), &number, sizeof number);
+    return BP_OK;
+}
+
+static bp_status set_count(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (end == value || *end != '\0') {
+        return wrong(origin, "the value is not a whole number", value, "a number such as 8");
+    }
+    bool inside = errno == 0 && (double)number >= which->least && (double)number <= which->most;
+    if (!inside) {
+        return out_of_range(which, value, origin);
+    }
+    int64_t whole = number;
+    memcpy(slot(set, which), &whole, sizeof whole);
+    return BP_OK;
+}
+
+static bp_status set_bytes(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    static const struct {
+        const char *unit;
+        double factor;
+    } units[] = {
+        {"", 1},
+        {"B", 1},
+        {"KB", 1e3},
+        {"MB", 1e6},
+        {"GB", 1e9},
+        {"TB", 1e12},
+        {"K", 1024},
+        {"KiB", 1024},
+        {"M", 1048576},
+        {"MiB", 1048576},
+        {"G", 1073741824},
+        {"GiB", 1073741824},
+        {"T", 1099511627776.0},
+        {"TiB", 1099511627776.0},
+    };
+    char *end;
+    double number = strtod(value, &end);
+    size_t i = 0;
+    size_t count = sizeof units / sizeof units[0];
+    while (i < count && strcmp(units[i].unit, end) != 0) {
+        i++;
+    }
+    if (end == value || i == count || !isfinite(number)) {
+        return wrong(origin, "the value is not a size", value, "a size such as 4GiB, 512MB or 2e9");
+    }
+    double bytes = number * units[i].factor;
+    if (bytes < 0 || bytes > which->most) {
+        return out_of_range(which, value, origin);
+    }
+    uint64_t whole = (uint64_t)bytes;
+    memcpy(slot(set, which), &whole, sizeof whole);
+    return BP_OK;
+}
+
+static bp_status set_flag(const option *which, settings *set, const char *value, const char *origin)
+{
+    bool yes = strcmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcmp(value, "yes") == 0;
+    bool no = strcmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcmp(value, "no") == 0;
+    if (!yes && !no) {
+        return wrong(origin, "the value is not a yes or a no", value, "true or false");
+    }
+    if (no && which->offset == offsetof(settings, fp32)) {
+        return wrong(origin, "other precisions are not implemented", value, "true");
+    }
+    memcpy(slot(set, which), &yes, sizeof yes);
+    return BP_OK;
+}
+
+/* Finds `value` among words separated by '|', - and _ alike; returns the table's own word through a
+ * pointer into `choices` and its length. */
+static const char *choice_find(const char *choices, const char *value, size_t *length)
+{
+    for (const char *word = choices; *word != '\0';) {
+        *length = strcspn(word, "|");
+        size_t i = 0;
+        while (i < *length && value[i] != '\0' &&
+               (value[i] == word[i] || (value[i] == '-' && word[i] == '_') ||
+                (value[i] == '_' && word[i] == '-'))) {
+            i++;
+        }
+        if (i == *length && value[i] == '\0') {
+            return word;
+        }
+        word += *length;
+        word += *word == '|' ? 1 : 0;
+    }
+    return NULL;
+}
+
+static bp_status set_choice(const option *which, settings *set, const char *value,
+                            const char *origin)
+{
+    size_t length;
+    if (choice_find(which->choices, value, &length) == NULL) {
+        return wrong(origin, "there is no such choice", value, which->choices);
+    }
+    memcpy(slot(set, which), &value, sizeof value);
+    return BP_OK;
+}
+
+bool option_policy_valid(const char *text)
+{
+    if (strncmp(text, "every:", 6) == 0) {
+        size_t digits = strspn(text + 6, "0123456789");
+        return digits > 0 && digits < 9 && text[6 + digits] == '\0' && atoi(text + 6) > 0;
+    }
+    size_t length;
+    return choice_find("none|full|memory-poor", text, &length) != NULL;
+}
+
+/* transformers' flag of the same name says true and false. */
+static bp_status set_policy(const option *which, settings *set, const char *value,
+                            const char *origin)
+{
+    const char *policy = strcmp(value, "true") == 0    ? "full"
+                         : strcmp(value, "false") == 0 ? "none"
+                                                       : value;
+    if (!option_policy_valid(policy)) {
+        return wrong(origin, "there is no such checkpoint policy", value,
+                     "none, full, memory-poor or every:K with K of at least 1");
+    }
+    memcpy(slot(set, which), &policy, sizeof policy);
+    return BP_OK;
+}
+
+static bp_status set_paths(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    path_list *list = slot(set, which);
+    if (list->count == SETTINGS_PATHS_MAX) {
+        return wrong(origin, "there are too many files", value, "at most 1024");
+    }
+    list->item[list->count++] = value;
+    return BP_OK;
+}
+
+bp_status option_set(const option *which, settings *set, const char *value, const char *origin)
+{
+    switch (which->kind) {
+    case OPTION_FLAG:
+        return set_flag(which, set, value, origin);
+    case OPTION_COUNT:
+    case OPTION_SIGNED:
+        return set_count(which, set, value, origin);
+    case OPTION_BYTES:
+        return set_bytes(which, set, value, origin);
+    case OPTION_REAL:
+        return set_real(which, set, value, origin);
+    case OPTION_CHOICE:
+        return set_choice(which, set, value, origin);
+    case OPTION_POLICY:
+        return set_policy(which, set, value, origin);
+    case OPTION_PATHS:
+        return set_paths(which, set, value, origin);
+    default:
+        memcpy(slot(set, which), &value, sizeof value);
+        return BP_OK;
+    }
+}
+
+void options_defaults(settings *set)
+{
+    memset(set, 0, sizeof *set);
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        if (which->fallback != NULL &&
+            option_set(which, set, which->fallback, "default") != BP_OK) {
+            abort(); /* the table contradicts itself */
+        }
+    }
+}
+
+void option_put(bp_text *text, const option *which, const settings *set)
+{
+    const void *at = slot_of(set, which);
+    bool flag;
+    int64_t whole;
+    double real;
+    const char *string;
+    switch (which->kind) {
+    case OPTION_FLAG:
+        memcpy(&flag, at, sizeof flag);
+        bp_text_string(text, flag ? "true" : "false");
+        break;
+    case OPTION_COUNT:
+    case OPTION_SIGNED:
+    case OPTION_BYTES:
+        memcpy(&whole, at, sizeof whole);
+        bp_text_i64(text, whole);
+        break;
+    case OPTION_REAL:
+        memcpy(&real, at, sizeof real);
+        bp_text_general(text, real, 15);
+        break;
+    case OPTION_PATHS:
+        break;
+    default:
+        memcpy(&string, at, sizeof string);
+        bp_text_string(text, string != NULL ? string : "");
+        break;
+    }
+}

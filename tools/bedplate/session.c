@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* From settings to an open runtime. */
+#include "tools/bedplate/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "device/host/cpu.h"
+#include "device/host/host.h"
+#include "layers/gpt2.h"
+#include "optim/adamw.h"
+#include "optim/rate.h"
+#include "tools/bedplate/advice.h"
+#include "tools/bedplate/options.h"
+#include "tools/bedplate/output.h"
+#include "tools/formats/hf_config.h"
+#include "tools/formats/hf_weights.h"
+#include "tools/formats/preset.h"
+
+#define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */
+#define WORK_TENSOR      2048u               /* tables, per tensor of a file */
+#define SEQUENCE_DEFAULT 1024u
+
+static const char where[] = "bedplate";
+
+static bool there(session *s, const char *directory, const char *name)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool exists = false;
+    return bp_storage_join(path, directory, name, NULL) == BP_OK &&
+           s->store->exists(s->store, path, &exists) == BP_OK && exists;
+}
+
+static bp_status read_directory(session *s)
+{
+    const char *directory = s->set->model;
+    char path[BP_STORE_PATH_MAX];
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
+    BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
+    s->weights = there(s, directory, "model.safetensors");
+    if (!s->weights && (there(s, directory, "model.safetensors.index.json") ||
+                        there(s, directory, "pytorch_model.bin"))) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the directory's weights are not in one model.safetensors, which is "
+                            "the form that can be read",
+                            directory);
+    }
+    return BP_OK;
+}
+
+static bp_status no_model(session *s)
+{
+    const char *names[16];
+    uint32_t count = 0;
+    const bp_preset *preset;
+    while (count < 16 && (preset = bp_preset_at(count)) != NULL) {
+        names[count++] = preset->name;
+    }
+    options_unknown("model: no directory with a config.json, and no preset", s->set->model, names,
+                    count);
+    return BP_ERR_DATA;
+}
+
+static bp_status find_model(session *s)
+{
+    const settings *set = s->set;
+    if (set->model == NULL) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the option is needed: a model directory or a preset", "--model");
+    }
+    const bp_preset *preset = bp_preset_find(set->model);
+    if (there(s, set->model, "config.json")) {
+        BP_TRY(read_directory(s));
+    } else if (preset != NULL) {
+        s->spec.config = preset->config;
+    } else {
+        return no_model(s);
+    }
+    if (set->dropout >= 0.0) {
+        s->spec.config.embedding_dropout = set->dropout;
+        s->spec.config.residual_dropout = set->dropout;
+        s->spec.config.attention_dropout = set->dropout;
+    }
+    return BP_OK;
+}
+
+static bp_policy policy_of(const char *text)
+{
+    if (strncmp(text, "every:", 6) == 0) {
+        return (bp_policy){BP_POLICY_EVERY, (uint32_t)atoi(text + 6)};
+    }
+    if (strcmp(text, "full") == 0) {
+        return (bp_policy){BP_POLICY_FULL, 0};
+    }
+    bool none = strcmp(text, "none") == 0;
+    return (bp_policy){none ? BP_POLICY_NONE : BP_POLICY_MEMORY_POOR, 0};
+}
+
+static uint32_t sequence_of(const session *s)
+{
+    uint64_t asked = s->set->sequence;
+    uint32_t most = s->spec.config.positions;
+    if (asked == 0) {
+        return most < SEQUENCE_DEFAULT ? most : SEQUENCE_DEFAULT;
+    }
+    return (uint32_t)asked;
+}
+
+static void fill_spec(session *s)
+{
+    const settings *set = s->set;
+    bp_spec *spec = &s->spec;
+    spec->model = &bp_model_gpt2;
+    spec->optimizer = &bp_optimizer_adamw;
+    spec->optimizer_options = (bp_optimizer_options){.learning_rate = set->learning_rate,
+                                                     .beta1 = set->beta1,
+                                                     .beta2 = set->beta2,
+                                                     .epsilon = set->epsilon,
+                                                     .weight_decay = set->weight_decay,
+                                                     .decay_all = set->decay_all,
+                                                     .max_grad_norm = set->max_grad_norm};
+    spec->device = &bp_device_host;
+    bool automatic = strcmp(set->kernels, "auto") == 0;
+    spec->device_options =
+        (bp_device_options){.threads = set->threads > 0 ? (uint32_t)set->threads : bp_cpu_count(),
+                            .variant = automatic ? NULL : set->kernels};
+    if (spec->device_options.threads > BP_THREADS_MAX) {
+        spec->device_options.threads = BP_THREADS_MAX;
+    }
+    spec->batch = (uint32_t)set->batch;
+    spec->accumulation = (uint32_t)set->accumulation;
+    spec->sequence = sequence_of(s);
+    spec->loss_rows = (uint32_t)set->loss_rows;
+    spec->policy = policy_of(set->checkpointing);
+    spec->seed = set->seed;
+    spec->poison = set->poison;
+}
+
+bp_status session_begin(session *s, const settings *set)
+{
+    memset(s, 0, sizeof *s);
+    s->set = set;
+    BP_TRY(bp_store_posix_init(&s->posix, ""));
+    s->store = &s->posix.store;
+    BP_TRY(find_model(s));
+    fill_spec(s);
+    return BP_OK;
+}
+
+/* Three tensors of state per parameter and a few of the run's own. */
+static uint64_t work_bytes(const bp_spec *spec)
+{
+    uint64_t tensors = 3 * (uint64_t)spec->model->parameter_count(&spec->config) + 64;
+    return WORK_BYTES + tensors * WORK_TENSOR;
+}
+
+uint64_t session_host_bytes(const session *s)
+{
+    return s->runtime.report.host_bytes + s->work.capacity;
+}
+
+bp_status session_plan(session *s)
+{
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    uint64_t plan = bp_size_align(bp_runtime_scratch(&s->spec), 4096);
+    uint64_t work = work_bytes(&s->spec);
+    uint64_t bytes = bp_size_add(plan, work);
+    if (bytes >= PTRDIFF_MAX) {
+        return bp_error_set(&s->error, BP_ERR_OVERFLOW, where,
+                            "a model of these shapes has more ops than can be planned",
+                            s->set->model);
+    }
+    BP_TRY(memory_take(&s->host, bytes, false, "host memory", &s->error));
+    s->work = (bp_staging){(char *)s->host.address + plan, (size_t)work};
+    return bp_runtime_plan(&s->runtime, &s->spec, s->host.address, plan);
+}
+
+bp_status session_check_fit(session *s)
+{
+    uint64_t needed = s->runtime.report.arena_bytes;
+    if (s->set->arena == 0 || needed <= s->set->arena) {
+        return BP_OK;
+    }
+    advice_print(&s->runtime, s->set->arena);
+    return BP_ERR_FIT;
+}
+
+static void print_fault(void *user, bp_hf_fault fault, const char *tensor)
+{
+    const char *path = user;
+    fprintf(stderr, "bedplate: %s: %s: %s\n", path, tensor, bp_hf_fault_text(fault));
+}
+
+static bp_status load_weights(session *s)
+{
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_storage_join(path, s->set->model, "model.safetensors", &s->error));
+    const bp_hf_place place = {.store = s->store,
+                               .path = path,
+                               .scratch = s->work,
+                               .watch = print_fault,
+                               .user = path,
+                               .error = &s->error};
+    bp_status status = bp_hf_weights_load(&s->runtime, &place);
+    if (status == BP_ERR_FIT && s->error.code == BP_ERR_FIT) {
+        /* The room is made for this model's tensors: a file that needs more holds others. */
+        s->error.code = BP_ERR_DATA;
+        return BP_ERR_DATA;
+    }
+    return status;
+}
+
+bp_status session_open(session *s)
+{
+    uint64_t bytes = s->runtime.report.arena_bytes;
+    BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
+    BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
+    BP_TRY(bp_runtime_initialize(&s->runtime));
+    return s->weights ? load_weights(s) : BP_OK;
+}
+
+bp_status session_start(session *s)
+{
+    BP_TRY(session_plan(s));
+    BP_TRY(session_check_fit(s));
+    return session_open(s);
+}
+
+int session_report(const session *s, bp_status status)
+{
+    if (status == BP_OK) {
+        return 0;
+    }
+    if (s->error.code != BP_OK) {
+        return report_error(&s->error);
+    }
+    if (s->runtime.error.code != BP_OK) {
+        return report_error(&s->runtime.error);
+    }
+    /* What has no record was printed where it was found. */
+    return bp_status_exit_code(status);
+}
+
+void session_end(session *s)
+{
+    bp_runtime_close(&s->runtime);
+    memory_give_back(&s->arena);
+    memory_give_back(&s->host);
+}

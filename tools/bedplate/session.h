@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* What every verb that runs a model shares: settings become a spec, a plan, an open runtime. */
+#ifndef BP_BEDPLATE_SESSION_H
+#define BP_BEDPLATE_SESSION_H
+
+#include "core/runtime.h"
+#include "core/safetensors.h"
+#include "device/host/store_posix.h"
+#include "tools/bedplate/memory.h"
+#include "tools/bedplate/settings.h"
+
+/* Must not move once begun. */
+typedef struct session {
+    const settings *set;
+    bp_store_posix posix;
+    bp_store *store;
+    bp_error error; /* the first error outside the runtime */
+    bp_spec spec;
+    bool weights; /* the model directory holds weights */
+    bp_runtime runtime;
+    memory_block host;  /* the plan's memory and the work room behind it */
+    memory_block arena; /* the device arena */
+    bp_staging work;    /* for reading and writing files */
+} session;
+
+/* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the
+ * settings say of device, optimizer and shapes. */
+bp_status session_begin(session *s, const settings *set) BP_MUST_CHECK;
+
+/* Takes the host memory and plans. */
+bp_status session_plan(session *s) BP_MUST_CHECK;
+
+/* All host memory of a planned session: tables, staging, work room. */
+uint64_t session_host_bytes(const session *s);
+
+/* Whether the plan fits --arena; when it does not, prints how many bytes are missing, the largest
+ * class, and the cheapest change that would make it fit. */
+bp_status session_check_fit(session *s) BP_MUST_CHECK;
+
+/* Takes the arena and opens the runtime over it: random weights, or those of the directory. */
+bp_status session_open(session *s) BP_MUST_CHECK;
+
+/* Plans, checks the fit, opens. */
+bp_status session_start(session *s) BP_MUST_CHECK;
+
+/* Prints the first error and returns the exit code; 0 for BP_OK. */
+int session_report(const session *s, bp_status status);
+
+/* Ends everything and gives the memory back. Safe at any stage. */
+void session_end(session *s);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* What a user asked for: the options of every verb with their values. */
+#ifndef BP_BEDPLATE_SETTINGS_H
+#define BP_BEDPLATE_SETTINGS_H
+
+#include "arena/base.h"
+
+#define SETTINGS_PATHS_MAX 1024
+
+typedef struct path_list {
+    uint32_t count;
+    const char *item[SETTINGS_PATHS_MAX];
+} path_list;
+
+/* Bits of option.verbs, and which verb runs. */
+typedef enum verb_bit {
+    VERB_PLAN = 1,
+    VERB_TRAIN = 2,
+    VERB_EVAL = 4,
+    VERB_GENERATE = 8,
+    VERB_VERIFY = 16,
+    VERB_BENCH = 32,
+    VERB_DEVICES = 64,
+    VERB_ARENA = 128
+} verb_bit;
+
+/* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
+ * Texts that were not given are NULL, counts that were not given have the table's default. */
+typedef struct settings {
+    /* model and data */
+    const char *model;
+    path_list data;
+    path_list eval_data;
+    double validation_split;
+    const char *data_format;
+    const char *output_dir;
+    double dropout; /* below 0: as the model says */
+
+    /* shapes */
+    uint64_t batch;
+    uint64_t eval_batch;
+    uint64_t accumulation;
+    uint64_t sequence; /* 0: the model's longest, at most 1024 */
+    uint64_t loss_rows;
+    const char *checkpointing;
+    bool fp32;
+
+    /* length and schedule */
+    int64_t max_steps;
+    double epochs;
+    double learning_rate;
+    const char *scheduler;
+    double warmup; /* below 1: a share of all steps */
+    double minimum_rate;
+    const char *optimizer;
+    double weight_decay;
+    bool decay_all;
+    double beta1;
+    double beta2;
+    double epsilon;
+    double max_grad_norm;
+    uint64_t seed;
+
+    /* running */
+    uint64_t arena; /* bytes; 0: what the plan needs */
+    const char *device;
+    uint64_t threads; /* 0: every processor */
+    const char *kernels;
+    bool poison;
+    bool resume;
+    uint64_t stop_at_step; /* 0: not */
+    uint64_t eval_steps;
+    uint64_t logging_steps;
+    uint64_t save_steps;
+    uint64_t save_total_limit; /* 0: all */
+
+    /* generation */
+    const char *prompt;
+    const char *prompt_ids;
+    uint64_t max_new_tokens;
+    double temperature;
+    uint64_t top_k;
+    bool output_ids;
+
+    /* reports */
+    bool json;
+    bool quiet;
+    bool listing;
+    bool map;
+    const char *html;
+
+    /* bench */
+    uint64_t m;
+    uint64_t n;
+    uint64_t k;
+    uint64_t repeat;
+
+    /* the command itself */
+    bool help;
+    bool print_options;
+    const char *config;
+    path_list words; /* arguments that are no options */
+    verb_bit verb;
+} settings;
+
+#endif

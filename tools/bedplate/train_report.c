@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* What a training run says. */
+#include "tools/bedplate/train_report.h"
+
+#include "core/digest.h"
+#include "tools/bedplate/output.h"
+
+void train_totals_begin(train_totals *sum)
+{
+    *sum = (train_totals){.began = clock_seconds()};
+}
+
+void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds)
+{
+    sum->step_seconds += seconds;
+    sum->tokens += outcome->tokens;
+    sum->samples += outcome->samples;
+    sum->line_seconds += seconds;
+    sum->line_tokens += outcome->tokens;
+    sum->line_loss += outcome->loss * (double)outcome->valid;
+    sum->line_valid += outcome->valid;
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0.0 ? a / b : 0.0;
+}
+
+progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *outcome)
+{
+    return (progress_numbers){.step = outcome->step,
+                              .loss = outcome->loss,
+                              .norm = outcome->norm,
+                              .rate = outcome->rate,
+                              .tokens_per_second =
+                                  ratio((double)sum->line_tokens, sum->line_seconds)};
+}
+
+double train_totals_mean(const train_totals *sum)
+{
+    return ratio(sum->line_loss, (double)sum->line_valid);
+}
+
+void train_totals_cut(train_totals *sum)
+{
+    sum->line_seconds = 0.0;
+    sum->line_tokens = 0;
+    sum->line_loss = 0.0;
+    sum->line_valid = 0;
+}
+
+void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
+                        uint64_t steps_per_epoch)
+{
+    output out;
+    const bp_spec *spec = &runtime->spec;
+    output_begin(&out, stdout);
+    bp_text_grouped(&out.text, runtime->report.parameters);
+    bp_text_string(&out.text, " parameters, arena ");
+    bp_text_grouped(&out.text, runtime->report.arena_bytes);
+    bp_text_string(&out.text, " bytes (lower bound ");
+    bp_text_grouped(&out.text, runtime->report.lower_bound_bytes);
+    bp_text_string(&out.text, "), host ");
+    bp_text_grouped(&out.text, host_bytes);
+    bp_text_string(&out.text, " bytes\nsteps ");
+    bp_text_u64(&out.text, runtime->steps + 1);
+    bp_text_string(&out.text, " to ");
+    bp_text_u64(&out.text, total);
+    bp_text_string(&out.text, ", ");
+    bp_text_u64(&out.text, steps_per_epoch);
+    bp_text_string(&out.text, " an epoch, ");
+    bp_text_u64(&out.text, (uint64_t)spec->batch * spec->accumulation * spec->sequence);
+    bp_text_string(&out.text, " tokens a step, ");
+    bp_text_string(&out.text, spec->device->variant(runtime->device));
+    bp_text_string(&out.text, ", ");
+    bp_text_u64(&out.text, spec->device_options.threads);
+    bp_text_string(&out.text, " threads\n");
+    output_end(&out);
+}
+
+void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
+                       uint64_t arena_bytes)
+{
+    output out;
+    output_begin(&out, stdout);
+    json_begin(&out);
+    json_count(&out, "step", now->step);
+    json_real(&out, "epoch", epoch, 6);
+    json_real(&out, "loss", now->loss, 12);
+    json_real(&out, "mean_loss", mean_loss, 12);
+    json_real(&out, "grad_norm", now->norm, 9);
+    json_real(&out, "learning_rate", now->rate, 9);
+    json_real(&out, "tokens_per_second", now->tokens_per_second, 6);
+    json_count(&out, "arena_bytes", arena_bytes);
+    json_end(&out);
+    output_end(&out);
+}
+
+void train_report_eval(uint64_t step, double loss, uint64_t tokens)
+{
+    output out;
+    output_begin(&out, stdout);
+    json_begin(&out);
+    json_count(&out, "step", step);
+    json_real(&out, "eval_loss", loss, 12);
+    json_count(&out, "eval_tokens", tokens);
+    json_end(&out);
+    output_end(&out);
+}
+
+static void summary_json(output *out, const train_totals *sum, const train_summary *summary,
+                         const char *digest)
+{
+    json_begin(out);
+    json_count(out, "steps", summary->steps);
+    json_text(out, "state_digest", digest);
+    json_real(out, "train_seconds", sum->step_seconds, 9);
+    json_real(out, "total_seconds", clock_seconds() - sum->began, 9);
+    json_real(out, "samples_per_second", ratio((double)sum->samples, sum->step_seconds), 6);
+    json_real(out, "tokens_per_second", ratio((double)sum->tokens, sum->step_seconds), 6);
+    json_count(out, "arena_bytes", summary->arena_bytes);
+    json_count(out, "host_bytes", summary->host_bytes);
+    json_count(out, "device_bytes_in_use", summary->device_bytes);
+    json_count(out, "skipped_groups", summary->skipped);
+    if (summary->evaluated) {
+        json_real(out, "eval_loss", summary->eval_loss, 12);
+    }
+    json_text(out, "output_dir", summary->output_dir);
+    json_end(out);
+}
+
+static void summary_text(bp_text *text, const train_totals *sum, const train_summary *summary,
+                         const char *digest)
+{
+    bp_text_string(text, "steps                ");
+    bp_text_u64(text, summary->steps);
+    bp_text_string(text, "\nstate digest         ");
+    bp_text_string(text, digest);
+    bp_text_string(text, "\ntrain seconds        ");
+    bp_text_fixed(text, sum->step_seconds, 2);
+    bp_text_string(text, "\nsamples per second   ");
+    bp_text_fixed(text, ratio((double)sum->samples, sum->step_seconds), 2);
+    bp_text_string(text, "\ntokens per second    ");
+    bp_text_fixed(text, ratio((double)sum->tokens, sum->step_seconds), 0);
+    bp_text_string(text, "\narena bytes          ");
+    bp_text_grouped(text, summary->arena_bytes);
+    bp_text_string(text, "\ndevice bytes in use  ");
+    bp_text_grouped(text, summary->device_bytes);
+    if (summary->evaluated) {
+        bp_text_string(text, "\neval loss            ");
+        bp_text_fixed(text, summary->eval_loss, 4);
+    }
+    if (summary->skipped > 0) {
+        bp_text_string(text, "\nskipped groups       ");
+        bp_text_u64(text, summary->skipped);
+        bp_text_string(text, " (no target in them)");
+    }
+    bp_text_string(text, "\nmodel directory      ");
+    bp_text_string(text, summary->output_dir);
+    bp_text_char(text, '\n');
+}
+
+void train_report_end(const train_totals *sum, const train_summary *summary, bool json)
+{
+    output out;
+    char digest[BP_DIGEST_TEXT];
+    bp_digest_text(summary->digest, digest);
+    output_begin(&out, stdout);
+    if (json) {
+        summary_json(&out, sum, summary, digest);
+    } else {
+        summary_text(&out.text, sum, summary, digest);
+    }
+    output_end(&out);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* What a training run says: JSON lines, the plan at its beginning, the summary at its end. */
+#ifndef BP_BEDPLATE_TRAIN_REPORT_H
+#define BP_BEDPLATE_TRAIN_REPORT_H
+
+#include "core/runtime.h"
+#include "tools/bedplate/progress.h"
+
+/* Sums over the run and since the last line of the log. */
+typedef struct train_totals {
+    double began;
+    double step_seconds; /* spent in steps alone */
+    uint64_t tokens;
+    uint64_t samples;
+    double line_seconds;
+    uint64_t line_tokens;
+    double line_loss; /* sum of losses times their targets */
+    uint64_t line_valid;
+} train_totals;
+
+void train_totals_begin(train_totals *sum);
+void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds);
+/* Numbers of a step; tokens per second are those since the last line. */
+progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *outcome);
+/* Mean loss per target since the last line. */
+double train_totals_mean(const train_totals *sum);
+/* A line was written: the next one begins. */
+void train_totals_cut(train_totals *sum);
+
+typedef struct train_summary {
+    uint64_t steps;
+    uint64_t skipped;
+    uint64_t digest;
+    uint64_t arena_bytes;
+    uint64_t host_bytes;
+    uint64_t device_bytes;
+    bool evaluated;
+    double eval_loss;
+    const char *output_dir;
+} train_summary;
+
+/* The plan, before the first step (text form). */
+void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
+                        uint64_t steps_per_epoch);
+/* One JSON line for a logged step, and for an evaluation. */
+void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
+                       uint64_t arena_bytes);
+void train_report_eval(uint64_t step, double loss, uint64_t tokens);
+/* The summary, as JSON or as text with the same content. */
+void train_report_end(const train_totals *sum, const train_summary *summary, bool json);
+
+#endif
