@@ -9,7 +9,24 @@
 extern const bp_host_form bp_host_avx2;
 extern const bp_host_form bp_host_avx512;
 
-extern const bp_host_kernel bp_matmul_avx2;
-extern const bp_host_kernel bp_matmul_avx512;
+/* The kernels that have fast forms. */
+#define BP_FAST_KERNELS(X)                                                                         \
+    X(matmul)                                                                                      \
+    X(bias_backward)                                                                               \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(dropout)                                                                                     \
+    X(adamw)                                                                                       \
+    X(norm_partial)                                                                                \
+    X(layernorm_forward)                                                                           \
+    X(layernorm_backward_input)                                                                    \
+    X(layernorm_backward_parameters)                                                               \
+    X(cross_entropy)                                                                               \
+    X(cross_entropy_forward)
+
+#define BP_FAST_DECLARE(name)                                                                      \
+    extern const bp_host_kernel bp_##name##_avx2;                                                  \
+    extern const bp_host_kernel bp_##name##_avx512;
+BP_FAST_KERNELS(BP_FAST_DECLARE)
 
 #endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* GELU, dropout, AdamW, squares for the gradient norm and bias gradients in vectors: the operations
+ * of gelu.c, dropout.c, adamw.c, norm.c and matmul.c. Included after a vector header, once per
+ * form.
+ */
+#include "core/step.h"
+#include "device/host/adamw.h"
+#include "device/host/forms.h"
+#include "device/host/lanes.h"
+#include "device/host/mask_vector.h"
+
+/* A stretch of elements that a range of tasks covers. */
+typedef struct stretch {
+    uint64_t first;
+    uint64_t last;
+} stretch;
+
+static stretch stretch_of(int64_t count, uint64_t first, uint64_t last)
+{
+    return (stretch){first * BP_RUN_ELEMENTS, bp_least((uint64_t)count, last * BP_RUN_ELEMENTS)};
+}
+
+static uint64_t gelu_forward_tasks(const void *scalars)
+{
+    const bp_gelu_forward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static void gelu_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                             uint32_t worker)
+{
+    (void)worker;
+    const bp_gelu_forward_scalars *s = call->scalars;
+    const bp_gelu_forward_pointers *p = call->pointers;
+    const float *x = p->x;
+    float *y = p->y;
+    stretch at = stretch_of(s->count, first, last);
+    for (; at.first + BP_V <= at.last; at.first += BP_V) {
+        bp_part whole = bp_part_whole();
+        bp_v_store(y + at.first, bp_v_gelu(bp_v_load(x + at.first, whole)), whole);
+    }
+    bp_part rest = bp_part_first(at.last - at.first);
+    bp_v_store(y + at.first, bp_v_gelu(bp_v_load(x + at.first, rest)), rest);
+}
+
+static uint64_t gelu_backward_tasks(const void *scalars)
+{
+    const bp_gelu_backward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static inline void gelu_backward_step(const bp_gelu_backward_pointers *p, uint64_t i, bp_part part)
+{
+    bp_v slope = bp_v_gelu_slope(bp_v_load((const float *)p->x + i, part));
+    bp_v d_y = bp_v_load((const float *)p->d_y + i, part);
+    bp_v_store((float *)p->d_x + i, bp_v_mul(d_y, slope), part);
+}
+
+static void gelu_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    (void)worker;
+    const bp_gelu_backward_scalars *s = call->scalars;
+    stretch at = stretch_of(s->count, first, last);
+    for (; at.first + BP_V <= at.last; at.first += BP_V) {
+        gelu_backward_step(call->pointers, at.first, bp_part_whole());
+    }
+    gelu_backward_step(call->pointers, at.first, bp_part_first(at.last - at.first));
+}
+
+static uint64_t dropout_tasks(const void *scalars)
+{
+    const bp_dropout_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static inline void dropout_step(const bp_dropout_pointers *p, uint64_t i, const float *factor,
+                                bp_part part)
+{
+    bp_v x = bp_v_load((const float *)p->x + i, part);
+    bp_v kept = bp_v_load(factor, part);
+    bp_v y = bp_v_mul(x, kept);
+    if (p->residual != NULL) {
+        y = bp_v_fma(x, kept, bp_v_load((const float *)p->residual + i, part));
+    }
+    bp_v_store((float *)p->y + i, y, part);
+}
+
+/* A block of masks never crosses into the next sample. */
+static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_dropout_scalars *s = call->scalars;
+    const bp_dropout_pointers *p = call->pointers;
+    uint64_t per_sample = (uint64_t)s->per_sample;
+    stretch at = stretch_of(s->count, first, last);
+    while (at.first < at.last) {
+        float factor[BP_MASK_RUN];
+        uint64_t element = at.first % per_sample;
+        uint64_t count = bp_least(bp_least(at.last - at.first, BP_MASK_RUN), per_sample - element);
+        bp_mask mask = bp_mask_make(p->step, at.first / per_sample, s->site, s->dropout);
+        bp_mask_row(&mask, element, count, factor);
+        uint64_t i = 0;
+        for (; i + BP_V <= count; i += BP_V) {
+            dropout_step(p, at.first + i, factor + i, bp_part_whole());
+        }
+        dropout_step(p, at.first + i, factor + i, bp_part_first(count - i));
+        at.first += count;
+    }
+}
+
+static uint64_t adamw_tasks(const void *scalars)
+{
+    const bp_adamw_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static inline void adamw_step(const bp_adamw_pointers *p, const bp_adamw_factors *f, uint64_t i,
+                              bp_part part)
+{
+    float *weight = (float *)p->weight + i, *m = (float *)p->m + i, *v = (float *)p->v + i;
+    bp_v g = bp_v_mul(bp_v_load((const float *)p->gradient + i, part), bp_v_set(f->clip));
+    bp_v m_old = bp_v_load(m, part), v_old = bp_v_load(v, part);
+    bp_v m_new = bp_v_fma(bp_v_set(f->m_gain), bp_v_sub(g, m_old), m_old);
+    bp_v v_new =
+        bp_v_fma(bp_v_mul(g, bp_v_set(f->v_gain)), g, bp_v_mul(v_old, bp_v_set(f->v_keep)));
+    bp_v below = bp_v_fma(bp_v_sqrt(v_new), bp_v_set(f->v_scale), bp_v_set(f->epsilon));
+    bp_v kept = bp_v_mul(bp_v_load(weight, part), bp_v_set(f->keep));
+    bp_v_store(m, m_new, part);
+    bp_v_store(v, v_new, part);
+    bp_v_store(weight, bp_v_fnma(bp_v_set(f->rate), bp_v_div(m_new, below), kept), part);
+}
+
+static void adamw_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_adamw_scalars *s = call->scalars;
+    const bp_adamw_pointers *p = call->pointers;
+    if (((const bp_control_block *)p->control)->skip != 0) {
+        return;
+    }
+    bp_adamw_factors f = bp_adamw_prepare(s, p->control, p->step);
+    stretch at = stretch_of(s->count, first, last);
+    for (; at.first + BP_V <= at.last; at.first += BP_V) {
+        adamw_step(p, &f, at.first, bp_part_whole());
+    }
+    adamw_step(p, &f, at.first, bp_part_first(at.last - at.first));
+}
+
+static uint64_t norm_tasks(const void *scalars)
+{
+    const bp_norm_partial_scalars *s = scalars;
+    return bp_cut(s->count, (uint64_t)s->chunk);
+}
+
+static void norm_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_norm_partial_scalars *s = call->scalars;
+    const bp_norm_partial_pointers *p = call->pointers;
+    for (uint64_t task = first; task < last; task++) {
+        uint64_t from = task * (uint64_t)s->chunk;
+        uint64_t count = bp_least((uint64_t)s->count - from, (uint64_t)s->chunk);
+        const float *x = (const float *)p->x + from;
+        bp_v_double sum = bp_v_double_zero();
+        double lane[BP_LANES];
+        uint64_t i = 0;
+        for (; i + BP_V <= count; i += BP_V) {
+            sum = bp_v_double_add_square(sum, bp_v_load(x + i, bp_part_whole()), bp_part_whole());
+        }
+        bp_part rest = bp_part_first(count - i);
+        sum = bp_v_double_add_square(sum, bp_v_load(x + i, rest), rest);
+        bp_v_double_spill(sum, lane);
+        ((double *)p->partials)[task] = bp_lanes_sum_double(lane);
+    }
+}
+
+static uint64_t bias_tasks(const void *scalars)
+{
+    const bp_bias_backward_scalars *s = scalars;
+    return bp_cut(s->n, BP_COLUMNS);
+}
+
+/* A vector of columns: rows are added in order. */
+static inline void bias_columns(const bp_bias_backward_scalars *s,
+                                const bp_bias_backward_pointers *p, uint64_t column, bp_part part)
+{
+    uint64_t n = (uint64_t)s->n;
+    float *d_bias = (float *)p->d_bias + column;
+    const float *d_y = (const float *)p->d_y + column;
+    bp_v sum = s->accumulate != 0 ? bp_v_load(d_bias, part) : bp_v_set(0.0f);
+    for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
+        sum = bp_v_add(sum, bp_v_load(d_y + row * n, part));
+    }
+    bp_v_store(d_bias, sum, part);
+}
+
+/* Four vectors of columns at once: a whole cache line run of every row. */
+static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_backward_pointers *p,
+                              uint64_t column)
+{
+    uint64_t n = (uint64_t)s->n;
+    float *d_bias = (float *)p->d_bias + column;
+    const float *d_y = (const float *)p->d_y + column;
+    const bp_part whole = bp_part_whole();
+    bp_v sum[4];
+    for (int i = 0; i < 4; i++) {
+        sum[i] = s->accumulate != 0 ? bp_v_load(d_bias + i * BP_V, whole) : bp_v_set(0.0f);
+    }
+    for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
+        for (int i = 0; i < 4; i++) {
+            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * n + i * BP_V, whole));
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        bp_v_store(d_bias + i * BP_V, sum[i], whole);
+    }
+}
+
+static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_bias_backward_scalars *s = call->scalars;
+    const bp_bias_backward_pointers *p = call->pointers;
+    uint64_t column = first * BP_COLUMNS, end = bp_least((uint64_t)s->n, last * BP_COLUMNS);
+    for (; column + BP_COLUMNS <= end; column += BP_COLUMNS) {
+        bias_slice(s, p, column);
+    }
+    for (; column + BP_V <= end; column += BP_V) {
+        bias_columns(s, p, column, bp_part_whole());
+    }
+    bias_columns(s, p, column, bp_part_first(end - column));
+}
+
+const bp_host_kernel BP_FORM(bp_gelu_forward) = {gelu_forward_tasks, gelu_forward_run, NULL};
+const bp_host_kernel BP_FORM(bp_gelu_backward) = {gelu_backward_tasks, gelu_backward_run, NULL};
+const bp_host_kernel BP_FORM(bp_dropout) = {dropout_tasks, dropout_run, NULL};
+const bp_host_kernel BP_FORM(bp_adamw) = {adamw_tasks, adamw_run, NULL};
+const bp_host_kernel BP_FORM(bp_norm_partial) = {norm_tasks, norm_run, NULL};
+const bp_host_kernel BP_FORM(bp_bias_backward) = {bias_tasks, bias_run, NULL};

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer normalisation and cross-entropy in vectors: the operations of layernorm.c and loss.c. A row
+ * sum is one vector, whose lanes are the 16 lanes of lanes.h. Included after a vector header, once
+ * per form. */
+#include <string.h>
+
+#include "core/math.h"
+#include "core/step.h"
+#include "device/host/forms.h"
+#include "device/host/lanes.h"
+
+static inline float lanes_sum(bp_v x)
+{
+    float lane[BP_LANES];
+    bp_v_spill(x, lane);
+    return bp_lanes_sum(lane);
+}
+
+/* Runs STEP(i, part) for whole vectors and then for the rest of `count` elements. */
+#define FOR_VECTORS(i, count, STEP)                                                                \
+    uint64_t i = 0;                                                                                \
+    for (; i + BP_V <= (count); i += BP_V) {                                                       \
+        STEP(bp_part_whole())                                                                      \
+    }                                                                                              \
+    STEP(bp_part_first((count)-i))
+
+static inline bp_v add_step(const float *x, bp_v sum, bp_part part)
+{
+    return bp_v_choose(part, bp_v_add(sum, bp_v_load(x, part)), sum);
+}
+
+static inline bp_v square_step(const float *x, bp_v mean, bp_v sum, bp_part part)
+{
+    bp_v d = bp_v_sub(bp_v_load(x, part), mean);
+    return bp_v_choose(part, bp_v_fma(d, d, sum), sum);
+}
+
+static float row_sum(const float *x, uint64_t width)
+{
+    bp_v sum = bp_v_set(0.0f);
+#define STEP(part) sum = add_step(x + i, sum, part);
+    FOR_VECTORS(i, width, STEP)
+#undef STEP
+    return lanes_sum(sum);
+}
+
+static float row_squares(const float *x, uint64_t width, float mean)
+{
+    bp_v sum = bp_v_set(0.0f), average = bp_v_set(mean);
+#define STEP(part) sum = square_step(x + i, average, sum, part);
+    FOR_VECTORS(i, width, STEP)
+#undef STEP
+    return lanes_sum(sum);
+}
+
+/* One row's operands and statistics. */
+typedef struct norm_row {
+    const float *x;
+    const float *d_y;
+    const float *weight;
+    const float *bias;
+    const float *residual; /* or NULL */
+    float *out;
+    bp_v mean;
+    bp_v rstd;
+    bp_v a;
+    bp_v b;
+} norm_row;
+
+static inline bp_v normalised(const norm_row *row, uint64_t i, bp_part part)
+{
+    return bp_v_mul(bp_v_sub(bp_v_load(row->x + i, part), row->mean), row->rstd);
+}
+
+static inline void forward_step(const norm_row *row, uint64_t i, bp_part part)
+{
+    bp_v y = bp_v_fma(normalised(row, i, part), bp_v_load(row->weight + i, part),
+                      bp_v_load(row->bias + i, part));
+    bp_v_store(row->out + i, y, part);
+}
+
+static uint64_t layernorm_forward_tasks(const void *scalars)
+{
+    const bp_layernorm_forward_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void layernorm_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
+{
+    (void)worker;
+    const bp_layernorm_forward_scalars *s = call->scalars;
+    const bp_layernorm_forward_pointers *p = call->pointers;
+    uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        const float *x = (const float *)p->x + r * width;
+        float mean = row_sum(x, width) / (float)width;
+        float variance = row_squares(x, width, mean) / (float)width;
+        float rstd = 1.0f / sqrtf(variance + (float)s->epsilon);
+        norm_row row = {.x = x,
+                        .weight = p->weight,
+                        .bias = p->bias,
+                        .out = (float *)p->y + r * width,
+                        .mean = bp_v_set(mean),
+                        .rstd = bp_v_set(rstd)};
+#define STEP(part) forward_step(&row, i, part);
+        FOR_VECTORS(i, width, STEP)
+#undef STEP
+        if (p->mean != NULL) {
+            ((float *)p->mean)[r] = mean;
+        }
+        if (p->rstd != NULL) {
+            ((float *)p->rstd)[r] = rstd;
+        }
+    }
+}
+
+static uint64_t layernorm_input_tasks(const void *scalars)
+{
+    const bp_layernorm_backward_input_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static inline bp_v weighted(const norm_row *row, uint64_t i, bp_part part)
+{
+    return bp_v_mul(bp_v_load(row->d_y + i, part), bp_v_load(row->weight + i, part));
+}
+
+static inline void input_sums_step(norm_row *row, uint64_t i, bp_part part)
+{
+    bp_v g = weighted(row, i, part);
+    row->a = bp_v_choose(part, bp_v_add(row->a, g), row->a);
+    row->b = bp_v_choose(part, bp_v_fma(g, normalised(row, i, part), row->b), row->b);
+}
+
+static inline void input_step(const norm_row *row, uint64_t i, bp_part part)
+{
+    bp_v t = bp_v_sub(weighted(row, i, part), row->a);
+    t = bp_v_fnma(normalised(row, i, part), row->b, t);
+    if (row->residual != NULL) {
+        t = bp_v_fma(row->rstd, t, bp_v_load(row->residual + i, part));
+    } else {
+        t = bp_v_mul(row->rstd, t);
+    }
+    bp_v_store(row->out + i, t, part);
+}
+
+static void layernorm_input_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                uint32_t worker)
+{
+    (void)worker;
+    const bp_layernorm_backward_input_scalars *s = call->scalars;
+    const bp_layernorm_backward_input_pointers *p = call->pointers;
+    uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        norm_row row = {.x = (const float *)p->x + r * width,
+                        .d_y = (const float *)p->d_y + r * width,
+                        .weight = p->weight,
+                        .out = (float *)p->d_x + r * width,
+                        .mean = bp_v_set(((const float *)p->mean)[r]),
+                        .rstd = bp_v_set(((const float *)p->rstd)[r]),
+                        .a = bp_v_set(0.0f),
+                        .b = bp_v_set(0.0f)};
+        row.residual = p->residual != NULL ? (const float *)p->residual + r * width : NULL;
+        {
+#define STEP(part) input_sums_step(&row, i, part);
+            FOR_VECTORS(i, width, STEP)
+#undef STEP
+        }
+        row.a = bp_v_set(lanes_sum(row.a) / (float)width);
+        row.b = bp_v_set(lanes_sum(row.b) / (float)width);
+#define STEP(part) input_step(&row, i, part);
+        FOR_VECTORS(i, width, STEP)
+#undef STEP
+    }
+}
+
+static uint64_t layernorm_parameters_tasks(const void *scalars)
+{
+    const bp_layernorm_backward_parameters_scalars *s = scalars;
+    return bp_cut(s->width, BP_COLUMNS);
+}
+
+/* A vector of columns: rows are added in order. */
+static inline void parameters_columns(const bp_layernorm_backward_parameters_scalars *s,
+                                      const bp_layernorm_backward_parameters_pointers *p,
+                                      uint64_t column, bp_part part)
+{
+    uint64_t width = (uint64_t)s->width;
+    float *d_weight = (float *)p->d_weight + column, *d_bias = (float *)p->d_bias + column;
+    bp_v weight = bp_v_set(0.0f), bias = weight;
+    if (s->accumulate != 0) {
+        weight = bp_v_load(d_weight, part);
+        bias = bp_v_load(d_bias, part);
+    }
+    for (uint64_t r = 0; r < (uint64_t)s->rows; r++) {
+        bp_v d_y = bp_v_load((const float *)p->d_y + r * width + column, part);
+        bp_v x = bp_v_load((const float *)p->x + r * width + column, part);
+        bp_v mean = bp_v_set(((const float *)p->mean)[r]);
+        bp_v rstd = bp_v_set(((const float *)p->rstd)[r]);
+        weight = bp_v_fma(d_y, bp_v_mul(bp_v_sub(x, mean), rstd), weight);
+        bias = bp_v_add(bias, d_y);
+    }
+    bp_v_store(d_weight, weight, part);
+    bp_v_store(d_bias, bias, part);
+}
+
+static void layernorm_parameters_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                     uint32_t worker)
+{
+    (void)worker;
+    const bp_layernorm_backward_parameters_scalars *s = call->scalars;
+    const bp_layernorm_backward_parameters_pointers *p = call->pointers;
+    uint64_t column = first * BP_COLUMNS, end = bp_least((uint64_t)s->width, last * BP_COLUMNS);
+    for (; column + BP_V <= end; column += BP_V) {
+        parameters_columns(s, p, column, bp_part_whole());
+    }
+    parameters_columns(s, p, column, bp_part_first(end - column));
+}
+
+static inline bp_v max_step(const float *x, bp_v most, bp_part part)
+{
+    return bp_v_choose(part, bp_v_max(bp_v_load(x, part), most), most);
+}
+
+static float row_max(const float *x, uint64_t count)
+{
+    float lane[BP_LANES];
+    bp_v most = bp_v_set(-INFINITY);
+#define STEP(part) most = max_step(x + i, most, part);
+    FOR_VECTORS(i, count, STEP)
+#undef STEP
+    bp_v_spill(most, lane);
+    return bp_row_max(lane, BP_LANES);
+}
+
+/* sum += e^(x - most), which goes to `out` unless that is NULL. */
+static inline bp_v exp_step(const float *x, float *out, bp_v most, bp_v sum, bp_part part)
+{
+    bp_v e = bp_v_exp(bp_v_sub(bp_v_load(x, part), most));
+    if (out != NULL) {
+        bp_v_store(out, e, part);
+    }
+    return bp_v_choose(part, bp_v_add(sum, e), sum);
+}
+
+static float row_exp_sum(const float *x, uint64_t count, float most)
+{
+    bp_v sum = bp_v_set(0.0f), top = bp_v_set(most);
+#define STEP(part) sum = exp_step(x + i, NULL, top, sum, part);
+    FOR_VECTORS(i, count, STEP)
+#undef STEP
+    return lanes_sum(sum);
+}
+
+static float row_exp(float *x, uint64_t count, float most)
+{
+    bp_v sum = bp_v_set(0.0f), top = bp_v_set(most);
+#define STEP(part) sum = exp_step(x + i, x + i, top, sum, part);
+    FOR_VECTORS(i, count, STEP)
+#undef STEP
+    return lanes_sum(sum);
+}
+
+static inline void scale_step(float *x, bp_v factor, bp_part part)
+{
+    bp_v_store(x, bp_v_mul(bp_v_load(x, part), factor), part);
+}
+
+static void row_scale(float *x, uint64_t count, float by)
+{
+    bp_v factor = bp_v_set(by);
+#define STEP(part) scale_step(x + i, factor, part);
+    FOR_VECTORS(i, count, STEP)
+#undef STEP
+}
+
+static uint64_t cross_entropy_tasks(const void *scalars)
+{
+    const bp_cross_entropy_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    (void)worker;
+    const bp_cross_entropy_scalars *s = call->scalars;
+    const bp_cross_entropy_pointers *p = call->pointers;
+    float inverse_valid = ((const bp_step_block *)p->step)->inverse_valid;
+    uint64_t vocabulary = (uint64_t)s->vocabulary;
+    for (uint64_t row = first; row < last; row++) {
+        float *x = (float *)p->logits + row * (uint64_t)s->pitch;
+        float *loss = (float *)p->losses + row;
+        int32_t label = ((const int32_t *)p->labels)[row];
+        if (label < 0) {
+            *loss = 0.0f;
+            memset(x, 0, vocabulary * sizeof(float));
+            continue;
+        }
+        float target = x[label];
+        float most = row_max(x, vocabulary);
+        float sum = row_exp(x, vocabulary, most);
+        row_scale(x, vocabulary, inverse_valid / sum);
+        x[label] -= inverse_valid;
+        *loss = (most + bp_logf(sum)) - target;
+    }
+}
+
+static uint64_t cross_entropy_forward_tasks(const void *scalars)
+{
+    const bp_cross_entropy_forward_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void cross_entropy_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                      uint32_t worker)
+{
+    (void)worker;
+    const bp_cross_entropy_forward_scalars *s = call->scalars;
+    const bp_cross_entropy_forward_pointers *p = call->pointers;
+    uint64_t vocabulary = (uint64_t)s->vocabulary;
+    for (uint64_t row = first; row < last; row++) {
+        const float *x = (const float *)p->logits + row * (uint64_t)s->pitch;
+        float *loss = (float *)p->losses + row;
+        int32_t label = ((const int32_t *)p->labels)[row];
+        if (label < 0) {
+            *loss = 0.0f;
+            continue;
+        }
+        float most = row_max(x, vocabulary);
+        float sum = row_exp_sum(x, vocabulary, most);
+        *loss = (most + bp_logf(sum)) - x[label];
+    }
+}
+
+const bp_host_kernel BP_FORM(bp_layernorm_forward) = {layernorm_forward_tasks,
+                                                      layernorm_forward_run, NULL};
+const bp_host_kernel BP_FORM(bp_layernorm_backward_input) = {layernorm_input_tasks,
+                                                             layernorm_input_run, NULL};
+const bp_host_kernel BP_FORM(bp_layernorm_backward_parameters) = {layernorm_parameters_tasks,
+                                                                  layernorm_parameters_run, NULL};
+const bp_host_kernel BP_FORM(bp_cross_entropy) = {cross_entropy_tasks, cross_entropy_run, NULL};
+const bp_host_kernel BP_FORM(bp_cross_entropy_forward) = {cross_entropy_forward_tasks,
+                                                          cross_entropy_forward_run, NULL};
