@@ -225,12 +225,10 @@ const char *bp_scope_name(bp_scope scope)
 
 const char *bp_program_name(bp_program_kind program)
 {
-    static const char *const names[BP_PROGRAM_COUNT] = {[BP_PROGRAM_STEP] = "step",
-                                                        [BP_PROGRAM_MICRO_FIRST] = "micro-first",
-                                                        [BP_PROGRAM_MICRO_NEXT] = "micro-next",
-                                                        [BP_PROGRAM_UPDATE] = "update",
-                                                        [BP_PROGRAM_EVAL] = "eval",
-                                                        [BP_PROGRAM_PREFILL] = "prefill",
-                                                        [BP_PROGRAM_DECODE] = "decode"};
+    static const char *const names[BP_PROGRAM_COUNT] = {
+        [BP_PROGRAM_INITIALIZE] = "initialize",   [BP_PROGRAM_STEP] = "step",
+        [BP_PROGRAM_MICRO_FIRST] = "micro-first", [BP_PROGRAM_MICRO_NEXT] = "micro-next",
+        [BP_PROGRAM_UPDATE] = "update",           [BP_PROGRAM_EVAL] = "eval",
+        [BP_PROGRAM_PREFILL] = "prefill",         [BP_PROGRAM_DECODE] = "decode"};
     return names[program];
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/storage.h"
 #include "optim/rate.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"
@@ -86,6 +87,9 @@ static bp_status prepare(training *t, const settings *set)
     if (set->resume) {
         bool found;
         BP_TRY(checkpoint_resume(&t->points, &found));
+    }
+    if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
     t->points.snapshot.step = t->total;
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);

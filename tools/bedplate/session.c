@@ -89,10 +89,10 @@ static bp_status find_model(session *s)
 static bp_policy policy_of(const char *text)
 {
     if (strncmp(text, "every:", 6) == 0) {
-        return (bp_policy){BP_POLICY_EVERY, (uint32_t)atoi(text + 6)};
+        return (bp_policy){.kind = BP_POLICY_EVERY, .every = (uint32_t)atoi(text + 6)};
     }
     if (strcmp(text, "full") == 0) {
-        return (bp_policy){BP_POLICY_FULL, 0};
+        return (bp_policy){.kind = BP_POLICY_FULL};
     }
     bool none = strcmp(text, "none") == 0;
     return (bp_policy){none ? BP_POLICY_NONE : BP_POLICY_MEMORY_POOR, 0};
