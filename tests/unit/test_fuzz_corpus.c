@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* The fuzz targets as plain tests: over their corpus, and over each file with bytes changed and
+ * cut short (all of them in short files, a selection in longer ones). The targets abort when they
+ * find something. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LLVMFuzzerTestOneInput fuzz_json
+#include "tests/fuzz/fuzz_json.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_safetensors
+#include "tests/fuzz/fuzz_safetensors.c"
+#undef LLVMFuzzerTestOneInput
+
+typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
+
+enum { FILE_MAX = 4096 };
+
+static void run_variants(fuzz_target target, uint8_t *bytes, size_t size)
+{
+    static const uint8_t changes[] = {0x01, 0x20, 0x80, 0xff};
+    size_t stride = 1 + size / 128;
+    for (size_t length = 0; length <= size; length += stride) {
+        uint8_t *exact = malloc(length + 1); /* so that a sanitizer sees a read beyond the end */
+        memcpy(exact, bytes, length);
+        assert_int_equal(target(exact, length), 0);
+        free(exact);
+    }
+    assert_int_equal(target(bytes, size), 0);
+    for (size_t i = 0; i < 4 * size; i += stride) {
+        bytes[i / 4] ^= changes[i % 4];
+        assert_int_equal(target(bytes, size), 0);
+        bytes[i / 4] ^= changes[i % 4];
+    }
+}
+
+static void run_corpus(fuzz_target target, const char *folder)
+{
+    DIR *directory = opendir(folder);
+    if (directory == NULL) {
+        fail_msg("%s is not there: the tests run from the root of the project", folder);
+        return;
+    }
+    size_t count = 0;
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        char path[512];
+        snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        uint8_t bytes[FILE_MAX];
+        size_t size = fread(bytes, 1, sizeof bytes, file);
+        fclose(file);
+        run_variants(target, bytes, size);
+        count++;
+    }
+    closedir(directory);
+    assert_true(count >= 10);
+}
+
+static void json_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_json, "tests/fuzz/corpus/json");
+}
+
+static void safetensors_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_safetensors, "tests/fuzz/corpus/safetensors");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_corpus),
+        cmocka_unit_test(safetensors_corpus),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
