@@ -70,7 +70,8 @@ static bool try_batches(const bp_spec *base, bp_policy policy, uint64_t limit, a
 void advice_find(const bp_runtime *runtime, uint64_t limit, advice *found)
 {
     const bp_spec *base = &runtime->spec;
-    const bp_policy policies[] = {base->policy, {.kind = BP_POLICY_FULL}, {.kind = BP_POLICY_MEMORY_POOR}};
+    const bp_policy policies[] = {
+        base->policy, {.kind = BP_POLICY_FULL}, {.kind = BP_POLICY_MEMORY_POOR}};
     *found = (advice){.arena_bytes = UINT64_MAX};
     if (base->optimizer == NULL) {
         return; /* nothing to recompute and nothing to accumulate */

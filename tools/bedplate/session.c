@@ -95,7 +95,7 @@ static bp_policy policy_of(const char *text)
         return (bp_policy){.kind = BP_POLICY_FULL};
     }
     bool none = strcmp(text, "none") == 0;
-    return (bp_policy){none ? BP_POLICY_NONE : BP_POLICY_MEMORY_POOR, 0};
+    return (bp_policy){.kind = none ? BP_POLICY_NONE : BP_POLICY_MEMORY_POOR};
 }
 
 static uint32_t sequence_of(const session *s)
