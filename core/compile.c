@@ -56,7 +56,7 @@ static uint64_t stage_calls(const bp_spec *spec)
     uint64_t stages = spec->model->stages(&spec->config);
     uint64_t calls = 0;
     if (spec->optimizer != NULL) {
-        uint64_t actions = bp_schedule_count(spec->policy, (uint32_t)stages);
+        uint64_t actions = bp_schedule_count(&spec->policy, (uint32_t)stages);
         calls = actions * (spec->accumulation > 1 ? 2 : 1);
     }
     calls += spec->evaluate ? stages : 0;
@@ -94,7 +94,7 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     uint64_t stages = spec->model->stages(&spec->config);
     uint64_t bytes = stages * (sizeof(uint32_t) + BP_TAPE_MAX * sizeof(bp_ref));
     bytes += 2 * (stages + 1) * sizeof(bp_ref);
-    bytes += (uint64_t)bp_schedule_count(spec->policy, (uint32_t)stages) * sizeof(bp_action);
+    bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
     return bytes + 5 * TABLE_ALIGNMENT;
 }
 
@@ -102,7 +102,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
 {
     uint32_t stages = spec->model->stages(&spec->config);
     compile->stages = stages;
-    compile->action_count = bp_schedule_count(spec->policy, stages);
+    compile->action_count = bp_schedule_count(&spec->policy, stages);
     const size_t bytes[5] = {stages * sizeof(uint32_t), compile->action_count * sizeof(bp_action),
                              (stages + 1) * sizeof(bp_ref), (stages + 1) * sizeof(bp_ref),
                              stages * sizeof compile->tape[0]};
@@ -118,7 +118,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
-    return bp_schedule_generate(spec->policy, stages, compile->variants, compile->actions,
+    return bp_schedule_generate(&spec->policy, stages, compile->variants, compile->actions,
                                 compile->action_count, &compile->action_count);
 }
 

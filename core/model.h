@@ -29,8 +29,9 @@ struct bp_model {
     /* Name of a stage for listings and buffers ("wte", "h.0", "head"), written into `text`. */
     void (*stage_name)(const bp_model_config *config, uint32_t stage, char text[32]);
 
-    /* Tape variants of a stage: 0 keeps everything backward reads, the last keeps nothing, those
-     * between keep less and less; backward of variant v recomputes what v dropped. */
+    /* Tape variants of a stage: 1 when it has no tape; else BP_RECOMPUTE_ALL + 2, of which variant
+     * v lacks what the bits of v name (BP_RECOMPUTE_NORM, ...; 0 keeps everything backward reads)
+     * and the last keeps nothing. Backward of variant v recomputes what v lacks. */
     uint32_t (*variants)(const bp_model_config *config, uint32_t stage);
 
     /* Publishes all parameters with bp_emit_parameter, in file order. */

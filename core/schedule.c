@@ -28,16 +28,29 @@ static void put_backward(action_writer *writer, uint32_t stage, uint32_t variant
     put(writer, &(bp_action){.kind = BP_ACTION_BACKWARD, .stage = stage, .variant = variant});
 }
 
-/* Forward of stages first .. last-1 without tape; the boundary behind stage s is a checkpoint when
- * s + 1 is a multiple of every (0: none is). */
-static void put_forward(action_writer *writer, uint32_t first, uint32_t last, uint32_t every)
+/* Whether the input of a stage is kept by a policy of segments. */
+static bool keeps_input(const bp_policy *policy, uint32_t every, uint32_t stage)
+{
+    if (policy->kind != BP_POLICY_LIST) {
+        return every != 0 && stage % every == 0;
+    }
+    for (uint32_t i = 0; i < policy->list_count; i++) {
+        if (policy->list[i] == stage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Forward of stages first .. last-1 without tape; checkpoints where the policy keeps an input. */
+static void put_forward(action_writer *writer, uint32_t first, uint32_t last,
+                        const bp_policy *policy, uint32_t every)
 {
     for (uint32_t stage = first; stage < last; stage++) {
-        bool slot = every != 0 && (stage + 1) % every == 0;
         put(writer, &(bp_action){.kind = BP_ACTION_FORWARD,
                                  .stage = stage,
                                  .variant = keep_nothing(writer, stage),
-                                 .checkpoint = slot});
+                                 .checkpoint = keeps_input(policy, every, stage + 1)});
     }
 }
 
@@ -54,64 +67,113 @@ static void put_segment(action_writer *writer, uint32_t first, uint32_t last)
     }
 }
 
-static void generate_none(action_writer *writer, uint32_t head)
+/* Every stage runs once; its tape lacks what `recompute` names. */
+static void generate_single(action_writer *writer, uint32_t head, uint32_t recompute)
 {
     for (uint32_t stage = 0; stage < head; stage++) {
-        put(writer, &(bp_action){.kind = BP_ACTION_FORWARD, .stage = stage});
+        uint32_t nothing = keep_nothing(writer, stage);
+        uint32_t variant = recompute < nothing ? recompute : nothing;
+        put(writer, &(bp_action){.kind = BP_ACTION_FORWARD, .stage = stage, .variant = variant});
     }
-    for (uint32_t stage = head + 1; stage > 0; stage--) {
-        put_backward(writer, stage - 1, 0);
+    put_backward(writer, head, 0);
+    for (uint32_t stage = head; stage > 0; stage--) {
+        uint32_t nothing = keep_nothing(writer, stage - 1);
+        put_backward(writer, stage - 1, recompute < nothing ? recompute : nothing);
     }
 }
 
-static void generate_every(action_writer *writer, uint32_t head, uint32_t every)
+/* Segments between kept inputs, done from the last to the first. */
+static void generate_segments(action_writer *writer, uint32_t head, const bp_policy *policy,
+                              uint32_t every)
 {
-    put_forward(writer, 0, head, every);
+    put_forward(writer, 0, head, policy, every);
     put_backward(writer, head, 0);
     uint32_t end = head;
     while (end > 0) {
-        uint32_t first = (end - 1) / every * every;
+        uint32_t first = end - 1;
+        while (first > 0 && !keeps_input(policy, every, first)) {
+            first--;
+        }
         put_segment(writer, first, end);
         end = first;
     }
 }
 
 /* Nothing is kept: each backward starts from the model's input again. */
-static void generate_memory_poor(action_writer *writer, uint32_t head)
+static void generate_memory_poor(action_writer *writer, uint32_t head, const bp_policy *policy)
 {
-    put_forward(writer, 0, head, 0);
+    put_forward(writer, 0, head, policy, 0);
     put_backward(writer, head, 0);
     for (uint32_t stage = head; stage > 0; stage--) {
-        put_forward(writer, 0, stage - 1, 0);
+        put_forward(writer, 0, stage - 1, policy, 0);
         put_segment(writer, stage - 1, stage);
     }
 }
 
-static void generate(action_writer *writer, bp_policy policy, uint32_t stages)
+static uint32_t ceil_sqrt(uint32_t n)
+{
+    uint32_t root = 0;
+    while ((uint64_t)root * root < n) {
+        root++;
+    }
+    return root;
+}
+
+static void generate(action_writer *writer, const bp_policy *policy, uint32_t stages)
 {
     uint32_t head = stages - 1;
-    switch (policy.kind) {
+    switch (policy->kind) {
     case BP_POLICY_NONE:
-        generate_none(writer, head);
+        generate_single(writer, head, 0);
+        break;
+    case BP_POLICY_SELECTIVE:
+        generate_single(writer, head, policy->recompute);
         break;
     case BP_POLICY_FULL:
-        generate_every(writer, head, 1);
+        generate_segments(writer, head, policy, 1);
         break;
     case BP_POLICY_MEMORY_POOR:
-        generate_memory_poor(writer, head);
+        generate_memory_poor(writer, head, policy);
         break;
     case BP_POLICY_EVERY:
-        generate_every(writer, head, policy.every);
+        generate_segments(writer, head, policy, policy->every);
+        break;
+    case BP_POLICY_SQRT:
+        generate_segments(writer, head, policy, ceil_sqrt(head));
+        break;
+    case BP_POLICY_LIST:
+        generate_segments(writer, head, policy, 0);
+        break;
+    case BP_POLICY_ACTIONS:
+        for (uint32_t i = 0; i < policy->action_count; i++) {
+            put(writer, &policy->actions[i]);
+        }
         break;
     }
 }
 
-static bool makes_sense(bp_policy policy, uint32_t stages)
+static bool list_makes_sense(const bp_policy *policy, uint32_t stages)
 {
-    return stages > 0 && (policy.kind != BP_POLICY_EVERY || policy.every > 0);
+    for (uint32_t i = 0; i < policy->list_count; i++) {
+        if (policy->list[i] >= stages) {
+            return false;
+        }
+    }
+    return true;
 }
 
-uint32_t bp_schedule_count(bp_policy policy, uint32_t stages)
+static bool makes_sense(const bp_policy *policy, uint32_t stages)
+{
+    if (stages == 0) {
+        return false;
+    }
+    if (policy->kind == BP_POLICY_LIST) {
+        return list_makes_sense(policy, stages);
+    }
+    return policy->kind != BP_POLICY_EVERY || policy->every > 0;
+}
+
+uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages)
 {
     action_writer writer = {0};
     if (makes_sense(policy, stages)) {
@@ -120,7 +182,7 @@ uint32_t bp_schedule_count(bp_policy policy, uint32_t stages)
     return writer.count < UINT32_MAX ? (uint32_t)writer.count : UINT32_MAX;
 }
 
-bp_status bp_schedule_generate(bp_policy policy, uint32_t stages, const uint32_t *variants,
+bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, const uint32_t *variants,
                                bp_action *actions, uint32_t limit, uint32_t *count)
 {
     if (!makes_sense(policy, stages)) {
@@ -140,6 +202,10 @@ const char *bp_policy_name(bp_policy_kind kind)
     static const char *const names[] = {[BP_POLICY_NONE] = "none",
                                         [BP_POLICY_FULL] = "full",
                                         [BP_POLICY_MEMORY_POOR] = "memory-poor",
-                                        [BP_POLICY_EVERY] = "every"};
+                                        [BP_POLICY_EVERY] = "every",
+                                        [BP_POLICY_SQRT] = "sqrt",
+                                        [BP_POLICY_LIST] = "list",
+                                        [BP_POLICY_SELECTIVE] = "selective",
+                                        [BP_POLICY_ACTIONS] = "auto"};
     return names[kind];
 }

@@ -24,14 +24,15 @@ typedef struct bp_action {
 
 /* Most actions of a policy over n stages (exact when every stage has a tape); 0 for a policy that
  * makes no sense, UINT32_MAX when the number does not fit. */
-uint32_t bp_schedule_count(bp_policy policy, uint32_t stages);
+uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages);
 
 /* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows
- * are too few, BP_ERR_USAGE for a policy whose k is 0. */
-bp_status bp_schedule_generate(bp_policy policy, uint32_t stages, const uint32_t *variants,
+ * are too few, BP_ERR_USAGE for a policy whose k is 0 or that
+ * lists a stage that is not there. */
+bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, const uint32_t *variants,
                                bp_action *actions, uint32_t limit, uint32_t *count) BP_MUST_CHECK;
 
-/* "none", "full", "memory-poor", "every". */
+/* "none", "full", "memory-poor", ...; "auto" for BP_POLICY_ACTIONS. */
 const char *bp_policy_name(bp_policy_kind kind);
 
 #endif

@@ -55,12 +55,30 @@ typedef enum bp_policy_kind {
     BP_POLICY_NONE,        /* keep everything */
     BP_POLICY_FULL,        /* keep each stage's input */
     BP_POLICY_MEMORY_POOR, /* keep the model's input only */
-    BP_POLICY_EVERY        /* keep the input of every k-th stage */
+    BP_POLICY_EVERY,       /* keep the input of every k-th stage */
+    BP_POLICY_SQRT,      /* the same with k = ceil(sqrt(stages)) (Chen et al., arXiv 1604.06174) */
+    BP_POLICY_LIST,      /* keep the inputs of the stages listed */
+    BP_POLICY_SELECTIVE, /* keep everything but what `recompute` names */
+    BP_POLICY_ACTIONS    /* a schedule given action by action (core/fit.h makes them) */
 } bp_policy_kind;
+
+/* Cheap results inside a stage that its backward can compute again: the bits of `recompute`, and of
+ * the numbers of tape variants (bp_model.variants). */
+#define BP_RECOMPUTE_NORM       1u
+#define BP_RECOMPUTE_ACTIVATION 2u /* gelu, swiglu */
+#define BP_RECOMPUTE_ATTENTION  4u
+#define BP_RECOMPUTE_ALL        7u
+
+struct bp_action;
 
 typedef struct bp_policy {
     bp_policy_kind kind;
-    uint32_t every; /* BP_POLICY_EVERY: k >= 1 */
+    uint32_t every;       /* BP_POLICY_EVERY: k >= 1 */
+    uint32_t recompute;   /* BP_POLICY_SELECTIVE: BP_RECOMPUTE_ bits */
+    const uint32_t *list; /* BP_POLICY_LIST: stages; the caller's */
+    uint32_t list_count;
+    const struct bp_action *actions; /* BP_POLICY_ACTIONS; the caller's */
+    uint32_t action_count;
 } bp_policy;
 
 typedef struct bp_spec {

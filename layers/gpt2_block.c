@@ -29,10 +29,20 @@ typedef enum slot {
 #define KEEP_ALL     (KEEP(SLOT_COUNT) - 1U)
 #define KEEP_NORMS                                                                                 \
     (KEEP(SLOT_NORM_1) | KEEP(SLOT_STATISTICS_1) | KEEP(SLOT_NORM_2) | KEEP(SLOT_STATISTICS_2))
+#define KEEP_ATTENTION (KEEP(SLOT_ATTENTION) | KEEP(SLOT_LSE))
 
-/* What each tape variant keeps. */
-static const uint32_t variant_keeps[BP_GPT2_BLOCK_VARIANTS] = {
-    KEEP_ALL, KEEP_ALL & ~(KEEP_NORMS | KEEP(SLOT_ACTIVE)), KEEP_NOTHING};
+/* What each tape variant keeps: bits of `variant` name what it lacks. */
+static uint32_t variant_keeps(uint32_t variant)
+{
+    if (variant > BP_RECOMPUTE_ALL) {
+        return KEEP_NOTHING;
+    }
+    uint32_t keep = KEEP_ALL;
+    keep &= (variant & BP_RECOMPUTE_NORM) != 0 ? ~KEEP_NORMS : KEEP_ALL;
+    keep &= (variant & BP_RECOMPUTE_ACTIVATION) != 0 ? ~KEEP(SLOT_ACTIVE) : KEEP_ALL;
+    keep &= (variant & BP_RECOMPUTE_ATTENTION) != 0 ? ~KEEP_ATTENTION : KEEP_ALL;
+    return keep;
+}
 
 static const char *const slot_names[SLOT_COUNT] = {
     "ln_1", "ln_1.statistics", "qkv", "attention", "attention.lse", "middle",
@@ -211,7 +221,7 @@ static void clear_tape(bp_ref *tape, uint32_t keep)
 void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call)
 {
     block b = describe(emit, call);
-    b.keep = emit->mode == BP_MODE_TRAIN ? variant_keeps[call->variant] : KEEP_NOTHING;
+    b.keep = emit->mode == BP_MODE_TRAIN ? variant_keeps(call->variant) : KEEP_NOTHING;
     clear_tape(b.tape, KEEP_NOTHING);
     bring_attention(&b);
     call->output = finish(&b);

@@ -6,7 +6,7 @@
 #include "core/model.h"
 
 #define BP_GPT2_BLOCK_PARAMETERS 12
-#define BP_GPT2_BLOCK_VARIANTS   3
+#define BP_GPT2_BLOCK_VARIANTS   (BP_RECOMPUTE_ALL + 2)
 
 /* Where a block's parameters lie, counted from its first: the order of the file. */
 typedef enum bp_gpt2_parameter {
@@ -27,8 +27,8 @@ typedef enum bp_gpt2_parameter {
 /* Number of the first parameter of block `index`: after the two embeddings. */
 uint32_t bp_gpt2_block_first(uint32_t index);
 
-/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants: 0 keeps all,
- * 1 all but the outputs of the norms and of GELU, 2 nothing. */
+/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants are numbered
+ * as bp_model.variants says. */
 void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call);
 void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call);
 void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call);

@@ -108,7 +108,7 @@ static void test_stages(void **state)
         uint32_t stage;
         const char *name;
         uint32_t variants;
-    } stages[] = {{0, "wte", 1}, {1, "h.0", 3}, {12, "h.11", 3}, {13, "head", 1}};
+    } stages[] = {{0, "wte", 1}, {1, "h.0", 9}, {12, "h.11", 9}, {13, "head", 1}};
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         bp_model_gpt2.stage_name(&config, stages[i].stage, text);
         assert_string_equal(text, stages[i].name);
@@ -194,8 +194,11 @@ static void test_tape(void **state)
     (void)state;
     const bp_spec spec = dropped(rig_spec());
     assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 0), 10);
-    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 1), 5);
-    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, 2), 0);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_NORM), 6);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_ACTIVATION), 9);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_ATTENTION), 8);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_ALL), 3);
+    assert_int_equal(tape_of(&spec, BP_MODE_TRAIN, BP_RECOMPUTE_ALL + 1), 0);
     assert_int_equal(tape_of(&spec, BP_MODE_EVAL, 0), 0);
 }
 

@@ -213,8 +213,8 @@ static void test_policies_threads_and_poison_keep_the_bits(void **state)
         bp_spec spec = tiny_spec();
         spec.accumulation = accumulation;
         uint64_t expected = train(&spec, 5);
-        for (uint32_t kind = BP_POLICY_FULL; kind <= BP_POLICY_EVERY; kind++) {
-            spec.policy = (bp_policy){(bp_policy_kind)kind, 2};
+        for (uint32_t kind = BP_POLICY_FULL; kind <= BP_POLICY_SELECTIVE; kind++) {
+            spec.policy = (bp_policy){.kind = (bp_policy_kind)kind, .every = 2, .recompute = 5};
             assert_true(train(&spec, 5) == expected);
         }
         spec.device_options.threads = 5;

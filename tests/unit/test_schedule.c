@@ -43,14 +43,14 @@ static void check_policy(bp_policy policy, uint32_t stages)
     uint32_t variants[STAGES_MAX];
     uint32_t count = 0;
     for (uint32_t s = 0; s < stages; s++) {
-        variants[s] = s == 0 || s + 1 == stages ? 1 : 3;
+        variants[s] = s == 0 || s + 1 == stages ? 1 : 9;
     }
-    uint32_t most = bp_schedule_count(policy, stages);
+    uint32_t most = bp_schedule_count(&policy, stages);
     assert_true(most <= ACTIONS_MAX);
-    assert_int_equal(bp_schedule_generate(policy, stages, variants, actions, most, &count), BP_OK);
+    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, most, &count), BP_OK);
     assert_true(count <= most);
     play(actions, count, stages, variants);
-    assert_int_equal(bp_schedule_generate(policy, stages, variants, actions, count - 1, &count),
+    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, count - 1, &count),
                      BP_ERR_FIT);
 }
 
@@ -58,11 +58,17 @@ static void test_every_policy_is_legal(void **state)
 {
     (void)state;
     for (uint32_t stages = 1; stages <= STAGES_MAX; stages++) {
-        check_policy((bp_policy){BP_POLICY_NONE, 0}, stages);
-        check_policy((bp_policy){BP_POLICY_FULL, 0}, stages);
-        check_policy((bp_policy){BP_POLICY_MEMORY_POOR, 0}, stages);
+        check_policy((bp_policy){.kind = BP_POLICY_NONE, .every = 0}, stages);
+        check_policy((bp_policy){.kind = BP_POLICY_FULL, .every = 0}, stages);
+        check_policy((bp_policy){.kind = BP_POLICY_MEMORY_POOR, .every = 0}, stages);
+        check_policy((bp_policy){.kind = BP_POLICY_SQRT}, stages);
+        for (uint32_t mask = 0; mask <= BP_RECOMPUTE_ALL; mask++) {
+            check_policy((bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = mask}, stages);
+        }
+        const uint32_t list[] = {0, stages / 3, stages / 2};
+        check_policy((bp_policy){.kind = BP_POLICY_LIST, .list = list, .list_count = 3}, stages);
         for (uint32_t every = 1; every <= stages + 1; every++) {
-            check_policy((bp_policy){BP_POLICY_EVERY, every}, stages);
+            check_policy((bp_policy){.kind = BP_POLICY_EVERY, .every = every}, stages);
         }
     }
 }
@@ -76,7 +82,7 @@ static uint32_t slots(bp_policy policy, uint32_t stages)
     for (uint32_t s = 0; s < stages; s++) {
         variants[s] = 2;
     }
-    assert_int_equal(bp_schedule_generate(policy, stages, variants, actions, ACTIONS_MAX, &count),
+    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, ACTIONS_MAX, &count),
                      BP_OK);
     for (uint32_t i = 0; i < count; i++) {
         checkpoints += actions[i].checkpoint ? 1 : 0;
@@ -87,10 +93,11 @@ static uint32_t slots(bp_policy policy, uint32_t stages)
 static void test_checkpoint_slots(void **state)
 {
     (void)state;
-    assert_int_equal(slots((bp_policy){BP_POLICY_NONE, 0}, 14), 0);
-    assert_int_equal(slots((bp_policy){BP_POLICY_MEMORY_POOR, 0}, 14), 0);
-    assert_int_equal(slots((bp_policy){BP_POLICY_FULL, 0}, 14), 13);
-    assert_int_equal(slots((bp_policy){BP_POLICY_EVERY, 4}, 14), 3);
+    assert_int_equal(slots((bp_policy){.kind = BP_POLICY_NONE, .every = 0}, 14), 0);
+    assert_int_equal(slots((bp_policy){.kind = BP_POLICY_MEMORY_POOR, .every = 0}, 14), 0);
+    assert_int_equal(slots((bp_policy){.kind = BP_POLICY_FULL, .every = 0}, 14), 13);
+    assert_int_equal(slots((bp_policy){.kind = BP_POLICY_EVERY, .every = 4}, 14), 3);
+    assert_int_equal(slots((bp_policy){.kind = BP_POLICY_SQRT}, 17), 4);
 }
 
 static void test_nonsense_is_refused(void **state)
@@ -99,15 +106,18 @@ static void test_nonsense_is_refused(void **state)
     uint32_t variants[1] = {1};
     bp_action action;
     uint32_t count = 7;
-    const bp_policy zero = {BP_POLICY_EVERY, 0};
-    const bp_policy none = {BP_POLICY_NONE, 0};
-    assert_int_equal(bp_schedule_count(zero, 4), 0);
-    assert_int_equal(bp_schedule_count(none, 0), 0);
-    assert_int_equal(bp_schedule_generate(zero, 1, variants, &action, 1, &count), BP_ERR_USAGE);
-    assert_int_equal(bp_schedule_generate(none, 0, variants, &action, 1, &count), BP_ERR_USAGE);
+    const bp_policy zero = {.kind = BP_POLICY_EVERY, .every = 0};
+    const bp_policy none = {.kind = BP_POLICY_NONE, .every = 0};
+    assert_int_equal(bp_schedule_count(&zero, 4), 0);
+    assert_int_equal(bp_schedule_count(&none, 0), 0);
+    assert_int_equal(bp_schedule_generate(&zero, 1, variants, &action, 1, &count), BP_ERR_USAGE);
+    assert_int_equal(bp_schedule_generate(&none, 0, variants, &action, 1, &count), BP_ERR_USAGE);
+    const uint32_t missing[] = {1};
+    const bp_policy list = {.kind = BP_POLICY_LIST, .list = missing, .list_count = 1};
+    assert_int_equal(bp_schedule_generate(&list, 1, variants, &action, 1, &count), BP_ERR_USAGE);
     assert_int_equal(count, 7);
-    const bp_policy poor = {BP_POLICY_MEMORY_POOR, 0};
-    assert_int_equal(bp_schedule_count(poor, 100000), UINT32_MAX);
+    const bp_policy poor = {.kind = BP_POLICY_MEMORY_POOR, .every = 0};
+    assert_int_equal(bp_schedule_count(&poor, 100000), UINT32_MAX);
 }
 
 static void test_names(void **state)
