@@ -216,26 +216,30 @@ bool plan_done(const plan_work *work)
     return work->best_height <= work->capacity;
 }
 
+/* One attempt: a layout of the items in the order of a rule. */
+static void plan_attempt(plan_work *work, plan_rule rule,
+                         uint64_t (*make)(plan_work *work, uint64_t limit), const char *name)
+{
+    if (plan_done(work)) {
+        return;
+    }
+    for (uint32_t i = 0; i < work->items; i++) {
+        work->order[i] = i;
+    }
+    plan_order(work, rule, work->total, work->items);
+    plan_keep(work, make(work, work->best_height), name);
+}
+
+/* In the order of what reaches the bound most often on training programs, per time. */
 static void plan_greedy(plan_work *work)
 {
-    static const struct {
-        plan_rule rule;
-        uint64_t (*make)(plan_work *work, uint64_t limit);
-        const char *name;
-    } attempts[] = {
-        {PLAN_TWA, plan_dive, "dive TWA"},
-        {PLAN_SIZE, plan_first_fit, "first fit by size"},
-        {PLAN_WAT, plan_dive, "dive WAT"},
-        {PLAN_TAW, plan_dive, "dive TAW"},
-        {PLAN_AREA, plan_first_fit, "first fit by area"},
-        {PLAN_TWA, plan_first_fit, "first fit TWA"},
-    };
-    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0] && !plan_done(work); i++) {
-        for (uint32_t place = 0; place < work->items; place++) {
-            work->order[place] = place;
-        }
-        plan_order(work, attempts[i].rule, work->total, work->items);
-        plan_keep(work, attempts[i].make(work, work->best_height), attempts[i].name);
+    plan_attempt(work, PLAN_TWA, plan_dive, "dive TWA");
+    plan_attempt(work, PLAN_SIZE, plan_first_fit, "first fit by size");
+    plan_attempt(work, PLAN_WAT, plan_dive, "dive WAT");
+    plan_attempt(work, PLAN_TAW, plan_dive, "dive TAW");
+    plan_attempt(work, PLAN_AREA, plan_first_fit, "first fit by area");
+    if (!plan_done(work)) {
+        plan_wheel(work);
     }
 }
 

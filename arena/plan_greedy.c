@@ -113,3 +113,62 @@ uint64_t plan_first_fit(plan_work *work, uint64_t limit)
     }
     return height;
 }
+
+/* Steps that all rounds of the wheel may take together, counted as items squared. */
+#define WHEEL_STEPS  4000000000u
+#define WHEEL_ROUNDS 8u
+
+/* Whether the item lives in a section where the bound is reached. */
+static bool wheel_at_peak(const plan_work *work, const plan_item *item)
+{
+    for (uint32_t s = item->first; s < item->last; s++) {
+        if (work->total[s] == work->bound) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves the items of order[from, ..) that ended above the wanted height before the others; both
+ * groups keep their order. False if that changes nothing. */
+static bool wheel_turn(plan_work *work, uint32_t from)
+{
+    uint32_t front = from;
+    uint32_t back = 0;
+    for (uint32_t i = from; i < work->items; i++) {
+        uint32_t item = work->order[i];
+        if (work->offset[item] + work->item[item].size > work->capacity) {
+            work->order[front++] = item;
+        } else {
+            work->spare[back++] = item;
+        }
+    }
+    bool changed = false;
+    for (uint32_t i = 0; i < back; i++) {
+        changed = changed || work->order[front + i] != work->spare[i];
+        work->order[front + i] = work->spare[i];
+    }
+    return changed;
+}
+
+void plan_wheel(plan_work *work)
+{
+    uint32_t peak = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        if (wheel_at_peak(work, &work->item[i])) {
+            work->order[peak++] = i;
+        } else {
+            work->spare[others++] = i;
+        }
+    }
+    memcpy(work->order + peak, work->spare, others * sizeof *work->order);
+    uint64_t rounds = WHEEL_STEPS / ((uint64_t)work->items * work->items) + 1;
+    rounds = rounds < WHEEL_ROUNDS ? rounds : WHEEL_ROUNDS;
+    for (uint64_t i = 0; i < rounds; i++) {
+        plan_keep(work, plan_first_fit(work, UINT64_MAX), "learning first fit");
+        if (plan_done(work) || !wheel_turn(work, peak)) {
+            return;
+        }
+    }
+}

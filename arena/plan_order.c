@@ -8,7 +8,7 @@ typedef struct order_context {
     plan_rule rule;
 } order_context;
 
-typedef enum order_key { KEY_NONE, KEY_PEAK, KEY_WIDTH, KEY_AREA, KEY_SIZE } order_key;
+typedef enum order_key { KEY_PEAK, KEY_WIDTH, KEY_AREA, KEY_SIZE } order_key;
 
 static const order_key order_keys[PLAN_RULE_COUNT][3] = {
     [PLAN_TWA] = {KEY_PEAK, KEY_WIDTH, KEY_AREA}, [PLAN_TAW] = {KEY_PEAK, KEY_AREA, KEY_WIDTH},

@@ -55,13 +55,13 @@ typedef struct plan_work {
 
 /* The static orders of the dives and searches: keys compared one after another, all descending.
  * T largest section total over the item's life, W width of the life in program time, A area (size x
- * width), Z size. Every order ends with the item index. */
+ * width). Every order ends with the item index, which alone is the order of sizes. */
 typedef enum plan_rule {
     PLAN_TWA,
     PLAN_TAW,
     PLAN_WAT,
-    PLAN_SIZE, /* ZWT */
-    PLAN_AREA, /* AZT */
+    PLAN_AREA, /* AZT, Z being the size */
+    PLAN_SIZE,
     PLAN_RULE_COUNT
 } plan_rule;
 
@@ -75,6 +75,12 @@ uint64_t plan_dive(plan_work *work, uint64_t limit);
 
 /* Places items in work->order, each into the lowest gap that holds it. As above. */
 uint64_t plan_first_fit(plan_work *work, uint64_t limit);
+
+/* First fits in an order that learns: those who live where the bound is reached come first, largest
+ * first, so that they leave no hole there; the others follow by size; and whoever ends above the
+ * wanted height is moved ahead of the other others for the next round. Keeps the best layout.
+ * Ends after a number of rounds that depends on the count of items only. */
+void plan_wheel(plan_work *work);
 
 /* Keeps work->offset if its height is the least so far. */
 void plan_keep(plan_work *work, uint64_t height, const char *method);
