@@ -21,6 +21,9 @@ extern const bp_host_form bp_host_avx512;
     X(layernorm_forward)                                                                           \
     X(layernorm_backward_input)                                                                    \
     X(layernorm_backward_parameters)                                                               \
+    X(attention_forward)                                                                           \
+    X(attention_backward)                                                                          \
+    X(attention_decode)                                                                            \
     X(cross_entropy)                                                                               \
     X(cross_entropy_forward)
 

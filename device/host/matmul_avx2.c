@@ -220,16 +220,16 @@ static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t c
     }
 }
 
-static const bp_matmul_form form = {ROWS, COLUMNS, tile, copy, transpose, gelu};
+const bp_matmul_form bp_matmul_form_avx2 = {ROWS, COLUMNS, tile, copy, transpose, gelu};
 
 static uint64_t tasks(const void *scalars)
 {
-    return bp_matmul_tasks(scalars, &form);
+    return bp_matmul_tasks(scalars, &bp_matmul_form_avx2);
 }
 
 static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    bp_matmul_run(&form, call, first, last, worker);
+    bp_matmul_run(&bp_matmul_form_avx2, call, first, last, worker);
 }
 
 const bp_host_kernel bp_matmul_avx2 = {tasks, run, bp_matmul_workspace};

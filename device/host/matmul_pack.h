@@ -63,6 +63,9 @@ typedef struct bp_matmul_form {
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
 } bp_matmul_form;
 
+extern const bp_matmul_form bp_matmul_form_avx2;
+extern const bp_matmul_form bp_matmul_form_avx512;
+
 /* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
 uint64_t bp_matmul_workspace(const void *scalars);
 

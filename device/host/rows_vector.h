@@ -7,22 +7,7 @@
 #include "core/math.h"
 #include "core/step.h"
 #include "device/host/forms.h"
-#include "device/host/lanes.h"
-
-static inline float lanes_sum(bp_v x)
-{
-    float lane[BP_LANES];
-    bp_v_spill(x, lane);
-    return bp_lanes_sum(lane);
-}
-
-/* Runs STEP(i, part) for whole vectors and then for the rest of `count` elements. */
-#define FOR_VECTORS(i, count, STEP)                                                                \
-    uint64_t i = 0;                                                                                \
-    for (; i + BP_V <= (count); i += BP_V) {                                                       \
-        STEP(bp_part_whole())                                                                      \
-    }                                                                                              \
-    STEP(bp_part_first((count)-i))
+#include "device/host/row_vector.h"
 
 static inline bp_v add_step(const float *x, bp_v sum, bp_part part)
 {
@@ -39,18 +24,18 @@ static float row_sum(const float *x, uint64_t width)
 {
     bp_v sum = bp_v_set(0.0f);
 #define STEP(part) sum = add_step(x + i, sum, part);
-    FOR_VECTORS(i, width, STEP)
+    BP_FOR_VECTORS(i, width, STEP)
 #undef STEP
-    return lanes_sum(sum);
+    return bp_v_sum(sum);
 }
 
 static float row_squares(const float *x, uint64_t width, float mean)
 {
     bp_v sum = bp_v_set(0.0f), average = bp_v_set(mean);
 #define STEP(part) sum = square_step(x + i, average, sum, part);
-    FOR_VECTORS(i, width, STEP)
+    BP_FOR_VECTORS(i, width, STEP)
 #undef STEP
-    return lanes_sum(sum);
+    return bp_v_sum(sum);
 }
 
 /* One row's operands and statistics. */
@@ -104,7 +89,7 @@ static void layernorm_forward_run(const bp_host_call *call, uint64_t first, uint
                         .mean = bp_v_set(mean),
                         .rstd = bp_v_set(rstd)};
 #define STEP(part) forward_step(&row, i, part);
-        FOR_VECTORS(i, width, STEP)
+        BP_FOR_VECTORS(i, width, STEP)
 #undef STEP
         if (p->mean != NULL) {
             ((float *)p->mean)[r] = mean;
@@ -164,13 +149,13 @@ static void layernorm_input_run(const bp_host_call *call, uint64_t first, uint64
         row.residual = p->residual != NULL ? (const float *)p->residual + r * width : NULL;
         {
 #define STEP(part) input_sums_step(&row, i, part);
-            FOR_VECTORS(i, width, STEP)
+            BP_FOR_VECTORS(i, width, STEP)
 #undef STEP
         }
-        row.a = bp_v_set(lanes_sum(row.a) / (float)width);
-        row.b = bp_v_set(lanes_sum(row.b) / (float)width);
+        row.a = bp_v_set(bp_v_sum(row.a) / (float)width);
+        row.b = bp_v_set(bp_v_sum(row.b) / (float)width);
 #define STEP(part) input_step(&row, i, part);
-        FOR_VECTORS(i, width, STEP)
+        BP_FOR_VECTORS(i, width, STEP)
 #undef STEP
     }
 }
@@ -218,63 +203,6 @@ static void layernorm_parameters_run(const bp_host_call *call, uint64_t first, u
     parameters_columns(s, p, column, bp_part_first(end - column));
 }
 
-static inline bp_v max_step(const float *x, bp_v most, bp_part part)
-{
-    return bp_v_choose(part, bp_v_max(bp_v_load(x, part), most), most);
-}
-
-static float row_max(const float *x, uint64_t count)
-{
-    float lane[BP_LANES];
-    bp_v most = bp_v_set(-INFINITY);
-#define STEP(part) most = max_step(x + i, most, part);
-    FOR_VECTORS(i, count, STEP)
-#undef STEP
-    bp_v_spill(most, lane);
-    return bp_row_max(lane, BP_LANES);
-}
-
-/* sum += e^(x - most), which goes to `out` unless that is NULL. */
-static inline bp_v exp_step(const float *x, float *out, bp_v most, bp_v sum, bp_part part)
-{
-    bp_v e = bp_v_exp(bp_v_sub(bp_v_load(x, part), most));
-    if (out != NULL) {
-        bp_v_store(out, e, part);
-    }
-    return bp_v_choose(part, bp_v_add(sum, e), sum);
-}
-
-static float row_exp_sum(const float *x, uint64_t count, float most)
-{
-    bp_v sum = bp_v_set(0.0f), top = bp_v_set(most);
-#define STEP(part) sum = exp_step(x + i, NULL, top, sum, part);
-    FOR_VECTORS(i, count, STEP)
-#undef STEP
-    return lanes_sum(sum);
-}
-
-static float row_exp(float *x, uint64_t count, float most)
-{
-    bp_v sum = bp_v_set(0.0f), top = bp_v_set(most);
-#define STEP(part) sum = exp_step(x + i, x + i, top, sum, part);
-    FOR_VECTORS(i, count, STEP)
-#undef STEP
-    return lanes_sum(sum);
-}
-
-static inline void scale_step(float *x, bp_v factor, bp_part part)
-{
-    bp_v_store(x, bp_v_mul(bp_v_load(x, part), factor), part);
-}
-
-static void row_scale(float *x, uint64_t count, float by)
-{
-    bp_v factor = bp_v_set(by);
-#define STEP(part) scale_step(x + i, factor, part);
-    FOR_VECTORS(i, count, STEP)
-#undef STEP
-}
-
 static uint64_t cross_entropy_tasks(const void *scalars)
 {
     const bp_cross_entropy_scalars *s = scalars;
@@ -299,9 +227,9 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
             continue;
         }
         float target = x[label];
-        float most = row_max(x, vocabulary);
-        float sum = row_exp(x, vocabulary, most);
-        row_scale(x, vocabulary, inverse_valid / sum);
+        float most = bp_v_row_max(x, vocabulary);
+        float sum = bp_v_row_exp(x, vocabulary, most);
+        bp_v_row_scale(x, vocabulary, inverse_valid / sum);
         x[label] -= inverse_valid;
         *loss = (most + bp_logf(sum)) - target;
     }
@@ -328,8 +256,8 @@ static void cross_entropy_forward_run(const bp_host_call *call, uint64_t first, 
             *loss = 0.0f;
             continue;
         }
-        float most = row_max(x, vocabulary);
-        float sum = row_exp_sum(x, vocabulary, most);
+        float most = bp_v_row_max(x, vocabulary);
+        float sum = bp_v_row_exp_sum(x, vocabulary, most);
         *loss = (most + bp_logf(sum)) - x[label];
     }
 }
