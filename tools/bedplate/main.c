@@ -33,6 +33,8 @@ static const verb verbs[] = {
     {"bench", " step|gemm [options]", 1, 1, VERB_BENCH, cmd_bench,
      "Measures a training step, or a matrix product, against this machine's peak."},
     {"devices", " [options]", 0, 0, VERB_DEVICES, cmd_devices, "Lists what can execute."},
+    {"arena", " FILE.csv [options]", 1, 1, VERB_ARENA, cmd_arena,
+     "Gives each buffer of a CSV file (id, lower, upper, size) an offset, lifetimes apart."},
 };
 
 enum { VERBS = sizeof verbs / sizeof verbs[0] };

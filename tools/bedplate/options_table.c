@@ -124,6 +124,9 @@ static const option table[] = {
     {"repeat", OPTION_COUNT, VERB_BENCH, AT(repeat), 1, 1 << 20, "10", "N", false,
      "timed runs; the median counts"},
 
+    {"capacity", OPTION_BYTES, VERB_ARENA, AT(capacity), 0, 1.8e19, "0", "BYTES", false,
+     "a layout that fits this is enough; 0: the smallest that is found"},
+
     {"json", OPTION_FLAG, EVERY, AT(json), 0, 0, "false", NULL, false,
      "one JSON object per line on stdout"},
     {"quiet", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(quiet), 0, 0, "false", NULL, false,

@@ -95,6 +95,8 @@ typedef struct settings {
     uint64_t k;
     uint64_t repeat;
 
+    uint64_t capacity; /* arena; bytes, 0: the least */
+
     /* the command itself */
     bool help;
     bool print_options;
