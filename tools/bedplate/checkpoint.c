@@ -190,7 +190,9 @@ bp_status checkpoint_save(checkpoint *c)
         return BP_OK;
     }
     c->snapshot.step = step;
+    c->failed = true;
     BP_TRY(bp_snapshot_save(&c->place, &c->snapshot, &c->digest));
+    c->failed = false;
     c->saved = step;
     return bp_snapshot_prune(&c->place, step, c->s->set->save_total_limit);
 }

@@ -26,6 +26,7 @@ typedef struct checkpoint {
     char tokenizer_json[BP_BYTE_TOKENIZER_TEXT];
     char tokenizer_settings[BP_BYTE_TOKENIZER_TEXT];
     uint64_t digest; /* of the state last saved */
+    bool failed;     /* a save failed: the medium is not to be tried again */
     uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
 } checkpoint;
 

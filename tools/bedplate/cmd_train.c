@@ -78,7 +78,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(data_set_open(&t->data, s));
     BP_TRY(init_feeds(t));
-    BP_TRY(data_set_identity(t->data.train, t->identity, sizeof t->identity));
+    BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     fill_schedule(t);
     s->spec.evaluate = t->data.eval != NULL;
     BP_TRY(session_start(s));
@@ -215,6 +215,19 @@ static bp_status finish(training *t, ending end, int *code)
     return BP_OK;
 }
 
+/* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
+ * hours until then are saved. */
+static bp_status give_up(training *t, bp_status status)
+{
+    bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && !t->points.failed;
+    const bp_error first = t->s.error;
+    if (whole && t->points.saved != t->s.runtime.steps && checkpoint_save(&t->points) == BP_OK) {
+        fprintf(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
+    }
+    t->s.error = first;
+    return status;
+}
+
 static bp_status train(training *t, const settings *set, int *code)
 {
     BP_TRY(prepare(t, set));
@@ -229,7 +242,7 @@ static bp_status train(training *t, const settings *set, int *code)
     bp_status status = loop(t, &end);
     if (status != BP_OK) {
         progress_end(&t->bar);
-        return status;
+        return give_up(t, status);
     }
     return finish(t, end, code);
 }

@@ -115,17 +115,33 @@ void data_set_close(data_set *set)
     close_files(&set->held);
 }
 
-bp_status data_set_identity(bp_source *source, char *text, size_t room)
+/* Reads a sample into `tokens` and adds it to the digest. Ids beyond the vocabulary are found here,
+ * before anything is made, where they are not rare. */
+static bp_status take_sample(session *s, bp_source *source, uint64_t first, uint32_t n,
+                             bp_digest *digest)
 {
     static int32_t tokens[SAMPLE_TOKENS];
+    uint32_t vocabulary = s->spec.config.vocabulary;
+    BP_TRY(source->read(source, first, n, tokens));
+    for (uint32_t i = 0; i < n; i++) {
+        if ((uint32_t)tokens[i] >= vocabulary) {
+            return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                    "a token id is not below the model's vocabulary", source->name,
+                                    tokens[i], vocabulary);
+        }
+    }
+    bp_digest_add(digest, tokens, n * sizeof tokens[0]);
+    return BP_OK;
+}
+
+bp_status data_set_identity(session *s, bp_source *source, char *text, size_t room)
+{
     uint32_t n = source->count < SAMPLE_TOKENS ? (uint32_t)source->count : SAMPLE_TOKENS;
     bp_digest digest;
     char hexadecimal[BP_DIGEST_TEXT];
     bp_digest_begin(&digest, 0);
-    BP_TRY(source->read(source, 0, n, tokens));
-    bp_digest_add(&digest, tokens, n * sizeof tokens[0]);
-    BP_TRY(source->read(source, source->count - n, n, tokens));
-    bp_digest_add(&digest, tokens, n * sizeof tokens[0]);
+    BP_TRY(take_sample(s, source, 0, n, &digest));
+    BP_TRY(take_sample(s, source, source->count - n, n, &digest));
     bp_digest_text(bp_digest_end(&digest), hexadecimal);
     bp_text out;
     bp_text_init(&out, NULL, NULL, text, room);

@@ -33,7 +33,8 @@ bp_status data_set_open(data_set *set, session *s) BP_MUST_CHECK;
 void data_set_close(data_set *set);
 
 /* Names what the data is by content: tokens and a digest of the first and last of them; so that a
- * resumed run can tell whether it sees the same data, wherever the files lie now. */
-bp_status data_set_identity(bp_source *source, char *text, size_t room) BP_MUST_CHECK;
+ * resumed run can tell whether it sees the same data, wherever the files lie now. BP_ERR_DATA when
+ * an id among them is beyond the model's vocabulary. */
+bp_status data_set_identity(session *s, bp_source *source, char *text, size_t room) BP_MUST_CHECK;
 
 #endif

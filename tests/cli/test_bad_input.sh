@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Bad input: each gets a message that names the file or option, the exit code of its class, and
+# leaves earlier files as they were.
+. "$(dirname "$0")/lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text"
+train=(train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 3
+    --logging-steps 1 --quiet)
+run "${train[@]}" --data "$work/text" --output-dir "$work/good"
+check $((code != 0)) "a good run to begin with" "$err"
+before=$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)
+
+# An arena smaller than the plan.
+expect 3 '--arena: the plan does not fit: [0-9]+ bytes are missing' plan --model tiny --arena 1MiB
+expect 3 'the largest class is tape with [0-9]+ bytes' plan --model tiny --arena 5MB
+expect 3 'it would fit with --[a-z-]+ [a-z0-9]+.*: [0-9]+ bytes' plan --model tiny --arena 5MB
+advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
+# shellcheck disable=SC2086
+expect 0 '"fits": true' plan --model tiny --arena 5MB --json $advice
+expect 3 'no option makes it fit; the least is [0-9]+ bytes' plan --model tiny --arena 1000
+run plan --model tiny --arena 5MB --json
+[[ $code -eq 3 && $(json fits) == false ]]
+check $? "the JSON says that it does not fit" "$out"
+expect 3 'bytes are missing' "${train[@]}" --data "$work/text" --output-dir "$work/small" --arena 100KB
+[[ ! -e $work/small ]]
+check $? "a plan that does not fit leaves no directory"
+
+# Data.
+expect 4 'no-such-file: there is no such file' "${train[@]}" --data "$work/no-such-file" --output-dir "$work/x"
+expect 4 'there is no such file' "${train[@]}" --data "$work/*.none" --output-dir "$work/x"
+head -c 32 "$work/text" >"$work/short"
+expect 4 'short: the data holds fewer tokens than one batch needs \(found 32, right would be 33\)' \
+    "${train[@]}" --data "$work/short" --output-dir "$work/x"
+: >"$work/empty"
+expect 4 'empty: .*\(found 0' "${train[@]}" --data "$work/empty" --output-dir "$work/x"
+for ((i = 0; i < 200; i++)); do printf '\x2c\x01'; done >"$work/ids.bin"
+expect 4 "ids.bin: a token id is not below the model's vocabulary \(found 300, right would be" \
+    "${train[@]}" --data "$work/ids.bin" --output-dir "$work/x"
+head -c 399 "$work/ids.bin" >"$work/odd.bin"
+expect 4 'odd.bin: .*odd number of bytes' "${train[@]}" --data "$work/odd.bin" --output-dir "$work/x"
+{ printf '\x88\xd8\x34\x01\x01\x00\x00\x00\xc9\x00\x00\x00'; head -c 1012 /dev/zero; cat "$work/ids.bin"; } >"$work/llmc.bin"
+expect 4 "llmc.bin: the file's size differs from what its header says.*found 1424, right would be 1426" \
+    "${train[@]}" --data "$work/llmc.bin" --output-dir "$work/x"
+expect 4 'text: the file has no llm.c token header' "${train[@]}" --data "$work/text" --data-format llmc --output-dir "$work/x"
+expect 4 'two kinds' "${train[@]}" --data "$work/text" "$work/ids.bin" --output-dir "$work/x"
+expect 4 'text needs a model over bytes.*token files' train --model gpt2 --data "$work/text" \
+    --output-dir "$work/x" --max-seq-length 16
+expect 2 'give either --eval-data or --validation-split' "${train[@]}" --data "$work/text" \
+    --eval-data "$work/text" --validation-split 0.5 --output-dir "$work/x"
+expect 2 '--output-dir: the option is needed' "${train[@]}" --data "$work/text"
+expect 2 '--data: the option is needed' "${train[@]}" --output-dir "$work/x"
+[[ ! -e $work/x ]]
+check $? "none of these made the output directory"
+
+# A bad token in the middle is met after hours: the steps until then are saved.
+{
+    head -c 20000 /dev/zero
+    printf '\xff\xff'
+    head -c 20000 /dev/zero
+} >"$work/middle.bin"
+expect 4 'middle.bin: a token id is not below' "${train[@]}" --data "$work/middle.bin" \
+    --output-dir "$work/middle" --max-steps -1
+grep -qE 'step [0-9]+ is saved' <<<"$err"
+check $? "the steps before a bad token are saved" "$err"
+expect 0 'valid' verify "$work/middle"
+
+# Models.
+expect 4 'tinny: .*\(the nearest is tiny\)' plan --model tinny
+cp -r "$work/good" "$work/m"
+rm -r "$work"/m/checkpoint-*
+bad_config() {
+    sed "$2" "$work/good/config.json" >"$work/m/config.json"
+    expect 4 "m/config.json: $1" plan --model "$work/m"
+}
+bad_config 'n_head: n_head does not divide n_embd' 's/"n_head": 4/"n_head": 5/'
+bad_config 'activation_function: this value is not implemented' 's/gelu_new/relu/'
+bad_config 'model_type: this model type is not implemented' 's/"gpt2"/"mamba"/'
+bad_config 'scale_attn_by_inverse_layer_idx: .*only false' 's/layer_idx": false/layer_idx": true/'
+bad_config 'reorder_and_upcast_attn: .*only false' 's/upcast_attn": false/upcast_attn": true/'
+bad_config 'tie_word_embeddings: .*only true' 's/tie_word_embeddings": true/tie_word_embeddings": false/'
+bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
+bad_config 'n_embd: a value is out of range \(found -64' 's/"n_embd": 64/"n_embd": -64/'
+bad_config 'n_layer: a value is out of range' 's/"n_layer": 2/"n_layer": 99999999999/'
+bad_config 'n_layer: this field must be a whole number' 's/"n_layer": 2/"n_layer": "2"/'
+bad_config 'attn_pdrop: a value is out of range' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
+bad_config '.*' 's/}/,/'
+bad_config '.*' 's/"n_head": 4/"n_head": 4, "n_head": 4/'
+expect 4 'm/config.json' plan --model "$work/m"
+head -c 100 "$work/good/config.json" >"$work/m/config.json"
+expect 4 'm/config.json' plan --model "$work/m"
+cp "$work/good/config.json" "$work/m"
+size=$(stat -c %s "$work/good/model.safetensors")
+for bytes in 0 7 8 100 3000 $((size - 1)); do
+    head -c "$bytes" "$work/good/model.safetensors" >"$work/m/model.safetensors"
+    expect 4 'm/model.safetensors' eval --model "$work/m" --data "$work/text"
+done
+bad_weights() {
+    LC_ALL=C sed "$2" "$work/good/model.safetensors" >"$work/m/model.safetensors"
+    expect 4 "$1" eval --model "$work/m" --data "$work/text"
+}
+bad_weights 'wxe.weight: the file holds a tensor that the model does not have' 's/transformer.wpe/transformer.wxe/'
+bad_weights 'transformer.wpe.weight: a tensor of the model is missing' 's/transformer.wpe/transformer.wxe/'
+bad_weights 'weight: a tensor.s shape differs' 's/"shape":\[64,64\]/"shape":[4096 ]/'
+bad_weights "m/model.safetensors" 's/"dtype"/"dtypo"/'
+bad_weights "m/model.safetensors" 's/"F32"/"F33"/'
+bad_weights "m/model.safetensors" 's/\[64,64\]/[-4,64]/'
+rm "$work/m/model.safetensors"
+: >"$work/m/pytorch_model.bin"
+expect 4 'not in one model.safetensors' eval --model "$work/m" --data "$work/text"
+
+# Generation.
+expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"
+expect 2 'the prompt is empty' generate --model "$work/good" --prompt ''
+expect 2 'longer than the model.s n_positions \(found 65, right would be 64\)' \
+    generate --model "$work/good" --prompt x --max-new-tokens 64
+expect 4 'not below the model.s vocabulary \(found 256' generate --model "$work/good" --prompt-ids 1,256
+expect 2 'not a list of token ids' generate --model "$work/good" --prompt-ids 1,two
+expect 4 'a text prompt needs a model over bytes' generate --model gpt2 --prompt x
+
+# The output directory.
+expect 2 'good: the output directory holds a different model' train --model demo --data "$work/text" \
+    --output-dir "$work/good" --resume
+expect 2 'good: the output directory holds snapshots of an earlier run' "${train[@]}" \
+    --data "$work/text" --output-dir "$work/good"
+resume=("${train[@]}" --output-dir "$work/good" --resume)
+expect 2 'seed differs.*found "7", right would be "42"' "${resume[@]}" --data "$work/text" --seed 7
+expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-rate 1
+expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
+expect 2 'total-steps differs' "${resume[@]}" --data "$work/text" --max-steps 4
+expect 2 'data differs' "${resume[@]}" --data "$work/text" "$work/text"
+expect 2 'model differs' "${resume[@]}" --data "$work/text" --dropout 0.5
+expect 4 'there is no valid snapshot' verify "$work/m"
+: >"$work/file"
+expect 6 'file' "${train[@]}" --data "$work/text" --output-dir "$work/file"
+expect 6 'none' "${train[@]}" --data "$work/text" --output-dir "$work/none/where"
+
+# A medium that takes no more: a file-size limit stands in for it.
+full() {
+    (
+        trap '' XFSZ
+        ulimit -f 200
+        "$program" "$@" >/dev/null 2>"$work/.err"
+    )
+    code=$?
+    err=$(cat "$work/.err")
+}
+cp -r "$work/good" "$work/disk"
+full train --model tiny --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 4 --quiet \
+    --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk2"
+[[ $code -eq 6 ]] && grep -q 'disk2' <<<"$err"
+check $? "a full medium is exit 6 and named (exit $code)" "$err"
+rm -rf "$work/disk"
+run "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk"
+full "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir "$work/disk" --resume --max-steps 5
+[[ $code -eq 6 ]]
+check $? "a snapshot that cannot be written is exit 6 (exit $code)" "$err"
+expect 0 'step 3, valid' verify "$work/disk"
+if [[ -e /dev/full ]]; then
+    "$program" plan --model tiny >/dev/full 2>"$work/.err"
+    [[ $? -eq 6 ]]
+    check $? "output that cannot be written is exit 6" "$(cat "$work/.err")"
+fi
+[[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
+check $? "nothing of all this touched the good directory"
+finish
