@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* One lane's access to any state space: where it lands, and every check on the way. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/ptxvm/machine.h"
+
+/* A resolved access: the bytes and their shadow. */
+typedef struct spot {
+    uint8_t *data;
+    uint64_t *defined;
+    uint64_t bit;
+    vm_race *race;
+    const char *space;
+} spot;
+
+static bool fail_bounds(vm_warp *warp, const vm_insn *in, unsigned lane, const char *space,
+                        uint64_t address, unsigned bytes, uint64_t size)
+{
+    return vm_fail(warp, in, (int)lane, VM_ILLEGAL_ADDRESS,
+                   "%s access of %u bytes at 0x%" PRIx64 " outside the %" PRIu64 " bytes there",
+                   space, bytes, address, size);
+}
+
+static bool find_shared(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                        unsigned bytes, spot *found)
+{
+    vm_block *block = warp->block;
+    uint64_t rank = address >> VM_RANK_SHIFT;
+    if (rank != 0 && address <= UINT32_MAX) {
+        rank--; /* as mapa made it */
+        if (rank >= block->cluster->block_count) {
+            return fail_bounds(warp, in, lane, "shared (cluster)", address, bytes, 0);
+        }
+        block = &block->cluster->blocks[rank];
+        address &= (1u << VM_RANK_SHIFT) - 1;
+    }
+    uint64_t size = block->launch->shared_bytes;
+    if (address > size || bytes > size - address) {
+        return fail_bounds(warp, in, lane, "shared", address, bytes, size);
+    }
+    found->data = block->shared + address;
+    found->defined = block->shared_defined;
+    found->bit = address;
+    found->race = &block->shared_race;
+    found->space = "shared";
+    return true;
+}
+
+static bool find_local(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                       unsigned bytes, spot *found)
+{
+    const vm_launch *launch = warp->block->launch;
+    uint64_t own = launch->function->local_bytes;
+    uint64_t offset = address;
+    bool callee = address >= VM_LOCAL_CALLEE;
+    if (callee) {
+        offset = address - VM_LOCAL_CALLEE;
+    }
+    uint64_t size = callee ? launch->module->local_bytes : own;
+    if (offset > size || bytes > size - offset) {
+        return fail_bounds(warp, in, lane, "local", address, bytes, size);
+    }
+    offset += callee ? (own + 15) / 16 * 16 : 0;
+    offset += (uint64_t)lane * launch->local_stride;
+    found->data = warp->local + offset;
+    found->defined = warp->local_defined;
+    found->bit = offset;
+    found->race = NULL;
+    found->space = "local";
+    return true;
+}
+
+static bool find_parameter(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                           unsigned bytes, bool write, spot *found)
+{
+    const vm_launch *launch = warp->block->launch;
+    bool frame = address >= VM_FRAME_BASE;
+    uint64_t offset = frame ? address - VM_FRAME_BASE : address;
+    uint64_t size = frame ? warp->function->frame_bytes : launch->function->param_bytes;
+    if (offset > size || bytes > size - offset || (write && !frame)) {
+        return fail_bounds(warp, in, lane, "parameter", address, bytes, size);
+    }
+    found->defined = NULL;
+    found->race = NULL;
+    found->space = "parameter";
+    found->data = frame ? warp->frame + (uint64_t)lane * launch->frame_stride +
+                              warp->function->frame_base + offset
+                        : launch->params + offset;
+    return true;
+}
+
+static bool find_constant(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                          unsigned bytes, bool write, spot *found)
+{
+    const vm_module *module = warp->block->launch->module;
+    uint64_t size = module->constant_bytes;
+    if (address > size || bytes > size - address || write) {
+        return fail_bounds(warp, in, lane, "constant", address, bytes, size);
+    }
+    found->defined = NULL;
+    found->race = NULL;
+    found->space = "constant";
+    found->data = module->constant_bank + address;
+    return true;
+}
+
+/* The region of a window or an allocation; false when the address belongs to nothing. */
+static bool find_region(vm_warp *warp, uint64_t address, vm_region *region)
+{
+    const vm_launch *launch = warp->block->launch;
+    memset(region, 0, sizeof *region);
+    if ((address & VM_GENERIC_MASK) == VM_WINDOW_BASE) {
+        uint64_t slot = (address - VM_WINDOW_BASE) >> VM_WINDOW_SHIFT;
+        if (slot >= launch->window_count) {
+            return false;
+        }
+        const vm_window *window = &launch->windows[slot];
+        uint64_t span =
+            window->rows == 0 ? 0 : (window->rows - 1) * window->pitch + window->row_bytes;
+        region->low = window->base;
+        region->high = window->base + span;
+        region->owner = window;
+        if (span == 0) {
+            return true;
+        }
+        region->data = window->allocation->data + window->offset;
+        region->defined = window->allocation->defined;
+        region->bit = window->offset;
+        region->race = &window->allocation->race;
+        region->window = window->rows > 1 && window->pitch != window->row_bytes ? window : NULL;
+        region->writable = window->writable;
+        return true;
+    }
+    vm_allocation *found = vm_memory_find(address);
+    if (found == NULL || (launch->strict && !found->variable)) {
+        return false;
+    }
+    region->low = found->address;
+    region->high = found->address + found->bytes;
+    region->data = found->data;
+    region->defined = found->defined;
+    region->race = found->host ? NULL : &found->race;
+    region->writable = true;
+    return true;
+}
+
+static bool fail_global(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                        unsigned bytes, const vm_region *region)
+{
+    if (region->owner == NULL) {
+        return vm_fail(warp, in, (int)lane, VM_ILLEGAL_ADDRESS,
+                       "global access of %u bytes at 0x%" PRIx64 " belongs to no operand", bytes,
+                       address);
+    }
+    const vm_window *window = region->owner;
+    return vm_fail(warp, in, (int)lane, VM_ILLEGAL_ADDRESS,
+                   "global access of %u bytes at offset %" PRId64
+                   " outside the operand at parameter byte %u (%" PRIu64 " rows of %" PRIu64
+                   " bytes at pitch %" PRIu64 ")",
+                   bytes, (int64_t)(address - window->base), window->parameter, window->rows,
+                   window->row_bytes, window->pitch);
+}
+
+static bool find_global(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                        unsigned bytes, bool write, spot *found)
+{
+    vm_region *region = &warp->region;
+    if (address < region->low || address >= region->high) {
+        vm_region fresh;
+        bool known = find_region(warp, address, &fresh);
+        if (!known || address < fresh.low || address >= fresh.high) {
+            return fail_global(warp, in, lane, address, bytes, &fresh);
+        }
+        *region = fresh;
+    }
+    uint64_t offset = address - region->low;
+    if (bytes > region->high - address) {
+        return fail_global(warp, in, lane, address, bytes, region);
+    }
+    if (region->window != NULL &&
+        offset % region->window->pitch + bytes > region->window->row_bytes) {
+        return fail_global(warp, in, lane, address, bytes, region);
+    }
+    if (write && !region->writable) {
+        return vm_fail(warp, in, (int)lane, VM_ILLEGAL_ADDRESS,
+                       "write to the read-only operand at parameter byte %u, offset %" PRIu64,
+                       region->owner->parameter, offset);
+    }
+    found->data = region->data + offset;
+    found->defined = region->defined;
+    found->bit = region->bit + offset;
+    found->race = region->race;
+    found->space = "global";
+    return true;
+}
+
+static bool find_spot(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,
+                      uint64_t address, unsigned bytes, bool write, spot *found)
+{
+    if (space == VS_GENERIC) {
+        uint64_t window = address & VM_GENERIC_MASK;
+        uint64_t inside = address & ~VM_GENERIC_MASK;
+        switch (window) {
+        case VM_SHARED_GENERIC:
+            return find_shared(warp, in, lane, inside, bytes, found);
+        case VM_LOCAL_GENERIC:
+            return find_local(warp, in, lane, inside, bytes, found);
+        case VM_CONST_GENERIC:
+            return find_constant(warp, in, lane, inside, bytes, write, found);
+        case VM_PARAM_GENERIC:
+            return find_parameter(warp, in, lane, inside, bytes, write, found);
+        default:
+            return find_global(warp, in, lane, address, bytes, write, found);
+        }
+    }
+    switch (space) {
+    case VS_SHARED:
+        return find_shared(warp, in, lane, address, bytes, found);
+    case VS_LOCAL:
+        return find_local(warp, in, lane, address, bytes, found);
+    case VS_CONST:
+        return find_constant(warp, in, lane, address, bytes, write, found);
+    case VS_PARAM:
+        return find_parameter(warp, in, lane, address, bytes, write, found);
+    default:
+        return find_global(warp, in, lane, address, bytes, write, found);
+    }
+}
+
+void vm_locate(vm_warp *warp, unsigned lane, vm_space space, uint64_t address, const vm_race **race,
+               uint64_t *offset)
+{
+    uint64_t window = space == VS_GENERIC ? address & VM_GENERIC_MASK : 0;
+    bool shared = space == VS_SHARED || window == VM_SHARED_GENERIC;
+    (void)lane;
+    if (shared) {
+        *race = &warp->block->shared_race;
+        *offset = address & ~VM_GENERIC_MASK;
+        return;
+    }
+    vm_region region;
+    bool global = space == VS_GLOBAL || window == 0 || window == VM_WINDOW_BASE;
+    if (global && space != VS_LOCAL && find_region(warp, address, &region)) {
+        *race = region.race;
+        *offset = region.bit + (address - region.low);
+    }
+}
+
+uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,
+                   uint64_t address, unsigned bytes, unsigned how)
+{
+    spot found;
+    bool write = (how & VA_WRITE) != 0;
+    if (!find_spot(warp, in, lane, space, address, bytes, write, &found)) {
+        return NULL;
+    }
+    if (address % bytes != 0) {
+        vm_fail(warp, in, (int)lane, VM_MISALIGNED_ADDRESS,
+                "%s access of %u bytes at 0x%" PRIx64 " is misaligned", found.space, bytes,
+                address);
+        return NULL;
+    }
+    if (found.race != NULL && (how & VA_UNCHECKED) == 0 &&
+        !vm_race_touch(warp, in, lane, found.race, found.bit, bytes, how)) {
+        return NULL;
+    }
+    if (found.defined != NULL) {
+        if ((how & VA_READ) != 0 && !vm_bits_all(found.defined, found.bit, bytes)) {
+            vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                    "load of undefined %s bytes: %u at 0x%" PRIx64, found.space, bytes, address);
+            return NULL;
+        }
+        if (write) {
+            vm_bits_set(found.defined, found.bit, bytes, true);
+        }
+    }
+    return found.data;
+}

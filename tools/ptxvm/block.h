@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Running one cluster of a launch on the calling host thread. */
+#ifndef PTXVM_BLOCK_H
+#define PTXVM_BLOCK_H
+
+#include "tools/ptxvm/machine.h"
+
+/* False: the launch failed, and the report is made. The cluster's storage grows as needed. */
+bool vm_cluster_run(vm_cluster *cluster, vm_launch *launch, uint64_t index);
+void vm_cluster_free(vm_cluster *cluster);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Device and pinned memory, copies and fills. */
+#include <stdlib.h>
+
+#include "tools/ptxvm/driver.h"
+
+/* Granularity in which free memory shrinks; a driver's is coarse too. */
+enum { GRANULE = 4096 };
+
+int cuMemAlloc_v2(uint64_t *address, size_t bytes)
+{
+    DR_ENTER(cuMemAlloc_v2);
+    int forbidden = dr_forbid_allocation();
+    if (forbidden != VM_OK) {
+        return dr_leave(forbidden);
+    }
+    if (bytes == 0) {
+        return dr_leave(VM_INVALID_VALUE);
+    }
+    if (bytes > dr_state.memory_total || vm_memory_used() > dr_state.memory_total - bytes) {
+        return dr_leave(VM_OUT_OF_MEMORY);
+    }
+    vm_allocation *made = vm_memory_add(0, bytes, NULL);
+    if (made == NULL) {
+        return dr_leave(VM_OUT_OF_MEMORY);
+    }
+    dr_state.live[DK_DEVICE_MEMORY]++;
+    *address = made->address;
+    return dr_leave(VM_OK);
+}
+
+int cuMemFree_v2(uint64_t address)
+{
+    DR_ENTER(cuMemFree_v2);
+    int forbidden = dr_forbid_allocation();
+    if (forbidden != VM_OK) {
+        return dr_leave(forbidden);
+    }
+    if (address == 0) {
+        return dr_leave(VM_OK);
+    }
+    int result = dr_drain_stream(NULL);
+    vm_allocation *found = vm_memory_find(address);
+    if (found == NULL || found->address != address || found->host || found->variable) {
+        return dr_leave(VM_INVALID_VALUE);
+    }
+    vm_memory_remove(address);
+    dr_state.live[DK_DEVICE_MEMORY]--;
+    return dr_leave(result);
+}
+
+static int allocate_host(void **memory, size_t bytes)
+{
+    int forbidden = dr_forbid_allocation();
+    if (forbidden != VM_OK) {
+        return forbidden;
+    }
+    void *made = NULL;
+    if (bytes == 0 || posix_memalign(&made, 4096, bytes) != 0) {
+        return bytes == 0 ? VM_INVALID_VALUE : VM_OUT_OF_MEMORY;
+    }
+    memset(made, 0, bytes);
+    vm_memory_add((uint64_t)(uintptr_t)made, bytes, made);
+    dr_state.live[DK_HOST_MEMORY]++;
+    *memory = made;
+    return VM_OK;
+}
+
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    DR_ENTER(cuMemHostAlloc);
+    (void)flags;
+    return dr_leave(allocate_host(memory, bytes));
+}
+
+int cuMemAllocHost_v2(void **memory, size_t bytes)
+{
+    DR_ENTER(cuMemAllocHost_v2);
+    return dr_leave(allocate_host(memory, bytes));
+}
+
+int cuMemFreeHost(void *memory)
+{
+    DR_ENTER(cuMemFreeHost);
+    uint64_t address = (uint64_t)(uintptr_t)memory;
+    vm_allocation *found = vm_memory_find(address);
+    if (found == NULL || !found->host || found->address != address) {
+        return dr_leave(VM_INVALID_VALUE);
+    }
+    int result = dr_drain_stream(NULL);
+    vm_memory_remove(address);
+    free(memory);
+    dr_state.live[DK_HOST_MEMORY]--;
+    return dr_leave(result);
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
+{
+    DR_ENTER(cuMemHostGetDevicePointer_v2);
+    vm_allocation *found = vm_memory_find((uint64_t)(uintptr_t)memory);
+    if (found == NULL || !found->host || flags != 0) {
+        return dr_leave(VM_INVALID_VALUE);
+    }
+    *address = (uint64_t)(uintptr_t)memory;
+    return dr_leave(VM_OK);
+}
+
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+    DR_ENTER(cuMemGetInfo_v2);
+    uint64_t used = (vm_memory_used() + GRANULE - 1) / GRANULE * GRANULE;
+    *total = (size_t)dr_state.memory_total;
+    *free_bytes = used > dr_state.memory_total ? 0 : (size_t)(dr_state.memory_total - used);
+    return dr_leave(VM_OK);
+}
+
+/* ---- copies ---- */
+
+static bool is_pinned(const void *memory, size_t bytes)
+{
+    const vm_allocation *found = vm_memory_find((uint64_t)(uintptr_t)memory);
+    uint64_t offset = found == NULL ? 0 : (uint64_t)(uintptr_t)memory - found->address;
+    return found != NULL && found->host && bytes <= found->bytes - offset;
+}
+
+/* Whether [address, address + bytes) lies in one allocation. */
+static bool is_device_range(uint64_t address, uint64_t bytes)
+{
+    const vm_allocation *found = vm_memory_find(address);
+    return bytes == 0 || (found != NULL && bytes <= found->bytes - (address - found->address));
+}
+
+static int write_device(uint64_t target, const void *source, size_t bytes, dr_stream *stream)
+{
+    if (stream == NULL) {
+        return CR_INVALID_HANDLE;
+    }
+    if (!is_device_range(target, bytes)) {
+        return VM_INVALID_VALUE;
+    }
+    dr_work work;
+    memset(&work, 0, sizeof work);
+    work.kind = DW_WRITE;
+    work.target = target;
+    work.bytes = bytes;
+    if (is_pinned(source, bytes)) {
+        memcpy(&work.host, &source, sizeof work.host);
+    } else {
+        work.staged = vm_copy(source, bytes);
+    }
+    return dr_submit(stream, &work);
+}
+
+static int read_device(void *target, uint64_t source, size_t bytes, dr_stream *stream)
+{
+    if (stream == NULL) {
+        return CR_INVALID_HANDLE;
+    }
+    if (!is_device_range(source, bytes)) {
+        return VM_INVALID_VALUE;
+    }
+    dr_work work;
+    memset(&work, 0, sizeof work);
+    work.kind = DW_READ;
+    work.host = target;
+    work.source = source;
+    work.bytes = bytes;
+    bool wait = !is_pinned(target, bytes) && stream->capture == NULL;
+    int result = dr_submit(stream, &work);
+    return result == VM_OK && wait ? dr_drain_stream(stream) : result;
+}
+
+static int copy_device(uint64_t target, uint64_t source, size_t bytes, dr_stream *stream)
+{
+    if (stream == NULL) {
+        return CR_INVALID_HANDLE;
+    }
+    if (!is_device_range(target, bytes) || !is_device_range(source, bytes)) {
+        return VM_INVALID_VALUE;
+    }
+    dr_work work;
+    memset(&work, 0, sizeof work);
+    work.kind = DW_COPY;
+    work.target = target;
+    work.source = source;
+    work.bytes = bytes;
+    return dr_submit(stream, &work);
+}
+
+static int fill_device(uint64_t target, uint64_t pattern, unsigned element, size_t count,
+                       dr_stream *stream)
+{
+    if (stream == NULL) {
+        return CR_INVALID_HANDLE;
+    }
+    if (count > SIZE_MAX / element || !is_device_range(target, count * element) ||
+        target % element != 0) {
+        return VM_INVALID_VALUE;
+    }
+    dr_work work;
+    memset(&work, 0, sizeof work);
+    work.kind = DW_FILL;
+    work.target = target;
+    work.pattern = pattern;
+    work.element = element;
+    work.bytes = count;
+    return dr_submit(stream, &work);
+}
+
+/* A synchronous form: through the legacy stream, then wait. */
+static int finish(int result)
+{
+    return result != VM_OK ? result : dr_drain_stream(&dr_state.legacy);
+}
+
+int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t bytes)
+{
+    DR_ENTER(cuMemcpyHtoD_v2);
+    int forbidden = dr_forbid_in_capture(NULL);
+    return dr_leave(forbidden != VM_OK
+                        ? forbidden
+                        : finish(write_device(target, source, bytes, &dr_state.legacy)));
+}
+
+int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t bytes)
+{
+    DR_ENTER(cuMemcpyDtoH_v2);
+    int forbidden = dr_forbid_in_capture(NULL);
+    return dr_leave(forbidden != VM_OK
+                        ? forbidden
+                        : finish(read_device(target, source, bytes, &dr_state.legacy)));
+}
+
+int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t bytes)
+{
+    DR_ENTER(cuMemcpyDtoD_v2);
+    int forbidden = dr_forbid_in_capture(NULL);
+    return dr_leave(forbidden != VM_OK
+                        ? forbidden
+                        : finish(copy_device(target, source, bytes, &dr_state.legacy)));
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t bytes, void *stream)
+{
+    DR_ENTER(cuMemcpyHtoDAsync_v2);
+    return dr_leave(write_device(target, source, bytes, dr_stream_of(stream)));
+}
+
+int cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t bytes, void *stream)
+{
+    DR_ENTER(cuMemcpyDtoHAsync_v2);
+    return dr_leave(read_device(target, source, bytes, dr_stream_of(stream)));
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void *stream)
+{
+    DR_ENTER(cuMemcpyDtoDAsync_v2);
+    return dr_leave(copy_device(target, source, bytes, dr_stream_of(stream)));
+}
+
+int cuMemsetD8_v2(uint64_t target, unsigned char value, size_t count)
+{
+    DR_ENTER(cuMemsetD8_v2);
+    return dr_leave(fill_device(target, value, 1, count, &dr_state.legacy));
+}
+
+int cuMemsetD32_v2(uint64_t target, unsigned value, size_t count)
+{
+    DR_ENTER(cuMemsetD32_v2);
+    return dr_leave(fill_device(target, value, 4, count, &dr_state.legacy));
+}
+
+int cuMemsetD8Async(uint64_t target, unsigned char value, size_t count, void *stream)
+{
+    DR_ENTER(cuMemsetD8Async);
+    return dr_leave(fill_device(target, value, 1, count, dr_stream_of(stream)));
+}
+
+int cuMemsetD16Async(uint64_t target, unsigned short value, size_t count, void *stream)
+{
+    DR_ENTER(cuMemsetD16Async);
+    return dr_leave(fill_device(target, value, 2, count, dr_stream_of(stream)));
+}
+
+int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream)
+{
+    DR_ENTER(cuMemsetD32Async);
+    return dr_leave(fill_device(target, value, 4, count, dr_stream_of(stream)));
+}

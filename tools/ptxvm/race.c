@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/* The race detector: cells of four bytes, split into bytes where their histories differ. */
+#include "tools/ptxvm/race.h"
+
+#include <stdlib.h>
+
+#include "tools/ptxvm/machine.h"
+
+enum { THREAD_LANES = 32, LOCATION_BUCKETS = 256 };
+
+void vm_race_init(vm_race *race, uint64_t bytes, bool shared_by_threads)
+{
+    race->page_count = (bytes + 4 * VM_PAGE_CELLS - 1) / (4 * VM_PAGE_CELLS);
+    race->pages = vm_allocate((size_t)(race->page_count + 1) * sizeof(vm_page *));
+    race->shared_by_threads = shared_by_threads;
+}
+
+void vm_race_free(vm_race *race)
+{
+    for (uint64_t i = 0; i < race->page_count; i++) {
+        if (race->pages[i] != NULL) {
+            free(race->pages[i]->bytes);
+            free(race->pages[i]);
+        }
+    }
+    free(race->pages);
+    race->pages = NULL;
+    race->page_count = 0;
+}
+
+static vm_page *find_page(vm_race *race, uint64_t index)
+{
+    vm_page *page = __atomic_load_n(&race->pages[index], __ATOMIC_ACQUIRE);
+    if (page == NULL) {
+        vm_page *made = vm_allocate(sizeof *made);
+        if (__atomic_compare_exchange_n(&race->pages[index], &page, made, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            page = made;
+        } else {
+            free(made);
+        }
+    }
+    return page;
+}
+
+static void lock_page(const vm_race *race, vm_page *page)
+{
+    if (race->shared_by_threads) {
+        while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE) != 0) {
+        }
+    }
+}
+
+static void unlock_page(const vm_race *race, vm_page *page)
+{
+    if (race->shared_by_threads) {
+        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+    }
+}
+
+/* ---- the order ---- */
+
+typedef struct now {
+    const vm_warp *warp;
+    const vm_block *block;
+    unsigned lane;
+    uint32_t thread;
+    uint32_t launch;
+    uint32_t linear;
+    uint32_t time;
+    bool shared; /* memory of one block: other blocks' records are stale */
+} now;
+
+static bool is_stale(const now *at, const vm_touch *touch)
+{
+    return (touch->who & VM_TOUCH_SET) == 0 || touch->launch != at->launch ||
+           (at->shared && touch->block != at->linear);
+}
+
+static bool acquired_from(const vm_block *block, const vm_touch *touch)
+{
+    for (uint32_t i = 0; i < block->acquired.count; i++) {
+        if (block->acquired.items[i].block == touch->block) {
+            uint32_t warp = (touch->who & VM_TOUCH_THREAD) / THREAD_LANES;
+            return touch->time <= block->acquired.items[i].seen[warp];
+        }
+    }
+    return false;
+}
+
+static bool warp_ordered(const now *at, uint32_t warp, uint32_t time)
+{
+    const vm_clock *clock = &at->warp->clock;
+    return time <= (warp == at->warp->index ? clock->warp_time : clock->seen[warp]);
+}
+
+/* Whether everything in `touch` happens before now. */
+static bool is_ordered(const now *at, const vm_touch *touch, uint32_t readers)
+{
+    if (touch->block != at->linear) {
+        return (touch->who & (VM_TOUCH_BLOCKS | VM_TOUCH_MANY)) == 0 &&
+               acquired_from(at->block, touch);
+    }
+    if ((touch->who & VM_TOUCH_BLOCKS) != 0) {
+        return false;
+    }
+    if ((touch->who & VM_TOUCH_MANY) != 0) {
+        for (; readers != 0; readers &= readers - 1) {
+            if (!warp_ordered(at, vm_first_lane(readers), touch->time)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    uint32_t thread = touch->who & VM_TOUCH_THREAD;
+    if (thread == at->thread) {
+        return true;
+    }
+    uint32_t warp = thread / THREAD_LANES;
+    if (warp_ordered(at, warp, touch->time)) {
+        return true;
+    }
+    const vm_clock *clock = &at->warp->clock;
+    return warp == at->warp->index && clock->lanes != NULL &&
+           touch->time <= clock->lanes[at->lane][thread % THREAD_LANES];
+}
+
+static void set_touch(const now *at, vm_touch *touch, uint32_t flags)
+{
+    touch->launch = at->launch;
+    touch->block = at->linear;
+    touch->time = at->time;
+    touch->who = at->thread | VM_TOUCH_SET | flags;
+}
+
+/* NULL: fine. Else what the access collides with. */
+static const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes, unsigned how,
+                              const vm_touch **other)
+{
+    uint32_t strong = (how & VA_STRONG) != 0 ? VM_TOUCH_STRONG : 0;
+    if (is_stale(at, &cell->write)) {
+        cell->write.who = 0;
+        cell->write_bytes = 0;
+    }
+    if (is_stale(at, &cell->read)) {
+        cell->read.who = 0;
+        cell->read_bytes = 0;
+    }
+    if (cell->write.who != 0) {
+        *other = &cell->write;
+        if ((cell->write.who & VM_TOUCH_FLIGHT) != 0) {
+            return "an asynchronous copy in flight";
+        }
+        bool both = strong != 0 && (cell->write.who & VM_TOUCH_STRONG) != 0;
+        if (!both && !is_ordered(at, &cell->write, 0)) {
+            return "a write";
+        }
+    }
+    bool ordered = cell->read.who == 0 || is_ordered(at, &cell->read, cell->readers);
+    if ((how & VA_WRITE) != 0) {
+        bool both = strong != 0 && (cell->read.who & VM_TOUCH_STRONG) != 0;
+        if (!ordered && !both) {
+            *other = &cell->read;
+            return "a read";
+        }
+        set_touch(at, &cell->write, strong);
+        cell->write_bytes = bytes;
+        cell->read.who = 0;
+        cell->read_bytes = 0;
+        return NULL;
+    }
+    uint32_t mine = 1u << at->warp->index;
+    if (ordered) {
+        set_touch(at, &cell->read, strong);
+        cell->readers = mine;
+    } else {
+        uint32_t blocks = cell->read.block != at->linear ? VM_TOUCH_BLOCKS : 0;
+        uint32_t kept = cell->read.who & (VM_TOUCH_BLOCKS | (strong != 0 ? VM_TOUCH_STRONG : 0));
+        uint32_t time = cell->read.time;
+        set_touch(at, &cell->read, VM_TOUCH_MANY | blocks | kept);
+        cell->read.time = time > at->time ? time : at->time;
+        cell->readers |= mine;
+    }
+    cell->read_bytes = bytes;
+    return NULL;
+}
+
+static vm_cell *split_cell(vm_page *page, vm_cell *cell)
+{
+    if (cell->split == 0) {
+        if (page->byte_groups == page->byte_capacity) {
+            page->byte_capacity = page->byte_capacity == 0 ? 16 : page->byte_capacity * 2;
+            page->bytes = vm_resize(page->bytes, page->byte_capacity * 4 * sizeof(vm_cell));
+        }
+        vm_cell *group = &page->bytes[(size_t)4 * page->byte_groups];
+        for (unsigned i = 0; i < 4; i++) {
+            group[i] = *cell;
+            if ((cell->write_bytes >> i & 1) == 0) {
+                group[i].write.who = 0;
+            }
+            if ((cell->read_bytes >> i & 1) == 0) {
+                group[i].read.who = 0;
+            }
+        }
+        cell->split = ++page->byte_groups;
+    }
+    return &page->bytes[(size_t)4 * (cell->split - 1)];
+}
+
+static const char *touch_bytes(const now *at, vm_page *page, vm_cell *cell, uint8_t bytes,
+                               unsigned how, vm_touch *other)
+{
+    const vm_touch *found = NULL;
+    const char *what = NULL;
+    bool same =
+        (cell->write.who == 0 || cell->write_bytes == bytes || is_stale(at, &cell->write)) &&
+        (cell->read.who == 0 || cell->read_bytes == bytes || is_stale(at, &cell->read));
+    if (cell->split == 0 && same) {
+        what = touch_cell(at, cell, bytes, how, &found);
+    } else {
+        vm_cell *group = split_cell(page, cell);
+        for (unsigned i = 0; i < 4 && what == NULL; i++) {
+            if ((bytes >> i & 1) != 0) {
+                what = touch_cell(at, &group[i], 1, how, &found);
+            }
+        }
+    }
+    if (what != NULL) {
+        *other = *found;
+    }
+    return what;
+}
+
+static void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race *race)
+{
+    vm_block *block = warp->block;
+    at->warp = warp;
+    at->block = block;
+    at->lane = lane;
+    at->thread = warp->index * THREAD_LANES + lane;
+    at->launch = block->launch->serial;
+    at->linear = (uint32_t)block->linear;
+    at->time = block->time;
+    at->shared = !race->shared_by_threads;
+}
+
+static bool report(vm_warp *warp, const vm_insn *in, unsigned lane, const char *what, bool writes,
+                   const vm_touch *other)
+{
+    if ((other->who & VM_TOUCH_MANY) != 0) {
+        return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                       "race: this %s is not ordered after %s by several threads",
+                       writes ? "write" : "read", what);
+    }
+    return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                   "race: this %s is not ordered after %s by thread %u of block %u",
+                   writes ? "write" : "read", what, other->who & VM_TOUCH_THREAD, other->block);
+}
+
+bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
+                   unsigned bytes, unsigned how)
+{
+    now at;
+    fill_now(&at, warp, lane, race);
+    uint64_t index = offset / 4;
+    vm_page *page = find_page(race, index / VM_PAGE_CELLS);
+    vm_touch other = {0, 0, 0, 0};
+    const char *what = NULL;
+    lock_page(race, page);
+    /* Accesses are aligned to their size, at most 32 bytes: they never cross a page. */
+    vm_cell *cell = &page->cells[index % VM_PAGE_CELLS];
+    if (bytes < 4) {
+        uint8_t mask = (uint8_t)((bytes == 1 ? 1u : 3u) << (offset & 3));
+        what = touch_bytes(&at, page, cell, mask, how, &other);
+    }
+    for (unsigned i = 0; i < bytes / 4 && what == NULL; i++) {
+        what = touch_bytes(&at, page, cell + i, 15, how, &other);
+    }
+    unlock_page(race, page);
+    return what == NULL || report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
+}
+
+bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
+                    unsigned bytes, bool begins)
+{
+    if (begins && !vm_race_touch(warp, in, lane, race, offset, bytes, VA_WRITE)) {
+        return false;
+    }
+    uint64_t index = offset / 4;
+    vm_page *page = find_page(race, index / VM_PAGE_CELLS);
+    for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
+        vm_cell *cell = &page->cells[index % VM_PAGE_CELLS + i];
+        unsigned count = cell->split == 0 ? 1 : 4;
+        vm_cell *first = cell->split == 0 ? cell : &page->bytes[(size_t)4 * (cell->split - 1)];
+        for (unsigned j = 0; j < count; j++) {
+            if (begins) {
+                first[j].write.who |= VM_TOUCH_FLIGHT;
+            } else {
+                first[j].write.who &= ~(uint32_t)VM_TOUCH_FLIGHT;
+                first[j].write.time = warp->block->time;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- synchronisation ---- */
+
+void vm_race_warp_start(vm_warp *warp)
+{
+    uint32_t(*lanes)[VM_LANES] = warp->clock.lanes;
+    memset(&warp->clock, 0, sizeof warp->clock);
+    free(lanes);
+}
+
+/* All accesses so far lie at or before the returned time; later ones after it. */
+static uint32_t tick(vm_block *block)
+{
+    return block->time++;
+}
+
+void vm_race_lanes_meet(vm_warp *warp, uint32_t mask)
+{
+    vm_clock *clock = &warp->clock;
+    uint32_t time = tick(warp->block);
+    if (mask == warp->live) {
+        clock->warp_time = time;
+        return;
+    }
+    if (clock->lanes == NULL) {
+        clock->lanes = vm_allocate(sizeof(uint32_t[VM_LANES][VM_LANES]));
+    }
+    uint32_t joined[VM_LANES] = {0};
+    for (unsigned l = 0; l < VM_LANES; l++) {
+        for (unsigned m = 0; (mask >> l & 1) != 0 && m < VM_LANES; m++) {
+            joined[m] = joined[m] > clock->lanes[l][m] ? joined[m] : clock->lanes[l][m];
+        }
+    }
+    for (unsigned l = 0; l < VM_LANES; l++) {
+        joined[l] = (mask >> l & 1) != 0 ? time : joined[l];
+    }
+    for (unsigned l = 0; l < VM_LANES; l++) {
+        if ((mask >> l & 1) != 0) {
+            memcpy(clock->lanes[l], joined, sizeof joined);
+        }
+    }
+}
+
+void vm_race_bring(vm_warp *warp, vm_clock_set *set)
+{
+    uint32_t time = tick(warp->block);
+    warp->clock.warp_time = time;
+    warp->clock.seen[warp->index] = time;
+    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
+        set->seen[i] = set->seen[i] > warp->clock.seen[i] ? set->seen[i] : warp->clock.seen[i];
+    }
+}
+
+void vm_race_take(vm_warp *warp, const vm_clock_set *set)
+{
+    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
+        if (set->seen[i] > warp->clock.seen[i]) {
+            warp->clock.seen[i] = set->seen[i];
+        }
+    }
+}
+
+void vm_race_fence(vm_warp *warp)
+{
+    warp->clock.fence_time = tick(warp->block);
+}
+
+typedef struct vm_location {
+    const vm_race *race;
+    uint64_t offset;
+    vm_acquired releases;
+    struct vm_location *next;
+} vm_location;
+
+static vm_location *find_location(vm_launch *launch, const vm_race *race, uint64_t offset)
+{
+    vm_location *at = launch->locations;
+    while (at != NULL && (at->race != race || at->offset != offset)) {
+        at = at->next;
+    }
+    return at;
+}
+
+static void merge(vm_acquired *into, const vm_release *from)
+{
+    for (uint32_t i = 0; i < into->count; i++) {
+        if (into->items[i].block == from->block) {
+            for (unsigned w = 0; w < VM_WARPS_MAX; w++) {
+                uint32_t seen = from->seen[w];
+                into->items[i].seen[w] =
+                    into->items[i].seen[w] > seen ? into->items[i].seen[w] : seen;
+            }
+            return;
+        }
+    }
+    if (into->count == into->capacity) {
+        into->capacity = into->capacity == 0 ? 4 : into->capacity * 2;
+        into->items = vm_resize(into->items, into->capacity * sizeof *into->items);
+    }
+    into->items[into->count++] = *from;
+}
+
+void vm_race_release(vm_warp *warp, const vm_race *race, uint64_t offset)
+{
+    vm_launch *launch = warp->block->launch;
+    vm_release release;
+    release.block = (uint32_t)warp->block->linear;
+    memcpy(release.seen, warp->clock.seen, sizeof release.seen);
+    release.seen[warp->index] = warp->clock.fence_time;
+    pthread_mutex_lock(&launch->lock);
+    vm_location *location = find_location(launch, race, offset);
+    if (location == NULL) {
+        location = vm_allocate(sizeof *location);
+        location->race = race;
+        location->offset = offset;
+        location->next = launch->locations;
+        launch->locations = location;
+    }
+    merge(&location->releases, &release);
+    pthread_mutex_unlock(&launch->lock);
+}
+
+void vm_race_acquire(vm_warp *warp, const vm_race *race, uint64_t offset)
+{
+    vm_launch *launch = warp->block->launch;
+    if (__atomic_load_n(&launch->locations, __ATOMIC_ACQUIRE) == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&launch->lock);
+    vm_location *location = find_location(launch, race, offset);
+    uint32_t count = location != NULL ? location->releases.count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const vm_release *release = &location->releases.items[i];
+        if (release->block != (uint32_t)warp->block->linear) {
+            merge(&warp->block->acquired, release);
+            continue;
+        }
+        vm_clock_set set;
+        memcpy(set.seen, release->seen, sizeof set.seen);
+        vm_race_take(warp, &set);
+    }
+    pthread_mutex_unlock(&launch->lock);
+}
+
+void vm_race_launch_end(vm_launch *launch)
+{
+    while (launch->locations != NULL) {
+        vm_location *next = launch->locations->next;
+        free(launch->locations->releases.items);
+        free(launch->locations);
+        launch->locations = next;
+    }
+}

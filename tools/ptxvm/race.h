@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Happens-before: who touched which byte when, and what orders it before now.
+ *
+ * Time is counted per block and grows at every synchronisation. A warp knows up to which time it
+ * has seen every other warp of its block (vm_clock); lanes of one warp are ordered by warp-wide and
+ * by masked synchronisations. Between blocks only a release and an acquire through one location
+ * order anything. */
+#ifndef PTXVM_RACE_H
+#define PTXVM_RACE_H
+
+#include "tools/ptxvm/types.h"
+
+/* One access: launch and block it belongs to, time, and thread with flags. */
+typedef struct vm_touch {
+    uint32_t launch;
+    uint32_t block;
+    uint32_t time;
+    uint32_t who; /* thread | VT_TOUCH flags */
+} vm_touch;
+
+enum {
+    VM_TOUCH_THREAD = 0xffff,
+    VM_TOUCH_MANY = 1 << 16,   /* reads: more than one thread, warps in `readers` */
+    VM_TOUCH_STRONG = 1 << 17, /* atomic or volatile and the like */
+    VM_TOUCH_FLIGHT = 1 << 18, /* an asynchronous copy that has not completed */
+    VM_TOUCH_BLOCKS = 1 << 19, /* reads: from more than one block */
+    VM_TOUCH_SET = 1 << 20
+};
+
+/* Four bytes. split: index + 1 of four cells, one for each byte, once their histories differ. */
+typedef struct vm_cell {
+    vm_touch write;
+    vm_touch read;
+    uint32_t readers; /* warps */
+    uint32_t split;
+    uint8_t write_bytes;
+    uint8_t read_bytes;
+} vm_cell;
+
+enum { VM_PAGE_CELLS = 256 };
+
+typedef struct vm_page {
+    vm_cell cells[VM_PAGE_CELLS];
+    vm_cell *bytes; /* groups of four */
+    uint32_t byte_groups;
+    uint32_t byte_capacity;
+    int lock;
+} vm_page;
+
+/* The history of one memory: an array of pages made when first touched. */
+typedef struct vm_race {
+    vm_page **pages;
+    uint64_t page_count;
+    bool shared_by_threads; /* host threads run blocks that touch it */
+} vm_race;
+
+/* What a warp has seen of the others of its block, and its own lanes of each other. */
+typedef struct vm_clock {
+    uint32_t seen[VM_WARPS_MAX];
+    uint32_t warp_time;          /* last synchronisation of the whole warp */
+    uint32_t (*lanes)[VM_LANES]; /* [l][m]: time up to which lane l has seen lane m, or NULL */
+    uint32_t fence_time;         /* of the last fence, 0 none */
+} vm_clock;
+
+/* Joined clocks of the warps that came to a barrier. */
+typedef struct vm_clock_set {
+    uint32_t seen[VM_WARPS_MAX];
+} vm_clock_set;
+
+/* What this block has acquired from others. */
+typedef struct vm_release {
+    uint32_t block;
+    uint32_t seen[VM_WARPS_MAX];
+} vm_release;
+typedef struct vm_acquired {
+    vm_release *items;
+    uint32_t count;
+    uint32_t capacity;
+} vm_acquired;
+
+struct vm_warp;
+struct vm_insn;
+struct vm_block;
+struct vm_launch;
+
+void vm_race_init(vm_race *race, uint64_t bytes, bool shared_by_threads);
+void vm_race_free(vm_race *race);
+
+/* Records an access and reports a conflict (returning false). how: VA_*. */
+bool vm_race_touch(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
+                   uint64_t offset, unsigned bytes, unsigned how);
+/* Marks or unmarks bytes that an asynchronous copy is writing; thread is the issuer's. */
+bool vm_race_flight(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
+                    uint64_t offset, unsigned bytes, bool begins);
+
+void vm_race_warp_start(struct vm_warp *warp);
+/* Lanes of `mask` (of one warp) have synchronised. */
+void vm_race_lanes_meet(struct vm_warp *warp, uint32_t mask);
+/* Barrier of the block: each warp brings its clock, each waiting one takes the joined clock. */
+void vm_race_bring(struct vm_warp *warp, vm_clock_set *set);
+void vm_race_take(struct vm_warp *warp, const vm_clock_set *set);
+
+/* A fence: what the warp has done and seen so far is what its next strong write releases. */
+void vm_race_fence(struct vm_warp *warp);
+/* Release and acquire through a location of a memory (after a fence, or by qualifier). */
+void vm_race_release(struct vm_warp *warp, const vm_race *race, uint64_t offset);
+void vm_race_acquire(struct vm_warp *warp, const vm_race *race, uint64_t offset);
+/* Forgets the locations of a launch. */
+void vm_race_launch_end(struct vm_launch *launch);
+
+#endif
