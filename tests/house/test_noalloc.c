@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* After the seal nothing allocates: the allocator and the calls that ask the system for memory are
+ * this file's own, and 20 steps, an evaluation and a generation must reach none of them. */
+#define _GNU_SOURCE 1 /* syscall */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/trial.h"
+
+/* A sanitizer needs the allocator for itself. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_ALLOCATOR 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OWN_ALLOCATOR 0
+#endif
+#endif
+#ifndef OWN_ALLOCATOR
+#define OWN_ALLOCATOR 1
+#endif
+
+#define MAPS_MOST 65536
+
+/* Calls seen on any thread while it is on. */
+static atomic_bool watching;
+static atomic_int seen;
+
+static void note(void)
+{
+    if (atomic_load(&watching)) {
+        atomic_fetch_add(&seen, 1);
+    }
+}
+
+#if OWN_ALLOCATOR
+/* glibc's own functions under the names that they keep when they are interposed. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void *memalign(size_t alignment, size_t bytes);
+void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset);
+void *mremap(void *address, size_t from, size_t to, int flags, ...);
+
+void *malloc(size_t bytes)
+{
+    note();
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    note();
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    note();
+    return __libc_realloc(memory, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    note();
+    *memory = __libc_memalign(alignment, bytes);
+    return *memory == NULL ? 12 : 0;
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    note();
+    return __libc_memalign(alignment, bytes);
+}
+
+void *memalign(size_t alignment, size_t bytes)
+{
+    note();
+    return __libc_memalign(alignment, bytes);
+}
+
+void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    note();
+    return (void *)(intptr_t)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
+}
+
+void *mremap(void *address, size_t from, size_t to, int flags, ...)
+{
+    note();
+    return (void *)(intptr_t)syscall(SYS_mremap, address, from, to, flags, NULL);
+}
+
+int brk(void *address)
+{
+    note();
+    return (void *)(intptr_t)syscall(SYS_brk, address) == address ? 0 : -1;
+}
+
+/* Only ever reached while it is watched for: malloc inside glibc has its own way to the system. */
+void *sbrk(intptr_t bytes)
+{
+    note();
+    (void)bytes;
+    return (void *)-1;
+}
+#endif
+
+/* What the system has given this process: the text of /proc/self/maps, read without buffering. */
+typedef struct memory_map {
+    char text[MAPS_MOST];
+    size_t length;
+} memory_map;
+
+static void read_maps(memory_map *map)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    assert_non_null(file);
+    static char buffer[4096];
+    setvbuf(file, buffer, _IOFBF, sizeof buffer);
+    map->length = fread(map->text, 1, sizeof map->text, file);
+    assert_true(map->length > 0 && map->length < sizeof map->text);
+    fclose(file);
+}
+
+static void *aligned(uint64_t bytes)
+{
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, BP_ARENA_ALIGNMENT, (size_t)bytes), 0);
+    return memory;
+}
+
+static bp_status generate(bp_runtime *runtime)
+{
+    const int32_t prompt[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    BP_TRY(bp_runtime_restart(runtime));
+    BP_TRY(bp_runtime_accept(runtime, prompt, 8));
+    return bp_runtime_accept(runtime, prompt, 1);
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    (void)state;
+    static trial t;
+    static memory_map before;
+    static memory_map after;
+    bp_spec spec = trial_spec();
+    spec.device_options.threads = 3;
+    spec.device_options.variant = NULL;
+    uint64_t bytes = bp_runtime_scratch(&spec);
+    void *host = aligned(bytes);
+    assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
+    void *arena = aligned(t.runtime.report.arena_bytes);
+    assert_int_equal(trial_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
+
+    double loss = 0.0;
+    double held_out = 0.0;
+    uint64_t targets = 0;
+    read_maps(&before);
+    atomic_store(&seen, 0);
+    atomic_store(&watching, true);
+    bp_status trained = trial_train(&t, &loss);
+    bp_status evaluated = bp_runtime_evaluate(&t.runtime, &t.feed, 2, &held_out, &targets);
+    bp_status generated = generate(&t.runtime);
+    atomic_store(&watching, false);
+    read_maps(&after);
+
+    assert_int_equal(trained, BP_OK);
+    assert_int_equal(evaluated, BP_OK);
+    assert_int_equal(generated, BP_OK);
+    assert_int_equal(atomic_load(&seen), 0);
+    /* Nor did the system give anything by a way that is not watched. */
+    assert_int_equal(before.length, after.length);
+    assert_memory_equal(before.text, after.text, before.length);
+    assert_true(t.runtime.steps == TRIAL_STEPS);
+    assert_true(targets > 0);
+    bp_runtime_close(&t.runtime);
+    free(arena);
+    free(host);
+}
+
+/* The watch itself works: on this thread and for every name. */
+static void allocations_are_seen(void **state)
+{
+    (void)state;
+    if (!OWN_ALLOCATOR) {
+        printf("skipped: a sanitizer has the allocator\n");
+        return;
+    }
+    void *memory[3] = {NULL, NULL, NULL};
+    atomic_store(&seen, 0);
+    atomic_store(&watching, true);
+    memory[0] = malloc(100);
+    memory[1] = calloc(10, 10);
+    memory[0] = realloc(memory[0], 2000);
+    int status = posix_memalign(&memory[2], 64, 100);
+    atomic_store(&watching, false);
+    assert_int_equal(atomic_load(&seen), 4);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < 3; i++) {
+        free(memory[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocations_are_seen),
+        cmocka_unit_test(steps_allocate_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
