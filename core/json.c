@@ -44,9 +44,6 @@ bp_status bp_json_refuse(bp_json *json, const char *text)
 static bool refill(bp_json *json)
 {
     static const unsigned char nothing;
-    if (json->status != BP_OK) {
-        return false;
-    }
     json->taken += (uint64_t)(json->end - json->start);
     size_t count = 0;
     const unsigned char *bytes = &nothing;
