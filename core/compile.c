@@ -2,13 +2,14 @@
 /* The compiler: walks schedules and lets stages and optimizer write their ops. */
 #include "core/compile.h"
 
+#include "core/link.h"
 #include "core/optimizer.h"
 #include "core/step.h"
 
 #define TABLE_ALIGNMENT      16
 #define NAME_BYTES           96 /* longest usual buffer name, for the closed form */
 #define PREFILL_ROWS_DEFAULT 32
-#define FIXED_BUFFERS        16 /* inputs, control, result and one set of losses per program */
+#define FIXED_BUFFERS        16 /* inputs, control, result, tables, one set of losses per program */
 
 static const char where[] = "compile";
 
@@ -49,18 +50,43 @@ static void add_limits(wide_limits *sum, bp_graph_limits more, uint64_t times)
     sum->name_bytes = bp_size_add(sum->name_bytes, bp_size_mul(more.name_bytes, times));
 }
 
-/* How often a stage's ops may be written: training once or twice, evaluation, two decode programs.
- */
-static uint64_t stage_calls(const bp_spec *spec)
+static uint32_t larger(uint32_t a, uint32_t b)
 {
-    uint64_t stages = spec->model->stages(&spec->config);
-    uint64_t calls = 0;
-    if (spec->optimizer != NULL) {
-        uint64_t actions = bp_schedule_count(&spec->policy, (uint32_t)stages);
-        calls = actions * (spec->accumulation > 1 ? 2 : 1);
+    return a > b ? a : b;
+}
+
+static bp_graph_limits largest(bp_graph_limits a, bp_graph_limits b)
+{
+    return (bp_graph_limits){.buffers = larger(a.buffers, b.buffers),
+                             .ops = larger(a.ops, b.ops),
+                             .refs = larger(a.refs, b.refs),
+                             .scalars = larger(a.scalars, b.scalars),
+                             .name_bytes = larger(a.name_bytes, b.name_bytes)};
+}
+
+/* Every schedule has one backward of each stage; the rest of its actions are forwards of stages
+ * before the last. */
+static void add_micro(wide_limits *sum, const bp_spec *spec, uint64_t times)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    uint64_t actions = bp_schedule_count(&spec->policy, stages);
+    bp_graph_limits forward = {0};
+    for (uint32_t s = 0; s < stages; s++) {
+        add_limits(sum, spec->model->limits(spec, s, true), times);
+        if (s + 1 < stages) {
+            forward = largest(forward, spec->model->limits(spec, s, false));
+        }
     }
-    calls += spec->evaluate ? stages : 0;
-    return calls + (spec->generate_context > 0 ? 2 * stages : 0);
+    uint64_t forwards = actions > stages ? actions - stages : 0;
+    add_limits(sum, forward, bp_size_mul(forwards, times));
+}
+
+static void add_chain(wide_limits *sum, const bp_spec *spec, uint64_t times)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    for (uint32_t s = 0; s < stages && times > 0; s++) {
+        add_limits(sum, spec->model->limits(spec, s, false), times);
+    }
 }
 
 static uint32_t narrow(uint64_t value, bool *fits)
@@ -76,8 +102,9 @@ bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
                        .name_bytes = (FIXED_BUFFERS + 2 * (uint64_t)parameters) * NAME_BYTES};
     const bp_graph_limits initialize = {.ops = 1, .refs = 2, .scalars = 3};
     add_limits(&sum, initialize, parameters);
-    add_limits(&sum, spec->model->limits(spec), stage_calls(spec));
+    add_chain(&sum, spec, (spec->evaluate ? 1u : 0u) + (spec->generate_context > 0 ? 2u : 0u));
     if (spec->optimizer != NULL) {
+        add_micro(&sum, spec, spec->accumulation > 1 ? 2 : 1);
         add_limits(&sum, spec->optimizer->limits(spec, parameters), 1);
     }
     bool fits = true;
@@ -315,6 +342,16 @@ static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind pro
     write_chain(compile, emit, emit->spec->model->decode);
 }
 
+/* The tables of list ops, on a device that keeps them in the arena. */
+static bp_status make_tables(bp_emit *emit)
+{
+    uint64_t bytes = bp_link_table_bytes(emit->graph, emit->spec->device);
+    if (bytes == 0) {
+        return BP_OK;
+    }
+    return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
+}
+
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
 {
     const bp_spec *spec = emit->spec;
@@ -338,5 +375,6 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
         write_decode(compile, emit, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
         write_decode(compile, emit, BP_PROGRAM_DECODE, 1);
     }
-    return emit->status;
+    BP_TRY(emit->status);
+    return make_tables(emit);
 }

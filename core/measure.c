@@ -8,7 +8,6 @@
 #define TABLE_ALIGNMENT 64
 #define NAME_BYTES      96
 #define FIXED_BUFFERS   8
-#define TRIAL_CALLS     2 /* a trial is at most one forward and one backward */
 
 /* The graph holds the parameters (and the gradients met so far) up to a mark; each trial writes
  * behind it and is forgotten. */
@@ -26,18 +25,32 @@ typedef struct measure {
     uint32_t backward; /* first op of the trial's backward */
 } measure;
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Room for the largest trial of any stage: one forward and one backward. */
 static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
 {
-    bp_graph_limits one = spec->model->limits(spec);
     uint64_t parameters = spec->model->parameter_count(&spec->config);
-    uint64_t buffers = TRIAL_CALLS * (uint64_t)one.buffers + 2 * parameters + FIXED_BUFFERS;
-    uint64_t names = TRIAL_CALLS * (uint64_t)one.name_bytes;
-    names += (2 * parameters + FIXED_BUFFERS) * NAME_BYTES;
-    *limits = (bp_graph_limits){.buffers = (uint32_t)buffers,
-                                .ops = TRIAL_CALLS * one.ops,
-                                .refs = TRIAL_CALLS * one.refs,
-                                .scalars = TRIAL_CALLS * one.scalars,
-                                .name_bytes = (uint32_t)names};
+    uint64_t buffers = 2 * parameters + FIXED_BUFFERS;
+    uint64_t names = buffers * NAME_BYTES;
+    bp_graph_limits trial = {0};
+    for (uint32_t s = 0; s < spec->model->stages(&spec->config); s++) {
+        bp_graph_limits one = spec->model->limits(spec, s, false);
+        bp_graph_limits two = spec->model->limits(spec, s, true);
+        trial.buffers = larger(trial.buffers, one.buffers + two.buffers);
+        trial.ops = larger(trial.ops, one.ops + two.ops);
+        trial.refs = larger(trial.refs, one.refs + two.refs);
+        trial.scalars = larger(trial.scalars, one.scalars + two.scalars);
+        trial.name_bytes = larger(trial.name_bytes, one.name_bytes + two.name_bytes);
+    }
+    buffers += trial.buffers;
+    names += trial.name_bytes;
+    *limits = trial;
+    limits->buffers = (uint32_t)buffers;
+    limits->name_bytes = (uint32_t)names;
     return buffers < UINT32_MAX && names < UINT32_MAX;
 }
 

@@ -53,10 +53,9 @@ struct bp_model {
      */
     void (*decode)(bp_emit *emit, bp_stage_call *call);
 
-    /* Most ops, and most buffers, that one action or decode call of any stage emits for this spec
-     * (the loss chunks included), and most operands and scalars per op on average: bounds for the
-     * plan's tables. */
-    bp_graph_limits (*limits)(const bp_spec *spec);
+    /* Bounds on the table rows that one backward of a stage emits, or, with backward = false, one
+     * forward (evaluation's included) or decode. */
+    bp_graph_limits (*limits)(const bp_spec *spec, uint32_t stage, bool backward);
 };
 
 #endif

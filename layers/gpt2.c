@@ -243,13 +243,6 @@ static void decode(bp_emit *emit, bp_stage_call *call)
     }
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The head's backward: per chunk three products with a workspace each and the cross entropy (25
- * operands, 33 scalars); beside them 4 ops (22 operands, 10 scalars), 6 buffers, 3 gradients. */
 static bp_graph_limits head_limits(uint32_t chunks)
 {
     return (bp_graph_limits){.buffers = 9 + 3 * chunks,
@@ -259,18 +252,19 @@ static bp_graph_limits head_limits(uint32_t chunks)
                              .name_bytes = 9 * NAME_BYTES + 3 * 16 * chunks};
 }
 
-static bp_graph_limits limits(const bp_spec *spec)
+static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
 {
+    if (stage >= 1 && stage <= spec->config.layers) {
+        return bp_gpt2_block_limits(backward);
+    }
+    if (stage == 0) {
+        return (bp_graph_limits){
+            .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * NAME_BYTES};
+    }
     /* Tables are counted in 32 bits; more chunks than this could not be planned. */
     const uint64_t most = UINT32_MAX / 64;
     const uint64_t chunks = bp_loss_chunks(spec);
-    const bp_graph_limits head = head_limits((uint32_t)(chunks < most ? chunks : most));
-    const bp_graph_limits block = bp_gpt2_block_limits();
-    return (bp_graph_limits){.buffers = larger(head.buffers, block.buffers),
-                             .ops = larger(head.ops, block.ops),
-                             .refs = larger(head.refs, block.refs),
-                             .scalars = larger(head.scalars, block.scalars),
-                             .name_bytes = larger(head.name_bytes, block.name_bytes)};
+    return head_limits((uint32_t)(chunks < most ? chunks : most));
 }
 
 /* Ranges are bp_spec_check's. */

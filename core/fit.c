@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/* The fit: candidates planned exactly, the fastest that fits chosen. */
+#include "core/fit.h"
+
+#include "core/measure.h"
+
+#define ALIGNMENT 64
+#define CHAIN_ROUNDS                                                                               \
+    6 /* times the budget of the dynamic programme is shrunk to what packing left */
+#define CHUNK_LEAST  64
+#define BATCH_SPLITS 64 /* most micro-batch sizes tried */
+
+static const char where[] = "fit";
+
+/* Memory of the search, laid out once. */
+typedef struct search {
+    const bp_fit_request *request;
+    bp_fit *fit;
+    bp_error *error;
+    bp_runtime *runtime;    /* the candidate being planned */
+    bp_chain_stage *stages; /* [stages] */
+    bp_action *trial;       /* [action_limit] */
+    bp_action *kept;        /* [action_limit] */
+    uint32_t action_limit;
+    void *plan; /* memory for one plan, one measurement or one dynamic programme */
+    uint64_t plan_bytes;
+} search;
+
+static const bp_policy_kind named[] = {BP_POLICY_NONE, BP_POLICY_SELECTIVE, BP_POLICY_SQRT,
+                                       BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+#define NAMED (sizeof named / sizeof named[0])
+
+static uint32_t stage_count(const bp_spec *spec)
+{
+    return spec->model->stages(&spec->config);
+}
+
+/* No persistent schedule takes more actions than starting from the input every time. */
+static uint32_t action_limit(const bp_spec *spec)
+{
+    const bp_policy poor = {.kind = BP_POLICY_MEMORY_POOR};
+    return bp_schedule_count(&poor, stage_count(spec));
+}
+
+/* The plan memory of the spec with the longest schedule, at any split of the batch. */
+static uint64_t plan_bytes(const bp_fit_request *request)
+{
+    bp_spec spec = request->spec;
+    if (request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
+    }
+    if (request->free_chunk) {
+        spec.loss_rows = 0;
+    }
+    uint64_t bytes = bp_runtime_scratch(&spec);
+    if (request->free_batch || request->free_chunk) {
+        /* Shorter chunks mean more ops of the loss; smaller micro-batches write micro twice. */
+        spec.loss_rows = spec.loss_rows == 0 ? CHUNK_LEAST : spec.loss_rows;
+        uint64_t rows = (uint64_t)spec.batch * spec.sequence;
+        spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+        uint64_t more = bp_size_mul(2, bp_runtime_scratch(&spec));
+        bytes = more > bytes ? more : bytes;
+    }
+    return bytes;
+}
+
+static uint64_t shared_bytes(const bp_fit_request *request)
+{
+    uint64_t plan = plan_bytes(request);
+    uint64_t measure = bp_measure_bytes(&request->spec);
+    uint64_t chain = bp_chain_scratch(stage_count(&request->spec));
+    uint64_t bytes = plan > measure ? plan : measure;
+    return bp_size_align(bytes > chain ? bytes : chain, ALIGNMENT);
+}
+
+uint64_t bp_fit_scratch(const bp_fit_request *request)
+{
+    if (bp_spec_check(&request->spec, NULL) != BP_OK || request->spec.optimizer == NULL) {
+        return BP_SIZE_INVALID;
+    }
+    uint64_t stages = stage_count(&request->spec);
+    uint64_t actions = bp_size_mul(action_limit(&request->spec), 2 * sizeof(bp_action));
+    uint64_t bytes = bp_size_add(shared_bytes(request), sizeof(bp_runtime));
+    bytes = bp_size_add(bytes, stages * sizeof(bp_chain_stage));
+    return bp_size_add(bytes, bp_size_add(actions, 8 * ALIGNMENT));
+}
+
+static bp_status search_init(search *s, void *memory, uint64_t bytes)
+{
+    bp_arena arena;
+    void *piece[5];
+    const bp_spec *spec = &s->request->spec;
+    s->action_limit = action_limit(spec);
+    s->plan_bytes = shared_bytes(s->request);
+    const uint64_t size[5] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
+                              s->action_limit * sizeof(bp_action),
+                              s->action_limit * sizeof(bp_action), s->plan_bytes};
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    for (int i = 0; i < 5; i++) {
+        if (bp_arena_carve(&arena, (size_t)size[i], ALIGNMENT, &piece[i]) != BP_OK) {
+            return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
+        }
+    }
+    s->runtime = piece[0];
+    s->stages = piece[1];
+    s->trial = piece[2];
+    s->kept = piece[3];
+    s->plan = piece[4];
+    return BP_OK;
+}
+
+static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
+{
+    const bp_graph *graph = &runtime->graph;
+    uint32_t k = runtime->spec.accumulation;
+    if (k == 1) {
+        return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
+    }
+    return bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +
+           (k - 1) * bp_cost_program(graph, BP_PROGRAM_MICRO_NEXT, rates) +
+           bp_cost_program(graph, BP_PROGRAM_UPDATE, rates);
+}
+
+/* Plans one candidate exactly. */
+static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
+    if (status != BP_OK) {
+        bp_error *inner = &s->runtime->error;
+        return bp_error_numbers(s->error, status, where, inner->text, inner->name, inner->found,
+                                inner->wanted);
+    }
+    *out = (bp_fit_try){.policy = spec->policy,
+                        .batch = spec->batch,
+                        .accumulation = spec->accumulation,
+                        .loss_rows = s->runtime->spec.loss_rows,
+                        .arena_bytes = s->runtime->report.arena_bytes,
+                        .seconds = step_seconds(s->runtime, &s->request->rates)};
+    out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
+    return BP_OK;
+}
+
+/* Faster, or as fast in fewer bytes. */
+static bool beats(const bp_fit_try *a, const bp_fit_try *b)
+{
+    if (a->fits != b->fits) {
+        return a->fits;
+    }
+    if (a->fits && a->seconds != b->seconds) {
+        return a->seconds < b->seconds;
+    }
+    return a->arena_bytes < b->arena_bytes;
+}
+
+static bool same_candidate(const bp_fit_try *a, const bp_fit_try *b)
+{
+    return a->arena_bytes == b->arena_bytes && a->seconds == b->seconds && a->batch == b->batch;
+}
+
+/* Enters a planned candidate into the ranking. */
+static void enter(search *s, const bp_fit_try *candidate)
+{
+    bp_fit *fit = s->fit;
+    if (fit->tried_count < BP_FIT_TRIED_MAX) {
+        fit->tried[fit->tried_count++] = *candidate;
+    }
+    if (fit->least.batch == 0 || candidate->arena_bytes < fit->least.arena_bytes) {
+        fit->least = *candidate;
+    }
+    if (fit->best.batch == 0 || beats(candidate, &fit->best)) {
+        fit->runner_up = fit->best.fits ? fit->best : fit->runner_up;
+        fit->best = *candidate;
+        if (candidate->policy.kind == BP_POLICY_ACTIONS) {
+            fit->action_count = candidate->policy.action_count;
+            for (uint32_t i = 0; i < fit->action_count; i++) {
+                s->kept[i] = s->trial[i];
+            }
+        }
+        return;
+    }
+    bool next = candidate->fits && !same_candidate(candidate, &fit->best) &&
+                (fit->runner_up.batch == 0 || beats(candidate, &fit->runner_up));
+    if (next) {
+        fit->runner_up = *candidate;
+    }
+}
+
+static bp_status try_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    BP_TRY(plan_candidate(s, spec, out));
+    enter(s, out);
+    return BP_OK;
+}
+
+static bp_status measure(search *s, const bp_spec *spec)
+{
+    bp_arena arena;
+    bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
+    return bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error);
+}
+
+/* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
+ * the accumulated gradients of a group. */
+static uint64_t fixed_bytes(const search *s)
+{
+    const bp_graph *graph = &s->runtime->graph;
+    uint64_t bytes = s->runtime->report.resident_bytes;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
+        bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
+    }
+    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
+}
+
+/* The dynamic programme inside `budget` bytes of arena. What packing or the update need beyond it
+ * is taken off the budget and it runs again. The stages must have been measured. */
+static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
+                           bp_fit_try *out, bool *found)
+{
+    bp_spec spec = *base;
+    uint64_t inner = bp_size_sub(budget, fixed);
+    *found = false;
+    for (int round = 0; round < CHAIN_ROUNDS && inner != BP_SIZE_INVALID; round++) {
+        double seconds = 0.0;
+        uint32_t count = 0;
+        if (bp_chain_solve(s->stages, stage_count(base), inner, s->plan, s->plan_bytes, s->trial,
+                           s->action_limit, &count, &seconds) != BP_OK) {
+            return BP_OK;
+        }
+        spec.policy =
+            (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
+        BP_TRY(plan_candidate(s, &spec, out));
+        *found = true;
+        if (out->arena_bytes <= budget) {
+            return BP_OK;
+        }
+        inner = bp_size_sub(inner, out->arena_bytes - budget);
+    }
+    return BP_OK;
+}
+
+/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
+static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
+{
+    bp_fit_try candidate;
+    uint64_t fixed = 0;
+    *whole = false;
+    if (!s->request->free_policy) {
+        BP_TRY(try_candidate(s, base, &candidate));
+        *whole = candidate.fits;
+        return BP_OK;
+    }
+    for (size_t i = 0; i < NAMED && !*whole; i++) {
+        bp_spec spec = *base;
+        spec.policy = (bp_policy){.kind = named[i], .recompute = BP_RECOMPUTE_ALL};
+        BP_TRY(try_candidate(s, &spec, &candidate));
+        *whole = i == 0 && candidate.fits;
+        fixed = fixed_bytes(s);
+    }
+    if (*whole || s->request->budget == 0) {
+        return BP_OK;
+    }
+    bool found = false;
+    BP_TRY(measure(s, base));
+    BP_TRY(try_chain(s, base, s->request->budget, fixed, &candidate, &found));
+    if (found) {
+        enter(s, &candidate);
+    }
+    return BP_OK;
+}
+
+/* Loss chunks from the default downwards, until one lets everything be kept. */
+static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
+{
+    if (!s->request->free_chunk) {
+        return try_policies(s, base, whole);
+    }
+    base->loss_rows = 0;
+    uint32_t rows = bp_spec_loss_rows(base);
+    *whole = false;
+    while (!*whole) {
+        base->loss_rows = rows;
+        BP_TRY(try_policies(s, base, whole));
+        if (rows <= CHUNK_LEAST) {
+            break;
+        }
+        rows = rows / 4 > CHUNK_LEAST ? rows / 4 : CHUNK_LEAST;
+    }
+    return BP_OK;
+}
+
+/* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
+ * keeps everything ends the search. */
+static bp_status try_batches(search *s)
+{
+    bp_spec spec = s->request->spec;
+    uint64_t product = (uint64_t)spec.batch * spec.accumulation;
+    uint32_t most = s->request->free_batch ? spec.batch : 1;
+    bool whole = false;
+    for (uint32_t divisor = 1, splits = 0; divisor <= most && splits < BATCH_SPLITS; divisor++) {
+        if (s->request->spec.batch % divisor != 0) {
+            continue;
+        }
+        spec.batch = s->request->spec.batch / divisor;
+        spec.accumulation = (uint32_t)(product / spec.batch);
+        BP_TRY(try_chunks(s, &spec, &whole));
+        splits++;
+        if (whole) {
+            break;
+        }
+    }
+    return BP_OK;
+}
+
+static void fill_spec(search *s)
+{
+    bp_fit *fit = s->fit;
+    fit->actions = s->kept;
+    fit->spec = s->request->spec;
+    fit->spec.batch = fit->best.batch;
+    fit->spec.accumulation = fit->best.accumulation;
+    fit->spec.loss_rows = fit->best.loss_rows;
+    fit->spec.policy = fit->best.policy;
+    if (fit->best.policy.kind == BP_POLICY_ACTIONS) {
+        fit->spec.policy.actions = fit->actions;
+        fit->spec.policy.action_count = fit->action_count;
+    }
+}
+
+bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
+                     bp_error *error)
+{
+    search s = {.request = request, .fit = fit, .error = error};
+    *fit = (bp_fit){0};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    BP_TRY(try_batches(&s));
+    fill_spec(&s);
+    return fit->best.fits ? BP_OK : BP_ERR_FIT;
+}
+
+/* Keeps the points sorted by bytes and drops those that another beats in both. */
+static void add_point(bp_fit_point *points, uint32_t *count, const bp_fit_try *candidate)
+{
+    const bp_fit_point point = {candidate->arena_bytes, candidate->seconds, candidate->policy.kind};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool beaten =
+            points[i].arena_bytes <= point.arena_bytes && points[i].seconds <= point.seconds;
+        if (beaten) {
+            return;
+        }
+        kept++;
+    }
+    kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool worse =
+            points[i].arena_bytes >= point.arena_bytes && points[i].seconds >= point.seconds;
+        if (!worse) {
+            points[kept++] = points[i];
+        }
+    }
+    uint32_t at = kept;
+    while (at > 0 && points[at - 1].arena_bytes > point.arena_bytes) {
+        points[at] = points[at - 1];
+        at--;
+    }
+    points[at] = point;
+    *count = kept + 1;
+}
+
+bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t bytes,
+                       bp_fit_point *points, uint32_t *count, bp_error *error)
+{
+    bp_fit fit = {0};
+    search s = {.request = request, .fit = &fit, .error = error};
+    uint32_t room = *count;
+    uint32_t used = 0;
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    bp_fit_try candidate;
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    for (size_t i = 0; i < NAMED && used < room; i++) {
+        bp_spec spec = request->spec;
+        spec.policy = (bp_policy){.kind = named[i], .recompute = BP_RECOMPUTE_ALL};
+        BP_TRY(plan_candidate(&s, &spec, &candidate));
+        add_point(points, &used, &candidate);
+        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+        most = candidate.arena_bytes > most ? candidate.arena_bytes : most;
+    }
+    uint64_t fixed = fixed_bytes(&s);
+    uint32_t budgets = room > NAMED ? room - (uint32_t)NAMED : 0;
+    BP_TRY(measure(&s, &request->spec));
+    for (uint32_t i = 0; i < budgets && used < room; i++) {
+        bool found = false;
+        uint64_t budget = least + (most - least) / budgets * i;
+        BP_TRY(try_chain(&s, &request->spec, budget, fixed, &candidate, &found));
+        if (found) {
+            add_point(points, &used, &candidate);
+        }
+    }
+    *count = used;
+    return BP_OK;
+}
+
+/* Whether some policy fits at this micro-batch. */
+static bp_status batch_fits(search *s, uint32_t batch, bool *fits)
+{
+    bp_spec spec = s->request->spec;
+    bool whole = false;
+    spec.batch = batch;
+    *s->fit = (bp_fit){0};
+    uint64_t rows = (uint64_t)batch * spec.sequence;
+    spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+    BP_TRY(try_policies(s, &spec, &whole));
+    *fits = s->fit->best.fits;
+    return BP_OK;
+}
+
+bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, void *memory,
+                               uint64_t bytes, uint32_t *batch, bp_error *error)
+{
+    bp_fit fit = {0};
+    search s = {.request = request, .fit = &fit, .error = error};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    uint32_t good = 0;
+    uint32_t bad = most + 1;
+    uint32_t probe = 1;
+    while (good + 1 < bad) {
+        bool fits = false;
+        BP_TRY(batch_fits(&s, probe, &fits));
+        if (fits) {
+            good = probe;
+        } else {
+            bad = probe;
+        }
+        uint64_t doubled = (uint64_t)good * 2;
+        probe = bad == most + 1 && doubled < bad ? (uint32_t)doubled : good + (bad - good) / 2;
+    }
+    *batch = good;
+    return BP_OK;
+}
