@@ -129,8 +129,28 @@ static double double_of(uint64_t bits)
     return value;
 }
 
+/* Powers of ten that a double holds exactly. */
+enum { EXACT_POWERS = 23 };
+static const double exact_power[EXACT_POWERS] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* The common case: both factors are exact, so that one operation rounds once. */
+static bool real_is_short(uint64_t mantissa, int64_t power, double *real)
+{
+    if (mantissa > (uint64_t)1 << 53 || power <= -EXACT_POWERS || power >= EXACT_POWERS) {
+        return false;
+    }
+    double whole = (double)mantissa;
+    *real = power < 0 ? whole / exact_power[-power] : whole * exact_power[power];
+    return true;
+}
+
 static bp_status real_of(uint64_t mantissa, int64_t power, double *real)
 {
+    if (real_is_short(mantissa, power, real)) {
+        return BP_OK;
+    }
     /* 10^19 x 10^-344 is below half of the least subnormal. */
     if (mantissa == 0 || power < -343) {
         *real = 0.0;
