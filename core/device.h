@@ -26,6 +26,7 @@ typedef struct bp_linked_op {
     const uint64_t *offsets;
     const void *scalars;
     const uint8_t *dtypes;
+    uint64_t table; /* place of the op's table; BP_OFFSET_ABSENT where the device keeps none */
 } bp_linked_op;
 
 typedef struct bp_linked_program {
@@ -36,9 +37,11 @@ typedef struct bp_linked_program {
 /* What a user asks of a device; part of the plan, so it never depends on the machine found. */
 typedef struct bp_device_options {
     uint32_t threads;    /* host: workers asked for, 1 .. BP_THREADS_MAX */
-    const char *variant; /* host: "portable", "avx2", "avx512" or NULL for the best this CPU has */
+    const char *variant; /* host: "portable", "avx2", "avx512" or NULL for the best this CPU has;
+                            cuda: "graph" (NULL), or "plain" for launches one by one */
     uint32_t ordinal;    /* GPU number */
-    const char *target;  /* cuda: "sm_80", "sm_90a", ... or NULL for the device's own */
+    const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
+    bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
 } bp_device_options;
 
 typedef struct bp_device bp_device;
@@ -57,8 +60,14 @@ struct bp_device {
      * (sums over tuples): closed form, for the plan. */
     uint64_t (*link_bytes)(uint64_t ops, uint64_t operands, uint64_t scalars);
 
+    /* Bytes of the constant table that a list op of that many tuples needs in the arena: a pure
+     * function of its arguments, 0 for a kernel without one. NULL: the device has no tables. */
+    uint64_t (*table_bytes)(bp_kernel kernel, uint32_t tuples);
+
     /* Opens the device over an arena of arena_bytes. `arena` is the caller's memory on the host
-     * device, aligned to BP_ARENA_ALIGNMENT, and NULL where the device brings its own. */
+     * device, aligned to BP_ARENA_ALIGNMENT, and NULL where the device brings its own. `error`
+     * (NULL: none) has to stay until close: what the other calls find wrong is written there too.
+     * After a failure nothing is open. */
     bp_status (*open)(void *context, const bp_device_options *options, void *arena,
                       uint64_t arena_bytes, bp_error *error);
 

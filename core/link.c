@@ -48,7 +48,35 @@ static bp_status carve_tables(bp_link *link, const bp_graph *graph, bool poison,
     return BP_OK;
 }
 
-static void link_op(bp_link *link, const bp_graph *graph, const bp_op *op)
+static uint64_t table_bytes(const bp_device *device, bp_kernel kernel, uint32_t tuples)
+{
+    uint64_t bytes = device->table_bytes != NULL ? device->table_bytes(kernel, tuples) : 0;
+    return bp_size_align(bytes, BP_ARENA_ALIGNMENT);
+}
+
+uint64_t bp_link_table_bytes(const bp_graph *graph, const bp_device *device)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        const bp_op *op = &graph->ops[i];
+        bytes = bp_size_add(bytes, table_bytes(device, op->kernel, op->tuples));
+    }
+    return bytes;
+}
+
+/* Tables follow one another in the order of the ops. */
+static uint64_t take_table(bp_link *link, const bp_device *device, const bp_op *op)
+{
+    uint64_t bytes = table_bytes(device, op->kernel, op->tuples);
+    if (bytes == 0) {
+        return BP_OFFSET_ABSENT;
+    }
+    uint64_t place = link->table;
+    link->table += bytes;
+    return place;
+}
+
+static void link_op(bp_link *link, const bp_graph *graph, const bp_device *device, const bp_op *op)
 {
     uint32_t count = op->tuples * bp_kernel_describe(op->kernel)->operand_count;
     uint64_t *offsets = link->offsets + link->offsets_used;
@@ -63,7 +91,8 @@ static void link_op(bp_link *link, const bp_graph *graph, const bp_op *op)
                                                  .tuples = op->tuples,
                                                  .offsets = offsets,
                                                  .scalars = graph->scalars + op->scalar,
-                                                 .dtypes = dtypes};
+                                                 .dtypes = dtypes,
+                                                 .table = take_table(link, device, op)};
     link->offsets_used += count;
 }
 
@@ -77,7 +106,8 @@ static void link_poison(bp_link *link, const bp_buffer *buffer)
                                                  .tuples = 1,
                                                  .offsets = link->offsets + link->offsets_used,
                                                  .scalars = scalars,
-                                                 .dtypes = link->dtypes + link->offsets_used};
+                                                 .dtypes = link->dtypes + link->offsets_used,
+                                                 .table = BP_OFFSET_ABSENT};
     link->offsets_used++;
 }
 
@@ -98,7 +128,8 @@ static void poison_tick(bp_link *link, const bp_graph *graph, uint32_t tick, boo
     }
 }
 
-static void link_program(bp_link *link, const bp_graph *graph, uint32_t program, bool poison)
+static void link_program(bp_link *link, const bp_graph *graph, const bp_device *device,
+                         uint32_t program, bool poison)
 {
     uint32_t first = graph->program_first[program];
     bp_linked_op *ops = link->ops + link->ops_used;
@@ -107,7 +138,7 @@ static void link_program(bp_link *link, const bp_graph *graph, uint32_t program,
         if (poison) {
             poison_tick(link, graph, first + i, true);
         }
-        link_op(link, graph, &graph->ops[first + i]);
+        link_op(link, graph, device, &graph->ops[first + i]);
         if (poison) {
             poison_tick(link, graph, first + i, false);
         }
@@ -136,9 +167,12 @@ bp_status bp_link_graph(bp_link *link, const bp_graph *graph, const bp_device *d
 {
     *link = (bp_link){0};
     BP_TRY(carve_tables(link, graph, poison, memory));
+    if (graph->tables != BP_NO_BUFFER) {
+        link->table = graph->buffers[graph->tables].offset;
+    }
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
         if (graph->program_count[program] > 0) {
-            link_program(link, graph, program, poison);
+            link_program(link, graph, device, program, poison);
             BP_TRY(carve_device(link, device, program, memory));
         }
     }

@@ -14,6 +14,7 @@ typedef struct bp_link {
     uint32_t ops_used;
     uint32_t offsets_used;
     uint32_t poison_used;
+    uint64_t table; /* where the next list op's table lies */
     bp_linked_program programs[BP_PROGRAM_COUNT];
     void *device_memory[BP_PROGRAM_COUNT]; /* what bp_device.link gets for each */
     size_t device_bytes[BP_PROGRAM_COUNT];
@@ -21,6 +22,9 @@ typedef struct bp_link {
 
 /* Upper bound of the bytes that linking any graph within these limits carves. */
 uint64_t bp_link_bytes(const bp_graph_limits *limit, const bp_device *device, bool poison);
+
+/* Bytes of the tables of all list ops of a graph, each rounded up to BP_ARENA_ALIGNMENT. */
+uint64_t bp_link_table_bytes(const bp_graph *graph, const bp_device *device);
 
 /* Links every program of a planned graph. With poison, buffers of program and group scope are
  * filled with NaNs right before their first op and right after their last. */

@@ -31,7 +31,7 @@ static bp_status carve_table(bp_arena *memory, uint64_t rows, size_t row_bytes, 
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
                         bp_error *error)
 {
-    *graph = (bp_graph){.limit = *limit, .error = error};
+    *graph = (bp_graph){.limit = *limit, .error = error, .tables = BP_NO_BUFFER};
     void *table[5];
     const uint64_t rows[5] = {limit->buffers, limit->ops, limit->refs, limit->scalars,
                               limit->name_bytes};

@@ -103,7 +103,8 @@ typedef struct bp_graph {
     uint32_t program_first[BP_PROGRAM_COUNT]; /* index of each program's first op */
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
-    bp_error *error;                          /* where the first error goes; not owned */
+    uint32_t tables; /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
+    bp_error *error; /* where the first error goes; not owned */
 } bp_graph;
 
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */

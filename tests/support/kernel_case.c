@@ -170,11 +170,22 @@ static void check_written(const kernel_case *c)
     }
 }
 
+/* Where a list op's table goes on a device that has them: behind the image. */
+static uint64_t place_table(const kernel_case *c, const kernel_device *on)
+{
+    const bp_device *device = on->device;
+    uint64_t bytes = device->table_bytes != NULL ? device->table_bytes(c->kernel, c->tuples) : 0;
+    uint64_t place = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
+    assert_true(place + bytes <= on->arena_bytes);
+    return bytes > 0 ? place : BP_OFFSET_ABSENT;
+}
+
 void kernel_case_run(kernel_case *c, kernel_device *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
-    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes};
+    uint64_t table = place_table(c, on);
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
     bp_linked_program program = {&op, 1};
     uint64_t link_bytes =
         on->device->link_bytes(1, c->tuples * info->operand_count, c->tuples * info->scalar_count);

@@ -136,7 +136,7 @@ typedef struct copy_program {
 static void copy_program_make(copy_program *p, int64_t count)
 {
     *p = (copy_program){.scalars = {count}, .offsets = {0, 2048}};
-    p->op = (bp_linked_op){BP_KERNEL_copy, 1, p->offsets, &p->scalars, p->dtypes};
+    p->op = (bp_linked_op){BP_KERNEL_copy, 1, p->offsets, &p->scalars, p->dtypes, BP_OFFSET_ABSENT};
     p->program = (bp_linked_program){&p->op, 1};
 }
 

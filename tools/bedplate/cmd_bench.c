@@ -162,7 +162,8 @@ typedef struct product {
 static bp_status link_product(product *p, bp_error *error)
 {
     const bp_device *device = &bp_device_host;
-    const bp_linked_op op = {BP_KERNEL_matmul, 1, p->offsets, &p->scalars, p->dtypes};
+    const bp_linked_op op = {BP_KERNEL_matmul, 1,         p->offsets,
+                             &p->scalars,      p->dtypes, BP_OFFSET_ABSENT};
     const bp_linked_program program = {&op, 1};
     uint64_t link = device->link_bytes(1, 7, 10);
     uint64_t context = bp_size_align(device->context_bytes, 64);
