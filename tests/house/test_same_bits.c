@@ -60,6 +60,8 @@ static void neither_poison_nor_policy_matters(void **state)
             spec.poison = true;
             assert_true(digest_of(&spec) == wanted);
         }
+        spec.device_options.variant = "portable";
+        assert_true(digest_of(&spec) == wanted);
     }
 }
 
