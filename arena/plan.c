@@ -2,7 +2,7 @@
 /* The planner: preparation of the buffers, the order of the attempts, and the report. */
 #include "arena/plan.h"
 
-#include "arena/plan_exact.h"
+#include "arena/plan_window.h"
 
 #include <string.h>
 
@@ -40,6 +40,7 @@ size_t bp_plan_scratch_greedy(uint32_t count)
     plan_work work;
     work_cursor cursor = {.memory = NULL};
     work_place(&work, &cursor, count);
+    work_place(&work, &cursor, count);
     return work_bytes(&cursor);
 }
 
@@ -48,6 +49,7 @@ size_t bp_plan_scratch(uint32_t count)
     plan_work work;
     plan_exact exact;
     work_cursor cursor = {.memory = NULL};
+    work_place(&work, &cursor, count);
     work_place(&work, &cursor, count);
     (void)plan_exact_place(&exact, &cursor, count);
     return work_bytes(&cursor);
@@ -216,33 +218,6 @@ bool plan_done(const plan_work *work)
     return work->best_height <= work->capacity;
 }
 
-/* One attempt: a layout of the items in the order of a rule. */
-static void plan_attempt(plan_work *work, plan_rule rule,
-                         uint64_t (*make)(plan_work *work, uint64_t limit), const char *name)
-{
-    if (plan_done(work)) {
-        return;
-    }
-    for (uint32_t i = 0; i < work->items; i++) {
-        work->order[i] = i;
-    }
-    plan_order(work, rule, work->total, work->items);
-    plan_keep(work, make(work, work->best_height), name);
-}
-
-/* In the order of what reaches the bound most often on training programs, per time. */
-static void plan_greedy(plan_work *work)
-{
-    plan_attempt(work, PLAN_TWA, plan_dive, "dive TWA");
-    plan_attempt(work, PLAN_SIZE, plan_first_fit, "first fit by size");
-    plan_attempt(work, PLAN_WAT, plan_dive, "dive WAT");
-    plan_attempt(work, PLAN_TAW, plan_dive, "dive TAW");
-    plan_attempt(work, PLAN_AREA, plan_first_fit, "first fit by area");
-    if (!plan_done(work)) {
-        plan_wheel(work);
-    }
-}
-
 static void plan_report(const plan_work *work, const bp_plan_options *options,
                         bp_plan_report *report)
 {
@@ -252,6 +227,27 @@ static void plan_report(const plan_work *work, const bp_plan_options *options,
     report->optimal = report->optimal || report->waste == 0;
     report->fits = options->capacity == 0 || report->bytes <= options->capacity;
     report->method = work->method;
+}
+
+/* The attempts, from the cheapest to the dearest. */
+static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count, uint64_t limit,
+                            bp_plan_report *report)
+{
+    plan_exact exact;
+    plan_window window = {.work = work, .exact = limit != 0 ? &exact : NULL};
+    work_place(&window.inner, cursor, count);
+    if (limit != 0) {
+        (void)plan_exact_place(&exact, cursor, count);
+    }
+    plan_attempts(work);
+    if (!plan_done(work)) {
+        plan_window_run(&window);
+        report->nodes = window.nodes;
+    }
+    if (limit != 0 && work->items <= SEARCH_ITEMS && !plan_done(work)) {
+        report->optimal = plan_exact_run(&exact, work, limit);
+        report->nodes += exact.nodes;
+    }
 }
 
 bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
@@ -278,13 +274,7 @@ bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_opti
     capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
     work.least = capacity < work.bound;
     work.capacity = work.least ? work.bound : capacity;
-    plan_greedy(&work);
-    if (exact && work.items <= SEARCH_ITEMS && !plan_done(&work)) {
-        plan_exact searches;
-        (void)plan_exact_place(&searches, &cursor, count);
-        report->optimal = plan_exact_run(&searches, &work, options->node_limit);
-        report->nodes = searches.nodes;
-    }
+    plan_search_all(&work, &cursor, count, options->node_limit, report);
     for (uint32_t i = 0; i < work.items; i++) {
         buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;
     }

@@ -97,13 +97,13 @@ static void greedy_insert(plan_work *work, uint32_t count, const plan_item *item
     work->top[low] = offset + item->size;
 }
 
-uint64_t plan_first_fit(plan_work *work, uint64_t limit)
+uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed)
 {
     uint64_t height = 0;
     for (uint32_t i = 0; i < work->items; i++) {
         uint32_t index = work->order[i];
         const plan_item *item = &work->item[index];
-        uint64_t offset = greedy_gap(work, i, item);
+        uint64_t offset = i < placed ? work->offset[index] : greedy_gap(work, i, item);
         work->offset[index] = offset;
         height = offset + item->size > height ? offset + item->size : height;
         if (height >= limit) {
@@ -114,61 +114,27 @@ uint64_t plan_first_fit(plan_work *work, uint64_t limit)
     return height;
 }
 
-/* Steps that all rounds of the wheel may take together, counted as items squared. */
-#define WHEEL_STEPS  4000000000u
-#define WHEEL_ROUNDS 8u
-
-/* Whether the item lives in a section where the bound is reached. */
-static bool wheel_at_peak(const plan_work *work, const plan_item *item)
+/* One attempt: a layout of the items in the order of a rule. */
+static void greedy_attempt(plan_work *work, plan_rule rule, bool dive, const char *name)
 {
-    for (uint32_t s = item->first; s < item->last; s++) {
-        if (work->total[s] == work->bound) {
-            return true;
-        }
+    if (plan_done(work)) {
+        return;
     }
-    return false;
-}
-
-/* Moves the items of order[from, ..) that ended above the wanted height before the others; both
- * groups keep their order. False if that changes nothing. */
-static bool wheel_turn(plan_work *work, uint32_t from)
-{
-    uint32_t front = from;
-    uint32_t back = 0;
-    for (uint32_t i = from; i < work->items; i++) {
-        uint32_t item = work->order[i];
-        if (work->offset[item] + work->item[item].size > work->capacity) {
-            work->order[front++] = item;
-        } else {
-            work->spare[back++] = item;
-        }
-    }
-    bool changed = false;
-    for (uint32_t i = 0; i < back; i++) {
-        changed = changed || work->order[front + i] != work->spare[i];
-        work->order[front + i] = work->spare[i];
-    }
-    return changed;
-}
-
-void plan_wheel(plan_work *work)
-{
-    uint32_t peak = 0;
-    uint32_t others = 0;
     for (uint32_t i = 0; i < work->items; i++) {
-        if (wheel_at_peak(work, &work->item[i])) {
-            work->order[peak++] = i;
-        } else {
-            work->spare[others++] = i;
-        }
+        work->order[i] = i;
     }
-    memcpy(work->order + peak, work->spare, others * sizeof *work->order);
-    uint64_t rounds = WHEEL_STEPS / ((uint64_t)work->items * work->items) + 1;
-    rounds = rounds < WHEEL_ROUNDS ? rounds : WHEEL_ROUNDS;
-    for (uint64_t i = 0; i < rounds; i++) {
-        plan_keep(work, plan_first_fit(work, UINT64_MAX), "learning first fit");
-        if (plan_done(work) || !wheel_turn(work, peak)) {
-            return;
-        }
-    }
+    plan_order(work, rule, work->total, work->items);
+    uint64_t limit = work->best_height;
+    plan_keep(work, dive ? plan_dive(work, limit) : plan_first_fit(work, limit, 0), name);
+}
+
+void plan_attempts(plan_work *work)
+{
+    /* In the order of what reaches the bound most often on training programs, per time. */
+    greedy_attempt(work, PLAN_TWA, true, "dive TWA");
+    greedy_attempt(work, PLAN_SIZE, false, "first fit by size");
+    greedy_attempt(work, PLAN_TWA, false, "first fit TWA");
+    greedy_attempt(work, PLAN_WAT, true, "dive WAT");
+    greedy_attempt(work, PLAN_TAW, true, "dive TAW");
+    greedy_attempt(work, PLAN_AREA, false, "first fit by area");
 }

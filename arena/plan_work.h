@@ -73,14 +73,12 @@ void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t
  * height would reach `limit`. */
 uint64_t plan_dive(plan_work *work, uint64_t limit);
 
-/* Places items in work->order, each into the lowest gap that holds it. As above. */
-uint64_t plan_first_fit(plan_work *work, uint64_t limit);
+/* Places items in work->order, each into the lowest gap that holds it; the first `placed` of them
+ * stay where work->offset says. Returns the height as above. */
+uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed);
 
-/* First fits in an order that learns: those who live where the bound is reached come first, largest
- * first, so that they leave no hole there; the others follow by size; and whoever ends above the
- * wanted height is moved ahead of the other others for the next round. Keeps the best layout.
- * Ends after a number of rounds that depends on the count of items only. */
-void plan_wheel(plan_work *work);
+/* Dives and first fits in several orders, until one ends the work. */
+void plan_attempts(plan_work *work);
 
 /* Keeps work->offset if its height is the least so far. */
 void plan_keep(plan_work *work, uint64_t height, const char *method);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* The planner's hot window: the tight part of the time solved first, the rest fitted around it.
+ *
+ * A program reaches its bound in few sections. There the layout must be perfect; elsewhere it has
+ * room. So those who live in a window around these sections are laid out alone, with their lives
+ * cut to the window: whoever lives through all of it goes to the bottom, in an order that suits the
+ * rest, and what remains is small enough for an exact search. The others follow by first fit, and
+ * those who end too high either go first in the next round or, after that, widen the window. */
+#include "arena/plan_window.h"
+
+#include <string.h>
+
+/* Steps of first fit that one call may take, counted as items squared; and rounds at most. */
+#define WINDOW_STEPS  4000000000u
+#define WINDOW_ROUNDS 12u
+/* Rounds with the same window before it is widened. */
+#define WINDOW_TURNS 3u
+/* Placements that the search inside a window may try. */
+#define WINDOW_NODES 4096u
+
+/* Orders of those who live through the whole window, lowest first. */
+typedef enum window_stack {
+    STACK_BY_SIZE,
+    STACK_BY_BIRTH, /* oldest first, so that before the window free memory is in one piece */
+    STACK_BY_WIDTH,
+    STACK_COUNT
+} window_stack;
+
+typedef struct window_context {
+    const plan_item *item;
+    window_stack stack;
+} window_context;
+
+static bool stack_before(const void *opaque, uint32_t a, uint32_t b)
+{
+    const window_context *context = opaque;
+    const plan_item *x = &context->item[a];
+    const plan_item *y = &context->item[b];
+    if (context->stack == STACK_BY_BIRTH && x->first != y->first) {
+        return x->first < y->first;
+    }
+    if (context->stack == STACK_BY_BIRTH && x->last != y->last) {
+        return x->last > y->last;
+    }
+    if (context->stack == STACK_BY_WIDTH && x->width != y->width) {
+        return x->width > y->width;
+    }
+    return a < b;
+}
+
+/* The least range of sections that holds every one in which the bound is reached. */
+static void window_begin(plan_window *window)
+{
+    const plan_work *work = window->work;
+    window->first = 0;
+    while (work->total[window->first] != work->bound) {
+        window->first++;
+    }
+    window->last = work->sections;
+    while (work->total[window->last - 1] != work->bound) {
+        window->last--;
+    }
+}
+
+/* Makes the problem of those who live for a part of the window and stacks those who live through
+ * it. work->order then begins with both groups; returns their number. */
+static uint32_t window_cut(plan_window *window, window_stack stack)
+{
+    plan_work *work = window->work;
+    plan_work *inner = &window->inner;
+    uint32_t through = 0;
+    inner->items = 0;
+    inner->sections = window->last - window->first;
+    for (uint32_t i = 0; i < work->items; i++) {
+        plan_item item = work->item[i];
+        if (item.first >= window->last || item.last <= window->first) {
+            continue;
+        }
+        if (item.first <= window->first && item.last >= window->last) {
+            work->order[through++] = i;
+            continue;
+        }
+        item.first = item.first > window->first ? item.first - window->first : 0;
+        item.last = (item.last < window->last ? item.last : window->last) - window->first;
+        item.width = item.last - item.first;
+        item.row = i;
+        inner->item[inner->items++] = item;
+    }
+    window_context context = {.item = work->item, .stack = stack};
+    bp_sort(work->order, work->spare, through, stack_before, &context);
+    uint64_t base = 0;
+    for (uint32_t i = 0; i < through; i++) {
+        work->offset[work->order[i]] = base;
+        base += work->item[work->order[i]].size;
+    }
+    inner->base = base;
+    for (uint32_t s = 0; s < inner->sections; s++) {
+        inner->total[s] = work->total[window->first + s] - base;
+    }
+    inner->bound = work->bound - base;
+    inner->capacity = work->capacity - base;
+    inner->least = false;
+    inner->best_height = UINT64_MAX;
+    return through;
+}
+
+/* Lays out the window, whose cut has put `placed` items at the start of work->order; returns how
+ * many there have an offset then. */
+static uint32_t window_solve(plan_window *window, uint32_t placed)
+{
+    plan_work *work = window->work;
+    plan_work *inner = &window->inner;
+    plan_attempts(inner);
+    if (window->exact != NULL && inner->items <= SEARCH_ITEMS && !plan_done(inner)) {
+        (void)plan_exact_run(window->exact, inner, WINDOW_NODES);
+        window->nodes += window->exact->nodes;
+    }
+    for (uint32_t i = 0; i < inner->items; i++) {
+        work->order[placed++] = inner->item[i].row;
+        work->offset[inner->item[i].row] = inner->base + inner->best[i];
+    }
+    return placed;
+}
+
+/* Lists those who do not live in the window after the `placed` ones, largest first. */
+static void window_append(const plan_window *window, uint32_t placed)
+{
+    plan_work *work = window->work;
+    for (uint32_t i = 0; i < work->items; i++) {
+        const plan_item *item = &work->item[i];
+        if (item->first >= window->last || item->last <= window->first) {
+            work->order[placed++] = i;
+        }
+    }
+}
+
+/* Moves the items of order[from, ..) that ended above the wanted height before the others; both
+ * groups keep their order. False if that changes nothing. */
+static bool window_turn(plan_work *work, uint32_t from)
+{
+    uint32_t front = from;
+    uint32_t back = 0;
+    bool changed = false;
+    for (uint32_t i = from; i < work->items; i++) {
+        uint32_t item = work->order[i];
+        if (work->offset[item] + work->item[item].size > work->capacity) {
+            changed = changed || back != 0;
+            work->order[front++] = item;
+        } else {
+            work->spare[back++] = item;
+        }
+    }
+    memcpy(work->order + front, work->spare, back * sizeof *work->order);
+    return changed;
+}
+
+/* Widens the window to the nearest section of everybody outside it who ended too high. */
+static bool window_widen(plan_window *window)
+{
+    const plan_work *work = window->work;
+    uint32_t first = window->first;
+    uint32_t last = window->last;
+    for (uint32_t i = 0; i < work->items; i++) {
+        const plan_item *item = &work->item[i];
+        if (work->offset[i] + item->size <= work->capacity) {
+            continue;
+        }
+        if (item->last <= window->first && item->last - 1 < first) {
+            first = item->last - 1;
+        }
+        if (item->first >= window->last && item->first + 1 > last) {
+            last = item->first + 1;
+        }
+    }
+    bool wider = first != window->first || last != window->last;
+    window->first = first;
+    window->last = last;
+    return wider;
+}
+
+/* One window after another for one way of stacking; false if not even a search found a good layout
+ * for a window alone, which another way of stacking would not change. */
+static bool window_run(plan_window *window, window_stack stack, uint64_t rounds)
+{
+    plan_work *work = window->work;
+    window_begin(window);
+    while (rounds > 0) {
+        uint32_t placed = window_cut(window, stack);
+        if (placed + window->inner.items == work->items) {
+            return true; /* the window has become the whole problem */
+        }
+        placed = window_solve(window, placed);
+        window_append(window, placed);
+        bool turning = true;
+        for (uint32_t turn = 0; turn < WINDOW_TURNS && turning && rounds > 0; turn++) {
+            rounds--;
+            plan_keep(work, plan_first_fit(work, UINT64_MAX, placed), "hot window");
+            turning = !plan_done(work) && window_turn(work, placed);
+        }
+        if (window->exact != NULL && !plan_done(&window->inner)) {
+            return false;
+        }
+        if (plan_done(work) || !window_widen(window)) {
+            return true;
+        }
+    }
+    return true;
+}
+
+void plan_window_run(plan_window *window)
+{
+    const plan_work *work = window->work;
+    uint64_t rounds = WINDOW_STEPS / ((uint64_t)work->items * work->items) / STACK_COUNT + 1;
+    rounds = rounds < WINDOW_ROUNDS ? rounds : WINDOW_ROUNDS;
+    window->nodes = 0;
+    bool promising = true;
+    for (int stack = 0; stack < STACK_COUNT && promising && !plan_done(work); stack++) {
+        promising = window_run(window, (window_stack)stack, rounds);
+    }
+}
