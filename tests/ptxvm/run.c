@@ -26,6 +26,7 @@ void run_expect(int result, int wanted, const char *what)
     if (result != wanted) {
         char text[1024];
         ptxvmReport(text, sizeof text);
+        ptxvmRevive();
         fail_msg("%s: result %d, wanted %d; %s", what, result, wanted, text);
     }
 }

@@ -64,8 +64,8 @@ static bool find_local(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t
     offset += callee ? (own + 15) / 16 * 16 : 0;
     offset += (uint64_t)lane * launch->local_stride;
     found->data = warp->local + offset;
-    found->defined = warp->local_defined;
-    found->bit = offset;
+    /* Compilers copy the padding of structures, so undefined local bytes are no finding. */
+    found->defined = NULL;
     found->race = NULL;
     found->space = "local";
     return true;

@@ -78,7 +78,6 @@ void vm_cluster_free(vm_cluster *cluster)
             free(warp->registers);
             free(warp->specials);
             free(warp->local);
-            free(warp->local_defined);
             free(warp->frame);
             free(warp->clock.lanes);
         }
@@ -136,7 +135,6 @@ static void reserve(vm_cluster *cluster, const vm_launch *launch)
             warp->registers = vm_allocate(wanted.capacity_registers + 64);
             warp->specials = vm_allocate((size_t)VP_COUNT * VM_LANES * 4);
             warp->local = vm_allocate(wanted.capacity_local + 64);
-            warp->local_defined = vm_allocate((wanted.capacity_local / 64 + 2) * 8);
             warp->frame = vm_allocate(wanted.capacity_frame + 64);
         }
     }
@@ -167,8 +165,6 @@ static void start_block(vm_cluster *cluster, vm_launch *launch, uint32_t rank, u
         warp->index = w;
         uint32_t left = block->threads - w * VM_LANES;
         uint32_t existing = left >= VM_LANES ? VM_ALL_LANES : (1u << left) - 1;
-        size_t local = (size_t)launch->local_stride * VM_LANES;
-        memset(warp->local_defined, 0, (local / 64 + 1) * 8);
         fill_specials(warp);
         vm_warp_start(warp, existing);
     }
@@ -196,6 +192,7 @@ bool vm_block_check_barriers(vm_block *block)
         }
         vm_barrier done = *barrier;
         memset(barrier, 0, sizeof *barrier);
+        vm_race_complete(block, &done.clocks, done.waiting);
         for (uint32_t w = 0; w < block->warp_count; w++) {
             if ((done.waiting >> w & 1) != 0) {
                 vm_race_take(&block->warps[w], &done.clocks);

@@ -92,7 +92,6 @@ typedef struct vm_warp {
     uint8_t *registers;
     uint8_t *specials;
     uint8_t *local; /* VM_LANES areas of local_stride bytes */
-    uint64_t *local_defined;
     uint8_t *frame; /* VM_LANES areas of frame_stride bytes */
     vm_fragment fragments[VM_LANES + 1];
     uint32_t fragment_count;

@@ -356,6 +356,16 @@ void vm_race_bring(vm_warp *warp, vm_clock_set *set)
     }
 }
 
+void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
+{
+    uint32_t time = tick(block);
+    for (; waiting != 0; waiting &= waiting - 1) {
+        unsigned warp = vm_first_lane(waiting);
+        set->seen[warp] = time;
+        block->warps[warp].clock.warp_time = time;
+    }
+}
+
 void vm_race_take(vm_warp *warp, const vm_clock_set *set)
 {
     for (unsigned i = 0; i < VM_WARPS_MAX; i++) {

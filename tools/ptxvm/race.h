@@ -98,6 +98,9 @@ void vm_race_warp_start(struct vm_warp *warp);
 void vm_race_lanes_meet(struct vm_warp *warp, uint32_t mask);
 /* Barrier of the block: each warp brings its clock, each waiting one takes the joined clock. */
 void vm_race_bring(struct vm_warp *warp, vm_clock_set *set);
+/* The barrier is complete: warps that waited did nothing since they came, so all of them are seen
+ * up to now, which keeps the one time of a byte read by many warps from looking too late. */
+void vm_race_complete(struct vm_block *block, vm_clock_set *set, uint32_t waiting);
 void vm_race_take(struct vm_warp *warp, const vm_clock_set *set);
 
 /* A fence: what the warp has done and seen so far is what its next strong write releases. */
