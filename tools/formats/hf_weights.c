@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/digest.h"
 #include "tools/formats/hf_names.h"
 #include "tools/formats/replace.h"
 
@@ -184,6 +185,25 @@ static bp_status take_16(void *user, const bp_tensor_entry *entry, uint64_t offs
     return bp_runtime_write(t->runtime, t->buffer, offset * 2, t->converted, bytes * 2);
 }
 
+/* Files that carry digests of their tensors, as snapshots do, are held to them. */
+static bp_status check_digest(const loading *l, const bp_tensor_entry *entry, uint64_t digest)
+{
+    char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX];
+    memcpy(key, BP_SAFETENSORS_DIGEST, sizeof BP_SAFETENSORS_DIGEST);
+    memcpy(key + sizeof BP_SAFETENSORS_DIGEST - 1, entry->name, strlen(entry->name) + 1);
+    const char *stored = bp_safetensors_metadata(&l->file, key);
+    uint64_t wanted;
+    if (stored == NULL || (bp_digest_parse(stored, &wanted) && wanted == digest)) {
+        return BP_OK;
+    }
+    bp_status status = bp_error_set(l->place->error, BP_ERR_DATA, where,
+                                    "the tensor's bytes do not match its digest: the file is "
+                                    "damaged",
+                                    entry->name);
+    bp_error_prefix(l->place->error, l->place->path);
+    return status;
+}
+
 /* A third of the staging carries what the file holds, the rest what becomes of it. */
 static bp_status flow(const loading *l, bp_staging staging)
 {
@@ -197,7 +217,9 @@ static bp_status flow(const loading *l, bp_staging staging)
         target t = {l->runtime, weight_of(l->runtime, (uint32_t)entry->handle - 1),
                     (float *)(void *)((char *)staging.memory + piece)};
         bp_tensor_sink sink = entry->dtype == BP_F32 ? take_f32 : take_16;
-        BP_TRY(bp_safetensors_stream(&l->file, entry, raw, sink, &t, NULL));
+        uint64_t digest;
+        BP_TRY(bp_safetensors_stream(&l->file, entry, raw, sink, &t, &digest));
+        BP_TRY(check_digest(l, entry, digest));
     }
     return BP_OK;
 }

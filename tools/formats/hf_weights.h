@@ -40,8 +40,9 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime);
  * with and without "transformer."; the causal mask buffers h.I.attn.bias and h.I.attn.masked_bias
  * are passed over, and so is an lm_head.weight that equals wte.weight. BP_ERR_DATA when anything
  * else is missing, unexpected, of another shape or type: every such tensor is told to `watch`, the
- * error names the first one, and no weight has been changed. Other errors are those of reading.
- * Optimizer state stays as it is. */
+ * error names the first one, and no weight has been changed. A file with digests in its metadata is
+ * held to them (BP_ERR_DATA, after the damaged tensor was taken). Other errors are those of
+ * reading. Optimizer state stays as it is. */
 bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
 
 /* Writes all weights as F32: to a temporary name, synced, renamed to place->path. */

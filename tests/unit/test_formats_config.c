@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* config.json, presets, names of tensors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/hf_config.h"
+#include "tools/formats/hf_names.h"
+#include "tools/formats/preset.h"
+
+static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+
+static bp_status read_text(const char *json, bp_model_config *config, bp_error *error)
+{
+    memory_store memory;
+    memory_store_init(&memory);
+    memory_store_put(&memory, "config.json", json, strlen(json));
+    *error = (bp_error){.code = BP_OK};
+    bp_status status = bp_hf_config_read(&memory.store, "config.json", scratch, config, error);
+    assert_int_equal(memory.open_files, 0);
+    memory_store_free(&memory);
+    return status;
+}
+
+static void an_almost_empty_file_has_the_defaults_of_the_family(void **state)
+{
+    (void)state;
+    bp_model_config config;
+    bp_error error;
+    assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &error), BP_OK);
+    assert_memory_equal(&config, &bp_preset_find("gpt2")->config, sizeof config);
+}
+
+static void every_field_is_read(void **state)
+{
+    (void)state;
+    bp_model_config config;
+    bp_error error;
+    assert_int_equal(
+        read_text("{\"architectures\": [\"GPT2LMHeadModel\"], \"vocab_size\": 11, "
+                  "\"n_positions\": 12, \"n_ctx\": 99, \"n_embd\": 14, \"n_layer\": 3, "
+                  "\"n_head\": 7, \"n_inner\": 15, \"layer_norm_epsilon\": 1e-6, "
+                  "\"initializer_range\": 0.5, \"embd_pdrop\": 0, \"resid_pdrop\": 0.25, "
+                  "\"attn_pdrop\": 0.125, \"bos_token_id\": null, \"eos_token_id\": [5, 6], "
+                  "\"activation_function\": \"gelu_new\", \"scale_attn_weights\": true, "
+                  "\"pruned_heads\": {}, \"quantization_config\": null, "
+                  "\"task_specific_params\": {\"a\": {\"n_head\": -1}}, "
+                  "\"model_type\": \"gpt2\"}",
+                  &config, &error),
+        BP_OK);
+    assert_int_equal(config.vocabulary, 11);
+    assert_int_equal(config.positions, 12);
+    assert_int_equal(config.width, 14);
+    assert_int_equal(config.layers, 3);
+    assert_int_equal(config.heads, 7);
+    assert_int_equal(config.inner, 15);
+    assert_true(config.norm_epsilon == 1e-6);
+    assert_true(config.initializer_range == 0.5);
+    assert_true(config.embedding_dropout == 0.0);
+    assert_true(config.residual_dropout == 0.25);
+    assert_true(config.attention_dropout == 0.125);
+    assert_int_equal(config.bos_token, -1);
+    assert_int_equal(config.eos_token, 5);
+}
+
+static void other_names_mean_the_same(void **state)
+{
+    (void)state;
+    bp_model_config config;
+    bp_error error;
+    assert_int_equal(read_text("{\"model_type\": \"gpt2\", \"hidden_size\": 64, \"n_embd\": 64, "
+                               "\"max_position_embeddings\": 32, \"num_attention_heads\": 4, "
+                               "\"num_hidden_layers\": 2, \"n_inner\": null, \"eos_token_id\": []}",
+                               &config, &error),
+                     BP_OK);
+    assert_int_equal(config.width, 64);
+    assert_int_equal(config.positions, 32);
+    assert_int_equal(config.heads, 4);
+    assert_int_equal(config.layers, 2);
+    assert_int_equal(config.inner, 0);
+    assert_int_equal(config.eos_token, -1);
+}
+
+/* The members stand behind a good model_type. */
+typedef struct refusal {
+    const char *members;
+    const char *name; /* of the error, behind "config.json: " */
+} refusal;
+
+static void every_wrong_value_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const refusal refusals[] = {
+        {"\"vocab_size\": 0", "vocab_size"},
+        {"\"vocab_size\": -5", "vocab_size"},
+        {"\"vocab_size\": 2147483648", "vocab_size"},
+        {"\"vocab_size\": 99999999999999999999999", "vocab_size"},
+        {"\"vocab_size\": 1.5", "vocab_size"},
+        {"\"vocab_size\": \"11\"", "vocab_size"},
+        {"\"vocab_size\": null", "vocab_size"},
+        {"\"n_inner\": 0", "n_inner"},
+        {"\"n_layer\": []", "n_layer"},
+        {"\"n_head\": 5", "n_head"},
+        {"\"n_embd\": 64, \"hidden_size\": 65", "hidden_size"},
+        {"\"attn_pdrop\": 1", "attn_pdrop"},
+        {"\"attn_pdrop\": -0.5", "attn_pdrop"},
+        {"\"resid_pdrop\": \"0\"", "resid_pdrop"},
+        {"\"layer_norm_epsilon\": 2", "layer_norm_epsilon"},
+        {"\"bos_token_id\": -2", "bos_token_id"},
+        {"\"bos_token_id\": 1e3", "bos_token_id"},
+        {"\"bos_token_id\": true", "bos_token_id"},
+        {"\"eos_token_id\": [\"a\"]", "eos_token_id"},
+        {"\"eos_token_id\": [1, \"a\"]", "eos_token_id"},
+        {"\"activation_function\": \"gelu\"", "activation_function"},
+        {"\"activation_function\": 1", "activation_function"},
+        {"\"scale_attn_weights\": false", "scale_attn_weights"},
+        {"\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx"},
+        {"\"reorder_and_upcast_attn\": true", "reorder_and_upcast_attn"},
+        {"\"add_cross_attention\": true", "add_cross_attention"},
+        {"\"is_encoder_decoder\": true", "is_encoder_decoder"},
+        {"\"tie_word_embeddings\": false", "tie_word_embeddings"},
+        {"\"tie_word_embeddings\": 1", "tie_word_embeddings"},
+        {"\"pruned_heads\": {\"0\": [1]}", "pruned_heads"},
+        {"\"pruned_heads\": []", "pruned_heads"},
+        {"\"quantization_config\": {}", "quantization_config"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        char json[512];
+        char name[64];
+        bp_model_config config = {.width = 77};
+        bp_error error;
+        snprintf(json, sizeof json, "{\"model_type\": \"gpt2\", %s}", refusals[i].members);
+        snprintf(name, sizeof name, "config.json: %s", refusals[i].name);
+        assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
+        assert_int_equal(error.code, BP_ERR_DATA);
+        assert_string_equal(error.name, name);
+        assert_int_equal(config.width, 77);
+    }
+}
+
+static void what_is_no_gpt2_configuration_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "[]",
+        "7",
+        "{",
+        "{}",
+        "{\"model_type\": \"llama\"}",
+        "{\"model_type\": 2}",
+        "{\"model_type\": \"gpt2\"",
+        "{\"model_type\": \"gpt2\"} {}",
+        "{\"model_type\": \"gpt2\", \"n_head\"",
+        "{\"model_type\": \"gpt2\", \"n_head\": 12, \"n_head\": 12}",
+        "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, ",
+        "{\"model_type\": \"gpt2\", \"pruned_heads\": {",
+        "{\"model_type\": \"gpt2\", \"pruned_heads\": {\"a",
+        "{\"model_type\": \"gpt2\", \"x\": }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        bp_model_config config;
+        bp_error error;
+        assert_int_equal(read_text(texts[i], &config, &error), BP_ERR_DATA);
+        assert_true(strncmp(error.name, "config.json", 11) == 0);
+    }
+}
+
+static void a_hostile_number_of_keys_is_refused(void **state)
+{
+    (void)state;
+    static char json[200000];
+    size_t used = (size_t)snprintf(json, sizeof json, "{\"model_type\": \"gpt2\"");
+    for (int i = 0; i < 10000; i++) {
+        used += (size_t)snprintf(json + used, sizeof json - used, ", \"k%d\": 0", i);
+    }
+    snprintf(json + used, sizeof json - used, "}");
+    bp_model_config config;
+    bp_error error;
+    assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
+}
+
+static void storage_that_fails_is_said_so(void **state)
+{
+    (void)state;
+    static const char json[] = "{\"model_type\": \"gpt2\"}";
+    static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT};
+    memory_store memory;
+    memory_store_init(&memory);
+    memory_store_put(&memory, "config.json", json, sizeof json - 1);
+    for (size_t i = 0; i < 3; i++) {
+        faulty_store faulty;
+        bp_model_config config;
+        bp_error error = {.code = BP_OK};
+        faulty_store_init(&faulty, &memory.store);
+        faulty_store_arm(&faulty, kinds[i], 1, false);
+        assert_int_equal(bp_hf_config_read(&faulty.store, "config.json", scratch, &config, &error),
+                         BP_ERR_STORE);
+        assert_int_equal(error.code, BP_ERR_STORE);
+        assert_int_equal(memory.open_files, 0);
+        /* The first error stays, and none is needed. */
+        assert_int_equal(bp_hf_config_read(&memory.store, "nothing", scratch, &config, &error),
+                         BP_ERR_STORE);
+        assert_int_equal(bp_hf_config_read(&memory.store, "nothing", scratch, &config, NULL),
+                         BP_ERR_STORE);
+    }
+    memory_store_put(&memory, "config.json", "{}", 2);
+    bp_model_config config;
+    assert_int_equal(bp_hf_config_read(&memory.store, "config.json", scratch, &config, NULL),
+                     BP_ERR_DATA);
+    bp_error error = {.code = BP_ERR_USAGE};
+    assert_int_equal(bp_hf_config_read(&memory.store, "config.json", scratch, &config, &error),
+                     BP_ERR_DATA);
+    assert_int_equal(error.code, BP_ERR_USAGE);
+    memory_store_free(&memory);
+}
+
+static void what_is_written_reads_back_the_same(void **state)
+{
+    (void)state;
+    bp_model_config configs[3] = {bp_preset_find("gpt2-xl")->config,
+                                  bp_preset_find("tiny")->config};
+    configs[2] = configs[1];
+    configs[2].inner = 100;
+    configs[2].residual_dropout = 0.1 + 0.2; /* 17 digits */
+    configs[2].norm_epsilon = 1e-12;
+    configs[2].initializer_range = 3;
+    for (size_t i = 0; i < 3; i++) {
+        char json[BP_HF_CONFIG_TEXT + 1];
+        size_t length;
+        bp_model_config config;
+        bp_error error;
+        assert_int_equal(bp_hf_config_text(&configs[i], json, &length), BP_OK);
+        assert_int_equal(strlen(json), length);
+        assert_int_equal(read_text(json, &config, &error), BP_OK);
+        assert_memory_equal(&config, &configs[i], sizeof config);
+        json_error_t why;
+        json_t *tree = json_loads(json, JSON_REJECT_DUPLICATES, &why);
+        assert_non_null(tree);
+        /* A strict reader takes 3 for an integer: reals must look real. */
+        assert_true(json_is_real(json_object_get(tree, "initializer_range")));
+        assert_string_equal(json_string_value(json_object_get(tree, "model_type")), "gpt2");
+        json_decref(tree);
+    }
+}
+
+static void presets_have_the_published_sizes(void **state)
+{
+    (void)state;
+    assert_null(bp_preset_find("gpt3"));
+    uint32_t count = 0;
+    for (; bp_preset_at(count) != NULL; count++) {
+        const bp_preset *preset = bp_preset_at(count);
+        assert_ptr_equal(bp_preset_find(preset->name), preset);
+        assert_int_equal(preset->config.width % preset->config.heads, 0);
+        assert_true(preset->note[0] != '\0');
+    }
+    assert_int_equal(count, 6);
+    assert_int_equal(bp_preset_find("gpt2-large")->config.layers, 36);
+    assert_int_equal(bp_preset_find("gpt2-medium")->config.width, 1024);
+}
+
+static void names_of_tensors(void **state)
+{
+    (void)state;
+    assert_string_equal(bp_hf_name_bare("transformer.wte.weight"), "wte.weight");
+    assert_string_equal(bp_hf_name_bare("wte.weight"), "wte.weight");
+    assert_true(bp_hf_name_is_mask("h.11.attn.bias"));
+    assert_true(bp_hf_name_is_mask("h.0.attn.masked_bias"));
+    assert_false(bp_hf_name_is_mask("h.0.attn.c_attn.bias"));
+    assert_false(bp_hf_name_is_mask("h..attn.bias"));
+    assert_false(bp_hf_name_is_mask("h.x.attn.bias"));
+    assert_false(bp_hf_name_is_mask("ln_f.bias"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_almost_empty_file_has_the_defaults_of_the_family),
+        cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(other_names_mean_the_same),
+        cmocka_unit_test(every_wrong_value_is_refused_by_name),
+        cmocka_unit_test(what_is_no_gpt2_configuration_is_refused),
+        cmocka_unit_test(a_hostile_number_of_keys_is_refused),
+        cmocka_unit_test(storage_that_fails_is_said_so),
+        cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(presets_have_the_published_sizes),
+        cmocka_unit_test(names_of_tensors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

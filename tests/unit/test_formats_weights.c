@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* Weight files into a runtime and out of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "tests/support/rig.h"
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/hf_weights.h"
+
+enum { TENSORS_MAX = 64, SCRATCH_BYTES = 1 << 17 };
+
+/* A tensor of a file that a test makes. */
+typedef struct made {
+    char name[64];
+    bp_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[4];
+    unsigned char *bytes;
+} made;
+
+typedef struct desk {
+    rig r;
+    memory_store memory;
+    faulty_store faulty;
+    made tensors[TENSORS_MAX];
+    size_t count;
+    bool digests;
+    char *scratch;
+    bp_error error;
+    bp_hf_place place;
+    unsigned faults[BP_HF_FAULT_COUNT];
+    char last[64];
+} desk;
+
+static const int32_t tokens[60] = {1, 2, 3};
+
+static void note(void *user, bp_hf_fault fault, const char *tensor)
+{
+    desk *d = user;
+    assert_true(bp_hf_fault_text(fault)[0] != '\0');
+    d->faults[fault]++;
+    snprintf(d->last, sizeof d->last, "%s", tensor);
+}
+
+static uint64_t elements(const made *m)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < m->rank; i++) {
+        n *= m->shape[i];
+    }
+    return n;
+}
+
+static made *add(desk *d, const char *name, bp_dtype dtype, uint32_t rank, const uint64_t *shape)
+{
+    made *m = &d->tensors[d->count++];
+    snprintf(m->name, sizeof m->name, "%s", name);
+    m->dtype = dtype;
+    m->rank = rank;
+    memcpy(m->shape, shape, rank * sizeof *shape);
+    m->bytes = calloc((size_t)elements(m) + 1, bp_dtype_bytes(dtype));
+    assert_non_null(m->bytes);
+    return m;
+}
+
+/* Small numbers that every float type holds exactly. */
+static float value(size_t tensor, size_t i)
+{
+    return (float)((tensor * 31 + i * 7) % 257) / 64.0f - 2.0f;
+}
+
+static void fill(made *m, size_t tensor)
+{
+    for (size_t i = 0; i < elements(m); i++) {
+        float x = value(tensor, i);
+        uint16_t half = m->dtype == BP_F16 ? bp_f16_from_f32(x) : bp_bf16_from_f32(x);
+        if (m->dtype == BP_F32) {
+            memcpy(m->bytes + 4 * i, &x, 4);
+        } else {
+            memcpy(m->bytes + 2 * i, &half, 2);
+        }
+    }
+}
+
+/* The tensors of the rig's model, of one type; names with or without the prefix. */
+static void add_model(desk *d, bp_dtype dtype, bool prefix)
+{
+    const bp_runtime *runtime = &d->r.runtime;
+    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
+        const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.parameters[p].weight];
+        const char *name = runtime->graph.names + buffer->name;
+        fill(add(d, name + (prefix ? 0 : strlen("transformer.")), dtype, buffer->rank,
+                 buffer->shape),
+             p);
+    }
+}
+
+static bp_status payload(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
+                         size_t bytes)
+{
+    const desk *d = user;
+    memcpy(to, d->tensors[entry->handle].bytes + offset, bytes);
+    return BP_OK;
+}
+
+static void put_file(desk *d)
+{
+    bp_tensor_entry entries[TENSORS_MAX];
+    for (size_t i = 0; i < d->count; i++) {
+        const made *m = &d->tensors[i];
+        entries[i] =
+            (bp_tensor_entry){.name = m->name, .dtype = m->dtype, .rank = m->rank, .handle = i};
+        memcpy(entries[i].shape, m->shape, sizeof m->shape);
+    }
+    bp_safetensors_plan plan = {.entries = entries, .entry_count = d->count, .digests = d->digests};
+    bp_safetensors_writer writer;
+    char staging[512];
+    assert_int_equal(bp_safetensors_layout(&plan, NULL), BP_OK);
+    assert_int_equal(bp_safetensors_begin(&writer, &d->memory.store, "m", &plan, NULL), BP_OK);
+    assert_int_equal(
+        bp_safetensors_write(&writer, (bp_staging){staging, sizeof staging}, payload, d), BP_OK);
+    assert_int_equal(bp_safetensors_end(&writer), BP_OK);
+}
+
+static desk *desk_new(void)
+{
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    bp_spec spec = rig_spec();
+    rig_open(&d->r, &spec, tokens, 60);
+    memory_store_init(&d->memory);
+    faulty_store_init(&d->faulty, &d->memory.store);
+    d->scratch = malloc(SCRATCH_BYTES);
+    d->place = (bp_hf_place){.store = &d->faulty.store,
+                             .path = "m",
+                             .scratch = {d->scratch, SCRATCH_BYTES},
+                             .watch = note,
+                             .user = d,
+                             .error = &d->error};
+    return d;
+}
+
+static void desk_free(desk *d)
+{
+    assert_int_equal(d->memory.open_files, 0);
+    for (size_t i = 0; i < d->count; i++) {
+        free(d->tensors[i].bytes);
+    }
+    rig_close(&d->r);
+    memory_store_free(&d->memory);
+    free(d->scratch);
+    free(d);
+}
+
+static bp_status load(desk *d)
+{
+    memset(d->faults, 0, sizeof d->faults);
+    d->error = (bp_error){.code = BP_OK};
+    put_file(d);
+    return bp_hf_weights_load(&d->r.runtime, &d->place);
+}
+
+static void assert_loaded(desk *d)
+{
+    const bp_runtime *runtime = &d->r.runtime;
+    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
+        float *weights = rig_read(&d->r, runtime->emit.parameters[p].weight);
+        for (size_t i = 0; i < runtime->emit.parameters[p].count; i++) {
+            assert_true(weights[i] == value(p, i));
+        }
+        free(weights);
+    }
+}
+
+static void weights_of_three_types_under_either_name(void **state)
+{
+    (void)state;
+    static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
+    for (int i = 0; i < 6; i++) {
+        desk *d = desk_new();
+        d->digests = i % 2 == 0;
+        add_model(d, types[i / 2], i % 2 == 0);
+        assert_int_equal(load(d), BP_OK);
+        assert_loaded(d);
+        desk_free(d);
+    }
+}
+
+static void masks_and_a_tied_head_are_passed_over(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    static const uint64_t mask[4] = {1, 1, 12, 12};
+    add_model(d, BP_F32, false);
+    add(d, "h.0.attn.bias", BP_BOOL, 4, mask);
+    add(d, "h.0.attn.masked_bias", BP_F32, 0, mask);
+    const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
+    fill(add(d, "lm_head.weight", BP_F32, 2, wte->shape), 0);
+    assert_int_equal(load(d), BP_OK);
+    assert_loaded(d);
+    d->place.watch = NULL;
+    assert_int_equal(load(d), BP_OK);
+    desk_free(d);
+}
+
+static void faults_are_all_named_and_nothing_is_changed(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    uint64_t before = rig_digest(&d->r);
+    static const uint64_t shape[2] = {3, 3};
+    add_model(d, BP_F32, true);
+    snprintf(d->tensors[0].name, sizeof d->tensors[0].name, "transformer.wtf.weight");
+    d->tensors[1].shape[0] /= 2; /* wpe, of another shape */
+    d->tensors[2].rank = 2;      /* ln_1.weight, of another rank */
+    d->tensors[2].shape[1] = 1;
+    d->tensors[3].dtype = BP_U16;
+    add(d, "lm_head.weight", BP_F32, 2, shape);
+    assert_int_equal(load(d), BP_ERR_DATA);
+    assert_int_equal(d->faults[BP_HF_MISSING], 1);
+    assert_int_equal(d->faults[BP_HF_UNEXPECTED], 1);
+    assert_int_equal(d->faults[BP_HF_SHAPE], 2);
+    assert_int_equal(d->faults[BP_HF_DTYPE], 1);
+    assert_int_equal(d->faults[BP_HF_UNTIED], 1);
+    assert_string_equal(d->error.name, "m: transformer.wte.weight");
+    assert_string_equal(d->error.text, bp_hf_fault_text(BP_HF_MISSING));
+    assert_true(rig_digest(&d->r) == before);
+    desk_free(d);
+}
+
+static void a_head_of_its_own_is_refused(void **state)
+{
+    (void)state;
+    for (int prefix = 0; prefix < 2; prefix++) {
+        desk *d = desk_new();
+        add_model(d, BP_F32, prefix != 0);
+        const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
+        made *head = add(d, "lm_head.weight", BP_F32, 2, wte->shape);
+        fill(head, 0);
+        head->bytes[5] ^= 1;
+        assert_int_equal(load(d), BP_ERR_DATA);
+        assert_int_equal(d->faults[BP_HF_UNTIED], 1);
+        assert_string_equal(d->error.name, "m: lm_head.weight");
+        head->dtype = BP_F16;
+        assert_int_equal(load(d), BP_ERR_DATA);
+        desk_free(d);
+    }
+}
+
+static void a_damaged_tensor_is_found_by_its_digest(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    size_t size;
+    d->digests = true;
+    add_model(d, BP_F32, true);
+    put_file(d);
+    memory_store_bytes(&d->memory, "m", &size)[size - 1] ^= 1;
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_DATA);
+    assert_true(strstr(d->error.text, "digest") != NULL);
+    desk_free(d);
+}
+
+static void storage_that_fails_is_said_so(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
+    add_model(d, BP_F32, true);
+    fill(add(d, "lm_head.weight", BP_F32, 2, wte->shape), 0);
+    put_file(d);
+    for (size_t n = 1;; n++) {
+        d->error = (bp_error){.code = BP_OK};
+        faulty_store_arm(&d->faulty, FAULT_READ_AT, n, false);
+        bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
+        if (d->faulty.failures == 0) {
+            assert_int_equal(status, BP_OK);
+            break;
+        }
+        assert_int_equal(status, BP_ERR_STORE);
+        assert_int_equal(d->memory.open_files, 0);
+    }
+    d->error = (bp_error){.code = BP_OK};
+    faulty_store_arm(&d->faulty, FAULT_CLOSE, 1, false);
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
+    faulty_store_arm(&d->faulty, FAULT_OPEN_READ, 1, false);
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_STORE);
+    desk_free(d);
+}
+
+static void too_little_memory_is_said_so(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    add_model(d, BP_F16, true);
+    put_file(d);
+    bool loaded = false;
+    for (size_t bytes = 0; bytes < SCRATCH_BYTES && !loaded; bytes += 1021) {
+        d->error = (bp_error){.code = BP_OK};
+        d->place.scratch.capacity = bytes;
+        bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
+        loaded = status == BP_OK;
+        assert_true(loaded || status == BP_ERR_FIT);
+    }
+    assert_true(loaded);
+    assert_loaded(d);
+    assert_true(bp_hf_scratch(&d->r.runtime) > 1u << 20);
+    /* Room for the tables, none for the data. */
+    bp_safetensors file;
+    assert_int_equal(
+        bp_safetensors_open(&file, &d->memory.store, "m", d->scratch, SCRATCH_BYTES, NULL), BP_OK);
+    size_t needed = file.scratch_needed;
+    assert_int_equal(bp_safetensors_close(&file), BP_OK);
+    d->error = (bp_error){.code = BP_OK};
+    d->place.scratch.capacity = needed;
+    bp_status status = bp_hf_weights_load(&d->r.runtime, &d->place);
+    assert_true(status == BP_ERR_FIT || status == BP_OK);
+    desk_free(d);
+}
+
+static void what_is_saved_loads_again(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    uint64_t before = rig_digest(&d->r);
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_OK);
+    bool there;
+    assert_int_equal(d->memory.store.exists(&d->memory.store, "m.tmp", &there), BP_OK);
+    assert_false(there);
+    rig_step(&d->r);
+    assert_int_equal(bp_runtime_initialize(&d->r.runtime), BP_OK);
+    uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
+    float *weights = rig_read(&d->r, wte);
+    weights[3] += 1.0f;
+    rig_write(&d->r, wte, weights);
+    free(weights);
+    assert_true(rig_digest(&d->r) != before);
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_OK);
+    assert_true(rig_digest(&d->r) == before);
+    d->place.scratch.capacity = 64;
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_ERR_FIT);
+    desk_free(d);
+}
+
+static void a_save_that_fails_leaves_the_old_file(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE,
+                                       FAULT_RENAME};
+    desk *d = desk_new();
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_OK);
+    rig_step(&d->r);
+    size_t size;
+    unsigned char *old = memory_store_bytes(&d->memory, "m", &size);
+    unsigned char *copy = malloc(size);
+    memcpy(copy, old, size);
+    for (size_t k = 0; k < 5; k++) {
+        d->error = (bp_error){.code = BP_OK};
+        faulty_store_arm(&d->faulty, kinds[k], 1, false);
+        assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_ERR_STORE);
+        assert_memory_equal(memory_store_bytes(&d->memory, "m", &size), copy, size);
+    }
+    faulty_store_arm(&d->faulty, FAULT_WRITE_AT, 2, false);
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_ERR_STORE);
+    free(copy);
+    char path[BP_STORE_PATH_MAX];
+    memset(path, 'p', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    d->place.path = path;
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place), BP_ERR_USAGE);
+    desk_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_of_three_types_under_either_name),
+        cmocka_unit_test(masks_and_a_tied_head_are_passed_over),
+        cmocka_unit_test(faults_are_all_named_and_nothing_is_changed),
+        cmocka_unit_test(a_head_of_its_own_is_refused),
+        cmocka_unit_test(a_damaged_tensor_is_found_by_its_digest),
+        cmocka_unit_test(storage_that_fails_is_said_so),
+        cmocka_unit_test(too_little_memory_is_said_so),
+        cmocka_unit_test(what_is_saved_loads_again),
+        cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
