@@ -50,10 +50,18 @@ static inline __mmask16 mask_of(int64_t left)
         }                                                                                          \
     }
 
+/* The last vector is masked unless it is whole: that costs a unit that multiplies. */
 #define LOAD_PANEL                                                                                 \
-    __m512 b0 = _mm512_maskz_loadu_ps(mask0, b);                                                   \
-    __m512 b1 = vectors > 1 ? _mm512_maskz_loadu_ps(mask1, b + LANES) : b0;                        \
-    __m512 b2 = vectors > 2 ? _mm512_maskz_loadu_ps(mask2, b + 2 * LANES) : b0;
+    __m512 b0, b1, b2;                                                                             \
+    b0 = whole || vectors > 1 ? _mm512_loadu_ps(b) : _mm512_maskz_loadu_ps(mask0, b);              \
+    b1 = b2 = b0;                                                                                  \
+    if (vectors > 1) {                                                                             \
+        b1 = whole || vectors > 2 ? _mm512_loadu_ps(b + LANES)                                     \
+                                  : _mm512_maskz_loadu_ps(mask1, b + LANES);                       \
+    }                                                                                              \
+    if (vectors > 2) {                                                                             \
+        b2 = whole ? _mm512_loadu_ps(b + 2 * LANES) : _mm512_maskz_loadu_ps(mask2, b + 2 * LANES); \
+    }
 
 #define TERM                                                                                       \
     {                                                                                              \
@@ -108,7 +116,7 @@ static inline __mmask16 mask_of(int64_t left)
     TERM TERM TERM TERM
 
 static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t,
-                                                          const int vectors)
+                                                          const int vectors, const bool whole)
 {
     const __mmask16 mask0 = mask_of(t->columns);
     const __mmask16 mask1 = mask_of(t->columns - LANES);
@@ -154,12 +162,16 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
 
 static void tile(const bp_matmul_tile *t)
 {
-    if (t->columns > 2 * LANES) {
-        tile_of(t, 3);
+    if (t->columns == COLUMNS) {
+        tile_of(t, 3, true);
+    } else if (t->columns > 2 * LANES) {
+        tile_of(t, 3, false);
+    } else if (t->columns == 2 * LANES) {
+        tile_of(t, 2, true);
     } else if (t->columns > LANES) {
-        tile_of(t, 2);
+        tile_of(t, 2, false);
     } else {
-        tile_of(t, 1);
+        tile_of(t, 1, false);
     }
 }
 
