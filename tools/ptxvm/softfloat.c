@@ -189,28 +189,49 @@ float vm_slow_sqrt_f32(float a, unsigned how)
     return vm_finish_f32(nearest, how);
 }
 
-/* ---- f64: products whose error term would be subnormal are beyond this (below 2^-969) ---- */
+/* ---- f64: remainders are taken of scaled operands where they would underflow ---- */
+
+static const double tiny = 0x1p-300;
+
+/* The sign of a * b + c - r, exactly. */
+static int sign_of_remainder(double a, double b, double c, double r)
+{
+    double product = a * b;
+    if (fabs(product) < tiny && fabs(c) < tiny) {
+        /* The smaller factor has room to grow. */
+        double *small = fabs(a) < fabs(b) ? &a : &b;
+        *small *= 0x1p600;
+        c *= 0x1p600;
+        r *= 0x1p600;
+        product = a * b;
+    }
+    if (fabs(product) < 0x1p-900 && a != 0.0 && b != 0.0) {
+        /* Far below the last place of c or r: only its sign counts. */
+        double terms[3] = {signbit(a) != signbit(b) ? -0x1p-1074 : 0x1p-1074, c, -r};
+        return sign_of_sum(terms, 3);
+    }
+    double terms[4] = {product, fma(a, b, -product), c, -r};
+    return sign_of_sum(terms, 4);
+}
 
 double vm_slow_fma_f64(double a, double b, double c, unsigned how)
 {
     unsigned round = how & VF_ROUND_MASK;
     double nearest = fma(a, b, c);
-    double product = a * b;
+    bool exact_zeros = (a == 0.0 || b == 0.0) && c == 0.0;
     if (round == VR_RN || nearest != nearest || !isfinite(a) || !isfinite(b) || !isfinite(c)) {
         return nearest;
     }
-    if (nearest == 0.0 && (product != 0.0 || c != 0.0) && fma(a, b, -product) == 0.0) {
+    if (exact_zeros) {
+        bool product = (signbit(a) != 0) != (signbit(b) != 0);
+        return round == VR_RM && product != (signbit(c) != 0) ? -0.0 : nearest;
+    }
+    int difference = isfinite(nearest) && isfinite(a * b) ? sign_of_remainder(a, b, c, nearest) : 0;
+    if (nearest == 0.0 && difference == 0) {
         return round == VR_RM ? -0.0 : 0.0; /* exact cancellation */
     }
-    if (product == 0.0 && c == 0.0) {
-        return round == VR_RM && signbit(product) != signbit(c) ? -0.0 : nearest;
-    }
-    int difference = 0;
-    if (isfinite(nearest) && isfinite(product)) {
-        double terms[4] = {product, fma(a, b, -product), c, -nearest};
-        difference = sign_of_sum(terms, 4);
-    }
-    return correct_f64(nearest, difference, nearest < 0, round);
+    bool negative = nearest == 0.0 ? difference < 0 : nearest < 0;
+    return correct_f64(nearest, difference, negative, round);
 }
 
 double vm_slow_add_f64(double a, double b, unsigned how)
@@ -226,23 +247,28 @@ double vm_slow_sub_f64(double a, double b, unsigned how)
 double vm_slow_mul_f64(double a, double b, unsigned how)
 {
     double nearest = a * b;
-    if (nearest == 0.0 || !isfinite(a) || !isfinite(b)) {
+    if (a == 0.0 || b == 0.0 || !isfinite(a) || !isfinite(b)) {
         return nearest;
     }
-    double rest = isfinite(nearest) ? fma(a, b, -nearest) : 0.0;
-    int difference = rest > 0 ? 1 : (rest < 0 ? -1 : 0);
-    return correct_f64(nearest, difference, nearest < 0, how & VF_ROUND_MASK);
+    int difference = isfinite(nearest) ? sign_of_remainder(a, b, 0.0, nearest) : 0;
+    bool negative = (a < 0) != (b < 0);
+    return correct_f64(nearest, difference, negative, how & VF_ROUND_MASK);
 }
 
 double vm_slow_div_f64(double a, double b, unsigned how)
 {
     double nearest = a / b;
-    if (nearest == 0.0 || !isfinite(a) || !isfinite(b) || b == 0.0) {
+    if (a == 0.0 || !isfinite(a) || !isfinite(b) || b == 0.0) {
         return nearest;
     }
-    double rest = isfinite(nearest) ? fma(-nearest, b, a) : 0.0;
-    int difference = rest == 0 ? 0 : ((rest > 0) == (b > 0) ? 1 : -1);
-    return correct_f64(nearest, difference, nearest < 0, how & VF_ROUND_MASK);
+    int difference = 0;
+    if (isfinite(nearest)) {
+        /* b becomes large enough that no product with the quotient is subnormal. */
+        int shift = (fabs(nearest) < 0x1p400 ? 500 : 0) - ilogb(b);
+        double rest = fma(-nearest, scalbn(b, shift), scalbn(a, shift));
+        difference = rest == 0 ? 0 : ((rest > 0) == (b > 0) ? 1 : -1);
+    }
+    return correct_f64(nearest, difference, (a < 0) != (b < 0), how & VF_ROUND_MASK);
 }
 
 double vm_slow_sqrt_f64(double a, unsigned how)
@@ -251,7 +277,9 @@ double vm_slow_sqrt_f64(double a, unsigned how)
     if (!(nearest > 0) || !isfinite(nearest)) {
         return nearest;
     }
-    double rest = fma(-nearest, nearest, a);
+    bool small = a < 0x1p-500;
+    double root = small ? nearest * 0x1p300 : nearest;
+    double rest = fma(-root, root, small ? a * 0x1p600 : a);
     return correct_f64(nearest, rest > 0 ? 1 : (rest < 0 ? -1 : 0), false, how & VF_ROUND_MASK);
 }
 
