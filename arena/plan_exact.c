@@ -10,7 +10,7 @@
 #define EXACT_TURN 2048u
 /* Placements, over all orders, after which a capacity between the bound and the best layout is
  * given up for a roomier one. */
-#define EXACT_PATIENCE 65536u
+#define EXACT_PATIENCE 16384u
 
 static const plan_rule exact_rules[EXACT_ORDERS] = {PLAN_TWA, PLAN_TAW, PLAN_WAT};
 

@@ -352,6 +352,199 @@ static void a_bound_that_no_layout_reaches_is_refuted(void **state)
     }
 }
 
+/* The same sets seven times as large beside a buffer of one byte: capacities between the bound and
+ * the optimum exist now, and each of them has to be refuted. */
+static void capacities_above_the_bound_are_refuted_too(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof unreachable / sizeof unreachable[0]; i++) {
+        memcpy(buffers, unreachable[i], sizeof unreachable[i]);
+        uint64_t optimum = 7 * exhaustive(buffers, 8);
+        for (uint32_t j = 0; j < 8; j++) {
+            buffers[j].size *= 7;
+        }
+        buffers[8] = (bp_interval){.size = 1, .lower = 20, .upper = 21};
+        bp_plan_options options = {.node_limit = 100000};
+        bp_plan_report report = solve(buffers, 9, &options);
+        check_layout(buffers, 9, 1, &report);
+        assert_true(report.optimal);
+        assert_int_equal(report.bytes, optimum);
+        /* A capacity between the bound and the optimum: the search at it is the one that ends. */
+        options.capacity = optimum - 1;
+        report = solve(buffers, 9, &options);
+        assert_false(report.fits);
+        assert_true(report.nodes < 2000);
+    }
+}
+
+static uint64_t area(const bp_interval *buffer)
+{
+    return buffer->size * (buffer->upper - buffer->lower);
+}
+
+/* Cuts a rectangle of `times` x `height` into `count` buffers that fill it without a gap; `even`
+ * cuts the largest one each time, which makes them alike and the packing hard. */
+static void tight_set(uint32_t count, uint32_t times, uint32_t height, bool even)
+{
+    buffers[0] = (bp_interval){.size = height, .lower = 0, .upper = times};
+    for (uint32_t have = 1; have < count;) {
+        uint32_t pick = random_below(have);
+        for (uint32_t i = 0; even && i < have; i++) {
+            pick = area(&buffers[i]) > area(&buffers[pick]) ? i : pick;
+        }
+        bp_interval *a = &buffers[pick];
+        bp_interval *b = &buffers[have];
+        *b = *a;
+        uint32_t span = a->upper - a->lower;
+        if (random_below(2) != 0 && span > 1) {
+            a->upper = b->lower = a->lower + 1 + random_below(span - 1);
+            have++;
+        } else if (a->size > 1) {
+            b->size = 1 + random_below((uint32_t)a->size - 1);
+            a->size -= b->size;
+            have++;
+        }
+    }
+}
+
+static void tight_sets_are_packed_perfectly(void **state)
+{
+    (void)state;
+    seed = 4;
+    uint32_t searched = 0;
+    for (uint32_t round = 0; round < 60; round++) {
+        tight_set(10 + round, 40, 1000, false);
+        bp_plan_options options = {.node_limit = 200000};
+        bp_plan_report report = solve(buffers, 10 + round, &options);
+        check_layout(buffers, 10 + round, 1, &report);
+        assert_int_equal(report.lower_bound, 1000);
+        assert_int_equal(report.waste, 0);
+        searched += report.nodes > 0;
+        options.capacity = 1000;
+        report = solve(buffers, 10 + round, &options);
+        assert_true(report.fits);
+    }
+    assert_true(searched > 0);
+}
+
+static void a_search_that_finds_nothing_stops_at_its_limit(void **state)
+{
+    (void)state;
+    seed = 2;
+    tight_set(100, 50, 17280, true);
+    bp_plan_options options = {.node_limit = 250000};
+    bp_plan_report greedy = solve(buffers, 100, NULL);
+    bp_plan_report report = solve(buffers, 100, &options);
+    check_layout(buffers, 100, 1, &report);
+    assert_true(report.waste > 0);
+    assert_true(report.bytes < greedy.bytes);
+    assert_true(report.nodes >= 250000);
+    assert_true(report.nodes < 270000);
+    /* A capacity just below the best: the searches at the bound and at it run out too. */
+    options = (bp_plan_options){.node_limit = 200000, .capacity = 17300};
+    assert_false(solve(buffers, 100, &options).fits);
+    /* One that the best layout meets, and one that any layout meets. */
+    options = (bp_plan_options){.node_limit = 250000, .capacity = report.bytes + 200};
+    assert_true(solve(buffers, 100, &options).fits);
+    options.capacity = greedy.bytes;
+    report = solve(buffers, 100, &options);
+    assert_true(report.fits);
+    assert_int_equal(report.nodes, 0);
+}
+
+/* With few capacities between the bound and the best layout, each is tried more than once. */
+static void a_search_returns_to_lower_capacities(void **state)
+{
+    (void)state;
+    seed = 2;
+    tight_set(200, 100, 80, true);
+    bp_plan_options options = {.node_limit = 250000};
+    bp_plan_report report = solve(buffers, 200, &options);
+    check_layout(buffers, 200, 1, &report);
+    assert_true(report.bytes < 95);
+}
+
+/* Everybody in the first part conflicts with everybody, so each placement changes all the others:
+ * more than the searches remember. They give up, and the greedy layout stands. */
+static void searches_that_would_need_too_much_memory_give_up(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    for (; count < 700; count++) {
+        buffers[count] = (bp_interval){.size = 1, .lower = count, .upper = 1000 + count};
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        buffers[count] = unreachable[0][i];
+        buffers[count].size *= 1000;
+        buffers[count].lower += 5000;
+        buffers[count].upper += 5000;
+        count++;
+    }
+    bp_plan_options options = {.node_limit = 100000};
+    bp_plan_report report = solve(buffers, count, &options);
+    check_layout(buffers, count, 1, &report);
+    assert_int_equal(report.bytes, 7000);
+    assert_false(report.optimal);
+    assert_true(report.nodes < 100000);
+}
+
+static void calls_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    bp_plan_report report;
+    bp_interval pair[2] = {{.size = 1, .lower = 2, .upper = 1}};
+    size_t bytes = bp_plan_scratch(2);
+    void *scratch = scratch_of(bytes);
+    assert_int_equal(bp_plan_solve(pair, 1, NULL, scratch, bytes, &report), BP_ERR_USAGE);
+    pair[0] = (bp_interval){.size = (uint64_t)1 << 61, .lower = 0, .upper = 1};
+    pair[1] = pair[0];
+    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    pair[0].size = pair[1].size = UINT64_MAX;
+    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    bp_plan_options options = {.alignment = (uint64_t)1 << 62};
+    pair[0].size = 1;
+    assert_int_equal(bp_plan_solve(pair, 1, &options, scratch, bytes, &report), BP_ERR_OVERFLOW);
+    options = (bp_plan_options){.node_limit = 1};
+    assert_int_equal(bp_plan_solve(pair, 1, &options, scratch, bytes - 1000, &report), BP_OK);
+    assert_int_equal(bp_plan_solve(pair, 2, &options, scratch, bytes - 1, &report), BP_ERR_FIT);
+    bytes = bp_plan_scratch_greedy(2);
+    assert_true(bytes < bp_plan_scratch(2));
+    assert_int_equal(bp_plan_solve(pair, 1, NULL, scratch, bytes, &report), BP_OK);
+    assert_int_equal(bp_plan_solve(pair, 2, NULL, scratch, bytes - 1, &report), BP_ERR_FIT);
+}
+
+static void nothing_to_plan_needs_nothing(void **state)
+{
+    (void)state;
+    bp_plan_options options = {.alignment = 256, .node_limit = 10};
+    bp_plan_report report = solve(NULL, 0, &options);
+    assert_int_equal(report.bytes, 0);
+    assert_true(report.optimal);
+    assert_true(report.fits);
+    bp_interval idle[2] = {{.size = 0, .lower = 0, .upper = 9, .offset = 7},
+                           {.size = 9, .lower = 4, .upper = 4, .offset = 7}};
+    report = solve(idle, 2, &options);
+    assert_int_equal(report.bytes, 0);
+    assert_int_equal(idle[0].offset, 0);
+    assert_int_equal(idle[1].offset, 0);
+}
+
+static void sizes_are_rounded_and_capacities_judged_in_bytes(void **state)
+{
+    (void)state;
+    bp_interval set[3] = {{.size = 100, .lower = 0, .upper = 2},
+                          {.size = 1, .lower = 1, .upper = 3},
+                          {.size = 300, .lower = 2, .upper = 3}};
+    bp_plan_options options = {.alignment = 256, .capacity = 767};
+    bp_plan_report report = solve(set, 3, &options);
+    assert_int_equal(report.bytes, 768);
+    assert_int_equal(report.lower_bound, 768);
+    assert_int_equal(report.peak_time, 2);
+    assert_false(report.fits);
+    options.capacity = 768;
+    assert_true(solve(set, 3, &options).fits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +553,14 @@ int main(void)
         cmocka_unit_test(training_steps_waste_nothing),
         cmocka_unit_test(small_sets_reach_the_true_optimum),
         cmocka_unit_test(a_bound_that_no_layout_reaches_is_refuted),
+        cmocka_unit_test(capacities_above_the_bound_are_refuted_too),
+        cmocka_unit_test(tight_sets_are_packed_perfectly),
+        cmocka_unit_test(a_search_that_finds_nothing_stops_at_its_limit),
+        cmocka_unit_test(a_search_returns_to_lower_capacities),
+        cmocka_unit_test(searches_that_would_need_too_much_memory_give_up),
+        cmocka_unit_test(calls_that_make_no_sense_are_refused),
+        cmocka_unit_test(nothing_to_plan_needs_nothing),
+        cmocka_unit_test(sizes_are_rounded_and_capacities_judged_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
