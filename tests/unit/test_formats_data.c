@@ -178,7 +178,8 @@ static void damaged_token_files_are_refused(void **state)
     refused("new.bin", bytes, size, BP_DATA_AUTO, 2, 1);
     llmc(bytes, 20240801, 1, 100, 2);
     refused("wide.bin", bytes, size, BP_DATA_AUTO, 1, 7);
-    llmc(bytes, 20240520, 1, UINT32_MAX, 2);
+    llmc(bytes, 20240520, 1, 100, 2);
+    memset(bytes + 8, 255, 4); /* the header's count */
     refused("huge.bin", bytes, size, BP_DATA_AUTO, 1224, 1024 + 2 * (int64_t)UINT32_MAX);
     llmc(bytes, 20240326, 3, 100, 2);
     refused("model.bin", bytes, size, BP_DATA_AUTO, 20240326, 20240520);
