@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* How calls of the CUDA device fail: once, in words, and for good. */
+#include "device/cuda/context.h"
+
+bp_status cuda_check(cuda_context *context, bp_cu_result result, const char *entry)
+{
+    if (result == BP_CU_SUCCESS) {
+        return BP_OK;
+    }
+    context->failed = true;
+    context->dead = context->dead || bp_cu_result_fatal(result);
+    return bp_cu_result_status(&context->driver, result, entry, context->error);
+}
+
+bp_status cuda_fail(cuda_context *context, bp_status status, const char *text, const char *name)
+{
+    context->failed = true;
+    return bp_error_set(context->error, status, "cuda device", text, name);
+}
+
+void cuda_given_back(cuda_context *context, bp_cu_result result)
+{
+    context->dead = context->dead || bp_cu_result_fatal(result);
+}
+
+bp_status cuda_enter(cuda_context *context)
+{
+    if (context->failed) {
+        return BP_ERR_DEVICE;
+    }
+    return CUDA_CALL(context, cuCtxSetCurrent, context->handle);
+}

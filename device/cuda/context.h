@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* The context of an open CUDA device, inside the caller's memory, and how its calls fail. */
+#ifndef BP_DEVICE_CUDA_CONTEXT_H
+#define BP_DEVICE_CUDA_CONTEXT_H
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/target.h"
+
+#define CUDA_MODULES_MAX   32
+#define CUDA_FUNCTIONS_MAX 256 /* of all modules together */
+#define CUDA_LOG_BYTES     4096
+#define CUDA_SLOTS         2                     /* uploads in flight */
+#define CUDA_SLOT_BYTES    ((size_t)1024 * 1024) /* of a staging slot; one more serves downloads */
+#define CUDA_BLOB_MOST     (BP_CUDA_PARAMETERS_MAX * sizeof(uint64_t))
+
+/* One launch with everything decided. */
+typedef struct cuda_launch {
+    bp_cu_function
+        function; /* NULL: bytes at `undefined` lose their meaning, nothing is launched */
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes;
+    uint32_t blob_bytes;
+    const void *blob;       /* the parameters as the kernel takes them */
+    const bp_linked_op *op; /* and which of its launches, to say what it may touch */
+    uint32_t index;
+    bp_cu_address undefined;
+    uint64_t undefined_bytes;
+} cuda_launch;
+
+typedef struct cuda_program {
+    const cuda_launch *launches; /* NULL: not linked */
+    uint32_t count;
+    bp_cu_graph_exec exec; /* NULL: launched one by one */
+} cuda_program;
+
+/* A function that a linked program launches. */
+typedef struct cuda_function {
+    bp_cu_function handle; /* NULL: not used */
+    uint32_t blob_bytes;
+} cuda_function;
+
+typedef struct cuda_context {
+    bp_cu_driver driver;
+    bp_error *error; /* of the caller; may be NULL */
+    const bp_cuda_target_row *row;
+    bp_cuda_target target;
+    bool plain; /* no graphs */
+    bool tf32;
+    bool sealed;
+    bool failed; /* something went wrong: nothing more is run */
+    bool dead;   /* the driver's context is lost: nothing more is asked of it */
+    bp_cu_device device;
+    bp_cu_context handle;
+    bp_cu_address arena;
+    uint64_t arena_bytes;
+    unsigned char *staging;
+    uint32_t slot; /* of the next upload */
+    bp_cu_stream work;
+    bp_cu_stream copies;
+    bp_cu_event ran;                /* the newest run on `work` */
+    bp_cu_event copied[CUDA_SLOTS]; /* the newest upload from each slot, on `copies` */
+    bp_cu_module modules[CUDA_MODULES_MAX];
+    cuda_function functions[CUDA_FUNCTIONS_MAX];
+    cuda_program programs[BP_PROGRAMS_MAX];
+    bp_cuda_memory memory;
+    bp_cu_uuid uuid;
+    char log[CUDA_LOG_BYTES];
+} cuda_context;
+
+/* Records the result of an entry point that was just called. */
+bp_status cuda_check(cuda_context *context, bp_cu_result result, const char *entry) BP_MUST_CHECK;
+
+/* Records a failure in words of this project; the context is of no more use. */
+bp_status cuda_fail(cuda_context *context, bp_status status, const char *text,
+                    const char *name) BP_MUST_CHECK;
+
+/* Calls an entry point of the driver: a status. */
+#define CUDA_CALL(context, entry, ...)                                                             \
+    cuda_check((context), (context)->driver.entry(__VA_ARGS__), #entry)
+#define CUDA_TRY(context, entry, ...) BP_TRY(CUDA_CALL((context), entry, __VA_ARGS__))
+
+/* Notices when giving something back shows that the context is lost; what else goes wrong then
+ * changes nothing, and there is nobody to tell. */
+void cuda_given_back(cuda_context *context, bp_cu_result result);
+
+/* Gives a handle back, if there is one, to a driver that can still take it. */
+#define CUDA_GIVE_BACK(context, entry, handle)                                                     \
+    do {                                                                                           \
+        if ((handle) != 0 && !(context)->dead) {                                                   \
+            cuda_given_back((context), (context)->driver.entry(handle));                           \
+        }                                                                                          \
+        (handle) = 0;                                                                              \
+    } while (0)
+
+/* Makes the driver's context current on this thread. BP_ERR_DEVICE when something failed before. */
+bp_status cuda_enter(cuda_context *context) BP_MUST_CHECK;
+
+/* modules.c: the function of a launch, its module loaded when it was not yet. */
+bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
+                             uint32_t blob_bytes, bp_cu_function *function) BP_MUST_CHECK;
+/* Launches every function in use once, doing nothing. */
+bp_status cuda_functions_touch(cuda_context *context) BP_MUST_CHECK;
+void cuda_modules_unload(cuda_context *context);
+
+/* record.c */
+uint32_t cuda_blob_write(const cuda_context *context, const bp_linked_op *op,
+                         const bp_cuda_launch *launch, unsigned char blob[CUDA_BLOB_MOST]);
+bp_status cuda_launch_make(cuda_context *context, const cuda_launch *launch) BP_MUST_CHECK;
+bp_status cuda_launch_all(cuda_context *context, const cuda_program *program) BP_MUST_CHECK;
+bp_status cuda_record(cuda_context *context, cuda_program *program) BP_MUST_CHECK;
+void cuda_forget(cuda_context *context, cuda_program *program);
+
+/* link.c */
+uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars);
+bp_status cuda_link(void *memory, uint32_t program, const bp_linked_program *linked,
+                    void *link_memory, size_t bytes) BP_MUST_CHECK;
+
+/* copy.c */
+bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t bytes) BP_MUST_CHECK;
+bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes) BP_MUST_CHECK;
+
+/* open.c */
+bp_status cuda_open(void *memory, const bp_device_options *options, void *arena,
+                    uint64_t arena_bytes, bp_error *error) BP_MUST_CHECK;
+void cuda_close(void *memory);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies through pinned staging, on a stream of their own that keeps step with the work: a copy
+ * begins after the runs before it, and the runs after an upload begin when it has ended. */
+#include <string.h>
+
+#include "device/cuda/context.h"
+
+static bool inside(const cuda_context *context, uint64_t offset, size_t bytes)
+{
+    return bp_size_add(offset, bytes) <= context->arena_bytes;
+}
+
+/* A slot may be filled again when its last upload has left it. */
+static bp_status upload_piece(cuda_context *context, bp_cu_address to, const void *from,
+                              size_t bytes)
+{
+    uint32_t slot = context->slot;
+    unsigned char *staging = context->staging + slot * CUDA_SLOT_BYTES;
+    context->slot = (slot + 1) % CUDA_SLOTS;
+    CUDA_TRY(context, cuEventSynchronize, context->copied[slot]);
+    memcpy(staging, from, bytes);
+    CUDA_TRY(context, cuMemcpyHtoDAsync_v2, to, staging, bytes, context->copies);
+    return CUDA_CALL(context, cuEventRecord, context->copied[slot], context->copies);
+}
+
+bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t bytes)
+{
+    cuda_context *context = memory;
+    if (!inside(context, offset, bytes)) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(cuda_enter(context));
+    CUDA_TRY(context, cuStreamWaitEvent, context->copies, context->ran, 0);
+    const unsigned char *source = from;
+    uint32_t last = context->slot;
+    for (size_t done = 0; done < bytes; done += CUDA_SLOT_BYTES) {
+        size_t piece = bytes - done < CUDA_SLOT_BYTES ? bytes - done : CUDA_SLOT_BYTES;
+        last = context->slot;
+        BP_TRY(upload_piece(context, context->arena + offset + done, source + done, piece));
+    }
+    return CUDA_CALL(context, cuStreamWaitEvent, context->work, context->copied[last], 0);
+}
+
+bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes)
+{
+    cuda_context *context = memory;
+    if (!inside(context, offset, bytes)) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(cuda_enter(context));
+    CUDA_TRY(context, cuStreamWaitEvent, context->copies, context->ran, 0);
+    unsigned char *staging = context->staging + CUDA_SLOTS * CUDA_SLOT_BYTES;
+    unsigned char *target = to;
+    for (size_t done = 0; done < bytes; done += CUDA_SLOT_BYTES) {
+        size_t piece = bytes - done < CUDA_SLOT_BYTES ? bytes - done : CUDA_SLOT_BYTES;
+        CUDA_TRY(context, cuMemcpyDtoHAsync_v2, staging, context->arena + offset + done, piece,
+                 context->copies);
+        CUDA_TRY(context, cuStreamSynchronize, context->copies);
+        memcpy(target + done, staging, piece);
+    }
+    return BP_OK;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* The CUDA device's table, and what happens between link and close. */
+#include "device/cuda/cuda.h"
+
+#include "device/cuda/context.h"
+#include "device/cuda/share.h"
+
+static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kernel,
+                               const void *scalars)
+{
+    const bp_cuda_target_row *row = bp_cuda_target_find(options->target);
+    if (row == NULL) {
+        return BP_SIZE_INVALID;
+    }
+    const bp_cuda_target target = bp_cuda_target_of(row, options->tf32);
+    return bp_cuda_workspace(&target, kernel, scalars);
+}
+
+static bp_status note_free(cuda_context *context, uint64_t *free_bytes)
+{
+    size_t available = 0;
+    size_t total = 0;
+    CUDA_TRY(context, cuMemGetInfo_v2, &available, &total);
+    *free_bytes = available;
+    return BP_OK;
+}
+
+/* Launches every kernel and uploads every graph, so that a step meets nothing for the first time.
+ */
+static bp_status cuda_seal(void *memory)
+{
+    cuda_context *context = memory;
+    BP_TRY(cuda_enter(context));
+    BP_TRY(note_free(context, &context->memory.free_linked));
+    BP_TRY(cuda_functions_touch(context));
+    for (uint32_t i = 0; i < BP_PROGRAMS_MAX; i++) {
+        if (context->programs[i].exec != NULL) {
+            CUDA_TRY(context, cuGraphUpload, context->programs[i].exec, context->work);
+        }
+    }
+    CUDA_TRY(context, cuEventRecord, context->ran, context->work);
+    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    context->sealed = true;
+    return note_free(context, &context->memory.free_sealed);
+}
+
+static bp_status cuda_run(void *memory, uint32_t program)
+{
+    cuda_context *context = memory;
+    if (program >= BP_PROGRAMS_MAX || context->programs[program].launches == NULL) {
+        return BP_ERR_USAGE;
+    }
+    const cuda_program *linked = &context->programs[program];
+    BP_TRY(cuda_enter(context));
+    if (linked->exec != NULL) {
+        CUDA_TRY(context, cuGraphLaunch, linked->exec, context->work);
+    } else {
+        BP_TRY(cuda_launch_all(context, linked));
+    }
+    return CUDA_CALL(context, cuEventRecord, context->ran, context->work);
+}
+
+static bp_status cuda_wait(void *memory)
+{
+    cuda_context *context = memory;
+    BP_TRY(cuda_enter(context));
+    CUDA_TRY(context, cuStreamSynchronize, context->copies);
+    return CUDA_CALL(context, cuStreamSynchronize, context->work);
+}
+
+static const char *cuda_variant(const void *memory)
+{
+    const cuda_context *context = memory;
+    return context->tf32 ? context->row->variant_tf32 : context->row->variant;
+}
+
+/* The table's contract gives a context that is only read, but the driver has to be asked. */
+static uint64_t cuda_bytes_in_use(const void *memory)
+{
+    const cuda_context *context = memory;
+    size_t available = 0;
+    size_t total = 0;
+    bool asked = !context->failed &&
+                 context->driver.cuCtxSetCurrent(context->handle) == BP_CU_SUCCESS &&
+                 context->driver.cuMemGetInfo_v2(&available, &total) == BP_CU_SUCCESS;
+    return asked ? total - available : 0;
+}
+
+const char *bp_cuda_log(const void *context)
+{
+    return ((const cuda_context *)context)->log;
+}
+
+bp_status bp_cuda_memory_read(void *context, bp_cuda_memory *memory)
+{
+    cuda_context *cuda = context;
+    BP_TRY(cuda_enter(cuda));
+    BP_TRY(note_free(cuda, &cuda->memory.free_now));
+    cuda->memory.share = bp_cuda_share(&cuda->uuid);
+    *memory = cuda->memory;
+    return BP_OK;
+}
+
+const bp_device bp_device_cuda = {
+    .name = "cuda",
+    .context_bytes = sizeof(cuda_context),
+    .workspace = cuda_workspace,
+    .link_bytes = cuda_link_bytes,
+    .table_bytes = bp_cuda_table_bytes,
+    .open = cuda_open,
+    .link = cuda_link,
+    .seal = cuda_seal,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .run = cuda_run,
+    .wait = cuda_wait,
+    .variant = cuda_variant,
+    .bytes_in_use = cuda_bytes_in_use,
+    .close = cuda_close,
+};

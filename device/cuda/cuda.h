@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The CUDA device: linked programs on an NVIDIA GPU through the driver alone.
+ *
+ * One arena from one allocation, one block of pinned memory for staging, one stream for work and
+ * one for copies; kernels are PTX that the driver compiles when a program that names them is
+ * linked. Each program is recorded once as a graph and replayed; with the variant "plain" its
+ * launches are made one by one instead, with the same results to the bit.
+ *
+ * All calls of one context are made by one thread at a time. After a failure the context does
+ * nothing more: every call but close answers BP_ERR_DEVICE without touching the driver. */
+#ifndef BP_DEVICE_CUDA_CUDA_H
+#define BP_DEVICE_CUDA_CUDA_H
+
+#include "core/device.h"
+
+extern const bp_device bp_device_cuda;
+
+/* What the driver wrote about PTX that it could not compile; "" when there was nothing. Valid as
+ * long as the context, after close and after a failed link too. */
+const char *bp_cuda_log(const void *context);
+
+/* Free bytes of the GPU's memory as its driver counts them, for what lies outside the arena. */
+typedef struct bp_cuda_memory {
+    uint64_t total;
+    uint64_t free_context; /* after the context was made, before the arena */
+    uint64_t free_arena;   /* after the arena */
+    uint64_t free_linked;  /* when sealing began: modules and graphs are there */
+    uint64_t free_sealed;  /* after the seal; a step must not change it */
+    uint64_t free_now;
+    uint64_t share; /* this process's share by the driver's management library; 0: unknown */
+} bp_cuda_memory;
+
+/* Asks the driver for free_now and share, and tells what was noted before. */
+bp_status bp_cuda_memory_read(void *context, bp_cuda_memory *memory) BP_MUST_CHECK;
+
+#endif

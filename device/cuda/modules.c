@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* PTX modules: loaded when the first program that names them is linked, never later. */
+#include <string.h>
+
+#include "device/cuda/context.h"
+
+/* Number of a function in the context's table: those of the modules before come first. */
+static uint32_t number_of(const bp_cuda_launch *launch)
+{
+    uint32_t number = launch->function;
+    for (uint32_t i = 0; i < launch->module; i++) {
+        number += bp_cuda_modules[i].function_count;
+    }
+    return number;
+}
+
+/* The driver compiles the text; what it says about a failure is kept. */
+static bp_status load(cuda_context *context, uint32_t index)
+{
+    const bp_cuda_module *module = &bp_cuda_modules[index];
+    bp_cu_jit_option options[] = {BP_CU_JIT_ERROR_LOG, BP_CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {context->log, (void *)(uintptr_t)(sizeof context->log - 1)};
+    memset(context->log, 0, sizeof context->log);
+    bp_cu_result result = context->driver.cuModuleLoadDataEx(&context->modules[index],
+                                                             module->begin, 2, options, values);
+    bp_status status = cuda_check(context, result, "cuModuleLoadDataEx");
+    if (status != BP_OK) {
+        context->modules[index] = NULL;
+        bp_error_prefix(context->error, module->name);
+    }
+    return status;
+}
+
+/* More than the plain amount of shared memory has to be asked for. */
+static bp_status resolve(cuda_context *context, const bp_cuda_launch *launch,
+                         cuda_function *function)
+{
+    const bp_cuda_module *module = &bp_cuda_modules[launch->module];
+    const bp_cuda_function *known = &module->functions[launch->function];
+    if (context->modules[launch->module] == NULL) {
+        BP_TRY(load(context, launch->module));
+    }
+    CUDA_TRY(context, cuModuleGetFunction, &function->handle, context->modules[launch->module],
+             known->name);
+    if (known->shared_most > BP_CUDA_SHARED_PLAIN) {
+        CUDA_TRY(context, cuFuncSetAttribute, function->handle, BP_CU_FUNCTION_SHARED_MOST,
+                 (int)known->shared_most);
+    }
+    return BP_OK;
+}
+
+bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
+                             uint32_t blob_bytes, bp_cu_function *function)
+{
+    cuda_function *entry = &context->functions[number_of(launch)];
+    if (entry->handle == NULL) {
+        BP_TRY(resolve(context, launch, entry));
+        entry->blob_bytes = blob_bytes;
+    }
+    *function = entry->handle;
+    return BP_OK;
+}
+
+bp_status cuda_functions_touch(cuda_context *context)
+{
+    static const uint64_t zeros[BP_CUDA_PARAMETERS_MAX];
+    for (uint32_t i = 0; i < CUDA_FUNCTIONS_MAX; i++) {
+        const cuda_function *function = &context->functions[i];
+        if (function->handle == NULL) {
+            continue;
+        }
+        const cuda_launch launch = {.function = function->handle,
+                                    .grid = {1, 1, 1},
+                                    .block = {32, 1, 1},
+                                    .blob = zeros,
+                                    .blob_bytes = function->blob_bytes};
+        BP_TRY(cuda_launch_make(context, &launch));
+    }
+    return BP_OK;
+}
+
+void cuda_modules_unload(cuda_context *context)
+{
+    for (uint32_t i = 0; i < CUDA_MODULES_MAX; i++) {
+        CUDA_GIVE_BACK(context, cuModuleUnload, context->modules[i]);
+    }
+}

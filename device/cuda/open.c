@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening a GPU: finding it, checking that it can do what was planned, taking everything that a run
+ * will ever need of it; and giving it back. */
+#include <string.h>
+
+#include "device/cuda/context.h"
+
+static const char where[] = "cuda device";
+
+#define STAGING_BYTES ((CUDA_SLOTS + 1) * CUDA_SLOT_BYTES)
+
+static bp_status read_options(cuda_context *context, const bp_device_options *options)
+{
+    context->row = bp_cuda_target_find(options->target);
+    if (context->row == NULL) {
+        return bp_error_set(context->error, BP_ERR_USAGE, where,
+                            "no such target; there are sm_80 and sm_90a", options->target);
+    }
+    const char *variant = options->variant != NULL ? options->variant : "graph";
+    context->plain = strcmp(variant, "plain") == 0;
+    if (!context->plain && strcmp(variant, "graph") != 0) {
+        return bp_error_set(context->error, BP_ERR_USAGE, where,
+                            "no such variant; there are graph and plain", variant);
+    }
+    context->tf32 = options->tf32;
+    context->target = bp_cuda_target_of(context->row, options->tf32);
+    return BP_OK;
+}
+
+static bp_status find_device(cuda_context *context, uint32_t ordinal)
+{
+    int version = 0;
+    int count = 0;
+    BP_TRY(bp_cu_driver_load(&context->driver, context->error));
+    BP_TRY(bp_cu_driver_begin(&context->driver, &version, context->error));
+    if (version < context->row->driver) {
+        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
+                                "the NVIDIA driver is too old for the PTX of this target; versions "
+                                "are 1000 times the CUDA release",
+                                context->row->name, version, context->row->driver);
+    }
+    CUDA_TRY(context, cuDeviceGetCount, &count);
+    if (count == 0) {
+        return cuda_fail(context, BP_ERR_DEVICE, "the NVIDIA driver finds no GPU", NULL);
+    }
+    if (ordinal >= (uint32_t)count) {
+        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
+                                "there is no GPU of that number, counted from 0", "cuda",
+                                (int64_t)ordinal, count - 1);
+    }
+    CUDA_TRY(context, cuDeviceGet, &context->device, (int)ordinal);
+    return CUDA_CALL(context, cuDeviceGetUuid_v2, &context->uuid, context->device);
+}
+
+/* Capability as 80 for 8.0, and exactly that one where the target says so. */
+static bp_status check_capability(cuda_context *context)
+{
+    int major = 0;
+    int minor = 0;
+    int shared = 0;
+    const bp_cuda_target_row *row = context->row;
+    CUDA_TRY(context, cuDeviceGetAttribute, &major, BP_CU_CAPABILITY_MAJOR, context->device);
+    CUDA_TRY(context, cuDeviceGetAttribute, &minor, BP_CU_CAPABILITY_MINOR, context->device);
+    CUDA_TRY(context, cuDeviceGetAttribute, &shared, BP_CU_SHARED_BYTES_OPTED, context->device);
+    int capability = 10 * major + minor;
+    bool able =
+        row->exact ? capability == (int)row->capability : capability >= (int)row->capability;
+    if (!able) {
+        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
+                                "the GPU's compute capability (times 10) does not fit the target",
+                                row->name, capability, (int64_t)row->capability);
+    }
+    if (shared < (int)row->shared_bytes) {
+        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
+                                "the GPU gives a block less shared memory than the target needs",
+                                row->name, shared, (int64_t)row->shared_bytes);
+    }
+    return BP_OK;
+}
+
+static bp_status no_room(cuda_context *context)
+{
+    context->failed = true;
+    return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
+                            "the GPU's free memory, in bytes, is smaller than the arena", "arena",
+                            (int64_t)context->memory.free_context, (int64_t)context->arena_bytes);
+}
+
+static bp_status read_free(cuda_context *context, uint64_t *free_bytes)
+{
+    size_t available = 0;
+    size_t total = 0;
+    CUDA_TRY(context, cuMemGetInfo_v2, &available, &total);
+    *free_bytes = available;
+    context->memory.total = total;
+    return BP_OK;
+}
+
+/* One allocation on each side. An arena of no bytes is a program of nothing. */
+static bp_status take_memory(cuda_context *context)
+{
+    BP_TRY(read_free(context, &context->memory.free_context));
+    if (context->memory.free_context < context->arena_bytes) {
+        return no_room(context);
+    }
+    size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
+    bp_cu_result result = context->driver.cuMemAlloc_v2(&context->arena, bytes);
+    if (result == BP_CU_OUT_OF_MEMORY) {
+        return no_room(context);
+    }
+    BP_TRY(cuda_check(context, result, "cuMemAlloc_v2"));
+    void *staging = NULL;
+    CUDA_TRY(context, cuMemAllocHost_v2, &staging, STAGING_BYTES);
+    context->staging = staging;
+    return read_free(context, &context->memory.free_arena);
+}
+
+static bp_status take_streams(cuda_context *context)
+{
+    CUDA_TRY(context, cuStreamCreate, &context->work, BP_CU_STREAM_NON_BLOCKING);
+    CUDA_TRY(context, cuStreamCreate, &context->copies, BP_CU_STREAM_NON_BLOCKING);
+    CUDA_TRY(context, cuEventCreate, &context->ran, BP_CU_EVENT_NO_TIMING);
+    for (uint32_t i = 0; i < CUDA_SLOTS; i++) {
+        CUDA_TRY(context, cuEventCreate, &context->copied[i], BP_CU_EVENT_NO_TIMING);
+    }
+    return BP_OK;
+}
+
+/* The state begins as zero bytes. */
+static bp_status clear_arena(cuda_context *context)
+{
+    CUDA_TRY(context, cuMemsetD8Async, context->arena, 0, (size_t)context->arena_bytes,
+             context->work);
+    CUDA_TRY(context, cuEventRecord, context->ran, context->work);
+    return CUDA_CALL(context, cuStreamSynchronize, context->work);
+}
+
+static bp_status open_device(cuda_context *context, const bp_device_options *options)
+{
+    BP_TRY(read_options(context, options));
+    BP_TRY(find_device(context, options->ordinal));
+    BP_TRY(check_capability(context));
+    CUDA_TRY(context, cuDevicePrimaryCtxRetain, &context->handle, context->device);
+    BP_TRY(cuda_enter(context));
+    BP_TRY(take_memory(context));
+    BP_TRY(take_streams(context));
+    return clear_arena(context);
+}
+
+bp_status cuda_open(void *memory, const bp_device_options *options, void *arena,
+                    uint64_t arena_bytes, bp_error *error)
+{
+    cuda_context *context = memory;
+    (void)arena; /* the GPU's memory is its own */
+    memset(context, 0, sizeof *context);
+    context->error = error;
+    context->arena_bytes = arena_bytes;
+    bp_status status = open_device(context, options);
+    if (status != BP_OK) {
+        cuda_close(context);
+    }
+    return status;
+}
+
+/* Nothing that is still running may use what is given back. */
+static void release_streams(cuda_context *context)
+{
+    if (context->work != NULL && !context->dead) {
+        cuda_given_back(context, context->driver.cuStreamSynchronize(context->work));
+    }
+    if (context->copies != NULL && !context->dead) {
+        cuda_given_back(context, context->driver.cuStreamSynchronize(context->copies));
+    }
+    for (uint32_t i = 0; i < BP_PROGRAMS_MAX; i++) {
+        cuda_forget(context, &context->programs[i]);
+    }
+    for (uint32_t i = 0; i < CUDA_SLOTS; i++) {
+        CUDA_GIVE_BACK(context, cuEventDestroy_v2, context->copied[i]);
+    }
+    CUDA_GIVE_BACK(context, cuEventDestroy_v2, context->ran);
+    CUDA_GIVE_BACK(context, cuStreamDestroy_v2, context->copies);
+    CUDA_GIVE_BACK(context, cuStreamDestroy_v2, context->work);
+}
+
+/* A context that is lost takes all that it had with it when it is released, and is asked for
+ * nothing else. */
+void cuda_close(void *memory)
+{
+    cuda_context *context = memory;
+    if (context->handle == NULL) {
+        return;
+    }
+    if (!context->dead) {
+        cuda_given_back(context, context->driver.cuCtxSetCurrent(context->handle));
+    }
+    release_streams(context);
+    cuda_modules_unload(context);
+    CUDA_GIVE_BACK(context, cuMemFreeHost, context->staging);
+    CUDA_GIVE_BACK(context, cuMemFree_v2, context->arena);
+    cuda_given_back(context, context->driver.cuCtxSetCurrent(NULL));
+    cuda_given_back(context, context->driver.cuDevicePrimaryCtxRelease_v2(context->device));
+    context->handle = NULL;
+    context->failed = true;
+}
