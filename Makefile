@@ -76,7 +76,10 @@ LINK = $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
 $(LIB): $(LIBOBJ)
 	@rm -f $@
 	ar qcs $@ $^
+# The program ships without symbols, unless this is a build for looking into.
 $(BUILD)/bedplate: $(BINOBJ) $(LIB)
+	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s)
+$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
 	$(LINK) $(LDLIBS) -lcmocka -ljansson
