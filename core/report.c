@@ -94,6 +94,11 @@ static void note_levels(bp_report *report, const uint64_t live[BP_CLASS_COUNT], 
             report->class_most[c] = live[c];
         }
     }
+    uint64_t activations =
+        live[BP_CLASS_CHECKPOINT] + live[BP_CLASS_TAPE] + live[BP_CLASS_WORKSPACE];
+    if (activations > report->activations_most) {
+        report->activations_most = activations;
+    }
     if (total > report->lower_bound_bytes) {
         report->lower_bound_bytes = total;
         report->peak_op = tick;

@@ -17,6 +17,7 @@ typedef struct bp_report {
     uint64_t state_bytes;                /* persistent buffers, unpadded: what a snapshot holds */
     uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
     uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
+    uint64_t activations_most;           /* most bytes of checkpoint, tape and workspace together */
     uint32_t peak_op;                    /* index into the graph's ops */
     bool optimal;                        /* arena_bytes == lower_bound_bytes */
 } bp_report;
