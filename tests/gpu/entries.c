@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Not a program: compiling it proves that device/cuda declares the driver's entry points, types and
+ * numbers as the toolkit's cuda.h does. tests/unit/test_cuda_driver.c compiles it where there is a
+ * cuda.h, as it is, and once with MISTAKE defined, which has to fail. */
+#include <cuda.h>
+
+#include "device/cuda/driver.h"
+
+enum own_sizes {
+    OWN_RESULT = sizeof(bp_cu_result),
+    OWN_DEVICE = sizeof(bp_cu_device),
+    OWN_ATTRIBUTE = sizeof(bp_cu_attribute),
+    OWN_FUNCTION_ATTRIBUTE = sizeof(bp_cu_function_attribute),
+    OWN_JIT_OPTION = sizeof(bp_cu_jit_option),
+    OWN_CAPTURE_MODE = sizeof(bp_cu_capture_mode),
+    OWN_ADDRESS = sizeof(bp_cu_address),
+    OWN_UUID = sizeof(bp_cu_uuid),
+    OWN_CONFIG = sizeof(bp_cu_launch_config),
+    OWN_CONFIG_GRID = offsetof(bp_cu_launch_config, grid),
+    OWN_CONFIG_BLOCK = offsetof(bp_cu_launch_config, block),
+    OWN_CONFIG_SHARED = offsetof(bp_cu_launch_config, shared_bytes),
+    OWN_CONFIG_STREAM = offsetof(bp_cu_launch_config, stream),
+    OWN_CONFIG_ATTRIBUTES = offsetof(bp_cu_launch_config, attributes),
+    OWN_CONFIG_COUNT = offsetof(bp_cu_launch_config, attribute_count)
+};
+
+#define SAME(own, theirs) _Static_assert((own) == (theirs), #theirs)
+
+SAME(OWN_RESULT, sizeof(CUresult));
+SAME(OWN_DEVICE, sizeof(CUdevice));
+SAME(OWN_ATTRIBUTE, sizeof(CUdevice_attribute));
+SAME(OWN_FUNCTION_ATTRIBUTE, sizeof(CUfunction_attribute));
+SAME(OWN_JIT_OPTION, sizeof(CUjit_option));
+SAME(OWN_CAPTURE_MODE, sizeof(CUstreamCaptureMode));
+SAME(OWN_ADDRESS, sizeof(CUdeviceptr));
+SAME(OWN_UUID, sizeof(CUuuid));
+SAME(OWN_CONFIG, sizeof(CUlaunchConfig));
+SAME(OWN_CONFIG_GRID, offsetof(CUlaunchConfig, gridDimX));
+SAME(OWN_CONFIG_GRID + 8, offsetof(CUlaunchConfig, gridDimZ));
+SAME(OWN_CONFIG_BLOCK, offsetof(CUlaunchConfig, blockDimX));
+SAME(OWN_CONFIG_BLOCK + 8, offsetof(CUlaunchConfig, blockDimZ));
+SAME(OWN_CONFIG_SHARED, offsetof(CUlaunchConfig, sharedMemBytes));
+SAME(OWN_CONFIG_STREAM, offsetof(CUlaunchConfig, hStream));
+SAME(OWN_CONFIG_ATTRIBUTES, offsetof(CUlaunchConfig, attrs));
+SAME(OWN_CONFIG_COUNT, offsetof(CUlaunchConfig, numAttrs));
+
+SAME(BP_CU_SUCCESS, CUDA_SUCCESS);
+SAME(BP_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(BP_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(BP_CU_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+SAME(BP_CU_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(BP_CU_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(BP_CU_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(BP_CU_SHARED_BYTES_OPTED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+SAME(BP_CU_FUNCTION_SHARED_MOST, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(BP_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER);
+SAME(BP_CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+SAME(BP_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(BP_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(BP_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME((uintptr_t)BP_CU_PARAMETERS_END, (uintptr_t)CU_LAUNCH_PARAM_END);
+SAME((uintptr_t)BP_CU_PARAMETERS, (uintptr_t)CU_LAUNCH_PARAM_BUFFER_POINTER);
+SAME((uintptr_t)BP_CU_PARAMETERS_BYTES, (uintptr_t)CU_LAUNCH_PARAM_BUFFER_SIZE);
+
+/* From here on the names of device/cuda mean cuda.h's types, so that each entry's declaration can
+ * be held against the real one. */
+#define bp_cu_result             CUresult
+#define bp_cu_device             CUdevice
+#define bp_cu_attribute          CUdevice_attribute
+#define bp_cu_function_attribute CUfunction_attribute
+#define bp_cu_jit_option         CUjit_option
+#define bp_cu_capture_mode       CUstreamCaptureMode
+#define bp_cu_uuid               CUuuid
+#define bp_cu_context            CUcontext
+#define bp_cu_module             CUmodule
+#define bp_cu_function           CUfunction
+#define bp_cu_stream             CUstream
+#define bp_cu_event              CUevent
+#define bp_cu_graph              CUgraph
+#define bp_cu_graph_exec         CUgraphExec
+#define bp_cu_launch_config      CUlaunchConfig
+#ifdef MISTAKE
+#define bp_cu_address int
+#else
+#define bp_cu_address CUdeviceptr
+#endif
+
+#define ENTRY(name, parameters) CUresult(CUDAAPI *const check_##name) parameters = name;
+#include "device/cuda/entries.def"
