@@ -4,7 +4,5 @@ MODEL ?= demo
 DATA  ?=
 
 .PHONY: demo
-$(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o
-	$(CC) $(OPT) $(EXTRA) $< -o $@ -lm
 demo: $(BUILD)/bedplate $(BUILD)/tools/bench/order2
 	@tools/bedplate/demo.sh $(BUILD) '$(MODEL)' '$(DATA)'

@@ -53,7 +53,7 @@ static void put_real(bp_text *text, const char *key, double value)
     }
     put_key(text, key);
     bp_text_string(text, digits);
-    if (strpbrk(digits, ".e") == NULL) {
+    if (strchr(digits, '.') == NULL && strchr(digits, 'e') == NULL) {
         bp_text_string(text, ".0");
     }
     bp_text_string(text, ",\n");

@@ -17,11 +17,13 @@ bool bp_hf_name_is_mask(const char *bare)
     if (strncmp(bare, "h.", 2) != 0) {
         return false;
     }
-    const char *at = bare + 2;
-    size_t digits = strspn(at, "0123456789");
-    if (digits == 0) {
+    const char *digits = bare + 2;
+    const char *at = digits;
+    while (*at >= '0' && *at <= '9') {
+        at++;
+    }
+    if (at == digits) {
         return false;
     }
-    at += digits;
     return strcmp(at, ".attn.bias") == 0 || strcmp(at, ".attn.masked_bias") == 0;
 }
