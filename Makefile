@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: MIT
 # Bedplate. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
-# Variants go into folders of their own: make BUILD=build/clang CC=clang EXTRA="-fsanitize=address".
+# `make VARIANT=clang` and the like build the same into build/clang with other flags; V=1 says which.
 SHELL   := /bin/bash
 VERSION := 0.1.0
-BUILD   ?= build/release
-CC      := gcc
-OPT     ?= -O2 -g
-EXTRA   ?=
-HOSTOPT ?=
 PREFIX  ?= /usr/local
 DESTDIR ?=
+
+# The builds that tests compare. Warnings that come and go with an optimiser's passes are errors in
+# the first two only. HOSTOPT goes to device/host: kernels must end in a test's time.
+CC-clang      := clang
+EXTRA-sanitize := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
+                  -Wno-error
+EXTRA-tsan    := -fsanitize=thread -Wno-error
+OPT-coverage  := -O0 -g
+EXTRA-coverage := --coverage -Wno-error
+HOSTOPT-coverage := -O2
+CC-aarch64    := aarch64-linux-gnu-gcc
+EXTRA-aarch64 := -static -Wno-error
+OPT-callgraph := -O0
+EXTRA-callgraph := -fcallgraph-info -Wno-error
+CC-fuzz       := clang
+OPT-fuzz      := -O1 -g
+EXTRA-fuzz    := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+
+BUILD   ?= build/$(or $(VARIANT),release)
+CC      := $(or $(CC-$(VARIANT)),gcc)
+OPT     ?= $(or $(OPT-$(VARIANT)),-O2 -g)
+EXTRA   ?= $(EXTRA-$(VARIANT))
+HOSTOPT ?= $(HOSTOPT-$(VARIANT))
 
 # Every core works, unless a -j was given.
 ifeq ($(MAKELEVEL)$(findstring -j,$(shell tr '\0' ' ' </proc/$$PPID/cmdline 2>/dev/null)),0)
@@ -51,9 +69,12 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 
 .PHONY: all tests test check coverage deps install uninstall sanitize tsan clang aarch64 fuzz \
-        fuzzers format library objects clean help force
+        fuzzers format library objects unit clean help force
 .SECONDARY:
 all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
+
+# One short line for each thing made; nothing under -s, the whole command under V=1.
+say = $(if $(V),,@$(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),,echo $(1) &&))
 
 # Objects depend on the command that makes them, so that other flags in the same folder rebuild it.
 FLAGS := $(CC) $(CFLAGS) $(HOSTOPT)
@@ -64,18 +85,17 @@ $(BUILD)/flags:
 	@mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ISA) $(HOST) -c $< -o $@
+	$(call say,"$(CC) $<") $(CC) $(CFLAGS) $(ISA) $(HOST) -c $< -o $@
 $(BUILD)/%_avx2.o: ISA := -mavx2 -mfma
 $(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
                             -mprefer-vector-width=512
-# Builds without optimisation (coverage) still need kernels that end in a test's time: HOSTOPT=-O2.
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 
-LINK = $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
+LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
 # Appending keeps both of two members that have the same name in different folders.
 $(LIB): $(LIBOBJ)
 	@rm -f $@
-	ar qcs $@ $^
+	$(call say,"archive $@") ar qcs $@ $^
 # The program ships without symbols, unless this is a build for looking into.
 $(BUILD)/bedplate: $(BINOBJ) $(LIB)
 	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s)
@@ -92,11 +112,13 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 deps:
 	@tools/pkg/deps.sh all
 
-tests: $(TESTS) $(if $(wildcard tests/house/digest.c),$(BUILD)/tests/house/digest)
+unit: $(TESTS)
+tests: unit $(BUILD)/tests/house/digest
 test: all tests
 	@tests/run.sh $(BUILD)
 library: $(LIBOBJ)
-objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT)
+objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$(wildcard \
+         tools/bench/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
 coverage:
@@ -105,23 +127,17 @@ format:
 	clang-format-14 -i $$(tools/check/sources.sh c)
 
 # The same tests in other builds.
-ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-sanitize:
-	+$(MAKE) BUILD=build/sanitize OPT="-O2 -g" EXTRA="$(ASAN)" all tests
-	BP_TEST_SHORT=1 tests/run.sh build/sanitize
+clang sanitize:
+	+$(MAKE) VARIANT=$@ all tests
+	BP_TEST_SHORT=1 tests/run.sh build/$@
 tsan:
 	@tests/house/test_threads.sh
-clang:
-	+$(MAKE) BUILD=build/clang CC=clang all tests
-	BP_TEST_SHORT=1 tests/run.sh build/clang
 aarch64:
-	+$(MAKE) BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc EXTRA=-static all \
-	    build/aarch64/tests/house/digest
+	+$(MAKE) VARIANT=aarch64 all build/aarch64/tests/house/digest
 # Every fuzz target for FUZZ_SECONDS; a finding is a file under build/fuzz/ and a failure.
 FUZZ_SECONDS ?= 30
 fuzz:
-	+$(MAKE) BUILD=build/fuzz CC=clang OPT="-O1 -g" \
-	    EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
+	+$(MAKE) VARIANT=fuzz fuzzers
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 fuzzers: EXTRA += -fsanitize=fuzzer
 fuzzers: $(FUZZERS)

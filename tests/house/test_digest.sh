@@ -9,12 +9,11 @@ passed=0
 failed=0
 wanted=''
 
-# compare NAME BUILD MAKE-ARGUMENTS..: builds, runs by $runner, compares every line's digest.
+# compare VARIANT: builds it, runs it by $runner, compares every line's digest.
 runner=''
 compare() {
-    local name=$1 build=$2 out line
-    shift 2
-    if ! out=$(make -s -j2 BUILD="$build" "$@" "$build/$target" 2>&1); then
+    local name=$1 build=build/$1 out line
+    if ! out=$(make -s -j2 VARIANT="$name" BUILD="$build" "$build/$target" 2>&1); then
         echo "$name: does not build: $out"
         failed=$((failed + 1))
         return
@@ -37,15 +36,13 @@ compare() {
     done <<<"$out"
 }
 
-compare gcc build/release
-command -v clang >/dev/null && compare clang build/clang CC=clang ||
-    echo "skipped: clang is not installed"
-compare sanitizers build/sanitize OPT='-O2 -g' \
-    EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
-compare coverage build/coverage OPT='-O0 -g' EXTRA=--coverage HOSTOPT=-O2
+compare release
+if command -v clang >/dev/null; then compare clang; else echo "skipped: clang is not installed"; fi
+compare sanitize
+compare coverage
 if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
     runner=qemu-aarch64
-    compare aarch64 build/aarch64 CC=aarch64-linux-gnu-gcc EXTRA=-static
+    compare aarch64
 else
     echo "skipped: no aarch64 compiler or no qemu-user"
 fi

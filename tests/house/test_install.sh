@@ -20,7 +20,7 @@ expect() {
     fi
 }
 
-out=$(make -s BUILD="$build" DESTDIR="$root" PREFIX=/usr install 2>&1)
+out=$(make -s VARIANT="${build##*/}" BUILD="$build" DESTDIR="$root" PREFIX=/usr install 2>&1)
 expect $? "make install: $out"
 cat >"$root/use.c" <<'C'
 #include "core/runtime.h"
@@ -56,7 +56,7 @@ out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
 expect $? "a program against the installed library: $out"
 out=$("$root/usr/bin/bedplate" --help 2>&1)
 expect $? "the installed program: $out"
-out=$(make -s BUILD="$build" DESTDIR="$root" PREFIX=/usr uninstall 2>&1)
+out=$(make -s VARIANT="${build##*/}" BUILD="$build" DESTDIR="$root" PREFIX=/usr uninstall 2>&1)
 expect $? "make uninstall: $out"
 left=$(find "$root/usr" ! -type d)
 [[ -z $left ]]

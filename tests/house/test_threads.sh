@@ -21,7 +21,7 @@ programs=("$build/tests/house/digest")
 for source in tests/unit/test_*pool*.c; do
     [[ ! -f $source ]] || programs+=("$build/${source%.c}")
 done
-make -s -j2 BUILD=$build OPT='-O2 -g' EXTRA=-fsanitize=thread "${programs[@]}" || exit 1
+env -u BUILD make -s -j2 VARIANT=tsan "${programs[@]}" || exit 1
 passed=0
 failed=0
 for program in "${programs[@]}"; do

@@ -15,7 +15,7 @@ find $build -name '*.gcda' -delete 2>/dev/null
 rm -rf $build/html $build/*.info
 # The library is not optimised, so that every branch of the source is one in the count; the kernels
 # of device/host, of which only lines are asked, are, or they would not end in time.
-make -s -j2 BUILD=$build OPT='-O0 -g' HOSTOPT=-O2 EXTRA=--coverage tests || exit 1
+make -s -j2 VARIANT=coverage unit || exit 1
 BP_TEST_SHORT=1 tests/run.sh $build short >$build/tests.log 2>&1 || {
     cat $build/tests.log
     echo "a test fails in the coverage build"

@@ -3,7 +3,7 @@
 # No recursion in the library: gcc writes down who calls whom, and the graph must have no cycle.
 build=build/callgraph
 command -v gcc >/dev/null || { echo "gcc is not installed"; exit 77; }
-log=$(make -s -j2 BUILD=$build CC=gcc OPT=-O0 EXTRA=-fcallgraph-info library 2>&1) ||
+log=$(env -u BUILD make -s -j2 VARIANT=callgraph library 2>&1) ||
     { echo "$log"; exit 1; }
 # Only of sources that are still there. Static functions are named FILE:FUNCTION, others FUNCTION.
 graphs=$(find $build -name '*.ci' | while read -r ci; do

@@ -4,7 +4,7 @@
 # setjmp or assert, and no exp, log, tanh, pow or cos whose last bit differs between systems.
 # device/host speaks to the system and has a longer list, without allocation all the same.
 pure='memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr
-fma fmaf sqrt sqrtf floor floorf ceil ceilf trunc truncf rint rintf nearbyint nearbyintf round roundf
+strspn strcspn strpbrk strstr fma fmaf sqrt sqrtf floor floorf ceil ceilf trunc truncf rint rintf nearbyint nearbyintf round roundf
 lround lroundf llround fabs fabsf fmin fminf fmax fmaxf ldexp ldexpf frexp scalbn scalbnf copysign
 copysignf __stack_chk_fail _GLOBAL_OFFSET_TABLE_'
 system='pthread_create pthread_join pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Everything compiles without a warning under clang too (under gcc it had to, to be built).
 command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
-log=$(make -s -k -j2 BUILD=build/clang CC=clang objects 2>&1) && exit 0
+log=$(env -u BUILD make -s -k -j2 VARIANT=clang objects 2>&1) && exit 0
 grep -E 'error|warning' <<<"$log" | sort -u | head -40
 exit 1
