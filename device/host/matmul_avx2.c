@@ -158,22 +158,21 @@ static inline __m256 halves(const float *from, int64_t pitch)
     return _mm256_insertf128_ps(v, _mm_loadu_ps(from + 4 * pitch), 1);
 }
 
-/* Transposes 8 rows x 4 columns: after the 4 x 4 transposes inside the halves, register j is
- * column j. */
-static inline void transpose4(float *to, int64_t to_pitch, const float *from, int64_t from_pitch)
+/* 8 rows x 4 columns: after the 4 x 4 transposes inside the halves, column[j] is column j. */
+static inline void columns4(__m256 column[4], const float *from, int64_t pitch)
 {
-    __m256 r0 = halves(from, from_pitch);
-    __m256 r1 = halves(from + from_pitch, from_pitch);
-    __m256 r2 = halves(from + 2 * from_pitch, from_pitch);
-    __m256 r3 = halves(from + 3 * from_pitch, from_pitch);
+    __m256 r0 = halves(from, pitch);
+    __m256 r1 = halves(from + pitch, pitch);
+    __m256 r2 = halves(from + 2 * pitch, pitch);
+    __m256 r3 = halves(from + 3 * pitch, pitch);
     __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
     __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
     __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
     __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(r2, r3));
-    _mm256_storeu_ps(to, _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23)));
-    _mm256_storeu_ps(to + to_pitch, _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23)));
-    _mm256_storeu_ps(to + 2 * to_pitch, _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23)));
-    _mm256_storeu_ps(to + 3 * to_pitch, _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23)));
+    column[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
+    column[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
+    column[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
+    column[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
 }
 
 static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
@@ -198,11 +197,81 @@ static void transpose(float *to, int64_t to_pitch, const float *from, int64_t fr
             return;
         }
         for (int64_t j = 0; j < whole; j += 4) {
-            transpose4(to + j * to_pitch + i, to_pitch, source + j, from_pitch);
+            __m256 column[4];
+            columns4(column, source + j, from_pitch);
+            for (int64_t q = 0; q < 4; q++) {
+                _mm256_storeu_ps(to + (j + q) * to_pitch + i, column[q]);
+            }
         }
         transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
                        columns - whole);
     }
+}
+
+/* Leftover columns of a row: b_ij at b + i * step + j * apart. */
+static void row_edge(float *sums, const float *a, const float *b, int64_t step, int64_t apart,
+                     int64_t depth, int64_t columns)
+{
+    for (int64_t i = 0; i < depth; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = fmaf(a[i], b[i * step + j * apart], sums[j]);
+        }
+    }
+}
+
+#define STRIP       (8 * LANES) /* columns whose sums stay in registers */
+#define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
+
+#define SUM_LOAD(v)  __m256 s##v = _mm256_loadu_ps(sums + v * LANES);
+#define SUM_STORE(v) _mm256_storeu_ps(sums + v * LANES, s##v);
+#define SUM_TERM(v)                                                                                \
+    _mm_prefetch((const char *)(b + ROWS_BEFORE * pitch + v * LANES), _MM_HINT_T0);                \
+    s##v = _mm256_fmadd_ps(x, _mm256_loadu_ps(b + v * LANES), s##v);
+
+#define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+static void row(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
+                int64_t columns)
+{
+    for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
+        const float *next = b + STRIP;
+        EACH_VECTOR(SUM_LOAD)
+        for (int64_t i = 0; i < depth; i++) {
+            __m256 x = _mm256_set1_ps(a[i]);
+            EACH_VECTOR(SUM_TERM)
+            b += pitch;
+        }
+        EACH_VECTOR(SUM_STORE)
+        b = next;
+    }
+    row_edge(sums, a, b, pitch, 1, depth, columns);
+}
+
+/* A vector of columns at a time, four terms turned in registers; the lines of the columns that come
+ * next are asked for as these are used. */
+static void row_turned(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
+                       int64_t columns)
+{
+    int64_t whole = depth - depth % LANES;
+    for (; columns >= LANES; columns -= LANES, sums += LANES, b += LANES * pitch) {
+        __m256 sum = _mm256_loadu_ps(sums);
+        for (int64_t i = 0; i < whole; i += LANES) {
+            for (int64_t r = 0; r < LANES; r++) {
+                _mm_prefetch((const char *)(b + (LANES + r) * pitch + i), _MM_HINT_T0);
+            }
+            for (int64_t q = 0; q < LANES; q += 4) {
+                __m256 column[4];
+                columns4(column, b + i + q, pitch);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q]), column[0], sum);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 1]), column[1], sum);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 2]), column[2], sum);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 3]), column[3], sum);
+            }
+        }
+        _mm256_storeu_ps(sums, sum);
+        row_edge(sums, a + whole, b + whole, 1, pitch, depth - whole, LANES);
+    }
+    row_edge(sums, a, b, 1, pitch, depth, columns);
 }
 
 static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
@@ -220,7 +289,8 @@ static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t c
     }
 }
 
-const bp_matmul_form bp_matmul_form_avx2 = {ROWS, COLUMNS, tile, copy, transpose, gelu};
+const bp_matmul_form bp_matmul_form_avx2 = {ROWS,      COLUMNS, tile,       copy,
+                                            transpose, row,     row_turned, gelu};
 
 static uint64_t tasks(const void *scalars)
 {

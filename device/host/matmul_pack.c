@@ -63,10 +63,16 @@ static matmul_cut cut_of(const bp_matmul_scalars *s)
     return cut;
 }
 
+/* A row times a matrix uses each element of b once: b is streamed in place. */
+static bool single_row(const bp_matmul_scalars *s)
+{
+    return s->m == 1 && s->transpose_a == 0;
+}
+
 uint64_t bp_matmul_workspace(const void *scalars)
 {
     const bp_matmul_scalars *s = scalars;
-    if (s->m <= 0 || s->n <= 0 || s->k < 0) {
+    if (s->m <= 0 || s->n <= 0 || s->k < 0 || single_row(s)) {
         return 0;
     }
     matmul_cut cut = cut_of(s);
@@ -98,6 +104,9 @@ static int64_t part(int64_t side, int64_t strips, int64_t unit, int64_t smallest
 static matmul_grid grid_of(const bp_matmul_scalars *s, const bp_matmul_form *form)
 {
     matmul_grid grid;
+    if (single_row(s)) {
+        return (matmul_grid){1, BP_MATMUL_STRIP, 1, ceil_div(s->n, BP_MATMUL_STRIP), false};
+    }
     grid.rows_slow = s->m > s->n;
     if (grid.rows_slow) {
         grid.rows = strip(s->m, SIDE_LEAST);
@@ -303,6 +312,31 @@ static void run_block(const matmul_work *w, matmul_block block)
     }
 }
 
+/* Columns first .. first + columns - 1 of a c of one row. */
+static void run_strip(const matmul_work *w, int64_t first, int64_t columns)
+{
+    const bp_matmul_scalars *s = w->s;
+    float sums[BP_MATMUL_STRIP];
+    float *c = w->c + first;
+    for (int64_t j = 0; j < columns; j++) {
+        sums[j] = s->accumulate != 0 ? c[j] : 0.0f;
+    }
+    if (s->transpose_b != 0) {
+        w->form->row_turned(sums, w->a, w->b + first * s->ldb, s->ldb, s->k, columns);
+    } else {
+        w->form->row(sums, w->a, w->b + first, s->ldb, s->k, columns);
+    }
+    for (int64_t j = 0; w->bias != NULL && j < columns; j++) {
+        sums[j] += w->bias[first + j];
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        c[j] = w->residual != NULL ? sums[j] + w->residual[first + j] : sums[j];
+    }
+    if (s->gelu != 0) {
+        w->form->gelu(c, w->before != NULL ? w->before + first : NULL, s->ldc, 1, columns);
+    }
+}
+
 /* A rectangle of c in blocks that the caches hold. */
 static void run_rectangle(const matmul_work *w, matmul_block all)
 {
@@ -348,6 +382,13 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
     w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s));
     w.panel = w.packed_a + w.cut.a_count;
     w.unfinished = w.panel + w.cut.panel_count;
+    if (single_row(s)) {
+        for (; task < (int64_t)last; task++) {
+            int64_t column = task * BP_MATMUL_STRIP;
+            run_strip(&w, column, least(BP_MATMUL_STRIP, s->n - column));
+        }
+        return;
+    }
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};

@@ -13,7 +13,8 @@
 
 #include "device/host/kernel.h"
 
-#define BP_MATMUL_PANEL_MAX 48 /* most columns of a form's tile */
+#define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
+#define BP_MATMUL_STRIP     128 /* columns of a task when c is one row, with nothing to reuse */
 
 /* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
  * `run` requests side by side, then `jump` bytes further, and so on. */
@@ -59,6 +60,12 @@ typedef struct bp_matmul_form {
     /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). */
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
+    /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order; columns <= BP_MATMUL_STRIP.
+     * b_ij lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
+    void (*row)(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
+                int64_t columns);
+    void (*row_turned)(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
+                       int64_t columns);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
 } bp_matmul_form;
