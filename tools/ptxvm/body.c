@@ -408,6 +408,7 @@ static bool parse_label(vm_parser *parser)
 {
     vm_label label = {vm_token_name(&parser->lexer.token), parser->scope,
                       (uint32_t)parser->insns.count};
+    uint32_t line = parser->lexer.token.line;
     vm_lexer_next(&parser->lexer);
     vm_lexer_next(&parser->lexer);
     if (vm_token_is(parser, ".branchtargets")) {
@@ -420,6 +421,7 @@ static bool parse_label(vm_parser *parser)
     for (size_t i = 0; i < parser->labels.count; i++) {
         if (labels[i].scope == label.scope && labels[i].name.length == label.name.length &&
             memcmp(labels[i].name.text, label.name.text, label.name.length) == 0) {
+            parser->lexer.token.line = line;
             return vm_parse_fail(parser, VM_INVALID_PTX, "label '%.*s' defined twice",
                                  (int)label.name.length, label.name.text);
         }

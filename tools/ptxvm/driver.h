@@ -160,6 +160,8 @@ extern dr_driver dr_state;
  * bare) and the sticky error. 0: go on, the lock is held until dr_leave. */
 int dr_enter(const char *name, bool bare);
 int dr_leave(int result);
+/* Takes device, driver version and memory size from the settings. */
+void dr_read_settings(void);
 #define DR_ENTER(name)                                                                             \
     do {                                                                                           \
         int dr_result = dr_enter(#name, false);                                                    \

@@ -36,6 +36,13 @@ static uint32_t read_capability(void)
     return number == 0 ? 80 : number;
 }
 
+void dr_read_settings(void)
+{
+    dr_state.capability = read_capability();
+    dr_state.version = (uint32_t)vm_config_number("PTXVM_DRIVER", 13000);
+    dr_state.memory_total = vm_config_number("PTXVM_MEMORY", 4ull << 30);
+}
+
 int cuInit(unsigned flags)
 {
     int fault = dr_enter("cuInit", true);
@@ -50,9 +57,7 @@ int cuInit(unsigned flags)
         return dr_leave(CR_NO_DEVICE);
     }
     dr_state.initialised = true;
-    dr_state.capability = read_capability();
-    dr_state.version = (uint32_t)vm_config_number("PTXVM_DRIVER", 13000);
-    dr_state.memory_total = vm_config_number("PTXVM_MEMORY", 4ull << 30);
+    dr_read_settings();
     return dr_leave(VM_OK);
 }
 

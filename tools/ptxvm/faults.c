@@ -125,6 +125,7 @@ int ptxvmSet(const char *name, const char *value)
 {
     pthread_mutex_lock(&dr_state.lock);
     vm_config_set(name, value);
+    dr_read_settings();
     if (strcmp(name, "PTXVM_FAULT") == 0) {
         memset(calls, 0, sizeof calls);
         all_calls = 0;

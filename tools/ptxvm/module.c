@@ -28,13 +28,13 @@ static bool parse_version(vm_parser *parser)
         return vm_parse_fail(parser, VM_INVALID_PTX, "unreadable .version");
     }
     parser->module->version = (uint32_t)(10 * major + minor);
-    vm_lexer_next(&parser->lexer);
     /* Toolkit 11.0 spoke 7.0 and each minor release one more; 12.0 spoke 8.0, 13.0 9.0. */
     uint32_t spoken = (parser->driver / 1000 - 4) * 10 + (parser->driver % 1000) / 10;
     if (parser->module->version > spoken) {
         return vm_parse_fail(parser, VM_UNSUPPORTED_PTX,
                              ".version %d.%d is newer than the driver's", major, minor);
     }
+    vm_lexer_next(&parser->lexer);
     return true;
 }
 
