@@ -22,61 +22,63 @@
     static void extents_##name(const void *scalars, bp_extent *e)                                  \
     {                                                                                              \
         const bp_##name##_scalars *s = scalars;
-#define IN(x, type, extent)               *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT(x, type, extent)              *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
-#define INOUT(x, type, extent)            *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
-#define IN_OPTIONAL(x, type, extent)      *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT_OPTIONAL(x, type, extent)     *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define IN(x, type, extent)           *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT(x, type, extent)          *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define INOUT(x, type, extent)        *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
+#define IN_OPTIONAL(x, type, extent)  *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT_OPTIONAL(x, type, extent) *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
 #define OUT_OR_ADD(x, type, extent, flag)                                                          \
     *e++ = (bp_extent){extent, (flag) != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE};
 #define WORKSPACE(x) *e++ = (bp_extent){0, 0, 0, BP_ACCESS_SCRATCH};
 #define END(name)                                                                                  \
-        (void)s;                                                                                   \
-        (void)e;                                                                                   \
+    (void)s;                                                                                       \
+    (void)e;                                                                                       \
     }
 #include "core/kernels.def"
 
-#define KERNEL(name)                    static const bp_operand_info operands_##name[] = {
-#define IN(x, type, extent)             {#x, BP_TYPE_##type, false, false},
-#define OUT(x, type, extent)            {#x, BP_TYPE_##type, false, false},
-#define INOUT(x, type, extent)          {#x, BP_TYPE_##type, false, false},
-#define OUT_OR_ADD(x, type, extent, f)  {#x, BP_TYPE_##type, false, false},
-#define IN_OPTIONAL(x, type, extent)    {#x, BP_TYPE_##type, true, false},
-#define OUT_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
-#define WORKSPACE(x)                    {#x, BP_TYPE_BYTE, true, true},
-#define END(name)                       };
+#define KERNEL(name)                   static const bp_operand_info operands_##name[] = {
+#define IN(x, type, extent)            {#x, BP_TYPE_##type, false, false},
+#define OUT(x, type, extent)           {#x, BP_TYPE_##type, false, false},
+#define INOUT(x, type, extent)         {#x, BP_TYPE_##type, false, false},
+#define OUT_OR_ADD(x, type, extent, f) {#x, BP_TYPE_##type, false, false},
+#define IN_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
+#define OUT_OPTIONAL(x, type, extent)  {#x, BP_TYPE_##type, true, false},
+#define WORKSPACE(x)                   {#x, BP_TYPE_BYTE, true, true},
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
 #include "core/kernels.def"
 
 #define KERNEL(name) static const bp_scalar_info scalars_##name[] = {
 #define DIM(x)       {#x, false},
 #define REAL(x)      {#x, true},
-#define END(name)    };
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
 #include "core/kernels.def"
 
 /* Pairs of operand positions; the first row only keeps the array from being empty. */
 #define POSITION(name, x)    (uint32_t)(offsetof(bp_##name##_operands, x) / sizeof(bp_ref))
 #define KERNEL(name)         static const uint32_t in_place_##name[][2] = {{0, 0},
 #define IN_PLACE(name, x, y) {POSITION(name, x), POSITION(name, y)},
-#define END(name)            };
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
 #include "core/kernels.def"
 
 #define KERNEL(name) enum { list_##name = 0
 #define LIST         +1
-#define END(name)    };
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
 #include "core/kernels.def"
 
 #define COUNT(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
 
 static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
 #define KERNEL(name)                                                                               \
-    {#name,                                                                                        \
-     COUNT(operands_##name),                                                                       \
-     COUNT(scalars_##name),                                                                        \
-     COUNT(in_place_##name) - 1,                                                                   \
-     operands_##name,                                                                              \
-     scalars_##name,                                                                               \
-     in_place_##name + 1,                                                                          \
-     list_##name != 0,                                                                             \
+    {#name,           COUNT(operands_##name), COUNT(scalars_##name), COUNT(in_place_##name) - 1,   \
+     operands_##name, scalars_##name,         in_place_##name + 1,   list_##name != 0,             \
      extents_##name},
 #include "core/kernels.def"
 };
@@ -94,8 +96,7 @@ uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)
     if (extent->rows > 1 && extent->pitch < extent->width) {
         return BP_SIZE_INVALID;
     }
-    uint64_t elements =
-        bp_size_add(bp_size_mul(extent->rows - 1, extent->pitch), extent->width);
+    uint64_t elements = bp_size_add(bp_size_mul(extent->rows - 1, extent->pitch), extent->width);
     return bp_size_mul(elements, element_bytes);
 }
 

@@ -50,28 +50,28 @@ typedef enum bp_kernel {
 #include "core/kernels.def"
 
 /* struct bp_name_operands */
-#define KERNEL(name)                        typedef struct bp_##name##_operands {
-#define IN(x, type, extent)                 bp_ref x;
-#define OUT(x, type, extent)                bp_ref x;
-#define INOUT(x, type, extent)              bp_ref x;
-#define OUT_OR_ADD(x, type, extent, flag)   bp_ref x;
-#define IN_OPTIONAL(x, type, extent)        bp_ref x;
-#define OUT_OPTIONAL(x, type, extent)       bp_ref x;
-#define WORKSPACE(x)                        bp_ref x;
+#define KERNEL(name)                      typedef struct bp_##name##_operands {
+#define IN(x, type, extent)               bp_ref x;
+#define OUT(x, type, extent)              bp_ref x;
+#define INOUT(x, type, extent)            bp_ref x;
+#define OUT_OR_ADD(x, type, extent, flag) bp_ref x;
+#define IN_OPTIONAL(x, type, extent)      bp_ref x;
+#define OUT_OPTIONAL(x, type, extent)     bp_ref x;
+#define WORKSPACE(x)                      bp_ref x;
 #define END(name)                                                                                  \
     }                                                                                              \
     bp_##name##_operands;
 #include "core/kernels.def"
 
 /* struct bp_name_pointers */
-#define KERNEL(name)                        typedef struct bp_##name##_pointers {
-#define IN(x, type, extent)                 const void *x;
-#define OUT(x, type, extent)                void *x;
-#define INOUT(x, type, extent)              void *x;
-#define OUT_OR_ADD(x, type, extent, flag)   void *x;
-#define IN_OPTIONAL(x, type, extent)        const void *x;
-#define OUT_OPTIONAL(x, type, extent)       void *x;
-#define WORKSPACE(x)                        void *x;
+#define KERNEL(name)                      typedef struct bp_##name##_pointers {
+#define IN(x, type, extent)               const void *x;
+#define OUT(x, type, extent)              void *x;
+#define INOUT(x, type, extent)            void *x;
+#define OUT_OR_ADD(x, type, extent, flag) void *x;
+#define IN_OPTIONAL(x, type, extent)      const void *x;
+#define OUT_OPTIONAL(x, type, extent)     void *x;
+#define WORKSPACE(x)                      void *x;
 #define END(name)                                                                                  \
     }                                                                                              \
     bp_##name##_pointers;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* How a kernel of the host device is called, and the tables of forms.
  *
- * A kernel's work is cut into tasks. The cut and every order of addition depend on the scalars only,
- * so neither the number of workers nor the form changes a bit of the result: the AVX2 and AVX-512
- * forms compute exactly what the portable form, the specification, computes. Sums along a row are
- * kept in 16 lanes (element i goes to lane i mod 16), then lanes are added pairwise at distance 8, 4,
- * 2, 1; a matrix product adds its k terms to each element one by one, in order, by fused
- * multiply-add. */
+ * A kernel's work is cut into tasks. The cut and every order of addition depend on the scalars
+ * only, so neither the number of workers nor the form changes a bit of the result: the AVX2 and
+ * AVX-512 forms compute exactly what the portable form, the specification, computes. Sums along a
+ * row are kept in 16 lanes (element i goes to lane i mod 16), then lanes are added pairwise at
+ * distance 8, 4, 2, 1; a matrix product adds its k terms to each element one by one, in order, by
+ * fused multiply-add. */
 #ifndef BP_DEVICE_HOST_KERNEL_H
 #define BP_DEVICE_HOST_KERNEL_H
 
