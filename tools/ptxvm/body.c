@@ -534,7 +534,7 @@ bool vm_parse_body(vm_parser *parser)
     /* Running off the end is a return. */
     vm_name ret = {"ret", 3};
     parser->node_count = 0;
-    if (!vm_decode(parser, ret, -1, false, parser->lexer.token.line) || !resolve_labels(parser)) {
+    if (!vm_decode(parser, ret, -1, false, 0) || !resolve_labels(parser)) {
         return false;
     }
     finish_function(parser);
