@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0
 failed=0
 
-# pass_if CONDITION_RC NAME: counts one check.
+# check RC NAME [TEXT]: counts one check; RC 0 is a pass.
 check() {
     if [[ $1 -eq 0 ]]; then
         passed=$((passed + 1))
@@ -23,8 +23,10 @@ check() {
 
 # run ARGUMENTS: runs the program; its streams are in $out and $err, its exit code in $code.
 run() {
+    local began=$SECONDS
     "$program" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     code=$?
+    ((SECONDS - began < 20)) || echo "slow: $((SECONDS - began)) s: bedplate $*"
     out=$(tr -d '\0' <"$work/.out")
     err=$(tr -d '\0' <"$work/.err")
 }
