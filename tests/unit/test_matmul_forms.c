@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* The matrix product of every form against a plain chain of fused multiply-adds, bit for bit:
+ * shapes around the edges of tiles and blocks, wide pitches, every epilogue, tasks in uneven
+ * ranges. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/math_inline.h"
+#include "device/host/form_table.h"
+
+#define WORKERS     3
+#define GUARD_BYTES 64
+#define GUARD       0x5a
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(state >> 33) % below;
+}
+
+static float *draw_floats(int64_t count)
+{
+    float *x = malloc((size_t)(count + 1) * sizeof(float));
+    assert_non_null(x);
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = (float)draw(2000) / 1000.0f - 1.0f;
+    }
+    return x;
+}
+
+/* One product and its operands; `right` is what c must become, `before` what GELU is applied to. */
+typedef struct product {
+    bp_matmul_scalars s;
+    bp_matmul_pointers p;
+    float *a, *b, *bias, *residual, *start, *c, *before, *right, *right_before;
+    int64_t c_count;
+    bool in_place;
+} product;
+
+static void compute_right(product *x)
+{
+    const bp_matmul_scalars *s = &x->s;
+    memcpy(x->right, x->start, (size_t)x->c_count * sizeof(float));
+    memcpy(x->right_before, x->start, (size_t)x->c_count * sizeof(float));
+    for (int64_t i = 0; i < s->m; i++) {
+        for (int64_t j = 0; j < s->n; j++) {
+            int64_t at = i * s->ldc + j;
+            float sum = s->accumulate != 0 ? x->start[at] : 0.0f;
+            for (int64_t k = 0; k < s->k; k++) {
+                float a = s->transpose_a != 0 ? x->a[k * s->lda + i] : x->a[i * s->lda + k];
+                float b = s->transpose_b != 0 ? x->b[j * s->ldb + k] : x->b[k * s->ldb + j];
+                sum = fmaf(a, b, sum);
+            }
+            sum = x->p.bias != NULL ? sum + x->bias[j] : sum;
+            sum = x->p.residual != NULL ? sum + x->residual[at] : sum;
+            x->right_before[at] = x->p.before != NULL ? sum : x->start[at];
+            x->right[at] = s->gelu != 0 ? bp_gelu_inline(sum) : sum;
+        }
+    }
+}
+
+/* epilogue: bit 0 bias, bit 1 residual, bit 2 residual in place, bit 3 GELU, bit 4 keeps what was
+ * before it, bit 5 accumulates (alone). forms: bit 0 transposes a, bit 1 b. */
+static void product_make(product *x, const int64_t shape[3], int transposed, int epilogue,
+                         int64_t slack)
+{
+    memset(x, 0, sizeof(*x));
+    bp_matmul_scalars *s = &x->s;
+    *s = (bp_matmul_scalars){.m = shape[0], .n = shape[1], .k = shape[2]};
+    s->transpose_a = transposed & 1;
+    s->transpose_b = transposed >> 1;
+    s->accumulate = epilogue >> 5;
+    s->gelu = epilogue >> 3 & 1;
+    s->lda = (s->transpose_a != 0 ? s->m : s->k) + slack;
+    s->ldb = (s->transpose_b != 0 ? s->k : s->n) + slack;
+    s->ldc = s->n + slack;
+    x->in_place = (epilogue & 4) != 0;
+    x->c_count = s->m * s->ldc;
+    x->a = draw_floats((s->transpose_a != 0 ? s->k : s->m) * s->lda);
+    x->b = draw_floats((s->transpose_b != 0 ? s->n : s->k) * s->ldb);
+    x->bias = draw_floats(s->n);
+    x->start = draw_floats(x->c_count);
+    x->residual = draw_floats(x->c_count);
+    x->c = draw_floats(x->c_count);
+    x->before = draw_floats(x->c_count);
+    x->right = draw_floats(x->c_count);
+    x->right_before = draw_floats(x->c_count);
+    if (x->in_place) {
+        memcpy(x->residual, x->start, (size_t)x->c_count * sizeof(float));
+    }
+    x->p.a = x->a;
+    x->p.b = x->b;
+    x->p.c = x->c;
+    x->p.bias = (epilogue & 1) != 0 ? x->bias : NULL;
+    x->p.residual = (epilogue & 6) != 0 ? (x->in_place ? x->c : x->residual) : NULL;
+    x->p.before = (epilogue & 24) == 24 ? x->before : NULL;
+    compute_right(x);
+}
+
+static void product_free(product *x)
+{
+    float *all[] = {x->a, x->b,      x->bias,  x->residual,    x->start,
+                    x->c, x->before, x->right, x->right_before};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        free(all[i]);
+    }
+}
+
+/* Runs the product by one form, tasks in ranges of up to `most` by workers in turn, and compares.
+ * The workspace holds NaNs beforehand and must not be left. */
+static void product_check(product *x, const bp_host_kernel *kernel, uint32_t most)
+{
+    uint64_t part = kernel->workspace(&x->s), tasks = kernel->tasks(&x->s);
+    size_t bytes = (size_t)(WORKERS * part);
+    unsigned char *work = malloc(bytes + GUARD_BYTES);
+    assert_non_null(work);
+    memset(work, 0xff, bytes);
+    memset(work + bytes, GUARD, GUARD_BYTES);
+    size_t c_bytes = (size_t)x->c_count * sizeof(float);
+    memcpy(x->c, x->start, c_bytes);
+    memcpy(x->before, x->start, c_bytes);
+    x->p.work = work;
+    bp_host_call call = {&x->p, &x->s, NULL};
+    for (uint64_t first = 0; first < tasks;) {
+        uint64_t last = first + 1 + draw(most);
+        last = last < tasks ? last : tasks;
+        kernel->run(&call, first, last, draw(WORKERS));
+        first = last;
+    }
+    assert_memory_equal(x->c, x->right, c_bytes);
+    assert_memory_equal(x->before, x->right_before, c_bytes);
+    for (size_t i = 0; i < GUARD_BYTES; i++) {
+        assert_int_equal(work[bytes + i], GUARD);
+    }
+    free(work);
+}
+
+/* Forms number `form` and up. */
+static void check_forms_from(uint32_t form, const int64_t shape[3], int transposed, int epilogue,
+                             int64_t slack)
+{
+    product x;
+    product_make(&x, shape, transposed, epilogue, slack);
+    for (; form < BP_HOST_FORMS; form++) {
+        const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+        if (bp_host_form_runs(form)) {
+            bp_host_form_kernels(form, kernels);
+            product_check(&x, kernels[BP_KERNEL_matmul], 3);
+            product_check(&x, kernels[BP_KERNEL_matmul], 1000);
+        }
+    }
+    product_free(&x);
+}
+
+static void check_forms(const int64_t shape[3], int transposed, int epilogue, int64_t slack)
+{
+    check_forms_from(0, shape, transposed, epilogue, slack);
+}
+
+/* Rows around tiles of 6 and 8, columns around vectors and tiles of 16 and 48, and none of k. */
+static void edges_of_tiles(void **unused)
+{
+    (void)unused;
+    static const int64_t rows[] = {1, 2, 5, 6, 7, 8, 9, 13, 25};
+    static const int64_t columns[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 97};
+    static const int64_t depths[] = {0, 1, 3, 4, 7, 19, 64};
+    state = 1;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t j = 0; j < sizeof(columns) / sizeof(columns[0]); j++) {
+            const int64_t shape[3] = {rows[i], columns[j], depths[draw(7)]};
+            check_forms(shape, (int)draw(4), (int)draw(8), draw(20));
+        }
+    }
+}
+
+static void every_epilogue(void **unused)
+{
+    (void)unused;
+    static const int64_t shapes[][3] = {{1, 150, 40}, {11, 70, 33}, {10, 20, 1030}};
+    state = 2;
+    for (int epilogue = 0; epilogue <= 32; epilogue++) {
+        for (int i = 0; i < 3; i++) {
+            check_forms(shapes[i], epilogue % 4, epilogue, 5 * (epilogue % 3));
+        }
+    }
+}
+
+/* k and a's block cut, c taller and wider than one block, more strips than tasks wanted. */
+static void edges_of_blocks(void **unused)
+{
+    (void)unused;
+    static const int64_t shapes[][3] = {{200, 50, 1030}, {20, 6300, 5},  {6300, 10, 5},
+                                        {410, 100, 514}, {1, 300, 1030}, {1, 130, 37}};
+    state = 3;
+    for (int i = 0; i < 6; i++) {
+        for (int transposed = 0; transposed < 4; transposed++) {
+            check_forms(shapes[i], transposed, transposed == 1 ? 32 : 5, 3 * transposed);
+        }
+    }
+}
+
+/* k is cut, so c is cut both ways. */
+static void blocks_of_c(void **unused)
+{
+    (void)unused;
+    const int64_t shape[3] = {400, 520, 514};
+    state = 4;
+    check_forms_from(1, shape, 1, 4, 0);
+}
+
+static void workspace_of_nothing(void **unused)
+{
+    (void)unused;
+    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+    for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
+        if (bp_host_form_runs(form)) {
+            bp_host_form_kernels(form, kernels);
+            const bp_host_kernel *matmul = kernels[BP_KERNEL_matmul];
+            bp_matmul_scalars s = {.m = 0, .n = 4, .k = 4};
+            assert_int_equal(matmul->tasks(&s), 0);
+            assert_int_equal(matmul->workspace(&s), 0);
+            s = (bp_matmul_scalars){.m = 4, .n = 0, .k = 4};
+            assert_int_equal(matmul->tasks(&s), 0);
+            assert_int_equal(matmul->workspace(&s), 0);
+            s = (bp_matmul_scalars){.m = 4, .n = 4, .k = -1};
+            assert_int_equal(matmul->workspace(&s), 0);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(edges_of_tiles),       cmocka_unit_test(every_epilogue),
+        cmocka_unit_test(edges_of_blocks),      cmocka_unit_test(blocks_of_c),
+        cmocka_unit_test(workspace_of_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
