@@ -146,10 +146,12 @@ static uint32_t frame_next(const plan_search *search, search_frame *frame)
     for (uint32_t i = frame->from; i < frame->to; i++) {
         uint32_t item = search->pool[i];
         uint64_t item_level = search->level[item];
+        if (item_level > level) {
+            continue; /* nearly all of them, so this test comes before the others */
+        }
         uint32_t item_rank = search->rank[item];
         bool after = pair_before(frame->tried_level, frame->tried_rank, item_level, item_rank);
-        bool better = pair_before(item_level, item_rank, level, rank) ||
-                      (item_level == level && item_rank == rank);
+        bool better = item_level < level || item_rank <= rank;
         if (after && better) {
             found = i;
             level = item_level;
