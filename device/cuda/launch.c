@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* From an op to its launches: the dispatch, and how launches are put together. */
+#include "device/cuda/launch.h"
+
+#include <string.h>
+
+#include "device/cuda/plan.h"
+
+/* Element types that there are modules for: BP_F32 is the first. */
+#define TYPES 1
+
+/* Which planner a kernel has. */
+static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
+    [BP_KERNEL_embedding_forward] = bp_cuda_plan_embedding,
+    [BP_KERNEL_embedding_token_backward] = bp_cuda_plan_embedding,
+    [BP_KERNEL_embedding_position_backward] = bp_cuda_plan_embedding,
+    [BP_KERNEL_layernorm_forward] = bp_cuda_plan_layernorm,
+    [BP_KERNEL_layernorm_backward_input] = bp_cuda_plan_layernorm,
+    [BP_KERNEL_layernorm_backward_parameters] = bp_cuda_plan_layernorm,
+    [BP_KERNEL_matmul] = bp_cuda_plan_matmul,
+    [BP_KERNEL_bias_backward] = bp_cuda_plan_layernorm,
+    [BP_KERNEL_gelu_forward] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_gelu_backward] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_dropout] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_attention_forward] = bp_cuda_plan_attention,
+    [BP_KERNEL_attention_backward] = bp_cuda_plan_attention,
+    [BP_KERNEL_attention_decode] = bp_cuda_plan_decode,
+    [BP_KERNEL_cross_entropy] = bp_cuda_plan_loss,
+    [BP_KERNEL_cross_entropy_forward] = bp_cuda_plan_loss,
+    [BP_KERNEL_loss_sum] = bp_cuda_plan_words,
+    [BP_KERNEL_norm_partial] = bp_cuda_plan_list,
+    [BP_KERNEL_step_decide] = bp_cuda_plan_words,
+    [BP_KERNEL_adamw] = bp_cuda_plan_list,
+    [BP_KERNEL_copy] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_random_normal] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_poison] = bp_cuda_plan_words,
+    [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,
+};
+
+static uint16_t module_of(const bp_cuda_plan *plan, bp_cuda_family family)
+{
+    if (family == BP_CUDA_FAMILY_words) {
+        return BP_CUDA_MODULE_words;
+    }
+    uint32_t per_type = BP_CUDA_FAMILY_COUNT - 1;
+    return (uint16_t)(plan->dtype * per_type + family);
+}
+
+bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
+                   uint64_t blocks_y, uint32_t threads)
+{
+    if (blocks_x == 0 || blocks_y == 0) {
+        return false;
+    }
+    plan->launch[plan->count++] =
+        (bp_cuda_launch){.module = module_of(plan, family),
+                         .function = (uint16_t)function,
+                         .grid = {(uint32_t)blocks_x, (uint32_t)blocks_y, 1},
+                         .block = {threads, 1, 1}};
+    return true;
+}
+
+static void add(bp_cuda_plan *plan, bp_cuda_parameter parameter)
+{
+    bp_cuda_launch *launch = &plan->launch[plan->count - 1];
+    launch->parameter[launch->parameter_count++] = parameter;
+}
+
+void bp_cuda_operand(bp_cuda_plan *plan, uint32_t operand, bp_access access)
+{
+    add(plan, (bp_cuda_parameter){BP_CUDA_OPERAND, (uint8_t)operand, (uint8_t)access, 0});
+}
+
+void bp_cuda_place(bp_cuda_plan *plan, bp_cuda_parameter_kind kind, bp_access access)
+{
+    add(plan, (bp_cuda_parameter){(uint8_t)kind, 0, (uint8_t)access, 0});
+}
+
+void bp_cuda_word64(bp_cuda_plan *plan, uint64_t value)
+{
+    add(plan, (bp_cuda_parameter){BP_CUDA_WORD64, 0, 0, value});
+}
+
+void bp_cuda_word32(bp_cuda_plan *plan, uint32_t value)
+{
+    add(plan, (bp_cuda_parameter){BP_CUDA_WORD32, 0, 0, value});
+}
+
+void bp_cuda_single(bp_cuda_plan *plan, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    bp_cuda_word32(plan, bits);
+}
+
+void bp_cuda_double(bp_cuda_plan *plan, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    bp_cuda_word64(plan, bits);
+}
+
+void bp_cuda_dropout(bp_cuda_plan *plan, int64_t site, double p)
+{
+    bp_cuda_word32(plan, (uint32_t)site);
+    bp_cuda_word32(plan, bp_dropout_threshold(p));
+    bp_cuda_single(plan, (float)(1.0 / (1.0 - p)));
+}
+
+bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint64_t elements)
+{
+    const bp_kernel_info *info = bp_kernel_describe(plan->op->kernel);
+    bool wide = pitch % elements == 0;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        uint64_t offset = plan->op->offsets[i];
+        bool counts = (mask >> i & 1) != 0 && offset != BP_OFFSET_ABSENT;
+        wide = wide && (!counts || offset % 16 == 0);
+    }
+    return wide;
+}
+
+/* The element type that all present operands of an op share; false when they do not. */
+static bool type_of(const bp_linked_op *op, bp_dtype *dtype)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    bool found = false;
+    *dtype = BP_F32;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bool counts = info->operand[i].type == BP_TYPE_ANY && !info->operand[i].workspace;
+        if (!counts || op->offsets[i] == BP_OFFSET_ABSENT) {
+            continue;
+        }
+        if (found && op->dtypes[i] != *dtype) {
+            return false;
+        }
+        *dtype = (bp_dtype)op->dtypes[i];
+        found = true;
+    }
+    return *dtype < TYPES;
+}
+
+uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
+                               bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX])
+{
+    bp_cuda_plan plan = {target, op, BP_F32, launches, 0};
+    if (!type_of(op, &plan.dtype)) {
+        return BP_CUDA_UNSUPPORTED;
+    }
+    return planners[op->kernel](&plan) ? plan.count : BP_CUDA_UNSUPPORTED;
+}
+
+uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars)
+{
+    (void)target;
+    if (kernel == BP_KERNEL_matmul) {
+        return bp_cuda_matmul_workspace(scalars);
+    }
+    if (kernel == BP_KERNEL_attention_backward) {
+        const bp_attention_backward_scalars *s = scalars;
+        uint64_t rows = bp_size_mul((uint64_t)s->batch, (uint64_t)s->sequence);
+        return bp_size_mul(bp_size_mul(rows, (uint64_t)s->heads), sizeof(float));
+    }
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* How a launch is put together; shared by the files that plan one kind of kernel each. */
+#ifndef BP_DEVICE_CUDA_PLAN_H
+#define BP_DEVICE_CUDA_PLAN_H
+
+#include "core/random.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/ptx_table.h"
+
+/* What a planning function works with. */
+typedef struct bp_cuda_plan {
+    const bp_cuda_target *target;
+    const bp_linked_op *op;
+    bp_dtype dtype;         /* of its elements */
+    bp_cuda_launch *launch; /* where the next one goes */
+    uint32_t count;         /* launches so far */
+} bp_cuda_plan;
+
+/* Plans the launches of one op; false when its shapes have no kernel. */
+typedef bool bp_cuda_planner(bp_cuda_plan *plan);
+
+bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_layernorm,
+    bp_cuda_plan_loss, bp_cuda_plan_list, bp_cuda_plan_words, bp_cuda_plan_matmul,
+    bp_cuda_plan_attention, bp_cuda_plan_decode;
+
+uint64_t bp_cuda_matmul_workspace(const bp_matmul_scalars *s);
+
+/* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none. */
+bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
+                   uint64_t blocks_y, uint32_t threads);
+
+/* Parameters of the launch just begun, in order. */
+void bp_cuda_operand(bp_cuda_plan *plan, uint32_t operand, bp_access access);
+void bp_cuda_place(bp_cuda_plan *plan, bp_cuda_parameter_kind kind, bp_access access);
+void bp_cuda_word64(bp_cuda_plan *plan, uint64_t value);
+void bp_cuda_word32(bp_cuda_plan *plan, uint32_t value);
+void bp_cuda_single(bp_cuda_plan *plan, float value);
+void bp_cuda_double(bp_cuda_plan *plan, double value);
+/* site, threshold and factor of dropout p. */
+void bp_cuda_dropout(bp_cuda_plan *plan, int64_t site, double p);
+
+/* Whether all present operands of `mask` (bit i: operand i) start at multiples of 16 bytes and
+ * `pitch` (elements) keeps rows at multiples of `elements`. */
+bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint64_t elements);
+
+#define BP_CUDA_POSITION(kernel, name)                                                             \
+    (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref))
+#define BP_CUDA_BIT(kernel, name) (UINT32_C(1) << BP_CUDA_POSITION(kernel, name))
+
+/* Adds operand `name` of a kernel's row. */
+#define BP_CUDA_OPERAND_OF(plan, kernel, name, access)                                             \
+    bp_cuda_operand(plan, BP_CUDA_POSITION(kernel, name), access)
+
+static inline uint64_t bp_cuda_cut(int64_t count, uint64_t size)
+{
+    return ((uint64_t)count + size - 1) / size;
+}
+
+#endif

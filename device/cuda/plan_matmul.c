@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches of matrix products: which tile, how many splits. Both depend on the shape only. */
+#include "device/cuda/plan.h"
+
+#define MANY_TILES  96  /* as many large tiles keep every GPU busy */
+#define SPLIT_TILES 192 /* what splitting aims at */
+#define SPLIT_DEPTH 128 /* fewest terms of a split */
+#define SPLITS_MOST 64
+#define SLICE       8 /* terms that the single-precision kernels take at a time */
+
+/* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
+#define TRANSPOSE_A 1u
+#define TRANSPOSE_B 2u
+#define ACCUMULATE  4u
+#define GELU        8u
+#define WIDE_A      16u
+#define WIDE_B      32u
+#define WIDE_C      64u
+
+typedef struct matmul_shape {
+    uint64_t tile;
+    uint64_t tiles;
+    uint64_t depth; /* terms of a split */
+    uint64_t splits;
+} matmul_shape;
+
+static uint64_t tiles_of(const bp_matmul_scalars *s, uint64_t tile)
+{
+    return bp_cuda_cut(s->m, tile) * bp_cuda_cut(s->n, tile);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static matmul_shape shape_of(const bp_matmul_scalars *s)
+{
+    uint64_t k = (uint64_t)s->k;
+    matmul_shape shape = {128, tiles_of(s, 128), k, 1};
+    if (shape.tiles >= MANY_TILES) {
+        return shape;
+    }
+    shape.tile = 64;
+    shape.tiles = tiles_of(s, 64);
+    uint64_t splits = least(k / SPLIT_DEPTH, SPLITS_MOST);
+    if (shape.tiles > 0 && shape.tiles < MANY_TILES && splits > 1) {
+        splits = least(splits, (SPLIT_TILES + shape.tiles - 1) / shape.tiles);
+        shape.depth = bp_size_align((k + splits - 1) / splits, SLICE);
+        shape.splits = bp_cuda_cut(s->k, shape.depth);
+    }
+    return shape;
+}
+
+uint64_t bp_cuda_matmul_workspace(const bp_matmul_scalars *s)
+{
+    if (s->m <= 0 || s->n <= 0) {
+        return 0;
+    }
+    matmul_shape shape = shape_of(s);
+    uint64_t elements = bp_size_mul((uint64_t)s->m, (uint64_t)s->n);
+    return shape.splits == 1 ? 0 : bp_size_mul(bp_size_mul(shape.splits, elements), sizeof(float));
+}
+
+static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
+{
+    uint32_t c = BP_CUDA_BIT(matmul, c) | BP_CUDA_BIT(matmul, before) |
+                 BP_CUDA_BIT(matmul, residual) | BP_CUDA_BIT(matmul, bias);
+    uint32_t flags = s->transpose_a != 0 ? TRANSPOSE_A : 0;
+    flags |= s->transpose_b != 0 ? TRANSPOSE_B : 0;
+    flags |= s->accumulate != 0 ? ACCUMULATE : 0;
+    flags |= s->gelu != 0 ? GELU : 0;
+    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, 4) ? WIDE_A : 0;
+    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, 4) ? WIDE_B : 0;
+    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
+    return flags;
+}
+
+/* The parameters that all product kernels take. In a split product the first launch writes the
+ * workspace and leaves c alone, the second reads the workspace and leaves a and b alone. */
+static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool join)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    bp_access c = s->accumulate != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE;
+    BP_CUDA_OPERAND_OF(plan, matmul, c, c);
+    BP_CUDA_OPERAND_OF(plan, matmul, before, BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, matmul, a, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul, b, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul, bias, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul, residual, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul, work, join ? BP_ACCESS_READ : BP_ACCESS_WRITE);
+    bp_cuda_word64(plan, (uint64_t)s->m);
+    bp_cuda_word64(plan, (uint64_t)s->n);
+    bp_cuda_word64(plan, (uint64_t)s->k);
+    bp_cuda_word64(plan, (uint64_t)s->lda);
+    bp_cuda_word64(plan, (uint64_t)s->ldb);
+    bp_cuda_word64(plan, (uint64_t)s->ldc);
+    bp_cuda_word64(plan, shape->depth);
+    bp_cuda_word32(plan, (uint32_t)shape->splits);
+    bp_cuda_word32(plan, flags_of(plan, s));
+}
+
+bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    matmul_shape shape = shape_of(s);
+    bool large = shape.tile == 128;
+    uint32_t function = large ? BP_CUDA_FUNCTION_matmul_128 : BP_CUDA_FUNCTION_matmul_64;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, function, shape.tiles, shape.splits,
+                       large ? 256 : 64)) {
+        return true;
+    }
+    add_parameters(plan, &shape, false);
+    if (shape.splits > 1) {
+        uint64_t groups = (uint64_t)s->m * bp_cuda_cut(s->n, 4);
+        (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_join,
+                            bp_cuda_cut((int64_t)groups, 256), 1, 256);
+        add_parameters(plan, &shape, true);
+    }
+    return true;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Softmax cross-entropy over a chunk of logits, with and without its gradient: a row per block, read
+ * once for the running maximum and sum (Milakov and Gimelshein, arXiv 1805.02867). */
+#include "device/kernels/double.cuh"
+#include "device/kernels/element.cuh"
+#include "device/kernels/reduce.cuh"
+
+/* The largest logit of a row and the sum of exp(logit - largest), in all threads. */
+BP_DEVICE void row_sum(const bp_element *x, uint64_t vocabulary, bool wide, float *largest,
+                       float *total)
+{
+    float most = -INFINITY, sum = 0.0f;
+#pragma unroll 1
+    for (uint64_t i = (uint64_t)threadIdx.x * 4; i < vocabulary; i += (uint64_t)blockDim.x * 4) {
+        float v[4];
+        bp_load4(x + i, vocabulary - i, wide, v);
+        float before = most;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            most = i + e < vocabulary && v[e] > most ? v[e] : most;
+        }
+        sum *= before == most ? 1.0f : bp_expf_inline(before - most);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum += i + e < vocabulary ? bp_expf_inline(v[e] - most) : 0.0f;
+        }
+    }
+    *largest = bp_block_max(most);
+    sum *= most == *largest ? 1.0f : bp_expf_inline(most - *largest);
+    *total = bp_block_sum(sum);
+}
+
+BP_KERNEL bp_cross_entropy(bp_element *logits, float *losses, const int32_t *labels,
+                           const bp_step_block *step, uint64_t rows, uint64_t vocabulary,
+                           uint64_t pitch, uint32_t wide)
+{
+    uint64_t row = blockIdx.x;
+    if (row >= rows) {
+        return;
+    }
+    logits += row * pitch;
+    int32_t label = labels[row];
+    float inverse_valid = step->inverse_valid, most = 0.0f, factor = 0.0f;
+    if (label >= 0) {
+        float sum;
+        float target = bp_from_element(logits[label]);
+        row_sum(logits, vocabulary, wide, &most, &sum);
+        factor = inverse_valid / sum;
+        if (threadIdx.x == 0) {
+            losses[row] = (most + bp_logf(sum)) - target;
+        }
+    } else if (threadIdx.x == 0) {
+        losses[row] = 0.0f;
+    }
+#pragma unroll 1
+    for (uint64_t i = (uint64_t)threadIdx.x * 4; i < vocabulary; i += (uint64_t)blockDim.x * 4) {
+        float v[4];
+        bp_load4(logits + i, vocabulary - i, wide, v);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            float g = bp_expf_inline(v[e] - most) * factor;
+            g = i + e == (uint64_t)(int64_t)label ? g - inverse_valid : g;
+            v[e] = label >= 0 ? g : 0.0f;
+        }
+        bp_store4(logits + i, vocabulary - i, wide, v);
+    }
+}
+
+BP_KERNEL bp_cross_entropy_forward(const bp_element *logits, float *losses, const int32_t *labels,
+                                   uint64_t rows, uint64_t vocabulary, uint64_t pitch,
+                                   uint32_t wide)
+{
+    uint64_t row = blockIdx.x;
+    if (row >= rows) {
+        return;
+    }
+    logits += row * pitch;
+    int32_t label = labels[row];
+    float most = 0.0f, sum = 0.0f;
+    if (label >= 0) {
+        row_sum(logits, vocabulary, wide, &most, &sum);
+    }
+    if (threadIdx.x == 0) {
+        float target = label >= 0 ? bp_from_element(logits[label]) : 0.0f;
+        losses[row] = label >= 0 ? (most + bp_logf(sum)) - target : 0.0f;
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products in single precision (true FP32), in every transposition, with all that follows. */
+#include "device/kernels/async.cuh"
+#include "device/kernels/matmul.cuh"
+
+#define DEPTH  8 /* terms of a slice */
+#define STAGES 4 /* slices in shared memory */
+
+#define TILE    128
+#define BLOCKS  2 /* per multiprocessor: 256 threads of up to 128 registers */
+#define NAME(x) x##_128
+#include "device/kernels/matmul_simple.cuh"
+#undef TILE
+#undef BLOCKS
+#undef NAME
+
+#define TILE    64
+#define BLOCKS  6
+#define NAME(x) x##_64
+#include "device/kernels/matmul_simple.cuh"
+#undef TILE
+#undef BLOCKS
+#undef NAME
+
+BP_KERNEL bp_matmul_join(BP_PRODUCT_PARAMETERS)
+{
+    if (m != 0) {
+        const bp_product product = BP_PRODUCT_GATHER;
+        bp_product_join(&product);
+    }
+}

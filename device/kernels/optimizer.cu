@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* List kernels over all tensors in one launch: partial sums of the gradient norm, and AdamW.
+ *
+ * A record of the table (device/cuda/launch.h) says where a tensor's blocks end and, in bytes from
+ * `base`, where its operands are; no pointer is ever read from memory. */
+#include "device/kernels/element.cuh"
+#include "device/kernels/reduce.cuh"
+
+#define RECORD_WORDS 12
+
+/* The record that owns this block: the first whose blocks end beyond it. */
+BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint64_t *first)
+{
+    uint32_t low = 0, high = tuples - 1;
+#pragma unroll 1
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bool beyond = table[(uint64_t)middle * RECORD_WORDS] > blockIdx.x;
+        high = beyond ? middle : high;
+        low = beyond ? low : middle + 1;
+    }
+    const uint64_t *record = table + (uint64_t)low * RECORD_WORDS;
+    *first = low == 0 ? 0 : record[-RECORD_WORDS];
+    return record;
+}
+
+/* A block is a chunk; squares in double are exact. */
+BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples)
+{
+    if (tuples == 0) {
+        return;
+    }
+    uint64_t first;
+    const uint64_t *record = my_record(table, tuples, &first);
+    uint64_t chunk = blockIdx.x - first, count = record[1], size = record[2];
+    double *partials = (double *)(base + record[3]);
+    const bp_element *x = (const bp_element *)(base + record[4]);
+    uint64_t end = bp_least(count, (chunk + 1) * size);
+    double sum = 0.0;
+#pragma unroll 4
+    for (uint64_t i = chunk * size + threadIdx.x; i < end; i += BP_RUN_THREADS) {
+        double v = (double)bp_from_element(x[i]);
+        sum += v * v;
+    }
+    sum = bp_block_sum_double(sum);
+    if (threadIdx.x == 0) {
+        partials[chunk] = sum;
+    }
+}
+
+/* What is the same for all elements of a tensor, as the host's bp_adamw_prepare has it. */
+typedef struct adamw_factors {
+    float clip;
+    float keep;
+    float m_gain;
+    float v_keep;
+    float v_gain;
+    float v_scale;
+    float epsilon;
+    float rate;
+} adamw_factors;
+
+BP_DEVICE double real_of(uint64_t bits)
+{
+    return __longlong_as_double((long long)bits);
+}
+
+BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
+                             const bp_control_block *control, const bp_step_block *step)
+{
+    double beta1 = real_of(record[6]), beta2 = real_of(record[7]);
+    double rate = (double)step->learning_rate * real_of(record[10]);
+    f->clip = control->clip;
+    f->keep = (float)(1.0 - rate * real_of(record[9]));
+    f->m_gain = (float)(1.0 - beta1);
+    f->v_keep = (float)beta2;
+    f->v_gain = (float)(1.0 - beta2);
+    f->v_scale = (float)(1.0 / sqrt(control->correction2));
+    f->epsilon = (float)real_of(record[8]);
+    f->rate = (float)(rate / control->correction1);
+}
+
+/* A block is 1024 elements of one tensor. */
+BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, const bp_control_block *control,
+                   const bp_step_block *step, uint32_t tuples)
+{
+    __shared__ adamw_factors shared;
+    if (tuples == 0 || control->skip != 0) {
+        return;
+    }
+    uint64_t first;
+    const uint64_t *record = my_record(table, tuples, &first);
+    if (threadIdx.x == 0) {
+        adamw_prepare(&shared, record, control, step);
+    }
+    __syncthreads();
+    adamw_factors f = shared;
+    uint64_t count = record[1];
+    uint64_t i = (blockIdx.x - first) * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
+    if (i >= count) {
+        return;
+    }
+    bool wide = ((record[2] | record[3] | record[4] | record[5]) & 15) == 0;
+    bp_element *weight = (bp_element *)(base + record[2]) + i;
+    float *m = (float *)(base + record[3]) + i, *v = (float *)(base + record[4]) + i;
+    const bp_element *gradient = (const bp_element *)(base + record[5]) + i;
+    float w[4], a[4], b[4], g[4];
+    bp_load4(weight, count - i, wide, w);
+    bp_load4f(m, count - i, wide, a);
+    bp_load4f(v, count - i, wide, b);
+    bp_load4(gradient, count - i, wide, g);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float clipped = g[e] * f.clip;
+        a[e] = fmaf(f.m_gain, clipped - a[e], a[e]);
+        b[e] = fmaf(clipped * f.v_gain, clipped, b[e] * f.v_keep);
+        float below = fmaf(sqrtf(b[e]), f.v_scale, f.epsilon);
+        w[e] = fmaf(-f.rate, a[e] / below, w[e] * f.keep);
+    }
+    bp_store4(weight, count - i, wide, w);
+    bp_store4f(m, count - i, wide, a);
+    bp_store4f(v, count - i, wide, b);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Random weights: the host's normal variates (core/random.c), a pair per thread. */
+#include "device/kernels/double.cuh"
+#include "device/kernels/element.cuh"
+#include "device/kernels/philox.cuh"
+
+#define KEY_NORMAL 0x6e6f726d616c0000ull
+
+BP_DEVICE double uniform(uint32_t high, uint32_t low)
+{
+    uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
+    return (double)bits * 0x1p-53;
+}
+
+BP_KERNEL bp_random_normal(bp_element *y, const bp_step_block *step, uint64_t count,
+                           uint32_t stream, double deviation)
+{
+    uint64_t pair = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
+    if (2 * pair >= count) {
+        return;
+    }
+    uint32_t words[4];
+    bp_philox((uint32_t)pair, (uint32_t)(pair >> 32), stream, 0, step->seed ^ KEY_NORMAL, words);
+    double radius = sqrt(-2.0 * bp_log(1.0 - uniform(words[0], words[1])));
+    double angle = 0x1.921fb54442d18p+2 * uniform(words[2], words[3]);
+    double sine, cosine;
+    bp_sin_cos(angle, &sine, &cosine);
+    y[2 * pair] = bp_to_element((float)(deviation * (radius * cosine)));
+    if (2 * pair + 1 < count) {
+        y[2 * pair + 1] = bp_to_element((float)(deviation * (radius * sine)));
+    }
+}

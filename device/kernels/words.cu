@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels without an element type: poison, the sum of losses, the step's decision. */
+#include "device/kernels/reduce.cuh"
+
+/* y = the pattern of a signalling NaN; count in words. */
+BP_KERNEL bp_poison(uint32_t *y, uint64_t count)
+{
+    uint64_t i = bp_run_first();
+    uint64_t end = bp_least(count, i + 4);
+#pragma unroll 1
+    for (; i < end; i++) {
+        y[i] = 0x7fa00000u;
+    }
+}
+
+/* result.loss_sum (+)= sum of losses in double: thread t adds losses t, t + 256, ..., then the
+ * threads' sums are added as bp_block_sum_double says. One block. */
+BP_KERNEL bp_loss_sum(bp_result_block *result, const float *losses, uint64_t rows,
+                      uint32_t accumulate)
+{
+    if (result == NULL) {
+        return;
+    }
+    double sum = 0.0;
+    for (uint64_t i = threadIdx.x; i < rows; i += BP_RUN_THREADS) {
+        sum += (double)losses[i];
+    }
+    sum = bp_block_sum_double(sum);
+    if (threadIdx.x != 0) {
+        return;
+    }
+    if (accumulate == 0) {
+        memset(result, 0, sizeof(*result));
+        result->loss_sum = sum;
+    } else {
+        result->loss_sum += sum;
+    }
+}
+
+/* base^n by repeated squaring, as core/math.c has it. */
+BP_DEVICE double power_integer(double base, uint64_t n)
+{
+    double power = 1.0;
+#pragma unroll 1
+    while (n != 0) {
+        if ((n & 1) != 0) {
+            power *= base;
+        }
+        base *= base;
+        n >>= 1;
+    }
+    return power;
+}
+
+/* One block: the partial sums are brought to shared memory together and added by thread 0 in order.
+ */
+BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, const double *sums,
+                         uint64_t partials, double max_norm, double beta1, double beta2)
+{
+    __shared__ double part[BP_RUN_THREADS];
+    if (control == NULL) {
+        return;
+    }
+    double sum = 0.0;
+    for (uint64_t from = 0; from < partials; from += BP_RUN_THREADS) {
+        uint64_t count = bp_least(BP_RUN_THREADS, partials - from);
+        __syncthreads();
+        if (threadIdx.x < count) {
+            part[threadIdx.x] = sums[from + threadIdx.x];
+        }
+        __syncthreads();
+        for (uint64_t i = 0; threadIdx.x == 0 && i < count; i++) {
+            sum += part[i];
+        }
+    }
+    if (threadIdx.x != 0) {
+        return;
+    }
+    double norm = sqrt(sum);
+    double clip = max_norm > 0.0 ? max_norm / (norm + 1e-6) : 1.0;
+    bool finite = norm < (double)INFINITY && fabs(result->loss_sum) < (double)INFINITY;
+    control->clip = clip < 1.0 ? (float)clip : 1.0f;
+    control->skip = finite ? 0 : 1;
+    if (finite) {
+        control->applied += 1;
+        control->correction1 = 1.0 - power_integer(beta1, control->applied);
+        control->correction2 = 1.0 - power_integer(beta2, control->applied);
+    }
+    result->norm = (float)norm;
+    result->clip = control->clip;
+    result->skip = control->skip;
+    result->applied = control->applied;
+}

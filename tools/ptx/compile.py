@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compiles device/kernels/*.cu to the PTX that is committed beside them.
+
+    compile.py [--out DIR] [NAME..]   compiles the modules of tools/ptx/modules (all, or those named)
+    compile.py --digest NAME          prints the digest of what a module is made from
+
+The text depends on the sources and on nvcc's version only: sources are compiled from copies in one
+fixed directory, and the text is put into a plain form, which also keeps it small: repository paths,
+no comments, no lines of system headers, short labels, names of functions as they are in the source.
+"""
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERNELS = "device/kernels"
+WORK = "/tmp/bedplate-ptx"
+# Headers whose functions have no branches: each inlined one is one place, at its first line.
+# What they inline themselves belongs to that place too.
+STRAIGHT = ("core/math_inline.h", KERNELS + "/double.cuh", KERNELS + "/philox.cuh")
+FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]
+
+
+def modules():
+    """The rows of tools/ptx/modules."""
+    rows = []
+    with open(os.path.join(ROOT, "tools/ptx/modules"), encoding="ascii") as table:
+        for line in table:
+            if line.strip() and not line.startswith("#"):
+                rows.append(dict(zip(("name", "source", "element", "target", "version"), line.split())))
+    return rows
+
+
+def flags(row):
+    """What nvcc is told for a module."""
+    element = [] if row["element"] == "-" else ["-DBP_ELEMENT=" + row["element"]]
+    return FLAGS + ["-arch=" + row["target"].replace("sm_", "compute_")] + element
+
+
+def closure(path, seen):
+    """The file and what it includes from the repository, each once, in order of first mention."""
+    if path in seen:
+        return seen
+    seen.append(path)
+    with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+        for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', source.read(), re.M):
+            closure(name, seen)
+    return seen
+
+
+def digest(row):
+    """Of the sources, the flags and this program's form of the text."""
+    total = hashlib.sha256()
+    total.update(repr((flags(row), row["version"])).encode())
+    for path in closure(KERNELS + "/" + row["source"], []) + ["tools/ptx/compile.py"]:
+        with open(os.path.join(ROOT, path), "rb") as source:
+            total.update(path.encode() + b"\0" + source.read() + b"\0")
+    return total.hexdigest()
+
+
+def compiler():
+    """nvcc's own words about its version."""
+    text = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout
+    return re.search(r"release [0-9.]+, V([0-9.]+)", text).group(1)
+
+
+def plain_name(mangled):
+    """The function's name in the source, out of its C++ name."""
+    rest = re.sub(r"^_ZN?", "", mangled)
+    while True:
+        match = re.match(r"(\d+)(.*)", rest, re.S)
+        if not match:
+            return mangled
+        # a length may be followed by a name that starts with digits only inside "_INTERNAL_"
+        length = int(match.group(1))
+        name, rest = match.group(2)[:length], match.group(2)[length:]
+        if not name.startswith("_INTERNAL_"):
+            return name
+
+
+def strings(text):
+    """The labelled strings of .debug_str."""
+    found = {}
+    for label, body in re.findall(r"^(\$L__info_string\d+):\n((?:\s*\.b8 [0-9,]+\n)+)", text, re.M):
+        numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"\.b8", "", body))]
+        found[label] = bytes(numbers).rstrip(b"\0").decode("ascii")
+    return found
+
+
+def plain(text, row):
+    """The committed form of nvcc's text."""
+    names = strings(text)
+    text = text.split("\t.section\t.debug_str")[0]
+    files = dict(re.findall(r'\.file\s+(\d+) "([^"]+)"', text))
+    own = {n: os.path.normpath(p[len(WORK) + 1:]) for n, p in files.items() if p.startswith(WORK)}
+    short = {}
+    places = {}
+    lines = []
+    last = None
+    for line in text.split("\n"):
+        line = re.sub(r"\s+", " ", re.sub(r"//.*", "", line)).strip()
+        if not line or line.startswith(".file"):
+            continue
+        line = re.sub(r"\s*, ", ",", line)
+        location = re.match(r"\.loc (\d+) (\d+) \d+(.*)", line)
+        if location:
+            if location.group(1) not in own or location.group(2) == "0":
+                continue
+            number, place = location.group(1, 2)
+            rest = location.group(3)
+            inlined = re.search(r"function_name (\$L__info_string\d+)(?:\+\d+)?,inlined_at (\d+) (\d+)", rest)
+            if inlined and own.get(inlined.group(2)) in STRAIGHT:
+                continue
+            if inlined and own[number] in STRAIGHT:
+                place = places.setdefault((number, names[inlined.group(1)]), place)
+            line = ".loc %s %s 0" % (number, place)
+            if inlined:
+                label = short.setdefault(plain_name(names[inlined.group(1)]), "$I%d" % len(short))
+                line += ",function_name %s,inlined_at %s %s 0" % ((label,) + inlined.group(2, 3))
+            if line == last:
+                continue
+            last = line
+        elif line.endswith(":"):
+            last = None
+        lines.append(line.replace("$L__BB", "$B"))
+    text = "\n".join(lines)
+    text = re.sub(r"\.version [0-9.]+", ".version " + row["version"], text, count=1)
+    used = set(re.findall(r"(?:\.loc|inlined_at) (\d+)", text))
+    tail = ['.file %s "%s"' % (n, own.get(n, "nvcc")) for n in sorted(used, key=int)]
+    if short:
+        tail.append(".section .debug_str{")
+        for name, label in short.items():
+            tail.append("%s:\n.b8 %s,0" % (label, ",".join(str(b) for b in name.encode())))
+        tail.append("}")
+    return text + "\n" + "\n".join(tail) + "\n"
+
+
+def compile_module(row, out, version):
+    """Writes one module's PTX."""
+    for path in closure(KERNELS + "/" + row["source"], []):
+        target = os.path.join(WORK, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(os.path.join(ROOT, path), target)
+    result = os.path.join(WORK, row["name"] + ".ptx")
+    source = os.path.join(WORK, KERNELS, row["source"])
+    subprocess.run(["nvcc"] + flags(row) + [source, "-o", result], check=True, cwd=WORK)
+    with open(result, encoding="ascii") as made:
+        text = plain(made.read(), row)
+    header = ("// SPDX-License-Identifier: MIT\n// Made by tools/ptx/compile.py from %s/%s; do not edit.\n"
+              "// nvcc %s\n// digest %s\n" % (KERNELS, row["source"], version, digest(row)))
+    with open(os.path.join(out, row["name"] + ".ptx"), "w", encoding="ascii") as target:
+        target.write(header + text)
+
+
+def main(arguments):
+    out = os.path.join(ROOT, KERNELS)
+    if arguments[:1] == ["--digest"]:
+        print(digest(next(row for row in modules() if row["name"] == arguments[1])))
+        return
+    if arguments[:1] == ["--out"]:
+        out, arguments = arguments[1], arguments[2:]
+    os.makedirs(WORK, exist_ok=True)
+    version = compiler()
+    with open(os.path.join(WORK, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for row in modules():
+            if not arguments or row["name"] in arguments:
+                compile_module(row, out, version)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
