@@ -44,6 +44,7 @@ expect 0 '"step": 5, "valid": true' verify "$work/a/checkpoint-5" --json
 # The same run in pieces, by other threads, kernels, checkpoint policies, is the same run.
 pieces=(train "${common[@]}" --output-dir "$work/b" --max-steps 12 --resume --json --quiet)
 expect 0 'no snapshot to resume from' "${pieces[@]}" --stop-at-step 3
+expect 0 '"steps": 3' "${pieces[@]}" --stop-at-step 2
 expect 0 '"steps": 7' "${pieces[@]}" --stop-at-step 7 --threads 1 --gradient-checkpointing full
 expect 0 'may differ' "${pieces[@]}" --stop-at-step 9 --kernels portable --gradient-checkpointing memory-poor
 run "${pieces[@]}" --gradient-checkpointing every:2 --threads 5 --poison

@@ -130,6 +130,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add_length(&p, s, facts->total_steps));
     BP_TRY(add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
     BP_TRY(add(&p, "run.", "model", s->set->model));
+    BP_TRY(add(&p, "run.", "data", s->set->data.item[0]));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;

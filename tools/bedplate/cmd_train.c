@@ -147,8 +147,10 @@ static bp_status after_step(training *t, uint64_t step)
 static bp_status loop(training *t, ending *end)
 {
     bp_runtime *runtime = &t->s.runtime;
-    *end = END_COMPLETE;
-    while (runtime->steps < t->total) {
+    uint64_t stop = t->s.set->stop_at_step;
+    bool stops = stop != 0 && stop < t->total;
+    *end = stops ? END_STOP_STEP : END_COMPLETE;
+    while (runtime->steps < (stops ? stop : t->total)) {
         bp_outcome outcome;
         double began = clock_seconds();
         BP_TRY(bp_runtime_step(runtime, &t->feed, &outcome));
@@ -161,10 +163,6 @@ static bp_status loop(training *t, ending *end)
         BP_TRY(after_step(t, runtime->steps));
         if (signals_caught() != 0) {
             *end = END_SIGNAL;
-            return BP_OK;
-        }
-        if (runtime->steps == t->s.set->stop_at_step) {
-            *end = END_STOP_STEP;
             return BP_OK;
         }
     }

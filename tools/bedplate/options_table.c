@@ -27,10 +27,10 @@ static const option table[] = {
     {"validation-split", OPTION_REAL, READS, AT(validation_split), 0, 0.9, "0", "F", false,
      "hold out the last F of the data instead (eval: evaluate only that part)"},
     {"data-format", OPTION_CHOICE, READS, AT(data_format), 0, 0, "auto", "auto|text|llmc|nanogpt",
-     true, "auto: by magic, then by ending"},
+     false, "auto: by magic, then by ending"},
     {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
      "where snapshots and the trained model go"},
-    {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", true,
+    {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "every dropout of the model; -1: as its configuration says"},
 
     {"per-device-train-batch-size", OPTION_COUNT, SHAPES, AT(batch), 1, 1 << 20, "8", "N", true,
