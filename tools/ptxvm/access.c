@@ -277,3 +277,33 @@ uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space spa
     }
     return found.data;
 }
+
+bool vm_quick_prepare(vm_warp *warp, vm_space space, vm_quick *quick)
+{
+    vm_block *block = warp->block;
+    const vm_launch *launch = block->launch;
+    const vm_region *region = &warp->region;
+    quick->first_thread = warp->index * VM_LANES;
+    quick->warp = warp->index;
+    quick->key.place = (uint64_t)(uint32_t)block->linear << 32 | launch->serial;
+    quick->key.moment = block->time;
+    if (space == VS_SHARED) {
+        quick->low = 0;
+        quick->size = launch->shared_bytes;
+        quick->data = block->shared;
+        quick->defined = block->shared_defined;
+        quick->bit = 0;
+        quick->race = &block->shared_race;
+        return true;
+    }
+    if (space != VS_GLOBAL || region->window != NULL || region->low == region->high) {
+        return false;
+    }
+    quick->low = region->low;
+    quick->size = region->high - region->low;
+    quick->data = region->data;
+    quick->defined = region->defined;
+    quick->bit = region->bit;
+    quick->race = region->race;
+    return true;
+}

@@ -56,27 +56,75 @@ static void finish_strong(vm_warp *warp, const vm_insn *in, unsigned lane, vm_sp
     }
 }
 
+/* What one load keeps from lane to lane. */
+typedef struct load_state {
+    vm_quick quick;
+    vm_space space;
+    unsigned bytes;
+    bool weak;
+    bool is_quick;
+    uint64_t last;       /* the address before this one */
+    const uint8_t *data; /* of it */
+    unsigned repeats;    /* how many lanes in a row have had it */
+} load_state;
+
+/* The bytes for one lane. Lanes that name the address of the lane before them need no checks from
+ * the third on: the second has made the history say "several lanes of this warp". */
+static const uint8_t *fetch(vm_warp *warp, const vm_insn *in, load_state *state, unsigned lane,
+                            uint64_t address)
+{
+    bool again = state->data != NULL && address == state->last && state->weak;
+    state->repeats = again ? state->repeats + 1 : 0;
+    state->last = address;
+    if (state->repeats > 1 && state->space != VS_LOCAL && state->space != VS_PARAM &&
+        state->space != VS_GENERIC) {
+        return state->data;
+    }
+    state->data =
+        state->is_quick ? vm_quick_load(&state->quick, address, state->bytes, lane) : NULL;
+    if (state->data == NULL) {
+        state->data =
+            vm_access(warp, in, lane, state->space, address, state->bytes, how_of(in, VA_READ));
+        state->is_quick = state->weak && vm_quick_prepare(warp, state->space, &state->quick);
+    }
+    return state->data;
+}
+
 /* ld: targets 0 .. n-1, then the address. */
 static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     unsigned count = in->vector == 0 ? 1 : in->vector;
     vm_type type = (vm_type)in->types[0];
     unsigned bytes = vm_type_bytes(type);
+    bool is_signed = vm_type_signed(type);
     const vm_operand *memory = vm_operand_at(warp, in, count);
     const void *base = vm_source(warp, in, count);
     vm_space space = (vm_space)in->space;
     uint8_t lanes[8][VM_LANES * 16];
+    load_state state;
+    state.space = space;
+    state.bytes = bytes * count;
+    state.weak = (in->flags & VF_STRONG) == 0;
+    state.is_quick = state.weak && vm_quick_prepare(warp, space, &state.quick);
+    state.data = NULL;
+    state.last = 0;
+    state.repeats = 0;
+    /* The commonest load of all: one word into a register of its size. */
+    bool plain = count == 1 && bytes == 4 && state.weak && vm_operand_at(warp, in, 0)->bytes == 4;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
         uint64_t address = wrap(address_of(memory, base, lane), memory->bytes, space);
-        const uint8_t *data =
-            vm_access(warp, in, lane, space, address, bytes * count, how_of(in, VA_READ));
+        const uint8_t *data = fetch(warp, in, &state, lane, address);
         if (data == NULL) {
             return false;
         }
+        if (plain) {
+            memcpy(lanes[0] + (size_t)lane * 4, data, 4);
+            continue;
+        }
         for (unsigned e = 0; e < count; e++) {
             place(lanes[e], vm_operand_at(warp, in, e)->bytes, lane, data + (size_t)e * bytes,
-                  bytes, vm_type_signed(type));
+                  bytes, is_signed);
         }
         finish_strong(warp, in, lane, space, address, true);
     }

@@ -9,7 +9,8 @@ else
 PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_other.o
 endif
 PTXVM_LIB := $(BUILD)/ptxvm/libcuda.so.1
-PTXVM_CFLAGS := $(CFLAGS) -fPIC -fvisibility=hidden
+# The checks of every access are worth optimising hard.
+PTXVM_CFLAGS := $(CFLAGS) $(if $(findstring -O2,$(OPT)),-O3) -fPIC -fvisibility=hidden
 PTXVM_TESTS := $(patsubst tests/ptxvm/%.c,$(BUILD)/tests/ptxvm/%,$(wildcard tests/ptxvm/test_*.c))
 PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o
 

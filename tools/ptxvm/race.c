@@ -28,7 +28,7 @@ void vm_race_free(vm_race *race)
     race->page_count = 0;
 }
 
-static vm_page *find_page(vm_race *race, uint64_t index)
+static inline vm_page *find_page(vm_race *race, uint64_t index)
 {
     vm_page *page = __atomic_load_n(&race->pages[index], __ATOMIC_ACQUIRE);
     if (page == NULL) {
@@ -43,7 +43,7 @@ static vm_page *find_page(vm_race *race, uint64_t index)
     return page;
 }
 
-static void lock_page(const vm_race *race, vm_page *page)
+static inline void lock_page(const vm_race *race, vm_page *page)
 {
     if (race->shared_by_threads) {
         while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE) != 0) {
@@ -51,7 +51,7 @@ static void lock_page(const vm_race *race, vm_page *page)
     }
 }
 
-static void unlock_page(const vm_race *race, vm_page *page)
+static inline void unlock_page(const vm_race *race, vm_page *page)
 {
     if (race->shared_by_threads) {
         __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
@@ -71,7 +71,7 @@ typedef struct now {
     bool shared; /* memory of one block: other blocks' records are stale */
 } now;
 
-static bool is_stale(const now *at, const vm_touch *touch)
+static inline bool is_stale(const now *at, const vm_touch *touch)
 {
     return (touch->who & VM_TOUCH_SET) == 0 || touch->launch != at->launch ||
            (at->shared && touch->block != at->linear);
@@ -88,14 +88,14 @@ static bool acquired_from(const vm_block *block, const vm_touch *touch)
     return false;
 }
 
-static bool warp_ordered(const now *at, uint32_t warp, uint32_t time)
+static inline bool warp_ordered(const now *at, uint32_t warp, uint32_t time)
 {
     const vm_clock *clock = &at->warp->clock;
     return time <= (warp == at->warp->index ? clock->warp_time : clock->seen[warp]);
 }
 
 /* Whether everything in `touch` happens before now. */
-static bool is_ordered(const now *at, const vm_touch *touch, uint32_t readers)
+static inline bool is_ordered(const now *at, const vm_touch *touch, uint32_t readers)
 {
     if (touch->block != at->linear) {
         return (touch->who & (VM_TOUCH_BLOCKS | VM_TOUCH_MANY)) == 0 &&
@@ -125,7 +125,7 @@ static bool is_ordered(const now *at, const vm_touch *touch, uint32_t readers)
            touch->time <= clock->lanes[at->lane][thread % THREAD_LANES];
 }
 
-static void set_touch(const now *at, vm_touch *touch, uint32_t flags)
+static inline void set_touch(const now *at, vm_touch *touch, uint32_t flags)
 {
     touch->launch = at->launch;
     touch->block = at->linear;
@@ -134,7 +134,7 @@ static void set_touch(const now *at, vm_touch *touch, uint32_t flags)
 }
 
 /* NULL: fine. Else what the access collides with. */
-static const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes, unsigned how,
+static inline const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes, unsigned how,
                               const vm_touch **other)
 {
     uint32_t strong = (how & VA_STRONG) != 0 ? VM_TOUCH_STRONG : 0;
@@ -207,7 +207,7 @@ static vm_cell *split_cell(vm_page *page, vm_cell *cell)
     return &page->bytes[(size_t)4 * (cell->split - 1)];
 }
 
-static const char *touch_bytes(const now *at, vm_page *page, vm_cell *cell, uint8_t bytes,
+static inline const char *touch_bytes(const now *at, vm_page *page, vm_cell *cell, uint8_t bytes,
                                unsigned how, vm_touch *other)
 {
     const vm_touch *found = NULL;
@@ -231,7 +231,7 @@ static const char *touch_bytes(const now *at, vm_page *page, vm_cell *cell, uint
     return what;
 }
 
-static void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race *race)
+static inline void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race *race)
 {
     vm_block *block = warp->block;
     at->warp = warp;

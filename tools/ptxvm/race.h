@@ -27,6 +27,12 @@ enum {
     VM_TOUCH_SET = 1 << 20
 };
 
+/* A touch as the two words that comparing it takes. */
+typedef struct vm_touch_key {
+    uint64_t place; /* launch and block */
+    uint64_t moment; /* time and thread */
+} vm_touch_key;
+
 /* Four bytes. split: index + 1 of four cells, one for each byte, once their histories differ. */
 typedef struct vm_cell {
     vm_touch write;
@@ -53,6 +59,33 @@ typedef struct vm_race {
     uint64_t page_count;
     bool shared_by_threads; /* host threads run blocks that touch it */
 } vm_race;
+
+/* Whether reading these bytes again adds nothing to what the history already holds: the same thread,
+ * or its warp among others, has read them since the last synchronisation and the last write. key is
+ * the reader's with thread 0; lane threads add to it. No lock: a record that another host thread
+ * is changing never looks like this block's own, but for a torn one, which only forgets a read. */
+static inline bool vm_race_known_read(const vm_race *race, uint64_t offset, unsigned bytes,
+                                      vm_touch_key key, uint32_t thread, uint32_t warp)
+{
+    const vm_page *page = race->pages[offset / (4 * VM_PAGE_CELLS)];
+    if (page == NULL || bytes < 4) {
+        return false;
+    }
+    const vm_cell *cell = &page->cells[offset / 4 % VM_PAGE_CELLS];
+    for (unsigned i = 0; i < bytes / 4; i++, cell++) {
+        vm_touch_key found;
+        __builtin_memcpy(&found, &cell->read, sizeof found);
+        uint32_t who = (uint32_t)(found.moment >> 32);
+        bool same = (who & (VM_TOUCH_THREAD | VM_TOUCH_MANY)) == thread;
+        bool among = (who & VM_TOUCH_MANY) != 0 && (cell->readers >> warp & 1) != 0;
+        bool whole = cell->split == 0 && cell->read_bytes == 15 && (who & VM_TOUCH_STRONG) == 0;
+        if (found.place != key.place || (uint32_t)found.moment != (uint32_t)key.moment || !whole ||
+            !(same || among)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* What a warp has seen of the others of its block, and its own lanes of each other. */
 typedef struct vm_clock {
