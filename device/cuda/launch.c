@@ -68,7 +68,11 @@ static void add(bp_cuda_plan *plan, bp_cuda_parameter parameter)
 
 void bp_cuda_operand(bp_cuda_plan *plan, uint32_t operand, bp_access access)
 {
-    add(plan, (bp_cuda_parameter){BP_CUDA_OPERAND, (uint8_t)operand, (uint8_t)access, 0});
+    if (plan->op->offsets[operand] == BP_OFFSET_ABSENT) {
+        bp_cuda_word64(plan, 0);
+    } else {
+        add(plan, (bp_cuda_parameter){BP_CUDA_OPERAND, (uint8_t)operand, (uint8_t)access, 0});
+    }
 }
 
 void bp_cuda_place(bp_cuda_plan *plan, bp_cuda_parameter_kind kind, bp_access access)

@@ -26,8 +26,8 @@ typedef struct bp_cuda_target {
 } bp_cuda_target;
 
 typedef enum bp_cuda_parameter_kind {
-    BP_CUDA_OPERAND, /* 8 bytes: address of operand `operand` of tuple 0, plus `value` bytes; null
-                        where the operand is absent */
+    BP_CUDA_OPERAND, /* 8 bytes: address of operand `operand` of tuple 0, plus `value` bytes; an
+                        absent operand is the BP_CUDA_WORD64 0, a null address */
     BP_CUDA_BASE,    /* 8 bytes: address of the arena; the op's table holds offsets from it */
     BP_CUDA_TABLE,   /* 8 bytes: address of the op's table */
     BP_CUDA_WORD64,  /* 8 bytes: `value` (an integer, or the bits of a double) */
@@ -90,10 +90,10 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
  *     word 0       blocks of this tuple and all before it: where the next one's begin
  *     word 1       count, elements
  *     word 2 ..    norm_partial: chunk, offset of partials, offset of x
- *                  adamw: offsets of weight, m, v, gradient
+ *                  adamw: offsets of weight, m, v, gradient, control, step
  *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles
  * with offsets in bytes from BP_CUDA_BASE. `table` holds bp_cuda_table_bytes(). */
-#define BP_CUDA_RECORD_WORDS 12
+#define BP_CUDA_RECORD_WORDS 13
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table);
 
 #endif

@@ -77,10 +77,6 @@ bool bp_cuda_plan_list(bp_cuda_plan *plan)
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, function, blocks, 1, RUN_THREADS)) {
         bp_cuda_place(plan, BP_CUDA_BASE, BP_ACCESS_READ_WRITE);
         bp_cuda_place(plan, BP_CUDA_TABLE, BP_ACCESS_READ);
-        if (adamw) {
-            BP_CUDA_OPERAND_OF(plan, adamw, control, BP_ACCESS_READ);
-            BP_CUDA_OPERAND_OF(plan, adamw, step, BP_ACCESS_READ);
-        }
         bp_cuda_word32(plan, plan->op->tuples);
     }
     return true;
@@ -115,7 +111,9 @@ static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record
     record[3] = offsets[BP_CUDA_POSITION(adamw, m)];
     record[4] = offsets[BP_CUDA_POSITION(adamw, v)];
     record[5] = offsets[BP_CUDA_POSITION(adamw, gradient)];
-    memcpy(&record[6], &s->beta1, 5 * sizeof(double)); /* and those after it, in their order */
+    record[6] = offsets[BP_CUDA_POSITION(adamw, control)];
+    record[7] = offsets[BP_CUDA_POSITION(adamw, step)];
+    memcpy(&record[8], &s->beta1, 5 * sizeof(double)); /* and those after it, in their order */
 }
 
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)

@@ -55,6 +55,7 @@ BP_DEVICE void NAME(advance)(NAME(running) *state, float *weights, const uint16_
         }
         part = NAME(row_sum)(part);
         float shrink = bp_expf_inline(before - largest);
+        __syncwarp(); /* all have read `most` */
         if (across == 0) {
             state->most[i] = largest;
             state->total[i] = fmaf(state->total[i], shrink, part);

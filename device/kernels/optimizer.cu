@@ -6,7 +6,7 @@
 #include "device/kernels/element.cuh"
 #include "device/kernels/reduce.cuh"
 
-#define RECORD_WORDS 12
+#define RECORD_WORDS 13
 
 /* The record that owns this block: the first whose blocks end beyond it. */
 BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint64_t *first)
@@ -68,30 +68,33 @@ BP_DEVICE double real_of(uint64_t bits)
 BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
                              const bp_control_block *control, const bp_step_block *step)
 {
-    double beta1 = real_of(record[6]), beta2 = real_of(record[7]);
-    double rate = (double)step->learning_rate * real_of(record[10]);
+    double beta1 = real_of(record[8]), beta2 = real_of(record[9]);
+    double rate = (double)step->learning_rate * real_of(record[12]);
     f->clip = control->clip;
-    f->keep = (float)(1.0 - rate * real_of(record[9]));
+    f->keep = (float)(1.0 - rate * real_of(record[11]));
     f->m_gain = (float)(1.0 - beta1);
     f->v_keep = (float)beta2;
     f->v_gain = (float)(1.0 - beta2);
     f->v_scale = (float)(1.0 / sqrt(control->correction2));
-    f->epsilon = (float)real_of(record[8]);
+    f->epsilon = (float)real_of(record[10]);
     f->rate = (float)(rate / control->correction1);
 }
 
 /* A block is 1024 elements of one tensor. */
-BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, const bp_control_block *control,
-                   const bp_step_block *step, uint32_t tuples)
+BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
     __shared__ adamw_factors shared;
-    if (tuples == 0 || control->skip != 0) {
+    if (tuples == 0) {
         return;
     }
     uint64_t first;
     const uint64_t *record = my_record(table, tuples, &first);
+    const bp_control_block *control = (const bp_control_block *)(base + record[6]);
+    if (control->skip != 0) {
+        return;
+    }
     if (threadIdx.x == 0) {
-        adamw_prepare(&shared, record, control, step);
+        adamw_prepare(&shared, record, control, (const bp_step_block *)(base + record[7]));
     }
     __syncthreads();
     adamw_factors f = shared;

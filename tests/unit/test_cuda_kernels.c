@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Every row of kernels.def over random shapes, on the host and on CUDA: the host's portable form is
+ * the specification. Where both do the same operations in the same order the bits are equal;
+ * elsewhere the rows below state a bound. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/step.h"
+#include "device/cuda/cuda.h"
+#include "device/host/host.h"
+#include "tests/support/instrument.h"
+#include "tests/support/kernel_case.h"
+#include "tests/support/kernel_random.h"
+
+#define ARENA_BYTES (UINT64_C(48) << 20)
+#define SEEDS       20
+
+static instrument driver;
+static kernel_device host, cuda;
+
+/* Terms that the longest sum of a row adds in another order than the host, or 0: equal bits. The
+ * bound is 4 roundings for each, of the largest value of the operand. */
+static double terms_of(bp_kernel kernel, const void *scalars)
+{
+    switch (kernel) {
+    case BP_KERNEL_matmul:
+        /* splits cut the chain of terms, and the results stay of the size of their terms */
+        return ((const bp_matmul_scalars *)scalars)->k >= 256 ? 64.0 : 0.0;
+    case BP_KERNEL_layernorm_backward_parameters:
+    case BP_KERNEL_bias_backward:
+    case BP_KERNEL_loss_sum:
+        return (double)*(const int64_t *)scalars;
+    case BP_KERNEL_norm_partial:
+        return 16.0;
+    case BP_KERNEL_attention_forward:
+    case BP_KERNEL_attention_decode:
+        /* one rounding of an exponent moves by as much as the exponent is large */
+        return 64.0;
+    case BP_KERNEL_cross_entropy:
+    case BP_KERNEL_cross_entropy_forward:
+        return 64.0;
+    default:
+        return 0.0;
+    }
+}
+
+static void report(const kernel_case *c, uint32_t slot, uint64_t element, double got, double want)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    print_error("%s: tuple %u, %s[%llu] is %.9g (%a), the host gives %.9g (%a)\n", info->name,
+                slot / info->operand_count, info->operand[slot % info->operand_count].name,
+                (unsigned long long)element, got, got, want, want);
+    for (uint32_t i = 0; i < info->scalar_count; i++) {
+        double real;
+        memcpy(&real, &c->scalars[i], sizeof(real));
+        print_error(" %s=%.17g", info->scalar[i].name,
+                    info->scalar[i].real ? real : (double)(int64_t)c->scalars[i]);
+    }
+    print_error("\n");
+    fail();
+}
+
+static double value_at(const unsigned char *at, uint64_t element, bool wide)
+{
+    double d;
+    float f;
+    if (wide) {
+        memcpy(&d, at + element * 8, 8);
+        return d;
+    }
+    memcpy(&f, at + element * 4, 4);
+    return (double)f;
+}
+
+/* Compares one operand of two cases; `terms` > 0 gives the bound. */
+static void compare_slot(const kernel_case *got, const kernel_case *want, uint32_t slot,
+                         double terms)
+{
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+    bool wide = operand->type == BP_TYPE_F64 || operand->type == BP_TYPE_BYTE;
+    const unsigned char *a = got->image + got->offsets[slot];
+    const unsigned char *b = want->image + want->offsets[slot];
+    uint64_t size = wide ? 8 : 4, count = want->bytes[slot] / size;
+    double largest = 1e-30;
+    for (uint64_t i = 0; i < count; i++) {
+        double x = fabs(value_at(b, i, wide));
+        largest = x > largest && x < 1e30 ? x : largest;
+    }
+    double bound = 4.0 * terms * 0x1p-24 * largest;
+    for (uint64_t i = 0; i < count; i++) {
+        bool same = memcmp(a + i * size, b + i * size, size) == 0;
+        double x = value_at(a, i, wide), y = value_at(b, i, wide);
+        bool close = terms > 0.0 && fabs(x - y) <= bound;
+        if (!same && !close) {
+            report(got, slot, i, x, y);
+        }
+    }
+}
+
+static void compare_case(const kernel_case *got, const kernel_case *want)
+{
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    double terms = terms_of(got->kernel, got->scalars);
+    for (uint32_t slot = 0; slot < got->tuples * info->operand_count; slot++) {
+        bool workspace = info->operand[slot % info->operand_count].workspace;
+        if (!workspace && got->offsets[slot] != BP_OFFSET_ABSENT) {
+            compare_slot(got, want, slot, terms);
+        }
+    }
+}
+
+static void row_test(bp_kernel kernel, uint64_t seeds)
+{
+    /* the instrument takes poison as word that bytes are undefined, and no kernel runs */
+    if (kernel == BP_KERNEL_poison && !driver.real) {
+        skip();
+    }
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        kernel_case want, got;
+        kernel_random_case(&want, &bp_device_host, kernel, seed);
+        kernel_case_run(&want, &host);
+        kernel_random_case(&got, &bp_device_cuda, kernel, seed);
+        kernel_case_run(&got, &cuda);
+        compare_case(&got, &want);
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
+/* One test per row. */
+#define KERNEL(name)                                                                               \
+    static void row_##name(void **state)                                                           \
+    {                                                                                              \
+        (void)state;                                                                               \
+        row_test(BP_KERNEL_##name, SEEDS);                                                         \
+    }
+#include "core/kernels.def"
+
+/* Each row has a context of its own: a fault ends it. */
+static int open_devices(void **state)
+{
+    (void)state;
+    kernel_device_open(&host, &bp_device_host, "portable", 1, ARENA_BYTES);
+    kernel_device_open(&cuda, &bp_device_cuda, "plain", 1, ARENA_BYTES);
+    return 0;
+}
+
+static int close_devices(void **state)
+{
+    static char text[2048];
+    (void)state;
+    kernel_device_close(&cuda);
+    kernel_device_close(&host);
+    if (driver.report != NULL && driver.report(text, sizeof(text)) > 0) {
+        print_error("%s\n", text);
+    }
+    return driver.revive != NULL ? driver.revive() : 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define KERNEL(name) cmocka_unit_test_setup_teardown(row_##name, open_devices, close_devices),
+#include "core/kernels.def"
+    };
+    if (!instrument_load(&driver)) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
