@@ -10,17 +10,23 @@ static uint32_t thread_of(const vm_warp *warp, unsigned lane)
     return warp->index * VM_LANES + lane;
 }
 
-/* Moves the bytes of one copy. */
+/* Moves the bytes of one copy. Fewer may be read than an access of one size could: the source is
+ * aligned to the whole, so the parts are too, the largest first. */
 static bool move_bytes(vm_warp *warp, const vm_actor *actor, unsigned lane)
 {
     uint8_t bytes[16] = {0};
-    if (actor->read != 0) {
+    uint32_t done = 0;
+    for (uint32_t size = 16; size > 0; size /= 2) {
+        if ((actor->read & size) == 0) {
+            continue;
+        }
         const uint8_t *source =
-            vm_access(warp, actor->insn, lane, VS_GLOBAL, actor->source, actor->read, VA_READ);
+            vm_access(warp, actor->insn, lane, VS_GLOBAL, actor->source + done, size, VA_READ);
         if (source == NULL) {
             return false;
         }
-        memcpy(bytes, source, actor->read);
+        memcpy(bytes + done, source, size);
+        done += size;
     }
     memcpy(warp->block->shared + actor->target, bytes, actor->bytes);
     return true;
