@@ -96,7 +96,8 @@ static inline const uint8_t *vm_quick_load(const vm_quick *quick, uint64_t addre
     uint64_t bit = quick->bit + offset;
     if (quick->defined != NULL) {
         uint64_t mask = (1ull << bytes) - 1; /* at most 32 bytes, aligned: one word holds them */
-        if ((quick->defined[bit / 64] >> (bit % 64) & mask) != mask) {
+        uint64_t word = __atomic_load_n(&quick->defined[bit / 64], __ATOMIC_RELAXED);
+        if ((word >> (bit % 64) & mask) != mask) {
             return NULL;
         }
     }

@@ -43,21 +43,6 @@ static inline vm_page *find_page(vm_race *race, uint64_t index)
     return page;
 }
 
-static inline void lock_page(const vm_race *race, vm_page *page)
-{
-    if (race->shared_by_threads) {
-        while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE) != 0) {
-        }
-    }
-}
-
-static inline void unlock_page(const vm_race *race, vm_page *page)
-{
-    if (race->shared_by_threads) {
-        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
-    }
-}
-
 /* ---- the order ---- */
 
 typedef struct now {
@@ -135,7 +120,7 @@ static inline void set_touch(const now *at, vm_touch *touch, uint32_t flags)
 
 /* NULL: fine. Else what the access collides with. */
 static inline const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes, unsigned how,
-                              const vm_touch **other)
+                                     const vm_touch **other)
 {
     uint32_t strong = (how & VA_STRONG) != 0 ? VM_TOUCH_STRONG : 0;
     if (is_stale(at, &cell->write)) {
@@ -208,7 +193,7 @@ static vm_cell *split_cell(vm_page *page, vm_cell *cell)
 }
 
 static inline const char *touch_bytes(const now *at, vm_page *page, vm_cell *cell, uint8_t bytes,
-                               unsigned how, vm_touch *other)
+                                      unsigned how, vm_touch *other)
 {
     const vm_touch *found = NULL;
     const char *what = NULL;
@@ -266,7 +251,7 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
     vm_page *page = find_page(race, index / VM_PAGE_CELLS);
     vm_touch other = {0, 0, 0, 0};
     const char *what = NULL;
-    lock_page(race, page);
+    vm_page_lock(race, page);
     /* Accesses are aligned to their size, at most 32 bytes: they never cross a page. */
     vm_cell *cell = &page->cells[index % VM_PAGE_CELLS];
     if (bytes < 4) {
@@ -276,7 +261,7 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
     for (unsigned i = 0; i < bytes / 4 && what == NULL; i++) {
         what = touch_bytes(&at, page, cell + i, 15, how, &other);
     }
-    unlock_page(race, page);
+    vm_page_unlock(race, page);
     return what == NULL || report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
 }
 

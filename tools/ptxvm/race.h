@@ -29,7 +29,7 @@ enum {
 
 /* A touch as the two words that comparing it takes. */
 typedef struct vm_touch_key {
-    uint64_t place; /* launch and block */
+    uint64_t place;  /* launch and block */
     uint64_t moment; /* time and thread */
 } vm_touch_key;
 
@@ -60,31 +60,52 @@ typedef struct vm_race {
     bool shared_by_threads; /* host threads run blocks that touch it */
 } vm_race;
 
-/* Whether reading these bytes again adds nothing to what the history already holds: the same thread,
- * or its warp among others, has read them since the last synchronisation and the last write. key is
- * the reader's with thread 0; lane threads add to it. No lock: a record that another host thread
- * is changing never looks like this block's own, but for a torn one, which only forgets a read. */
+static inline void vm_page_lock(const vm_race *race, vm_page *page)
+{
+    if (race->shared_by_threads) {
+        while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE) != 0) {
+        }
+    }
+}
+
+static inline void vm_page_unlock(const vm_race *race, vm_page *page)
+{
+    if (race->shared_by_threads) {
+        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+    }
+}
+
+static inline bool vm_cell_knows_read(const vm_cell *cell, vm_touch_key key, uint32_t thread,
+                                      uint32_t warp)
+{
+    vm_touch_key found;
+    __builtin_memcpy(&found, &cell->read, sizeof found);
+    uint32_t who = (uint32_t)(found.moment >> 32);
+    bool same = (who & (VM_TOUCH_THREAD | VM_TOUCH_MANY)) == thread;
+    bool among = (who & VM_TOUCH_MANY) != 0 && (cell->readers >> warp & 1) != 0;
+    bool whole = cell->split == 0 && cell->read_bytes == 15 && (who & VM_TOUCH_STRONG) == 0;
+    return found.place == key.place && (uint32_t)found.moment == (uint32_t)key.moment && whole &&
+           (same || among);
+}
+
+/* Whether reading these bytes again adds nothing to what the history already holds: the same
+ * thread, or its warp among others, has read them since the last synchronisation and the last
+ * write. key is the reader's block and time. */
 static inline bool vm_race_known_read(const vm_race *race, uint64_t offset, unsigned bytes,
                                       vm_touch_key key, uint32_t thread, uint32_t warp)
 {
-    const vm_page *page = race->pages[offset / (4 * VM_PAGE_CELLS)];
+    vm_page *page = __atomic_load_n(&race->pages[offset / (4 * VM_PAGE_CELLS)], __ATOMIC_ACQUIRE);
     if (page == NULL || bytes < 4) {
         return false;
     }
     const vm_cell *cell = &page->cells[offset / 4 % VM_PAGE_CELLS];
-    for (unsigned i = 0; i < bytes / 4; i++, cell++) {
-        vm_touch_key found;
-        __builtin_memcpy(&found, &cell->read, sizeof found);
-        uint32_t who = (uint32_t)(found.moment >> 32);
-        bool same = (who & (VM_TOUCH_THREAD | VM_TOUCH_MANY)) == thread;
-        bool among = (who & VM_TOUCH_MANY) != 0 && (cell->readers >> warp & 1) != 0;
-        bool whole = cell->split == 0 && cell->read_bytes == 15 && (who & VM_TOUCH_STRONG) == 0;
-        if (found.place != key.place || (uint32_t)found.moment != (uint32_t)key.moment || !whole ||
-            !(same || among)) {
-            return false;
-        }
+    bool known = true;
+    vm_page_lock(race, page);
+    for (unsigned i = 0; i < bytes / 4 && known; i++) {
+        known = vm_cell_knows_read(cell + i, key, thread, warp);
     }
-    return true;
+    vm_page_unlock(race, page);
+    return known;
 }
 
 /* What a warp has seen of the others of its block, and its own lanes of each other. */
