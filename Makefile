@@ -50,10 +50,10 @@ WARN := -Wall -Wextra -pedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmiss
         -Wvla -Wdouble-promotion -Werror
 CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP \
           -D_POSIX_C_SOURCE=200809L $(EXTRA)
-LDLIBS := -lm -lpthread
+LDLIBS := -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every tests/*/test_*.c is a test program.
-LIBDIRS := arena core layers optim device/host tools/formats
+LIBDIRS := arena core layers optim device/host device/cuda tools/formats
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
@@ -166,6 +166,6 @@ help:
 	@echo "embed size the integrator's example and its sizes"
 	@echo "install uninstall deps format clean"
 
--include tools/demo.mk tools/embed.mk tools/ptxvm/ptxvm.mk
+-include tools/demo.mk tools/embed.mk tools/ptxvm/ptxvm.mk tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(BUILD)/tests/house/digest.d
