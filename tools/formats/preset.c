@@ -28,7 +28,7 @@ static const bp_preset presets[] = {
     {"gpt2-medium", "GPT-2, 355 million parameters", GPT2(1024, 24, 16)},
     {"gpt2-large", "GPT-2, 774 million parameters", GPT2(1280, 36, 20)},
     {"gpt2-xl", "GPT-2, 1,558 million parameters", GPT2(1600, 48, 25)},
-    {"demo", "a byte-level GPT that learns in minutes on two cores", BYTES(160, 4, 5, 256, 0.0)},
+    {"demo", "a byte-level GPT that learns in minutes on two cores", BYTES(224, 4, 7, 256, 0.1)},
     {"tiny", "a byte-level GPT for tests", BYTES(64, 2, 4, 64, 0.0)},
 };
 
