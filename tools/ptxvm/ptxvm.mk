@@ -12,7 +12,7 @@ PTXVM_LIB := $(BUILD)/ptxvm/libcuda.so.1
 # The checks of every access are worth optimising hard.
 PTXVM_CFLAGS := $(CFLAGS) $(if $(findstring -O2,$(OPT)),-O3) -fPIC -fvisibility=hidden
 PTXVM_TESTS := $(patsubst tests/ptxvm/%.c,$(BUILD)/tests/ptxvm/%,$(wildcard tests/ptxvm/test_*.c))
-PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o
+PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o $(BUILD)/tests/ptxvm/nvcc.o
 
 $(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/arith_other.o \
 $(BUILD)/tools/ptxvm/arith_x86_64.o: $(BUILD)/%.o: %.c

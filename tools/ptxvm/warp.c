@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/ptxvm/machine.h"
-
-enum { FUNCTION_NONE = -1 };
+#include "tools/ptxvm/warp.h"
 
 static const vm_function *function_at(const vm_warp *warp, uint32_t index)
 {
@@ -42,99 +40,6 @@ void vm_warp_start(vm_warp *warp, uint32_t existing)
     vm_race_warp_start(warp);
 }
 
-/* ---- joins ---- */
-
-static int32_t new_join(vm_warp *warp, int32_t pc, uint32_t function, uint32_t expected,
-                        int32_t parent)
-{
-    for (int32_t i = 0; i < VM_JOINS; i++) {
-        if (!warp->joins[i].used) {
-            vm_join made = {true, false, pc, function, expected, 0, parent, NULL};
-            warp->joins[i] = made;
-            return i;
-        }
-    }
-    return FUNCTION_NONE;
-}
-
-static vm_fragment *add_fragment(vm_warp *warp, uint32_t mask, int32_t pc, uint32_t function,
-                                 int32_t join)
-{
-    vm_fragment *fragment = &warp->fragments[warp->fragment_count++];
-    vm_fragment made = {mask, 0, pc, join, function, FS_READY};
-    *fragment = made;
-    return fragment;
-}
-
-static void drop_done(vm_warp *warp)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < warp->fragment_count; i++) {
-        if (warp->fragments[i].state != FS_DONE) {
-            warp->fragments[kept++] = warp->fragments[i];
-        }
-    }
-    warp->fragment_count = kept;
-}
-
-/* Lanes that have met go on behind the join; nothing left to wait for frees it. */
-static void settle_join(vm_warp *warp, int32_t index, bool force)
-{
-    vm_join *join = &warp->joins[index];
-    if (join->arrived != 0 && (join->arrived == join->expected || force)) {
-        add_fragment(warp, join->arrived, join->pc, join->function, join->parent);
-        join->expected &= ~join->arrived;
-        join->arrived = 0;
-    }
-    if (join->expected == 0) {
-        join->used = false;
-    }
-}
-
-/* If the fragment stands where its lanes are to meet, it dissolves into the join: true. */
-static bool arrive(vm_warp *warp, vm_fragment *fragment)
-{
-    if (fragment->join < 0) {
-        return false;
-    }
-    vm_join *join = &warp->joins[fragment->join];
-    if (join->is_return || join->pc != fragment->pc || join->function != fragment->function) {
-        return false;
-    }
-    int32_t index = fragment->join;
-    fragment->state = FS_DONE;
-    join->arrived |= fragment->mask;
-    drop_done(warp);
-    settle_join(warp, index, false);
-    return true;
-}
-
-/* The same for every ready fragment, until none moves. */
-static void arrive_all(vm_warp *warp)
-{
-    for (uint32_t i = 0; i < warp->fragment_count;) {
-        vm_fragment *fragment = &warp->fragments[i];
-        i = fragment->state == FS_READY && arrive(warp, fragment) ? 0 : i + 1;
-    }
-}
-
-void vm_warp_exit(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
-{
-    warp->live &= ~mask;
-    int32_t first = fragment->join;
-    fragment->mask &= ~mask;
-    if (fragment->mask == 0) {
-        fragment->state = FS_DONE;
-    }
-    drop_done(warp);
-    for (int32_t at = first; at >= 0;) {
-        int32_t parent = warp->joins[at].parent;
-        warp->joins[at].expected &= ~mask;
-        settle_join(warp, at, false);
-        at = parent;
-    }
-}
-
 /* ---- control flow ---- */
 
 /* Divides a fragment: `taken` lanes go to target, the others to the next instruction. */
@@ -154,7 +59,7 @@ static bool divide(vm_warp *warp, vm_fragment *fragment, const vm_insn *in, uint
     bool same = join >= 0 && !warp->joins[join].is_return && warp->joins[join].pc == meeting &&
                 warp->joins[join].function == fragment->function;
     if (meeting != VM_NO_PC && !same) {
-        join = new_join(warp, meeting, fragment->function, fragment->mask, fragment->join);
+        join = vm_join_new(warp, meeting, fragment->function, fragment->mask, fragment->join);
         if (join < 0) {
             return vm_fail(warp, in, VM_FULL, VM_LAUNCH_FAILED, "divergence nested too deep");
         }
@@ -162,7 +67,7 @@ static bool divide(vm_warp *warp, vm_fragment *fragment, const vm_insn *in, uint
     fragment->mask = rest;
     fragment->pc++;
     fragment->join = join;
-    add_fragment(warp, taken, target, fragment->function, join);
+    vm_fragment_add(warp, taken, target, fragment->function, join);
     return true;
 }
 
@@ -241,18 +146,18 @@ static bool call(vm_warp *warp, vm_fragment *fragment, const vm_insn *in, uint32
     uint32_t outer = fragment->function;
     int32_t parent = fragment->join;
     if (mask != fragment->mask) { /* a guarded call: the others wait behind it */
-        parent = new_join(warp, next, outer, fragment->mask, parent);
+        parent = vm_join_new(warp, next, outer, fragment->mask, parent);
     }
-    int32_t back = parent == FUNCTION_NONE && mask != fragment->mask
-                       ? FUNCTION_NONE
-                       : new_join(warp, next, outer, mask, parent);
+    int32_t back = parent == VM_NO_JOIN && mask != fragment->mask
+                       ? VM_NO_JOIN
+                       : vm_join_new(warp, next, outer, mask, parent);
     if (back < 0) {
         return vm_fail(warp, in, VM_FULL, VM_LAUNCH_FAILED, "divergence nested too deep");
     }
     warp->joins[back].is_return = true;
     warp->joins[back].call = site;
     if (mask != fragment->mask) {
-        add_fragment(warp, fragment->mask & ~mask, next, outer, parent);
+        vm_fragment_add(warp, fragment->mask & ~mask, next, outer, parent);
         fragment->mask = mask;
     }
     fragment->pc = 0;
@@ -272,11 +177,11 @@ static void return_lanes(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
     } else {
         fragment->pc++;
     }
-    drop_done(warp);
+    vm_warp_drop_done(warp);
     while (at >= 0 && !warp->joins[at].is_return) {
         int32_t parent = warp->joins[at].parent;
         warp->joins[at].expected &= ~mask;
-        settle_join(warp, at, false);
+        vm_join_settle(warp, at, false);
         at = parent;
     }
     vm_join *back = &warp->joins[at];
@@ -287,7 +192,7 @@ static void return_lanes(vm_warp *warp, vm_fragment *fragment, uint32_t mask)
              &callee->params[i], mask, true);
     }
     back->arrived |= mask;
-    settle_join(warp, at, false);
+    vm_join_settle(warp, at, false);
 }
 
 static bool flow(vm_warp *warp, vm_fragment *fragment, const vm_insn *in, uint32_t mask)
@@ -442,11 +347,11 @@ static bool meet(vm_warp *warp, uint32_t index, const vm_insn *in, uint32_t mask
     }
     if (mask != fragment->mask) { /* guarded: the lanes without the guard step over it */
         int32_t join =
-            new_join(warp, fragment->pc + 1, fragment->function, fragment->mask, fragment->join);
+            vm_join_new(warp, fragment->pc + 1, fragment->function, fragment->mask, fragment->join);
         if (join < 0) {
             return vm_fail(warp, in, VM_FULL, VM_LAUNCH_FAILED, "divergence nested too deep");
         }
-        add_fragment(warp, fragment->mask & ~mask, fragment->pc + 1, fragment->function, join);
+        vm_fragment_add(warp, fragment->mask & ~mask, fragment->pc + 1, fragment->function, join);
         fragment->mask = mask;
         fragment->join = join;
     }
@@ -468,13 +373,13 @@ static bool meet(vm_warp *warp, uint32_t index, const vm_insn *in, uint32_t mask
     }
     if (group != mask) {
         int32_t join =
-            new_join(warp, fragment->pc + 1, fragment->function, fragment->mask, fragment->join);
+            vm_join_new(warp, fragment->pc + 1, fragment->function, fragment->mask, fragment->join);
         if (join < 0) {
             return vm_fail(warp, in, VM_FULL, VM_LAUNCH_FAILED, "divergence nested too deep");
         }
         fragment->join = join;
         fragment->mask = group;
-        add_fragment(warp, mask & ~group, fragment->pc, fragment->function, join);
+        vm_fragment_add(warp, mask & ~group, fragment->pc, fragment->function, join);
     }
     fragment->members = wanted;
     fragment->state = FS_MASKED;
@@ -512,8 +417,8 @@ static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
             }
             fragment->pc++;
             if (fragment->join >= 0 && warp->joins[fragment->join].pc == fragment->pc &&
-                arrive(warp, fragment)) {
-                arrive_all(warp);
+                vm_warp_arrive(warp, fragment)) {
+                vm_warp_arrive_all(warp);
                 return true;
             }
         } else {
@@ -521,7 +426,7 @@ static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
                                       : !flow(warp, fragment, in, mask)) {
                 return false;
             }
-            arrive_all(warp);
+            vm_warp_arrive_all(warp);
             return true;
         }
         if (--*quantum == 0) {
@@ -545,18 +450,6 @@ static int pick_ready(vm_warp *warp)
     vm_cluster *cluster = warp->block->cluster;
     bool seeded = warp->block->launch->seed != 0 && count > 1;
     return (int)ready[seeded ? vm_random(&cluster->random) % count : 0];
-}
-
-/* Nothing is ready: lets lanes that only wait to meet go on. False when there are none. */
-static bool break_join(vm_warp *warp)
-{
-    for (int32_t i = VM_JOINS - 1; i >= 0; i--) {
-        if (warp->joins[i].used && warp->joins[i].arrived != 0) {
-            settle_join(warp, i, true);
-            return true;
-        }
-    }
-    return false;
 }
 
 static bool report_stuck(vm_warp *warp)
@@ -619,8 +512,8 @@ bool vm_warp_run(vm_warp *warp, uint64_t quantum)
             return false;
         }
         if (progress) {
-            arrive_all(warp);
-        } else if (warp->barrier < 0 && !break_join(warp)) {
+            vm_warp_arrive_all(warp);
+        } else if (warp->barrier < 0 && !vm_warp_break_join(warp)) {
             return report_stuck(warp);
         }
     }
