@@ -21,6 +21,7 @@ bp_status cuda_fail(cuda_context *context, bp_status status, const char *text, c
 void cuda_given_back(cuda_context *context, bp_cu_result result)
 {
     context->dead = context->dead || bp_cu_result_fatal(result);
+    context->failed = context->failed || context->dead;
 }
 
 bp_status cuda_enter(cuda_context *context)

@@ -32,6 +32,7 @@ typedef struct cuda_launch {
 typedef struct cuda_program {
     const cuda_launch *launches; /* NULL: not linked */
     uint32_t count;
+    bp_cu_graph graph;     /* what was recorded */
     bp_cu_graph_exec exec; /* NULL: launched one by one */
 } cuda_program;
 

@@ -144,17 +144,13 @@ static bp_status capture(cuda_context *context, const cuda_program *program, bp_
 
 bp_status cuda_record(cuda_context *context, cuda_program *program)
 {
-    bp_cu_graph graph = NULL;
-    bp_status status = capture(context, program, &graph);
-    if (status == BP_OK) {
-        status = CUDA_CALL(context, cuGraphInstantiateWithFlags, &program->exec, graph, 0);
-    }
-    CUDA_GIVE_BACK(context, cuGraphDestroy, graph);
-    return status;
+    BP_TRY(capture(context, program, &program->graph));
+    return CUDA_CALL(context, cuGraphInstantiateWithFlags, &program->exec, program->graph, 0);
 }
 
 void cuda_forget(cuda_context *context, cuda_program *program)
 {
     CUDA_GIVE_BACK(context, cuGraphExecDestroy, program->exec);
+    CUDA_GIVE_BACK(context, cuGraphDestroy, program->graph);
     *program = (cuda_program){0};
 }
