@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX 65536
-#define OPTIONS_MAX    128
 #define WORD_MAX       64
 
 /* Levenshtein distance of two words of fewer than WORD_MAX characters, - and _ alike. */
@@ -55,7 +54,7 @@ void options_unknown(const char *what, const char *found, const char *const *can
 
 static void unknown_option(const char *found, unsigned verbs)
 {
-    const char *names[OPTIONS_MAX];
+    const char *names[SETTINGS_OPTIONS_MAX];
     uint32_t count = 0;
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
@@ -71,7 +70,7 @@ typedef struct reading {
     char **arguments;
     int count;
     int at;
-    bool given[OPTIONS_MAX];
+    bool given[SETTINGS_OPTIONS_MAX];
 } reading;
 
 static bp_status take_paths(reading *r, const option *which, const char *origin)
@@ -120,6 +119,7 @@ static bp_status take_option(reading *r, const char *text)
         return BP_ERR_USAGE;
     }
     r->given[option_index(which)] = true;
+    r->set->given[option_index(which)] = true;
     return take_value(r, which, text[length] == '=' ? text + length + 1 : NULL, origin);
 }
 
@@ -179,6 +179,7 @@ static bp_status take_line(settings *set, char *line, const char *origin, const 
     } else if (length == 0) {
         return BP_OK; /* as options_print writes an option without a value */
     }
+    set->given[option_index(which)] = true;
     return given[option_index(which)] ? BP_OK : option_set(which, set, value, origin);
 }
 

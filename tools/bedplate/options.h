@@ -68,7 +68,7 @@ void options_help(const char *verb, const char *arguments, const char *purpose, 
 void options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count);
 
-/* The checkpoint policies' text form: "none", "full", "memory-poor", "every:K". */
-bool option_policy_valid(const char *text);
+/* Whether the option of this name was given, on the command line or in the --config file. */
+bool option_given(const settings *set, const char *name);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/policy.h"
 
 #define AT(member) offsetof(settings, member)
 
@@ -42,9 +43,9 @@ static const option table[] = {
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL, AT(sequence), 0, 1 << 24, "0", "N", true,
      "tokens per sequence; 0: the model's n_positions, at most 1024"},
     {"loss-chunk-rows", OPTION_COUNT, SHAPES, AT(loss_rows), 0, 1 << 30, "0", "N", true,
-     "tokens whose logits exist at one time; 0: as many as fit 16 MiB"},
-    {"gradient-checkpointing", OPTION_POLICY, SHAPES, AT(checkpointing), 0, 0, "none",
-     "none|full|memory-poor|every:K", false, "which activations are computed again, not kept"},
+     "tokens whose logits exist at one time; 0: as many as fit 60 MB"},
+    {"gradient-checkpointing", OPTION_POLICY, SHAPES, AT(checkpointing), 0, 0, "none", POLICY_WORDS,
+     false, "which activations are computed again, not kept; auto: the fastest that fits --arena"},
     {"fp32", OPTION_FLAG, SHAPES, AT(fp32), 0, 0, "true", NULL, true,
      "single precision throughout"},
 
@@ -78,7 +79,8 @@ static const option table[] = {
      "of weights, order of the data, dropout and sampling"},
 
     {"arena", OPTION_BYTES, PLANS, AT(arena), 0, 1.8e19, "0", "BYTES", false,
-     "the plan must fit in this (4GiB, 512MB, 2e9); 0: take what it needs"},
+     "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
+     "and loss chunk is chosen to; 0: take what it needs"},
     {"device", OPTION_CHOICE, PLANS, AT(device), 0, 0, "auto", "auto|host", false, "what executes"},
     {"threads", OPTION_COUNT, PLANS, AT(threads), 0, 256, "0", "N", false,
      "workers; 0: one per processor. Results do not depend on it"},
@@ -140,6 +142,9 @@ static const option table[] = {
 
 enum { OPTIONS = sizeof table / sizeof table[0] };
 
+/* The table fits settings.given. */
+typedef char bounded_table[OPTIONS <= SETTINGS_OPTIONS_MAX ? 1 : -1];
+
 /* What other programs call the same option. */
 static const struct {
     const char *other;
@@ -159,6 +164,11 @@ const option *option_at(uint32_t index)
 uint32_t option_index(const option *which)
 {
     return (uint32_t)(which - table);
+}
+
+bool option_given(const settings *set, const char *name)
+{
+    return set->given[option_index(option_find(name, strlen(name)))];
 }
 
 static bool same_name(const char *name, const char *given, size_t length)

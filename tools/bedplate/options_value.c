@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/policy.h"
 
 /* bedplate: ORIGIN: TEXT (found F, right would be W) */
 static bp_status wrong(const char *origin, const char *text, const char *found, const char *right)
@@ -167,16 +168,6 @@ static bp_status set_choice(const option *which, settings *set, const char *valu
     return BP_OK;
 }
 
-bool option_policy_valid(const char *text)
-{
-    if (strncmp(text, "every:", 6) == 0) {
-        size_t digits = strspn(text + 6, "0123456789");
-        return digits > 0 && digits < 9 && text[6 + digits] == '\0' && atoi(text + 6) > 0;
-    }
-    size_t length;
-    return choice_find("none|full|memory-poor", text, &length) != NULL;
-}
-
 /* transformers' flag of the same name says true and false. */
 static bp_status set_policy(const option *which, settings *set, const char *value,
                             const char *origin)
@@ -184,9 +175,10 @@ static bp_status set_policy(const option *which, settings *set, const char *valu
     const char *policy = strcmp(value, "true") == 0    ? "full"
                          : strcmp(value, "false") == 0 ? "none"
                                                        : value;
-    if (!option_policy_valid(policy)) {
-        return wrong(origin, "there is no such checkpoint policy", value,
-                     "none, full, memory-poor or every:K with K of at least 1");
+    policy_text read;
+    const char *right = policy_read(policy, &read);
+    if (right != NULL) {
+        return wrong(origin, "there is no such checkpoint policy", value, right);
     }
     memcpy(slot(set, which), &policy, sizeof policy);
     return BP_OK;

@@ -21,6 +21,7 @@
 #define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */
 #define WORK_TENSOR      2048u               /* tables, per tensor of a file */
 #define SEQUENCE_DEFAULT 1024u
+#define PLAN_NODES       200000u /* of exact search, where greedy layouts waste */
 
 static const char where[] = "bedplate";
 
@@ -86,16 +87,25 @@ static bp_status find_model(session *s)
     return BP_OK;
 }
 
-static bp_policy policy_of(const char *text)
+/* The policy as it was given; a list must name stages that the model has. */
+static bp_status read_policy(session *s)
 {
-    if (strncmp(text, "every:", 6) == 0) {
-        return (bp_policy){.kind = BP_POLICY_EVERY, .every = (uint32_t)atoi(text + 6)};
+    uint32_t stages = s->spec.model->stages(&s->spec.config);
+    const char *right = policy_read(s->set->checkpointing, &s->policy);
+    if (right != NULL) {
+        return BP_ERR_USAGE; /* options_parse lets none through */
     }
-    if (strcmp(text, "full") == 0) {
-        return (bp_policy){.kind = BP_POLICY_FULL};
+    for (uint32_t i = 0; i < s->policy.policy.list_count; i++) {
+        if (s->policy.list[i] >= stages) {
+            fprintf(stderr,
+                    "bedplate: --gradient-checkpointing: the list names a stage that is not there: "
+                    "the model has %u stages (found %u, right would be 0 to %u)\n",
+                    stages, s->policy.list[i], stages - 1);
+            return BP_ERR_USAGE;
+        }
     }
-    bool none = strcmp(text, "none") == 0;
-    return (bp_policy){.kind = none ? BP_POLICY_NONE : BP_POLICY_MEMORY_POOR};
+    s->spec.policy = s->policy.policy;
+    return BP_OK;
 }
 
 static uint32_t sequence_of(const session *s)
@@ -133,8 +143,8 @@ static void fill_spec(session *s)
     spec->accumulation = (uint32_t)set->accumulation;
     spec->sequence = sequence_of(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
-    spec->policy = policy_of(set->checkpointing);
     spec->seed = set->seed;
+    spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
 }
 
@@ -146,7 +156,7 @@ bp_status session_begin(session *s, const settings *set)
     s->store = &s->posix.store;
     BP_TRY(find_model(s));
     fill_spec(s);
-    return BP_OK;
+    return read_policy(s);
 }
 
 /* Three tensors of state per parameter and a few of the run's own. */

@@ -7,6 +7,7 @@
 #include "core/safetensors.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/memory.h"
+#include "tools/bedplate/policy.h"
 #include "tools/bedplate/settings.h"
 
 /* Must not move once begun. */
@@ -16,7 +17,8 @@ typedef struct session {
     bp_store *store;
     bp_error error; /* the first error outside the runtime */
     bp_spec spec;
-    bool weights; /* the model directory holds weights */
+    policy_text policy; /* as given */
+    bool weights;       /* the model directory holds weights */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */

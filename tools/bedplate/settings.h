@@ -5,7 +5,8 @@
 
 #include "arena/base.h"
 
-#define SETTINGS_PATHS_MAX 1024
+#define SETTINGS_PATHS_MAX   1024
+#define SETTINGS_OPTIONS_MAX 128
 
 typedef struct path_list {
     uint32_t count;
@@ -103,6 +104,7 @@ typedef struct settings {
     const char *config;
     path_list words; /* arguments that are no options */
     verb_bit verb;
+    bool given[SETTINGS_OPTIONS_MAX]; /* by option_index: said by the user, not a default */
 } settings;
 
 #endif
