@@ -373,15 +373,17 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
 {
     const bp_matmul_pointers *p = call->pointers;
     const bp_matmul_scalars *s = call->scalars;
-    matmul_work w = {form, s,         p->a, p->b, p->bias, p->residual,
-                     p->c, p->before, NULL, NULL, NULL,    {0}};
+    matmul_work w = {.form = form,
+                     .s = s,
+                     .a = p->a,
+                     .b = p->b,
+                     .bias = p->bias,
+                     .residual = p->residual,
+                     .c = p->c,
+                     .before = p->before};
     matmul_grid grid = grid_of(s, form);
     int64_t per_slow = grid.rows_slow ? grid.across : grid.down;
     int64_t task = (int64_t)first;
-    w.cut = cut_of(s);
-    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s));
-    w.panel = w.packed_a + w.cut.a_count;
-    w.unfinished = w.panel + w.cut.panel_count;
     if (single_row(s)) {
         for (; task < (int64_t)last; task++) {
             int64_t column = task * BP_MATMUL_STRIP;
@@ -389,6 +391,10 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
         }
         return;
     }
+    w.cut = cut_of(s);
+    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s));
+    w.panel = w.packed_a + w.cut.a_count;
+    w.unfinished = w.panel + w.cut.panel_count;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};
