@@ -444,6 +444,7 @@ void run_program(const char *path)
         ptxvmSet("PTXVM_PERMIT", "");
         ptxvmSet("PTXVM_DEVICE", "");
         ptxvmSet("PTXVM_BUDGET", "");
+        ptxvmSet("PTXVM_THREADS", "");
         first = round == 0 ? digest : first;
         if (digest != first) {
             fail_msg("%s: seed %s gives other bits", path, seeds[round]);

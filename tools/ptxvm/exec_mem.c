@@ -4,6 +4,8 @@
 #include "tools/ptxvm/parse.h"
 #include "tools/ptxvm/softfloat.h"
 
+enum { SPINS_MAX = 1000 };
+
 /* The address of one lane of a memory operand. */
 static uint64_t address_of(const vm_operand *operand, const void *base, unsigned lane)
 {
@@ -90,6 +92,19 @@ static const uint8_t *fetch(vm_warp *warp, const vm_insn *in, load_state *state,
     return state->data;
 }
 
+/* A strong load of one global word again and again waits for another block, which may not run
+ * before this one has ended. */
+static bool check_spin(vm_warp *warp, const vm_insn *in, uint64_t address, unsigned lane)
+{
+    bool again = warp->spin_insn == in && warp->spin_address == address;
+    warp->spins = again ? warp->spins + 1 : 0;
+    warp->spin_insn = in;
+    warp->spin_address = address;
+    return warp->spins < SPINS_MAX ||
+           vm_fail(warp, in, (int)lane, VM_LAUNCH_TIMEOUT,
+                   "a loop waits for another block: the same word was read %u times", warp->spins);
+}
+
 /* ld: targets 0 .. n-1, then the address. */
 static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -127,6 +142,9 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
                   bytes, is_signed);
         }
         finish_strong(warp, in, lane, space, address, true);
+        if (!state.weak && space == VS_GLOBAL && !check_spin(warp, in, address, lane)) {
+            return false;
+        }
     }
     for (unsigned e = 0; e < count; e++) {
         vm_put(warp, in, e, mask, lanes[e]);

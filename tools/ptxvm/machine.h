@@ -101,6 +101,9 @@ typedef struct vm_warp {
     int barrier;    /* the block barrier waited at, or -1 */
     uint32_t barrier_result;
     uint64_t executed;
+    const vm_insn *spin_insn; /* the strong global load made last, and how often in a row */
+    uint64_t spin_address;
+    uint32_t spins;
     vm_region region; /* the last one found */
     vm_clock clock;
     uint64_t sink[VM_LANES * 2];

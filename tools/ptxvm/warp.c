@@ -36,6 +36,7 @@ void vm_warp_start(vm_warp *warp, uint32_t existing)
     memset(warp->joins, 0, sizeof warp->joins);
     warp->barrier = -1;
     warp->executed = 0;
+    warp->spin_insn = NULL;
     warp->region.low = warp->region.high = 0;
     vm_race_warp_start(warp);
 }
