@@ -130,6 +130,7 @@ static void print_step(const session *s, const speeds *v, double tokens)
 static bp_status bench_step(session *s, const settings *set)
 {
     BP_TRY(session_begin(s, set));
+    BP_TRY(session_choose(s));
     BP_TRY(session_start(s));
     double *seconds = malloc((size_t)set->repeat * sizeof *seconds);
     if (seconds == NULL) {

@@ -44,6 +44,9 @@ static void print_json(output *out, const session *s)
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
     json_flag(out, "fits", fits(s));
+    if (s->choice.made) {
+        choice_json(out, &s->choice, true);
+    }
     json_end(out);
 }
 
@@ -87,7 +90,7 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_string(text, " tokens, ");
     bp_text_u64(text, spec->accumulation);
     bp_text_string(text, " micro-batches a step, checkpointing ");
-    bp_text_string(text, s->set->checkpointing);
+    policy_put(text, &spec->policy);
     bp_text_string(text, ", fp32, AdamW\n\n");
 }
 
@@ -121,6 +124,10 @@ static void print_table(bp_text *text, const session *s)
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
+    if (s->choice.made) {
+        bp_text_char(text, '\n');
+        choice_put_table(text, &s->choice);
+    }
 }
 
 static bp_status write_page(session *s)
@@ -148,6 +155,7 @@ static bp_status plan(session *s)
     const settings *set = s->set;
     output out;
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
+    BP_TRY(session_choose(s));
     BP_TRY(session_plan(s));
     output_begin(&out, stdout);
     if (set->json) {

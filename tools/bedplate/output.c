@@ -83,6 +83,25 @@ void json_close(output *out)
     out->first = false;
 }
 
+void json_list(output *out, const char *key)
+{
+    member(out, key);
+    bp_text_char(&out->text, '[');
+    out->first = true;
+}
+
+void json_item(output *out)
+{
+    bp_text_string(&out->text, out->first ? "{" : ", {");
+    out->first = true;
+}
+
+void json_list_end(output *out)
+{
+    bp_text_char(&out->text, ']');
+    out->first = false;
+}
+
 int report_error(const bp_error *error)
 {
     fputs("bedplate: ", stderr);

@@ -31,6 +31,10 @@ void json_flag(output *out, const char *key, bool value);
 /* A member that is an object: its own members follow until json_close. */
 void json_open(output *out, const char *key);
 void json_close(output *out);
+/* A member that is a list of objects: json_item begins each, json_close ends it. */
+void json_list(output *out, const char *key);
+void json_item(output *out);
+void json_list_end(output *out);
 
 /* Prints an error as "bedplate: NAME: TEXT (found F, right would be W)" and returns its exit code.
  */

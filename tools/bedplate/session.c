@@ -11,9 +11,9 @@
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "optim/rate.h"
-#include "tools/bedplate/advice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/shortage.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/preset.h"
@@ -159,6 +159,29 @@ bp_status session_begin(session *s, const settings *set)
     return read_policy(s);
 }
 
+bp_status session_choose(session *s)
+{
+    const settings *set = s->set;
+    if (set->arena == 0 || s->spec.optimizer == NULL) {
+        return BP_OK;
+    }
+    bool batch = option_given(set, "per-device-train-batch-size") ||
+                 option_given(set, "gradient-accumulation-steps");
+    bool policy = option_given(set, "gradient-checkpointing") && !s->policy.automatic;
+    const bp_fit_request request = {
+        .spec = s->spec,
+        .budget = set->arena,
+        .free_policy = !policy,
+        .free_batch = !batch && !s->batch_settled,
+        .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
+        .rates = BP_RATES_DEFAULT,
+    };
+    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(choice_run(&s->choice, &request, NULL, &s->error));
+    s->spec = s->choice.fit.spec;
+    return BP_OK;
+}
+
 /* Three tensors of state per parameter and a few of the run's own. */
 static uint64_t work_bytes(const bp_spec *spec)
 {
@@ -193,7 +216,7 @@ bp_status session_check_fit(session *s)
     if (s->set->arena == 0 || needed <= s->set->arena) {
         return BP_OK;
     }
-    advice_print(&s->runtime, s->set->arena);
+    shortage_print(&s->choice, &s->runtime, s->set->arena);
     return BP_ERR_FIT;
 }
 
@@ -256,6 +279,7 @@ int session_report(const session *s, bp_status status)
 void session_end(session *s)
 {
     bp_runtime_close(&s->runtime);
+    choice_end(&s->choice);
     memory_give_back(&s->arena);
     memory_give_back(&s->host);
 }

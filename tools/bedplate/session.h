@@ -6,6 +6,7 @@
 #include "core/runtime.h"
 #include "core/safetensors.h"
 #include "device/host/store_posix.h"
+#include "tools/bedplate/choice.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/settings.h"
@@ -18,7 +19,10 @@ typedef struct session {
     bp_error error; /* the first error outside the runtime */
     bp_spec spec;
     policy_text policy; /* as given */
-    bool weights;       /* the model directory holds weights */
+    bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
+    bool chunk_settled; /* and so is loss_rows */
+    choice choice;
+    bool weights; /* the model directory holds weights */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
@@ -29,6 +33,11 @@ typedef struct session {
  * settings say of device, optimizer and shapes. */
 bp_status session_begin(session *s, const settings *set) BP_MUST_CHECK;
 
+/* With --arena: runs the fit over what was not given of checkpointing, batch and accumulation, and
+ * loss chunk, and puts its choice into session->spec, which must be complete. When nothing fits,
+ * session_check_fit will say so. */
+bp_status session_choose(session *s) BP_MUST_CHECK;
+
 /* Takes the host memory and plans. */
 bp_status session_plan(session *s) BP_MUST_CHECK;
 
@@ -36,7 +45,7 @@ bp_status session_plan(session *s) BP_MUST_CHECK;
 uint64_t session_host_bytes(const session *s);
 
 /* Whether the plan fits --arena; when it does not, prints how many bytes are missing, the largest
- * class, and the cheapest change that would make it fit. */
+ * buffer at the peak, and the cheapest change that would make it fit. */
 bp_status session_check_fit(session *s) BP_MUST_CHECK;
 
 /* Takes the arena and opens the runtime over it: random weights, or those of the directory. */

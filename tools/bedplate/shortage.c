@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding what would fit. */
+#include "tools/bedplate/shortage.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/bedplate/policy.h"
+
+/* The options that one change leaves free, beyond those that are free already. */
+typedef struct change {
+    bool policy;
+    bool batch;
+    bool chunk;
+} change;
+
+/* The largest buffer that lives where the sum of all is largest. */
+static const bp_buffer *largest_at_peak(const bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    uint32_t peak = runtime->report.peak_op;
+    const bp_buffer *largest = &graph->buffers[0];
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        bool always = buffer->scope <= BP_SCOPE_RESIDENT;
+        bool lives = always || (buffer->lower <= peak && peak < buffer->upper);
+        if (lives && buffer->bytes > largest->bytes) {
+            largest = buffer;
+        }
+    }
+    return largest;
+}
+
+/* The options of `found` that differ from those of `base`. */
+static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_try *found,
+                           const bp_fit_request *given)
+{
+    const char *space = "";
+    if (!given->free_policy && found->policy.kind != base->policy.kind) {
+        bp_text_string(text, "--gradient-checkpointing ");
+        policy_put(text, &found->policy);
+        space = " ";
+    }
+    if (!given->free_batch && found->batch != base->batch) {
+        bp_text_string(text, space);
+        bp_text_string(text, "--per-device-train-batch-size ");
+        bp_text_u64(text, found->batch);
+        bp_text_string(text, " --gradient-accumulation-steps ");
+        bp_text_u64(text, found->accumulation);
+        space = " ";
+    }
+    if (!given->free_chunk && found->loss_rows != base->loss_rows) {
+        bp_text_string(text, space);
+        bp_text_string(text, "--loss-chunk-rows ");
+        bp_text_u64(text, found->loss_rows);
+    }
+}
+
+/* Runs the fit with more left free. */
+static bool fits_with(const choice *c, const change *free, uint32_t sequence, choice *trial)
+{
+    bp_error error = {.code = BP_OK};
+    bp_fit_request request = c->request;
+    request.free_policy = request.free_policy || free->policy;
+    request.free_batch = request.free_batch || free->batch;
+    request.free_chunk = request.free_chunk || free->chunk;
+    request.spec.sequence = sequence;
+    uint64_t rows = (uint64_t)sequence * request.spec.batch;
+    if (request.spec.loss_rows > rows) {
+        request.spec.loss_rows = (uint32_t)rows;
+    }
+    bp_status status = choice_run(trial, &request, NULL, &error);
+    choice_end(trial);
+    return status == BP_OK && trial->fits;
+}
+
+/* The change of one option (of batch and accumulation together) that costs the least time. */
+static bool find_single(const choice *c, bp_fit_try *found)
+{
+    const change changes[] = {{.policy = true}, {.batch = true}, {.chunk = true}};
+    static choice trial;
+    bool any = false;
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        bool fits = fits_with(c, &changes[i], c->request.spec.sequence, &trial);
+        if (fits && (!any || trial.fit.best.seconds < found->seconds)) {
+            *found = trial.fit.best;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* `sequence`: the shorter one that it takes, 0 for none. */
+static void print_change(const choice *c, const bp_fit_try *found, uint32_t sequence)
+{
+    char options[512];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    if (sequence > 0) {
+        bp_text_string(&text, "--max-seq-length ");
+        bp_text_u64(&text, sequence);
+        bp_text_char(&text, ' ');
+    }
+    put_difference(&text, &c->fit.best, found, &c->request);
+    bp_status cut = bp_text_flush(&text);
+    (void)cut;
+    fprintf(stderr, "bedplate: it would fit with %s: %" PRIu64 " bytes\n", options,
+            found->arena_bytes);
+}
+
+/* Shorter sequences change what is learned: the last thing to offer. */
+static bool print_sequence(const choice *c)
+{
+    const change all = {true, true, true};
+    static choice trial;
+    for (uint32_t sequence = c->request.spec.sequence / 2; sequence > 0; sequence /= 2) {
+        if (fits_with(c, &all, sequence, &trial)) {
+            print_change(c, &trial.fit.best, sequence);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t limit)
+{
+    const change all = {true, true, true};
+    static choice trial;
+    bp_fit_try found;
+    if (find_single(c, &found)) {
+        print_change(c, &found, 0);
+    } else if (fits_with(c, &all, c->request.spec.sequence, &trial)) {
+        print_change(c, &trial.fit.best, 0);
+    } else if (runtime->report.resident_bytes >= limit || !print_sequence(c)) {
+        uint64_t least =
+            trial.fit.least.batch != 0 ? trial.fit.least.arena_bytes : runtime->report.arena_bytes;
+        fprintf(stderr,
+                "bedplate: no option makes it fit; the least is %" PRIu64
+                " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
+                least, runtime->report.state_bytes);
+    }
+}
+
+void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit)
+{
+    const bp_report *report = &runtime->report;
+    const bp_buffer *largest = largest_at_peak(runtime);
+    fprintf(stderr,
+            "bedplate: --arena: the plan does not fit: %" PRIu64
+            " bytes are missing (found %" PRIu64 ", right would be %" PRIu64 ")\n"
+            "bedplate: the largest buffer at the peak is %s with %" PRIu64 " bytes (%s)\n",
+            report->arena_bytes - limit, limit, report->arena_bytes,
+            runtime->graph.names + largest->name, largest->bytes, bp_class_name(largest->class_of));
+    if (c->made) {
+        print_ways_out(c, runtime, limit);
+    } else {
+        fputs("bedplate: a smaller batch or --max-seq-length might fit\n", stderr);
+    }
+}
