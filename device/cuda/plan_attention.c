@@ -26,10 +26,12 @@ static const attention_form forms[] = {
      BP_CUDA_FUNCTION_attention_backward_keys_128, 64, 32, 84992, 72192},
 };
 
-/* The first form that is wide enough; NULL: none is. */
-static const attention_form *form_of(int64_t width)
+/* The first form that is wide enough, if tiles can be read in groups of four elements (`floats`:
+ * the operands they are read from); NULL: a row per block. */
+static const attention_form *form_of(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
 {
-    for (uint32_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    bool wide = bp_cuda_wide(plan, floats, (uint64_t)width, 4);
+    for (uint32_t i = 0; wide && i < sizeof(forms) / sizeof(forms[0]); i++) {
         if (width <= forms[i].width_most) {
             return &forms[i];
         }
@@ -39,7 +41,7 @@ static const attention_form *form_of(int64_t width)
 
 /* The parameters that end every attention kernel; step is an operand of both rows. Both rows have
  * the same scalars. */
-static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t floats)
+static void add_shape(bp_cuda_plan *plan, uint32_t step)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
     bp_cuda_operand(plan, step, BP_ACCESS_READ);
@@ -48,7 +50,6 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t floats)
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, 1.0f / sqrtf((float)s->head_width));
     bp_cuda_dropout(plan, s->site, s->dropout);
-    bp_cuda_word32(plan, bp_cuda_wide(plan, floats, (uint64_t)s->head_width, 4));
 }
 
 /* Begins a kernel in tiles of `rows` rows, or of one row per block. */
@@ -80,7 +81,7 @@ static bool row_fits(uint64_t shared)
 static bool plan_forward(bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    const attention_form *form = form_of(s->head_width);
+    const attention_form *form = form_of(plan, s->head_width, BP_CUDA_BIT(attention_forward, qkv));
     uint64_t shared =
         form != NULL ? form->forward_shared : row_shared(s->head_width, 2, ROW_THREADS);
     uint32_t function =
@@ -92,8 +93,7 @@ static bool plan_forward(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, attention_forward, out, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, lse, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, qkv, BP_ACCESS_READ);
-        add_shape(plan, BP_CUDA_POSITION(attention_forward, step),
-                  BP_CUDA_BIT(attention_forward, qkv));
+        add_shape(plan, BP_CUDA_POSITION(attention_forward, step));
     }
     return true;
 }
@@ -105,8 +105,7 @@ static void add_backward(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, attention_backward, qkv, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, lse, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, work, BP_ACCESS_READ);
-    add_shape(plan, BP_CUDA_POSITION(attention_backward, step),
-              BP_CUDA_BIT(attention_backward, qkv) | BP_CUDA_BIT(attention_backward, d_out));
+    add_shape(plan, BP_CUDA_POSITION(attention_backward, step));
 }
 
 static bool begin_delta(bp_cuda_plan *plan)
@@ -130,7 +129,9 @@ static bool begin_delta(bp_cuda_plan *plan)
 static bool plan_backward(bp_cuda_plan *plan)
 {
     const bp_attention_backward_scalars *s = plan->op->scalars;
-    const attention_form *form = form_of(s->head_width);
+    const attention_form *form =
+        form_of(plan, s->head_width,
+                BP_CUDA_BIT(attention_backward, qkv) | BP_CUDA_BIT(attention_backward, d_out));
     attention_form row = {0,
                           0,
                           BP_CUDA_FUNCTION_attention_backward_queries_any,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention in tiles, forward and backward, for head widths up to 128. */
+/* Causal attention in tiles, forward and backward, for head widths up to 128 that are multiples of 4. */
 #include "device/kernels/attention.cuh"
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */

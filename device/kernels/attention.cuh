@@ -17,13 +17,12 @@ typedef struct bp_attention {
     uint32_t site;
     uint32_t threshold;
     float factor;
-    uint32_t wide; /* rows start at multiples of four elements, in every operand */
 } bp_attention;
 
 #define BP_ATTENTION_PARAMETERS                                                                    \
     const bp_step_block *step, uint64_t sequence, uint64_t heads, uint64_t width, float scale,     \
-        uint32_t site, uint32_t threshold, float factor, uint32_t wide
-#define BP_ATTENTION_GATHER {sequence, heads, width, scale, site, threshold, factor, wide}
+        uint32_t site, uint32_t threshold, float factor
+#define BP_ATTENTION_GATHER {sequence, heads, width, scale, site, threshold, factor}
 
 /* One head of one sample. */
 typedef struct bp_head {

@@ -54,7 +54,7 @@ BP_DEVICE void NAME(probabilities)(const NAME(desk) *desk, const uint16_t *kept,
         float *w = desk->weights + i * SPAN + across;
         bool inside = row + i < at->sequence;
         float row_lse = inside ? lse[desk->head.first_row + row + i] : 0.0f;
-#pragma unroll
+#pragma unroll 1
         for (uint32_t c = 0; c < SIDE; c++) {
             bool there = inside && column + across + 16 * c <= row + i;
             float e = bp_expf_inline(w[16 * c] * at->scale - row_lse);
@@ -71,10 +71,15 @@ BP_DEVICE void NAME(gradients)(float p[SIDE][SIDE], float ds[SIDE][SIDE], const 
                                const uint16_t *kept, const float *lse, const float *delta,
                                uint64_t row, uint64_t column, const bp_attention *at)
 {
-    TILE(scores)(p, desk->q, desk->k);
-    TILE(put)(desk->weights, p, false);
-    NAME(probabilities)(desk, kept, lse, row, column, at);
-    TILE(scores)(ds, desk->d_out, desk->v);
+    /* q . k, then d_out . v: two turns of one loop, so that the code is there once */
+#pragma unroll 1
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        TILE(scores)(ds, turn == 0 ? desk->q : desk->d_out, turn == 0 ? desk->k : desk->v);
+        if (turn == 0) {
+            TILE(put)(desk->weights, ds, false);
+            NAME(probabilities)(desk, kept, lse, row, column, at);
+        }
+    }
 #pragma unroll
     for (uint32_t r = 0; r < SIDE; r++) {
         uint32_t i = threadIdx.x / 16 + 16 * r;

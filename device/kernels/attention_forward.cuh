@@ -39,17 +39,18 @@ BP_DEVICE void NAME(advance)(NAME(running) *state, float *weights, const uint16_
 #pragma unroll 1
     for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
         float *w = weights + i * SPAN + across;
-        float before = state->most[i], largest = before, part = 0.0f, score[SIDE];
+        float before = state->most[i], largest = before, part = 0.0f;
 #pragma unroll
         for (uint32_t c = 0; c < SIDE; c++) {
             bool there = column + across + 16 * c <= row + i;
-            score[c] = there ? w[16 * c] * at->scale : -INFINITY;
-            largest = score[c] > largest ? score[c] : largest;
+            float score = there ? w[16 * c] * at->scale : -INFINITY;
+            w[16 * c] = score;
+            largest = score > largest ? score : largest;
         }
         largest = NAME(row_max)(largest);
-#pragma unroll
+#pragma unroll 1
         for (uint32_t c = 0; c < SIDE; c++) {
-            float p = bp_expf_inline(score[c] - largest);
+            float p = bp_expf_inline(w[16 * c] - largest);
             part += p;
             w[16 * c] = at->threshold != 0 ? p * TILE(factor)(kept, i, c, at) : p;
         }

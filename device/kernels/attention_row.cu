@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention a row per block, for any head width: against a cache while generating, and forward and
- * backward for heads too wide for tiles. */
+ * backward for heads that tiles do not serve: wider than 128, or not whole groups of four elements. */
 #include "device/kernels/attention.cuh"
 
 #define THREADS 128 /* keys, or queries, looked at together */
@@ -120,7 +120,7 @@ BP_KERNEL bp_attention_decode(bp_element *out, const bp_element *k_cache, const 
     if (position >= positions) {
         return;
     }
-    const bp_attention at = {0, heads, width, scale, 0, 0, 1.0f, 0};
+    const bp_attention at = {0, heads, width, scale, 0, 0, 1.0f};
     row_view view = {qkv + row * 3 * across + number * width,
                      k_cache + number * width,
                      v_cache + number * width,

@@ -14,25 +14,19 @@
 #define PARTS (WIDTH / 16) /* columns of the width per thread */
 #define SIDE  (ROWS / 16)  /* rows and columns of scores per thread */
 
-/* Brings ROWS rows of a matrix, from row `first` on, to shared memory; what is not there is 0. */
+/* Brings ROWS rows of a matrix, from row `first` on, to shared memory; what is not there is 0. Rows
+ * are whole groups of four elements, each aligned to that. */
 BP_DEVICE void TILE(load)(float *to, const bp_element *from, uint64_t pitch, uint64_t first,
                           const bp_attention *at)
 {
-    uint32_t step = at->wide ? 4 : 1;
+    uint32_t d = threadIdx.x % (WIDTH / 4) * 4;
 #pragma unroll 1
-    for (uint32_t s = threadIdx.x * step; s < ROWS * WIDTH; s += 256 * step) {
-        uint32_t row = s / WIDTH, d = s % WIDTH;
-        bool there = first + row < at->sequence && d < at->width;
-        const bp_element *place = from + (first + row) * pitch + d;
-        if (at->wide) {
-            float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-            if (there) {
-                bp_unpack4(*(const bp_element4 *)place, v);
-            }
-            *(float4 *)(to + row * PITCH + d) = *(float4 *)v;
-        } else {
-            to[row * PITCH + d] = there ? bp_from_element(*place) : 0.0f;
+    for (uint32_t row = threadIdx.x / (WIDTH / 4); row < ROWS; row += 1024 / WIDTH) {
+        float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (first + row < at->sequence && d < at->width) {
+            bp_unpack4(*(const bp_element4 *)(from + (first + row) * pitch + d), v);
         }
+        *(float4 *)(to + row * PITCH + d) = *(float4 *)v;
     }
 }
 

@@ -20,9 +20,14 @@ BP_DEVICE void row_sum(const bp_element *x, uint64_t vocabulary, bool wide, floa
             most = i + e < vocabulary && v[e] > most ? v[e] : most;
         }
         sum *= before == most ? 1.0f : bp_expf_inline(before - most);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            sum += i + e < vocabulary ? bp_expf_inline(v[e] - most) : 0.0f;
+        /* by turns, so that the code is there once */
+        uint32_t end = (uint32_t)bp_least(4, vocabulary - i);
+#pragma unroll 1
+        for (uint32_t e = 0; e < end; e++) {
+            sum += bp_expf_inline(v[0] - most);
+            v[0] = v[1];
+            v[1] = v[2];
+            v[2] = v[3];
         }
     }
     *largest = bp_block_max(most);

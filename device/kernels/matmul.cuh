@@ -60,9 +60,14 @@ BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t col
         bp_store4(p->before + place, count, wide, v);
     }
     if ((p->flags & BP_GELU) != 0) {
-#pragma unroll
+        /* by turns, so that the code is there once */
+#pragma unroll 1
         for (int e = 0; e < 4; e++) {
-            v[e] = bp_gelu_inline(v[e]);
+            float x = v[0];
+            v[0] = v[1];
+            v[1] = v[2];
+            v[2] = v[3];
+            v[3] = bp_gelu_inline(x);
         }
     }
     bp_store4(p->c + place, count, wide, v);

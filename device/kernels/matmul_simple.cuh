@@ -177,18 +177,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(bp_matmul)(BP
     if ((flags & BP_ACCUMULATE) != 0 && splits == 1) {
         NAME(start)(p, &at, sum, ring);
     }
-#pragma unroll 1
-    for (uint32_t slice = 0; slice < STAGES - 1; slice++) {
-        NAME(fetch_slice)(p, &at, slice, ring);
-    }
     uint64_t slices = (at.terms + DEPTH - 1) / DEPTH;
 #pragma unroll 1
-    for (uint64_t slice = 0; slice < slices; slice++) {
-        bp_copy_wait(STAGES - 2);
-        __syncthreads();
-        NAME(fetch_slice)(p, &at, slice + STAGES - 1, ring);
-        const float *a = ring + slice % STAGES * 2 * SLICE;
-        NAME(multiply)(a, a + SLICE, sum);
+    for (uint64_t step = 0; step < slices + STAGES - 1; step++) {
+        bool filled = step >= STAGES - 1;
+        if (filled) {
+            bp_copy_wait(STAGES - 2);
+            __syncthreads();
+        }
+        NAME(fetch_slice)(p, &at, step, ring);
+        if (filled) {
+            const float *a = ring + (step + 1) % STAGES * 2 * SLICE; /* slice step - (STAGES - 1) */
+            NAME(multiply)(a, a + SLICE, sum);
+        }
     }
     bp_copy_wait(0);
     NAME(finish)(p, &at, sum, ring);

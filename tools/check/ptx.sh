@@ -1,0 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The committed PTX is up to date, has nothing that shipped PTX must not have, and assembles for every
+# GPU (tools/ptx/check.py).
+ls device/kernels/*.ptx >/dev/null 2>&1 || exit 0
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+exec python3 tools/ptx/check.py

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the committed PTX: `make check` runs it as tools/check/ptx.sh.
+
+Everywhere: each text is up to date by its digest, of the stated .version and .target, and free of what
+shipped PTX must not have; all of it together is small. Where the nvcc that made it is: its bytes are
+what compiling gives. Where ptxas is: every target assembles it, without spills and without advice.
+"""
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import compile as ptx
+
+TOTAL_MOST = 1 << 20
+PARAMETERS_MOST = 4352
+GPUS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+# Modules whose kernels must not spill a register, by the start of their names.
+NO_SPILLS = ("matmul", "attention")
+# Kernels that may use .local memory, each with its reason.
+LOCAL_ALLOWED = {}
+BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+# What no shipped text has: pattern, reason.
+FORBIDDEN = (
+    (r"^(?:@!?%p\d+ )?(?:add|sub|mul|mad)(?:\.ftz|\.sat)*\.(?:f32|f64|f32x2)\b",
+     "without a rounding mode the driver may fuse it: compile with -fmad=false, write .rn"),
+    (r"\.(?:approx|full)\b", "the result depends on the GPU"),
+    (r"\.ftz\b", "subnormal numbers are kept"),
+    (r"\.extern\s+\.func", "no functions from elsewhere"),
+    (r"\b(?:vprintf|__assertfail|malloc)\b", "kernels do not print, assert or allocate"),
+    (r"\b(?:atom|red)\S*\.f(?:16|32|64)", "no floating-point atomics"),
+    (r"\bactivemask\b", "it says how the machine schedules"),
+    (r"%(?:clock|clock64|globaltimer|smid|nsmid|warpid)\b", "it says where and when a kernel runs"),
+    (r"\bnanosleep\b", "no kernel waits for another block"),
+)
+
+
+def parameters(line_list):
+    """Bytes of a parameter list."""
+    total = 0
+    for line in line_list:
+        match = re.match(r"\.param (?:\.align (\d+) )?\.[ubsf](\d+) \S+?(?:\[(\d+)\])?,?$", line)
+        if match:
+            size = BYTES[match.group(2)] * int(match.group(3) or 1)
+            align = int(match.group(1) or BYTES[match.group(2)])
+            total = (total + align - 1) // align * align + size
+    return total
+
+
+def check_text(row, text):
+    """What is wrong with one text, line by line."""
+    name = row["name"]
+    lines = text.split("\n")
+    if "// digest " + ptx.digest(row) not in lines:
+        yield "%s: not made from these sources; run make ptx" % name
+    for wanted in (".version " + row["version"], ".target " + row["target"]):
+        if wanted not in lines:
+            yield "%s: %s is missing" % (name, wanted)
+    kernel = ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith("//") or line.startswith(".loc"):
+            continue
+        entry = re.match(r"\.visible \.entry (\w+)\(", line)
+        if entry:
+            kernel = entry.group(1)
+            end = lines.index(")", number)
+            if parameters(lines[number:end]) > PARAMETERS_MOST:
+                yield "%s: %s takes more than %d bytes" % (name, kernel, PARAMETERS_MOST)
+        if re.match(r"\.local\b", line) and kernel not in LOCAL_ALLOWED:
+            yield "%s:%d: %s has local memory: %s" % (name, number, kernel, line)
+        for pattern, reason in FORBIDDEN:
+            if re.search(pattern, line):
+                yield "%s:%d: %s: %s" % (name, number, line, reason)
+
+
+def texts():
+    """Rows and their committed texts."""
+    for row in ptx.modules():
+        path = os.path.join(ptx.ROOT, ptx.KERNELS, row["name"] + ".ptx")
+        if not os.path.exists(path):
+            yield row, ""
+            continue
+        with open(path, encoding="ascii") as file:
+            yield row, file.read()
+
+
+def check_bytes(pairs):
+    """Compiles again where that must give the same bytes."""
+    version = "// nvcc " + ptx.compiler()
+    same = [row["name"] for row, text in pairs if version in text.split("\n")]
+    if not same:
+        return
+    with tempfile.TemporaryDirectory() as out:
+        ptx.main(["--out", out] + same)
+        for row, text in pairs:
+            if row["name"] in same:
+                with open(os.path.join(out, row["name"] + ".ptx"), encoding="ascii") as made:
+                    if made.read() != text:
+                        yield "%s: compiling gives another text; run make ptx" % row["name"]
+
+
+def assemble(job):
+    """ptxas on one text for one GPU."""
+    row, gpu = job
+    path = os.path.join(ptx.ROOT, ptx.KERNELS, row["name"] + ".ptx")
+    done = subprocess.run(["ptxas", "-v", "-arch=" + gpu, path, "-o", "/dev/null"],
+                          capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    found = []
+    if done.returncode != 0:
+        found.append("%s: ptxas for %s refuses it:\n%s" % (row["name"], gpu, said))
+    for line in said.split("\n"):
+        if re.search(r"warning|\(C\d+\)|[Pp]otential", line):
+            found.append("%s for %s: %s" % (row["name"], gpu, line.strip()))
+    spilled = re.findall(r"([1-9]\d*) bytes spill stores", said)
+    if spilled and row["name"].startswith(NO_SPILLS):
+        found.append("%s for %s: spills %s bytes" % (row["name"], gpu, ", ".join(spilled)))
+    return found
+
+
+def check_ptxas(pairs):
+    """Every text for every GPU that may load it."""
+    known = subprocess.run(["ptxas", "--help"], capture_output=True, text=True, check=True).stdout
+    jobs = []
+    for row, _ in pairs:
+        gpus = (row["target"],) if row["target"].endswith("a") else GPUS
+        jobs += [(row, gpu) for gpu in gpus if "'%s'" % gpu in known]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(assemble, jobs):
+            yield from found
+
+
+def main():
+    pairs = list(texts())
+    bad = [message for row, text in pairs for message in check_text(row, text)]
+    known = {row["name"] + ".ptx" for row, _ in pairs}
+    for file in sorted(os.listdir(os.path.join(ptx.ROOT, ptx.KERNELS))):
+        if file.endswith(".ptx") and file not in known:
+            bad.append("%s: not in tools/ptx/modules" % file)
+    total = sum(len(text) for _, text in pairs)
+    if total > TOTAL_MOST:
+        bad.append("all texts have %d bytes; at most %d" % (total, TOTAL_MOST))
+    notes = []
+    if shutil.which("nvcc"):
+        bad += list(check_bytes(pairs))
+    else:
+        notes.append("bytes skipped, no nvcc")
+    if shutil.which("ptxas"):
+        bad += list(check_ptxas(pairs))
+    else:
+        notes.append("assembly skipped, no ptxas")
+    print("\n".join(bad or notes))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
