@@ -268,12 +268,100 @@ static void wide(void)
     cuMemFree_v2(dy);
 }
 
+static void math(void)
+{
+    enum { COLUMNS = 24 };
+    static float x[N];
+    static float r[N * COLUMNS];
+    for (size_t i = 0; i < N; i++) {
+        x[i] = nvcc_noise(i) * 1.9f;
+    }
+    uint64_t dx = run_upload(x, sizeof x);
+    uint64_t dy = run_upload(NULL, sizeof r);
+    launch l = {"math", {2, 1}, 96, 3, {dy, dx, N}};
+    nvcc_start(&l);
+    run_download(r, dy, sizeof r);
+    for (size_t i = 0; i < N; i++) {
+        double v = (double)x[i];
+        double wanted[COLUMNS] = {asin(v),
+                                  acos(v),
+                                  atan(v),
+                                  atan2(v, 0.25),
+                                  sinh(v),
+                                  cosh(v),
+                                  tan(v),
+                                  log2(v + 2),
+                                  log1p(v),
+                                  expm1(v),
+                                  pow(v + 1.5, (double)1.7f),
+                                  cbrt(v),
+                                  hypot(v, 2),
+                                  erfc(v),
+                                  tgamma(v + 3),
+                                  (double)fmodf(x[i], 0.3f),
+                                  v * 8,
+                                  (double)nextafterf(x[i], 2.0f),
+                                  1 / sqrt(v + 1),
+                                  fdim(v, (double)0.2f),
+                                  -fabs(v),
+                                  pow(10, v),
+                                  tanh(v),
+                                  erf(v)};
+        for (size_t k = 0; k < COLUMNS; k++) {
+            nvcc_near("math", (double)r[i * COLUMNS + k], wanted[k], 1e-6);
+        }
+    }
+    cuMemFree_v2(dx);
+    cuMemFree_v2(dy);
+}
+
+static uint32_t packed(uint32_t a, uint32_t b, bool largest)
+{
+    uint32_t result = 0;
+    for (unsigned i = 0; i < 32; i += 16) {
+        int16_t x = (int16_t)(a >> i);
+        int16_t y = (int16_t)(b >> i);
+        int z = largest ? (x > y ? x : y) : x + y;
+        result |= ((uint32_t)z & 0xffffu) << i;
+    }
+    return result;
+}
+
+static void lanes(void)
+{
+    uint32_t x[64];
+    uint32_t r[64];
+    for (uint32_t i = 0; i < 64; i++) {
+        x[i] = i * 0x01234567u + 9;
+    }
+    uint64_t dx = run_upload(x, sizeof x);
+    uint64_t dy = run_upload(NULL, sizeof r);
+    launch l = {"lanes", {1, 1}, 64, 2, {dy, dx}};
+    nvcc_start(&l);
+    run_download(r, dy, sizeof r);
+    for (uint32_t i = 0; i < 64; i++) {
+        uint32_t v = x[i];
+        uint32_t sum = 0;
+        for (uint32_t j = i / 16 * 16; j < i / 16 * 16 + 16; j++) {
+            sum += x[j];
+        }
+        uint32_t bytes = (v >> 16 & 0xffu) | (v & 0xffu) << 8 | 0x04020000u;
+        uint32_t wanted =
+            sum * 1000 + (packed(v, 0x00030005u, false) ^ packed(v, 0x00100010u, true)) +
+            (uint32_t)(v == 0 ? 0 : __builtin_ctz(v) + 1) + bytes + (0x80000001u << 3 | v >> 29);
+        assert_int_equal(r[i], wanted);
+    }
+    cuMemFree_v2(dx);
+    cuMemFree_v2(dy);
+}
+
 int main(void)
 {
     static const nvcc_test all[] = {
         {"saxpy", saxpy},     {"reduce", reduce}, {"transpose", transpose},
         {"softmax", softmax}, {"gelu", gelu},     {"histogram", histogram},
         {"scan", scan},       {"bf16", bf16},     {"half", half},
-        {"mma", mma},         {"wide", wide}};
+        {"mma", mma},         {"wide", wide},     {"math", math},
+        {"lanes", lanes}};
     return nvcc_run("nvcc", all, sizeof all / sizeof all[0]);
 }

@@ -102,6 +102,7 @@ PTXVM_API int cuEventRecord(void *event, void *stream);
 PTXVM_API int cuEventSynchronize(void *event);
 PTXVM_API int cuEventQuery(void *event);
 PTXVM_API int cuEventElapsedTime(float *milliseconds, void *from, void *to);
+PTXVM_API int cuEventElapsedTime_v2(float *milliseconds, void *from, void *to);
 
 PTXVM_API int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 PTXVM_API int cuGraphUpload(void *exec, void *stream);

@@ -527,17 +527,26 @@ int cuEventQuery(void *handle)
     return dr_leave(dr_state.sticky != VM_OK ? dr_state.sticky : CR_NOT_READY);
 }
 
+static int elapsed(float *milliseconds, const dr_event *first, const dr_event *second)
+{
+    if (first == NULL || second == NULL || !first->timing || !second->timing) {
+        return CR_INVALID_HANDLE;
+    }
+    if (first->completed < first->recorded || second->completed < second->recorded) {
+        return CR_NOT_READY;
+    }
+    *milliseconds = (float)((second->seconds - first->seconds) * 1e3);
+    return VM_OK;
+}
+
 int cuEventElapsedTime(float *milliseconds, void *from, void *to)
 {
     DR_ENTER(cuEventElapsedTime);
-    const dr_event *first = event_of(from);
-    const dr_event *second = event_of(to);
-    if (first == NULL || second == NULL || !first->timing || !second->timing) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    if (first->completed < first->recorded || second->completed < second->recorded) {
-        return dr_leave(CR_NOT_READY);
-    }
-    *milliseconds = (float)((second->seconds - first->seconds) * 1e3);
-    return dr_leave(VM_OK);
+    return dr_leave(elapsed(milliseconds, event_of(from), event_of(to)));
+}
+
+int cuEventElapsedTime_v2(float *milliseconds, void *from, void *to)
+{
+    DR_ENTER(cuEventElapsedTime_v2);
+    return dr_leave(elapsed(milliseconds, event_of(from), event_of(to)));
 }

@@ -69,6 +69,9 @@ OP3(sad_s32, uint32_t, int32_t, uint32_t,
 OP(min_s32_relu, int32_t, int32_t, (x < y ? x : y) < 0 ? 0 : (x < y ? x : y))
 OP(max_s32_relu, int32_t, int32_t, (x > y ? x : y) < 0 ? 0 : (x > y ? x : y))
 
+OP(min_s16_relu, int16_t, int16_t, (x < y ? x : y) < 0 ? 0 : (x < y ? x : y))
+OP(max_s16_relu, int16_t, int16_t, (x > y ? x : y) < 0 ? 0 : (x > y ? x : y))
+
 /* dp4a: four products of bytes and an accumulator; the signs of a and b are chosen apart. */
 static uint32_t dot4(uint32_t a, uint32_t b, uint32_t c, bool signed_a, bool signed_b)
 {
@@ -203,6 +206,10 @@ static bool hook_madc(vm_parser *parser, vm_insn *in)
     {                                                                                              \
         pattern, shape, K, name, AR_NONE, SY_NONE, NULL                                            \
     }
+#define PAIR(pattern, shape, kernel, fast)                                                         \
+    {                                                                                              \
+        pattern, shape, vm_exec_pair, kernel, fast, SY_NONE, NULL                                  \
+    }
 #define CARRY(pattern, shape, hook)                                                                \
     {                                                                                              \
         pattern, shape, exec_carry, NULL, AR_NONE, SY_NONE, hook                                   \
@@ -231,6 +238,13 @@ static bool hook_wide(vm_parser *parser, vm_insn *in)
 const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   FAST("add.u32|s32", TWO, add_u32),
                                   FAST("add.u64|s64", TWO, add_u64),
+                                  PAIR("add.u16x2|s16x2", TWO, NULL, AR_add_u16),
+                                  PAIR("min.u16x2", TWO, NULL, AR_min_u16),
+                                  PAIR("min.s16x2", TWO, NULL, AR_min_s16),
+                                  PAIR("min.relu.s16x2", TWO, min_s16_relu, AR_NONE),
+                                  PAIR("max.u16x2", TWO, NULL, AR_max_u16),
+                                  PAIR("max.s16x2", TWO, NULL, AR_max_s16),
+                                  PAIR("max.relu.s16x2", TWO, max_s16_relu, AR_NONE),
                                   SLOW("add.sat.s32", TWO, add_sat),
                                   FAST("sub.u16|s16", TWO, sub_u16),
                                   FAST("sub.u32|s32", TWO, sub_u32),

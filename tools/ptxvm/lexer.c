@@ -37,7 +37,11 @@ static void skip_space(vm_lexer *lexer)
 static void lex_word(vm_lexer *lexer)
 {
     const char *at = lexer->at;
+    bool directive = *at == '.'; /* .reg.b32 is two words */
     for (;;) {
+        if (directive && *at == '.' && at != lexer->at) {
+            break;
+        }
         if (is_word_char(*at)) {
             at++;
         } else if (at[0] == ':' && at[1] == ':' && is_word_char(at[2])) {

@@ -112,6 +112,8 @@ void vm_bits_set(uint64_t *bits, uint64_t from, uint64_t count, bool value)
         /* Blocks on several host threads define bytes of one word at once. */
         if (value && (__atomic_load_n(word, __ATOMIC_RELAXED) & mask) != mask) {
             __atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+        } else if (!value && part == 64) {
+            __atomic_store_n(word, 0, __ATOMIC_RELAXED);
         } else if (!value) {
             __atomic_fetch_and(word, ~mask, __ATOMIC_RELAXED);
         }
@@ -190,9 +192,12 @@ bool vm_memory_copy(uint64_t target, uint64_t source, uint64_t bytes)
         return false;
     }
     memmove(into->data + to, out->data + from, (size_t)bytes);
+    if (out->defined == NULL || vm_bits_all(out->defined, from, bytes)) {
+        vm_defined_set(into, to, bytes, true);
+        return true;
+    }
     for (uint64_t i = 0; i < bytes && into->defined != NULL; i++) {
-        bool defined = out->defined == NULL || vm_bits_all(out->defined, from + i, 1);
-        vm_bits_set(into->defined, to + i, 1, defined);
+        vm_bits_set(into->defined, to + i, 1, vm_bits_all(out->defined, from + i, 1));
     }
     return true;
 }

@@ -38,4 +38,6 @@ make_one print -arch=sm_80
 make_one wmma -arch=sm_80
 make_one clock -arch=sm_80
 make_one pointer -arch=sm_80
+make_one math -arch=sm_80
+make_one lanes -arch=sm_90 -std=c++17
 make_one noreturn -arch=sm_80
