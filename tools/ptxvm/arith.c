@@ -290,5 +290,7 @@ static void multiply(float *restrict c, const float *a, const float *b, unsigned
 vm_multiply *const VM_MULTIPLY = multiply;
 
 vm_kernel *const VM_ARITH_TABLE[AR_COUNT] = {
-#define VM_ARITH_ROW(name) [AR_##name] = name,
-    VM_ARITH_LIST(VM_ARITH_ROW)};
+#define VM_ARITH(name) [AR_##name] = name,
+#include "tools/ptxvm/arith.def"
+#undef VM_ARITH
+};
