@@ -81,7 +81,9 @@ static const option table[] = {
     {"arena", OPTION_BYTES, PLANS, AT(arena), 0, 1.8e19, "0", "BYTES", false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
      "and loss chunk is chosen to; 0: take what it needs"},
-    {"device", OPTION_CHOICE, PLANS, AT(device), 0, 0, "auto", "auto|host", false, "what executes"},
+    {"device", OPTION_TEXT, PLANS, AT(device), 0, 0, "auto",
+     "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
+     "what executes; auto takes the first GPU that can be used"},
     {"threads", OPTION_COUNT, PLANS, AT(threads), 0, 256, "0", "N", false,
      "workers; 0: one per processor. Results do not depend on it"},
     {"kernels", OPTION_CHOICE, PLANS, AT(kernels), 0, 0, "auto", "auto|portable|avx2|avx512", false,

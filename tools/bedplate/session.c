@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "core/storage.h"
-#include "device/host/cpu.h"
-#include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "optim/rate.h"
+#include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
@@ -131,14 +130,6 @@ static void fill_spec(session *s)
                                                      .weight_decay = set->weight_decay,
                                                      .decay_all = set->decay_all,
                                                      .max_grad_norm = set->max_grad_norm};
-    spec->device = &bp_device_host;
-    bool automatic = strcmp(set->kernels, "auto") == 0;
-    spec->device_options =
-        (bp_device_options){.threads = set->threads > 0 ? (uint32_t)set->threads : bp_cpu_count(),
-                            .variant = automatic ? NULL : set->kernels};
-    if (spec->device_options.threads > BP_THREADS_MAX) {
-        spec->device_options.threads = BP_THREADS_MAX;
-    }
     spec->batch = (uint32_t)set->batch;
     spec->accumulation = (uint32_t)set->accumulation;
     spec->sequence = sequence_of(s);
@@ -155,6 +146,7 @@ bp_status session_begin(session *s, const settings *set)
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
     BP_TRY(find_model(s));
+    BP_TRY(device_choose(set, &s->spec, &s->error));
     fill_spec(s);
     return read_policy(s);
 }
@@ -248,7 +240,9 @@ static bp_status load_weights(session *s)
 bp_status session_open(session *s)
 {
     uint64_t bytes = s->runtime.report.arena_bytes;
-    BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
+    if (device_takes_memory(&s->spec)) {
+        BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
+    }
     BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
     BP_TRY(bp_runtime_initialize(&s->runtime));
     return s->weights ? load_weights(s) : BP_OK;

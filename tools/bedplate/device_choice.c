@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* --device: the host, or a GPU that can be used. */
+#include "tools/bedplate/device_choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/query.h"
+#include "device/host/cpu.h"
+#include "device/host/host.h"
+
+static const char where[] = "device";
+
+static void choose_host(const settings *set, bp_spec *spec)
+{
+    bool automatic = strcmp(set->kernels, "auto") == 0;
+    uint32_t threads = set->threads > 0 ? (uint32_t)set->threads : bp_cpu_count();
+    threads = threads > BP_THREADS_MAX ? BP_THREADS_MAX : threads;
+    spec->device = &bp_device_host;
+    spec->device_options =
+        (bp_device_options){.threads = threads, .variant = automatic ? NULL : set->kernels};
+}
+
+static void choose_cuda(bp_spec *spec, uint32_t ordinal, const char *target)
+{
+    spec->device = &bp_device_cuda;
+    spec->device_options = (bp_device_options){.threads = 1, .ordinal = ordinal, .target = target};
+}
+
+/* A GPU of this machine, by number. */
+static bp_status choose_gpu(bp_spec *spec, uint32_t ordinal, bp_error *error)
+{
+    uint32_t count = 0;
+    int driver = 0;
+    bp_cuda_gpu gpu;
+    BP_TRY(bp_cuda_query_count(&count, &driver, error));
+    if (ordinal >= count) {
+        return bp_error_numbers(error, BP_ERR_DEVICE, where,
+                                "this machine has no GPU of that number; they count from 0",
+                                "--device", ordinal, (int64_t)count - 1);
+    }
+    BP_TRY(bp_cuda_query(ordinal, &gpu, error));
+    if (gpu.target == NULL) {
+        return bp_error_set(error, BP_ERR_DEVICE, where, gpu.reason, gpu.name);
+    }
+    choose_cuda(spec, ordinal, gpu.target);
+    return BP_OK;
+}
+
+/* The word behind "cuda:": a target or a number. */
+static bp_status choose_named(bp_spec *spec, const char *word, bp_error *error)
+{
+    static const char *const targets[] = {"sm_80", "sm_90a"};
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        if (strcmp(word, targets[i]) == 0) {
+            choose_cuda(spec, 0, targets[i]);
+            return BP_OK;
+        }
+    }
+    size_t digits = strspn(word, "0123456789");
+    if (digits == 0 || digits > 3 || word[digits] != '\0') {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "no such device (right would be auto, host, cuda, cuda:NUMBER, "
+                            "cuda:sm_80 or cuda:sm_90a)",
+                            "--device");
+    }
+    return choose_gpu(spec, (uint32_t)strtoul(word, NULL, 10), error);
+}
+
+bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
+{
+    const char *word = set->device;
+    if (strcmp(word, "host") == 0) {
+        choose_host(set, spec);
+        return BP_OK;
+    }
+    if (strcmp(word, "auto") == 0) {
+        bp_error unused = {0};
+        if (choose_gpu(spec, 0, &unused) != BP_OK) {
+            choose_host(set, spec);
+        }
+        return BP_OK;
+    }
+    if (strcmp(word, "cuda") == 0) {
+        return choose_gpu(spec, 0, error);
+    }
+    bool named = strncmp(word, "cuda:", 5) == 0;
+    return choose_named(spec, named ? word + 5 : "", error);
+}
+
+bool device_takes_memory(const bp_spec *spec)
+{
+    return spec->device == &bp_device_host;
+}

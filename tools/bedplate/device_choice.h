@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* --device: who executes. */
+#ifndef BP_BEDPLATE_DEVICE_CHOICE_H
+#define BP_BEDPLATE_DEVICE_CHOICE_H
+
+#include "core/spec.h"
+#include "tools/bedplate/settings.h"
+
+/* Fills spec->device and spec->device_options from --device (auto, host, cuda, cuda:N, cuda:sm_80,
+ * cuda:sm_90a), --threads and --kernels. auto takes the first GPU that can be used, else the host.
+ * A named target is planned without looking for a GPU. BP_ERR_USAGE for other words; BP_ERR_DEVICE,
+ * with the reason, when the GPU asked for cannot be used. */
+bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+
+/* Whether the spec's device lives in arena memory that the caller supplies. */
+bool device_takes_memory(const bp_spec *spec);
+
+#endif
