@@ -8,6 +8,7 @@
 
 #include "core/storage.h"
 #include "tools/bedplate/checkpoint_keys.h"
+#include "tools/bedplate/options.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/replace.h"
 
@@ -129,9 +130,6 @@ static bp_status list_files(checkpoint *c)
 
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts)
 {
-    memset(c, 0, sizeof *c);
-    c->s = s;
-    c->saved = UINT64_MAX;
     size_t count = bp_runtime_state_count(&s->runtime);
     c->tensors = malloc((count + 1) * sizeof *c->tensors);
     if (c->tensors == NULL) {
@@ -161,25 +159,91 @@ static void print_damaged(void *user, const char *path, const bp_error *reason)
             reason->name, reason->text != NULL ? reason->text : "");
 }
 
-bp_status checkpoint_resume(checkpoint *c, bool *found)
+/* The value of a key that is a number; false when there is none. */
+static bool saved_number(bp_pairs saved, const char *key, uint32_t *number)
 {
-    bp_snapshot_found newest;
+    const char *text = bp_pairs_find(saved, key);
+    char *end = NULL;
+    unsigned long value = text != NULL ? strtoul(text, &end, 10) : 0;
+    bool good = text != NULL && end != text && *end == '\0' && value > 0 && value <= INT32_MAX;
+    *number = good ? (uint32_t)value : 0;
+    return good;
+}
+
+static void recall_shapes(session *s, bp_pairs saved)
+{
+    uint32_t batch;
+    uint32_t accumulation;
+    uint32_t rows;
+    bool given = option_given(s->set, "per-device-train-batch-size") ||
+                 option_given(s->set, "gradient-accumulation-steps");
+    bool both = saved_number(saved, "result.per-device-train-batch-size", &batch) &&
+                saved_number(saved, "result.gradient-accumulation-steps", &accumulation);
+    if (!given && both) {
+        s->spec.batch = batch;
+        s->spec.accumulation = accumulation;
+        s->batch_settled = true;
+    }
+    /* Of a smaller micro-batch than the snapshot's no chunk is kept: the comparison will say it. */
+    bool chunk = saved_number(saved, "result.loss-chunk-rows", &rows) &&
+                 rows <= (uint64_t)s->spec.batch * s->spec.sequence;
+    if (chunk && !option_given(s->set, "loss-chunk-rows")) {
+        s->spec.loss_rows = rows;
+        s->chunk_settled = true;
+    }
+}
+
+static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
+{
+    bp_pairs saved;
+    BP_TRY(bp_snapshot_find(place, print_damaged, NULL, &c->newest, &c->found));
+    if (c->found) {
+        BP_TRY(bp_snapshot_read_keys(place, c->newest.path, &saved));
+        recall_shapes(c->s, saved);
+    }
+    return BP_OK;
+}
+
+bp_status checkpoint_recall(checkpoint *c, session *s)
+{
+    memory_block memory;
+    memset(c, 0, sizeof *c);
+    c->s = s;
+    c->saved = UINT64_MAX;
+    if (!s->set->resume || s->set->output_dir == NULL) {
+        return BP_OK;
+    }
+    uint64_t bytes = session_work_bytes(s);
+    BP_TRY(memory_take(&memory, bytes, false, "host memory", &s->error));
+    size_t scratch = (size_t)bytes - STAGING_BYTES;
+    const bp_snapshot_place place = {.store = s->store,
+                                     .directory = s->set->output_dir,
+                                     .scratch = memory.address,
+                                     .scratch_bytes = scratch,
+                                     .staging = {(char *)memory.address + scratch, STAGING_BYTES},
+                                     .error = &s->error};
+    bp_status status = find_newest(c, &place);
+    memory_give_back(&memory);
+    return status;
+}
+
+bp_status checkpoint_resume(checkpoint *c)
+{
     bp_pairs saved;
     session *s = c->s;
-    BP_TRY(bp_snapshot_find(&c->place, print_damaged, NULL, &newest, found));
-    if (!*found) {
+    if (!c->found) {
         fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
                 s->set->output_dir);
         return BP_OK;
     }
-    BP_TRY(bp_snapshot_read_keys(&c->place, newest.path, &saved));
+    BP_TRY(bp_snapshot_read_keys(&c->place, c->newest.path, &saved));
     if (checkpoint_keys_compare(c, saved) > 0) {
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);
-    BP_TRY(bp_snapshot_load(&c->place, newest.path, &c->snapshot, &c->digest));
-    s->runtime.steps = newest.step;
-    c->saved = newest.step;
+    BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
+    s->runtime.steps = c->newest.step;
+    c->saved = c->newest.step;
     return BP_OK;
 }
 

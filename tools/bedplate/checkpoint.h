@@ -28,6 +28,8 @@ typedef struct checkpoint {
     uint64_t digest; /* of the state last saved */
     bool failed;     /* a save failed: the medium is not to be tried again */
     uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
+    bool found;      /* --resume: there is a snapshot to continue, `newest` */
+    bp_snapshot_found newest;
 } checkpoint;
 
 /* What a run is besides its options: goes into the keys. */
@@ -40,13 +42,17 @@ typedef struct checkpoint_facts {
  * continue. Before any memory is taken. */
 bp_status checkpoint_check_directory(session *s) BP_MUST_CHECK;
 
+/* With --resume: finds the newest valid snapshot (damaged ones are named on stderr) and puts its
+ * micro-batch, accumulation and loss chunk into session->spec where they were not given, so that a
+ * fit keeps them. The first call on `c`. */
+bp_status checkpoint_recall(checkpoint *c, session *s) BP_MUST_CHECK;
+
 /* Makes the lists for an open session. Uses the heap: before training begins. */
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts) BP_MUST_CHECK;
 
-/* With --resume: loads the newest valid snapshot and sets runtime.steps. Names damaged ones on
- * stderr. BP_ERR_USAGE, naming each on stderr, when result keys differ. *found says whether there
- * was one. */
-bp_status checkpoint_resume(checkpoint *c, bool *found) BP_MUST_CHECK;
+/* With --resume: loads the snapshot found and sets runtime.steps. BP_ERR_USAGE, naming each on
+ * stderr, when result keys differ. Without a snapshot says so on stderr. */
+bp_status checkpoint_resume(checkpoint *c) BP_MUST_CHECK;
 
 /* Saves the state at runtime.steps and removes what --save-total-limit allows to. */
 bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;

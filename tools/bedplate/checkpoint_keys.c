@@ -66,6 +66,8 @@ static settings resolve(const session *s)
     const bp_spec *spec = &s->runtime.spec;
     set.sequence = spec->sequence;
     set.loss_rows = spec->loss_rows;
+    set.batch = spec->batch;
+    set.accumulation = spec->accumulation;
     set.optimizer = "adamw";
     const char *name;
     for (uint32_t i = 0; (name = bp_rate_name(i)) != NULL; i++) {

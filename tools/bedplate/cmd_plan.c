@@ -2,7 +2,7 @@
 /* bedplate plan: where every byte of a training run will go. */
 #include <string.h>
 
-#include "tools/bedplate/data_set.h"
+#include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/session.h"
@@ -154,7 +154,9 @@ static bp_status plan(session *s)
 {
     const settings *set = s->set;
     output out;
+    static checkpoint points; /* large */
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
+    BP_TRY(checkpoint_recall(&points, s));
     BP_TRY(session_choose(s));
     BP_TRY(session_plan(s));
     output_begin(&out, stdout);

@@ -76,17 +76,18 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(session_begin(s, set));
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(checkpoint_check_directory(s));
+    BP_TRY(checkpoint_recall(&t->points, s));
     BP_TRY(data_set_open(&t->data, s));
+    s->spec.evaluate = t->data.eval != NULL;
+    BP_TRY(session_choose(s));
     BP_TRY(init_feeds(t));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     fill_schedule(t);
-    s->spec.evaluate = t->data.eval != NULL;
     BP_TRY(session_start(s));
     const checkpoint_facts facts = {t->total, t->identity};
     BP_TRY(checkpoint_begin(&t->points, s, &facts));
     if (set->resume) {
-        bool found;
-        BP_TRY(checkpoint_resume(&t->points, &found));
+        BP_TRY(checkpoint_resume(&t->points));
     }
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
@@ -231,6 +232,9 @@ static bp_status train(training *t, const settings *set, int *code)
     BP_TRY(prepare(t, set));
     signals_watch();
     session *s = &t->s;
+    if (s->choice.made) {
+        train_report_choice(&s->choice, set->json);
+    }
     if (!set->json) {
         train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
     }

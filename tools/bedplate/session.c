@@ -174,9 +174,9 @@ bp_status session_choose(session *s)
     return BP_OK;
 }
 
-/* Three tensors of state per parameter and a few of the run's own. */
-static uint64_t work_bytes(const bp_spec *spec)
+uint64_t session_work_bytes(const session *s)
 {
+    const bp_spec *spec = &s->spec;
     uint64_t tensors = 3 * (uint64_t)spec->model->parameter_count(&spec->config) + 64;
     return WORK_BYTES + tensors * WORK_TENSOR;
 }
@@ -190,7 +190,7 @@ bp_status session_plan(session *s)
 {
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     uint64_t plan = bp_size_align(bp_runtime_scratch(&s->spec), 4096);
-    uint64_t work = work_bytes(&s->spec);
+    uint64_t work = session_work_bytes(s);
     uint64_t bytes = bp_size_add(plan, work);
     if (bytes >= PTRDIFF_MAX) {
         return bp_error_set(&s->error, BP_ERR_OVERFLOW, where,

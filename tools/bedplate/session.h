@@ -41,6 +41,10 @@ bp_status session_choose(session *s) BP_MUST_CHECK;
 /* Takes the host memory and plans. */
 bp_status session_plan(session *s) BP_MUST_CHECK;
 
+/* Room for reading and writing files: three tensors of state per parameter and a few of the run's
+ * own. A function of the model. */
+uint64_t session_work_bytes(const session *s);
+
 /* All host memory of a planned session: tables, staging, work room. */
 uint64_t session_host_bytes(const session *s);
 

@@ -7,6 +7,8 @@
 
 #include "tools/bedplate/policy.h"
 
+#define SHORT_CHUNK 64 /* rows of the shortest loss chunk that the fit tries */
+
 /* The options that one change leaves free, beyond those that are free already. */
 typedef struct change {
     bool policy;
@@ -74,6 +76,35 @@ static bool fits_with(const choice *c, const change *free, uint32_t sequence, ch
     return status == BP_OK && trial->fits;
 }
 
+static bool frees_more(const bp_fit_request *request, const change *free)
+{
+    return (free->policy && !request->free_policy) || (free->batch && !request->free_batch) ||
+           (free->chunk && !request->free_chunk);
+}
+
+/* Whether the way of training that needs the fewest bytes fits at this sequence: two plans. */
+static bool least_fits(const choice *c, uint32_t sequence)
+{
+    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    static choice trial;
+    const change none = {false, false, false};
+    choice least = *c;
+    bp_spec *spec = &least.request.spec;
+    least.request.free_policy = false;
+    least.request.free_batch = false;
+    least.request.free_chunk = false;
+    spec->accumulation *= spec->batch;
+    spec->batch = 1;
+    spec->loss_rows = SHORT_CHUNK;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        spec->policy = (bp_policy){.kind = kinds[i]};
+        if (fits_with(&least, &none, sequence, &trial)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The change of one option (of batch and accumulation together) that costs the least time. */
 static bool find_single(const choice *c, bp_fit_try *found)
 {
@@ -81,7 +112,8 @@ static bool find_single(const choice *c, bp_fit_try *found)
     static choice trial;
     bool any = false;
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        bool fits = fits_with(c, &changes[i], c->request.spec.sequence, &trial);
+        bool fits = frees_more(&c->request, &changes[i]) &&
+                    fits_with(c, &changes[i], c->request.spec.sequence, &trial);
         if (fits && (!any || trial.fit.best.seconds < found->seconds)) {
             *found = trial.fit.best;
             any = true;
@@ -113,8 +145,9 @@ static bool print_sequence(const choice *c)
 {
     const change all = {true, true, true};
     static choice trial;
-    for (uint32_t sequence = c->request.spec.sequence / 2; sequence > 0; sequence /= 2) {
-        if (fits_with(c, &all, sequence, &trial)) {
+    uint32_t sequence = least_fits(c, 1) ? c->request.spec.sequence / 2 : 0;
+    for (; sequence > 0; sequence /= 2) {
+        if (least_fits(c, sequence) && fits_with(c, &all, sequence, &trial)) {
             print_change(c, &trial.fit.best, sequence);
             return true;
         }
@@ -127,13 +160,19 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
     const change all = {true, true, true};
     static choice trial;
     bp_fit_try found;
+    uint64_t least = c->fit.least.arena_bytes;
     if (find_single(c, &found)) {
         print_change(c, &found, 0);
-    } else if (fits_with(c, &all, c->request.spec.sequence, &trial)) {
-        print_change(c, &trial.fit.best, 0);
-    } else if (runtime->report.resident_bytes >= limit || !print_sequence(c)) {
-        uint64_t least =
-            trial.fit.least.batch != 0 ? trial.fit.least.arena_bytes : runtime->report.arena_bytes;
+        return;
+    }
+    if (frees_more(&c->request, &all)) {
+        if (fits_with(c, &all, c->request.spec.sequence, &trial)) {
+            print_change(c, &trial.fit.best, 0);
+            return;
+        }
+        least = trial.fit.least.arena_bytes;
+    }
+    if (runtime->report.resident_bytes >= limit || !print_sequence(c)) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64
                 " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",

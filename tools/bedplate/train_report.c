@@ -78,6 +78,20 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     output_end(&out);
 }
 
+void train_report_choice(const choice *chosen, bool json)
+{
+    output out;
+    output_begin(&out, stdout);
+    if (json) {
+        json_begin(&out);
+        choice_json(&out, chosen, false);
+        json_end(&out);
+    } else {
+        choice_put_line(&out.text, chosen);
+    }
+    output_end(&out);
+}
+
 void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
                        uint64_t arena_bytes)
 {

@@ -4,6 +4,7 @@
 #define BP_BEDPLATE_TRAIN_REPORT_H
 
 #include "core/runtime.h"
+#include "tools/bedplate/choice.h"
 #include "tools/bedplate/progress.h"
 
 /* Sums over the run and since the last line of the log. */
@@ -42,6 +43,8 @@ typedef struct train_summary {
 /* The plan, before the first step (text form). */
 void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
                         uint64_t steps_per_epoch);
+/* What the fit chose: a line of text, or a JSON line. */
+void train_report_choice(const choice *chosen, bool json);
 /* One JSON line for a logged step, and for an evaluation. */
 void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
                        uint64_t arena_bytes);
