@@ -8,6 +8,7 @@
 #define CHAIN_ROUNDS                                                                               \
     6 /* times the budget of the dynamic programme is shrunk to what packing left */
 #define CHUNK_LEAST  64
+#define CHUNK_SHARE  64 /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS 64 /* most micro-batch sizes tried */
 
 static const char where[] = "fit";
@@ -240,28 +241,22 @@ static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint
     return BP_OK;
 }
 
-/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
-static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
+/* The policies that recompute, at one micro-batch and chunk. */
+static bp_status try_recomputing(search *s, const bp_spec *base)
 {
     bp_fit_try candidate;
     uint64_t fixed = 0;
-    *whole = false;
-    if (!s->request->free_policy) {
-        BP_TRY(try_candidate(s, base, &candidate));
-        *whole = candidate.fits;
-        return BP_OK;
-    }
-    for (size_t i = 0; i < NAMED && !*whole; i++) {
+    bool found = false;
+    for (size_t i = 1; i < NAMED; i++) {
+        /* Nothing is slower than starting from the input each time. */
+        if (named[i] == BP_POLICY_MEMORY_POOR && s->fit->best.fits) {
+            break;
+        }
         bp_spec spec = *base;
         spec.policy = (bp_policy){.kind = named[i], .recompute = BP_RECOMPUTE_ALL};
         BP_TRY(try_candidate(s, &spec, &candidate));
-        *whole = i == 0 && candidate.fits;
         fixed = fixed_bytes(s);
     }
-    if (*whole || s->request->budget == 0) {
-        return BP_OK;
-    }
-    bool found = false;
     BP_TRY(measure(s, base));
     BP_TRY(try_chain(s, base, s->request->budget, fixed, &candidate, &found));
     if (found) {
@@ -270,7 +265,37 @@ static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
     return BP_OK;
 }
 
-/* Loss chunks from the default downwards, until one lets everything be kept. */
+/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
+static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
+{
+    bp_fit_try candidate;
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    BP_TRY(try_candidate(s, &spec, &candidate));
+    *whole = candidate.fits;
+    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
+}
+
+/* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
+ * a chunk that saves little when everything is kept saves no more under any other policy. */
+static bp_status chunk_matters(search *s, const bp_spec *base, uint64_t *before, bool *matters)
+{
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    bp_fit_try candidate;
+    BP_TRY(plan_candidate(s, &spec, &candidate));
+    uint64_t bytes = candidate.arena_bytes;
+    *matters = bytes < *before - *before / CHUNK_SHARE;
+    *before = *matters ? bytes : *before;
+    return BP_OK;
+}
+
+/* Loss chunks from the default downwards, until one lets everything be kept. The shortest is tried
+ * in any case while nothing fits. */
 static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
 {
     if (!s->request->free_chunk) {
@@ -278,16 +303,19 @@ static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
     }
     base->loss_rows = 0;
     uint32_t rows = bp_spec_loss_rows(base);
-    *whole = false;
-    while (!*whole) {
+    uint64_t before = UINT64_MAX;
+    for (;;) {
+        bool matters = false;
         base->loss_rows = rows;
-        BP_TRY(try_policies(s, base, whole));
-        if (rows <= CHUNK_LEAST) {
-            break;
+        BP_TRY(chunk_matters(s, base, &before, &matters));
+        if (matters || (rows <= CHUNK_LEAST && !s->fit->best.fits)) {
+            BP_TRY(try_policies(s, base, whole));
+        }
+        if (*whole || rows <= CHUNK_LEAST) {
+            return BP_OK;
         }
         rows = rows / 4 > CHUNK_LEAST ? rows / 4 : CHUNK_LEAST;
     }
-    return BP_OK;
 }
 
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
