@@ -5,38 +5,16 @@
 
 #include "device/cuda/plan.h"
 
-#define ROW_THREADS 128
+#define ROW_THREADS     128
+#define TILE            64
+#define FORWARD_SHARED  52224 /* three tiles at a pitch of 68 floats */
+#define BACKWARD_SHARED 87040 /* five */
 
-/* The forms of attention in tiles. */
-typedef struct attention_form {
-    int64_t width_most;
-    uint32_t forward;
-    uint32_t queries;
-    uint32_t keys;
-    uint32_t forward_rows; /* of a tile */
-    uint32_t backward_rows;
-    uint32_t forward_shared;
-    uint32_t backward_shared;
-} attention_form;
-
-static const attention_form forms[] = {
-    {64, BP_CUDA_FUNCTION_attention_forward_64, BP_CUDA_FUNCTION_attention_backward_queries_64,
-     BP_CUDA_FUNCTION_attention_backward_keys_64, 64, 64, 52224, 87040},
-    {128, BP_CUDA_FUNCTION_attention_forward_128, BP_CUDA_FUNCTION_attention_backward_queries_128,
-     BP_CUDA_FUNCTION_attention_backward_keys_128, 64, 32, 84992, 72192},
-};
-
-/* The first form that is wide enough, if tiles can be read in groups of four elements (`floats`:
- * the operands they are read from); NULL: a row per block. */
-static const attention_form *form_of(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
+/* Whether a head goes through tiles, which are read in groups of four elements (`floats`: the
+ * operands they are read from); else a block has one row. */
+static bool in_tiles(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
 {
-    bool wide = bp_cuda_wide(plan, floats, (uint64_t)width, 4);
-    for (uint32_t i = 0; wide && i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (width <= forms[i].width_most) {
-            return &forms[i];
-        }
-    }
-    return NULL;
+    return bp_cuda_wide(plan, floats, (uint64_t)width, 4);
 }
 
 /* The parameters that end every attention kernel; step is an operand of both rows. Both rows have
@@ -52,20 +30,6 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step)
     bp_cuda_dropout(plan, s->site, s->dropout);
 }
 
-/* Begins a kernel in tiles of `rows` rows, or of one row per block. */
-static bool begin_rows(bp_cuda_plan *plan, uint32_t function, uint32_t rows, uint64_t shared)
-{
-    const bp_attention_forward_scalars *s = plan->op->scalars;
-    bool tiles = rows > 1;
-    uint64_t blocks = (uint64_t)s->batch * (uint64_t)s->heads * bp_cuda_cut(s->sequence, rows);
-    if (!bp_cuda_begin(plan, tiles ? BP_CUDA_FAMILY_attention : BP_CUDA_FAMILY_attention_row,
-                       function, blocks, 1, tiles ? 256 : ROW_THREADS)) {
-        return false;
-    }
-    plan->launch[plan->count - 1].shared_bytes = (uint32_t)shared;
-    return true;
-}
-
 /* Shared memory of a row's form: `rows` rows of the head and `weights` weights. */
 static uint64_t row_shared(int64_t width, uint64_t rows, uint64_t weights)
 {
@@ -78,18 +42,45 @@ static bool row_fits(uint64_t shared)
     return shared <= BP_CUDA_SHARED_LEAST - 1024;
 }
 
+/* Begins a kernel in tiles, each block with 64 columns of its outputs. */
+static bool begin_tiles(bp_cuda_plan *plan, uint32_t function, uint32_t shared)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    uint64_t blocks = (uint64_t)s->batch * (uint64_t)s->heads * bp_cuda_cut(s->sequence, TILE);
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention, function, blocks,
+                       bp_cuda_cut(s->head_width, TILE), 256)) {
+        return false;
+    }
+    plan->launch[plan->count - 1].shared_bytes = shared;
+    return true;
+}
+
+/* Begins a kernel of one row per block, with `rows` rows of the head and `weights` weights in
+ * shared memory. */
+static bool begin_rows(bp_cuda_plan *plan, uint32_t function, uint64_t rows, uint64_t weights)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    uint64_t blocks = (uint64_t)s->batch * (uint64_t)s->heads * (uint64_t)s->sequence;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, function, blocks, 1, ROW_THREADS)) {
+        return false;
+    }
+    plan->launch[plan->count - 1].shared_bytes = (uint32_t)row_shared(s->head_width, rows, weights);
+    return true;
+}
+
 static bool plan_forward(bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    const attention_form *form = form_of(plan, s->head_width, BP_CUDA_BIT(attention_forward, qkv));
-    uint64_t shared =
-        form != NULL ? form->forward_shared : row_shared(s->head_width, 2, ROW_THREADS);
-    uint32_t function =
-        form != NULL ? form->forward : (uint32_t)BP_CUDA_FUNCTION_attention_forward_any;
-    if (!row_fits(shared)) {
+    uint32_t floats = BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out);
+    bool begun;
+    if (in_tiles(plan, s->head_width, floats)) {
+        begun = begin_tiles(plan, BP_CUDA_FUNCTION_attention_forward, FORWARD_SHARED);
+    } else if (row_fits(row_shared(s->head_width, 2, ROW_THREADS))) {
+        begun = begin_rows(plan, BP_CUDA_FUNCTION_attention_forward_any, 2, ROW_THREADS);
+    } else {
         return false;
     }
-    if (begin_rows(plan, function, form != NULL ? form->forward_rows : 1, shared)) {
+    if (begun) {
         BP_CUDA_OPERAND_OF(plan, attention_forward, out, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, lse, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, qkv, BP_ACCESS_READ);
@@ -129,31 +120,25 @@ static bool begin_delta(bp_cuda_plan *plan)
 static bool plan_backward(bp_cuda_plan *plan)
 {
     const bp_attention_backward_scalars *s = plan->op->scalars;
-    const attention_form *form =
-        form_of(plan, s->head_width,
-                BP_CUDA_BIT(attention_backward, qkv) | BP_CUDA_BIT(attention_backward, d_out));
-    attention_form row = {0,
-                          0,
-                          BP_CUDA_FUNCTION_attention_backward_queries_any,
-                          BP_CUDA_FUNCTION_attention_backward_keys_any,
-                          1,
-                          1,
-                          0,
-                          0};
-    uint64_t queries_shared = row_shared(s->head_width, 3, ROW_THREADS);
-    uint64_t keys_shared = row_shared(s->head_width, 4, 2 * ROW_THREADS);
-    if (form != NULL) {
-        row = *form;
-        queries_shared = form->backward_shared;
-        keys_shared = form->backward_shared;
-    }
-    if (!row_fits(keys_shared)) {
+    uint32_t floats = BP_CUDA_BIT(attention_backward, qkv) |
+                      BP_CUDA_BIT(attention_backward, d_out) |
+                      BP_CUDA_BIT(attention_backward, d_qkv);
+    bool tiles = in_tiles(plan, s->head_width, floats);
+    if (!tiles && !row_fits(row_shared(s->head_width, 4, 2 * ROW_THREADS))) {
         return false;
     }
-    if (begin_delta(plan)) {
-        (void)begin_rows(plan, row.queries, row.backward_rows, queries_shared);
+    if (!begin_delta(plan)) {
+        return true;
+    }
+    if (tiles) {
+        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_queries, BACKWARD_SHARED);
         add_backward(plan);
-        (void)begin_rows(plan, row.keys, row.backward_rows, keys_shared);
+        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_keys, BACKWARD_SHARED);
+        add_backward(plan);
+    } else {
+        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_queries_any, 3, ROW_THREADS);
+        add_backward(plan);
+        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_keys_any, 4, 2 * ROW_THREADS);
         add_backward(plan);
     }
     return true;

@@ -1,6 +1,141 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention in tiles, forward and backward, for head widths up to 128 that are multiples of 4. */
-#include "device/kernels/attention.cuh"
+/* Causal attention in tiles, forward and backward, for head widths that are multiples of 4. Each
+ * block makes 64 columns of its outputs; heads wider than 64 have several blocks per tile. */
+#include "device/kernels/attention_tile.cuh"
+
+/* What a block keeps of its rows while it goes through the keys. */
+typedef struct running {
+    float most[ROWS];
+    float total[ROWS];
+    float shrink[ROWS]; /* what the newest tile of keys does to the sums before it */
+} running;
+
+/* The maximum, or the sum, of a row over its sixteen threads, in all of them. */
+BP_DEVICE float row_max(float a)
+{
+#pragma unroll
+    for (int distance = 8; distance > 0; distance /= 2) {
+        float b = __shfl_xor_sync(BP_ALL_LANES, a, distance);
+        a = b > a ? b : a;
+    }
+    return a;
+}
+
+BP_DEVICE float row_sum(float a)
+{
+#pragma unroll
+    for (int distance = 8; distance > 0; distance /= 2) {
+        a += __shfl_xor_sync(BP_ALL_LANES, a, distance);
+    }
+    return a;
+}
+
+/* A tile of dot products becomes weights, in place in shared memory, and the running state moves on
+ * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns after the
+ * row are out. */
+BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uint64_t row,
+                       uint64_t column, const bp_attention *at)
+{
+    uint32_t across = threadIdx.x % 16;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
+        float *w = weights + i * PITCH + across;
+        float before = state->most[i], largest = before, part = 0.0f;
+#pragma unroll
+        for (uint32_t c = 0; c < SIDE; c++) {
+            bool there = column + across + 16 * c <= row + i;
+            float score = there ? w[16 * c] * at->scale : -INFINITY;
+            w[16 * c] = score;
+            largest = score > largest ? score : largest;
+        }
+        largest = row_max(largest);
+#pragma unroll 1
+        for (uint32_t c = 0; c < SIDE; c++) {
+            float p = bp_expf_inline(w[16 * c] - largest);
+            part += p;
+            w[16 * c] = at->threshold != 0 ? p * tile_factor(kept, i, c, at) : p;
+        }
+        part = row_sum(part);
+        float shrink = bp_expf_inline(before - largest);
+        __syncwarp(); /* all have read `most` */
+        if (across == 0) {
+            state->most[i] = largest;
+            state->total[i] = fmaf(state->total[i], shrink, part);
+            state->shrink[i] = shrink;
+        }
+    }
+}
+
+/* Ends a tile's rows: log-sum-exp to memory, 1 / total to `shrink`. */
+BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_attention *at)
+{
+    uint32_t i = threadIdx.x;
+    if (i < ROWS) {
+        float total = state->total[i];
+        if (lse != NULL && blockIdx.y == 0 && first + i < at->sequence) {
+            lse[first + i] = state->most[i] + bp_logf(total);
+        }
+        state->shrink[i] = 1.0f / total;
+    }
+    __syncthreads();
+}
+
+/* Shared memory: q, then keys and values in turn, then weights. */
+extern "C" __global__ void __launch_bounds__(256)
+    bp_attention_forward(bp_element *out, float *lse, const bp_element *qkv,
+                         BP_ATTENTION_PARAMETERS)
+{
+    extern __shared__ float4 memory[];
+    __shared__ uint16_t kept[ROWS * SIDE];
+    __shared__ running state;
+    if (sequence == 0) {
+        return;
+    }
+    const bp_attention attention = BP_ATTENTION_GATHER;
+    const bp_attention *at = &attention;
+    float *q = (float *)memory, *y = q + TILE, *weights = y + TILE;
+    uint64_t tiles = (sequence + ROWS - 1) / ROWS;
+    uint64_t first = (tiles - 1 - blockIdx.x % tiles) * ROWS; /* most keys first */
+    uint64_t mine = (uint64_t)blockIdx.y * ROWS;
+    bp_head head = bp_head_make(at, blockIdx.x / tiles);
+    bp_mask mask = bp_mask_make(step, site, threshold, factor);
+    const bp_element *from_q = qkv + head.first, *from_k = from_q + head.step_k;
+    float sum[SIDE][SIDE];
+    tile_clear(sum);
+    if (threadIdx.x < ROWS) {
+        state.most[threadIdx.x] = -INFINITY;
+        state.total[threadIdx.x] = 0.0f;
+    }
+#pragma unroll 1
+    for (uint64_t key = 0; key <= first; key += ROWS) {
+        float score[SIDE][SIDE];
+        tile_clear(score);
+#pragma unroll 1
+        for (uint64_t column = 0; column < width; column += ROWS) {
+            __syncthreads();
+            if (key == 0 || width > ROWS) {
+                tile_load(q, from_q, head.pitch, first, column, at);
+            }
+            tile_load(y, from_k, head.pitch, key, column, at);
+            __syncthreads();
+            tile_scores(score, q, y);
+        }
+        if (threshold != 0) {
+            tile_masks(kept, &mask, at, &head, first, key);
+        }
+        tile_put(weights, score, false);
+        __syncthreads();
+        advance(&state, weights, kept, first, key, at);
+        tile_load(y, from_k + head.step_k, head.pitch, key, mine, at);
+        __syncthreads();
+        tile_scale(sum, state.shrink);
+        tile_combine(sum, weights, y);
+    }
+    __syncthreads();
+    settle(&state, lse != NULL ? lse + head.first_row : NULL, first, at);
+    tile_scale(sum, state.shrink);
+    tile_store(out + head.first_out, head.step_k, first, mine, sum, weights, at);
+}
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */
 BP_KERNEL bp_attention_delta(float *delta, const bp_element *d_out, const bp_element *out,
@@ -19,26 +154,4 @@ BP_KERNEL bp_attention_delta(float *delta, const bp_element *d_out, const bp_ele
     delta[(row / sequence * heads + head) * sequence + row % sequence] = sum;
 }
 
-#define WIDTH   64
-#define ROWS    64
-#define TILE(x) x##_64_64
-#define NAME(x) x##_64
-#include "device/kernels/attention_tile.cuh"
-#include "device/kernels/attention_forward.cuh"
-#include "device/kernels/attention_backward.cuh"
-#undef WIDTH
-#undef TILE
-#undef NAME
-
-#define WIDTH   128
-#define TILE(x) x##_128_64
-#define NAME(x) x##_128
-#include "device/kernels/attention_tile.cuh"
-#include "device/kernels/attention_forward.cuh"
-#undef ROWS
-#undef TILE
-
-#define ROWS    32
-#define TILE(x) x##_128_32
-#include "device/kernels/attention_tile.cuh"
 #include "device/kernels/attention_backward.cuh"

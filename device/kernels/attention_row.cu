@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention a row per block, for any head width: against a cache while generating, and forward and
- * backward for heads that tiles do not serve: wider than 128, or not whole groups of four elements. */
+ * backward for heads that tiles do not serve: not whole groups of four elements. */
 #include "device/kernels/attention.cuh"
 
 #define THREADS 128 /* keys, or queries, looked at together */
