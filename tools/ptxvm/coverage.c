@@ -15,11 +15,12 @@ typedef struct line_hit {
     uint32_t hits;
 } line_hit;
 
+/* One function of a module; the same one loaded again adds to its hits. */
 typedef struct code_hit {
     char *function;
-    uint32_t total;
-    uint32_t hits;
-    char *missed; /* "12 13 40": PTX lines */
+    uint32_t count;
+    uint32_t *lines; /* of the PTX text; 0: the return that running off the end amounts to */
+    uint8_t *hits;
 } code_hit;
 
 /* Counts outlive modules; one set for each process, guarded by the driver's lock. */
@@ -70,17 +71,25 @@ static void count_places(const vm_module *module, uint32_t place, bool hit)
     }
 }
 
-static code_hit *find_function(const char *name)
+static code_hit *find_function(const vm_function *function)
 {
     for (size_t i = 0; i < state.function_count; i++) {
-        if (strcmp(state.functions[i].function, name) == 0) {
-            return &state.functions[i];
+        code_hit *at = &state.functions[i];
+        if (at->count == function->insn_count && strcmp(at->function, function->name) == 0) {
+            return at;
         }
     }
+    uint32_t count = function->insn_count;
     state.functions = vm_resize(state.functions, (state.function_count + 1) * sizeof(code_hit));
-    code_hit made = {copy_text(name), 0, 0, NULL};
-    state.functions[state.function_count] = made;
-    return &state.functions[state.function_count++];
+    code_hit *made = &state.functions[state.function_count++];
+    made->function = copy_text(function->name);
+    made->count = count;
+    made->lines = vm_allocate(count * sizeof(uint32_t));
+    made->hits = vm_allocate(count);
+    for (uint32_t i = 0; i < count; i++) {
+        made->lines[i] = function->insns[i].line;
+    }
+    return made;
 }
 
 void dr_coverage_take(const vm_module *module)
@@ -90,27 +99,14 @@ void dr_coverage_take(const vm_module *module)
     }
     for (uint32_t f = 0; f < module->function_count; f++) {
         const vm_function *function = &module->functions[f];
-        code_hit *code = find_function(function->name);
-        size_t room = (size_t)function->insn_count * 11 + 1;
-        size_t used = 0;
-        char *missed = vm_allocate(room);
-        code->total = 0;
-        code->hits = 0;
+        code_hit *code = find_function(function);
         for (uint32_t i = 0; i < function->insn_count; i++) {
-            const vm_insn *in = &function->insns[i];
             bool hit = function->hits[i] != 0;
-            if (in->line == 0) {
-                continue; /* the return that running off the end amounts to */
-            }
-            code->total++;
-            code->hits += hit ? 1 : 0;
-            count_places(module, in->place, hit);
-            if (!hit) {
-                used += (size_t)snprintf(missed + used, room - used, " %u", in->line);
+            code->hits[i] |= hit ? 1 : 0;
+            if (code->lines[i] != 0) {
+                count_places(module, function->insns[i].place, hit);
             }
         }
-        free(code->missed);
-        code->missed = missed;
     }
 }
 
@@ -154,8 +150,19 @@ static bool write_code(const char *path)
     }
     for (size_t i = 0; i < state.function_count; i++) {
         const code_hit *at = &state.functions[i];
-        fprintf(out, "%s %u of %u, missed lines:%s\n", at->function, at->hits, at->total,
-                at->missed != NULL ? at->missed : "");
+        uint32_t total = 0;
+        uint32_t hits = 0;
+        for (uint32_t k = 0; k < at->count; k++) {
+            total += at->lines[k] != 0 ? 1 : 0;
+            hits += at->lines[k] != 0 && at->hits[k] != 0 ? 1 : 0;
+        }
+        fprintf(out, "%s %u of %u, missed lines:", at->function, hits, total);
+        for (uint32_t k = 0; k < at->count; k++) {
+            if (at->lines[k] != 0 && at->hits[k] == 0) {
+                fprintf(out, " %u", at->lines[k]);
+            }
+        }
+        fprintf(out, "\n");
     }
     return fclose(out) == 0;
 }
