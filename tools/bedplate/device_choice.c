@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --device: the host, or a GPU that can be used. */
+/* The device that was asked for: the host, or a GPU that can be used. */
 #include "tools/bedplate/device_choice.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --device: who executes. */
+/* The option of the device: who executes. */
 #ifndef BP_BEDPLATE_DEVICE_CHOICE_H
 #define BP_BEDPLATE_DEVICE_CHOICE_H
 
