@@ -29,6 +29,9 @@ typedef struct bp_map {
     uint32_t op_count;  /* program times run from 0 to op_count; later lifetimes are cut there */
     uint64_t alignment; /* sizes are rounded up to it, as the plan counted them; 0 means 1 */
     bp_plan_report report;
+    /* Writes a further section of the page, between its drawings and its table; NULL: none. */
+    void (*section)(bp_text *out, const void *user);
+    const void *section_user;
 } bp_map;
 
 /* Bytes of scratch memory that each function below needs; SIZE_MAX on overflow. */

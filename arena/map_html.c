@@ -170,6 +170,9 @@ bp_status bp_map_html(const bp_map *map, void *scratch, size_t scratch_bytes, bp
     map_svg_memory(&work, out);
     bp_text_string(out, "<h2>Bytes alive, by class</h2>\n");
     map_svg_totals(&work, out);
+    if (map->section != NULL) {
+        map->section(out, map->section_user);
+    }
     html_peak(&work, out);
     bp_text_string(out, "</body>\n</html>\n");
     return bp_text_flush(out);

@@ -268,6 +268,20 @@ static void errors_are_reported(void **state)
     assert_int_equal(bp_map_totals(&map, scratch, bytes, totals, totals), BP_ERR_USAGE);
 }
 
+static void put_section(bp_text *out, const void *user)
+{
+    bp_text_string(out, user);
+}
+
+static void the_page_takes_a_further_section(void **state)
+{
+    (void)state;
+    bp_map map = small_map();
+    map.section = put_section;
+    map.section_user = "<h2>more</h2>";
+    assert_non_null(strstr(form_of(bp_map_html, &map), "<h2>more</h2>"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +293,7 @@ int main(void)
         cmocka_unit_test(large_programs_are_gathered_into_columns),
         cmocka_unit_test(an_empty_map_is_legal),
         cmocka_unit_test(errors_are_reported),
+        cmocka_unit_test(the_page_takes_a_further_section),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate plan: where every byte of a training run will go. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/bedplate/checkpoint.h"
+#include "tools/bedplate/frontier.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/schedule_text.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
 
@@ -28,7 +31,33 @@ static void json_classes(output *out, const char *key, const uint64_t *bytes)
     json_close(out);
 }
 
-static void print_json(output *out, const session *s)
+/* The schedule as one line, in JSON as a string; nothing for a model that only runs forward. */
+static bp_status put_schedule(output *out, const session *s)
+{
+    const bp_compile *compile = &s->runtime.compile;
+    size_t room = 64 * ((size_t)compile->action_count + 1);
+    char *line = malloc(room);
+    void *scratch = malloc(schedule_scratch(compile->action_count));
+    bp_status status = line != NULL && scratch != NULL ? BP_OK : BP_ERR_FIT;
+    if (status == BP_OK) {
+        bp_text text;
+        bp_text_init(&text, NULL, NULL, line, room);
+        schedule_put(&text, compile->actions, compile->action_count, compile->variants, scratch);
+        status = bp_text_flush(&text);
+    }
+    if (status == BP_OK && s->set->json) {
+        json_text(out, "schedule", line);
+    } else if (status == BP_OK) {
+        bp_text_string(&out->text, "schedule    ");
+        bp_text_string(&out->text, line);
+        bp_text_char(&out->text, '\n');
+    }
+    free(scratch);
+    free(line);
+    return status;
+}
+
+static bp_status print_json(output *out, const session *s, const frontier *curve)
 {
     const bp_report *report = &s->runtime.report;
     json_begin(out);
@@ -44,10 +73,18 @@ static void print_json(output *out, const session *s)
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
     json_flag(out, "fits", fits(s));
+    bp_status status = put_schedule(out, s);
     if (s->choice.made) {
         choice_json(out, &s->choice, true);
     }
+    if (s->set->max_batch) {
+        json_count(out, "max_batch", s->largest);
+    }
+    if (curve != NULL) {
+        frontier_json(out, curve);
+    }
     json_end(out);
+    return status;
 }
 
 static void put_row(bp_text *text, const char *name, uint64_t most, uint64_t peak,
@@ -94,8 +131,9 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_string(text, ", fp32, AdamW\n\n");
 }
 
-static void print_table(bp_text *text, const session *s)
+static bp_status print_table(output *out, const session *s, const frontier *curve)
 {
+    bp_text *text = &out->text;
     const bp_report *report = &s->runtime.report;
     double parameters = (double)report->parameters;
     put_shapes(text, s);
@@ -124,20 +162,31 @@ static void print_table(bp_text *text, const session *s)
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
+    bp_status status = put_schedule(out, s);
+    if (s->set->max_batch) {
+        bp_text_string(text, "the largest micro-batch that fits is ");
+        bp_text_u64(text, s->largest);
+        bp_text_char(text, '\n');
+    }
     if (s->choice.made) {
         bp_text_char(text, '\n');
         choice_put_table(text, &s->choice);
     }
+    if (curve != NULL) {
+        bp_text_char(text, '\n');
+        frontier_put_table(text, curve);
+    }
+    return status;
 }
 
-static bp_status write_page(session *s)
+static bp_status write_page(session *s, const frontier *curve)
 {
     FILE *file = fopen(s->set->html, "w");
     bp_status status = BP_ERR_STORE;
     if (file != NULL) {
         output out;
         output_begin(&out, file);
-        status = listing_map(&out.text, &s->runtime, s->set->model, true);
+        status = listing_page(&out.text, &s->runtime, s->set->model, curve);
         output_end(&out);
         bool failed = ferror(file) != 0;
         failed = fclose(file) != 0 || failed;
@@ -150,34 +199,56 @@ static bp_status write_page(session *s)
     return BP_OK;
 }
 
+/* Plans that batch instead of the one asked for; when none fits, the message of that one is good.
+ */
+static bp_status take_largest_batch(session *s)
+{
+    if (s->set->arena == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan", "the option needs --arena",
+                            "--max-batch");
+    }
+    const bp_fit_request request = session_request(s);
+    BP_TRY(frontier_largest_batch(&request, &s->largest, &s->error));
+    if (s->largest > 0) {
+        s->spec.batch = s->largest;
+        s->batch_settled = true;
+    }
+    return BP_OK;
+}
+
 static bp_status plan(session *s)
 {
     const settings *set = s->set;
     output out;
     static checkpoint points; /* large */
+    static frontier curve;
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
     BP_TRY(checkpoint_recall(&points, s));
+    if (set->max_batch) {
+        BP_TRY(take_largest_batch(s));
+    }
     BP_TRY(session_choose(s));
     BP_TRY(session_plan(s));
-    output_begin(&out, stdout);
-    if (set->json) {
-        print_json(&out, s);
-    } else {
-        print_table(&out.text, s);
+    if (set->frontier) {
+        bp_fit_request request = session_request(s);
+        request.spec = s->runtime.spec;
+        BP_TRY(frontier_find(&curve, &request, &s->error));
     }
+    output_begin(&out, stdout);
+    const frontier *shown = set->frontier ? &curve : NULL;
+    bp_status status = set->json ? print_json(&out, s, shown) : print_table(&out, s, shown);
     if (set->listing) {
         bp_text_char(&out.text, '\n');
         listing_put(&out.text, &s->runtime);
     }
-    bp_status status = BP_OK;
-    if (set->map) {
+    if (set->map && status == BP_OK) {
         bp_text_char(&out.text, '\n');
-        status = listing_map(&out.text, &s->runtime, set->model, false);
+        status = listing_map(&out.text, &s->runtime, set->model);
     }
     output_end(&out);
     BP_TRY(status);
     if (set->html != NULL) {
-        BP_TRY(write_page(s));
+        BP_TRY(write_page(s, set->frontier ? &curve : NULL));
     }
     return session_check_fit(s);
 }

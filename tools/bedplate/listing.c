@@ -143,10 +143,13 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
                                    .method = "greedy"};
 }
 
-bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool page)
+typedef bp_status (*map_form)(const bp_map *map, void *scratch, size_t bytes, bp_text *out);
+
+static bp_status put_map(bp_text *out, const bp_runtime *runtime, const bp_map *start,
+                         map_form form)
 {
     const bp_graph *graph = &runtime->graph;
-    bp_map map = {.title = title};
+    bp_map map = *start;
     map_tables tables = {.scratch_bytes = bp_map_scratch(graph->used.buffers, BP_CLASS_COUNT)};
     tables.buffers = malloc((graph->used.buffers + 1u) * sizeof *tables.buffers);
     tables.op_names = malloc((graph->used.ops + 1u) * sizeof *tables.op_names);
@@ -154,11 +157,29 @@ bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title
     bp_status status = BP_ERR_FIT;
     if (tables.buffers != NULL && tables.op_names != NULL && tables.scratch != NULL) {
         fill_map(&map, &tables, runtime);
-        status = page ? bp_map_html(&map, tables.scratch, tables.scratch_bytes, out)
-                      : bp_map_text(&map, tables.scratch, tables.scratch_bytes, out);
+        status = form(&map, tables.scratch, tables.scratch_bytes, out);
     }
     free(tables.scratch);
     free(tables.op_names);
     free(tables.buffers);
     return status;
+}
+
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title)
+{
+    const bp_map map = {.title = title};
+    return put_map(out, runtime, &map, bp_map_text);
+}
+
+static void put_curve(bp_text *out, const void *user)
+{
+    frontier_page(out, user);
+}
+
+bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
+                       const frontier *curve)
+{
+    const bp_map map = {
+        .title = title, .section = curve != NULL ? put_curve : NULL, .section_user = curve};
+    return put_map(out, runtime, &map, bp_map_html);
 }

@@ -151,16 +151,13 @@ bp_status session_begin(session *s, const settings *set)
     return read_policy(s);
 }
 
-bp_status session_choose(session *s)
+bp_fit_request session_request(const session *s)
 {
     const settings *set = s->set;
-    if (set->arena == 0 || s->spec.optimizer == NULL) {
-        return BP_OK;
-    }
     bool batch = option_given(set, "per-device-train-batch-size") ||
                  option_given(set, "gradient-accumulation-steps");
     bool policy = option_given(set, "gradient-checkpointing") && !s->policy.automatic;
-    const bp_fit_request request = {
+    return (bp_fit_request){
         .spec = s->spec,
         .budget = set->arena,
         .free_policy = !policy,
@@ -168,6 +165,14 @@ bp_status session_choose(session *s)
         .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
         .rates = BP_RATES_DEFAULT,
     };
+}
+
+bp_status session_choose(session *s)
+{
+    if (s->set->arena == 0 || s->spec.optimizer == NULL) {
+        return BP_OK;
+    }
+    const bp_fit_request request = session_request(s);
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(choice_run(&s->choice, &request, NULL, &s->error));
     s->spec = s->choice.fit.spec;

@@ -20,6 +20,7 @@ typedef struct session {
     bp_spec spec;
     policy_text policy; /* as given */
     bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
+    uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */
     choice choice;
     bool weights; /* the model directory holds weights */
@@ -32,6 +33,9 @@ typedef struct session {
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the
  * settings say of device, optimizer and shapes. */
 bp_status session_begin(session *s, const settings *set) BP_MUST_CHECK;
+
+/* What the fit is asked: the spec, --arena, and what was not given. */
+bp_fit_request session_request(const session *s);
 
 /* With --arena: runs the fit over what was not given of checkpointing, batch and accumulation, and
  * loss chunk, and puts its choice into session->spec, which must be complete. When nothing fits,

@@ -89,6 +89,8 @@ typedef struct settings {
     bool listing;
     bool map;
     const char *html;
+    bool frontier;
+    bool max_batch;
 
     /* bench */
     uint64_t m;
