@@ -6,8 +6,14 @@
 
 #include "device/cuda/plan.h"
 
-/* Element types that there are modules for: BP_F32 is the first. */
-#define TYPES 1
+/* What each module is for. */
+static const struct module_row {
+    bp_cuda_family family;
+    bp_dtype dtype;
+} modules[] = {
+#define MODULE(family, suffix, type, target) {BP_CUDA_FAMILY_##family, type},
+#include "device/cuda/ptx_table.def"
+};
 
 /* Which planner a kernel has. */
 static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
@@ -37,23 +43,30 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,
 };
 
+/* The module of a family for the op's element type; BP_CUDA_MODULE_COUNT when there is none. */
 static uint16_t module_of(const bp_cuda_plan *plan, bp_cuda_family family)
 {
-    if (family == BP_CUDA_FAMILY_words) {
-        return BP_CUDA_MODULE_words;
+    uint16_t i = 0;
+    while (i < BP_CUDA_MODULE_COUNT) {
+        bool typed = family != BP_CUDA_FAMILY_words;
+        if (modules[i].family == family && (!typed || modules[i].dtype == plan->dtype)) {
+            break;
+        }
+        i++;
     }
-    uint32_t per_type = BP_CUDA_FAMILY_COUNT - 1;
-    return (uint16_t)(plan->dtype * per_type + family);
+    return i;
 }
 
 bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
                    uint64_t blocks_y, uint32_t threads)
 {
-    if (blocks_x == 0 || blocks_y == 0) {
+    uint16_t module = module_of(plan, family);
+    plan->unsupported = plan->unsupported || module == BP_CUDA_MODULE_COUNT;
+    if (plan->unsupported || blocks_x == 0 || blocks_y == 0) {
         return false;
     }
     plan->launch[plan->count++] =
-        (bp_cuda_launch){.module = module_of(plan, family),
+        (bp_cuda_launch){.module = module,
                          .function = (uint16_t)function,
                          .grid = {(uint32_t)blocks_x, (uint32_t)blocks_y, 1},
                          .block = {threads, 1, 1}};
@@ -140,17 +153,18 @@ static bool type_of(const bp_linked_op *op, bp_dtype *dtype)
         *dtype = (bp_dtype)op->dtypes[i];
         found = true;
     }
-    return *dtype < TYPES;
+    return true;
 }
 
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX])
 {
-    bp_cuda_plan plan = {target, op, BP_F32, launches, 0};
+    bp_cuda_plan plan = {target, op, BP_F32, launches, 0, false};
     if (!type_of(op, &plan.dtype)) {
         return BP_CUDA_UNSUPPORTED;
     }
-    return planners[op->kernel](&plan) ? plan.count : BP_CUDA_UNSUPPORTED;
+    bool planned = planners[op->kernel](&plan) && !plan.unsupported;
+    return planned ? plan.count : BP_CUDA_UNSUPPORTED;
 }
 
 uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars)

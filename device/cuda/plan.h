@@ -14,6 +14,7 @@ typedef struct bp_cuda_plan {
     bp_dtype dtype;         /* of its elements */
     bp_cuda_launch *launch; /* where the next one goes */
     uint32_t count;         /* launches so far */
+    bool unsupported;       /* a family has no module for these elements */
 } bp_cuda_plan;
 
 /* Plans the launches of one op; false when its shapes have no kernel. */

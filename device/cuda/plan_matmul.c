@@ -2,11 +2,14 @@
 /* Launches of matrix products: which tile, how many splits. Both depend on the shape only. */
 #include "device/cuda/plan.h"
 
-#define MANY_TILES  96  /* as many large tiles keep every GPU busy */
-#define SPLIT_TILES 192 /* what splitting aims at */
-#define SPLIT_DEPTH 128 /* fewest terms of a split */
-#define SPLITS_MOST 64
-#define SLICE       8 /* terms that the single-precision kernels take at a time */
+#define MANY_TILES     96  /* as many large tiles keep every GPU busy */
+#define SPLIT_TILES    192 /* what splitting aims at */
+#define SPLIT_DEPTH    128 /* fewest terms of a split */
+#define SPLITS_MOST    64
+#define TENSOR_THREADS 128
+#define LARGE_SHARED   67584 /* the sums of a tile, at a pitch of 132 floats, over four slices */
+#define SMALL_SHARED   32768 /* four slices */
+#define SLICE          32 /* a split is a multiple of the terms that any kernel takes at a time */
 
 /* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
 #define TRANSPOSE_A 1u
@@ -70,8 +73,9 @@ static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
     flags |= s->transpose_b != 0 ? TRANSPOSE_B : 0;
     flags |= s->accumulate != 0 ? ACCUMULATE : 0;
     flags |= s->gelu != 0 ? GELU : 0;
-    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, 4) ? WIDE_A : 0;
-    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, 4) ? WIDE_B : 0;
+    uint64_t elements = 16 / bp_dtype_bytes(plan->dtype); /* of 16 bytes */
+    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, elements) ? WIDE_A : 0;
+    flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, elements) ? WIDE_B : 0;
     flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
     return flags;
 }
@@ -100,14 +104,25 @@ static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool j
     bp_cuda_word32(plan, flags_of(plan, s));
 }
 
+/* Threads and shared memory of the product kernels: the single-precision ones declare theirs. */
+static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
+{
+    bool large = shape->tile == 128, single = plan->dtype == BP_F32;
+    uint32_t function = large ? BP_CUDA_FUNCTION_matmul_128 : BP_CUDA_FUNCTION_matmul_64;
+    uint32_t simple_threads = large ? 256 : 64, shared = large ? LARGE_SHARED : SMALL_SHARED;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, function, shape->tiles, shape->splits,
+                       single ? simple_threads : TENSOR_THREADS)) {
+        return false;
+    }
+    plan->launch[plan->count - 1].shared_bytes = single ? 0 : shared;
+    return true;
+}
+
 bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
     matmul_shape shape = shape_of(s);
-    bool large = shape.tile == 128;
-    uint32_t function = large ? BP_CUDA_FUNCTION_matmul_128 : BP_CUDA_FUNCTION_matmul_64;
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, function, shape.tiles, shape.splits,
-                       large ? 256 : 64)) {
+    if (!begin_product(plan, &shape)) {
         return true;
     }
     add_parameters(plan, &shape, false);

@@ -9,7 +9,7 @@
 BP_DEVICE float dot(const float *x, const bp_element *y, uint64_t width)
 {
     float sum = 0.0f;
-#pragma unroll 4
+#pragma unroll 1
     for (uint64_t d = 0; d < width; d++) {
         sum = fmaf(x[d], bp_from_element(y[d]), sum);
     }
@@ -29,7 +29,7 @@ BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, const bp
 {
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         float s = sum[d] * shrink;
-#pragma unroll 4
+#pragma unroll 1
         for (uint64_t j = 0; j < count; j++) {
             s = fmaf(weights[j], bp_from_element(y[j * pitch + d]), s);
         }

@@ -73,6 +73,26 @@ BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t col
     bp_store4(p->c + place, count, wide, v);
 }
 
+/* Four sums of one row of a block's tile: to the workspace of a split product, or to c, added to what
+ * is there where the product accumulates. */
+BP_DEVICE void bp_product_end(const bp_product *p, uint64_t row, uint64_t column, float sum[4])
+{
+    if (p->splits > 1) {
+        float *to = p->work + ((uint64_t)blockIdx.y * p->m + row) * p->n + column;
+        bp_store4f(to, p->n - column, p->n % 4 == 0, sum);
+        return;
+    }
+    if ((p->flags & BP_ACCUMULATE) != 0) {
+        float before[4];
+        bp_load4(p->c + row * p->ldc + column, p->n - column, (p->flags & BP_WIDE_C) != 0, before);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum[e] += before[e];
+        }
+    }
+    bp_product_finish(p, row, column, sum);
+}
+
 /* The tile of this block: tiles lie in bands of 8 rows of tiles, column after column, so that blocks
  * that run together share operands in the cache. */
 BP_DEVICE void bp_product_tile(const bp_product *p, uint32_t tile, uint64_t *row, uint64_t *column)

@@ -80,7 +80,7 @@ BP_DEVICE void NAME(multiply)(const float *a, const float *b, float sum[8][8])
 {
     a += NAME(down)() * 4;
     b += NAME(across)() * 4;
-#pragma unroll
+#pragma unroll 4
     for (uint32_t k = 0; k < DEPTH; k++) {
         float x[8], y[8];
         *(float4 *)x = *(const float4 *)(a + k * PITCH);

@@ -22,7 +22,9 @@ KERNELS = "device/kernels"
 WORK = "/tmp/bedplate-ptx"
 # Headers whose functions have no branches: each inlined one is one place, at its first line.
 # What they inline themselves belongs to that place too.
-STRAIGHT = ("core/math_inline.h", KERNELS + "/double.cuh", KERNELS + "/philox.cuh")
+STRAIGHT = ("core/math_inline.h",) + tuple(
+    KERNELS + "/" + name for name in ("async.cuh", "base.cuh", "convert.cuh", "double.cuh",
+                                      "philox.cuh", "tensor.cuh"))
 FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]
 
 
@@ -92,6 +94,42 @@ def strings(text):
     return found
 
 
+def single_places(lines):
+    """A function that a kernel inlines at one place only needs no word of where: its lines say it."""
+    kernel, places, numbers = 0, {}, []
+    for line in lines:
+        kernel += line.startswith(".visible")
+        numbers.append(kernel)
+        name, _, place = line.partition(",inlined_at ")
+        if place:
+            name = name.split("function_name ")[1]
+            places.setdefault((kernel, name), set()).add(place)
+    for number, line in zip(numbers, lines):
+        start, _, rest = line.partition(",function_name ")
+        if rest and len(places[number, rest.split(",")[0]]) == 1:
+            line = start
+        yield line
+
+
+def needed_places(lines):
+    """Leaves out places that repeat the one before, and places without an instruction of their own
+    that only repeat the newest one of that file and line, which is what inlined_at goes by."""
+    kept, newest, active = [], {}, ""
+    for line, following in zip(lines, lines[1:] + [""]):
+        if line.startswith(".visible"):
+            newest = {}
+        if line.startswith(".loc "):
+            key = line.split(" 0", 1)[0]
+            if following.startswith(".loc ") and newest.get(key) == line:
+                continue
+            newest[key] = line
+            if line == active:
+                continue
+            active = line
+        kept.append(line)
+    return kept
+
+
 def plain(text, row):
     """The committed form of nvcc's text."""
     names = strings(text)
@@ -128,10 +166,11 @@ def plain(text, row):
         elif line.endswith(":"):
             last = None
         lines.append(line.replace("$L__BB", "$B"))
-    text = "\n".join(lines)
+    text = "\n".join(needed_places(list(single_places(lines))))
     text = re.sub(r"\.version [0-9.]+", ".version " + row["version"], text, count=1)
     used = set(re.findall(r"(?:\.loc|inlined_at) (\d+)", text))
     tail = ['.file %s "%s"' % (n, own.get(n, "nvcc")) for n in sorted(used, key=int)]
+    short = {name: label for name, label in short.items() if "function_name " + label + "," in text}
     if short:
         tail.append(".section .debug_str{")
         for name, label in short.items():

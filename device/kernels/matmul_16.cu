@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products of bfloat16 and half elements on tensor cores, in every transposition, with all that
+ * follows; sums are float. */
+#include "device/kernels/async.cuh"
+#include "device/kernels/matmul.cuh"
+#include "device/kernels/tensor.cuh"
+
+#define DEPTH   32 /* terms of a slice */
+#define STAGES  4  /* slices in shared memory */
+#define THREADS 128
+
+#define TILE    128
+#define NAME(x) x##_128
+#include "device/kernels/matmul_tensor.cuh"
+#undef TILE
+#undef NAME
+
+#define TILE    64
+#define NAME(x) x##_64
+#include "device/kernels/matmul_tensor.cuh"
+#undef TILE
+#undef NAME
+
+BP_KERNEL bp_matmul_join(BP_PRODUCT_PARAMETERS)
+{
+    if (m != 0) {
+        const bp_product product = BP_PRODUCT_GATHER;
+        bp_product_join(&product);
+    }
+}
