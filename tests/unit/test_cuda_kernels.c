@@ -22,6 +22,7 @@
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
 #define SEEDS       20
+#define ORDERED     4 /* of them also run in other orders */
 
 static instrument driver;
 static kernel_device host, cuda;
@@ -118,6 +119,27 @@ static void compare_case(const kernel_case *got, const kernel_case *want)
     }
 }
 
+/* The same call with fragments, warps and blocks in other orders: equal bits. */
+static void run_in_other_orders(kernel_case *c, const unsigned char *start)
+{
+    static const char *const orders[] = {"1", "2", "3"};
+    unsigned char *right = kernel_case_save(c);
+    for (uint32_t i = 0; driver.set != NULL && i < 3; i++) {
+        assert_int_equal(driver.set("PTXVM_SEED", orders[i]), 0);
+        kernel_case_restore(c, start);
+        kernel_case_run(c, &cuda);
+        if (memcmp(c->image, right, c->image_bytes) != 0) {
+            print_error("%s: other bits in order %s\n", bp_kernel_describe(c->kernel)->name,
+                        orders[i]);
+            fail();
+        }
+    }
+    if (driver.set != NULL) {
+        assert_int_equal(driver.set("PTXVM_SEED", "0"), 0);
+    }
+    free(right);
+}
+
 static void row_test(bp_kernel kernel, uint64_t seeds)
 {
     /* the instrument takes poison as word that bytes are undefined, and no kernel runs */
@@ -129,8 +151,13 @@ static void row_test(bp_kernel kernel, uint64_t seeds)
         kernel_random_case(&want, &bp_device_host, kernel, seed);
         kernel_case_run(&want, &host);
         kernel_random_case(&got, &bp_device_cuda, kernel, seed);
+        unsigned char *start = kernel_case_save(&got);
         kernel_case_run(&got, &cuda);
         compare_case(&got, &want);
+        if (seed <= ORDERED) {
+            run_in_other_orders(&got, start);
+        }
+        free(start);
         kernel_case_free(&want);
         kernel_case_free(&got);
     }

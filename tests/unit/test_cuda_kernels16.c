@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of kernels.def in bfloat16 and half on CUDA, against the host in float on the same inputs.
+ * What the kernels compute in between is float too, so results differ by the rounding of the
+ * result, one unit of its last place, and by the order of long sums in float. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/dtype.h"
+#include "device/cuda/cuda.h"
+#include "device/host/host.h"
+#include "tests/support/instrument.h"
+#include "tests/support/kernel_case.h"
+#include "tests/support/kernel_random.h"
+
+#define ARENA_BYTES (UINT64_C(48) << 20)
+#define SEEDS       10
+
+static instrument driver;
+static kernel_device host, cuda;
+
+static uint16_t to_16(float x, bp_dtype dtype)
+{
+    uint32_t bits;
+    if (dtype == BP_F16) {
+        return bp_f16_from_f32(x);
+    }
+    memcpy(&bits, &x, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* to nearest even */
+}
+
+static float from_16(uint16_t bits, bp_dtype dtype)
+{
+    return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
+}
+
+static bool typed(const kernel_case *c, uint32_t slot)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+    return operand->type == BP_TYPE_ANY && !operand->workspace &&
+           c->offsets[slot] != BP_OFFSET_ABSENT;
+}
+
+static uint32_t slots_of(const kernel_case *c)
+{
+    return c->tuples * bp_kernel_describe(c->kernel)->operand_count;
+}
+
+/* Rounds all elements to 16 bits: the host keeps them as floats, CUDA gets them packed at the start
+ * of the operand's place. */
+static void round_inputs(kernel_case *c, bp_dtype dtype, bool pack)
+{
+    for (uint32_t slot = 0; slot < slots_of(c); slot++) {
+        unsigned char *at = c->image + c->offsets[slot];
+        for (uint64_t i = 0; typed(c, slot) && i < c->bytes[slot] / 4; i++) {
+            float x;
+            memcpy(&x, at + i * 4, 4);
+            uint16_t bits = to_16(x, dtype);
+            x = from_16(bits, dtype);
+            memcpy(at + i * (pack ? 2 : 4), pack ? (void *)&bits : (void *)&x, pack ? 2 : 4);
+        }
+    }
+}
+
+/* Links and runs a case whose elements are 16 bits wide; kernel_case_run knows floats only. */
+static void run_16(kernel_case *c, bp_dtype dtype)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, dtype, sizeof(dtypes));
+    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
+    bp_linked_program program = {&op, 1};
+    uint64_t bytes = cuda.device->link_bytes(1, slots_of(c), c->tuples * info->scalar_count);
+    void *memory = malloc(bytes);
+    assert_int_equal(cuda.device->upload(cuda.context, 0, c->image, c->image_bytes), BP_OK);
+    assert_int_equal(cuda.device->link(cuda.context, 0, &program, memory, bytes), BP_OK);
+    assert_int_equal(cuda.device->run(cuda.context, 0), BP_OK);
+    assert_int_equal(cuda.device->wait(cuda.context), BP_OK);
+    assert_int_equal(cuda.device->download(cuda.context, 0, c->image, c->image_bytes), BP_OK);
+    free(memory);
+}
+
+static float float_at(const unsigned char *at, uint64_t i)
+{
+    float x;
+    memcpy(&x, at + i * 4, 4);
+    return x;
+}
+
+/* Compares what the op may have written, in 16 bits or in float. */
+static void compare_slot(const kernel_case *got, const kernel_case *want, uint32_t slot,
+                         bp_dtype dtype)
+{
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    const unsigned char *a = got->image + got->offsets[slot];
+    const unsigned char *b = want->image + want->offsets[slot];
+    uint64_t count = want->bytes[slot] / 4;
+    double largest = 1e-30, unit = dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
+    for (uint64_t i = 0; i < count; i++) {
+        double x = fabs((double)float_at(b, i));
+        largest = want->writable[want->offsets[slot] + i * 4] == 1 && x > largest ? x : largest;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (want->writable[want->offsets[slot] + i * 4] != 1) {
+            continue;
+        }
+        uint16_t bits;
+        memcpy(&bits, a + i * 2, 2);
+        double x = (double)(typed(got, slot) ? from_16(bits, dtype) : float_at(a, i));
+        double y = (double)float_at(b, i);
+        if (!(fabs(x - y) <= unit * fabs(y) + 0x1p-14 * largest)) {
+            print_error("%s: %s[%llu] is %.9g, the host gives %.9g, the largest is %.3g\n",
+                        info->name, info->operand[slot % info->operand_count].name,
+                        (unsigned long long)i, x, y, largest);
+            for (uint32_t s = 0; s < info->scalar_count; s++) {
+                print_error(" %s=%lld", info->scalar[s].name, (long long)got->scalars[s]);
+            }
+            print_error("\n");
+            fail();
+        }
+    }
+}
+
+static void row_test(bp_kernel kernel, bp_dtype dtype)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case want, got;
+        kernel_random_case(&want, &bp_device_host, kernel, seed);
+        round_inputs(&want, dtype, false);
+        kernel_case_run(&want, &host);
+        kernel_random_case(&got, &bp_device_cuda, kernel, seed);
+        round_inputs(&got, dtype, true);
+        run_16(&got, dtype);
+        const bp_kernel_info *info = bp_kernel_describe(kernel);
+        for (uint32_t slot = 0; slot < slots_of(&got); slot++) {
+            bp_operand_type type = info->operand[slot % info->operand_count].type;
+            bool floats = typed(&got, slot) || type == BP_TYPE_F32;
+            if (floats && got.offsets[slot] != BP_OFFSET_ABSENT) {
+                compare_slot(&got, &want, slot, dtype);
+            }
+        }
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
+static int open_devices(void **state)
+{
+    (void)state;
+    kernel_device_open(&host, &bp_device_host, "portable", 1, ARENA_BYTES);
+    kernel_device_open(&cuda, &bp_device_cuda, "plain", 1, ARENA_BYTES);
+    return 0;
+}
+
+static int close_devices(void **state)
+{
+    static char text[2048];
+    (void)state;
+    kernel_device_close(&cuda);
+    kernel_device_close(&host);
+    if (driver.report != NULL && driver.report(text, sizeof(text)) > 0) {
+        print_error("%s\n", text);
+    }
+    return driver.revive != NULL ? driver.revive() : 0;
+}
+
+#define ROW(kernel, dtype)                                                                         \
+    static void kernel##_##dtype(void **state)                                                     \
+    {                                                                                              \
+        (void)state;                                                                               \
+        row_test(BP_KERNEL_##kernel, dtype);                                                       \
+    }
+#define ROWS                                                                                       \
+    X(embedding_forward, BP_BF16)                                                                  \
+    X(embedding_token_backward, BP_BF16)                                                           \
+    X(embedding_position_backward, BP_BF16)                                                        \
+    X(layernorm_forward, BP_BF16)                                                                  \
+    X(layernorm_backward_input, BP_BF16)                                                           \
+    X(layernorm_backward_parameters, BP_BF16)                                                      \
+    X(matmul, BP_BF16)                                                                             \
+    X(matmul, BP_F16)                                                                              \
+    X(bias_backward, BP_BF16)                                                                      \
+    X(gelu_forward, BP_BF16)                                                                       \
+    X(gelu_backward, BP_BF16)                                                                      \
+    X(dropout, BP_BF16)                                                                            \
+    X(attention_forward, BP_BF16)                                                                  \
+    X(attention_backward, BP_BF16)                                                                 \
+    X(attention_decode, BP_BF16)                                                                   \
+    X(cross_entropy, BP_BF16)                                                                      \
+    X(cross_entropy_forward, BP_BF16)                                                              \
+    X(norm_partial, BP_BF16)                                                                       \
+    X(adamw, BP_BF16)                                                                              \
+    X(copy, BP_BF16)                                                                               \
+    X(random_normal, BP_BF16)                                                                      \
+    X(pick_row, BP_BF16)
+
+#define X(kernel, dtype) ROW(kernel, dtype)
+ROWS
+#undef X
+
+    int
+    main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define X(kernel, dtype)                                                                           \
+    cmocka_unit_test_setup_teardown(kernel##_##dtype, open_devices, close_devices),
+        ROWS};
+    if (!instrument_load(&driver)) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
