@@ -92,6 +92,7 @@ static bp_status prepare(training *t, const settings *set)
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
+    BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
 }

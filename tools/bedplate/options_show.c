@@ -13,6 +13,16 @@ static bool is_meta(const option *which)
            which->offset == offsetof(settings, print_options);
 }
 
+/* What the fit chooses when --arena is given and they are not: printing a default would fix it. */
+static bool is_left_open(const option *which, const settings *set)
+{
+    bool chosen = which->offset == offsetof(settings, checkpointing) ||
+                  which->offset == offsetof(settings, batch) ||
+                  which->offset == offsetof(settings, accumulation) ||
+                  which->offset == offsetof(settings, loss_rows);
+    return chosen && set->arena != 0 && !set->given[option_index(which)];
+}
+
 static void print_one(bp_text *out, const option *which, const char *value)
 {
     bp_text_string(out, which->name);
@@ -27,7 +37,7 @@ void options_print(const settings *set)
     output_begin(&out, stdout);
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & set->verb) == 0 || is_meta(which)) {
+        if ((which->verbs & set->verb) == 0 || is_meta(which) || is_left_open(which, set)) {
             continue;
         }
         if (which->kind == OPTION_PATHS) {

@@ -46,6 +46,8 @@ static const option table[] = {
      "tokens whose logits exist at one time; 0: as many as fit 60 MB"},
     {"gradient-checkpointing", OPTION_POLICY, SHAPES, AT(checkpointing), 0, 0, "none", POLICY_WORDS,
      false, "which activations are computed again, not kept; auto: the fastest that fits --arena"},
+    {"calibrate", OPTION_FLAG, SHAPES, AT(calibrate), 0, 0, "false", NULL, false,
+     "measure this machine before auto chooses; kept as calibration.json in --output-dir"},
     {"fp32", OPTION_FLAG, SHAPES, AT(fp32), 0, 0, "true", NULL, true,
      "single precision throughout"},
 

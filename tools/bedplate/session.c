@@ -9,6 +9,7 @@
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "optim/rate.h"
+#include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
@@ -167,6 +168,28 @@ bp_fit_request session_request(const session *s)
     };
 }
 
+/* Rates measured by an earlier run in the same place, or now. */
+static bp_status find_rates(session *s, bool needed)
+{
+    const char *directory = s->set->output_dir;
+    if (!needed || !s->set->calibrate) {
+        return BP_OK;
+    }
+    s->calibrated = true;
+    if (directory != NULL && calibrate_read(s->store, directory, &s->spec, &s->rates)) {
+        return BP_OK;
+    }
+    return calibrate_measure(&s->spec, &s->rates, &s->error);
+}
+
+bp_status session_save_rates(session *s)
+{
+    if (!s->calibrated) {
+        return BP_OK;
+    }
+    return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
+}
+
 bp_status session_choose(session *s)
 {
     if (s->set->arena == 0 || s->spec.optimizer == NULL) {
@@ -174,7 +197,9 @@ bp_status session_choose(session *s)
     }
     const bp_fit_request request = session_request(s);
     BP_TRY(bp_spec_check(&s->spec, &s->error));
-    BP_TRY(choice_run(&s->choice, &request, NULL, &s->error));
+    BP_TRY(find_rates(s, request.free_policy));
+    s->rated = s->spec;
+    BP_TRY(choice_run(&s->choice, &request, s->calibrated ? &s->rates : NULL, &s->error));
     s->spec = s->choice.fit.spec;
     return BP_OK;
 }

@@ -23,7 +23,10 @@ typedef struct session {
     uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */
     choice choice;
-    bool weights; /* the model directory holds weights */
+    bool calibrated; /* --calibrate: `rates` are measured ones */
+    bp_rates rates;
+    bp_spec rated; /* the spec they were measured for */
+    bool weights;  /* the model directory holds weights */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
@@ -36,6 +39,9 @@ bp_status session_begin(session *s, const settings *set) BP_MUST_CHECK;
 
 /* What the fit is asked: the spec, --arena, and what was not given. */
 bp_fit_request session_request(const session *s);
+
+/* Keeps the measured rates, if there are any, in --output-dir. */
+bp_status session_save_rates(session *s) BP_MUST_CHECK;
 
 /* With --arena: runs the fit over what was not given of checkpointing, batch and accumulation, and
  * loss chunk, and puts its choice into session->spec, which must be complete. When nothing fits,

@@ -44,6 +44,7 @@ typedef struct settings {
     uint64_t sequence; /* 0: the model's longest, at most 1024 */
     uint64_t loss_rows;
     const char *checkpointing;
+    bool calibrate;
     bool fp32;
 
     /* length and schedule */

@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Checkpoint policies and the fit through the program: spelling, choices that fit, bits that stay,
+# shapes that a resumed run keeps, and what is said when nothing fits.
+. "$(dirname "$0")/lib.sh"
+
+# Spelling: the option, what was found, what would be right.
+bad_policy() {
+    expect 2 "^bedplate: --gradient-checkpointing: .*\\(found \"?$1\"?, right would be $2" \
+        plan --model tiny --gradient-checkpointing "$1"
+}
+bad_policy everything 'none\|full\|memory-poor\|every:K'
+bad_policy every: 'every:K with K of at least 1'
+bad_policy every:0 'every:K with K of at least 1'
+bad_policy every:3x 'every:K with K of at least 1'
+bad_policy every:9999999999 'every:K with K of at least 1'
+bad_policy list: 'list: and numbers of stages'
+bad_policy list:1,,2 'list: and numbers of stages'
+bad_policy list:1,2, 'list: and numbers of stages'
+bad_policy list:-1 'list: and numbers of stages'
+bad_policy selective: 'selective: and some of norm, gelu, swiglu, attention'
+bad_policy selective:norm,relu 'selective: and some of norm, gelu, swiglu, attention'
+expect 2 'the model has 4 stages \(found 4, right would be 0 to 3\)' plan --model tiny \
+    --gradient-checkpointing list:1,4
+printf 'model = tiny\ngradient-checkpointing = list:1,\n' >"$work/bad.conf"
+expect 2 'bad.conf:2: there is no such checkpoint policy' plan --config "$work/bad.conf"
+expect 2 'not a size' plan --model tiny --arena 5MBs
+expect 2 '--max-batch: the option needs --arena' plan --model tiny --max-batch
+
+# Every policy plans without waste; slots are a class of the map; the schedule is a line.
+schedule() {
+    run plan --model tiny --dropout 0.1 --gradient-checkpointing "$1"
+    [[ $code -eq 0 ]] && grep -qE "^schedule +$2" <<<"$out" && grep -qE '^waste +0 bytes' <<<"$out"
+    check $? "the schedule of $1" "$out$err"
+}
+schedule none 'forward 0-2 keeping all; backward 3-0$'
+schedule auto 'forward 0-2 keeping all; backward 3-0$'
+schedule full 'forward 0-2 dropping all but the inputs of 1-3; backward 3-0 recomputing all$'
+schedule every:2 'forward 0-2 dropping all but the input of 2; backward 3-2 recomputing all; again 0; backward 1-0 recomputing all$'
+schedule list:2 'forward 0-2 dropping all but the input of 2; backward 3-2 recomputing all; again 0; backward 1-0'
+schedule sqrt 'forward 0-2 dropping all but the input of 2; backward'
+schedule memory_poor 'forward 0-2 dropping all; backward 3; again 0-1 dropping all; backward 2 recomputing all; again 0; backward 1-0'
+schedule selective:norm,swiglu 'forward 0-2 keeping all but norm, gelu; backward 3-0 recomputing norm, gelu$'
+expect 0 '; and so on to again 0; .*\([0-9] times\)$' plan --model demo --gradient-checkpointing memory-poor --max-seq-length 32
+run plan --model tiny --gradient-checkpointing full --json
+[[ $(json checkpoint) -gt 0 && $(json schedule) == forward* ]]
+check $? "checkpoint slots are counted, and the JSON has the schedule" "$out"
+
+# at N: a budget N tenths of the way from the least arena to keeping everything.
+at() { echo $((least + (most - least) * $1 / 10)); }
+
+# The choice keeps the budget; what was given is kept.
+free=(plan --model demo --max-seq-length 64 --json)
+run "${free[@]}"
+most=$(json arena_bytes)
+run "${free[@]}" --arena 1000
+least=$(json arena_bytes)
+[[ $code -eq 3 && $least -lt $most ]]
+check $? "the least arena is known when nothing fits ($least of $most)" "$err"
+for ((i = 0; i < 6; i++)); do
+    budget=$((least + (most - least) * i / 5))
+    run "${free[@]}" --arena $budget
+    batch=$(json per_device_train_batch_size)
+    accumulation=$(json gradient_accumulation_steps)
+    [[ $code -eq 0 && $(json arena_bytes) -le $budget && $((batch * accumulation)) -eq 8 ]]
+    check $? "a choice inside $budget bytes" "$out$err"
+done
+run "${free[@]}" --arena "$(at 6)" --per-device-train-batch-size 8 --loss-chunk-rows 128
+[[ $code -eq 0 && $(json per_device_train_batch_size) -eq 8 && $(json loss_chunk_rows) -eq 128 ]]
+check $? "explicit shapes are kept" "$out$err"
+printf 'gradient-checkpointing = full\ngradient_accumulation_steps = 2\n' >"$work/some.conf"
+run "${free[@]}" --arena "$(at 9)" --config "$work/some.conf"
+[[ $code -eq 0 && $(json gradient_checkpointing) == full && $(json gradient_accumulation_steps) -eq 2 &&
+    $(json per_device_train_batch_size) -eq 8 ]]
+check $? "a configuration file's options are explicit too" "$out$err"
+run plan --model demo --max-seq-length 64 --arena "$(at 6)"
+grep -q '^chosen' <<<"$out" && grep -q '^runner-up' <<<"$out" && grep -q '^too large' <<<"$out"
+check $? "plan prints the choice, the runner-up and the rest" "$out"
+run plan --model tiny --arena 1GB --print-options
+! grep -qE '^(gradient-checkpointing|per-device-train-batch-size|loss-chunk-rows) =' <<<"$out"
+check $? "printed options leave free what the fit may choose" "$out"
+
+# When nothing fits: the least, the largest buffer, the cheapest change; and following it fits.
+tight=(plan --model demo --max-seq-length 64 --per-device-train-batch-size 8 --loss-chunk-rows 512
+    --arena $((least + (most - least) / 8)))
+run "${tight[@]}" --gradient-checkpointing none
+[[ $code -eq 3 ]] && grep -qE 'largest buffer at the peak is [^ ]+ with [0-9]+ bytes' <<<"$err"
+check $? "the largest buffer is named" "$err"
+advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
+[[ -n $advice ]]
+check $? "a change is proposed" "$err"
+# shellcheck disable=SC2086
+expect 0 '"fits": true' "${tight[@]}" --gradient-checkpointing none --json $advice
+
+# The curve and the largest batch.
+run plan --model tiny --frontier --json --html "$work/page.html"
+grep -qE '"frontier": \[\{"arena_bytes": [0-9]+, "seconds": [^,]+, "policy": "[a-z-]+"\}, \{' <<<"$out"
+check $? "the JSON has the curve" "$out"
+[[ $(grep -c '<circle' "$work/page.html") -gt 5 && $(grep -c '</svg>' "$work/page.html") -eq 3 ]]
+check $? "the page draws it"
+expect 0 'times the fastest' plan --model tiny --frontier
+run plan --model tiny --max-seq-length 64 --arena 20MB --max-batch --json
+batch=$(json max_batch)
+[[ $code -eq 0 && $batch -gt 8 && $(json per_device_train_batch_size) -eq $batch ]]
+check $? "the largest batch ($batch) is planned" "$out$err"
+expect 0 '.' plan --model tiny --arena 20MB --per-device-train-batch-size "$batch"
+expect 3 'does not fit' plan --model tiny --arena 20MB --per-device-train-batch-size $((batch + 1))
+
+# Bits: every policy and auto train to the same state, dropout included.
+awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text"
+train=(train --model demo --dropout 0.1 --max-seq-length 16 --data "$work/text" --max-steps 3
+    --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --loss-chunk-rows 16 --quiet --json)
+run plan --model demo --max-seq-length 16 --per-device-train-batch-size 2 \
+    --gradient-accumulation-steps 2 --loss-chunk-rows 16 --json
+most=$(json arena_bytes)
+run plan --model demo --max-seq-length 16 --per-device-train-batch-size 2 \
+    --gradient-accumulation-steps 2 --loss-chunk-rows 16 --json --arena 1000
+least=$(json arena_bytes)
+run "${train[@]}" --output-dir "$work/none"
+digest=$(json state_digest)
+number=0
+for how in "full" "memory-poor" "every:2" "sqrt" "list:1,3" "selective:norm" "selective:gelu,attention" \
+    "auto --arena $(at 9)" "auto --arena $(at 5)" "auto --arena $(at 0)" "auto --arena $(at 5) --calibrate"; do
+    number=$((number + 1))
+    # shellcheck disable=SC2086
+    run "${train[@]}" --output-dir "$work/p$number" --gradient-checkpointing $how
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+    check $? "the state after training with $how is the same" "$out$err"
+done
+grep -q '"flops_per_second"' "$work/p$number/calibration.json"
+check $? "the calibration is saved"
+before=$(md5sum <"$work/p$number/calibration.json")
+# A resumed run reads it again.
+run "${train[@]}" --output-dir "$work/p$number" --gradient-checkpointing auto \
+    --arena "$(at 5)" --calibrate --resume
+[[ $code -eq 0 && $before == "$(md5sum <"$work/p$number/calibration.json")" ]]
+check $? "the calibration is read again" "$err"
+
+# Shapes that the fit chose are stored and kept when the run goes on, in another arena or in none.
+fit=(train --model demo --max-seq-length 64 --data "$work/text" --max-steps 4 --lr-scheduler-type constant
+    --quiet --json)
+run plan --model demo --max-seq-length 64 --json
+most=$(json arena_bytes)
+run "${fit[@]}" --output-dir "$work/whole" --arena $((most * 7 / 10))
+chosen=$(head -n 1 <<<"$out")
+digest=$(json state_digest)
+grep -q '"choice"' <<<"$chosen"
+check $? "train says what the fit chose" "$out$err"
+for again in "" "--arena $((most * 2))" "--arena $((most * 8 / 10))"; do
+    rm -rf "$work/parts"
+    run "${fit[@]}" --output-dir "$work/parts" --arena $((most * 7 / 10)) --stop-at-step 2
+    # shellcheck disable=SC2086
+    run "${fit[@]}" --output-dir "$work/parts" --resume $again
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+    check $? "resumed with '$again' the run ends in the same state" "$out$err"
+done
+expect 2 '(batch-size|accumulation-steps) differs' "${fit[@]}" --output-dir "$work/parts" --resume \
+    --per-device-train-batch-size 1
+run "${fit[@]}" --output-dir "$work/eval" --arena $((most * 7 / 10)) --validation-split 0.3 --eval-steps 1
+[[ $code -eq 0 && $(json arena_bytes) -le $((most * 7 / 10)) ]]
+check $? "evaluation and saving are inside the plan" "$out$err"
+expect 3 'does not fit' "${fit[@]}" --output-dir "$work/nowhere" --arena 1MB
+[[ ! -e $work/nowhere ]]
+check $? "a plan that does not fit leaves no directory"
+expect 0 'ms_per_step' bench step --model tiny --arena 6MB --repeat 1 --json
+finish
