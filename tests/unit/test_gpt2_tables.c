@@ -268,7 +268,7 @@ static void test_limits(void **state)
             assert_true(backward.ops <= most.ops + most.ops / 4 + 2);
             assert_true(backward.refs <= 2 * most.refs + 8);
             assert_true(backward.scalars <= 2 * most.scalars + 16);
-            assert_true(backward.buffers <= 2 * most.buffers + 2);
+            assert_true(backward.buffers <= 4 * most.buffers + 2);
         }
     }
     /* Sizes that make no sense must not wrap round to small tables. */
