@@ -26,7 +26,7 @@ passed=0
 failed=0
 for program in "${programs[@]}"; do
     # shellcheck disable=SC2086
-    if out=$($runner "$program" 2>&1) && [[ $out != *ThreadSanitizer* ]]; then
+    if out=$($runner "$program" best 2>&1) && [[ $out != *ThreadSanitizer* ]]; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
