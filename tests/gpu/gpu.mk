@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
-# What the tests of device/cuda load beside themselves: the instrument, and a management library.
-FAKE_ML := $(BUILD)/ptxvm/libnvidia-ml.so.1
+# What the tests of device/cuda load beside themselves: the instrument, a management library, and a
+# driver that is too old.
+FAKE_ML  := $(BUILD)/ptxvm/libnvidia-ml.so.1
+FAKE_OLD := $(BUILD)/ptxvm/old/libcuda.so.1
 $(FAKE_ML): tests/gpu/fake_ml.c
+$(FAKE_OLD): tests/gpu/fake_old.c
+$(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
-$(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)): | $(PTXVM_LIB) $(FAKE_ML)
+	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
+$(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)): | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)

@@ -238,6 +238,21 @@ static void machines_that_do_not_fit_are_refused(void **state)
     assert_int_equal(ledger(), 0);
 }
 
+/* What a plan asks needs no driver and no open device, but a target that there is. */
+static void workspaces_are_known_without_a_gpu(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {NULL, "sm_80", "sm_90a"};
+    const bp_copy_scalars scalars = {.count = COUNT};
+    bp_device_options options = {0};
+    for (uint32_t i = 0; i < 3; i++) {
+        options.target = targets[i];
+        assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars) == 0);
+    }
+    options.target = "sm_1";
+    assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars) == BP_SIZE_INVALID);
+}
+
 static void wrong_calls_are_refused(void **state)
 {
     bench *b = *state;
@@ -480,6 +495,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(large_copies_go_in_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(open_refuses, setup, teardown),
         cmocka_unit_test_setup_teardown(machines_that_do_not_fit_are_refused, setup, teardown),
+        cmocka_unit_test(workspaces_are_known_without_a_gpu),
         cmocka_unit_test_setup_teardown(wrong_calls_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(programs_are_linked_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(small_link_memory_is_refused, setup, teardown),

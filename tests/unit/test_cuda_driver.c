@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "device/cuda/context.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
-#include "device/cuda/context.h"
 #include "device/cuda/query.h"
 #include "device/cuda/target.h"
 #include "tests/support/instrument.h"
@@ -218,15 +219,70 @@ static void queries_survive_every_failure(void **state)
     }
 }
 
+/* Runs a check where no driver library has been loaded yet. */
+static int in_child(int (*check)(void))
+{
+    int ended = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        exit(check());
+    }
+    return child > 0 && waitpid(child, &ended, 0) == child && WIFEXITED(ended) ? WEXITSTATUS(ended)
+                                                                               : -1;
+}
+
+static bool refuses(const char *words, const char *name)
+{
+    bp_cu_driver driver;
+    bp_error error = {0};
+    bool refused = bp_cu_driver_load(&driver, &error) == BP_ERR_DEVICE;
+    return refused && strstr(error.text, words) != NULL && strstr(error.name, name) != NULL;
+}
+
+static int without_a_driver(void)
+{
+    return refuses("there is no NVIDIA driver on this machine", "libcuda.so.1") ? 0 : 1;
+}
+
+static int with_an_old_driver(void)
+{
+    bool loaded = instrument_load_other("old/libcuda.so.1");
+    return loaded && refuses("the NVIDIA driver is too old", "cuDriverGetVersion") ? 0 : 1;
+}
+
+static int missing;
+static int old;
+
+static void missing_and_old_drivers_are_told(void **state)
+{
+    (void)state;
+    assert_int_equal(old, 0);
+    assert_int_equal(missing, 0);
+}
+
+/* These have to come before this process loads a driver. A machine with a driver has none missing.
+ */
+static void look_for_drivers(void)
+{
+    old = in_child(with_an_old_driver);
+    missing = getenv("BP_TEST_GPU") == NULL ? in_child(without_a_driver) : 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(declarations_are_those_of_cuda_h), cmocka_unit_test(targets_have_names),
-        cmocka_unit_test(modules_fit_the_context),          cmocka_unit_test(the_table_is_filled),
-        cmocka_unit_test(results_are_said_in_words),        cmocka_unit_test(gpus_are_listed),
-        cmocka_unit_test(what_is_not_there_is_said),        cmocka_unit_test(useless_gpus_say_why),
+        cmocka_unit_test(missing_and_old_drivers_are_told),
+        cmocka_unit_test(declarations_are_those_of_cuda_h),
+        cmocka_unit_test(targets_have_names),
+        cmocka_unit_test(modules_fit_the_context),
+        cmocka_unit_test(the_table_is_filled),
+        cmocka_unit_test(results_are_said_in_words),
+        cmocka_unit_test(gpus_are_listed),
+        cmocka_unit_test(what_is_not_there_is_said),
+        cmocka_unit_test(useless_gpus_say_why),
         cmocka_unit_test(queries_survive_every_failure),
     };
+    look_for_drivers();
     if (!instrument_load(&on)) {
         return 1;
     }
