@@ -359,3 +359,11 @@ void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kerne
     kernel_case_init(c, device, kernel, scalars, tuples, draw_absent(&d, kernel, &s));
     fill_case(&d, c);
 }
+
+void kernel_shaped_case(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                        const void *scalars, uint32_t absent, uint64_t seed)
+{
+    dice d = {seed * 1000 + (uint64_t)kernel, 0};
+    kernel_case_init(c, device, kernel, scalars, 1, absent);
+    fill_case(&d, c);
+}

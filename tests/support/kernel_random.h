@@ -10,4 +10,8 @@
  * case for every device. */
 void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed);
 
+/* The same with given scalars for its one tuple, and absent operands (bit i: operand i). */
+void kernel_shaped_case(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                        const void *scalars, uint32_t absent, uint64_t seed);
+
 #endif

@@ -163,6 +163,51 @@ static void row_test(bp_kernel kernel, uint64_t seeds)
     }
 }
 
+/* Shapes that the random ones do not reach: tiles of 128, many rows, splits and what follows them.
+ */
+typedef struct shaped {
+    bp_kernel kernel;
+    uint32_t absent;
+    union {
+        bp_matmul_scalars matmul;
+        bp_layernorm_backward_parameters_scalars parameters;
+        bp_bias_backward_scalars bias;
+    } scalars;
+} shaped;
+
+#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
+#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
+#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
+
+static const shaped shapes[] = {
+    {BP_KERNEL_matmul, 0, {.matmul = {1025, 1290, 9, 12, 1292, 1292, 0, 0, 0, 1}}},
+    {BP_KERNEL_matmul,
+     NO_BEFORE | NO_BIAS | NO_RESIDUAL,
+     {.matmul = {1030, 1281, 35, 1032, 37, 1281, 1, 1, 1, 0}}},
+    {BP_KERNEL_matmul, 0, {.matmul = {64, 68, 600, 600, 72, 72, 0, 0, 0, 1}}},
+    {BP_KERNEL_matmul,
+     NO_BEFORE | NO_BIAS | NO_RESIDUAL,
+     {.matmul = {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}}},
+    {BP_KERNEL_layernorm_backward_parameters, 0, {.parameters = {1100, 13, 1}}},
+    {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 0}}},
+};
+
+static void shapes_beyond_the_random_ones(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const shaped *s = &shapes[i];
+        kernel_case want, got;
+        kernel_shaped_case(&want, &bp_device_host, s->kernel, &s->scalars, s->absent, i);
+        kernel_case_run(&want, &host);
+        kernel_shaped_case(&got, &bp_device_cuda, s->kernel, &s->scalars, s->absent, i);
+        kernel_case_run(&got, &cuda);
+        compare_case(&got, &want);
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
 /* One test per row. */
 #define KERNEL(name)                                                                               \
     static void row_##name(void **state)                                                           \
@@ -198,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define KERNEL(name) cmocka_unit_test_setup_teardown(row_##name, open_devices, close_devices),
 #include "core/kernels.def"
+        cmocka_unit_test_setup_teardown(shapes_beyond_the_random_ones, open_devices, close_devices),
     };
     if (!instrument_load(&driver)) {
         return 77;

@@ -130,27 +130,74 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
     }
 }
 
+/* Runs both cases, whose inputs are the same floats, and compares what they wrote. */
+static void run_both(kernel_case *want, kernel_case *got, bp_dtype dtype)
+{
+    round_inputs(want, dtype, false);
+    kernel_case_run(want, &host);
+    round_inputs(got, dtype, true);
+    run_16(got, dtype);
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    for (uint32_t slot = 0; slot < slots_of(got); slot++) {
+        bp_operand_type type = info->operand[slot % info->operand_count].type;
+        bool floats = typed(got, slot) || type == BP_TYPE_F32;
+        if (floats && got->offsets[slot] != BP_OFFSET_ABSENT) {
+            compare_slot(got, want, slot, dtype);
+        }
+    }
+    kernel_case_free(want);
+    kernel_case_free(got);
+}
+
 static void row_test(bp_kernel kernel, bp_dtype dtype)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         kernel_case want, got;
         kernel_random_case(&want, &bp_device_host, kernel, seed);
-        round_inputs(&want, dtype, false);
-        kernel_case_run(&want, &host);
         kernel_random_case(&got, &bp_device_cuda, kernel, seed);
-        round_inputs(&got, dtype, true);
-        run_16(&got, dtype);
-        const bp_kernel_info *info = bp_kernel_describe(kernel);
-        for (uint32_t slot = 0; slot < slots_of(&got); slot++) {
-            bp_operand_type type = info->operand[slot % info->operand_count].type;
-            bool floats = typed(&got, slot) || type == BP_TYPE_F32;
-            if (floats && got.offsets[slot] != BP_OFFSET_ABSENT) {
-                compare_slot(&got, &want, slot, dtype);
-            }
-        }
-        kernel_case_free(&want);
-        kernel_case_free(&got);
+        run_both(&want, &got, dtype);
     }
+}
+
+#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
+#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
+#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
+
+/* Products that the random shapes do not reach: tiles of 128 in all transpositions, with rows that
+ * are aligned and rows that are not, and splits with what follows them. */
+static const struct {
+    uint32_t absent;
+    bp_matmul_scalars scalars;
+} products[] = {
+    {0, {1025, 1290, 45, 48, 1296, 1292, 0, 0, 0, 1}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {1030, 1281, 70, 1032, 72, 1281, 1, 1, 1, 0}},
+    {NO_BEFORE, {1040, 1290, 33, 33, 33, 1291, 0, 1, 0, 0}},
+    {NO_BIAS | NO_BEFORE, {1040, 1290, 64, 1041, 1291, 1296, 1, 0, 0, 0}},
+    {0, {64, 68, 600, 600, 72, 72, 0, 0, 0, 1}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}},
+};
+
+static void products_test(bp_dtype dtype)
+{
+    for (uint32_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        kernel_case want, got;
+        const bp_matmul_scalars *s = &products[i].scalars;
+        kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_matmul, s, products[i].absent, i);
+        kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_matmul, s, products[i].absent, i);
+        run_both(&want, &got, dtype);
+    }
+}
+
+static void products_bf16(void **state)
+{
+    (void)state;
+    products_test(BP_BF16);
+}
+
+static void products_f16(void **state)
+{
+    (void)state;
+    products_test(BP_F16);
 }
 
 static int open_devices(void **state)
@@ -213,7 +260,8 @@ ROWS
     const struct CMUnitTest tests[] = {
 #define X(kernel, dtype)                                                                           \
     cmocka_unit_test_setup_teardown(kernel##_##dtype, open_devices, close_devices),
-        ROWS};
+        ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices)};
     if (!instrument_load(&driver)) {
         return 77;
     }
