@@ -14,7 +14,23 @@ static uint32_t number_of(const bp_cuda_launch *launch)
     return number;
 }
 
-/* The driver compiles the text; what it says about a failure is kept. */
+/* What the driver's compiler said is worth more than the number of its failure: as much of it as an
+ * error holds. */
+static bp_status refuse(cuda_context *context, const bp_cuda_module *module, bp_cu_result result)
+{
+    bp_status status = BP_ERR_DEVICE;
+    if (context->log[0] != '\0') {
+        status =
+            cuda_fail(context, status, "the driver could not compile a kernel's PTX", context->log);
+        context->dead = context->dead || bp_cu_result_fatal(result);
+    } else {
+        status = cuda_check(context, result, "cuModuleLoadDataEx");
+    }
+    bp_error_prefix(context->error, module->name);
+    return status;
+}
+
+/* The driver compiles the text. */
 static bp_status load(cuda_context *context, uint32_t index)
 {
     const bp_cuda_module *module = &bp_cuda_modules[index];
@@ -23,12 +39,11 @@ static bp_status load(cuda_context *context, uint32_t index)
     memset(context->log, 0, sizeof context->log);
     bp_cu_result result = context->driver.cuModuleLoadDataEx(&context->modules[index],
                                                              module->begin, 2, options, values);
-    bp_status status = cuda_check(context, result, "cuModuleLoadDataEx");
-    if (status != BP_OK) {
+    if (result != BP_CU_SUCCESS) {
         context->modules[index] = NULL;
-        bp_error_prefix(context->error, module->name);
+        return refuse(context, module, result);
     }
-    return status;
+    return BP_OK;
 }
 
 /* More than the plain amount of shared memory has to be asked for. */
