@@ -176,7 +176,10 @@ static const char *judge(life *l, bp_status status, int result)
     if (!lived && (status != BP_ERR_DEVICE || bp_status_exit_code(error->code) != 7)) {
         return "the status is another one";
     }
-    if (!lived && (error->text == NULL || strstr(error->name, "from cu") == NULL)) {
+    /* No memory for the arena is told with both numbers instead. */
+    bool named = strstr(error->name, "from cu") != NULL ||
+                 (result == BP_CU_OUT_OF_MEMORY && error->numbers && error->wanted > 0);
+    if (!lived && (error->text == NULL || !named)) {
         return "the error is not told";
     }
     if (!snapshots_are_whole(l)) {
