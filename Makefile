@@ -129,7 +129,7 @@ format:
 # The same tests in other builds.
 clang sanitize:
 	+$(MAKE) VARIANT=$@ all tests
-	BP_TEST_SHORT=1 tests/run.sh build/$@
+	BP_TEST_SHORT=1 tests/run.sh build/$@ variant
 tsan:
 	@tests/house/test_threads.sh
 aarch64:

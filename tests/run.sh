@@ -3,7 +3,8 @@
 # Runs every test program of a build and every tests/*/test_*.sh, two at a time, each with a
 # temporary folder of its own in TMPDIR; ends with `N passed, N failed`.
 #
-#   tests/run.sh BUILD [short]    short: the tests of the library alone, no scripts
+#   tests/run.sh BUILD short      the test programs alone
+#   tests/run.sh BUILD variant    also the scripts, but for those that make builds of their own
 #
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on. BP_TEST_SHORT=1 asks tests to keep the number of steps low.
@@ -43,7 +44,10 @@ export -f run_one
 export build work
 
 # Scripts come first: they take longest.
-[[ $kind == short ]] || scripts=$(compgen -G 'tests/*/test_*.sh')
+case $kind in
+all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
+variant) scripts=$(compgen -G 'tests/*/test_*.sh' | grep -v '^tests/house/') ;;
+esac
 programs=$(compgen -G "$build/tests/*/test_*" | grep -vE '\.[a-z]+$')
 number=0
 for t in $scripts $programs; do
