@@ -9,3 +9,8 @@ $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
 $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)): | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
+
+# The same tests against the driver of the machine.
+.PHONY: gpu
+gpu: all $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS))
+	@tests/gpu/run.sh $(BUILD)
