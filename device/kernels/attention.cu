@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncthreads();
     settle(&state, lse != NULL ? lse + head.first_row : NULL, first, at);
     tile_scale(sum, state.shrink);
-    tile_store(out + head.first_out, head.step_k, first, mine, sum, weights, at);
+    tile_store(out + head.first_out, head.step_k, first, mine, sum, at);
 }
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */

@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
         tile_combine(sum, d.shared + SHARED_P, d.shared + SHARED_K);
     }
-    tile_store(d_qkv + d.head.first, d.head.pitch, first, mine, sum, d.shared + SHARED_P, at);
+    tile_store(d_qkv + d.head.first, d.head.pitch, first, mine, sum, at);
 }
 
 /* sum += weights^T . (rows of queries), with the weights that this thread holds. */
@@ -191,8 +191,8 @@ extern "C" __global__ void __launch_bounds__(256)
         combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q);
     }
     bp_element *d_k = d_qkv + d.head.first + d.head.step_k;
-    tile_store(d_k, d.head.pitch, first, mine, sum_k, d.shared + SHARED_P, at);
-    tile_store(d_k + d.head.step_k, d.head.pitch, first, mine, sum_v, d.shared + SHARED_P, at);
+    tile_store(d_k, d.head.pitch, first, mine, sum_k, at);
+    tile_store(d_k + d.head.step_k, d.head.pitch, first, mine, sum_v, at);
 }
 
 #endif

@@ -2,7 +2,7 @@
 /* The square tile of attention: 64 queries by 64 keys, and 64 columns of a head's width at a time.
  *
  * 256 threads stand as 16 x 16: in a tile of scores thread (down, across) has rows down + 16 r and
- * columns across + 16 c, r and c below SIDE; in a tile of outputs likewise. */
+ * columns across + 16 c, r and c below SIDE; in a tile of outputs, columns 4 across + c. */
 #ifndef BP_DEVICE_KERNELS_ATTENTION_TILE_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_TILE_CUH
 
@@ -55,11 +55,11 @@ BP_DEVICE void tile_scores(float sum[SIDE][SIDE], const float *x, const float *y
     }
 }
 
-/* sum[r][n] += weights_row . y, over the rows of y in order. */
+/* sum[r][n] += weights_row . y, over the rows of y in order; outputs are columns 4 across + n. */
 BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const float *y)
 {
     weights += threadIdx.x / 16 * PITCH;
-    y += threadIdx.x % 16;
+    y += threadIdx.x % 16 * 4;
 #pragma unroll 1
     for (uint32_t j = 0; j < ROWS; j += 4) {
         float w[SIDE][4];
@@ -69,12 +69,13 @@ BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const f
         }
 #pragma unroll
         for (uint32_t e = 0; e < 4; e++) {
+            float v[SIDE];
+            *(float4 *)v = *(const float4 *)(y + (j + e) * PITCH);
 #pragma unroll
             for (uint32_t n = 0; n < SIDE; n++) {
-                float v = y[(j + e) * PITCH + 16 * n];
 #pragma unroll
                 for (uint32_t r = 0; r < SIDE; r++) {
-                    sum[r][n] = fmaf(w[r][e], v, sum[r][n]);
+                    sum[r][n] = fmaf(w[r][e], v[n], sum[r][n]);
                 }
             }
         }
@@ -119,20 +120,16 @@ BP_DEVICE void tile_put(float *weights, float value[SIDE][SIDE], bool transposed
     }
 }
 
-/* Writes sums to 64 columns of the rows of a matrix that are there, by way of shared memory. */
+/* Writes sums to 64 columns of the rows of a matrix that are there. */
 BP_DEVICE void tile_store(bp_element *to, uint64_t pitch, uint64_t first, uint64_t column,
-                          float sum[SIDE][SIDE], float *shared, const bp_attention *at)
+                          float sum[SIDE][SIDE], const bp_attention *at)
 {
-    uint32_t d = threadIdx.x % 16 * 4;
-    __syncthreads();
-    tile_put(shared, sum, false);
-    __syncthreads();
-#pragma unroll 1
-    for (uint32_t row = threadIdx.x / 16; row < ROWS; row += 16) {
-        if (first + row < at->sequence && column + d < at->width) {
-            float v[4];
-            *(float4 *)v = *(const float4 *)(shared + row * PITCH + d);
-            *(bp_element4 *)(to + (first + row) * pitch + column + d) = bp_pack4(v);
+    column += threadIdx.x % 16 * 4;
+#pragma unroll
+    for (uint32_t r = 0; r < SIDE; r++) {
+        uint64_t row = first + threadIdx.x / 16 + 16 * r;
+        if (row < at->sequence && column < at->width) {
+            *(bp_element4 *)(to + row * pitch + column) = bp_pack4(sum[r]);
         }
     }
 }

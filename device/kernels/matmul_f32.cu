@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products in single precision (true FP32), in every transposition, with all that follows. */
-#include "device/kernels/async.cuh"
 #include "device/kernels/matmul.cuh"
 
-#define DEPTH  8 /* terms of a slice */
-#define STAGES 4 /* slices in shared memory */
+#define DEPTH 8 /* terms of a slice */
 
 #define TILE    128
 #define BLOCKS  2 /* per multiprocessor: 256 threads of up to 128 registers */
@@ -15,7 +13,7 @@
 #undef NAME
 
 #define TILE    64
-#define BLOCKS  6
+#define BLOCKS  4
 #define NAME(x) x##_64
 #include "device/kernels/matmul_simple.cuh"
 #undef TILE

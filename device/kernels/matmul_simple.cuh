@@ -3,66 +3,54 @@
  * matmul_f32.cu, with TILE (64 or 128) and NAME(x) defined.
  *
  * A block makes a TILE x TILE tile of c, a thread 8 x 8 of it in four quarters of 4 x 4. Each element
- * is one chain of fused multiply-adds over k in increasing order, as on the host. cp.async brings
- * slices of DEPTH terms into a ring of STAGES, stored with k slowest whatever the transposition. */
+ * is one chain of fused multiply-adds over k in increasing order, as on the host. Slices of DEPTH terms
+ * lie in shared memory with k slowest, whatever the transposition; the next one comes to registers
+ * while one is used. */
 #define THREADS (TILE * TILE / 64)
 #define PITCH   (TILE + 4) /* keeps rows 16-byte aligned and spreads a column over the banks */
 #define SLICE   (DEPTH * PITCH)
-#define SIDE    (TILE / 8) /* threads along a side of the tile */
+#define GROUPS  (DEPTH * TILE / 4 / THREADS) /* of four elements, of an operand's slice, per thread */
 
-/* Starts the copy of one operand's slice: element (i, k) of the tile to shared [k][i]. along: the
- * elements of a row of memory lie along i, not along k. */
-BP_DEVICE void NAME(fetch)(uint32_t to, const float *from, uint64_t pitch, bool along, bool wide,
-                           uint64_t rows, uint64_t terms)
+/* Brings the thread's groups of four elements of one operand's slice to registers; what is not there
+ * is 0. along: the elements of a row of memory lie along the tile's side i, not along k. */
+BP_DEVICE void NAME(fetch)(float to[GROUPS][4], const float *from, uint64_t pitch, bool along,
+                           bool wide, uint64_t rows, uint64_t terms)
 {
-    if (along && wide) {
 #pragma unroll
-        for (uint32_t s = 0; s < DEPTH * TILE / 4 / THREADS; s++) {
-            uint32_t at = threadIdx.x + s * THREADS;
-            uint32_t k = at / (TILE / 4), i = at % (TILE / 4) * 4;
-            bool there = i < rows && k < terms;
-            uint32_t bytes = there ? (uint32_t)bp_least(4, rows - i) * 4 : 0;
-            bp_copy_async16(to + (k * PITCH + i) * 4, there ? from + k * pitch + i : from, bytes);
-        }
-        return;
-    }
-#pragma unroll 2
-    for (uint32_t s = 0; s < DEPTH * TILE / THREADS; s++) {
+    for (uint32_t s = 0; s < GROUPS; s++) {
         uint32_t at = threadIdx.x + s * THREADS;
-        uint32_t k = along ? at / TILE : at % DEPTH, i = along ? at % TILE : at / DEPTH;
-        bool there = i < rows && k < terms;
-        uint64_t place = along ? k * pitch + i : i * pitch + k;
-        bp_copy_async4(to + (k * PITCH + i) * 4, there ? from + place : from, there ? 4 : 0);
+        uint32_t line = along ? at / (TILE / 4) : at / (DEPTH / 4);
+        uint32_t first = (along ? at % (TILE / 4) : at % (DEPTH / 4)) * 4;
+        uint64_t lines = along ? terms : rows, length = along ? rows : terms;
+        uint64_t count = line < lines && first < length ? length - first : 0;
+        bp_load4(from + line * pitch + first, count, wide, to[s]);
     }
 }
 
-/* Where this block's tile and split begin, and what is left from there. */
+/* Puts them into shared memory, [k][i]. */
+BP_DEVICE void NAME(put)(float *slice, float from[GROUPS][4], bool along)
+{
+#pragma unroll
+    for (uint32_t s = 0; s < GROUPS; s++) {
+        uint32_t at = threadIdx.x + s * THREADS;
+        if (along) {
+            float *to = slice + at / (TILE / 4) * PITCH + at % (TILE / 4) * 4;
+            *(float4 *)to = *(float4 *)from[s];
+        } else {
+            float *to = slice + at % (DEPTH / 4) * 4 * PITCH + at / (DEPTH / 4);
+#pragma unroll
+            for (uint32_t e = 0; e < 4; e++) {
+                to[e * PITCH] = from[s][e];
+            }
+        }
+    }
+}
+
+/* Where this block's tile begins. */
 typedef struct NAME(place) {
     uint64_t row;
     uint64_t column;
-    uint64_t first; /* term */
-    uint64_t terms;
 } NAME(place);
-
-/* Starts the copies of slice number `slice` of both operands, if there is one; always ends a group, so
- * that waiting counts slices. */
-BP_DEVICE void NAME(fetch_slice)(const bp_product *p, const NAME(place) *at, uint64_t slice,
-                                 float *ring)
-{
-    uint64_t done = slice * DEPTH;
-    if (done < at->terms) {
-        uint64_t first = at->first + done, terms = at->terms - done;
-        bool along_a = (p->flags & BP_TRANSPOSE_A) != 0, along_b = (p->flags & BP_TRANSPOSE_B) == 0;
-        const float *a = along_a ? p->a + first * p->lda + at->row : p->a + at->row * p->lda + first;
-        const float *b =
-            along_b ? p->b + first * p->ldb + at->column : p->b + at->column * p->ldb + first;
-        uint32_t to = bp_shared_address(ring + slice % STAGES * 2 * SLICE);
-        NAME(fetch)(to, a, p->lda, along_a, (p->flags & BP_WIDE_A) != 0, p->m - at->row, terms);
-        NAME(fetch)(to + SLICE * 4, b, p->ldb, along_b, (p->flags & BP_WIDE_B) != 0,
-                    p->n - at->column, terms);
-    }
-    bp_copy_commit();
-}
 
 /* The thread's place among the others: warps are 8 wide and 4 high. */
 BP_DEVICE uint32_t NAME(across)(void)
@@ -162,7 +150,7 @@ BP_DEVICE void NAME(finish)(const bp_product *p, const NAME(place) *at, float su
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(bp_matmul)(BP_PRODUCT_PARAMETERS)
 {
-    __shared__ float4 memory[STAGES * 2 * SLICE / 4];
+    __shared__ float4 memory[TILE / 2 * PITCH / 4]; /* half a tile, or two slices of both */
     if (m == 0) {
         return;
     }
@@ -171,31 +159,42 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(bp_matmul)(BP
     const bp_product *p = &product;
     NAME(place) at;
     bp_product_tile(p, TILE, &at.row, &at.column);
-    at.first = blockIdx.y * depth;
-    at.terms = bp_least(depth, k - at.first);
     float sum[8][8] = {{0.0f}};
     if ((flags & BP_ACCUMULATE) != 0 && splits == 1) {
         NAME(start)(p, &at, sum, ring);
     }
-    uint64_t slices = (at.terms + DEPTH - 1) / DEPTH;
+    uint64_t first = blockIdx.y * depth, end = bp_least(k, first + depth);
+    bool along_a = (flags & BP_TRANSPOSE_A) != 0, along_b = (flags & BP_TRANSPOSE_B) == 0;
+    a += along_a ? first * lda + at.row : at.row * lda + first;
+    b += along_b ? first * ldb + at.column : at.column * ldb + first;
+    float *fill = ring, *use = ring + 2 * SLICE;
 #pragma unroll 1
-    for (uint64_t step = 0; step < slices + STAGES - 1; step++) {
-        bool filled = step >= STAGES - 1;
-        if (filled) {
-            bp_copy_wait(STAGES - 2);
-            __syncthreads();
+    for (uint64_t term = first; term < end + DEPTH; term += DEPTH) {
+        float next_a[GROUPS][4], next_b[GROUPS][4];
+        bool more = term < end;
+        if (more) {
+            NAME(fetch)(next_a, a, lda, along_a, (flags & BP_WIDE_A) != 0, m - at.row, end - term);
+            NAME(fetch)(next_b, b, ldb, along_b, (flags & BP_WIDE_B) != 0, n - at.column,
+                        end - term);
+            a += along_a ? DEPTH * lda : DEPTH;
+            b += along_b ? DEPTH * ldb : DEPTH;
         }
-        NAME(fetch_slice)(p, &at, step, ring);
-        if (filled) {
-            const float *a = ring + (step + 1) % STAGES * 2 * SLICE; /* slice step - (STAGES - 1) */
-            NAME(multiply)(a, a + SLICE, sum);
+        if (term > first) {
+            NAME(multiply)(use, use + SLICE, sum);
         }
+        if (more) {
+            NAME(put)(fill, next_a, along_a);
+            NAME(put)(fill + SLICE, next_b, along_b);
+        }
+        __syncthreads();
+        float *other = fill;
+        fill = use;
+        use = other;
     }
-    bp_copy_wait(0);
     NAME(finish)(p, &at, sum, ring);
 }
 
 #undef THREADS
 #undef PITCH
 #undef SLICE
-#undef SIDE
+#undef GROUPS
