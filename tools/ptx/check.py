@@ -62,7 +62,7 @@ def check_text(row, text):
             yield "%s: %s is missing" % (name, wanted)
     kernel = ""
     for number, line in enumerate(lines, 1):
-        if line.startswith("//") or line.startswith(".loc"):
+        if line.startswith("//") or line.startswith(".loc "):
             continue
         entry = re.match(r"\.visible \.entry (\w+)\(", line)
         if entry:
