@@ -75,7 +75,7 @@ static void run_16(kernel_case *c, bp_dtype dtype)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, dtype, sizeof(dtypes));
+    memset(dtypes, (int)dtype, sizeof(dtypes));
     uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
     bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
     bp_linked_program program = {&op, 1};

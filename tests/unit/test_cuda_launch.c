@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* The geometry of the CUDA device without a GPU: what is refused, what is empty, workspaces,
+ * tables, and limits that every launch keeps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/cuda/launch.h"
+#include "device/cuda/ptx_table.h"
+
+static const bp_cuda_target target = {80, false, false, BP_CUDA_SHARED_LEAST};
+
+/* Plans one op whose operands lie 1 MiB apart, `shift` bytes off alignment. */
+static uint32_t plan(bp_kernel kernel, const void *scalars, bp_dtype dtype, uint64_t shift,
+                     bp_cuda_launch *launches)
+{
+    uint64_t offsets[BP_OPERANDS_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
+        offsets[i] = ((uint64_t)i << 20) + shift;
+        dtypes[i] = (uint8_t)dtype;
+    }
+    const bp_linked_op op = {kernel, 1, offsets, scalars, dtypes, 0};
+    return bp_cuda_plan_launches(&target, &op, launches);
+}
+
+static void element_types_must_agree_and_have_kernels(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_copy_scalars copy = {.count = 5};
+    assert_int_equal(plan(BP_KERNEL_copy, &copy, BP_F32, 0, launches), 1);
+    assert_int_equal(plan(BP_KERNEL_copy, &copy, BP_BF16, 0, launches), 1);
+    assert_int_equal(plan(BP_KERNEL_copy, &copy, BP_F64, 0, launches), BP_CUDA_UNSUPPORTED);
+    const uint64_t offsets[2] = {0, 4096};
+    const uint8_t dtypes[2] = {BP_F32, BP_BF16};
+    const bp_linked_op mixed = {BP_KERNEL_copy, 1, offsets, &copy, dtypes, 0};
+    assert_int_equal(bp_cuda_plan_launches(&target, &mixed, launches), BP_CUDA_UNSUPPORTED);
+}
+
+/* Scalars of zeros: nothing to do, except for the two kernels that always write a block. */
+static void an_op_over_nothing_is_no_launch(void **state)
+{
+    (void)state;
+    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
+        bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+        int64_t scalars[BP_SCALARS_MAX] = {0};
+        if (kernel == BP_KERNEL_norm_partial) {
+            scalars[offsetof(bp_norm_partial_scalars, chunk) / 8] = 1;
+        }
+        bool always = kernel == BP_KERNEL_loss_sum || kernel == BP_KERNEL_step_decide;
+        assert_int_equal(plan((bp_kernel)kernel, scalars, BP_F32, 0, launches), always ? 1 : 0);
+        assert_int_equal(bp_cuda_workspace(&target, (bp_kernel)kernel, scalars), 0);
+    }
+}
+
+static void heads_too_wide_for_a_row_are_refused(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_attention_forward_scalars forward = {
+        .batch = 1, .sequence = 2, .heads = 1, .head_width = 20001};
+    bp_attention_backward_scalars backward = {
+        .batch = 1, .sequence = 2, .heads = 1, .head_width = 7001};
+    bp_attention_decode_scalars decode = {
+        .rows = 1, .positions = 2, .heads = 1, .head_width = 20001};
+    assert_int_equal(plan(BP_KERNEL_attention_forward, &forward, BP_F32, 0, launches),
+                     BP_CUDA_UNSUPPORTED);
+    assert_int_equal(plan(BP_KERNEL_attention_backward, &backward, BP_F32, 0, launches),
+                     BP_CUDA_UNSUPPORTED);
+    assert_int_equal(plan(BP_KERNEL_attention_decode, &decode, BP_F32, 0, launches),
+                     BP_CUDA_UNSUPPORTED);
+    /* in tiles any width goes, a row's width off alignment too */
+    forward.head_width = 20000;
+    assert_int_equal(plan(BP_KERNEL_attention_forward, &forward, BP_F32, 0, launches), 1);
+    assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_attention_forward);
+    forward.head_width = 64;
+    assert_int_equal(plan(BP_KERNEL_attention_forward, &forward, BP_F32, 4, launches), 1);
+    assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_attention_forward_any);
+}
+
+static void products_split_by_shape_alone(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_matmul_scalars s = {.m = 768, .n = 768, .k = 8192, .lda = 768, .ldb = 768, .ldc = 768};
+    s.transpose_a = 1;
+    uint64_t bytes = bp_cuda_workspace(&target, BP_KERNEL_matmul, &s);
+    assert_int_equal(bytes % (768 * 768 * sizeof(float)), 0);
+    assert_int_equal(plan(BP_KERNEL_matmul, &s, BP_BF16, 0, launches), 1);
+    s.m = 64;
+    s.n = 64;
+    bytes = bp_cuda_workspace(&target, BP_KERNEL_matmul, &s);
+    assert_int_equal(plan(BP_KERNEL_matmul, &s, BP_BF16, 0, launches), 2);
+    assert_int_equal(bytes, (uint64_t)launches[0].grid[1] * 64 * 64 * sizeof(float));
+    assert_int_equal(plan(BP_KERNEL_matmul, &s, BP_F32, 0, launches), 2);
+    assert_int_equal(bytes, (uint64_t)launches[0].grid[1] * 64 * 64 * sizeof(float));
+    s.m = 4096;
+    s.n = 4096;
+    assert_int_equal(bp_cuda_workspace(&target, BP_KERNEL_matmul, &s), 0);
+    assert_int_equal(plan(BP_KERNEL_matmul, &s, BP_BF16, 0, launches), 1);
+    assert_int_equal(launches[0].grid[0], 1024);
+    assert_int_equal(launches[0].block[0], 128);
+}
+
+static void tables_count_blocks(void **state)
+{
+    (void)state;
+    assert_int_equal(bp_cuda_table_bytes(BP_KERNEL_matmul, 3), 0);
+    assert_int_equal(bp_cuda_table_bytes(BP_KERNEL_adamw, 3), 3 * BP_CUDA_RECORD_WORDS * 8);
+    bp_adamw_scalars scalars[3] = {{.count = 1025, .beta1 = 0.5}, {.count = 0}, {.count = 1024}};
+    uint64_t offsets[18], table[3 * BP_CUDA_RECORD_WORDS];
+    for (uint64_t i = 0; i < 18; i++) {
+        offsets[i] = 1000 + i;
+    }
+    const uint8_t dtypes[6] = {0};
+    const bp_linked_op op = {BP_KERNEL_adamw, 3, offsets, scalars, dtypes, 0};
+    bp_cuda_write_table(&op, table);
+    assert_int_equal(table[0], 2);
+    assert_int_equal(table[BP_CUDA_RECORD_WORDS], 2);
+    assert_int_equal(table[2 * BP_CUDA_RECORD_WORDS], 3);
+    assert_int_equal(table[1], 1025);
+    assert_memory_equal(&table[2], offsets, 6 * sizeof(uint64_t));
+    double half = 0.5;
+    assert_memory_equal(&table[8], &half, sizeof(half));
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    assert_int_equal(bp_cuda_plan_launches(&target, &op, launches), 1);
+    assert_int_equal(launches[0].grid[0], 3);
+}
+
+/* Every module is a text that ends in a zero byte and names its functions. */
+static void modules_are_what_they_say(void **state)
+{
+    (void)state;
+    assert_int_equal(bp_cuda_module_count, BP_CUDA_MODULE_COUNT);
+    for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
+        const bp_cuda_module *module = &bp_cuda_modules[i];
+        const char *text = (const char *)module->begin;
+        assert_int_equal(*module->end, 0);
+        assert_int_equal(strlen(text), module->end - module->begin);
+        for (uint32_t f = 0; f < module->function_count; f++) {
+            assert_true(module->functions[f].shared_most <= BP_CUDA_SHARED_LEAST);
+            assert_non_null(strstr(text, module->functions[f].name));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(element_types_must_agree_and_have_kernels),
+        cmocka_unit_test(an_op_over_nothing_is_no_launch),
+        cmocka_unit_test(heads_too_wide_for_a_row_are_refused),
+        cmocka_unit_test(products_split_by_shape_alone),
+        cmocka_unit_test(tables_count_blocks),
+        cmocka_unit_test(modules_are_what_they_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
