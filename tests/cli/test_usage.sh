@@ -12,7 +12,7 @@ for verb in plan train eval generate verify bench devices arena; do
     expect 0 "^bedplate $verb" $verb --help
 done
 run train --help
-! grep -qE 'lora|bf16|cuda|load-in' <<<"$out"
+! grep -qE 'lora|bf16|master|load-in' <<<"$out"
 check $? "options that do not work yet are not listed"
 
 expect 2 '--lerning-rate: unknown option \(the nearest is --learning-rate\)' plan --lerning-rate 1
