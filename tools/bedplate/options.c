@@ -188,13 +188,13 @@ bp_status options_file(settings *set, const char *path, const bool *given)
     static char text[FILE_BYTES_MAX]; /* values point into it for the life of the program */
     FILE *file = fopen(path, "r");
     size_t length = 0;
+    bool whole = false;
     if (file != NULL) {
         length = fread(text, 1, sizeof text, file);
-        bool failed = ferror(file) != 0;
+        whole = ferror(file) == 0;
         fclose(file);
-        file = failed ? NULL : file;
     }
-    if (file == NULL) {
+    if (!whole) {
         fprintf(stderr, "bedplate: --config: the file cannot be read (found \"%s\")\n", path);
         return BP_ERR_USAGE;
     }
