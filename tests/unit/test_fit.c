@@ -149,6 +149,52 @@ static void test_batch_and_chunk_are_chosen_too(void **state)
     free(memory);
 }
 
+/* With many words the loss decides: chunks of it are shortened until it fits, and not beyond. */
+static void test_chunks_are_shortened(void **state)
+{
+    (void)state;
+    bp_fit_request request = request_for(1);
+    request.spec.config.vocabulary = 4000;
+    request.spec.batch = 40;
+    request.free_chunk = true;
+    for (int round = 0; round < 2; round++) {
+        request.free_policy = round == 1;
+        request.budget = 0;
+        uint64_t bytes = 0;
+        void *memory = memory_for(&request, &bytes);
+        bp_fit fit;
+        bp_error error = {0};
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        assert_int_equal(fit.best.loss_rows, 400);
+        uint64_t whole = fit.best.arena_bytes;
+        request.budget = whole - 1;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        /* Recomputing so small a model is cheaper than reading the words again for each chunk. */
+        assert_int_equal(fit.best.loss_rows, request.free_policy ? 400 : 100);
+        request.budget = 1;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_ERR_FIT);
+        assert_true(fit.least.loss_rows == 64 && fit.least.arena_bytes < whole);
+        free(memory);
+    }
+}
+
+static void test_a_plan_that_fails_says_why(void **state)
+{
+    (void)state;
+    static const uint32_t missing[] = {99};
+    bp_fit_request request = request_for(1);
+    uint64_t bytes = 0;
+    void *memory = memory_for(&request, &bytes);
+    bp_fit fit;
+    bp_error error = {0};
+    request.free_policy = false;
+    request.spec.policy = (bp_policy){.kind = BP_POLICY_LIST, .list = missing, .list_count = 1};
+    assert_int_not_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+    assert_int_equal(fit.best.batch, 0);
+    assert_non_null(error.text);
+    free(memory);
+}
+
 static void test_explicit_choices_stay(void **state)
 {
     (void)state;
@@ -257,6 +303,8 @@ int main(void)
         cmocka_unit_test(test_twenty_budgets),
         cmocka_unit_test(test_the_choice_keeps_the_bits),
         cmocka_unit_test(test_batch_and_chunk_are_chosen_too),
+        cmocka_unit_test(test_chunks_are_shortened),
+        cmocka_unit_test(test_a_plan_that_fails_says_why),
         cmocka_unit_test(test_explicit_choices_stay),
         cmocka_unit_test(test_curve_falls),
         cmocka_unit_test(test_largest_batch),
