@@ -41,7 +41,7 @@ printf 'an order-2 context model, at its very best: %s nats per byte\n' \
 echo
 echo "== What it writes"
 write=(generate --model "$folder/model" --prompt "This License " --temperature 0.8 --top-k 40)
-"$build/bedplate" "${write[@]}" --max-new-tokens 200 2>/dev/null ||
+"$build/bedplate" "${write[@]}" --max-new-tokens 110 2>/dev/null ||
     "$build/bedplate" "${write[@]}" --max-new-tokens 40
 echo
 echo "The model is in $folder/model: config.json, model.safetensors, tokenizer.json, as transformers"
