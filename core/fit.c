@@ -372,16 +372,14 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
 static void add_point(bp_fit_point *points, uint32_t *count, const bp_fit_try *candidate)
 {
     const bp_fit_point point = {candidate->arena_bytes, candidate->seconds, candidate->policy.kind};
-    uint32_t kept = 0;
     for (uint32_t i = 0; i < *count; i++) {
         bool beaten =
             points[i].arena_bytes <= point.arena_bytes && points[i].seconds <= point.seconds;
         if (beaten) {
             return;
         }
-        kept++;
     }
-    kept = 0;
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < *count; i++) {
         bool worse =
             points[i].arena_bytes >= point.arena_bytes && points[i].seconds >= point.seconds;
