@@ -98,9 +98,10 @@ static uint32_t narrow(uint64_t value, bool *fits)
 bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
 {
     uint32_t parameters = spec->model->parameter_count(&spec->config);
-    wide_limits sum = {.buffers = FIXED_BUFFERS + 2 * (uint64_t)parameters,
-                       .name_bytes = (FIXED_BUFFERS + 2 * (uint64_t)parameters) * NAME_BYTES};
-    const bp_graph_limits initialize = {.ops = 1, .refs = 2, .scalars = 3};
+    /* a weight, its master and its gradient */
+    uint64_t fixed = FIXED_BUFFERS + 3 * (uint64_t)parameters;
+    wide_limits sum = {.buffers = fixed, .name_bytes = fixed * NAME_BYTES};
+    const bp_graph_limits initialize = {.ops = 1, .refs = 3, .scalars = 4};
     add_limits(&sum, initialize, parameters);
     add_chain(&sum, spec, (spec->evaluate ? 1u : 0u) + (spec->generate_context > 0 ? 2u : 0u));
     if (spec->optimizer != NULL) {
@@ -283,9 +284,12 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
         if (parameter->init == BP_INIT_NORMAL) {
             bp_emit_random_normal(
                 emit,
-                &(bp_random_normal_operands){.y = bp_emit_weight(emit, i), .step = emit->step},
+                &(bp_random_normal_operands){.y = bp_emit_weight(emit, i),
+                                             .master = {parameter->master, BP_U8, 0},
+                                             .step = emit->step},
                 &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
                                             .stream = i,
+                                            .form = parameter->master_form,
                                             .deviation = parameter->deviation});
         }
     }

@@ -17,7 +17,7 @@
 
 /* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
  * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
- * laid out as bp_<kernel>_scalars; `dtypes` one bp_dtype per operand of the first tuple. */
+ * laid out as bp_<kernel>_scalars; `dtypes` operand_count values of bp_dtype per tuple. */
 #define BP_OFFSET_ABSENT UINT64_MAX
 
 typedef struct bp_linked_op {
@@ -52,9 +52,11 @@ struct bp_device {
     /* Bytes of the caller-owned context that the other calls take. */
     size_t context_bytes;
 
-    /* Bytes of the kernel's workspace operand for these scalars; a pure function of its arguments.
-     * BP_SIZE_INVALID when they make no sense. */
-    uint64_t (*workspace)(const bp_device_options *options, bp_kernel kernel, const void *scalars);
+    /* Bytes of the kernel's workspace operand for these scalars and element types (one bp_dtype per
+     * operand; NULL: all f32); a pure function of its arguments. BP_SIZE_INVALID when they make no
+     * sense. */
+    uint64_t (*workspace)(const bp_device_options *options, bp_kernel kernel, const void *scalars,
+                          const uint8_t *dtypes);
 
     /* Bytes of host memory that link will need for a program of that many ops, operands and scalars
      * (sums over tuples): closed form, for the plan. */

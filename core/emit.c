@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/glob.h"
+
 #define NAME_MAX_BYTES 160
 
 static const char where[] = "emit";
@@ -36,11 +38,54 @@ static bp_ref whole(uint32_t buffer, bp_dtype dtype)
     return (bp_ref){buffer, dtype, 0};
 }
 
+/* What the spec's rules say of a parameter. */
+static void apply_rules(const bp_spec *spec, const char *name, bp_parameter *parameter)
+{
+    bool frozen = false;
+    bool train = false;
+    for (uint32_t i = 0; i < spec->rule_count; i++) {
+        const bp_parameter_rule *rule = &spec->rules[i];
+        if (!bp_glob_match(rule->glob, name)) {
+            continue;
+        }
+        frozen = frozen || rule->kind == BP_RULE_FREEZE;
+        train = train || rule->kind == BP_RULE_TRAIN;
+        if (rule->sets_rate) {
+            double peak = spec->optimizer_options.learning_rate;
+            parameter->rate_scale = peak > 0.0 ? rule->learning_rate / peak : 0.0;
+        }
+        parameter->weight_decay = rule->sets_decay ? rule->weight_decay : parameter->weight_decay;
+        parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
+    }
+    parameter->trainable = train || !frozen;
+}
+
+/* The tensor beside the weight that holds the rest of its exact value. */
+static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name)
+{
+    bp_master form = emit->spec->master;
+    form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
+    parameter->master = BP_NO_BUFFER;
+    bool updated = parameter->trainable && emit->spec->optimizer != NULL;
+    parameter->master_form = updated ? form : BP_MASTER_WEIGHT;
+    if (bp_master_bytes(parameter->master_form) == 0) {
+        return;
+    }
+    char full[NAME_MAX_BYTES];
+    join_name(full, name, "master");
+    bp_buffer prototype = emit->graph->buffers[parameter->weight];
+    prototype.class_of = BP_CLASS_MASTER;
+    prototype.dtype = form == BP_MASTER_FP32                       ? BP_F32
+                      : parameter->master_form == BP_MASTER_SPLIT8 ? BP_U8
+                                                                   : BP_U16;
+    parameter->master = make_buffer(emit, &prototype, full);
+}
+
 void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
 {
     bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
                            .scope = BP_SCOPE_PERSISTENT,
-                           .dtype = BP_F32,
+                           .dtype = emit->spec->working,
                            .rank = info->rank,
                            .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0}};
     uint32_t weight = make_buffer(emit, &prototype, info->name);
@@ -56,12 +101,25 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     *parameter = (bp_parameter){.init = info->init,
                                 .deviation = info->deviation,
                                 .decay = info->decay,
-                                .count = emit->graph->buffers[weight].bytes / sizeof(float),
+                                .rate_scale = 1.0,
+                                .rank = info->rank,
+                                .count = emit->graph->buffers[weight].bytes /
+                                         bp_dtype_bytes(prototype.dtype),
                                 .weight = weight,
                                 .gradient = BP_NO_BUFFER};
     for (uint32_t i = 0; i < BP_PARAMETER_STATES_MAX; i++) {
         parameter->state[i] = BP_NO_BUFFER;
     }
+    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    bool decays = options->decay_all || info->decay;
+    parameter->weight_decay = decays ? options->weight_decay : 0.0;
+    apply_rules(emit->spec, info->name, parameter);
+    make_master(emit, parameter, info->name);
+}
+
+bool bp_emit_trainable(const bp_emit *emit, uint32_t index)
+{
+    return emit->status == BP_OK && emit->parameters[index].trainable;
 }
 
 bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
@@ -128,7 +186,7 @@ static void make_gradient(bp_emit *emit, bp_parameter *parameter)
     bp_buffer prototype = emit->graph->buffers[parameter->weight];
     prototype.class_of = BP_CLASS_GRADIENTS;
     prototype.scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
-    prototype.dtype = BP_F32;
+    prototype.dtype = emit->spec->gradient;
     parameter->gradient = make_buffer(emit, &prototype, full);
 }
 
@@ -144,7 +202,7 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
     }
     *accumulate = parameter->gradient_written ? 1 : 0;
     parameter->gradient_written = true;
-    return whole(parameter->gradient, BP_F32);
+    return whole(parameter->gradient, emit->spec->gradient);
 }
 
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
@@ -157,12 +215,16 @@ bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
 static void make_workspaces(bp_emit *emit, bp_kernel kernel, bp_ref *refs, const void *scalars)
 {
     const bp_kernel_info *info = bp_kernel_describe(kernel);
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        dtypes[i] = (uint8_t)refs[i].dtype;
+    }
     for (uint32_t i = 0; i < info->operand_count; i++) {
         if (!info->operand[i].workspace) {
             continue;
         }
         const bp_device *device = emit->spec->device;
-        uint64_t bytes = device->workspace(&emit->spec->device_options, kernel, scalars);
+        uint64_t bytes = device->workspace(&emit->spec->device_options, kernel, scalars, dtypes);
         if (bytes == 0) {
             refs[i] = BP_ABSENT;
         } else {

@@ -29,11 +29,18 @@ typedef struct bp_parameter {
     bp_init_kind init;
     double deviation;
     bool decay;
-    uint64_t count;                          /* elements */
-    uint32_t weight;                         /* buffer; its name is the parameter's */
-    uint32_t gradient;                       /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_program;               /* the program that owns a program-scoped gradient */
-    bool gradient_written;                   /* in the program being emitted, or before it */
+    bool trainable;            /* a frozen one has no gradient, no master, no state */
+    bp_master master_form;     /* how `master` completes the weight */
+    double rate_scale;         /* of its own learning rate to the run's */
+    double weight_decay;       /* its own, already 0 where it does not apply */
+    uint32_t optim_bits;       /* asked for by name; 0: the optimizer's own choice */
+    uint64_t count;            /* elements */
+    uint32_t rank;             /* 1: a vector */
+    uint32_t weight;           /* buffer; its name is the parameter's */
+    uint32_t master;           /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
+    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
+    bool gradient_written;     /* in the program being emitted, or before it */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
 } bp_parameter;
 
@@ -62,8 +69,9 @@ typedef struct bp_emit {
     bool loss_written;     /* the result's loss_sum was written earlier in the group */
 } bp_emit;
 
-/* Publishes a parameter: makes its weight buffer (persistent, class weights, F32) and its row in
- * the table, in the order of calls. Called by bp_model.parameters only. */
+/* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
+ * constant where a rule freezes it), its master where the spec asks for one, and its row in the
+ * table, in the order of calls. Called by bp_model.parameters only. */
 void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
 
 /* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
@@ -77,6 +85,15 @@ bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_
 
 /* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
 uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+
+/* Whether parameter `index` is trained: backward leaves out what only a frozen one would need. */
+bool bp_emit_trainable(const bp_emit *emit, uint32_t index);
+
+/* The element type of weights and activations. */
+static inline bp_dtype bp_emit_working(const bp_emit *emit)
+{
+    return emit->spec->working;
+}
 
 /* The weight of parameter number `index` (order of publication). */
 bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);

@@ -2,6 +2,7 @@
 /* kernels.def read as descriptions: names, operand properties and extent formulas. */
 #include "core/kernel.h"
 
+#include "core/master.h"
 #include "core/step.h"
 
 /* The words that formulas use; all saturate (arena/base.h). A negative scalar becomes a huge number
@@ -15,6 +16,7 @@
 #define STEP_BYTES      sizeof(bp_step_block)
 #define CONTROL_BYTES   sizeof(bp_control_block)
 #define RESULT_BYTES    sizeof(bp_result_block)
+#define MASTER_BYTES(f) bp_master_bytes((int64_t)(f))
 #define BLOCK(r, w, p)  (r), (w), (p)
 #define FLAT(n)         1, (n), (n)
 
@@ -102,10 +104,17 @@ uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)
 
 size_t bp_operand_element_bytes(bp_operand_type type, bp_dtype dtype)
 {
-    static const size_t fixed[] = {[BP_TYPE_ANY] = 0,
-                                   [BP_TYPE_F32] = 4,
-                                   [BP_TYPE_F64] = 8,
-                                   [BP_TYPE_I32] = 4,
-                                   [BP_TYPE_BYTE] = 1};
-    return type == BP_TYPE_ANY ? bp_dtype_bytes(dtype) : fixed[type];
+    static const size_t fixed[] = {[BP_TYPE_ANY] = 0, [BP_TYPE_FLOAT] = 0, [BP_TYPE_F32] = 4,
+                                   [BP_TYPE_F64] = 8, [BP_TYPE_I32] = 4,   [BP_TYPE_BYTE] = 1};
+    return type <= BP_TYPE_FLOAT ? bp_dtype_bytes(dtype) : fixed[type];
+}
+
+bp_dtype bp_kernel_working(const bp_kernel_info *info, const uint8_t *dtypes)
+{
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        if (info->operand[i].type == BP_TYPE_ANY && !info->operand[i].optional) {
+            return (bp_dtype)dtypes[i];
+        }
+    }
+    return BP_F32;
 }

@@ -13,7 +13,7 @@
 #include "arena/base.h"
 #include "core/dtype.h"
 
-#define BP_OPERANDS_MAX 8  /* most operands of one row */
+#define BP_OPERANDS_MAX 16 /* most operands of one row */
 #define BP_SCALARS_MAX  12 /* most scalars of one row */
 
 #define BP_NO_BUFFER UINT32_MAX
@@ -85,7 +85,8 @@ typedef enum bp_access {
 } bp_access;
 
 typedef enum bp_operand_type {
-    BP_TYPE_ANY, /* the float type that the ref states */
+    BP_TYPE_ANY,   /* the op's working type: f32, bf16 or f16, as the ref states */
+    BP_TYPE_FLOAT, /* one of these, whatever the op's other operands have */
     BP_TYPE_F32,
     BP_TYPE_F64,
     BP_TYPE_I32,
@@ -131,6 +132,10 @@ const bp_kernel_info *bp_kernel_describe(bp_kernel kernel);
 /* Bytes from the first to past the last element of an extent; BP_SIZE_INVALID on overflow or where
  * rows would overlap (pitch < width). Empty extents are 0. */
 uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes);
+
+/* The working type of an op: the dtype of its first ANY operand that is not optional
+ * (dtypes: one bp_dtype per operand); BP_F32 for a row without one. */
+bp_dtype bp_kernel_working(const bp_kernel_info *info, const uint8_t *dtypes);
 
 /* Bytes of one element of an operand of this type whose ref states dtype. */
 size_t bp_operand_element_bytes(bp_operand_type type, bp_dtype dtype);

@@ -34,7 +34,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
 {
     uint64_t parameters = spec->model->parameter_count(&spec->config);
-    uint64_t buffers = 2 * parameters + FIXED_BUFFERS;
+    uint64_t buffers = 3 * parameters + FIXED_BUFFERS;
     uint64_t names = buffers * NAME_BYTES;
     bp_graph_limits trial = {0};
     for (uint32_t s = 0; s < spec->model->stages(&spec->config); s++) {
@@ -67,7 +67,8 @@ uint64_t bp_measure_bytes(const bp_spec *spec)
 
 static bp_ref fake(measure *m, bp_class class_of, uint64_t bytes, const char *name)
 {
-    return bp_emit_buffer(&m->emit, class_of, BP_F32, bytes / sizeof(float), 1, name);
+    bp_dtype dtype = m->spec->working;
+    return bp_emit_buffer(&m->emit, class_of, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
 }
 
 static void set_inputs(measure *m)
@@ -79,7 +80,7 @@ static void set_inputs(measure *m)
     emit->step = (bp_ref){inputs.buffer, BP_U8, 0};
     emit->ids = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
     emit->labels = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
-    emit->losses = fake(m, BP_CLASS_IO, emit->rows * sizeof(float), "losses");
+    emit->losses = bp_emit_buffer(emit, BP_CLASS_IO, BP_F32, emit->rows, 1, "losses");
     emit->result = (bp_ref){fake(m, BP_CLASS_IO, BP_STEP_ROOM, "result").buffer, BP_U8, 0};
     emit->control = emit->result;
 }
@@ -108,7 +109,8 @@ static void begin_trial(measure *m)
 
 static uint64_t boundary_bytes(const bp_spec *spec)
 {
-    return (uint64_t)spec->batch * spec->sequence * spec->config.width * sizeof(float);
+    return (uint64_t)spec->batch * spec->sequence * spec->config.width *
+           bp_dtype_bytes(spec->working);
 }
 
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)

@@ -79,6 +79,12 @@ static double step_rate(const bp_spec *spec, uint64_t step)
                               : spec->optimizer_options.learning_rate;
 }
 
+/* Below this a loss scale has no use: gradients would be smaller than without one. */
+static double least_scale(const bp_scaling *scaling)
+{
+    return scaling->floor > 1.0 ? scaling->floor : 1.0;
+}
+
 /* Runs micro-batch number `micro` of the staged group. */
 static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
                            bp_program_kind program)
@@ -132,7 +138,11 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     runtime->steps++;
     outcome->loss = result.loss_sum / (double)runtime->group.valid;
     outcome->norm = (double)result.norm;
-    outcome->nonfinite = result.skip != 0;
+    const bp_scaling *scaling = &spec->scaling;
+    bool retry = scaling->kind == BP_SCALING_DYNAMIC && (double)result.scale > least_scale(scaling);
+    outcome->scale = (double)result.scale;
+    outcome->skipped = result.skip != 0 && retry;
+    outcome->nonfinite = result.skip != 0 && !retry;
     return BP_OK;
 }
 

@@ -30,7 +30,10 @@ typedef struct bp_outcome {
     uint64_t valid;  /* targets; 0: the group was skipped, nothing ran */
     uint64_t tokens; /* input tokens in the group */
     uint32_t samples;
-    bool nonfinite; /* loss or norm; the weights are as they were before the step */
+    double scale;   /* the loss scale used; 1 without scaling */
+    bool skipped;   /* loss scaling met an overflow: nothing changed but the scale */
+    bool nonfinite; /* loss or norm, and no lower scale can help; the weights are as they were
+                       before the step */
 } bp_outcome;
 
 typedef struct bp_runtime {
@@ -102,6 +105,14 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
                           size_t bytes) BP_MUST_CHECK;
 bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                            const void *from, size_t bytes) BP_MUST_CHECK;
+
+/* Elements first .. first + count - 1 of parameter number `parameter` (order of publication, as in
+ * emit.parameters) as fp32: put rounds and splits them into weight and master (core/master.h), get
+ * joins them, exactly for the forms that are exact. */
+bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                const float *values, uint64_t count) BP_MUST_CHECK;
+bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count) BP_MUST_CHECK;
 
 void bp_runtime_close(bp_runtime *runtime);
 

@@ -14,7 +14,7 @@ static const char where[] = "spec";
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
 {
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;
-    uint64_t row_bytes = (uint64_t)spec->config.vocabulary * sizeof(float);
+    uint64_t row_bytes = (uint64_t)spec->config.vocabulary * bp_dtype_bytes(spec->working);
     uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
     chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
     return (uint32_t)(chunk < rows ? chunk : rows);
@@ -103,10 +103,68 @@ static bp_status check_reals(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+static bp_status refuse(bp_error *error, const char *option, const char *text)
+{
+    return bp_error_set(error, BP_ERR_USAGE, where, text, option);
+}
+
+/* Which master forms and gradient types go with a working type. */
+static bp_status check_precision(const bp_spec *spec, bp_error *error)
+{
+    bool sixteen = spec->working == BP_BF16 || spec->working == BP_F16;
+    if (spec->working != BP_F32 && !sixteen) {
+        return refuse(error, "bf16", "the working type is fp32, bf16 or fp16");
+    }
+    if (!sixteen && spec->master != BP_MASTER_WEIGHT) {
+        return refuse(error, "master",
+                      "fp32 weights are their own master; give --bf16 or --fp16 with it");
+    }
+    if (sixteen && spec->master == BP_MASTER_WEIGHT && spec->optimizer != NULL) {
+        return refuse(error, "master", "16-bit weights need a master: fp32, split, split8 or none");
+    }
+    if (spec->working == BP_F16 && spec->master > BP_MASTER_FP32) {
+        return refuse(error, "master",
+                      "split, split8 and none complete bf16 weights; --fp16 takes --master fp32");
+    }
+    if (spec->gradient != BP_F32 && spec->gradient != BP_BF16 && spec->gradient != spec->working) {
+        return refuse(error, "gradient-dtype",
+                      "weight gradients are fp32, bf16 or the working type");
+    }
+    return BP_OK;
+}
+
+static bp_status check_scaling(const bp_spec *spec, bp_error *error)
+{
+    const bp_scaling *scaling = &spec->scaling;
+    if (scaling->kind == BP_SCALING_OFF) {
+        if (spec->working == BP_F16 && spec->optimizer != NULL) {
+            return refuse(
+                error, "loss-scale",
+                "--fp16 gradients underflow without loss scaling; dynamic is the default");
+        }
+        return BP_OK;
+    }
+    if (!inside(scaling->initial, 1e-30, 1e30)) {
+        return refuse(error, "loss-scale", "a loss scale is a positive number below 1e30");
+    }
+    if (scaling->kind == BP_SCALING_DYNAMIC) {
+        bool moves = inside(scaling->growth, 1.0, 1e6) && inside(scaling->backoff, 1e-6, 1.0);
+        bool counts = scaling->interval >= 1 && scaling->hysteresis >= 1;
+        if (!moves || !counts || !inside(scaling->floor, 0.0, 1e30)) {
+            return refuse(error, "loss-scale",
+                          "growth is at least 1, backoff inside (0, 1), interval and hysteresis at "
+                          "least 1, the floor not negative");
+        }
+    }
+    return BP_OK;
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
     BP_TRY(check_reals(spec, error));
+    BP_TRY(check_precision(spec, error));
+    BP_TRY(check_scaling(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                                 "gradient-checkpointing", 0, 1);

@@ -6,6 +6,7 @@
 
 #include "arena/base.h"
 #include "core/device.h"
+#include "core/master.h"
 
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
@@ -38,6 +39,34 @@ typedef struct bp_optimizer_options {
     bool decay_all;       /* decay norms and biases as well */
     double max_grad_norm; /* 0: no clipping */
 } bp_optimizer_options;
+
+/* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
+typedef enum bp_scaling_kind {
+    BP_SCALING_OFF,
+    BP_SCALING_STATIC,
+    BP_SCALING_DYNAMIC
+} bp_scaling_kind;
+
+typedef struct bp_scaling {
+    bp_scaling_kind kind;
+    double initial;      /* the scale, or where it starts; 65536 is usual */
+    double growth;       /* 2 */
+    double backoff;      /* 0.5 */
+    uint32_t interval;   /* applied steps in a row before the scale grows; 2000 */
+    uint32_t hysteresis; /* skipped steps before it shrinks; 1 */
+    double floor;        /* it never shrinks below this; 0 in GradScaler */
+} bp_scaling;
+
+/* A rule for the parameters whose name matches `glob` (* any run of characters, ? any one); what is
+ * not set in it stays. The last rule that sets a thing wins. */
+typedef struct bp_parameter_rule {
+    const char *glob;
+    enum { BP_RULE_FREEZE, BP_RULE_TRAIN, BP_RULE_OVERRIDE } kind; /* TRAIN wins over FREEZE */
+    bool sets_rate, sets_decay, sets_bits;
+    double learning_rate; /* replaces the peak: the schedule is scaled by it */
+    double weight_decay;
+    uint32_t optim_bits; /* 32, 8 or 4 */
+} bp_parameter_rule;
 
 /* A learning-rate schedule: a pure function of the attempted step. Implementations in optim/. */
 typedef struct bp_rate_options {
@@ -90,6 +119,13 @@ typedef struct bp_spec {
     bp_rate_options rate_options;
     const bp_device *device;
     bp_device_options device_options;
+
+    bp_dtype working;  /* element type of weights and activations: f32, bf16, f16 */
+    bp_dtype gradient; /* element type of weight gradients */
+    bp_master master;
+    bp_scaling scaling;
+    const bp_parameter_rule *rules; /* the caller's */
+    uint32_t rule_count;
 
     uint32_t batch;        /* sequences per micro-batch */
     uint32_t sequence;     /* tokens per sequence; <= config.positions */

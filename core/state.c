@@ -70,9 +70,9 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
 
-/* Writes `bytes` from the transfer piece over and over: zeros, ones. */
-static bp_status fill(bp_runtime *runtime, const bp_buffer *buffer)
+static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
 {
+    memset(runtime->transfer, 0, BP_TRANSFER_BYTES);
     for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
         uint64_t left = buffer->bytes - done;
         size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
@@ -81,28 +81,109 @@ static bp_status fill(bp_runtime *runtime, const bp_buffer *buffer)
     return BP_OK;
 }
 
-static bp_status fill_constant(bp_runtime *runtime, const bp_buffer *buffer, float value)
+/* Elements whose weight (4 bytes at most) and master (4 at most) share the transfer piece. */
+#define PIECE (BP_TRANSFER_BYTES / 8)
+
+/* The two halves of the transfer piece, and what a parameter's tensors are. */
+typedef struct weight_desk {
+    const bp_buffer *weight;
+    const bp_buffer *master; /* NULL: none */
+    bp_dtype dtype;
+    bp_master form;
+    uint8_t *weights;
+    uint8_t *masters;
+} weight_desk;
+
+static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
 {
-    float *piece = (float *)runtime->transfer;
-    for (size_t i = 0; i < BP_TRANSFER_BYTES / sizeof *piece; i++) {
-        piece[i] = value;
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_buffer *buffers = runtime->graph.buffers;
+    return (weight_desk){.weight = &buffers[p->weight],
+                         .master = p->master != BP_NO_BUFFER ? &buffers[p->master] : NULL,
+                         .dtype = buffers[p->weight].dtype,
+                         .form = p->master_form,
+                         .weights = runtime->transfer,
+                         .masters = runtime->transfer + BP_TRANSFER_BYTES / 2};
+}
+
+bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                const float *values, uint64_t count)
+{
+    weight_desk desk = desk_of(runtime, parameter);
+    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        for (uint64_t i = 0; i < piece; i++) {
+            bp_master_store(desk.dtype, desk.form, desk.weights, desk.masters, i, values[done + i]);
+        }
+        BP_TRY(bp_runtime_write(runtime, desk.weight, (first + done) * width, desk.weights,
+                                (size_t)(piece * width)));
+        if (desk.master != NULL) {
+            BP_TRY(bp_runtime_write(runtime, desk.master, (first + done) * rest, desk.masters,
+                                    (size_t)(piece * rest)));
+        }
+        done += piece;
     }
-    return fill(runtime, buffer);
+    return BP_OK;
+}
+
+bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count)
+{
+    weight_desk desk = desk_of(runtime, parameter);
+    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        BP_TRY(bp_runtime_read(runtime, desk.weight, (first + done) * width, desk.weights,
+                               (size_t)(piece * width)));
+        if (desk.master != NULL) {
+            BP_TRY(bp_runtime_read(runtime, desk.master, (first + done) * rest, desk.masters,
+                                   (size_t)(piece * rest)));
+        }
+        for (uint64_t i = 0; i < piece; i++) {
+            values[done + i] = bp_master_load(desk.dtype, desk.form, desk.weights, desk.masters, i);
+        }
+        done += piece;
+    }
+    return BP_OK;
+}
+
+/* Ones or zeros, as every form of weight and master holds them exactly. */
+static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, float value)
+{
+    float values[256];
+    for (size_t i = 0; i < 256; i++) {
+        values[i] = value;
+    }
+    const uint64_t count = runtime->emit.parameters[parameter].count;
+    for (uint64_t done = 0; done < count; done += 256) {
+        uint64_t piece = count - done < 256 ? count - done : 256;
+        BP_TRY(bp_runtime_put_weight(runtime, parameter, done, values, piece));
+    }
+    return BP_OK;
+}
+
+/* What the first step finds in the control block. */
+static bp_status fill_control(bp_runtime *runtime)
+{
+    const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
+    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->emit.control.buffer], 0,
+                            &control, sizeof control);
 }
 
 bp_status bp_runtime_initialize(bp_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->state_count; i++) {
         const bp_buffer *buffer = bp_runtime_state(runtime, i);
-        if (buffer->class_of != BP_CLASS_WEIGHTS) {
-            BP_TRY(fill_constant(runtime, buffer, 0.0f));
+        if (buffer->class_of != BP_CLASS_WEIGHTS && buffer->class_of != BP_CLASS_MASTER) {
+            BP_TRY(fill_zeros(runtime, buffer));
         }
     }
+    BP_TRY(fill_control(runtime));
     for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
         const bp_parameter *parameter = &runtime->emit.parameters[i];
         if (parameter->init != BP_INIT_NORMAL) {
-            BP_TRY(fill_constant(runtime, &runtime->graph.buffers[parameter->weight],
-                                 parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
+            BP_TRY(fill_weight(runtime, i, parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
         }
     }
     BP_TRY(bp_runtime_draw(runtime));

@@ -20,21 +20,32 @@ typedef struct bp_step_block {
 
 /* Decisions and counters kept on the device; part of the persistent state. 64 bytes. */
 typedef struct bp_control_block {
-    uint64_t applied;   /* optimizer steps that changed the weights */
-    float clip;         /* gradient factor of this step */
-    uint32_t skip;      /* 1: this step changes nothing */
-    double correction1; /* 1 - beta1^applied */
-    double correction2; /* 1 - beta2^applied */
-    uint32_t unused[8];
+    uint64_t applied;    /* optimizer steps that changed the weights */
+    float clip;          /* gradient factor of this step: clipping and 1 / scale */
+    uint32_t skip;       /* 1: this step changes nothing */
+    double correction1;  /* 1 - beta1^applied */
+    double correction2;  /* 1 - beta2^applied */
+    float scale;         /* the loss scale; gradients carry it until the update */
+    uint32_t good_steps; /* applied steps in a row since the scale last changed */
+    uint32_t bad_steps;  /* skips since the scale last grew or shrank (hysteresis) */
+    uint32_t unused[5];
 } bp_control_block;
+
+/* What a loss gradient is multiplied by: 1 / valid targets, and the loss scale where there is one.
+ */
+static inline float bp_loss_weight(const bp_step_block *step, const bp_control_block *control,
+                                   int64_t scaled)
+{
+    return scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+}
 
 /* What one group of micro-batches reports; read back once per step. 64 bytes. */
 typedef struct bp_result_block {
     double loss_sum; /* sum over valid targets, nats */
     float norm;      /* global gradient norm before clipping */
-    float clip;
-    uint32_t skip;
-    uint32_t unused0;
+    float clip;      /* clip factor, the loss scale left out */
+    uint32_t skip;   /* 1: the step changed nothing */
+    float scale;     /* the loss scale that this step used; 1 without scaling */
     uint64_t applied;
     uint32_t unused[8];
 } bp_result_block;

@@ -89,6 +89,7 @@ static bool type_fits(bp_operand_type type, bp_dtype dtype)
 {
     switch (type) {
     case BP_TYPE_ANY:
+    case BP_TYPE_FLOAT:
         return dtype == BP_F32 || dtype == BP_BF16 || dtype == BP_F16;
     case BP_TYPE_F32:
         return dtype == BP_F32;
@@ -102,6 +103,13 @@ static bool type_fits(bp_operand_type type, bp_dtype dtype)
     return true;
 }
 
+static void dtypes_of(const bp_kernel_info *info, const bp_ref *refs, uint8_t *dtypes)
+{
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        dtypes[i] = (uint8_t)refs[i].dtype;
+    }
+}
+
 /* Finds an operand's bytes and holds them against its buffer. */
 static bp_status place_operand(const checker *check, const bp_op *op, uint32_t position,
                                const bp_extent *extent, const void *scalars, operand *out)
@@ -110,7 +118,9 @@ static bp_status place_operand(const checker *check, const bp_op *op, uint32_t p
     const bp_operand_info *about = &info->operand[position];
     uint64_t bytes = bp_extent_bytes(extent, bp_operand_element_bytes(about->type, out->ref.dtype));
     if (about->workspace) {
-        bytes = check->device->workspace(check->options, op->kernel, scalars);
+        uint8_t dtypes[BP_OPERANDS_MAX];
+        dtypes_of(info, check->graph->refs + op->operand, dtypes);
+        bytes = check->device->workspace(check->options, op->kernel, scalars, dtypes);
     }
     out->access = extent->access;
     out->bytes = (span){0, 0};
@@ -192,6 +202,24 @@ static bp_status check_operand(const checker *check, const bp_kernel_info *info,
     return BP_OK;
 }
 
+/* All operands of the working type share it. */
+static bp_status check_types(const checker *check, const bp_kernel_info *info, const bp_ref *refs)
+{
+    bool found = false;
+    bp_dtype working = BP_F32;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        if (info->operand[i].type != BP_TYPE_ANY || !bp_ref_present(refs[i])) {
+            continue;
+        }
+        if (found && refs[i].dtype != working) {
+            return refuse(check, info, i, "operands of the working type differ in it");
+        }
+        working = refs[i].dtype;
+        found = true;
+    }
+    return BP_OK;
+}
+
 static bp_status check_tuple(const checker *check, const bp_op *op, uint32_t tuple)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
@@ -205,6 +233,7 @@ static bp_status check_tuple(const checker *check, const bp_op *op, uint32_t tup
         BP_TRY(place_operand(check, op, i, &extents[i], scalars, &operands[i]));
         BP_TRY(check_operand(check, info, i, &operands[i]));
     }
+    BP_TRY(check_types(check, info, refs));
     BP_TRY(check_overlaps(check, info, operands));
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool gives = operands[i].access == BP_ACCESS_WRITE && bp_ref_present(operands[i].ref);

@@ -47,9 +47,10 @@ void bp_attention_decode(bp_emit *emit, const bp_attention *attention, bp_ref qk
                                                  .head_width = (int64_t)attention->head_width};
     const bp_attention_decode_operands operands = {
         .out = out,
-        .k_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, BP_F32, positions, width, "key_cache"),
-        .v_cache =
-            bp_emit_carried(emit, BP_CLASS_WORKSPACE, BP_F32, positions, width, "value_cache"),
+        .k_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), positions,
+                                   width, "key_cache"),
+        .v_cache = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), positions,
+                                   width, "value_cache"),
         .qkv = qkv,
         .step = emit->step,
         .work = BP_ABSENT};

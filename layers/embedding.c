@@ -23,9 +23,9 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
     bp_emit_embedding_forward(emit, &operands, &scalars);
 }
 
-void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+static void backward_token(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
+                           double probability)
 {
-    const double probability = bp_dropout_probability(emit, &embedding->dropout);
     bp_embedding_token_backward_scalars token = {.rows = (int64_t)emit->rows,
                                                  .sequence = emit->spec->sequence,
                                                  .width = (int64_t)embedding->width,
@@ -38,7 +38,11 @@ void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref 
         .d_out = d_out,
         .step = emit->step};
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
+}
 
+static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
+                              double probability)
+{
     bp_embedding_position_backward_scalars position = {.rows = (int64_t)emit->rows,
                                                        .sequence = emit->spec->sequence,
                                                        .width = (int64_t)embedding->width,
@@ -50,4 +54,15 @@ void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref 
         .d_out = d_out,
         .step = emit->step};
     bp_emit_embedding_position_backward(emit, &position_operands, &position);
+}
+
+void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    const double probability = bp_dropout_probability(emit, &embedding->dropout);
+    if (bp_emit_trainable(emit, embedding->token)) {
+        backward_token(emit, embedding, d_out, probability);
+    }
+    if (bp_emit_trainable(emit, embedding->position)) {
+        backward_position(emit, embedding, d_out, probability);
+    }
 }

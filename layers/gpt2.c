@@ -165,7 +165,8 @@ static bp_head describe_head(const bp_emit *emit)
 static bp_ref normalise(bp_emit *emit, uint64_t rows, bp_ref x, bp_ref statistics)
 {
     const bp_norm norm = describe_norm(emit);
-    const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, rows, norm.width, "ln_f");
+    const bp_ref y =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), rows, norm.width, "ln_f");
     bp_norm_forward(emit, &norm, rows, x, y, statistics);
     return y;
 }
@@ -173,8 +174,8 @@ static bp_ref normalise(bp_emit *emit, uint64_t rows, bp_ref x, bp_ref statistic
 static void embed(bp_emit *emit, bp_stage_call *call)
 {
     const bp_embedding embedding = describe_embedding(emit);
-    call->output =
-        bp_emit_buffer(emit, emit->output_class, BP_F32, emit->rows, embedding.width, "out");
+    call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
+                                  embedding.width, "out");
     bp_embedding_forward(emit, &embedding, call->output);
 }
 
@@ -224,7 +225,7 @@ static void decode_head(bp_emit *emit, bp_stage_call *call)
     const bp_head head = describe_head(emit);
     const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)head.width};
     const bp_pick_row_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, head.width, "row"),
+        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), 1, head.width, "row"),
         .x = call->input,
         .step = emit->step};
     bp_emit_pick_row(emit, &operands, &scalars);
@@ -247,8 +248,8 @@ static bp_graph_limits head_limits(uint32_t chunks)
 {
     return (bp_graph_limits){.buffers = 9 + 3 * chunks,
                              .ops = 4 + 4 * chunks,
-                             .refs = 22 + 25 * chunks,
-                             .scalars = 10 + 33 * chunks,
+                             .refs = 22 + 27 * chunks,
+                             .scalars = 10 + 34 * chunks,
                              .name_bytes = 9 * NAME_BYTES + 3 * 16 * chunks};
 }
 

@@ -106,7 +106,9 @@ static bp_ref make(const block *b, slot s)
         [SLOT_NORM_2] = {rows, b->width},        [SLOT_STATISTICS_2] = {2, rows},
         [SLOT_BEFORE] = {rows, b->mlp.up.out},   [SLOT_ACTIVE] = {rows, b->mlp.up.out}};
     const bp_class class_of = (b->keep & KEEP(s)) != 0 ? BP_CLASS_TAPE : BP_CLASS_WORKSPACE;
-    return bp_emit_buffer(b->emit, class_of, BP_F32, shape[s][0], shape[s][1], slot_names[s]);
+    const bool statistics = s == SLOT_STATISTICS_1 || s == SLOT_LSE || s == SLOT_STATISTICS_2;
+    const bp_dtype dtype = statistics ? BP_F32 : bp_emit_working(b->emit);
+    return bp_emit_buffer(b->emit, class_of, dtype, shape[s][0], shape[s][1], slot_names[s]);
 }
 
 static bp_ref make_if_kept(const block *b, slot s)
@@ -194,7 +196,8 @@ static void bring_active(block *b)
 
 static bp_ref make_output(const block *b)
 {
-    return bp_emit_buffer(b->emit, b->emit->output_class, BP_F32, b->emit->rows, b->width, "out");
+    return bp_emit_buffer(b->emit, b->emit->output_class, bp_emit_working(b->emit), b->emit->rows,
+                          b->width, "out");
 }
 
 /* From attention's output to the block's. The stream between the sublayers is written where the
@@ -241,7 +244,8 @@ void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call)
 
 static bp_ref make_gradient(const block *b, uint64_t width, const char *name)
 {
-    return bp_emit_buffer(b->emit, BP_CLASS_WORKSPACE, BP_F32, b->emit->rows, width, name);
+    return bp_emit_buffer(b->emit, BP_CLASS_WORKSPACE, bp_emit_working(b->emit), b->emit->rows,
+                          width, name);
 }
 
 /* Gradient of the stream between the sublayers, from that of the output. */

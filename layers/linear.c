@@ -40,7 +40,15 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
     emit_forward(emit, layer, &operands, 1);
 }
 
-void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
+static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
+{
+    bp_bias_backward_scalars bias = {.rows = (int64_t)emit->rows, .n = (int64_t)layer->out};
+    const bp_bias_backward_operands bias_operands = {
+        .d_bias = bp_emit_gradient(emit, layer->bias, &bias.accumulate), .d_y = d_y};
+    bp_emit_bias_backward(emit, &bias_operands, &bias);
+}
+
+static void backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
     bp_matmul_scalars scalars = {.m = (int64_t)layer->in,
                                  .n = (int64_t)layer->out,
@@ -58,11 +66,16 @@ void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref
         .residual = BP_ABSENT,
         .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+}
 
-    bp_bias_backward_scalars bias = {.rows = (int64_t)emit->rows, .n = (int64_t)layer->out};
-    const bp_bias_backward_operands bias_operands = {
-        .d_bias = bp_emit_gradient(emit, layer->bias, &bias.accumulate), .d_y = d_y};
-    bp_emit_bias_backward(emit, &bias_operands, &bias);
+void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
+{
+    if (bp_emit_trainable(emit, layer->weight)) {
+        backward_weight(emit, layer, x, d_y);
+    }
+    if (bp_emit_trainable(emit, layer->bias)) {
+        backward_bias(emit, layer, d_y);
+    }
 }
 
 void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)

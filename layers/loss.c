@@ -32,7 +32,8 @@ static chunk first_chunk(bp_emit *emit, const bp_head *head)
 {
     chunk c = {.rows = bp_loss_rows(emit->spec),
                .pitch = bp_size_align(head->vocabulary, PITCH_ELEMENTS)};
-    c.logits = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, c.rows, c.pitch, "logits");
+    c.logits =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
     return c;
 }
 
@@ -133,16 +134,23 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
 
 void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x)
 {
+    const int64_t scaled = emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
     for (chunk c = first_chunk(emit, head); c.first < emit->rows; c.first += c.rows) {
         place_chunk(emit, head, x, &c);
         emit_logits(emit, head, &c);
         const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c.rows,
                                                   .vocabulary = (int64_t)head->vocabulary,
-                                                  .pitch = (int64_t)c.pitch};
-        const bp_cross_entropy_operands operands = {
-            .logits = c.logits, .losses = c.losses, .labels = c.labels, .step = emit->step};
+                                                  .pitch = (int64_t)c.pitch,
+                                                  .scaled = scaled};
+        const bp_cross_entropy_operands operands = {.logits = c.logits,
+                                                    .losses = c.losses,
+                                                    .labels = c.labels,
+                                                    .step = emit->step,
+                                                    .control = emit->control};
         bp_emit_cross_entropy(emit, &operands, &scalars);
-        emit_table_gradient(emit, head, &c);
+        if (bp_emit_trainable(emit, head->table)) {
+            emit_table_gradient(emit, head, &c);
+        }
         emit_input_gradient(emit, head, &c);
     }
     emit_sum(emit);

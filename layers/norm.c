@@ -21,9 +21,10 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
     bp_emit_layernorm_forward(emit, &operands, &scalars);
 }
 
-void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+/* One op writes both gradients, so a frozen one of the two is formed too and then left alone. */
+static void backward_parameters(bp_emit *emit, const bp_norm *norm,
+                                const bp_norm_backward_call *call, bp_ref rstd)
 {
-    const bp_ref rstd = second_row(call->statistics, emit->rows);
     bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)emit->rows,
                                                         .width = (int64_t)norm->width};
     /* Both gradients are written by this one op, so one flag holds for both. */
@@ -35,7 +36,14 @@ void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward
         .mean = call->statistics,
         .rstd = rstd};
     bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
+}
 
+void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    const bp_ref rstd = second_row(call->statistics, emit->rows);
+    if (bp_emit_trainable(emit, norm->weight) || bp_emit_trainable(emit, norm->bias)) {
+        backward_parameters(emit, norm, call, rstd);
+    }
     const bp_layernorm_backward_input_scalars input = {.rows = (int64_t)emit->rows,
                                                        .width = (int64_t)norm->width};
     const bp_layernorm_backward_input_operands input_operands = {

@@ -25,8 +25,8 @@ void bp_residual_backward(bp_emit *emit, const bp_residual *residual, bp_ref x, 
     const bp_linear *projection = &residual->projection;
     bp_ref d_y = d_out;
     if (bp_residual_drops(emit, residual)) {
-        d_y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, projection->out,
-                             "d_dropped");
+        d_y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                             projection->out, "d_dropped");
         bp_dropout_apply(emit, &residual->dropout, projection->out, d_out, BP_ABSENT, d_y);
     }
     /* The parameters first: x dies here, and d_x can take its place. */

@@ -45,6 +45,9 @@ static void declare(bp_emit *emit)
 {
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
+        if (!parameter->trainable) {
+            continue;
+        }
         parameter->state[FIRST_MOMENT] = bp_emit_state(emit, i, BP_F32, "exp_avg");
         parameter->state[SECOND_MOMENT] = bp_emit_state(emit, i, BP_F32, "exp_avg_sq");
     }
@@ -54,17 +57,16 @@ static void update_parameter(bp_emit *emit, uint32_t index, bool first)
 {
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     const bp_parameter *parameter = &emit->parameters[index];
-    const bool decays = options->decay_all || parameter->decay;
     const bp_adamw_scalars scalars = {.count = (int64_t)parameter->count,
                                       .beta1 = options->beta1,
                                       .beta2 = options->beta2,
                                       .epsilon = options->epsilon,
-                                      .decay = decays ? options->weight_decay : 0.0,
-                                      .rate_scale = 1.0};
+                                      .decay = parameter->weight_decay,
+                                      .rate_scale = parameter->rate_scale};
     const bp_adamw_operands operands = {.weight = bp_emit_weight(emit, index),
                                         .m = {parameter->state[FIRST_MOMENT], BP_F32, 0},
                                         .v = {parameter->state[SECOND_MOMENT], BP_F32, 0},
-                                        .gradient = {parameter->gradient, BP_F32, 0},
+                                        .gradient = {parameter->gradient, emit->spec->gradient, 0},
                                         .control = emit->control,
                                         .step = emit->step};
     if (first) {
@@ -79,7 +81,8 @@ static void update(bp_emit *emit)
     bp_clip_decide(emit);
     bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->parameters[i].gradient != BP_NO_BUFFER) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        if (parameter->trainable && parameter->gradient != BP_NO_BUFFER) {
             update_parameter(emit, i, first);
             first = false;
         }

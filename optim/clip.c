@@ -6,7 +6,7 @@
 
 static bool has_gradient(const bp_parameter *parameter)
 {
-    return parameter->gradient != BP_NO_BUFFER;
+    return parameter->trainable && parameter->gradient != BP_NO_BUFFER;
 }
 
 static uint64_t partial_count(const bp_emit *emit)
@@ -30,8 +30,9 @@ static void emit_partials(bp_emit *emit, bp_ref partials)
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->count,
                                                  .chunk = BP_CLIP_CHUNK};
-        const bp_norm_partial_operands operands = {.partials = bp_ref_at(partials, done),
-                                                   .x = {parameter->gradient, BP_F32, 0}};
+        const bp_norm_partial_operands operands = {
+            .partials = bp_ref_at(partials, done),
+            .x = {parameter->gradient, emit->spec->gradient, 0}};
         if (done == 0) {
             bp_emit_norm_partial(emit, &operands, &scalars);
         } else {
@@ -48,10 +49,17 @@ void bp_clip_decide(bp_emit *emit)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, count, 1, "norm_partials");
     emit_partials(emit, partials);
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const bp_scaling *scaling = &emit->spec->scaling;
     const bp_step_decide_scalars scalars = {.partials = (int64_t)count,
                                             .max_norm = options->max_grad_norm,
                                             .beta1 = options->beta1,
-                                            .beta2 = options->beta2};
+                                            .beta2 = options->beta2,
+                                            .scaling = (int64_t)scaling->kind,
+                                            .growth = scaling->growth,
+                                            .backoff = scaling->backoff,
+                                            .interval = scaling->interval,
+                                            .hysteresis = scaling->hysteresis,
+                                            .floor = scaling->floor};
     const bp_step_decide_operands operands = {
         .control = emit->control, .result = emit->result, .sums = partials};
     bp_emit_step_decide(emit, &operands, &scalars);
@@ -62,6 +70,6 @@ bp_graph_limits bp_clip_limits(uint32_t parameters)
     return (bp_graph_limits){.buffers = 1,
                              .ops = 2,
                              .refs = 2 * parameters + 3,
-                             .scalars = 2 * parameters + 4,
+                             .scalars = 2 * parameters + 10,
                              .name_bytes = 64};
 }

@@ -6,8 +6,9 @@
 #include "device/cuda/share.h"
 
 static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kernel,
-                               const void *scalars)
+                               const void *scalars, const uint8_t *dtypes)
 {
+    (void)dtypes;
     const bp_cuda_target_row *row = bp_cuda_target_find(options->target);
     if (row == NULL) {
         return BP_SIZE_INVALID;

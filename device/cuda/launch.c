@@ -143,7 +143,7 @@ static bool type_of(const bp_linked_op *op, bp_dtype *dtype)
     bool found = false;
     *dtype = BP_F32;
     for (uint32_t i = 0; i < info->operand_count; i++) {
-        bool counts = info->operand[i].type == BP_TYPE_ANY && !info->operand[i].workspace;
+        bool counts = info->operand[i].type <= BP_TYPE_FLOAT && !info->operand[i].workspace;
         if (!counts || op->offsets[i] == BP_OFFSET_ABSENT) {
             continue;
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of kernels that take elements or rows one by one. */
+#include "core/master.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS       256 /* of an elementwise block, four elements each */
@@ -76,6 +77,7 @@ static bool plan_dropout(bp_cuda_plan *plan)
 static bool plan_normal(bp_cuda_plan *plan)
 {
     const bp_random_normal_scalars *s = plan->op->scalars;
+    plan->unsupported = plan->unsupported || s->form != BP_MASTER_WEIGHT;
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_random, BP_CUDA_FUNCTION_random_normal,
                       bp_cuda_cut(s->count, 2 * RUN_THREADS), 1, RUN_THREADS)) {
         BP_CUDA_OPERAND_OF(plan, random_normal, y, BP_ACCESS_WRITE);
@@ -279,7 +281,7 @@ bool bp_cuda_plan_layernorm(bp_cuda_plan *plan)
 
 bool bp_cuda_plan_loss(bp_cuda_plan *plan)
 {
-    /* both rows have the same scalars */
+    /* both rows begin with the same scalars */
     const bp_cross_entropy_scalars *s = plan->op->scalars;
     bool gradient = plan->op->kernel == BP_KERNEL_cross_entropy;
     uint32_t function =
@@ -292,12 +294,16 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, cross_entropy, labels, BP_ACCESS_READ);
         if (gradient) {
             BP_CUDA_OPERAND_OF(plan, cross_entropy, step, BP_ACCESS_READ);
+            BP_CUDA_OPERAND_OF(plan, cross_entropy, control, BP_ACCESS_READ);
         }
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(
             plan, bp_cuda_wide(plan, BP_CUDA_BIT(cross_entropy, logits), (uint64_t)s->pitch, 4));
+        if (gradient) {
+            bp_cuda_word32(plan, s->scaled != 0);
+        }
     }
     return true;
 }

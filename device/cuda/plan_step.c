@@ -30,6 +30,12 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_double(plan, s->max_norm);
     bp_cuda_double(plan, s->beta1);
     bp_cuda_double(plan, s->beta2);
+    bp_cuda_word32(plan, (uint32_t)s->scaling);
+    bp_cuda_single(plan, (float)s->growth);
+    bp_cuda_single(plan, (float)s->backoff);
+    bp_cuda_single(plan, (float)s->floor);
+    bp_cuda_word32(plan, (uint32_t)s->interval);
+    bp_cuda_word32(plan, (uint32_t)s->hysteresis);
 }
 
 static void plan_poison(bp_cuda_plan *plan)

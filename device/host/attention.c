@@ -30,8 +30,9 @@ static uint64_t rounded(int64_t count)
     return bp_size_align((uint64_t)count, BP_LANES);
 }
 
-uint64_t bp_attention_forward_workspace(const void *scalars)
+uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes)
 {
+    (void)dtypes;
     const bp_attention_forward_scalars *s = scalars;
     uint64_t width = rounded(s->head_width);
     uint64_t per_position = bp_size_add(BP_ATTENTION_QUERIES, bp_size_mul(2, width));
@@ -39,8 +40,9 @@ uint64_t bp_attention_forward_workspace(const void *scalars)
     return bp_size_mul(sizeof(float), bp_size_mul(rows, per_position));
 }
 
-uint64_t bp_attention_backward_workspace(const void *scalars)
+uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
 {
+    (void)dtypes;
     const bp_attention_backward_scalars *s = scalars;
     uint64_t width = rounded(s->head_width);
     uint64_t per_position = bp_size_add(2 * BP_ATTENTION_QUERIES, bp_size_mul(4, width));
@@ -135,7 +137,7 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     const bp_attention_forward_pointers *p = call->pointers;
     uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
     uint64_t width = (uint64_t)s->head_width, blocks = bp_cut(s->sequence, BP_ATTENTION_QUERIES);
-    float *score = bp_worker_part(p->work, bp_attention_forward_workspace(s), worker);
+    float *score = bp_worker_part(p->work, bp_attention_forward_workspace(s, call->dtypes), worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / heads, number = task / blocks % heads;
         const float *q =
@@ -229,7 +231,8 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     const bp_attention_backward_pointers *p = call->pointers;
     uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
     uint64_t width = (uint64_t)s->head_width;
-    float *score = bp_worker_part(p->work, bp_attention_backward_workspace(s), worker);
+    float *score =
+        bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / heads, number = task % heads;
         uint64_t place = sample * sequence * 3 * heads * width + number * width;

@@ -11,9 +11,9 @@
  * rounded up to 16 elements: forward 32 rows of T' scores and keys and values regrouped; backward
  * the same for scores and their gradients, and keys, values and both of their gradients regrouped.
  */
-uint64_t bp_attention_forward_workspace(const void *scalars);
-uint64_t bp_attention_backward_workspace(const void *scalars);
-uint64_t bp_attention_decode_workspace(const void *scalars);
+uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 
 /* The worker's own part of a workspace whose parts are `bytes` each. */
 static inline float *bp_worker_part(void *work, uint64_t bytes, uint32_t worker)

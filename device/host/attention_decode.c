@@ -7,8 +7,9 @@
 #include "device/host/attention.h"
 #include "device/host/lanes.h"
 
-uint64_t bp_attention_decode_workspace(const void *scalars)
+uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes)
 {
+    (void)dtypes;
     const bp_attention_decode_scalars *s = scalars;
     return bp_size_mul(sizeof(float), bp_size_align((uint64_t)s->positions, BP_LANES));
 }
@@ -59,7 +60,7 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t position = ((const bp_step_block *)p->step)->position;
     uint64_t positions = (uint64_t)s->positions;
     uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
-    float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s), worker);
+    float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
     for (uint64_t number = first; number < last; number++) {
         const float *q = (const float *)p->qkv + number * width;
         float *k_cache = (float *)p->k_cache + number * width;

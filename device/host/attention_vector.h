@@ -209,7 +209,7 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     const bp_attention_forward_pointers *p = call->pointers;
     uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
     uint64_t width = (uint64_t)s->head_width, blocks = bp_cut(s->sequence, QUERIES);
-    float *work = bp_worker_part(p->work, bp_attention_forward_workspace(s), worker);
+    float *work = bp_worker_part(p->work, bp_attention_forward_workspace(s, call->dtypes), worker);
     head at = {0};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / heads, number = task / blocks % heads;
@@ -375,7 +375,7 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     const bp_attention_backward_pointers *p = call->pointers;
     uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
     uint64_t width = (uint64_t)s->head_width, blocks = bp_cut(s->sequence, QUERIES);
-    float *work = bp_worker_part(p->work, bp_attention_backward_workspace(s), worker);
+    float *work = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / heads, number = task % heads;
         uint64_t place = sample * sequence * 3 * heads * width + number * width;
@@ -463,7 +463,7 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t position = ((const bp_step_block *)p->step)->position;
     uint64_t positions = (uint64_t)s->positions;
     uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
-    float *work = bp_worker_part(p->work, bp_attention_decode_workspace(s), worker);
+    float *work = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
     for (uint64_t number = first; number < last; number++) {
         const float *q = (const float *)p->qkv + number * width;
         float *k_cache = (float *)p->k_cache + number * width;

@@ -34,7 +34,8 @@ typedef struct host_context {
     uint64_t arena_bytes;
     uint32_t form;
     bool sealed;
-    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+    bp_error *error; /* the caller's */
+    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];
     bp_pool pool;
 } host_context;
@@ -45,13 +46,13 @@ static uint32_t threads_of(const bp_device_options *options)
 }
 
 static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
-                               const void *scalars)
+                               const void *scalars, const uint8_t *dtypes)
 {
-    const bp_host_kernel *row = bp_host_portable.kernels[kernel];
+    const bp_host_kernel *row = bp_host_portable.kernels[0][kernel]; /* the same for all types */
     if (row->workspace == NULL) {
         return 0;
     }
-    uint64_t per_worker = bp_size_align(row->workspace(scalars), WORKER_ALIGNMENT);
+    uint64_t per_worker = bp_size_align(row->workspace(scalars, dtypes), WORKER_ALIGNMENT);
     return bp_size_mul(threads_of(options), per_worker);
 }
 
@@ -97,6 +98,7 @@ static bp_status host_open(void *memory, const bp_device_options *options, void 
     context->arena = arena;
     context->arena_bytes = arena_bytes;
     context->form = form;
+    context->error = error;
     bp_host_form_kernels(form, context->kernels);
     if (bp_pool_open(&context->pool, threads_of(options)) != BP_OK) {
         return bp_error_numbers(error, BP_ERR_DEVICE, "host device",
@@ -126,14 +128,19 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
     BP_TRY(bp_arena_carve(memory, count * sizeof(host_tuple), LINK_ALIGNMENT, &tuples_memory));
     void **pointers = pointers_memory;
     host_tuple *tuples = tuples_memory;
-    *op = (host_op){context->kernels[linked->kernel], tuples, linked->tuples};
+    bp_dtype working = bp_kernel_working(info, linked->dtypes);
+    if (working >= BP_HOST_ELEMENTS || context->kernels[working][linked->kernel] == NULL) {
+        return bp_error_set(context->error, BP_ERR_DEVICE, "host device",
+                            "a kernel has no form for this element type", info->name);
+    }
+    *op = (host_op){context->kernels[working][linked->kernel], tuples, linked->tuples};
     uint64_t tasks = 0;
     for (size_t i = 0; i < count; i++) {
         size_t first = i * info->operand_count;
         const uint64_t *scalars = linked->scalars; /* 8 bytes each */
         link_tuple(context, linked->offsets + first, info->operand_count, pointers + first);
-        tuples[i].call =
-            (bp_host_call){pointers + first, scalars + i * info->scalar_count, linked->dtypes};
+        tuples[i].call = (bp_host_call){pointers + first, scalars + i * info->scalar_count,
+                                        linked->dtypes + first};
         tasks += op->kernel->tasks(tuples[i].call.scalars);
         tuples[i].end = tasks;
     }

@@ -21,8 +21,9 @@ bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
 bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS],
                               uint32_t *index) BP_MUST_CHECK;
 
-/* Fills kernels[BP_KERNEL_COUNT]: each from this form, or from the next slower one that has it. The
- * form must run here. */
-void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels);
+/* Fills kernels: each from this form, or from the next slower one that has it; NULL where none has.
+ * The form must run here. */
+void bp_host_form_kernels(uint32_t index,
+                          const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT]);
 
 #endif

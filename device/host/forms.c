@@ -61,13 +61,16 @@ bp_status bp_host_form_find(const char *name, uint32_t *index)
     return bp_host_form_choose(name, runs, index);
 }
 
-void bp_host_form_kernels(uint32_t index, const bp_host_kernel **kernels)
+void bp_host_form_kernels(uint32_t index,
+                          const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT])
 {
-    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
-        uint32_t i = index;
-        while (rows[i].form->kernels[kernel] == NULL) {
-            i--; /* ends at the portable form, which has them all */
+    for (uint32_t element = 0; element < BP_HOST_ELEMENTS; element++) {
+        for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
+            uint32_t i = index;
+            while (i > 0 && rows[i].form->kernels[element][kernel] == NULL) {
+                i--;
+            }
+            kernels[element][kernel] = rows[i].form->kernels[element][kernel];
         }
-        kernels[kernel] = rows[i].form->kernels[kernel];
     }
 }

@@ -25,14 +25,21 @@ typedef struct bp_host_kernel {
     /* Does tasks first .. last-1. Workers run disjoint ranges at the same time; `worker` picks the
      * caller's own part of the workspace. */
     void (*run)(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker);
-    /* Bytes of workspace per worker for these scalars; NULL: none. The same for every form. */
-    uint64_t (*workspace)(const void *scalars);
+    /* Bytes of workspace per worker for these scalars and element types (NULL: all f32); NULL:
+     * none. The same for every form. */
+    uint64_t (*workspace)(const void *scalars, const uint8_t *dtypes);
 } bp_host_kernel;
 
-/* One form of all kernels. Rows whose run is NULL fall back to the next slower form. */
+/* The working types (BP_TYPE_ANY of kernels.def) that kernels are built for: bp_dtype's first
+ * three.
+ */
+#define BP_HOST_ELEMENTS 3
+
+/* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;
+ * rows without a working type are f32's. */
 typedef struct bp_host_form {
     const char *name; /* "portable", "avx2", "avx512" */
-    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
 } bp_host_form;
 
 extern const bp_host_form bp_host_portable;

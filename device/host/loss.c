@@ -15,13 +15,13 @@ static uint64_t gradient_tasks(const void *scalars)
 }
 
 /* A task is a row: e = exp(x - max) summed in lanes, loss = (max + log sum) - x[label], and the
- * gradient e * (inverse_valid / sum), less inverse_valid at the label. */
+ * gradient e * (weight / sum), less weight at the label; weight = bp_loss_weight. */
 static void gradient_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)worker;
     const bp_cross_entropy_scalars *s = call->scalars;
     const bp_cross_entropy_pointers *p = call->pointers;
-    float inverse_valid = ((const bp_step_block *)p->step)->inverse_valid;
+    float weight = bp_loss_weight(p->step, p->control, s->scaled);
     uint64_t vocabulary = (uint64_t)s->vocabulary;
     for (uint64_t row = first; row < last; row++) {
         float *x = (float *)p->logits + row * (uint64_t)s->pitch;
@@ -40,11 +40,11 @@ static void gradient_run(const bp_host_call *call, uint64_t first, uint64_t last
             lane[i % BP_LANES] += x[i];
         }
         float sum = bp_lanes_sum(lane);
-        float factor = inverse_valid / sum;
+        float factor = weight / sum;
         for (uint64_t i = 0; i < vocabulary; i++) {
             x[i] *= factor;
         }
-        x[label] -= inverse_valid;
+        x[label] -= weight;
         *loss = (most + bp_logf(sum)) - target;
     }
 }

@@ -69,8 +69,9 @@ static bool single_row(const bp_matmul_scalars *s)
     return s->m == 1 && s->transpose_a == 0;
 }
 
-uint64_t bp_matmul_workspace(const void *scalars)
+uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
 {
+    (void)dtypes;
     const bp_matmul_scalars *s = scalars;
     if (s->m <= 0 || s->n <= 0 || s->k < 0 || single_row(s)) {
         return 0;
@@ -392,7 +393,7 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
         return;
     }
     w.cut = cut_of(s);
-    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s));
+    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s, call->dtypes));
     w.panel = w.packed_a + w.cut.a_count;
     w.unfinished = w.panel + w.cut.panel_count;
     while (task < (int64_t)last) {

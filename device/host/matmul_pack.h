@@ -74,7 +74,7 @@ extern const bp_matmul_form bp_matmul_form_avx2;
 extern const bp_matmul_form bp_matmul_form_avx512;
 
 /* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
-uint64_t bp_matmul_workspace(const void *scalars);
+uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);
 
 /* bp_host_kernel's tasks and run for a form. Tasks are tiles of c, numbered so that a range of them
  * is a few rectangles, each of which is then blocked as a whole. */

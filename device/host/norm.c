@@ -37,6 +37,34 @@ static uint64_t decide_tasks(const void *scalars)
     return 1;
 }
 
+/* The dynamic loss scale after a step, as torch.amp.GradScaler moves it. */
+static void move_scale(const bp_step_decide_scalars *s, bp_control_block *control)
+{
+    if (control->skip == 0) {
+        control->good_steps += 1;
+        if (control->good_steps >= (uint64_t)s->interval) {
+            float grown = control->scale * (float)s->growth;
+            control->scale = isfinite(grown) ? grown : control->scale;
+            control->good_steps = 0;
+            control->bad_steps = 0;
+        }
+        return;
+    }
+    control->good_steps = 0;
+    control->bad_steps += 1;
+    if (control->bad_steps >= (uint64_t)s->hysteresis) {
+        float shrunk = control->scale * (float)s->backoff;
+        control->scale = shrunk > (float)s->floor ? shrunk : (float)s->floor;
+    }
+}
+
+static void apply_step(const bp_step_decide_scalars *s, bp_control_block *control)
+{
+    control->applied += 1;
+    control->correction1 = 1.0 - bp_powi(s->beta1, control->applied);
+    control->correction2 = 1.0 - bp_powi(s->beta2, control->applied);
+}
+
 static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)first;
@@ -51,17 +79,22 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     for (uint64_t i = 0; i < (uint64_t)s->partials; i++) {
         sum += sums[i];
     }
-    double norm = sqrt(sum);
+    double scale = s->scaling != 0 ? (double)control->scale : 1.0;
+    double norm = sqrt(sum) / scale;
     double clip = s->max_norm > 0.0 ? s->max_norm / (norm + 1e-6) : 1.0;
-    control->clip = clip < 1.0 ? (float)clip : 1.0f;
-    control->skip = isfinite(norm) && isfinite(result->loss_sum) ? 0 : 1;
-    if (control->skip == 0) {
-        control->applied += 1;
-        control->correction1 = 1.0 - bp_powi(s->beta1, control->applied);
-        control->correction2 = 1.0 - bp_powi(s->beta2, control->applied);
+    clip = clip < 1.0 ? clip : 1.0;
+    bool finite = isfinite(norm) && (s->scaling != 0 || isfinite(result->loss_sum));
+    result->scale = (float)scale;
+    control->clip = (float)(clip / scale);
+    control->skip = finite ? 0 : 1;
+    if (finite) {
+        apply_step(s, control);
+    }
+    if (s->scaling == 2) {
+        move_scale(s, control);
     }
     result->norm = (float)norm;
-    result->clip = control->clip;
+    result->clip = (float)clip;
     result->skip = control->skip;
     result->applied = control->applied;
 }

@@ -6,7 +6,7 @@
 #include "core/kernels.def"
 
 const bp_host_form bp_host_portable = {"portable",
-                                       {
+                                       {{
 #define KERNEL(name) &bp_host_##name,
 #include "core/kernels.def"
-                                       }};
+                                       }}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random weights. */
+#include "core/master.h"
 #include "core/random.h"
 #include "core/step.h"
 #include "device/host/kernel.h"
@@ -18,14 +19,17 @@ static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     const bp_random_normal_scalars *s = call->scalars;
     const bp_random_normal_pointers *p = call->pointers;
     uint64_t seed = ((const bp_step_block *)p->step)->seed;
-    float *y = p->y;
+    bp_dtype dtype = (bp_dtype)call->dtypes[0];
+    bp_master form = (bp_master)s->form;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += 2) {
         double pair[2];
         bp_random_normal_pair(seed, (uint32_t)s->stream, i / 2, pair);
-        y[i] = (float)(s->deviation * pair[0]);
+        float value = (float)(s->deviation * pair[0]);
+        bp_master_store(dtype, form, p->y, p->master, i, value);
         if (i + 1 < end) {
-            y[i + 1] = (float)(s->deviation * pair[1]);
+            value = (float)(s->deviation * pair[1]);
+            bp_master_store(dtype, form, p->y, p->master, i + 1, value);
         }
     }
 }

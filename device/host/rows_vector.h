@@ -215,7 +215,7 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
     (void)worker;
     const bp_cross_entropy_scalars *s = call->scalars;
     const bp_cross_entropy_pointers *p = call->pointers;
-    float inverse_valid = ((const bp_step_block *)p->step)->inverse_valid;
+    float weight = bp_loss_weight(p->step, p->control, s->scaled);
     uint64_t vocabulary = (uint64_t)s->vocabulary;
     for (uint64_t row = first; row < last; row++) {
         float *x = (float *)p->logits + row * (uint64_t)s->pitch;
@@ -229,8 +229,8 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
         float target = x[label];
         float most = bp_v_row_max(x, vocabulary);
         float sum = bp_v_row_exp(x, vocabulary, most);
-        bp_v_row_scale(x, vocabulary, inverse_valid / sum);
-        x[label] -= inverse_valid;
+        bp_v_row_scale(x, vocabulary, weight / sum);
+        x[label] -= weight;
         *loss = (most + bp_logf(sum)) - target;
     }
 }

@@ -36,8 +36,9 @@ BP_DEVICE void row_sum(const bp_element *x, uint64_t vocabulary, bool wide, floa
 }
 
 BP_KERNEL bp_cross_entropy(bp_element *logits, float *losses, const int32_t *labels,
-                           const bp_step_block *step, uint64_t rows, uint64_t vocabulary,
-                           uint64_t pitch, uint32_t wide)
+                           const bp_step_block *step, const bp_control_block *control,
+                           uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t wide,
+                           uint32_t scaled)
 {
     uint64_t row = blockIdx.x;
     if (row >= rows) {
@@ -45,12 +46,13 @@ BP_KERNEL bp_cross_entropy(bp_element *logits, float *losses, const int32_t *lab
     }
     logits += row * pitch;
     int32_t label = labels[row];
-    float inverse_valid = step->inverse_valid, most = 0.0f, factor = 0.0f;
+    float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+    float most = 0.0f, factor = 0.0f;
     if (label >= 0) {
         float sum;
         float target = bp_from_element(logits[label]);
         row_sum(logits, vocabulary, wide, &most, &sum);
-        factor = inverse_valid / sum;
+        factor = weight / sum;
         if (threadIdx.x == 0) {
             losses[row] = (most + bp_logf(sum)) - target;
         }
@@ -64,7 +66,7 @@ BP_KERNEL bp_cross_entropy(bp_element *logits, float *losses, const int32_t *lab
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             float g = bp_expf_inline(v[e] - most) * factor;
-            g = i + e == (uint64_t)(int64_t)label ? g - inverse_valid : g;
+            g = i + e == (uint64_t)(int64_t)label ? g - weight : g;
             v[e] = label >= 0 ? g : 0.0f;
         }
         bp_store4(logits + i, vocabulary - i, wide, v);

@@ -52,10 +52,34 @@ BP_DEVICE double power_integer(double base, uint64_t n)
     return power;
 }
 
+/* The dynamic loss scale after a step, as device/host/norm.c moves it. */
+BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff, float floor,
+                          uint32_t interval, uint32_t hysteresis)
+{
+    if (control->skip == 0) {
+        control->good_steps += 1;
+        if (control->good_steps >= interval) {
+            float grown = control->scale * growth;
+            control->scale = fabsf(grown) < INFINITY ? grown : control->scale;
+            control->good_steps = 0;
+            control->bad_steps = 0;
+        }
+        return;
+    }
+    control->good_steps = 0;
+    control->bad_steps += 1;
+    if (control->bad_steps >= hysteresis) {
+        float shrunk = control->scale * backoff;
+        control->scale = shrunk > floor ? shrunk : floor;
+    }
+}
+
 /* One block: the partial sums are brought to shared memory together and added by thread 0 in order.
  */
 BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, const double *sums,
-                         uint64_t partials, double max_norm, double beta1, double beta2)
+                         uint64_t partials, double max_norm, double beta1, double beta2,
+                         uint32_t scaling, float growth, float backoff, float floor,
+                         uint32_t interval, uint32_t hysteresis)
 {
     __shared__ double part[BP_RUN_THREADS];
     if (control == NULL) {
@@ -76,18 +100,25 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, con
     if (threadIdx.x != 0) {
         return;
     }
-    double norm = sqrt(sum);
+    double scale = scaling != 0 ? (double)control->scale : 1.0;
+    double norm = sqrt(sum) / scale;
     double clip = max_norm > 0.0 ? max_norm / (norm + 1e-6) : 1.0;
-    bool finite = norm < (double)INFINITY && fabs(result->loss_sum) < (double)INFINITY;
-    control->clip = clip < 1.0 ? (float)clip : 1.0f;
+    clip = clip < 1.0 ? clip : 1.0;
+    bool finite = norm < (double)INFINITY &&
+                  (scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
+    result->scale = (float)scale;
+    control->clip = (float)(clip / scale);
     control->skip = finite ? 0 : 1;
     if (finite) {
         control->applied += 1;
         control->correction1 = 1.0 - power_integer(beta1, control->applied);
         control->correction2 = 1.0 - power_integer(beta2, control->applied);
     }
+    if (scaling == 2) {
+        move_scale(control, growth, backoff, floor, interval, hysteresis);
+    }
     result->norm = (float)norm;
-    result->clip = control->clip;
+    result->clip = (float)clip;
     result->skip = control->skip;
     result->applied = control->applied;
 }

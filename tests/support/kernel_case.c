@@ -63,7 +63,7 @@ static uint64_t operand_bytes(const bp_device *device, bp_kernel kernel, const v
     const bp_operand_info *info = &bp_kernel_describe(kernel)->operand[operand];
     bp_device_options options = {.threads = CASE_THREADS};
     if (info->workspace) {
-        return device->workspace(&options, kernel, scalars);
+        return device->workspace(&options, kernel, scalars, NULL);
     }
     return bp_extent_bytes(extent, bp_operand_element_bytes(info->type, BP_F32));
 }

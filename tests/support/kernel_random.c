@@ -145,8 +145,8 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
         s->bias_backward = (bp_bias_backward_scalars){.rows = rows, .n = width, .accumulate = flag};
         break;
     case BP_KERNEL_cross_entropy:
-        s->cross_entropy =
-            (bp_cross_entropy_scalars){.rows = rows, .vocabulary = width, .pitch = pitch};
+        s->cross_entropy = (bp_cross_entropy_scalars){
+            .rows = rows, .vocabulary = width, .pitch = pitch, .scaled = flag};
         break;
     case BP_KERNEL_cross_entropy_forward:
         s->cross_entropy_forward =
@@ -195,7 +195,13 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->step_decide = (bp_step_decide_scalars){.partials = size(d, 300),
                                                   .max_norm = (double)roll(d, 0, 2),
                                                   .beta1 = 0.9,
-                                                  .beta2 = 0.99};
+                                                  .beta2 = 0.99,
+                                                  .scaling = roll(d, 0, 2),
+                                                  .growth = 2.0,
+                                                  .backoff = 0.5,
+                                                  .interval = roll(d, 1, 3),
+                                                  .hysteresis = roll(d, 1, 2),
+                                                  .floor = 1.0};
         break;
     default:
         s->adamw = (bp_adamw_scalars){.count = count,
@@ -274,7 +280,10 @@ static void fill_block(dice *d, const char *name, void *at)
                                                      .clip = 0.37f,
                                                      .skip = roll(d, 0, 5) == 0,
                                                      .correction1 = 0.271,
-                                                     .correction2 = 0.002};
+                                                     .correction2 = 0.002,
+                                                     .scale = 1024.0f,
+                                                     .good_steps = (uint32_t)roll(d, 0, 1),
+                                                     .bad_steps = (uint32_t)roll(d, 0, 1)};
     } else {
         *(bp_result_block *)at = (bp_result_block){.loss_sum = (double)roll(d, 0, 10)};
     }

@@ -190,9 +190,10 @@ static void test_extents(void **state)
 }
 
 static uint64_t no_workspace(const bp_device_options *options, bp_kernel kernel,
-                             const void *scalars)
+                             const void *scalars, const uint8_t *dtypes)
 {
     (void)options;
+    (void)dtypes;
     (void)kernel;
     (void)scalars;
     return 0;

@@ -261,10 +261,10 @@ static void workspaces_are_known_without_a_gpu(void **state)
     bp_device_options options = {0};
     for (uint32_t i = 0; i < 3; i++) {
         options.target = targets[i];
-        assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars) == 0);
+        assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars, NULL) == 0);
     }
     options.target = "sm_1";
-    assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars) == BP_SIZE_INVALID);
+    assert_true(cuda->workspace(&options, BP_KERNEL_copy, &scalars, NULL) == BP_SIZE_INVALID);
 }
 
 static void wrong_calls_are_refused(void **state)

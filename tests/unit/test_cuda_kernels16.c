@@ -45,7 +45,7 @@ static bool typed(const kernel_case *c, uint32_t slot)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-    return operand->type == BP_TYPE_ANY && !operand->workspace &&
+    return operand->type <= BP_TYPE_FLOAT && !operand->workspace &&
            c->offsets[slot] != BP_OFFSET_ABSENT;
 }
 

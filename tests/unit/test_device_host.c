@@ -197,17 +197,18 @@ static void workspace_grows_with_the_threads(void **state)
         bp_device_options options = {.threads = threads};
         uint64_t times = threads == 0 ? 1 : threads;
         bp_device_options one = {.threads = 1};
-        uint64_t single = host->workspace(&one, BP_KERNEL_attention_forward, &attention);
+        uint64_t single = host->workspace(&one, BP_KERNEL_attention_forward, &attention, NULL);
         assert_true(single % 64 == 0 && single >= 2 * 65 * sizeof(float));
-        assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &attention),
+        assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &attention, NULL),
                          times * single);
-        single = host->workspace(&one, BP_KERNEL_matmul, &matmul);
-        assert_int_equal(host->workspace(&options, BP_KERNEL_matmul, &matmul), times * single);
-        assert_int_equal(host->workspace(&options, BP_KERNEL_copy, &copy), 0);
+        single = host->workspace(&one, BP_KERNEL_matmul, &matmul, NULL);
+        assert_int_equal(host->workspace(&options, BP_KERNEL_matmul, &matmul, NULL),
+                         times * single);
+        assert_int_equal(host->workspace(&options, BP_KERNEL_copy, &copy, NULL), 0);
     }
     bp_attention_forward_scalars huge = {1, INT64_MAX, 1, INT64_MAX, 0, 0.0};
     bp_device_options options = {.threads = 2};
-    assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &huge),
+    assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &huge, NULL),
                      BP_SIZE_INVALID);
 }
 
@@ -215,14 +216,14 @@ static void workspace_grows_with_the_threads(void **state)
 static void forms_fall_back(void **state)
 {
     (void)state;
-    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
         if (bp_host_form_runs(i)) {
             bp_host_form_kernels(i, kernels);
             for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
-                assert_non_null(kernels[kernel]);
-                assert_non_null(kernels[kernel]->run);
-                assert_non_null(kernels[kernel]->tasks);
+                assert_non_null(kernels[0][kernel]);
+                assert_non_null(kernels[0][kernel]->run);
+                assert_non_null(kernels[0][kernel]->tasks);
             }
         }
     }

@@ -44,7 +44,8 @@ TEST_ON_HOST(norm_sums_squares_per_chunk)
 /* Runs step_decide on sums that are all `each`. */
 static void decide(kernel_case *c, kernel_device *on, double max_norm, double each, double loss)
 {
-    bp_step_decide_scalars s = {4, max_norm, 0.9, 0.999};
+    bp_step_decide_scalars s = {
+        .partials = 4, .max_norm = max_norm, .beta1 = 0.9, .beta2 = 0.999};
     kernel_case_init(c, on->device, BP_KERNEL_step_decide, &s, 1, 0);
     double *sums = AT(c, step_decide, sums);
     for (int i = 0; i < 4; i++) {
@@ -188,7 +189,7 @@ static void random_normal_draws_by_number_on(kernel_device *on)
 {
     static const int64_t counts[] = {1, 2, 4095, 4096, 4097, 12289};
     for (uint32_t i = 0; i < 6; i++) {
-        bp_random_normal_scalars s = {counts[i], 7, 0.02};
+        bp_random_normal_scalars s = {counts[i], 7, 0, 0.02};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_random_normal, &s, 1, 0);
         *(bp_step_block *)AT(&c, random_normal, step) = (bp_step_block){.seed = 99};

@@ -121,7 +121,7 @@ static void product_free(product *x)
  * The workspace holds NaNs beforehand and must not be left. */
 static void product_check(product *x, const bp_host_kernel *kernel, uint32_t most)
 {
-    uint64_t part = kernel->workspace(&x->s), tasks = kernel->tasks(&x->s);
+    uint64_t part = kernel->workspace(&x->s, NULL), tasks = kernel->tasks(&x->s);
     size_t bytes = (size_t)(WORKERS * part);
     unsigned char *work = malloc(bytes + GUARD_BYTES);
     assert_non_null(work);
@@ -157,13 +157,13 @@ static void check_forms_from(uint32_t form, const int64_t shape[3], int transpos
     product x;
     product_make(&x, shape, transposed, epilogue, slack);
     for (; form < BP_HOST_FORMS; form++) {
-        const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+        const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
         if (bp_host_form_runs(form)) {
             bp_host_form_kernels(form, kernels);
             if (x.c_count < 20000) {
-                product_check(&x, kernels[BP_KERNEL_matmul], 3);
+                product_check(&x, kernels[0][BP_KERNEL_matmul], 3);
             }
-            product_check(&x, kernels[BP_KERNEL_matmul], 1000);
+            product_check(&x, kernels[0][BP_KERNEL_matmul], 1000);
         }
     }
     product_free(&x);
@@ -228,19 +228,19 @@ static void blocks_of_c(void **unused)
 static void workspace_of_nothing(void **unused)
 {
     (void)unused;
-    const bp_host_kernel *kernels[BP_KERNEL_COUNT];
+    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
         if (bp_host_form_runs(form)) {
             bp_host_form_kernels(form, kernels);
-            const bp_host_kernel *matmul = kernels[BP_KERNEL_matmul];
+            const bp_host_kernel *matmul = kernels[0][BP_KERNEL_matmul];
             bp_matmul_scalars s = {.m = 0, .n = 4, .k = 4};
             assert_int_equal(matmul->tasks(&s), 0);
-            assert_int_equal(matmul->workspace(&s), 0);
+            assert_int_equal(matmul->workspace(&s, NULL), 0);
             s = (bp_matmul_scalars){.m = 4, .n = 0, .k = 4};
             assert_int_equal(matmul->tasks(&s), 0);
-            assert_int_equal(matmul->workspace(&s), 0);
+            assert_int_equal(matmul->workspace(&s, NULL), 0);
             s = (bp_matmul_scalars){.m = 4, .n = 4, .k = -1};
-            assert_int_equal(matmul->workspace(&s), 0);
+            assert_int_equal(matmul->workspace(&s, NULL), 0);
         }
     }
 }

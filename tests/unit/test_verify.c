@@ -13,9 +13,10 @@
 #define COUNT 64 /* elements of every buffer here */
 
 static uint64_t workspace_of(const bp_device_options *options, bp_kernel kernel,
-                             const void *scalars)
+                             const void *scalars, const uint8_t *dtypes)
 {
     (void)options;
+    (void)dtypes;
     (void)scalars;
     return kernel == BP_KERNEL_matmul ? 512 : 0;
 }
@@ -162,6 +163,16 @@ static void test_operand_rules(void **state)
     t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_I32);
     copy(f, t, w, COUNT);
     refused(f, "element type");
+}
+
+static void test_the_working_type_is_one(void **state)
+{
+    (void)state;
+    fixture *f = begin();
+    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_BF16);
+    copy(f, t, w, COUNT);
+    refused(f, "working type");
 }
 
 static void test_negative_and_huge_scalars(void **state)
@@ -381,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_reading_before_writing),
         cmocka_unit_test(test_writes_piece_by_piece_add_up),
         cmocka_unit_test(test_writes_too_scattered_are_refused),
+        cmocka_unit_test(test_the_working_type_is_one),
         cmocka_unit_test(test_operand_rules),
         cmocka_unit_test(test_negative_and_huge_scalars),
         cmocka_unit_test(test_in_place_pairs),

@@ -89,7 +89,8 @@ static void make_calls(bench *b)
     uint64_t rstd = take(b, b->rows);
     uint64_t vector = take(b, b->width);
     uint64_t work = b->arena_bytes;
-    uint64_t need = spec->device->workspace(&spec->device_options, BP_KERNEL_matmul, &b->matmul);
+    uint64_t need =
+        spec->device->workspace(&spec->device_options, BP_KERNEL_matmul, &b->matmul, NULL);
     b->arena_bytes += bp_size_align(need, BP_ARENA_ALIGNMENT);
     const uint64_t none = BP_OFFSET_ABSENT;
     const uint64_t product[] = {c, none, a, w, none, none, work};

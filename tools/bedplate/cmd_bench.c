@@ -192,7 +192,7 @@ static bp_status make_product(product *p, const settings *set, bp_error *error)
                                      .ldb = (int64_t)set->n,
                                      .ldc = (int64_t)set->n};
     uint64_t sizes[3] = {set->m * set->n, set->m * set->k, set->k * set->n};
-    uint64_t work = bp_device_host.workspace(&p->options, BP_KERNEL_matmul, &p->scalars);
+    uint64_t work = bp_device_host.workspace(&p->options, BP_KERNEL_matmul, &p->scalars, NULL);
     static const int places[3] = {0, 2, 3}; /* c, a, b among the operands */
     uint64_t at = 0;
     for (int i = 0; i < 8; i++) {

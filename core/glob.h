@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Name patterns: * is any run of characters, ? any one, everything else itself. */
+#ifndef BP_CORE_GLOB_H
+#define BP_CORE_GLOB_H
+
+#include "arena/base.h"
+
+/* Whether the whole of `name` matches. Time is at most the product of the two lengths. */
+bool bp_glob_match(const char *glob, const char *name);
+
+#endif
