@@ -8,16 +8,28 @@
 
 static const char where[] = "feed";
 
+uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence)
+{
+    if (source->examples > 0) {
+        return source->examples;
+    }
+    return source->count > 0 ? bp_size_ceil_div(source->count - 1, sequence) : 0;
+}
+
 bp_status bp_feed_init(bp_feed *feed, bp_error *error)
 {
     feed->error = error;
+    const bp_source *source = feed->source;
     uint64_t least = bp_size_add(bp_size_mul(feed->batch, feed->sequence), 1);
-    if (feed->source->count < least) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the data holds fewer tokens than one batch needs",
-                                feed->source->name, (int64_t)feed->source->count, (int64_t)least);
+    if (source->examples == 0 && feed->kind != BP_LABELS_NEXT_TOKEN) {
+        return bp_error_set(error, BP_ERR_USAGE, where, "the data has no labels", source->name);
     }
-    feed->windows = bp_size_ceil_div(feed->source->count - 1, feed->sequence);
+    if (source->examples == 0 && source->count < least) {
+        return bp_error_numbers(error, BP_ERR_DATA, where,
+                                "the data holds fewer tokens than one batch needs", source->name,
+                                (int64_t)source->count, (int64_t)least);
+    }
+    feed->windows = bp_feed_windows(source, feed->sequence);
     feed->steps_per_epoch = bp_size_ceil_div(feed->windows, feed->group);
     return BP_OK;
 }
@@ -49,29 +61,88 @@ static bp_status read_window(const bp_feed *feed, uint64_t first, uint32_t have,
     return check_ids(feed, ids, have);
 }
 
+/* Where a row's tokens lie. A row has one token more than inputs when each is labelled by its
+ * successor. */
+static bp_status find_row(const bp_feed *feed, uint64_t window, bp_example *row)
+{
+    bp_source *source = feed->source;
+    uint64_t most = (uint64_t)feed->sequence + (feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0);
+    if (source->examples > 0) {
+        bp_status status = source->example(source, window, row);
+        if (status != BP_OK) {
+            return bp_error_set(feed->error, status, where, "the data cannot be read",
+                                source->name);
+        }
+    } else {
+        *row = (bp_example){.first = window * feed->sequence};
+        row->count = source->count - row->first;
+    }
+    row->count = row->count < most ? row->count : most;
+    return BP_OK;
+}
+
+/* The inputs of a row, each labelled by its successor. */
+static void put_successors(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
+                           const uint8_t *counts, int32_t *ids, int32_t *labels)
+{
+    for (uint32_t t = 0; t < feed->sequence; t++) {
+        bool there = t + 1 < row->count;
+        bool target = there && t + 1 >= row->prompt && counts[t + 1] != 0;
+        ids[t] = there ? tokens[t] : feed->padding;
+        labels[t] = target ? tokens[t + 1] : -1;
+    }
+}
+
+/* The inputs of a row that has one label. */
+static bp_status put_label(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
+                           int32_t *ids, int32_t *labels)
+{
+    if (feed->kind == BP_LABELS_CLASS && row->label >= feed->classes) {
+        return bp_error_numbers(feed->error, BP_ERR_DATA, where,
+                                "a label is not below the number of classes", feed->source->name,
+                                (int64_t)row->label, feed->classes);
+    }
+    for (uint32_t t = 0; t < feed->sequence; t++) {
+        ids[t] = t < row->count ? tokens[t] : feed->padding;
+        labels[t] = -1;
+    }
+    labels[0] = (int32_t)(uint32_t)row->label;
+    return BP_OK;
+}
+
 /* Writes one window as a row of ids and a row of labels; what lies beyond the source is padding. */
 static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids, int32_t *labels,
-                              int32_t *scratch)
+                              int32_t *length, int32_t *scratch)
 {
-    uint64_t first = window * feed->sequence;
-    uint64_t left = feed->source->count - first;
-    uint32_t have = left <= feed->sequence ? (uint32_t)left : feed->sequence + 1;
+    bp_example row;
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
-    BP_TRY(read_window(feed, first, have, scratch, counts));
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        bool there = t + 1 < have;
-        ids[t] = there ? scratch[t] : 0;
-        labels[t] = there && counts[t + 1] != 0 ? scratch[t + 1] : -1;
+    BP_TRY(find_row(feed, window, &row));
+    BP_TRY(read_window(feed, row.first, (uint32_t)row.count, scratch, counts));
+    if (feed->kind != BP_LABELS_NEXT_TOKEN) {
+        *length = (int32_t)row.count;
+        return put_label(feed, &row, scratch, ids, labels);
     }
+    *length = row.count > 0 ? (int32_t)row.count - 1 : 0;
+    put_successors(feed, &row, scratch, counts, ids, labels);
     return BP_OK;
 }
 
 static void stage_padding(const bp_feed *feed, int32_t *ids, int32_t *labels)
 {
     for (uint32_t t = 0; t < feed->sequence; t++) {
-        ids[t] = 0;
+        ids[t] = feed->padding;
         labels[t] = -1;
     }
+}
+
+/* Of rows that have one label, every bit pattern of it may be a label. */
+static uint64_t count_valid(const bp_feed *feed, const int32_t *labels)
+{
+    uint64_t valid = 0;
+    for (uint32_t t = 0; t < feed->sequence; t++) {
+        valid += labels[t] >= 0 ? 1 : 0;
+    }
+    return feed->kind == BP_LABELS_BITS ? 1 : valid;
 }
 
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int32_t *scratch)
@@ -85,6 +156,9 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         int32_t *ids = group->ids + (size_t)s * feed->sequence;
         int32_t *labels = group->labels + (size_t)s * feed->sequence;
+        int32_t unused;
+        int32_t *length = group->lengths != NULL ? group->lengths + s : &unused;
+        *length = 0;
         if (s >= group->samples) {
             stage_padding(feed, ids, labels);
             continue;
@@ -93,10 +167,8 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
         if (feed->shuffle) {
             window = bp_random_permute(feed->seed, epoch, feed->windows, window);
         }
-        BP_TRY(stage_window(feed, window, ids, labels, scratch));
-        for (uint32_t t = 0; t < feed->sequence; t++) {
-            group->valid += labels[t] >= 0 ? 1 : 0;
-        }
+        BP_TRY(stage_window(feed, window, ids, labels, length, scratch));
+        group->valid += count_valid(feed, labels);
     }
     return BP_OK;
 }

@@ -6,11 +6,22 @@
  * t[wT .. wT+T-1] and labels t[wT+1 .. wT+T], the last one padded with label -1. An epoch visits
  * every window once in the order of bp_random_permute(seed, epoch, W, i); a group never crosses the
  * end of an epoch, so the last group of an epoch may be short and is stepped with its true divisor.
+ *
+ * A source of examples (a prompt with its completion, a labelled text) has rows of its own instead:
+ * window w is example w, cut at its end where it is longer than a row and padded where it is shorter.
  */
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
 
 #include "core/error.h"
+
+/* One row of a source of examples. */
+typedef struct bp_example {
+    uint64_t first;  /* its first token */
+    uint64_t count;  /* its tokens */
+    uint64_t prompt; /* how many of them, from the first on, are no targets */
+    uint64_t label;  /* what the row as a whole is labelled with */
+} bp_example;
 
 /* A sequence of token ids that can be read anywhere. */
 typedef struct bp_source bp_source;
@@ -23,7 +34,18 @@ struct bp_source {
     /* Optional (NULL: every token counts): sets counts[i] to 0 where token first + i is no target
      * (a prompt, padding), to 1 where it is. */
     bp_status (*targets)(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts);
+    /* Sources of examples only: how many, and number `index` of them, whose tokens are all inside
+     * count. examples = 0: one stream, cut into windows. */
+    uint64_t examples;
+    bp_status (*example)(bp_source *source, uint64_t index, bp_example *to);
 };
+
+/* What the labels of a row are. */
+typedef enum bp_labels {
+    BP_LABELS_NEXT_TOKEN, /* each token's successor */
+    BP_LABELS_CLASS,      /* of the row, at its first place: a class below feed->classes */
+    BP_LABELS_BITS        /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
+} bp_labels;
 
 typedef struct bp_feed {
     bp_source *source;
@@ -34,6 +56,9 @@ typedef struct bp_feed {
     uint32_t group;      /* sequences per step: batch * accumulation */
     uint32_t vocabulary; /* ids must be below it */
     bool shuffle;        /* false: windows in file order (evaluation) */
+    bp_labels kind;      /* the last two need a source of examples */
+    uint32_t classes;    /* BP_LABELS_CLASS */
+    int32_t padding;     /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;
 } bp_feed;
@@ -45,17 +70,22 @@ typedef struct bp_feed {
 typedef struct bp_group {
     int32_t *ids;     /* (micro-batches, batch, sequence) */
     int32_t *labels;  /* the same; -1 where there is no target */
+    int32_t *lengths; /* (micro-batches, batch): ids of each row that are no padding; or NULL */
     uint32_t micros;  /* micro-batches that hold at least one window */
     uint32_t samples; /* windows in the group */
     uint64_t valid;   /* targets with label >= 0 */
 } bp_group;
 
-/* BP_ERR_DATA when the source holds fewer than batch * sequence + 1 tokens. */
+/* Rows that an epoch over `source` has. */
+uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
+
+/* BP_ERR_DATA when the source holds fewer than batch * sequence + 1 tokens; one of examples may hold
+ * fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
 /* Stages the group of a step (0-based) into group->ids and labels, which have room for the whole
- * group. Every id is checked: BP_ERR_DATA naming the source, the id and the vocabulary. `scratch`
- * has room for sequence + 1 ids. */
+ * group. Every id and class is checked: BP_ERR_DATA naming the source, what was found and the
+ * vocabulary or the number of classes. `scratch`: BP_FEED_SCRATCH(sequence) elements. */
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group,
                         int32_t *scratch) BP_MUST_CHECK;
 

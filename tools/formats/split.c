@@ -14,6 +14,26 @@ static bp_status part_targets(bp_source *source, uint64_t first, uint32_t n, uin
     return split->inner->targets(split->inner, split->first + first, n, counts);
 }
 
+static bp_status part_example(bp_source *source, uint64_t index, bp_example *to)
+{
+    bp_split *split = source->context;
+    return split->inner->example(split->inner, split->first_example + index, to);
+}
+
+/* Examples say themselves where their tokens lie, so the whole of `inner` stays readable. */
+static void split_examples(bp_split *split, bp_source *inner, uint64_t first, uint64_t count)
+{
+    split->source = *inner;
+    split->source.context = split;
+    split->source.read = read_part;
+    split->source.targets = inner->targets != NULL ? part_targets : NULL;
+    split->source.example = part_example;
+    split->source.examples = count;
+    split->inner = inner;
+    split->first = 0;
+    split->first_example = first;
+}
+
 bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first, uint64_t count)
 {
     if (first > inner->count || count > inner->count - first) {
@@ -26,6 +46,7 @@ bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first, uint6
                                 .targets = inner->targets != NULL ? part_targets : NULL};
     split->inner = inner;
     split->first = first;
+    split->first_example = 0;
     return BP_OK;
 }
 
@@ -33,6 +54,15 @@ bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner, double
 {
     if (!(fraction > 0.0 && fraction < 1.0)) {
         return BP_ERR_USAGE;
+    }
+    if (inner->examples > 0) {
+        uint64_t last = (uint64_t)((double)inner->examples * fraction);
+        if (last == 0 || last == inner->examples) {
+            return BP_ERR_USAGE;
+        }
+        split_examples(kept, inner, 0, inner->examples - last);
+        split_examples(held, inner, inner->examples - last, last);
+        return BP_OK;
     }
     /* Below 2^53 tokens the product is below the count; beyond, bp_split_init would refuse. */
     uint64_t tail = (uint64_t)((double)inner->count * fraction);
