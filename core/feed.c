@@ -61,24 +61,35 @@ static bp_status read_window(const bp_feed *feed, uint64_t first, uint32_t have,
     return check_ids(feed, ids, have);
 }
 
-/* Where a row's tokens lie. A row has one token more than inputs when each is labelled by its
- * successor. */
+/* Where the tokens of a window lie. */
 static bp_status find_row(const bp_feed *feed, uint64_t window, bp_example *row)
 {
     bp_source *source = feed->source;
-    uint64_t most = (uint64_t)feed->sequence + (feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0);
-    if (source->examples > 0) {
-        bp_status status = source->example(source, window, row);
-        if (status != BP_OK) {
-            return bp_error_set(feed->error, status, where, "the data cannot be read",
-                                source->name);
-        }
-    } else {
+    if (source->examples == 0) {
         *row = (bp_example){.first = window * feed->sequence};
         row->count = source->count - row->first;
+        return BP_OK;
     }
-    row->count = row->count < most ? row->count : most;
+    bp_status status = source->example(source, window, row);
+    if (status != BP_OK) {
+        return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
+    }
     return BP_OK;
+}
+
+/* Reads a row of at most `most` tokens: the first of it, and the tail of one that is cut. */
+static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, int32_t *tokens,
+                          uint8_t *counts)
+{
+    if (row->count <= most) {
+        return read_window(feed, row->first, (uint32_t)row->count, tokens, counts);
+    }
+    uint32_t tail = row->tail < most ? row->tail : most;
+    uint32_t head = most - tail;
+    uint64_t last = row->first + row->count - tail;
+    row->count = most;
+    BP_TRY(read_window(feed, row->first, head, tokens, counts));
+    return tail > 0 ? read_window(feed, last, tail, tokens + head, counts + head) : BP_OK;
 }
 
 /* The inputs of a row, each labelled by its successor. */
@@ -116,9 +127,11 @@ static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids
 {
     bp_example row;
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
+    /* A row that is labelled by successors has one token more than inputs. */
+    bool successors = feed->kind == BP_LABELS_NEXT_TOKEN;
     BP_TRY(find_row(feed, window, &row));
-    BP_TRY(read_window(feed, row.first, (uint32_t)row.count, scratch, counts));
-    if (feed->kind != BP_LABELS_NEXT_TOKEN) {
+    BP_TRY(read_row(feed, &row, feed->sequence + (successors ? 1 : 0), scratch, counts));
+    if (!successors) {
         *length = (int32_t)row.count;
         return put_label(feed, &row, scratch, ids, labels);
     }

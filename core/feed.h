@@ -8,7 +8,8 @@
  * end of an epoch, so the last group of an epoch may be short and is stepped with its true divisor.
  *
  * A source of examples (a prompt with its completion, a labelled text) has rows of its own instead:
- * window w is example w, cut at its end where it is longer than a row and padded where it is shorter.
+ * window w is example w, cut at its end (but for its tail, which stays: BERT's [SEP]) where it is
+ * longer than a row and padded where it is shorter.
  */
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
@@ -21,6 +22,7 @@ typedef struct bp_example {
     uint64_t count;  /* its tokens */
     uint64_t prompt; /* how many of them, from the first on, are no targets */
     uint64_t label;  /* what the row as a whole is labelled with */
+    uint32_t tail;   /* how many tokens at its end stay when it is longer than a row and is cut */
 } bp_example;
 
 /* A sequence of token ids that can be read anywhere. */
@@ -79,8 +81,8 @@ typedef struct bp_group {
 /* Rows that an epoch over `source` has. */
 uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
 
-/* BP_ERR_DATA when the source holds fewer than batch * sequence + 1 tokens; one of examples may hold
- * fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
+/* BP_ERR_DATA when the source holds fewer than batch * sequence + 1 tokens; one of examples may
+ * hold fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
 /* Stages the group of a step (0-based) into group->ids and labels, which have room for the whole

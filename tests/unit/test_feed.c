@@ -136,6 +136,101 @@ static void test_masked_targets(void **state)
     assert_int_equal(labels[2], -1);
 }
 
+/* Three examples over the ramp: one shorter than a row, one longer, one that is all prompt. */
+static bp_status three_examples(bp_source *source, uint64_t index, bp_example *to)
+{
+    static const bp_example rows[3] = {
+        {.first = 10, .count = 3, .prompt = 2, .label = 1},
+        {.first = 20, .count = 9, .prompt = 1, .label = 2, .tail = 1},
+        {.first = 40, .count = 5, .prompt = 5, .label = 7}};
+    if (source->context != NULL) {
+        return BP_ERR_STORE;
+    }
+    *to = rows[index];
+    return BP_OK;
+}
+
+static bp_source examples_of(void)
+{
+    bp_source source = ramp;
+    source.examples = 3;
+    source.example = three_examples;
+    return source;
+}
+
+static void test_examples_are_rows(void **state)
+{
+    (void)state;
+    static const int32_t right_ids[4 * T] = {10, 11, 99, 99, 20, 21, 22, 23,
+                                             40, 41, 42, 43, 99, 99, 99, 99};
+    static const int32_t right_labels[4 * T] = {-1, 12, -1, -1, 21, 22, 23, 28,
+                                                -1, -1, -1, -1, -1, -1, -1, -1};
+    static const int32_t right_lengths[4] = {2, 4, 4, 0};
+    bp_error error = {0};
+    int32_t lengths[4] = {-5, -5, -5, -5};
+    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_source source = examples_of();
+    bp_feed feed = make_feed(4, 4, false);
+    feed.source = &source;
+    feed.padding = 99;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(feed.windows, 3);
+    assert_int_equal(feed.steps_per_epoch, 1);
+    assert_int_equal(bp_feed_windows(&source, T), 3);
+    assert_int_equal(bp_feed_windows(&ramp, T), 26);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(group.samples, 3);
+    assert_int_equal(group.micros, 1);
+    assert_int_equal(group.valid, 5);
+    assert_memory_equal(ids, right_ids, sizeof right_ids);
+    assert_memory_equal(labels, right_labels, sizeof right_labels);
+    assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
+    /* Shuffled, each is there once. */
+    feed = make_feed(3, 3, true);
+    feed.source = &source;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 1, &group, window), BP_OK);
+    assert_int_equal(ids[0] + ids[T] + ids[2 * T], 10 + 20 + 40);
+}
+
+static void test_labels_of_rows(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    int32_t lengths[4];
+    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_source source = examples_of();
+    bp_feed feed = make_feed(1, 1, false);
+    feed.source = &source;
+    feed.kind = BP_LABELS_CLASS;
+    feed.classes = 3;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    static const int32_t row[2][T] = {{10, 11, 12, 0}, {1, -1, -1, -1}};
+    assert_memory_equal(ids, row[0], sizeof row[0]);
+    assert_memory_equal(labels, row[1], sizeof row[1]);
+    assert_int_equal(lengths[0], 3);
+    assert_int_equal(group.valid, 1);
+    assert_int_equal(bp_feed_stage(&feed, 1, &group, window), BP_OK);
+    static const int32_t cut[T] = {20, 21, 22, 28}; /* the tail stays */
+    assert_memory_equal(ids, cut, sizeof cut);
+    assert_int_equal(lengths[0], 4);
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_ERR_DATA);
+    assert_int_equal(error.found, 7);
+    assert_int_equal(error.wanted, 3);
+    feed.kind = BP_LABELS_BITS;
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_OK);
+    assert_int_equal(labels[0], 7);
+    assert_int_equal(group.valid, 1);
+
+    error = (bp_error){0};
+    source.context = &source;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_STORE);
+    error = (bp_error){0};
+    feed.source = &ramp; /* a stream has no labels */
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
+}
+
 static void test_bad_data(void **state)
 {
     (void)state;
@@ -173,6 +268,8 @@ int main(void)
         cmocka_unit_test(test_order_in_file_without_shuffle),
         cmocka_unit_test(test_accumulation_sees_the_same_samples),
         cmocka_unit_test(test_masked_targets),
+        cmocka_unit_test(test_examples_are_rows),
+        cmocka_unit_test(test_labels_of_rows),
         cmocka_unit_test(test_bad_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

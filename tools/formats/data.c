@@ -30,10 +30,27 @@ static bool magic_of_other_kind(uint32_t magic)
     return false;
 }
 
-static bool ends_with_bin(const char *path)
+static bool ends_with(const char *path, const char *ending)
 {
     size_t length = strlen(path);
-    return length >= 4 && strcmp(path + length - 4, ".bin") == 0;
+    size_t least = strlen(ending);
+    return length >= least && strcmp(path + length - least, ending) == 0;
+}
+
+static bp_data_format format_of_ending(const char *path)
+{
+    static const struct {
+        const char *ending;
+        bp_data_format format;
+    } endings[] = {{".bin", BP_DATA_NANOGPT}, {".jsonl", BP_DATA_JSONL}, {".ndjson", BP_DATA_JSONL},
+                   {".json", BP_DATA_JSONL},  {".tsv", BP_DATA_TSV},     {".csv", BP_DATA_CSV},
+                   {".f32", BP_DATA_F32}};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (ends_with(path, endings[i].ending)) {
+            return endings[i].format;
+        }
+    }
+    return BP_DATA_TEXT;
 }
 
 static bp_data_format detect(const bp_data_file *file, uint64_t size, uint32_t magic)
@@ -41,7 +58,7 @@ static bp_data_format detect(const bp_data_file *file, uint64_t size, uint32_t m
     if (size >= LLMC_HEADER_BYTES && (magic == LLMC_TOKENS_16 || magic == LLMC_TOKENS_32)) {
         return BP_DATA_LLMC;
     }
-    return ends_with_bin(file->path) ? BP_DATA_NANOGPT : BP_DATA_TEXT;
+    return format_of_ending(file->path);
 }
 
 /* header: the first 12 bytes of the file: magic, version, count. */
@@ -101,7 +118,7 @@ static bp_status measure(bp_data *data, bp_data_file *file, bp_data_format *form
     }
     if (*format == BP_DATA_AUTO) {
         uint32_t magic = u32_from_bytes(header);
-        if (magic_of_other_kind(magic) && ends_with_bin(file->path)) {
+        if (magic_of_other_kind(magic) && ends_with(file->path, ".bin")) {
             return bp_error_numbers(data->error, BP_ERR_DATA, where,
                                     "this llm.c file holds no tokens", file->path, (int64_t)magic,
                                     LLMC_TOKENS_16);
@@ -135,17 +152,22 @@ static void spread(int32_t *to, uint32_t n, uint32_t width)
     }
 }
 
+bp_status bp_data_read_ids(bp_store *store, bp_file file, const char *path, uint64_t offset,
+                           uint32_t width, uint32_t n, int32_t *to, bp_error *error)
+{
+    unsigned char *tail = (unsigned char *)to + (size_t)n * (4 - width);
+    if (store->read_at(store, file, offset, tail, (size_t)n * width) != BP_OK) {
+        return bp_storage_failed(error, store, "read", path);
+    }
+    spread(to, n, width);
+    return BP_OK;
+}
+
 static bp_status read_file(bp_data *data, const bp_data_file *file, uint64_t first, uint32_t n,
                            int32_t *to)
 {
-    unsigned char *tail = (unsigned char *)to + (size_t)n * (4 - file->width);
-    uint64_t offset = file->start + first * file->width;
-    if (data->store->read_at(data->store, file->file, offset, tail, (size_t)n * file->width) !=
-        BP_OK) {
-        return bp_storage_failed(data->error, data->store, "read", file->path);
-    }
-    spread(to, n, file->width);
-    return BP_OK;
+    return bp_data_read_ids(data->store, file->file, file->path, file->start + first * file->width,
+                            file->width, n, to, data->error);
 }
 
 static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
@@ -180,8 +202,8 @@ static bp_status open_one(bp_data *data, bp_data_file *file, bp_data_format aske
     bool first = data->format == BP_DATA_AUTO;
     if (!first && format != data->format) {
         return bp_error_set(data->error, BP_ERR_DATA, where,
-                            "the data files are of two kinds: all must be text, or all llm.c, or "
-                            "all nanoGPT token files",
+                            "the data files are of two kinds: all must be text, or all JSON "
+                            "lines, or all llm.c token files, and so on",
                             file->path);
     }
     data->format = format;

@@ -2,7 +2,9 @@
 /* Data files as one source of token ids: text read as bytes, llm.c token files, nanoGPT files.
  *
  * Any number of files of one kind are read one after the other as if they were one. Nothing is
- * held in memory: reads go straight from the store into the caller's ids. */
+ * held in memory: reads go straight from the store into the caller's ids. Files of documents (JSON
+ * lines, tables) are opened and told apart here as well; what they hold becomes a token file
+ * (data_tokenise.h), as text does for a model that has a tokenizer. */
 #ifndef BP_FORMATS_DATA_H
 #define BP_FORMATS_DATA_H
 
@@ -10,10 +12,15 @@
 #include "core/store.h"
 
 typedef enum bp_data_format {
-    BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, everything else text */
-    BP_DATA_TEXT, /* id = byte value */
+    BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, ".jsonl", ".ndjson" and ".json"
+                     are JSON lines, ".tsv" and ".csv" tables, ".f32" numbers, all others text */
+    BP_DATA_TEXT, /* as a source: id = byte value */
     BP_DATA_LLMC, /* 256 int32 of header; 20240520 version 1: uint16, 20240801 version 7: uint32 */
-    BP_DATA_NANOGPT /* bare uint16, little-endian */
+    BP_DATA_NANOGPT, /* bare uint16, little-endian */
+    BP_DATA_JSONL,   /* documents (data_documents.h); as a source, the file's bytes */
+    BP_DATA_TSV,
+    BP_DATA_CSV,
+    BP_DATA_F32 /* float32, little-endian; as a source, the file's bytes */
 } bp_data_format;
 
 /* One file; the caller gives the rows with `path` set (the string must outlive the source). */
@@ -45,5 +52,9 @@ bp_status bp_data_open(bp_data *data, bp_store *store, bp_data_file *files, uint
 
 /* Closes what is open; safe after a failed bp_data_open and when called twice. */
 void bp_data_close(bp_data *data);
+
+/* Reads n tokens of `width` bytes (1, 2 or 4), little-endian, at `offset` of an open file. */
+bp_status bp_data_read_ids(bp_store *store, bp_file file, const char *path, uint64_t offset,
+                           uint32_t width, uint32_t n, int32_t *to, bp_error *error) BP_MUST_CHECK;
 
 #endif

@@ -17,8 +17,9 @@ typedef struct bp_split {
 bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first,
                         uint64_t count) BP_MUST_CHECK;
 
-/* Cuts `inner` in two: `held` gets the last floor(count * fraction) tokens (of a source of examples,
- * examples), `kept` the others. BP_ERR_USAGE unless 0 < fraction < 1 and, of examples, both get one.
+/* Cuts `inner` in two: `held` gets the last floor(count * fraction) tokens (of a source of
+ * examples, examples), `kept` the others. BP_ERR_USAGE unless 0 < fraction < 1 and, of examples,
+ * both get one.
  */
 bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner,
                         double fraction) BP_MUST_CHECK;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Which reader a format has, plain text, and labels. */
+#include "tools/formats/data_documents.h"
+
+#include <string.h>
+
+#include "core/number.h"
+
+static bp_status read_text(bp_documents *documents, bp_data_reader *reader)
+{
+    uint64_t offset;
+    if (documents->form == BP_FORM_LABELLED) {
+        return bp_data_refuse(reader, "plain text has no labels; give a table of labels and texts");
+    }
+    if (documents->form == BP_FORM_PROMPT) {
+        return bp_data_refuse(reader, "the files before this one hold prompts and completions");
+    }
+    documents->form = BP_FORM_TEXT;
+    BP_TRY(bp_data_mark(reader, &offset));
+    if (offset == reader->size) {
+        return BP_OK;
+    }
+    BP_TRY(documents->begin(documents->user, reader));
+    const unsigned char *bytes;
+    size_t count;
+    BP_TRY(bp_data_look(reader, offset, &bytes, &count));
+    while (count > 0) {
+        BP_TRY(documents->piece(documents->user, BP_PART_TEXT, (const char *)bytes, count));
+        offset += count;
+        BP_TRY(bp_data_look(reader, offset, &bytes, &count));
+    }
+    return documents->end(documents->user, 0);
+}
+
+bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
+                            void *scratch)
+{
+    switch (format) {
+    case BP_DATA_JSONL:
+        return bp_documents_json(documents, reader, scratch);
+    case BP_DATA_TSV:
+        return bp_documents_table(documents, reader, '\t', scratch);
+    case BP_DATA_CSV:
+        return bp_documents_table(documents, reader, ',', scratch);
+    default:
+        return read_text(documents, reader);
+    }
+}
+
+bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
+                             const char *text, size_t length, uint64_t *label)
+{
+    bp_number number;
+    bp_status status = bp_number_parse(text, length, &number);
+    if (status != BP_OK) {
+        return bp_data_refuse(reader, "the label is not a number");
+    }
+    if (documents->labels == BP_LABELS_BITS) {
+        float value = (float)number.real;
+        uint32_t bits;
+        if (!(value - value == 0.0f)) {
+            return bp_data_refuse(reader, "the label is beyond single precision");
+        }
+        memcpy(&bits, &value, sizeof bits);
+        *label = bits;
+        return BP_OK;
+    }
+    if (!number.integer) {
+        return bp_data_refuse(reader, "the label is not a whole number");
+    }
+    if (number.i64 < 0 || number.i64 >= (int64_t)documents->classes) {
+        return bp_data_refuse_numbers(reader, "the label is no class of the model", number.i64,
+                                      (int64_t)documents->classes - 1);
+    }
+    *label = (uint64_t)number.i64;
+    return BP_OK;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Documents in data files: plain text, JSON lines, tables of labels and texts.
+ *
+ * A reader hands each document over piece by piece; memory does not depend on the length of a line
+ * or of a document. A byte-order mark at a file's beginning is left out.
+ *
+ * text        the whole file is one document, whatever its bytes are.
+ * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
+ *             `text` and `label`. Other keys are passed over, blank lines too. CR LF is accepted.
+ *             Refused, with file and line: what is not JSON (invalid UTF-8 and control characters
+ *             included), a line without these keys or of another form than those before it.
+ * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
+ *             if one of its fields is `label` (or `labels`): the text is then `text`, `sentence` or
+ *             `content`, or, of two columns, the other one. Without names the first of exactly two
+ *             columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with
+ *             file and line: another number of fields, NUL, invalid UTF-8, a label that is none.
+ */
+#ifndef BP_FORMATS_DATA_DOCUMENTS_H
+#define BP_FORMATS_DATA_DOCUMENTS_H
+
+#include "core/feed.h"
+#include "tools/formats/data.h"
+#include "tools/formats/data_reader.h"
+
+/* Bytes that reading needs beside the reader's window. */
+#define BP_DOCUMENTS_SCRATCH 65536
+
+typedef enum bp_document_form {
+    BP_FORM_OPEN, /* not known yet: the first document decides */
+    BP_FORM_TEXT,
+    BP_FORM_PROMPT, /* prompt and completion */
+    BP_FORM_LABELLED
+} bp_document_form;
+
+typedef enum bp_document_part {
+    BP_PART_TEXT, /* or the text that has a label */
+    BP_PART_PROMPT,
+    BP_PART_COMPLETION
+} bp_document_part;
+
+/* Who takes the documents, and what they must be. */
+typedef struct bp_documents {
+    void *user;
+    /* A document begins; pieces of its parts, in their order, in as many calls as it takes, none
+     * for what is empty; it ends, with its label: a class, or the bits of a float. What fails may
+     * be recorded with bp_data_refuse. */
+    bp_status (*begin)(void *user, bp_data_reader *reader);
+    bp_status (*piece)(void *user, bp_document_part part, const char *bytes, size_t count);
+    bp_status (*end)(void *user, uint64_t label);
+    bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, else BP_FORM_OPEN; becomes
+                              what the documents are */
+    bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS or, for numbers, BP_LABELS_BITS */
+    uint32_t classes;      /* BP_LABELS_CLASS: labels are 0 ... classes - 1 */
+} bp_documents;
+
+/* Reads all documents of a file of this format. scratch: BP_DOCUMENTS_SCRATCH bytes aligned to 8.
+ * BP_ERR_DATA, BP_ERR_STORE, or what the taker returned. Cost: JSON lines are read two to three
+ * times, from the window as long as a line fits it. */
+bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
+                            void *scratch) BP_MUST_CHECK;
+
+/* The readers of single formats, for bp_documents_read. */
+bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,
+                            void *scratch) BP_MUST_CHECK;
+bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
+                             void *scratch) BP_MUST_CHECK;
+
+/* The label of a text as a class or as a number. */
+bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
+                             const char *text, size_t length, uint64_t *label) BP_MUST_CHECK;
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading token files. */
+#include "tools/formats/data_tokens.h"
+
+#include <string.h>
+
+#include "core/storage.h"
+#include "tools/formats/data.h"
+#include "tools/formats/data_tokens_form.h"
+
+static const char where[] = "token file";
+
+static bp_status refuse(bp_tokens *tokens, const char *text, uint64_t found, uint64_t wanted)
+{
+    return bp_error_numbers(tokens->error, BP_ERR_DATA, where, text, tokens->source.name,
+                            (int64_t)found, (int64_t)wanted);
+}
+
+static bp_status read_at(bp_tokens *tokens, uint64_t offset, void *to, size_t bytes)
+{
+    if (tokens->store->read_at(tokens->store, tokens->file, offset, to, bytes) != BP_OK) {
+        return bp_storage_failed(tokens->error, tokens->store, "read", tokens->source.name);
+    }
+    return BP_OK;
+}
+
+static bp_status read_head(bp_tokens *tokens)
+{
+    unsigned char bytes[BP_TOKENS_HEADER];
+    bp_tokens_head *head = &tokens->head;
+    uint64_t size;
+    if (tokens->store->file_size(tokens->store, tokens->file, &size) != BP_OK) {
+        return bp_storage_failed(tokens->error, tokens->store, "size", tokens->source.name);
+    }
+    if (size < BP_TOKENS_HEADER) {
+        return refuse(tokens, "the file is too short for a token file", size, BP_TOKENS_HEADER);
+    }
+    BP_TRY(read_at(tokens, 0, bytes, sizeof bytes));
+    if (!bp_tokens_head_read(head, bytes)) {
+        return bp_error_set(tokens->error, BP_ERR_DATA, where,
+                            "the file has no token file's header, or a damaged one",
+                            tokens->source.name);
+    }
+    bool width = head->width == 1 || head->width == 2 || head->width == 4;
+    uint64_t examples = bp_size_mul(head->examples, BP_TOKENS_EXAMPLE);
+    uint64_t right = bp_size_add(head->start, bp_size_mul(head->tokens, head->width));
+    if (!width || bp_size_add(examples, BP_TOKENS_HEADER) > head->start || size != right) {
+        return refuse(tokens, "the file's size differs from what its header says", size, right);
+    }
+    return BP_OK;
+}
+
+static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
+{
+    bp_tokens *tokens = source->context;
+    unsigned char bytes[BP_TOKENS_EXAMPLE];
+    BP_TRY(read_at(tokens, BP_TOKENS_HEADER + index * BP_TOKENS_EXAMPLE, bytes, sizeof bytes));
+    bp_tokens_example_read(to, bytes);
+    to->tail = tokens->head.tail;
+    uint64_t all = tokens->head.tokens;
+    if (to->first > all || to->count > all - to->first || to->prompt > to->count) {
+        return refuse(tokens, "an example lies outside the tokens", to->first, all);
+    }
+    return BP_OK;
+}
+
+static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    bp_tokens *tokens = source->context;
+    const bp_tokens_head *head = &tokens->head;
+    if (first > head->tokens || n > head->tokens - first) {
+        return bp_error_set(tokens->error, BP_ERR_INTERNAL, where, "a read beyond the data",
+                            source->name);
+    }
+    return bp_data_read_ids(tokens->store, tokens->file, source->name,
+                            head->start + first * head->width, head->width, n, to, tokens->error);
+}
+
+static bp_status digest(bp_tokens *tokens, uint64_t from, uint64_t bytes, void *buffer,
+                        uint64_t right)
+{
+    bp_digest sum;
+    bp_digest_begin(&sum, 0);
+    while (bytes > 0) {
+        size_t n = bytes < BP_TOKENS_BUFFER ? (size_t)bytes : BP_TOKENS_BUFFER;
+        BP_TRY(read_at(tokens, from, buffer, n));
+        bp_digest_add(&sum, buffer, n);
+        from += n;
+        bytes -= n;
+    }
+    if (bp_digest_end(&sum) != right) {
+        return bp_error_set(tokens->error, BP_ERR_DATA, where,
+                            "the token file is damaged: its digest differs", tokens->source.name);
+    }
+    return BP_OK;
+}
+
+static bp_status verify(bp_tokens *tokens, void *buffer)
+{
+    const bp_tokens_head *head = &tokens->head;
+    BP_TRY(digest(tokens, BP_TOKENS_HEADER, head->examples * BP_TOKENS_EXAMPLE, buffer,
+                  head->examples_digest));
+    BP_TRY(digest(tokens, head->start, head->tokens * head->width, buffer, head->tokens_digest));
+    for (uint64_t i = 0; i < head->examples; i++) {
+        bp_example example;
+        BP_TRY(read_example(&tokens->source, i, &example));
+    }
+    return BP_OK;
+}
+
+bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, void *buffer,
+                         bp_error *error)
+{
+    *tokens = (bp_tokens){.store = store, .error = error};
+    tokens->source = (bp_source){.context = tokens, .name = path, .read = read_ids};
+    if (store->open_read(store, path, &tokens->file) != BP_OK) {
+        return bp_storage_failed(error, store, "open", path);
+    }
+    tokens->open = true;
+    bp_status status = read_head(tokens);
+    if (status == BP_OK && buffer != NULL) {
+        status = verify(tokens, buffer);
+    }
+    tokens->source.count = tokens->head.tokens;
+    tokens->source.examples = tokens->head.examples;
+    tokens->source.example = read_example;
+    if (status != BP_OK) {
+        bp_tokens_close(tokens);
+    }
+    return status;
+}
+
+void bp_tokens_close(bp_tokens *tokens)
+{
+    if (tokens->open) {
+        tokens->open = false;
+        /* Nothing was written: a failing close of a file that was read loses nothing. */
+        (void)tokens->store->close(tokens->store, tokens->file);
+    }
+}
