@@ -74,6 +74,7 @@ typedef struct bp_snapshot_place {
     size_t scratch_bytes;  /* bp_snapshot_scratch; reading foreign ones may need more */
     bp_staging staging;
     bp_error *error;
+    uint64_t spare; /* pruning leaves the snapshot of this step where it is; 0: none */
 } bp_snapshot_place;
 
 /* Scratch bytes that save, load, verify and find need for snapshots of this form: closed form. */
@@ -132,9 +133,9 @@ bp_status bp_snapshot_load(const bp_snapshot_place *place, const char *path,
                            const bp_snapshot *snapshot, uint64_t *digest) BP_MUST_CHECK;
 
 /* Of the snapshots whose step is not above `newest` (the one just saved) removes all but the last
- * `keep`; 0 keeps all. Later steps are left alone: after a resume from an earlier snapshot they are
- * damaged ones, or another run's. Also removes what was replaced or abandoned (old-*, tmp-*). Each
- * snapshot disappears by one rename before its files are removed. */
+ * `keep`, and place->spare besides; 0 keeps all. Later steps are left alone: after a resume from an
+ * earlier snapshot they are damaged ones, or another run's. Also removes what was replaced or
+ * abandoned (old-*, tmp-*). Each snapshot disappears by one rename before its files are removed. */
 bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest,
                             uint64_t keep) BP_MUST_CHECK;
 

@@ -130,6 +130,7 @@ bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged d
 /* What pruning wants to know of a listing. */
 typedef struct census {
     uint64_t newest; /* later steps are not counted */
+    uint64_t spare;  /* nor is this one, unless it is the newest */
     uint64_t count;
     uint64_t oldest;
     const char *prefix; /* the step of one name with this prefix is also wanted */
@@ -145,7 +146,8 @@ static bp_status see_all(void *user, const char *name)
         c->any = true;
         c->step = step;
     }
-    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) && step <= c->newest) {
+    bool counts = parse_name(name, BP_SNAPSHOT_FINAL, &step) && step <= c->newest;
+    if (counts && (step != c->spare || step == c->newest)) {
         c->oldest = c->count == 0 || step < c->oldest ? step : c->oldest;
         c->count++;
     }
@@ -218,7 +220,7 @@ bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest, uin
     BP_TRY(settle_all(place, BP_SNAPSHOT_TEMPORARY, remove_temporary));
     BP_TRY(settle_all(place, BP_SNAPSHOT_REPLACED, settle_replaced));
     while (keep > 0) {
-        census c = {.newest = newest, .prefix = BP_SNAPSHOT_TEMPORARY};
+        census c = {.newest = newest, .spare = place->spare, .prefix = BP_SNAPSHOT_TEMPORARY};
         BP_TRY(list(place, see_all, &c));
         if (c.count <= keep) {
             break;

@@ -448,6 +448,26 @@ static void pruning_keeps_the_newest(void **state)
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
 
+static void pruning_spares_one(void **state)
+{
+    snapshot_desk *d = *state;
+    for (uint64_t step = 8; step <= 12; step++) {
+        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+    }
+    d->place.spare = 9;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 2), BP_OK);
+    assert_false(there(d, "run/checkpoint-8"));
+    assert_true(there(d, "run/checkpoint-9"));
+    assert_false(there(d, "run/checkpoint-10"));
+    assert_true(there(d, "run/checkpoint-11"));
+    /* The newest counts although it is the one. */
+    d->place.spare = 12;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_false(there(d, "run/checkpoint-9"));
+    assert_false(there(d, "run/checkpoint-11"));
+    assert_int_equal(find_step(d, NULL, NULL), 12);
+}
+
 static void output_directories_anywhere(void **state)
 {
     snapshot_desk *d = *state;
@@ -522,6 +542,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_replaced_one_is_found_until_its_replacement_is_there,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(pruning_keeps_the_newest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pruning_spares_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(output_directories_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failing_copies_are_passed_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_empty_state_is_a_state, set_up, tear_down),

@@ -241,6 +241,9 @@ bp_status checkpoint_resume(checkpoint *c)
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);
+    if (!best_parse(bp_pairs_find(saved, CHECKPOINT_BEST_KEY), &c->best)) {
+        c->best = (best_state){.judged = 0};
+    }
     BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
     s->runtime.steps = c->newest.step;
     c->saved = c->newest.step;
@@ -254,11 +257,26 @@ bp_status checkpoint_save(checkpoint *c)
         return BP_OK;
     }
     c->snapshot.step = step;
+    best_put(&c->best, c->best_text);
+    c->place.spare = c->s->set->load_best ? c->best.step : 0;
     c->failed = true;
     BP_TRY(bp_snapshot_save(&c->place, &c->snapshot, &c->digest));
     c->failed = false;
     c->saved = step;
     return bp_snapshot_prune(&c->place, step, c->s->set->save_total_limit);
+}
+
+bp_status checkpoint_load_best(checkpoint *c)
+{
+    char name[64];
+    char path[BP_STORE_PATH_MAX];
+    session *s = c->s;
+    if (c->best.step == 0 || c->best.step == s->runtime.steps) {
+        return BP_OK;
+    }
+    snprintf(name, sizeof name, "checkpoint-%llu", (unsigned long long)c->best.step);
+    BP_TRY(bp_storage_join(path, s->set->output_dir, name, &s->error));
+    return bp_snapshot_load(&c->place, path, &c->snapshot, NULL);
 }
 
 /* Copies a tokenizer file of the model that was trained, if it has one. */

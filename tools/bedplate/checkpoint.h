@@ -4,6 +4,7 @@
 #define BP_BEDPLATE_CHECKPOINT_H
 
 #include "core/snapshot.h"
+#include "tools/bedplate/best.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/session.h"
 #include "tools/formats/byte_tokenizer.h"
@@ -30,6 +31,8 @@ typedef struct checkpoint {
     uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
     bool found;      /* --resume: there is a snapshot to continue, `newest` */
     bp_snapshot_found newest;
+    best_state best;           /* what evaluations said; in every snapshot */
+    char best_text[BEST_TEXT]; /* the value of its key */
 } checkpoint;
 
 /* What a run is besides its options: goes into the keys. */
@@ -56,6 +59,10 @@ bp_status checkpoint_resume(checkpoint *c) BP_MUST_CHECK;
 
 /* Saves the state at runtime.steps and removes what --save-total-limit allows to. */
 bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;
+
+/* Loads the snapshot of the best evaluation into the runtime: the weights and all else of the
+ * state. Nothing when there is none, or the state is that one. */
+bp_status checkpoint_load_best(checkpoint *c) BP_MUST_CHECK;
 
 /* Writes the trained model into the output directory itself, as transformers opens it. */
 bp_status checkpoint_export(checkpoint *c) BP_MUST_CHECK;

@@ -133,6 +133,9 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
     BP_TRY(add(&p, "run.", "model", s->set->model));
     BP_TRY(add(&p, "run.", "data", s->set->data.item[0]));
+    best_put(&c->best, c->best_text);
+    BP_TRY(add(&p, CHECKPOINT_BEST_KEY, "", ""));
+    c->keys[c->snapshot.keys.count - 1].value = c->best_text;
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;

@@ -5,6 +5,8 @@
 
 #include "tools/bedplate/checkpoint.h"
 
+#define CHECKPOINT_BEST_KEY "run.evaluations" /* best_state; its text is renewed by every save */
+
 /* Fills c->keys from the session's options and the facts. */
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_MUST_CHECK;
 

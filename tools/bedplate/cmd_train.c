@@ -17,7 +17,13 @@
 #include "tools/bedplate/verbs.h"
 
 /* Why the loop ended. */
-typedef enum ending { END_COMPLETE, END_STOP_STEP, END_SIGNAL, END_NONFINITE } ending;
+typedef enum ending {
+    END_COMPLETE,
+    END_EARLY, /* evaluations no longer get better */
+    END_STOP_STEP,
+    END_SIGNAL,
+    END_NONFINITE
+} ending;
 
 typedef struct training {
     session s;
@@ -69,6 +75,23 @@ static void fill_schedule(training *t)
                                                .total_steps = t->total};
 }
 
+/* What follows evaluations needs some. */
+static bp_status check_evaluation(training *t)
+{
+    const settings *set = t->s.set;
+    bp_error *error = &t->s.error;
+    if (t->data.eval == NULL && (set->load_best || set->patience > 0)) {
+        return bp_error_set(
+            error, BP_ERR_USAGE, "train", "the option needs --eval-data or --validation-split",
+            set->load_best ? "--load-best-model-at-end" : "--early-stopping-patience");
+    }
+    if (set->patience > 0 && set->eval_steps == 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "train", "the option needs --eval-steps",
+                            "--early-stopping-patience");
+    }
+    return BP_OK;
+}
+
 /* Everything up to the first step: nothing is written before all of it has succeeded. */
 static bp_status prepare(training *t, const settings *set)
 {
@@ -78,6 +101,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(checkpoint_recall(&t->points, s));
     BP_TRY(data_set_open(&t->data, s));
+    BP_TRY(check_evaluation(t));
     s->spec.evaluate = t->data.eval != NULL;
     BP_TRY(session_choose(s));
     BP_TRY(init_feeds(t));
@@ -106,12 +130,14 @@ static bp_status evaluate(training *t)
     }
     BP_TRY(bp_runtime_evaluate(&s->runtime, &t->eval_feed, 0, &t->eval_loss, &targets));
     t->evaluated = s->runtime.steps;
+    bool best = best_judge(&t->points.best, t->evaluated, t->eval_loss);
     if (s->set->json) {
         train_report_eval(s->runtime.steps, t->eval_loss, targets);
     } else {
         progress_note(&t->bar, "eval loss", t->eval_loss);
     }
-    return BP_OK;
+    /* The best model so far is on the medium before training goes on. */
+    return best && s->set->load_best ? checkpoint_save(&t->points) : BP_OK;
 }
 
 static void log_step(training *t, const bp_outcome *outcome)
@@ -146,6 +172,12 @@ static bp_status after_step(training *t, uint64_t step)
     return due(step, set->save_steps) ? checkpoint_save(&t->points) : BP_OK;
 }
 
+static bool out_of_patience(const training *t)
+{
+    uint64_t most = t->s.set->patience;
+    return most > 0 && t->points.best.patience >= most;
+}
+
 static bp_status loop(training *t, ending *end)
 {
     bp_runtime *runtime = &t->s.runtime;
@@ -153,6 +185,10 @@ static bp_status loop(training *t, ending *end)
     bool stops = stop != 0 && stop < t->total;
     *end = stops ? END_STOP_STEP : END_COMPLETE;
     while (runtime->steps < (stops ? stop : t->total)) {
+        if (out_of_patience(t)) {
+            *end = END_EARLY;
+            return BP_OK;
+        }
         bp_outcome outcome;
         double began = clock_seconds();
         BP_TRY(bp_runtime_step(runtime, &t->feed, &outcome));
@@ -171,7 +207,7 @@ static bp_status loop(training *t, ending *end)
     return BP_OK;
 }
 
-static void report(training *t)
+static void report(training *t, ending end)
 {
     session *s = &t->s;
     const bp_device *device = s->spec.device;
@@ -184,6 +220,9 @@ static void report(training *t)
         .device_bytes = device->bytes_in_use(s->runtime.device),
         .evaluated = t->evaluated != UINT64_MAX,
         .eval_loss = t->eval_loss,
+        .best_step = s->set->load_best ? t->points.best.step : 0,
+        .best_loss = t->points.best.loss,
+        .early = end == END_EARLY,
         .output_dir = s->set->output_dir,
     };
     train_report_end(&t->sum, &summary, s->set->json);
@@ -192,15 +231,19 @@ static void report(training *t)
 /* Saves, exports a finished model, and says how it went. */
 static bp_status finish(training *t, ending end, int *code)
 {
-    if (end == END_COMPLETE) {
+    bool finished = end == END_COMPLETE || end == END_EARLY;
+    if (finished) {
         BP_TRY(evaluate(t));
     }
     progress_end(&t->bar);
     BP_TRY(checkpoint_save(&t->points));
-    if (end == END_COMPLETE) {
+    if (finished && t->s.set->load_best) {
+        BP_TRY(checkpoint_load_best(&t->points));
+    }
+    if (finished) {
         BP_TRY(checkpoint_export(&t->points));
     }
-    report(t);
+    report(t, end);
     if (end == END_SIGNAL) {
         *code = 128 + signals_caught();
         fprintf(stderr, "bedplate: stopped by a signal; step %" PRIu64 " is saved\n",

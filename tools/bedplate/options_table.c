@@ -104,6 +104,12 @@ static const option table[] = {
      "steps between snapshots; 0: only at the end"},
     {"save-total-limit", OPTION_COUNT, LEARNS, AT(save_total_limit), 0, MOST, "0", "N", false,
      "keep only the newest N snapshots; 0: all"},
+    {"load-best-model-at-end", OPTION_FLAG, LEARNS, AT(load_best), 0, 0, "false", NULL, false,
+     "the model written at the end is that of the best evaluation, whose snapshot is kept"},
+    {"metric-for-best-model", OPTION_CHOICE, LEARNS, AT(metric), 0, 0, "loss", "loss|eval_loss",
+     false, "what best means: the least loss on the held-out data"},
+    {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,
+     "end after N evaluations in a row that were not better; 0: never"},
 
     {"prompt", OPTION_TEXT, VERB_GENERATE, AT(prompt), 0, 0, NULL, "TEXT", false,
      "what to continue (models over bytes)"},

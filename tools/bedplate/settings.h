@@ -75,6 +75,9 @@ typedef struct settings {
     uint64_t logging_steps;
     uint64_t save_steps;
     uint64_t save_total_limit; /* 0: all */
+    bool load_best;
+    const char *metric;
+    uint64_t patience; /* evaluations; 0: never stop early */
 
     /* generation */
     const char *prompt;

@@ -139,6 +139,11 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     if (summary->evaluated) {
         json_real(out, "eval_loss", summary->eval_loss, 12);
     }
+    if (summary->best_step != 0) {
+        json_count(out, "best_step", summary->best_step);
+        json_real(out, "best_eval_loss", summary->best_loss, 12);
+    }
+    json_flag(out, "stopped_early", summary->early);
     json_text(out, "output_dir", summary->output_dir);
     json_end(out);
 }
@@ -163,6 +168,15 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     if (summary->evaluated) {
         bp_text_string(text, "\neval loss            ");
         bp_text_fixed(text, summary->eval_loss, 4);
+    }
+    if (summary->best_step != 0) {
+        bp_text_string(text, "\nbest step            ");
+        bp_text_u64(text, summary->best_step);
+        bp_text_string(text, "\nbest eval loss       ");
+        bp_text_fixed(text, summary->best_loss, 4);
+    }
+    if (summary->early) {
+        bp_text_string(text, "\nstopped early        no better evaluation in a while");
     }
     if (summary->skipped > 0) {
         bp_text_string(text, "\nskipped groups       ");

@@ -37,6 +37,10 @@ typedef struct train_summary {
     uint64_t device_bytes;
     bool evaluated;
     double eval_loss;
+    uint64_t
+        best_step; /* whose weights the model has, for --load-best-model-at-end; 0: not asked */
+    double best_loss;
+    bool early; /* ended by --early-stopping-patience */
     const char *output_dir;
 } train_summary;
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What evaluations have said so far: which step was best, and since when none was better. Part of
+ * a snapshot, so that a resumed run decides as one that was never stopped. */
+#ifndef BP_BEDPLATE_BEST_H
+#define BP_BEDPLATE_BEST_H
+
+#include "arena/base.h"
+
+#define BEST_TEXT 96 /* bytes that hold best_put's text */
+
+typedef struct best_state {
+    uint64_t judged;   /* step of the last evaluation; 0: none */
+    uint64_t step;     /* of the best one; 0: none */
+    double loss;       /* of the best one */
+    uint64_t patience; /* evaluations in a row that were not better */
+} best_state;
+
+/* Takes the loss of an evaluation into account. True when it is better than all before; a loss that
+ * is no number never is. A step that was judged is not judged again. */
+bool best_judge(best_state *state, uint64_t step, double loss);
+
+/* The state as text of one length, terminated; and back, false for anything else. */
+void best_put(const best_state *state, char text[BEST_TEXT]);
+bool best_parse(const char *text, best_state *state);
+
+#endif
