@@ -86,7 +86,7 @@ $(BUILD)/flags:
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $<") $(CC) $(CFLAGS) $(ISA) $(HOST) -c $< -o $@
-$(BUILD)/%_avx2.o: ISA := -mavx2 -mfma
+$(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
                             -mprefer-vector-width=512
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)

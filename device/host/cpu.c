@@ -5,10 +5,19 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Conversions of 16-bit floats, which not every compiler's detection knows by name. Their registers
+ * are those of AVX. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
 
 bool bp_cpu_has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
 }
 
 bool bp_cpu_has_avx512(void)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The matrix product's leaf functions in 256-bit registers: tiles of 6 rows x 16 columns of c. */
 #include "device/host/forms.h"
+#include "device/host/half_avx2.h"
 #include "device/host/math_avx2.h"
 #include "device/host/matmul_pack.h"
+#include "device/host/matmul_turn.h"
 
 #define ROWS    6
 #define LANES   8
@@ -33,9 +35,9 @@ static inline __m256i mask_of(int64_t left)
 
 #define MULTIPLY(i)                                                                                \
     {                                                                                              \
-        __m256 a = _mm256_broadcast_ss(a##i + k);                                                  \
-        c##i##0 = _mm256_fmadd_ps(a, b0, c##i##0);                                                 \
-        c##i##1 = _mm256_fmadd_ps(a, b1, c##i##1);                                                 \
+        __m256 x = _mm256_broadcast_ss(packed ? a + i : a##i + k);                                 \
+        c##i##0 = _mm256_fmadd_ps(x, b0, c##i##0);                                                 \
+        c##i##1 = _mm256_fmadd_ps(x, b1, c##i##1);                                                 \
     }
 
 #define LOAD_PANEL                                                                                 \
@@ -46,7 +48,8 @@ static inline __m256i mask_of(int64_t left)
     {                                                                                              \
         LOAD_PANEL                                                                                 \
         EACH_ROW(MULTIPLY)                                                                         \
-        b += t->panel_pitch;                                                                       \
+        b += packed ? COLUMNS : t->panel_pitch;                                                    \
+        a += ROWS;                                                                                 \
         k++;                                                                                       \
     }
 
@@ -70,8 +73,13 @@ static inline __m256i mask_of(int64_t left)
 #define STORE(i)                                                                                   \
     if (i < t->rows) {                                                                             \
         float *to = t->to + i * t->to_pitch;                                                       \
-        _mm256_maskstore_ps(to, mask0, c##i##0);                                                   \
-        _mm256_maskstore_ps(to + LANES, mask1, c##i##1);                                           \
+        if (whole) {                                                                               \
+            _mm256_storeu_ps(to, c##i##0);                                                         \
+            _mm256_storeu_ps(to + LANES, c##i##1);                                                 \
+        } else {                                                                                   \
+            _mm256_maskstore_ps(to, mask0, c##i##0);                                               \
+            _mm256_maskstore_ps(to + LANES, mask1, c##i##1);                                       \
+        }                                                                                          \
     }
 
 /* One request, and the terms that hide it. */
@@ -83,11 +91,12 @@ static inline __m256i mask_of(int64_t left)
     run = run == 0 ? (request).run : run;                                                          \
     TERM TERM TERM TERM
 
-static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const bool whole)
+static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const bool whole,
+                                                          const bool packed)
 {
     const __m256i mask0 = mask_of(t->columns);
     const __m256i mask1 = mask_of(t->columns - LANES);
-    const float *b = t->panel;
+    const float *a = t->a, *b = t->panel;
     const int64_t requests = t->depth / BP_MATMUL_STRIDE;
     const int64_t next_count = t->next_count < requests ? t->next_count : requests;
     const char *at = t->next.from;
@@ -108,7 +117,7 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     while (k < t->depth) {
         TERM
     }
-    for (int64_t e = 0; e < (t->rows - 1) * t->extra; e++) {
+    for (int64_t e = 0; !packed && e < (t->rows - 1) * t->extra; e++) {
         LOAD_PANEL
         EACH_ROW(MULTIPLY_EXTRA)
         b += t->panel_pitch;
@@ -127,170 +136,78 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
 
 static void tile(const bp_matmul_tile *t)
 {
-    if (t->columns == COLUMNS) {
-        tile_of(t, true);
+    bool whole = t->columns == COLUMNS;
+    if (t->packed && whole) {
+        tile_of(t, true, true);
+    } else if (t->packed) {
+        tile_of(t, false, true);
+    } else if (whole) {
+        tile_of(t, true, false);
     } else {
-        tile_of(t, false);
+        tile_of(t, false, false);
     }
 }
 
-static void copy(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
-                 int64_t columns)
+typedef __m256 leaf;
+
+static inline leaf leaf_set(float x)
 {
-    int64_t whole = columns - columns % LANES;
-    __m256i mask = mask_of(columns - whole);
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < whole; j += LANES) {
-            _mm256_storeu_ps(to + j, _mm256_loadu_ps(from + j));
-        }
-        if (whole < columns) {
-            _mm256_maskstore_ps(to + whole, mask, _mm256_maskload_ps(from + whole, mask));
-        }
-        to += to_pitch;
-        from += from_pitch;
+    return _mm256_set1_ps(x);
+}
+
+static inline leaf leaf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+static inline void leaf_store(float *p, leaf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+static inline leaf leaf_fma(leaf x, leaf y, leaf z)
+{
+    return _mm256_fmadd_ps(x, y, z);
+}
+
+static inline leaf leaf_gelu(leaf x)
+{
+    return bp_gelu_avx2(x);
+}
+
+static inline leaf leaf_load_first(const float *p, int64_t count)
+{
+    return _mm256_maskload_ps(p, mask_of(count));
+}
+
+static inline void leaf_store_first(float *p, leaf x, int64_t count)
+{
+    _mm256_maskstore_ps(p, mask_of(count), x);
+}
+
+static inline leaf leaf_widen(const uint16_t *p, bp_dtype type)
+{
+    return bp_half_widen_avx2(_mm_loadu_si128((const __m128i *)(const void *)p), type);
+}
+
+static inline void leaf_narrow(uint16_t *p, leaf x, bp_dtype type)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, bp_half_narrow_avx2(x, type));
+}
+
+static inline void leaf_columns4(leaf column[4], const float *from, int64_t pitch)
+{
+    const float *row[BP_TURNED];
+    for (int64_t r = 0; r < BP_TURNED; r++) {
+        row[r] = from + r * pitch;
     }
+    bp_turn_columns4(column, row, 0);
 }
 
-/* Four columns of rows r and r + 4 in the halves of a register. */
-static inline __m256 halves(const float *from, int64_t pitch)
-{
-    __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(from));
-    return _mm256_insertf128_ps(v, _mm_loadu_ps(from + 4 * pitch), 1);
-}
+#include "device/host/matmul_leaf.h"
 
-/* 8 rows x 4 columns: after the 4 x 4 transposes inside the halves, column[j] is column j. */
-static inline void columns4(__m256 column[4], const float *from, int64_t pitch)
-{
-    __m256 r0 = halves(from, pitch);
-    __m256 r1 = halves(from + pitch, pitch);
-    __m256 r2 = halves(from + 2 * pitch, pitch);
-    __m256 r3 = halves(from + 3 * pitch, pitch);
-    __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
-    __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
-    __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
-    __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(r2, r3));
-    column[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
-    column[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
-    column[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
-    column[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
-}
-
-static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
-                           int64_t rows, int64_t columns)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            to[j * to_pitch + i] = from[i * from_pitch + j];
-        }
-    }
-}
-
-static void transpose(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
-                      int64_t rows, int64_t columns)
-{
-    int64_t whole = columns - columns % 4;
-    for (int64_t i = 0; i < rows; i += LANES) {
-        const float *source = from + i * from_pitch;
-        int64_t left = rows - i;
-        if (left < LANES) {
-            transpose_edge(to + i, to_pitch, source, from_pitch, left, columns);
-            return;
-        }
-        for (int64_t j = 0; j < whole; j += 4) {
-            __m256 column[4];
-            columns4(column, source + j, from_pitch);
-            for (int64_t q = 0; q < 4; q++) {
-                _mm256_storeu_ps(to + (j + q) * to_pitch + i, column[q]);
-            }
-        }
-        transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
-                       columns - whole);
-    }
-}
-
-/* Leftover columns of a row: b_ij at b + i * step + j * apart. */
-static void row_edge(float *sums, const float *a, const float *b, int64_t step, int64_t apart,
-                     int64_t depth, int64_t columns)
-{
-    for (int64_t i = 0; i < depth; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] = fmaf(a[i], b[i * step + j * apart], sums[j]);
-        }
-    }
-}
-
-#define STRIP       (8 * LANES) /* columns whose sums stay in registers */
-#define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
-
-#define SUM_LOAD(v)  __m256 s##v = _mm256_loadu_ps(sums + v * LANES);
-#define SUM_STORE(v) _mm256_storeu_ps(sums + v * LANES, s##v);
-#define SUM_TERM(v)                                                                                \
-    _mm_prefetch((const char *)(b + ROWS_BEFORE * pitch + v * LANES), _MM_HINT_T0);                \
-    s##v = _mm256_fmadd_ps(x, _mm256_loadu_ps(b + v * LANES), s##v);
-
-#define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-
-static void row(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                int64_t columns)
-{
-    for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
-        const float *next = b + STRIP;
-        EACH_VECTOR(SUM_LOAD)
-        for (int64_t i = 0; i < depth; i++) {
-            __m256 x = _mm256_set1_ps(a[i]);
-            EACH_VECTOR(SUM_TERM)
-            b += pitch;
-        }
-        EACH_VECTOR(SUM_STORE)
-        b = next;
-    }
-    row_edge(sums, a, b, pitch, 1, depth, columns);
-}
-
-/* A vector of columns at a time, four terms turned in registers; the lines of the columns that come
- * next are asked for as these are used. */
-static void row_turned(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                       int64_t columns)
-{
-    int64_t whole = depth - depth % LANES;
-    for (; columns >= LANES; columns -= LANES, sums += LANES, b += LANES * pitch) {
-        __m256 sum = _mm256_loadu_ps(sums);
-        for (int64_t i = 0; i < whole; i += LANES) {
-            for (int64_t r = 0; r < LANES; r++) {
-                _mm_prefetch((const char *)(b + (LANES + r) * pitch + i), _MM_HINT_T0);
-            }
-            for (int64_t q = 0; q < LANES; q += 4) {
-                __m256 column[4];
-                columns4(column, b + i + q, pitch);
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q]), column[0], sum);
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 1]), column[1], sum);
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 2]), column[2], sum);
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i + q + 3]), column[3], sum);
-            }
-        }
-        _mm256_storeu_ps(sums, sum);
-        row_edge(sums, a + whole, b + whole, 1, pitch, depth - whole, LANES);
-    }
-    row_edge(sums, a, b, 1, pitch, depth, columns);
-}
-
-static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j += LANES) {
-            __m256i mask = mask_of(columns - j);
-            int64_t at = i * pitch + j;
-            __m256 x = _mm256_maskload_ps(c + at, mask);
-            if (before != NULL) {
-                _mm256_maskstore_ps(before + at, mask, x);
-            }
-            _mm256_maskstore_ps(c + at, mask, bp_gelu_avx2(x));
-        }
-    }
-}
-
-const bp_matmul_form bp_matmul_form_avx2 = {ROWS,      COLUMNS, tile,       copy,
-                                            transpose, row,     row_turned, gelu};
+const bp_matmul_form bp_matmul_form_avx2 = {
+    ROWS, COLUMNS, tile, load, store, pack_columns, pack_rows, transpose, row, row_turned, gelu};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The matrix product's leaf functions in 512-bit registers: tiles of 8 rows x 48 columns of c. */
 #include "device/host/forms.h"
+#include "device/host/half_avx512.h"
 #include "device/host/math_avx512.h"
 #include "device/host/matmul_pack.h"
 
@@ -20,8 +21,8 @@ static inline __mmask16 mask_of(int64_t left)
 }
 
 /* The tile's 24 (or 16, or 8) vectors are variables c<row><vector>, so that they stay in
- * registers; `vectors` is a constant wherever this is used and the tests on it vanish. Rows
- * that are not there compute row 0 again and are not stored. */
+ * registers; `vectors` and `packed` are constants wherever this is used and the tests on them
+ * vanish. Rows that are not there compute row 0 again and are not stored. */
 #define DECLARE(i)                                                                                 \
     const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
     __m512 c##i##0 = _mm512_setzero_ps(), c##i##1 = c##i##0, c##i##2 = c##i##0;
@@ -40,13 +41,13 @@ static inline __mmask16 mask_of(int64_t left)
 
 #define MULTIPLY(i)                                                                                \
     {                                                                                              \
-        __m512 a = _mm512_set1_ps(a##i[k]);                                                        \
-        c##i##0 = _mm512_fmadd_ps(a, b0, c##i##0);                                                 \
+        __m512 x = _mm512_set1_ps(packed ? a[i] : a##i[k]);                                        \
+        c##i##0 = _mm512_fmadd_ps(x, b0, c##i##0);                                                 \
         if (vectors > 1) {                                                                         \
-            c##i##1 = _mm512_fmadd_ps(a, b1, c##i##1);                                             \
+            c##i##1 = _mm512_fmadd_ps(x, b1, c##i##1);                                             \
         }                                                                                          \
         if (vectors > 2) {                                                                         \
-            c##i##2 = _mm512_fmadd_ps(a, b2, c##i##2);                                             \
+            c##i##2 = _mm512_fmadd_ps(x, b2, c##i##2);                                             \
         }                                                                                          \
     }
 
@@ -67,7 +68,8 @@ static inline __mmask16 mask_of(int64_t left)
     {                                                                                              \
         LOAD_PANEL                                                                                 \
         EACH_ROW(MULTIPLY)                                                                         \
-        b += t->panel_pitch;                                                                       \
+        b += packed ? COLUMNS : t->panel_pitch;                                                    \
+        a += ROWS;                                                                                 \
         k++;                                                                                       \
     }
 
@@ -115,13 +117,13 @@ static inline __mmask16 mask_of(int64_t left)
     run = run == 0 ? (request).run : run;                                                          \
     TERM TERM TERM TERM
 
-static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t,
-                                                          const int vectors, const bool whole)
+static inline __attribute__((always_inline)) void
+tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool packed)
 {
     const __mmask16 mask0 = mask_of(t->columns);
     const __mmask16 mask1 = mask_of(t->columns - LANES);
     const __mmask16 mask2 = mask_of(t->columns - 2 * LANES);
-    const float *b = t->panel;
+    const float *a = t->a, *b = t->panel;
     const int64_t requests = t->depth / BP_MATMUL_STRIDE;
     const int64_t next_count = t->next_count < requests ? t->next_count : requests;
     const char *at = t->next.from;
@@ -142,7 +144,7 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     while (k < t->depth) {
         TERM
     }
-    for (int64_t e = 0; e < (t->rows - 1) * t->extra; e++) {
+    for (int64_t e = 0; !packed && e < (t->rows - 1) * t->extra; e++) {
         LOAD_PANEL
         EACH_ROW(MULTIPLY_EXTRA)
         b += t->panel_pitch;
@@ -160,35 +162,28 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     EACH_ROW(STORE)
 }
 
-static void tile(const bp_matmul_tile *t)
+static inline __attribute__((always_inline)) void tile_with(const bp_matmul_tile *t,
+                                                            const bool packed)
 {
     if (t->columns == COLUMNS) {
-        tile_of(t, 3, true);
+        tile_of(t, 3, true, packed);
     } else if (t->columns > 2 * LANES) {
-        tile_of(t, 3, false);
+        tile_of(t, 3, false, packed);
     } else if (t->columns == 2 * LANES) {
-        tile_of(t, 2, true);
+        tile_of(t, 2, true, packed);
     } else if (t->columns > LANES) {
-        tile_of(t, 2, false);
+        tile_of(t, 2, false, packed);
     } else {
-        tile_of(t, 1, false);
+        tile_of(t, 1, false, packed);
     }
 }
 
-static void copy(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
-                 int64_t columns)
+static void tile(const bp_matmul_tile *t)
 {
-    int64_t whole = columns - columns % LANES;
-    __mmask16 mask = mask_of(columns - whole);
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < whole; j += LANES) {
-            _mm512_storeu_ps(to + j, _mm512_loadu_ps(from + j));
-        }
-        if (mask != 0) {
-            _mm512_mask_storeu_ps(to + whole, mask, _mm512_maskz_loadu_ps(mask, from + whole));
-        }
-        to += to_pitch;
-        from += from_pitch;
+    if (t->packed) {
+        tile_with(t, true);
+    } else {
+        tile_with(t, false);
     }
 }
 
@@ -202,7 +197,7 @@ static inline __m512 quarters(const float *from, int64_t pitch)
 }
 
 /* 16 rows x 4 columns: after the 4 x 4 transposes inside the quarters, column[j] is column j. */
-static inline void columns4(__m512 column[4], const float *from, int64_t pitch)
+static inline void leaf_columns4(__m512 column[4], const float *from, int64_t pitch)
 {
     __m512 r0 = quarters(from, pitch);
     __m512 r1 = quarters(from + pitch, pitch);
@@ -218,122 +213,57 @@ static inline void columns4(__m512 column[4], const float *from, int64_t pitch)
     column[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
-static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
-                           int64_t rows, int64_t columns)
+typedef __m512 leaf;
+
+static inline leaf leaf_set(float x)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            to[j * to_pitch + i] = from[i * from_pitch + j];
-        }
-    }
+    return _mm512_set1_ps(x);
 }
 
-static void transpose(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
-                      int64_t rows, int64_t columns)
+static inline leaf leaf_load(const float *p)
 {
-    int64_t whole = columns - columns % 4;
-    for (int64_t i = 0; i < rows; i += LANES) {
-        const float *source = from + i * from_pitch;
-        int64_t left = rows - i;
-        if (left < LANES) {
-            transpose_edge(to + i, to_pitch, source, from_pitch, left, columns);
-            return;
-        }
-        for (int64_t j = 0; j < whole; j += 4) {
-            __m512 column[4];
-            columns4(column, source + j, from_pitch);
-            for (int64_t q = 0; q < 4; q++) {
-                _mm512_storeu_ps(to + (j + q) * to_pitch + i, column[q]);
-            }
-        }
-        transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
-                       columns - whole);
-    }
+    return _mm512_loadu_ps(p);
 }
 
-/* Leftover columns of a row: b_ij at b + i * step + j * apart. */
-static void row_edge(float *sums, const float *a, const float *b, int64_t step, int64_t apart,
-                     int64_t depth, int64_t columns)
+static inline void leaf_store(float *p, leaf x)
 {
-    for (int64_t i = 0; i < depth; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] = fmaf(a[i], b[i * step + j * apart], sums[j]);
-        }
-    }
+    _mm512_storeu_ps(p, x);
 }
 
-#define STRIP       (8 * LANES) /* columns whose sums stay in registers */
-#define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
-
-#define SUM_LOAD(v)  __m512 s##v = _mm512_loadu_ps(sums + v * LANES);
-#define SUM_STORE(v) _mm512_storeu_ps(sums + v * LANES, s##v);
-#define SUM_TERM(v)                                                                                \
-    _mm_prefetch((const char *)(b + ROWS_BEFORE * pitch + v * LANES), _MM_HINT_T0);                \
-    s##v = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + v * LANES), s##v);
-
-#define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-
-static void row(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                int64_t columns)
+static inline leaf leaf_fma(leaf x, leaf y, leaf z)
 {
-    for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
-        const float *next = b + STRIP;
-        EACH_VECTOR(SUM_LOAD)
-        for (int64_t i = 0; i < depth; i++) {
-            __m512 x = _mm512_set1_ps(a[i]);
-            EACH_VECTOR(SUM_TERM)
-            b += pitch;
-        }
-        EACH_VECTOR(SUM_STORE)
-        b = next;
-    }
-    row_edge(sums, a, b, pitch, 1, depth, columns);
+    return _mm512_fmadd_ps(x, y, z);
 }
 
-/* A vector of columns at a time, four terms turned in registers; the lines of the columns that come
- * next are asked for as these are used. */
-static void row_turned(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                       int64_t columns)
+static inline leaf leaf_gelu(leaf x)
 {
-    int64_t whole = depth - depth % LANES;
-    for (; columns >= LANES; columns -= LANES, sums += LANES, b += LANES * pitch) {
-        __m512 sum = _mm512_loadu_ps(sums);
-        for (int64_t i = 0; i < whole; i += LANES) {
-            for (int64_t r = 0; r < LANES; r++) {
-                _mm_prefetch((const char *)(b + (LANES + r) * pitch + i), _MM_HINT_T0);
-            }
-            for (int64_t q = 0; q < LANES; q += 4) {
-                __m512 column[4];
-                columns4(column, b + i + q, pitch);
-                sum = _mm512_fmadd_ps(_mm512_set1_ps(a[i + q]), column[0], sum);
-                sum = _mm512_fmadd_ps(_mm512_set1_ps(a[i + q + 1]), column[1], sum);
-                sum = _mm512_fmadd_ps(_mm512_set1_ps(a[i + q + 2]), column[2], sum);
-                sum = _mm512_fmadd_ps(_mm512_set1_ps(a[i + q + 3]), column[3], sum);
-            }
-        }
-        _mm512_storeu_ps(sums, sum);
-        row_edge(sums, a + whole, b + whole, 1, pitch, depth - whole, LANES);
-    }
-    row_edge(sums, a, b, 1, pitch, depth, columns);
+    return bp_gelu_avx512(x);
 }
 
-static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
+static inline leaf leaf_load_first(const float *p, int64_t count)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j += LANES) {
-            __mmask16 mask = mask_of(columns - j);
-            int64_t at = i * pitch + j;
-            __m512 x = _mm512_maskz_loadu_ps(mask, c + at);
-            if (before != NULL) {
-                _mm512_mask_storeu_ps(before + at, mask, x);
-            }
-            _mm512_mask_storeu_ps(c + at, mask, bp_gelu_avx512(x));
-        }
-    }
+    return _mm512_maskz_loadu_ps(mask_of(count), p);
 }
 
-const bp_matmul_form bp_matmul_form_avx512 = {ROWS,      COLUMNS, tile,       copy,
-                                              transpose, row,     row_turned, gelu};
+static inline void leaf_store_first(float *p, leaf x, int64_t count)
+{
+    _mm512_mask_storeu_ps(p, mask_of(count), x);
+}
+
+static inline leaf leaf_widen(const uint16_t *p, bp_dtype type)
+{
+    return bp_half_widen_avx512(_mm256_loadu_si256((const __m256i *)(const void *)p), type);
+}
+
+static inline void leaf_narrow(uint16_t *p, leaf x, bp_dtype type)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, bp_half_narrow_avx512(x, type));
+}
+
+#include "device/host/matmul_leaf.h"
+
+const bp_matmul_form bp_matmul_form_avx512 = {
+    ROWS, COLUMNS, tile, load, store, pack_columns, pack_rows, transpose, row, row_turned, gelu};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -10,6 +10,12 @@
 #define TASKS_WANTED 64 /* enough to share evenly among 2 to 16 workers and more */
 #define SIDE_LEAST   48 /* shorter tasks would pack more than they compute */
 #define ROW_ROUND    24 /* a multiple of every form's tile rows */
+#define TILE_MAX     (8 * BP_MATMUL_PANEL_MAX) /* elements of a form's tile */
+#define STAGE_TERMS  64                        /* terms turned at once from 16 bits, */
+#define STAGE_ROWS   16                        /* and rows of them */
+#define SCRATCH      (2 * TILE_MAX + 5 * BP_MATMUL_PANEL_MAX)
+#define PACK_PANELS  4  /* panels of b that pay for packing a */
+#define OVERRUN      16 /* floats after packed a, at least what packing may write there */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -37,7 +43,6 @@ typedef struct matmul_cut {
     int64_t depth;   /* of a block of k */
     int64_t rows;    /* of a block of c */
     int64_t columns; /* of a block of c */
-    int64_t a_pitch; /* of the packed block of a: off the powers of two, which share cache sets */
     int64_t a_count; /* elements of workspace for packed a, the panel and unfinished c */
     int64_t panel_count;
     int64_t c_count;
@@ -56,8 +61,7 @@ static matmul_cut cut_of(const bp_matmul_scalars *s)
     if (s->k > cut.depth) {
         cut.columns = round_up(least(s->n, BLOCK_C / cut.rows), BP_MATMUL_PANEL_MAX);
     }
-    cut.a_pitch = round_up(cut.depth, 16) + 16;
-    cut.a_count = s->transpose_a != 0 ? cut.rows * cut.a_pitch : 0;
+    cut.a_count = cut.rows * cut.depth + OVERRUN;
     cut.panel_count = cut.depth * BP_MATMUL_PANEL_MAX;
     cut.c_count = s->k > cut.depth ? cut.rows * cut.columns : 0;
     return cut;
@@ -77,7 +81,8 @@ uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
         return 0;
     }
     matmul_cut cut = cut_of(s);
-    return (uint64_t)round_up(cut.a_count + cut.panel_count + cut.c_count, 64) * sizeof(float);
+    return (uint64_t)round_up(cut.a_count + cut.panel_count + cut.c_count + SCRATCH, 64) *
+           sizeof(float);
 }
 
 /* The grid of tasks: tiles of `rows` x `columns` of c, the longer side of c running slowest. */
@@ -135,15 +140,18 @@ uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
 typedef struct matmul_work {
     const bp_matmul_form *form;
     const bp_matmul_scalars *s;
-    const float *a;
-    const float *b;
-    const float *bias;
-    const float *residual;
-    float *c;
-    float *before;
+    bp_dtype type;   /* of a, b, bias, residual, before */
+    bp_dtype c_type; /* of c: the same, or there are no bias, residual and before */
+    const void *a;
+    const void *b;
+    const void *bias;
+    const void *residual;
+    void *c;
+    void *before;
     float *packed_a;
     float *panel;
     float *unfinished;
+    float *scratch; /* (SCRATCH): a stage of packing, or what surrounds a tile of 16-bit c */
     matmul_cut cut;
 } matmul_work;
 
@@ -158,12 +166,28 @@ typedef struct matmul_block {
 } matmul_block;
 
 /* Where op(b)'s term `term` of column `column` lies. */
-static const float *place_b(const matmul_work *w, int64_t term, int64_t column)
+static const void *place_b(const matmul_work *w, int64_t term, int64_t column)
 {
     if (w->s->transpose_b != 0) {
-        return w->b + column * w->s->ldb + term;
+        return bp_element_at(w->b, column * w->s->ldb + term, w->type);
     }
-    return w->b + term * w->s->ldb + column;
+    return bp_element_at(w->b, term * w->s->ldb + column, w->type);
+}
+
+/* Rows of 16-bit elements turned by way of floats: panels of b whose rows run along k. */
+static void turn_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
+{
+    const bp_matmul_form *form = w->form;
+    for (int64_t j = 0; j < columns; j += STAGE_ROWS) {
+        int64_t rows = least(STAGE_ROWS, columns - j);
+        for (int64_t k = 0; k < terms; k += STAGE_TERMS) {
+            int64_t run = least(STAGE_TERMS, terms - k);
+            const void *source = bp_element_at(from, j * w->s->ldb + k, w->type);
+            form->load(w->scratch, STAGE_TERMS, source, w->s->ldb, rows, run, w->type);
+            form->transpose(w->panel + k * form->columns + j, form->columns, w->scratch,
+                            STAGE_TERMS, rows, run);
+        }
+    }
 }
 
 /* Packs the panel of b that the tiles of these columns read. */
@@ -171,11 +195,61 @@ static void pack_panel(const matmul_work *w, const matmul_block *block, int64_t 
                        int64_t columns)
 {
     const bp_matmul_form *form = w->form;
-    const float *from = place_b(w, block->term, column);
-    if (w->s->transpose_b != 0) {
+    const void *from = place_b(w, block->term, column);
+    if (w->s->transpose_b == 0) {
+        form->load(w->panel, form->columns, from, w->s->ldb, block->terms, columns, w->type);
+    } else if (w->type == BP_F32) {
         form->transpose(w->panel, form->columns, from, w->s->ldb, columns, block->terms);
     } else {
-        form->copy(w->panel, form->columns, from, w->s->ldb, block->terms, columns);
+        turn_panel(w, from, columns, block->terms);
+    }
+}
+
+/* Strips of a tile's rows, one after the other, each (terms, form's rows). a's rows run along k. */
+static void pack_rows(const matmul_work *w, const matmul_block *block)
+{
+    const bp_matmul_form *form = w->form;
+    float *to = w->packed_a;
+    for (int64_t i = 0; i < block->rows; i += form->rows, to += form->rows * block->terms) {
+        int64_t rows = least(form->rows, block->rows - i), lda = w->s->lda;
+        const void *from = bp_element_at(w->a, (block->row + i) * lda + block->term, w->type);
+        if (w->type == BP_F32) {
+            form->pack_rows(to, from, lda, rows, block->terms);
+            continue;
+        }
+        for (int64_t k = 0; k < block->terms; k += STAGE_TERMS) {
+            int64_t run = least(STAGE_TERMS, block->terms - k);
+            form->load(w->scratch, STAGE_TERMS, bp_element_at(from, k, w->type), lda, rows, run,
+                       w->type);
+            form->pack_rows(to + k * form->rows, w->scratch, STAGE_TERMS, rows, run);
+        }
+    }
+}
+
+/* The same from an a whose rows run along m, a few terms at a time over a few strips: short runs of
+ * many rows would each cost a look-up of an address. */
+static void pack_columns(const matmul_work *w, const matmul_block *block)
+{
+    const bp_matmul_form *form = w->form;
+    int64_t lda = w->s->lda;
+    for (int64_t k = 0; k < block->terms; k += STAGE_ROWS) {
+        int64_t run = least(STAGE_ROWS, block->terms - k);
+        for (int64_t i = 0; i < block->rows; i += ROW_ROUND) {
+            int64_t some = least(ROW_ROUND, block->rows - i), pitch = lda, readable = w->s->m;
+            const void *from =
+                bp_element_at(w->a, (block->term + k) * lda + block->row + i, w->type);
+            readable -= block->row + i;
+            if (w->type != BP_F32) {
+                form->load(w->scratch, ROW_ROUND, from, lda, run, some, w->type);
+                from = w->scratch;
+                pitch = ROW_ROUND;
+                readable = some;
+            }
+            for (int64_t r = 0; r < some; r += form->rows) {
+                form->pack_columns(w->packed_a + (i + r) * block->terms + k * form->rows,
+                                   (const float *)from + r, pitch, readable - r, run);
+            }
+        }
     }
 }
 
@@ -190,7 +264,7 @@ typedef struct matmul_ahead {
 static matmul_ahead next_panel(const matmul_work *w, const matmul_block *block, int64_t column)
 {
     matmul_ahead ahead = {0};
-    int64_t bytes = (int64_t)sizeof(float), columns = w->form->columns;
+    int64_t bytes = (int64_t)bp_dtype_bytes(w->type), columns = w->form->columns;
     int64_t term = block->term;
     if (column + columns < block->column + block->columns) {
         column += columns;
@@ -204,7 +278,7 @@ static matmul_ahead next_panel(const matmul_work *w, const matmul_block *block, 
     int64_t terms = least(block->terms, w->s->k - term);
     columns = least(columns, w->s->n - column);
     bool along_k = w->s->transpose_b != 0;
-    ahead.from = (const char *)place_b(w, term, column);
+    ahead.from = place_b(w, term, column);
     ahead.pitch = w->s->ldb * bytes;
     ahead.rows = along_k ? columns : terms;
     ahead.pairs = ceil_div((along_k ? terms : columns) * bytes + 1, BP_MATMUL_PAIR);
@@ -229,14 +303,14 @@ static void look_ahead(const matmul_ahead *ahead, int64_t number, bp_matmul_tile
 static void look_below(const matmul_work *w, const matmul_block *block, int64_t row, int64_t column,
                        bp_matmul_tile *tile)
 {
-    int64_t bytes = (int64_t)sizeof(float), pitch = w->s->ldc;
+    int64_t bytes = (int64_t)bp_dtype_bytes(w->c_type), pitch = w->s->ldc;
     int64_t pairs = ceil_div(w->form->columns * bytes + 1, BP_MATMUL_PAIR);
     row += w->form->rows;
     if (row >= block->row + block->rows) {
         row = block->row;
         column = least(column + w->form->columns, w->s->n - 1);
     }
-    tile->next.from = (const char *)(w->c + row * pitch + column);
+    tile->next.from = bp_element_at(w->c, row * pitch + column, w->c_type);
     tile->next.run = pairs;
     tile->next.jump = pitch * bytes - (pairs - 1) * BP_MATMUL_PAIR;
     bool starts = block->term == 0 && w->s->accumulate != 0;
@@ -251,91 +325,197 @@ static void place_ends(const matmul_work *w, const matmul_block *block, bp_matmu
     bool first = block->term == 0;
     bool last = block->term + block->terms == w->s->k;
     int64_t at = row * w->s->ldc + column;
+    float *c = w->c;
     tile->from = unfinished;
     tile->from_pitch = w->form->columns;
     if (first) {
-        tile->from = w->s->accumulate != 0 ? w->c + at : NULL;
+        tile->from = w->s->accumulate != 0 ? c + at : NULL;
         tile->from_pitch = w->s->ldc;
     }
-    tile->to = last ? w->c + at : unfinished;
+    tile->to = last ? c + at : unfinished;
     tile->to_pitch = last ? w->s->ldc : w->form->columns;
-    tile->bias = last && w->bias != NULL ? w->bias + column : NULL;
-    tile->residual = last && w->residual != NULL ? w->residual + at : NULL;
+    tile->bias = last && w->bias != NULL ? (const float *)w->bias + column : NULL;
+    tile->residual = last && w->residual != NULL ? (const float *)w->residual + at : NULL;
+}
+
+/* A tile of a c of 16 bits begins and ends in the scratch, and what is added to it comes there. */
+static void run_rounded(const matmul_work *w, const matmul_block *block, bp_matmul_tile *tile,
+                        int64_t row, int64_t column, float *unfinished)
+{
+    const bp_matmul_form *form = w->form;
+    float *chain = w->scratch, *other = w->scratch + TILE_MAX, *bias = other + TILE_MAX;
+    int64_t pitch = form->columns, ldc = w->s->ldc, at = row * ldc + column;
+    bool last = block->term + block->terms == w->s->k;
+    void *c = (uint16_t *)w->c + at;
+    tile->from = unfinished;
+    if (block->term == 0) {
+        tile->from = w->s->accumulate != 0 ? chain : NULL;
+        if (tile->from != NULL) {
+            form->load(chain, pitch, c, ldc, tile->rows, tile->columns, w->c_type);
+        }
+    }
+    tile->to = last ? chain : unfinished;
+    tile->from_pitch = tile->to_pitch = pitch;
+    tile->bias = NULL;
+    tile->residual = NULL;
+    if (last && w->bias != NULL) {
+        form->load(bias, pitch, bp_element_at(w->bias, column, w->type), 0, 1, tile->columns,
+                   w->type);
+        tile->bias = bias;
+    }
+    if (last && w->residual != NULL) {
+        form->load(other, pitch, bp_element_at(w->residual, at, w->type), ldc, tile->rows,
+                   tile->columns, w->type);
+        tile->residual = other;
+    }
+    form->tile(tile);
+    if (last && w->s->gelu != 0) {
+        form->gelu(chain, other, pitch, tile->rows, tile->columns);
+        if (w->before != NULL) {
+            form->store((uint16_t *)w->before + at, ldc, other, pitch, tile->rows, tile->columns,
+                        w->type);
+        }
+    }
+    if (last) {
+        form->store(c, ldc, chain, pitch, tile->rows, tile->columns, w->c_type);
+    }
 }
 
 /* All tiles of a block of c that use one panel of b. */
-static void run_panel(const matmul_work *w, const matmul_block *block, int64_t column,
-                      const float *a, int64_t a_pitch)
+static void run_panel(const matmul_work *w, const matmul_block *block, int64_t column, bool packed)
 {
     const bp_matmul_form *form = w->form;
     int64_t tile_count = form->rows * form->columns;
     int64_t tiles_before =
         (column - block->column) / form->columns * ceil_div(block->rows, form->rows);
     float *unfinished = w->unfinished + tiles_before * tile_count;
-    bp_matmul_tile tile = {
-        .depth = block->terms, .a_pitch = a_pitch, .panel = w->panel, .panel_pitch = form->columns};
+    bp_matmul_tile tile = {.depth = block->terms,
+                           .packed = packed,
+                           .a_pitch = w->s->lda,
+                           .panel = w->panel,
+                           .panel_pitch = form->columns};
     tile.columns = least(form->columns, block->column + block->columns - column);
     pack_panel(w, block, column, tile.columns);
     matmul_ahead ahead = next_panel(w, block, column);
     for (int64_t row = 0; row < block->rows; row += form->rows) {
         tile.rows = least(form->rows, block->rows - row);
-        tile.a = a + row * a_pitch;
+        tile.a = packed ? w->packed_a + row * block->terms
+                        : (const float *)w->a + (block->row + row) * w->s->lda + block->term;
         look_below(w, block, block->row + row, column, &tile);
         look_ahead(&ahead, row / form->rows, &tile);
-        place_ends(w, block, &tile, block->row + row, column, unfinished);
-        form->tile(&tile);
+        if (w->c_type == BP_F32) {
+            place_ends(w, block, &tile, block->row + row, column, unfinished);
+            form->tile(&tile);
+        } else {
+            run_rounded(w, block, &tile, block->row + row, column, unfinished);
+        }
         unfinished += tile_count;
     }
 }
 
-/* One block of c over all blocks of k. */
+/* One block of c over all blocks of k. Few columns would not pay for packing an a that can be read
+ * in place. */
 static void run_block(const matmul_work *w, matmul_block block)
 {
     const bp_matmul_scalars *s = w->s;
+    bool packed =
+        s->transpose_a != 0 || w->type != BP_F32 || block.columns >= PACK_PANELS * w->form->columns;
     for (block.term = 0; block.term == 0 || block.term < s->k; block.term += w->cut.depth) {
         block.terms = least(w->cut.depth, s->k - block.term);
-        const float *a = w->a + block.row * s->lda + block.term;
-        int64_t a_pitch = s->lda;
-        if (s->transpose_a != 0) {
-            a = w->packed_a;
-            a_pitch = w->cut.a_pitch;
-            w->form->transpose(w->packed_a, a_pitch, w->a + block.term * s->lda + block.row, s->lda,
-                               block.terms, block.rows);
+        if (packed && s->transpose_a != 0) {
+            pack_columns(w, &block);
+        } else if (packed) {
+            pack_rows(w, &block);
         }
         for (int64_t j = 0; j < block.columns; j += w->form->columns) {
-            run_panel(w, &block, block.column + j, a, a_pitch);
+            run_panel(w, &block, block.column + j, packed);
         }
     }
-    if (s->gelu != 0) {
+    if (s->gelu != 0 && w->c_type == BP_F32) {
         int64_t at = block.row * s->ldc + block.column;
-        w->form->gelu(w->c + at, w->before != NULL ? w->before + at : NULL, s->ldc, block.rows,
-                      block.columns);
+        w->form->gelu((float *)w->c + at, w->before != NULL ? (float *)w->before + at : NULL,
+                      s->ldc, block.rows, block.columns);
     }
+}
+
+/* sums += a b over the strip's columns, for elements of 16 bits: a few terms become floats, then
+ * the chains go on. */
+static void strip_of_halves(const matmul_work *w, float *sums, int64_t first, int64_t columns)
+{
+    const bp_matmul_form *form = w->form;
+    const bp_matmul_scalars *s = w->s;
+    float a[STAGE_TERMS], b[STAGE_TERMS * STAGE_ROWS];
+    int64_t terms = s->transpose_b != 0 ? STAGE_TERMS : STAGE_TERMS * STAGE_ROWS / BP_MATMUL_STRIP;
+    int64_t wide = s->transpose_b != 0 ? STAGE_ROWS : BP_MATMUL_STRIP;
+    for (int64_t j = 0; j < columns; j += wide) {
+        int64_t some = least(wide, columns - j);
+        for (int64_t k = 0; k < s->k; k += terms) {
+            int64_t run = least(terms, s->k - k);
+            const void *from = place_b(w, k, first + j);
+            form->load(a, terms, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
+            if (s->transpose_b != 0) {
+                form->load(b, terms, from, s->ldb, some, run, w->type);
+                form->row_turned(sums + j, a, b, terms, run, some);
+            } else {
+                form->load(b, wide, from, s->ldb, run, some, w->type);
+                form->row(sums + j, a, b, wide, run, some);
+            }
+        }
+    }
+}
+
+static void store_strip(const matmul_work *w, void *to, int64_t first, const float *from,
+                        int64_t columns, bp_dtype type)
+{
+    if (type == BP_F32) {
+        w->form->load((float *)to + first, 0, from, 0, 1, columns, BP_F32);
+    } else {
+        w->form->store((uint16_t *)to + first, 0, from, 0, 1, columns, type);
+    }
+}
+
+/* What follows the chains of a strip; c_0 is the strip's first element. */
+static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
+{
+    const bp_matmul_form *form = w->form;
+    float other[BP_MATMUL_STRIP];
+    if (w->bias != NULL) {
+        form->load(other, 0, bp_element_at(w->bias, first, w->type), 0, 1, columns, w->type);
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] += other[j];
+        }
+    }
+    if (w->residual != NULL) {
+        form->load(other, 0, bp_element_at(w->residual, first, w->type), 0, 1, columns, w->type);
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] += other[j];
+        }
+    }
+    if (w->s->gelu != 0) {
+        form->gelu(sums, other, 0, 1, columns);
+        if (w->before != NULL) {
+            store_strip(w, w->before, first, other, columns, w->type);
+        }
+    }
+    store_strip(w, w->c, first, sums, columns, w->c_type);
 }
 
 /* Columns first .. first + columns - 1 of a c of one row. */
 static void run_strip(const matmul_work *w, int64_t first, int64_t columns)
 {
     const bp_matmul_scalars *s = w->s;
-    float sums[BP_MATMUL_STRIP];
-    float *c = w->c + first;
-    for (int64_t j = 0; j < columns; j++) {
-        sums[j] = s->accumulate != 0 ? c[j] : 0.0f;
+    float sums[BP_MATMUL_STRIP] = {0.0f};
+    if (s->accumulate != 0) {
+        w->form->load(sums, 0, bp_element_at(w->c, first, w->c_type), 0, 1, columns, w->c_type);
     }
-    if (s->transpose_b != 0) {
-        w->form->row_turned(sums, w->a, w->b + first * s->ldb, s->ldb, s->k, columns);
+    if (w->type != BP_F32) {
+        strip_of_halves(w, sums, first, columns);
+    } else if (s->transpose_b != 0) {
+        w->form->row_turned(sums, w->a, place_b(w, 0, first), s->ldb, s->k, columns);
     } else {
-        w->form->row(sums, w->a, w->b + first, s->ldb, s->k, columns);
+        w->form->row(sums, w->a, place_b(w, 0, first), s->ldb, s->k, columns);
     }
-    for (int64_t j = 0; w->bias != NULL && j < columns; j++) {
-        sums[j] += w->bias[first + j];
-    }
-    for (int64_t j = 0; j < columns; j++) {
-        c[j] = w->residual != NULL ? sums[j] + w->residual[first + j] : sums[j];
-    }
-    if (s->gelu != 0) {
-        w->form->gelu(c, w->before != NULL ? w->before + first : NULL, s->ldc, 1, columns);
-    }
+    finish_strip(w, sums, first, columns);
 }
 
 /* A rectangle of c in blocks that the caches hold. */
@@ -374,8 +554,11 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
 {
     const bp_matmul_pointers *p = call->pointers;
     const bp_matmul_scalars *s = call->scalars;
+    const uint8_t *types = call->dtypes; /* in the order of kernels.def */
     matmul_work w = {.form = form,
                      .s = s,
+                     .type = types != NULL ? (bp_dtype)types[2] : BP_F32,
+                     .c_type = types != NULL ? (bp_dtype)types[0] : BP_F32,
                      .a = p->a,
                      .b = p->b,
                      .bias = p->bias,
@@ -396,6 +579,7 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
     w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s, call->dtypes));
     w.panel = w.packed_a + w.cut.a_count;
     w.unfinished = w.panel + w.cut.panel_count;
+    w.scratch = w.unfinished + w.cut.c_count;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};

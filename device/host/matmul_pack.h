@@ -5,12 +5,14 @@
  * of k, a copy of a panel of b and a transposing copy. Everything else (tasks, blocks, the order of
  * the k terms) is here once. The k terms of an element are added one by one in increasing order:
  * when k is cut into blocks, a block continues the chain from the stored fp32 value, so the bits do
- * not depend on the cut. The blocking is that of Goto and van de Geijn (ACM TOMS 34, 2008), with b
- * packed one panel at a time just before it is used and a read in place where its rows run along k.
+ * not depend on the cut. The blocking is that of Goto and van de Geijn (ACM TOMS 34, 2008): a block
+ * of a is packed so that a tile reads it as one stream, and b one panel at a time just before it is
+ * used. Elements of 16 bits become floats as they are packed, and a finished chain is rounded once.
  */
 #ifndef BP_DEVICE_HOST_MATMUL_PACK_H
 #define BP_DEVICE_HOST_MATMUL_PACK_H
 
+#include "device/host/half.h"
 #include "device/host/kernel.h"
 
 #define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
@@ -31,10 +33,11 @@ typedef struct bp_matmul_tile {
     int64_t rows;
     int64_t columns;
     int64_t depth;
-    int64_t extra;  /* 0 or 1 */
-    const float *a; /* (rows, depth; a_pitch) */
+    int64_t extra;  /* 0 or 1; 0 when packed */
+    bool packed;    /* a is (depth, form's rows), the panel (depth, form's columns) */
+    const float *a; /* (rows, depth; a_pitch) unless packed */
     int64_t a_pitch;
-    const float *panel; /* (depth, columns; panel_pitch) */
+    const float *panel; /* (depth, columns; panel_pitch) unless packed */
     int64_t panel_pitch;
     const float *from; /* (rows, columns; from_pitch): the chain so far; NULL: 0 */
     int64_t from_pitch;
@@ -54,9 +57,19 @@ typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
     void (*tile)(const bp_matmul_tile *tile);
-    /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch). */
-    void (*copy)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
-                 int64_t columns);
+    /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */
+    void (*load)(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns, bp_dtype type);
+    /* The same with `to` of a 16-bit type, rounded to nearest even. */
+    void (*store)(void *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                  int64_t columns, bp_dtype type);
+    /* Packed a: to (depth, form's rows) = from (depth, readable; pitch), where there are `readable`
+     * floats, at least 1; columns that are not there hold anything. */
+    void (*pack_columns)(float *to, const float *from, int64_t pitch, int64_t readable,
+                         int64_t depth);
+    /* to (depth, form's rows) = transpose of from (rows, depth; pitch); 1 <= rows <= form's. Up
+     * to 2 floats past the end of `to` are written. */
+    void (*pack_rows)(float *to, const float *from, int64_t pitch, int64_t rows, int64_t depth);
     /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). */
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
