@@ -6,5 +6,7 @@ const bp_host_form bp_host_avx512 = {
     "avx512",
     {{
 #define ROW(name) [BP_KERNEL_##name] = &bp_##name##_avx512,
-        BP_FAST_KERNELS(ROW)}},
+         BP_FAST_KERNELS(ROW)},
+     {BP_TYPED_KERNELS(ROW)},
+     {BP_TYPED_KERNELS(ROW)}},
 };

@@ -8,6 +8,13 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "device/host/kernel.h"
+
+/* The type of a call's operand, by its place in kernels.def. */
+static inline bp_dtype bp_call_type(const bp_host_call *call, uint32_t operand)
+{
+    return call->dtypes != NULL ? (bp_dtype)call->dtypes[operand] : BP_F32;
+}
 
 /* bf16 to nearest even; a NaN keeps its head and becomes quiet. */
 static inline uint16_t bp_bf16_round(float value)

@@ -2,6 +2,7 @@
 /* Matrix products in every transposition, with what follows them, and bias gradients; plain form.
  */
 #include "core/math_inline.h"
+#include "device/host/half.h"
 #include "device/host/kernel.h"
 #include "device/host/lanes.h"
 #include "device/host/matmul_pack.h"
@@ -17,6 +18,14 @@ static uint64_t matmul_tasks(const void *scalars)
     return bp_cut(s->m, TASK_ROWS) * bp_cut(s->n, TASK_COLUMNS);
 }
 
+/* One call, and the types of its operands: c's, and that of all others. */
+typedef struct product {
+    const bp_matmul_scalars *s;
+    const bp_matmul_pointers *p;
+    bp_dtype c;
+    bp_dtype type;
+} product;
+
 /* Where a tile lies in c, and how far it reaches there. */
 typedef struct tile {
     uint64_t row;
@@ -26,21 +35,20 @@ typedef struct tile {
 } tile;
 
 /* sum[r][q] = fma(a_rk, b_kq, sum[r][q]) for k in order; columns past the tile's end are zeros. */
-static void tile_multiply(const bp_matmul_scalars *s, const bp_matmul_pointers *p, const tile *at,
-                          float sum[TILE_ROWS][TILE_COLUMNS])
+static void tile_multiply(const product *x, const tile *at, float sum[TILE_ROWS][TILE_COLUMNS])
 {
+    const bp_matmul_scalars *s = x->s;
     uint64_t lda = (uint64_t)s->lda, ldb = (uint64_t)s->ldb;
     uint64_t a_row = s->transpose_a != 0 ? 1 : lda, a_step = s->transpose_a != 0 ? lda : 1;
     uint64_t b_column = s->transpose_b != 0 ? ldb : 1, b_step = s->transpose_b != 0 ? 1 : ldb;
-    const float *a = (const float *)p->a + at->row * a_row;
-    const float *b = (const float *)p->b + at->column * b_column;
+    uint64_t a = at->row * a_row, b = at->column * b_column;
     float b_row[TILE_COLUMNS] = {0.0f};
     for (uint64_t k = 0; k < (uint64_t)s->k; k++) {
         for (uint64_t q = 0; q < at->columns; q++) {
-            b_row[q] = b[k * b_step + q * b_column];
+            b_row[q] = bp_element_load(x->p->b, b + k * b_step + q * b_column, x->type);
         }
         for (uint64_t r = 0; r < at->rows; r++) {
-            float a_value = a[k * a_step + r * a_row];
+            float a_value = bp_element_load(x->p->a, a + k * a_step + r * a_row, x->type);
             for (uint64_t q = 0; q < TILE_COLUMNS; q++) {
                 sum[r][q] = fmaf(a_value, b_row[q], sum[r][q]);
             }
@@ -48,41 +56,40 @@ static void tile_multiply(const bp_matmul_scalars *s, const bp_matmul_pointers *
     }
 }
 
-/* What follows the sum: + bias, + residual, then GELU, one rounding each. */
-static void tile_finish(const bp_matmul_scalars *s, const bp_matmul_pointers *p, const tile *at,
-                        float sum[TILE_ROWS][TILE_COLUMNS])
+/* What follows the sum: + bias, + residual, then GELU, one rounding each, and one to c's type. */
+static void tile_finish(const product *x, const tile *at, float sum[TILE_ROWS][TILE_COLUMNS])
 {
-    const float *bias = p->bias, *residual = p->residual;
-    float *c = p->c, *before = p->before;
+    const bp_matmul_pointers *p = x->p;
     for (uint64_t r = 0; r < at->rows; r++) {
-        uint64_t place = (at->row + r) * (uint64_t)s->ldc + at->column;
+        uint64_t place = (at->row + r) * (uint64_t)x->s->ldc + at->column;
         for (uint64_t q = 0; q < at->columns; q++) {
             float value = sum[r][q];
-            if (bias != NULL) {
-                value += bias[at->column + q];
+            if (p->bias != NULL) {
+                value += bp_element_load(p->bias, at->column + q, x->type);
             }
-            if (residual != NULL) {
-                value += residual[place + q];
+            if (p->residual != NULL) {
+                value += bp_element_load(p->residual, place + q, x->type);
             }
-            if (before != NULL) {
-                before[place + q] = value;
+            if (p->before != NULL) {
+                bp_element_store(p->before, place + q, value, x->type);
             }
-            c[place + q] = s->gelu != 0 ? bp_gelu_inline(value) : value;
+            value = x->s->gelu != 0 ? bp_gelu_inline(value) : value;
+            bp_element_store(p->c, place + q, value, x->c);
         }
     }
 }
 
-static void tile_run(const bp_matmul_scalars *s, const bp_matmul_pointers *p, const tile *at)
+static void tile_run(const product *x, const tile *at)
 {
     float sum[TILE_ROWS][TILE_COLUMNS] = {{0.0f}};
-    const float *c = p->c;
-    for (uint64_t r = 0; s->accumulate != 0 && r < at->rows; r++) {
+    for (uint64_t r = 0; x->s->accumulate != 0 && r < at->rows; r++) {
+        uint64_t place = (at->row + r) * (uint64_t)x->s->ldc + at->column;
         for (uint64_t q = 0; q < at->columns; q++) {
-            sum[r][q] = c[(at->row + r) * (uint64_t)s->ldc + at->column + q];
+            sum[r][q] = bp_element_load(x->p->c, place + q, x->c);
         }
     }
-    tile_multiply(s, p, at, sum);
-    tile_finish(s, p, at, sum);
+    tile_multiply(x, at, sum);
+    tile_finish(x, at, sum);
 }
 
 /* A task is a block of 32 x 64 elements of c, and those are cut into tiles. */
@@ -90,7 +97,7 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
 {
     (void)worker;
     const bp_matmul_scalars *s = call->scalars;
-    const bp_matmul_pointers *p = call->pointers;
+    const product x = {s, call->pointers, bp_call_type(call, 0), bp_call_type(call, 2)};
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n;
     uint64_t across = bp_cut(s->n, TASK_COLUMNS);
     for (uint64_t task = first; task < last; task++) {
@@ -101,7 +108,7 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
             for (uint64_t j = column; j < column_end; j += TILE_COLUMNS) {
                 tile at = {i, j, bp_least(row_end - i, TILE_ROWS),
                            bp_least(column_end - j, TILE_COLUMNS)};
-                tile_run(s, p, &at);
+                tile_run(&x, &at);
             }
         }
     }

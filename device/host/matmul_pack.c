@@ -10,11 +10,11 @@
 #define TASKS_WANTED 64 /* enough to share evenly among 2 to 16 workers and more */
 #define SIDE_LEAST   48 /* shorter tasks would pack more than they compute */
 #define ROW_ROUND    24 /* a multiple of every form's tile rows */
-#define TILE_MAX     (8 * BP_MATMUL_PANEL_MAX) /* elements of a form's tile */
-#define STAGE_TERMS  64                        /* terms turned at once from 16 bits, */
-#define STAGE_ROWS   16                        /* and rows of them */
-#define SCRATCH      (2 * TILE_MAX + 5 * BP_MATMUL_PANEL_MAX)
-#define PACK_PANELS  4  /* panels of b that pay for packing a */
+#define TILE_MAX     (8 * BP_MATMUL_PANEL_MAX)  /* elements of a form's tile */
+#define STAGE_TERMS  64                         /* terms turned at once from 16 bits, */
+#define STAGE_ROWS   16                         /* and rows of them */
+#define SCRATCH      (STAGE_TERMS * STAGE_ROWS) /* holds two tiles and a bias too */
+#define PACK_PANELS  4                          /* panels of b that pay for packing a */
 #define OVERRUN      16 /* floats after packed a, at least what packing may write there */
 
 static int64_t least(int64_t a, int64_t b)
@@ -75,14 +75,14 @@ static bool single_row(const bp_matmul_scalars *s)
 
 uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
 {
-    (void)dtypes;
     const bp_matmul_scalars *s = scalars;
     if (s->m <= 0 || s->n <= 0 || s->k < 0 || single_row(s)) {
         return 0;
     }
     matmul_cut cut = cut_of(s);
-    return (uint64_t)round_up(cut.a_count + cut.panel_count + cut.c_count + SCRATCH, 64) *
-           sizeof(float);
+    bool floats = dtypes == NULL || (dtypes[0] == BP_F32 && dtypes[2] == BP_F32);
+    int64_t count = cut.a_count + cut.panel_count + cut.c_count + (floats ? 0 : SCRATCH);
+    return (uint64_t)round_up(count, 64) * sizeof(float);
 }
 
 /* The grid of tasks: tiles of `rows` x `columns` of c, the longer side of c running slowest. */
@@ -554,11 +554,10 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
 {
     const bp_matmul_pointers *p = call->pointers;
     const bp_matmul_scalars *s = call->scalars;
-    const uint8_t *types = call->dtypes; /* in the order of kernels.def */
     matmul_work w = {.form = form,
                      .s = s,
-                     .type = types != NULL ? (bp_dtype)types[2] : BP_F32,
-                     .c_type = types != NULL ? (bp_dtype)types[0] : BP_F32,
+                     .type = bp_call_type(call, 2),
+                     .c_type = bp_call_type(call, 0),
                      .a = p->a,
                      .b = p->b,
                      .bias = p->bias,
