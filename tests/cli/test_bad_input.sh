@@ -108,7 +108,7 @@ bad_weights "m/model.safetensors" 's/"F32"/"F33"/'
 bad_weights "m/model.safetensors" 's/\[64,64\]/[-4,64]/'
 rm "$work/m/model.safetensors"
 : >"$work/m/pytorch_model.bin"
-expect 4 'not in one model.safetensors' eval --model "$work/m" --data "$work/text"
+expect 4 'not in safetensors files' eval --model "$work/m" --data "$work/text"
 
 # Generation.
 expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"

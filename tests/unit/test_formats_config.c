@@ -15,7 +15,6 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_names.h"
 #include "tools/formats/preset.h"
 
 static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
@@ -270,19 +269,6 @@ static void presets_have_the_published_sizes(void **state)
     assert_int_equal(bp_preset_find("gpt2-medium")->config.width, 1024);
 }
 
-static void names_of_tensors(void **state)
-{
-    (void)state;
-    assert_string_equal(bp_hf_name_bare("transformer.wte.weight"), "wte.weight");
-    assert_string_equal(bp_hf_name_bare("wte.weight"), "wte.weight");
-    assert_true(bp_hf_name_is_mask("h.11.attn.bias"));
-    assert_true(bp_hf_name_is_mask("h.0.attn.masked_bias"));
-    assert_false(bp_hf_name_is_mask("h.0.attn.c_attn.bias"));
-    assert_false(bp_hf_name_is_mask("h..attn.bias"));
-    assert_false(bp_hf_name_is_mask("h.x.attn.bias"));
-    assert_false(bp_hf_name_is_mask("ln_f.bias"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,7 +281,6 @@ int main(void)
         cmocka_unit_test(storage_that_fails_is_said_so),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(presets_have_the_published_sizes),
-        cmocka_unit_test(names_of_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,6 +318,20 @@ static bp_status copy_tokenizer(checkpoint *c)
     return BP_OK;
 }
 
+/* --save-dtype; a preset has no files whose types could be kept. */
+static bp_hf_form save_form(const session *s)
+{
+    const char *word = s->set->save_dtype;
+    bool source = strcmp(word, "source") == 0 && s->weights;
+    bp_hf_form form = {BP_F32, source ? s->weights_path : NULL};
+    if (strcmp(word, "bf16") == 0) {
+        form.dtype = BP_BF16;
+    } else if (strcmp(word, "fp16") == 0) {
+        form.dtype = BP_F16;
+    }
+    return form;
+}
+
 bp_status checkpoint_export(checkpoint *c)
 {
     session *s = c->s;
@@ -325,7 +339,8 @@ bp_status checkpoint_export(checkpoint *c)
     BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
     const bp_hf_place place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
-    BP_TRY(bp_hf_weights_save(&s->runtime, &place));
+    const bp_hf_form form = save_form(s);
+    BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
     for (size_t i = 0; i < c->snapshot.blob_count; i++) {
         const bp_blob *file = &c->files[i];
         BP_TRY(bp_storage_join(path, s->set->output_dir, file->name, &s->error));

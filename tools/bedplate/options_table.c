@@ -12,6 +12,7 @@ enum {
     SHAPES = VERB_PLAN | VERB_TRAIN | VERB_BENCH,
     LEARNS = VERB_PLAN | VERB_TRAIN,
     PLANS = VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_GENERATE | VERB_BENCH,
+    LOADS = VERB_TRAIN | VERB_EVAL | VERB_GENERATE,
     READS = VERB_PLAN | VERB_TRAIN | VERB_EVAL,
     EVERY = 255
 };
@@ -33,6 +34,14 @@ static const option table[] = {
      "where snapshots and the trained model go"},
     {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "every dropout of the model; -1: as its configuration says"},
+    {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
+     "tensors that the weight files lack begin as random ones; each is named"},
+    {"allow-unexpected", OPTION_FLAG, LOADS, AT(allow_unexpected), 0, 0, "false", NULL, false,
+     "tensors that the model does not have are left out; each is named"},
+    {"ignore-mismatched-sizes", OPTION_FLAG, LOADS, AT(ignore_mismatched), 0, 0, "false", NULL,
+     false, "tensors of another shape than the model's are as if they were missing"},
+    {"save-dtype", OPTION_CHOICE, VERB_TRAIN, AT(save_dtype), 0, 0, "fp32", "fp32|bf16|fp16|source",
+     false, "element type of the trained model.safetensors; source: each tensor as --model has it"},
 
     {"per-device-train-batch-size", OPTION_COUNT, SHAPES, AT(batch), 1, 1 << 20, "8", "N", true,
      "sequences per micro-batch"},

@@ -15,6 +15,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
 #include "tools/formats/hf_config.h"
+#include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/preset.h"
 
@@ -40,12 +41,11 @@ static bp_status read_directory(session *s)
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
-    s->weights = there(s, directory, "model.safetensors");
-    if (!s->weights && (there(s, directory, "model.safetensors.index.json") ||
-                        there(s, directory, "pytorch_model.bin"))) {
+    BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    if (!s->weights && there(s, directory, "pytorch_model.bin")) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
-                            "the directory's weights are not in one model.safetensors, which is "
-                            "the form that can be read",
+                            "the directory's weights are not in safetensors files, which is the "
+                            "form that can be read",
                             directory);
     }
     return BP_OK;
@@ -242,21 +242,24 @@ bp_status session_check_fit(session *s)
     return BP_ERR_FIT;
 }
 
-static void print_fault(void *user, bp_hf_fault fault, const char *tensor)
+static void print_fault(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
 {
     const char *path = user;
-    fprintf(stderr, "bedplate: %s: %s: %s\n", path, tensor, bp_hf_fault_text(fault));
+    fprintf(stderr, "bedplate: %s: %s: %s%s\n", path, tensor, bp_tensor_fault_text(fault),
+            allowed ? " (allowed)" : "");
 }
 
 static bp_status load_weights(session *s)
 {
-    char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(path, s->set->model, "model.safetensors", &s->error));
+    const settings *set = s->set;
     const bp_hf_place place = {.store = s->store,
-                               .path = path,
+                               .path = s->weights_path,
                                .scratch = s->work,
+                               .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
+                                        (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
+                                        (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u),
                                .watch = print_fault,
-                               .user = path,
+                               .user = s->weights_path,
                                .error = &s->error};
     bp_status status = bp_hf_weights_load(&s->runtime, &place);
     if (status == BP_ERR_FIT && s->error.code == BP_ERR_FIT) {

@@ -25,8 +25,9 @@ typedef struct session {
     choice choice;
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
-    bp_spec rated; /* the spec they were measured for */
-    bool weights;  /* the model directory holds weights */
+    bp_spec rated;                        /* the spec they were measured for */
+    bool weights;                         /* the model directory holds weights */
+    char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */

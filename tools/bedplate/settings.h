@@ -36,6 +36,10 @@ typedef struct settings {
     const char *data_format;
     const char *output_dir;
     double dropout; /* below 0: as the model says */
+    bool allow_missing;
+    bool allow_unexpected;
+    bool ignore_mismatched;
+    const char *save_dtype;
 
     /* shapes */
     uint64_t batch;

@@ -1,51 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Weight files: match every name first, then let the data flow. */
+/* Between weight files and a runtime: match every name first, then let the data flow. */
 #include "tools/formats/hf_weights.h"
 
 #include <string.h>
 
 #include "core/digest.h"
-#include "tools/formats/hf_names.h"
+#include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
 #define DATA_BYTES 1048576
+#define DATA_LEAST (3 * BP_VIEW_WORK_MIN)
 
 static const char where[] = "weights";
-
-enum { NOT_MATCHED = 0 }; /* bp_tensor_entry.handle; parameter i is i + 1 */
-
-const char *bp_hf_fault_text(bp_hf_fault fault)
-{
-    static const char *const texts[BP_HF_FAULT_COUNT] = {
-        "a tensor of the model is missing in the file",
-        "the file holds a tensor that the model does not have",
-        "a tensor's shape differs from the model's",
-        "a tensor's type is not F32, F16 or BF16",
-        "the output head differs from the token embedding; only tied heads are implemented",
-    };
-    return texts[fault];
-}
 
 typedef struct loading {
     bp_runtime *runtime;
     const bp_hf_place *place;
-    bp_safetensors file;
-    unsigned faults;
-    bp_hf_fault first;
-    char name[BP_TENSOR_NAME_MAX];
+    bp_tensor_set set;
+    bp_wanted *wanted;
+    bp_staging room; /* what the tables left of the scratch */
 } loading;
-
-static void blame(loading *l, bp_hf_fault fault, const char *tensor)
-{
-    if (l->faults++ == 0) {
-        size_t length = strlen(tensor);
-        l->first = fault;
-        memcpy(l->name, tensor, length + 1);
-    }
-    if (l->place->watch != NULL) {
-        l->place->watch(l->place->user, fault, tensor);
-    }
-}
 
 static const bp_buffer *weight_of(const bp_runtime *runtime, uint32_t parameter)
 {
@@ -57,143 +31,44 @@ static const char *name_of(const bp_runtime *runtime, uint32_t parameter)
     return bp_graph_name(&runtime->graph, runtime->emit.parameters[parameter].weight);
 }
 
-static bool same_shape(const bp_buffer *buffer, const bp_tensor_entry *entry)
+static bp_status no_room(const bp_hf_place *place, uint64_t needed, const char *text)
 {
-    if (buffer->rank != entry->rank) {
-        return false;
-    }
-    for (uint32_t i = 0; i < buffer->rank; i++) {
-        if (buffer->shape[i] != entry->shape[i]) {
-            return false;
-        }
-    }
-    return true;
+    return bp_error_numbers(place->error, BP_ERR_FIT, where, text, place->path,
+                            (int64_t)place->scratch.capacity, (int64_t)needed);
 }
 
-static bool readable(bp_dtype dtype)
+/* The runtime's parameters as what a file must hold. */
+static bp_status list_wanted(loading *l)
 {
-    return dtype == BP_F32 || dtype == BP_F16 || dtype == BP_BF16;
-}
-
-/* Finds the parameter's tensor under either name and ties the two together. */
-static void match(loading *l, uint32_t parameter)
-{
-    const bp_buffer *buffer = weight_of(l->runtime, parameter);
-    const char *name = name_of(l->runtime, parameter);
-    const bp_tensor_entry *entry = bp_safetensors_find(&l->file, name);
-    if (entry == NULL) {
-        entry = bp_safetensors_find(&l->file, bp_hf_name_bare(name));
+    uint32_t count = l->runtime->emit.parameter_count;
+    l->wanted = bp_room_take(&l->room, (uint64_t)count * sizeof *l->wanted);
+    if (l->wanted == NULL) {
+        return no_room(l->place, (uint64_t)count * sizeof *l->wanted + 8,
+                       "the memory for reading weights is too small");
     }
-    if (entry == NULL) {
-        blame(l, BP_HF_MISSING, name);
-        return;
-    }
-    l->file.entries[entry - l->file.entries].handle = (uint64_t)parameter + 1;
-    if (!same_shape(buffer, entry)) {
-        blame(l, BP_HF_SHAPE, entry->name);
-    } else if (!readable(entry->dtype)) {
-        blame(l, BP_HF_DTYPE, entry->name);
-    }
-}
-
-/* Equal types, shapes and bytes. Both tensors are in the file. */
-static bp_status equal_tensors(const loading *l, bp_staging staging, const bp_tensor_entry *a,
-                               const bp_tensor_entry *b, bool *equal)
-{
-    uint64_t digests[2];
-    BP_TRY(bp_safetensors_stream(&l->file, a, staging, NULL, NULL, &digests[0]));
-    BP_TRY(bp_safetensors_stream(&l->file, b, staging, NULL, NULL, &digests[1]));
-    *equal = a->dtype == b->dtype && a->bytes == b->bytes && digests[0] == digests[1];
-    return BP_OK;
-}
-
-static bp_status judge_head(loading *l, bp_staging staging, const bp_tensor_entry *head)
-{
-    const bp_tensor_entry *embedding = bp_safetensors_find(&l->file, "transformer.wte.weight");
-    if (embedding == NULL) {
-        embedding = bp_safetensors_find(&l->file, "wte.weight");
-    }
-    bool equal = false;
-    if (embedding != NULL) {
-        BP_TRY(equal_tensors(l, staging, head, embedding, &equal));
-    }
-    if (!equal) {
-        blame(l, BP_HF_UNTIED, head->name);
+    for (uint32_t p = 0; p < count; p++) {
+        const bp_buffer *buffer = weight_of(l->runtime, p);
+        l->wanted[p] = (bp_wanted){.name = name_of(l->runtime, p), .rank = buffer->rank};
+        memcpy(l->wanted[p].shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
     }
     return BP_OK;
-}
-
-/* What no parameter claimed must be something that is known to be no parameter. */
-static bp_status judge_rest(loading *l, bp_staging staging)
-{
-    for (size_t i = 0; i < l->file.entry_count; i++) {
-        const bp_tensor_entry *entry = &l->file.entries[i];
-        if (entry->handle != NOT_MATCHED) {
-            continue;
-        }
-        if (strcmp(entry->name, "lm_head.weight") == 0) {
-            BP_TRY(judge_head(l, staging, entry));
-        } else if (!bp_hf_name_is_mask(bp_hf_name_bare(entry->name))) {
-            blame(l, BP_HF_UNEXPECTED, entry->name);
-        }
-    }
-    return BP_OK;
-}
-
-static bp_status match_all(loading *l, bp_staging staging)
-{
-    for (size_t i = 0; i < l->file.entry_count; i++) {
-        l->file.entries[i].handle = NOT_MATCHED;
-    }
-    for (uint32_t p = 0; p < l->runtime->emit.parameter_count; p++) {
-        match(l, p);
-    }
-    BP_TRY(judge_rest(l, staging));
-    if (l->faults > 0) {
-        bp_status status =
-            bp_error_set(l->place->error, BP_ERR_DATA, where, bp_hf_fault_text(l->first), l->name);
-        bp_error_prefix(l->place->error, l->place->path);
-        return status;
-    }
-    return BP_OK;
-}
-
-/* Where a tensor's data goes, and the room in which it is converted. */
-typedef struct target {
-    bp_runtime *runtime;
-    const bp_buffer *buffer;
-    float *converted;
-} target;
-
-static bp_status take_f32(void *user, const bp_tensor_entry *entry, uint64_t offset,
-                          const void *from, size_t bytes)
-{
-    (void)entry;
-    const target *t = user;
-    return bp_runtime_write(t->runtime, t->buffer, offset, from, bytes);
-}
-
-static bp_status take_16(void *user, const bp_tensor_entry *entry, uint64_t offset,
-                         const void *from, size_t bytes)
-{
-    const target *t = user;
-    const uint16_t *bits = from;
-    float (*convert)(uint16_t) = entry->dtype == BP_F16 ? bp_f32_from_f16 : bp_f32_from_bf16;
-    for (size_t i = 0; i < bytes / 2; i++) {
-        t->converted[i] = convert(bits[i]);
-    }
-    return bp_runtime_write(t->runtime, t->buffer, offset * 2, t->converted, bytes * 2);
 }
 
 /* Files that carry digests of their tensors, as snapshots do, are held to them. */
-static bp_status check_digest(const loading *l, const bp_tensor_entry *entry, uint64_t digest)
+static bp_status check_digest(loading *l, const bp_tensor_view *view)
 {
+    const bp_tensor_entry *entry = view->entry;
     char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX];
     memcpy(key, BP_SAFETENSORS_DIGEST, sizeof BP_SAFETENSORS_DIGEST);
     memcpy(key + sizeof BP_SAFETENSORS_DIGEST - 1, entry->name, strlen(entry->name) + 1);
-    const char *stored = bp_safetensors_metadata(&l->file, key);
+    const char *stored = bp_tensor_set_metadata(&l->set, view->part, key);
     uint64_t wanted;
-    if (stored == NULL || (bp_digest_parse(stored, &wanted) && wanted == digest)) {
+    uint64_t found;
+    if (stored == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(bp_tensor_set_digest(&l->set, view->part, entry, l->room, &found));
+    if (bp_digest_parse(stored, &wanted) && wanted == found) {
         return BP_OK;
     }
     bp_status status = bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -204,46 +79,89 @@ static bp_status check_digest(const loading *l, const bp_tensor_entry *entry, ui
     return status;
 }
 
-/* A third of the staging carries what the file holds, the rest what becomes of it. */
-static bp_status flow(const loading *l, bp_staging staging)
+static bp_status match_all(loading *l, const bp_hf_family *family, unsigned allow,
+                           bp_tensor_watch watch)
 {
-    size_t piece = staging.capacity / 3 / 8 * 8;
-    bp_staging raw = {staging.memory, piece};
-    for (size_t i = 0; i < l->file.entry_count; i++) {
-        const bp_tensor_entry *entry = &l->file.entries[i];
-        if (entry->handle == NOT_MATCHED) {
-            continue;
+    const bp_model_config *config = &l->runtime->spec.config;
+    const bp_match match = {.set = &l->set,
+                            .naming = &family->naming,
+                            .wanted = l->wanted,
+                            .count = l->runtime->emit.parameter_count,
+                            .heads = {config->heads, config->heads},
+                            .allow = allow,
+                            .work = l->room,
+                            .watch = watch,
+                            .user = l->place->user};
+    return bp_tensor_match(&match);
+}
+
+/* Opens the files at `path` and finds every parameter in them. */
+static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp_tensor_watch watch)
+{
+    const char *type = l->runtime->spec.model->name;
+    const bp_hf_family *family = bp_hf_family_find(type);
+    if (family == NULL) {
+        return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+                            "no table says how files call this model's tensors", type);
+    }
+    BP_TRY(list_wanted(l));
+    BP_TRY(bp_hf_open(&l->set, l->place->store, path, &l->room, l->place->error));
+    if (bp_room_take(&l->room, 0) == NULL || l->room.capacity < DATA_LEAST) {
+        return no_room(l->place, l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
+                       "the memory for reading weights is too small");
+    }
+    return match_all(l, family, allow, watch);
+}
+
+/* The one place where values become weights: `count` elements from `first` on. */
+static bp_status put_values(loading *l, const bp_buffer *buffer, uint64_t first, const void *values,
+                            size_t count)
+{
+    size_t size = bp_dtype_bytes(buffer->dtype);
+    return bp_runtime_write(l->runtime, buffer, first * size, values, count * size);
+}
+
+/* A third of the room is what the file is read through, the rest holds what goes on. */
+static bp_status flow(loading *l, uint32_t parameter)
+{
+    const bp_buffer *buffer = weight_of(l->runtime, parameter);
+    const bp_tensor_view *view = &l->wanted[parameter].view;
+    size_t third = l->room.capacity / 3 / 8 * 8;
+    bp_staging work = {l->room.memory, third};
+    char *values = (char *)l->room.memory + third;
+    size_t most = 2 * third / bp_dtype_bytes(buffer->dtype);
+    uint64_t elements = bp_tensor_view_elements(view);
+    for (uint64_t first = 0; first < elements;) {
+        uint64_t left = elements - first;
+        size_t count = left < most ? (size_t)left : most;
+        BP_TRY(bp_tensor_view_read(&l->set, view, first, count, buffer->dtype, values, work));
+        if (!bp_elements_finite(buffer->dtype, values, count)) {
+            return bp_error_set(l->place->error, BP_ERR_DATA, where,
+                                "a weight is infinite or not a number", view->entry->name);
         }
-        target t = {l->runtime, weight_of(l->runtime, (uint32_t)entry->handle - 1),
-                    (float *)(void *)((char *)staging.memory + piece)};
-        bp_tensor_sink sink = entry->dtype == BP_F32 ? take_f32 : take_16;
-        uint64_t digest;
-        BP_TRY(bp_safetensors_stream(&l->file, entry, raw, sink, &t, &digest));
-        BP_TRY(check_digest(l, entry, digest));
+        BP_TRY(put_values(l, buffer, first, values, count));
+        first += count;
     }
     return BP_OK;
 }
 
-/* What the tables left of the scratch, from a multiple of 8 on. */
-static bp_status data_room(const loading *l, bp_staging *staging)
+static bp_status load_all(loading *l)
 {
-    const bp_staging *scratch = &l->place->scratch;
-    size_t used = (l->file.scratch_used + 7) / 8 * 8;
-    if (scratch->capacity < used + 64) {
-        return bp_error_numbers(l->place->error, BP_ERR_FIT, where,
-                                "the memory for reading weights is too small", l->place->path,
-                                (int64_t)scratch->capacity, (int64_t)used + 64);
+    uint32_t count = l->runtime->emit.parameter_count;
+    BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
+    for (uint32_t p = 0; p < count; p++) {
+        if (l->wanted[p].view.entry != NULL) {
+            BP_TRY(check_digest(l, &l->wanted[p].view));
+        }
     }
-    *staging = (bp_staging){(char *)scratch->memory + used, scratch->capacity - used};
+    for (uint32_t p = 0; p < count; p++) {
+        bp_status status = l->wanted[p].view.entry != NULL ? flow(l, p) : BP_OK;
+        if (status == BP_ERR_DATA) {
+            bp_error_prefix(l->place->error, l->place->path);
+        }
+        BP_TRY(status);
+    }
     return BP_OK;
-}
-
-static bp_status load_open(loading *l)
-{
-    bp_staging staging = {NULL, 0};
-    BP_TRY(data_room(l, &staging));
-    BP_TRY(match_all(l, staging));
-    return flow(l, staging);
 }
 
 uint64_t bp_hf_scratch(const bp_runtime *runtime)
@@ -251,56 +169,105 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
     /* Twice the tensors: a file may hold two mask buffers per layer, which has twelve parameters.
      */
     uint64_t tensors = 2 * (uint64_t)runtime->emit.parameter_count + 16;
-    return DATA_BYTES + BP_SAFETENSORS_WORK + tensors * (sizeof(bp_tensor_entry) + 256);
+    return DATA_BYTES + BP_HF_INDEX_WORK + BP_SAFETENSORS_WORK +
+           tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
 
 bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place)
 {
-    loading l = {.runtime = runtime, .place = place};
-    BP_TRY(bp_safetensors_open(&l.file, place->store, place->path, place->scratch.memory,
-                               place->scratch.capacity, place->error));
-    bp_status status = load_open(&l);
-    bp_status closed = bp_safetensors_close(&l.file);
+    loading l = {.runtime = runtime, .place = place, .room = place->scratch};
+    bp_status status = load_all(&l);
+    bp_status closed = bp_tensor_set_close(&l.set);
     return status != BP_OK ? status : closed;
 }
 
+/* The element type that each parameter has in the source; the form's own where it says nothing. */
+static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
+{
+    uint32_t count = l->runtime->emit.parameter_count;
+    memset(types, (int)form->dtype, count);
+    if (form->source == NULL) {
+        return BP_OK;
+    }
+    const unsigned all = BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE;
+    bp_status status = open_and_match(l, form->source, all, NULL);
+    for (uint32_t p = 0; status == BP_OK && p < count; p++) {
+        const bp_tensor_entry *entry = l->wanted[p].view.entry;
+        types[p] = entry != NULL ? (uint8_t)entry->dtype : types[p];
+    }
+    bp_status closed = bp_tensor_set_close(&l->set);
+    return status != BP_OK ? status : closed;
+}
+
+/* Elements of a weight in the type of the file. Conversion goes through a small buffer. */
 static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                       size_t bytes)
 {
-    bp_runtime *runtime = user;
-    return bp_runtime_read(runtime, weight_of(runtime, (uint32_t)entry->handle), offset, to, bytes);
+    bp_runtime *runtime = ((const loading *)user)->runtime;
+    const bp_buffer *buffer = weight_of(runtime, (uint32_t)entry->handle);
+    uint64_t raw[512];
+    size_t from_bytes = bp_dtype_bytes(buffer->dtype);
+    size_t to_bytes = bp_dtype_bytes(entry->dtype);
+    if (buffer->dtype == entry->dtype) {
+        return bp_runtime_read(runtime, buffer, offset, to, bytes);
+    }
+    unsigned char *out = to;
+    uint64_t first = offset / to_bytes;
+    for (size_t left = bytes / to_bytes; left > 0;) {
+        size_t count = left < sizeof raw / 4 ? left : sizeof raw / 4;
+        BP_TRY(bp_runtime_read(runtime, buffer, first * from_bytes, raw, count * from_bytes));
+        if (!bp_elements_convert(buffer->dtype, raw, entry->dtype, out, count)) {
+            return bp_error_set(((const loading *)user)->place->error, BP_ERR_DATA, where,
+                                "a weight is too large for the type it is to be saved in",
+                                entry->name);
+        }
+        out += count * to_bytes;
+        first += count;
+        left -= count;
+    }
+    return BP_OK;
 }
 
-static void list_weights(const bp_runtime *runtime, bp_tensor_entry *entries)
+static void list_weights(const bp_runtime *runtime, const uint8_t *types, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
         const bp_buffer *buffer = weight_of(runtime, p);
         bp_tensor_entry *entry = &entries[p];
-        *entry = (bp_tensor_entry){
-            .name = name_of(runtime, p), .dtype = BP_F32, .rank = buffer->rank, .handle = p};
+        *entry = (bp_tensor_entry){.name = name_of(runtime, p),
+                                   .dtype = (bp_dtype)types[p],
+                                   .rank = buffer->rank,
+                                   .handle = p};
         memcpy(entry->shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
     }
 }
 
-bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place)
+static bp_status write_file(loading *l, bp_safetensors_plan *plan)
 {
-    const bp_staging *scratch = &place->scratch;
-    size_t tables = runtime->emit.parameter_count * sizeof(bp_tensor_entry);
-    if (scratch->capacity < tables + 64) {
-        return bp_error_numbers(place->error, BP_ERR_FIT, where,
-                                "the memory for writing weights is too small", place->path,
-                                (int64_t)scratch->capacity, (int64_t)tables + 64);
-    }
-    bp_safetensors_plan plan = {.entries = scratch->memory,
-                                .entry_count = runtime->emit.parameter_count};
-    list_weights(runtime, plan.entries);
-    bp_staging staging = {(char *)scratch->memory + tables, scratch->capacity - tables};
-    char name[BP_STORE_PATH_MAX];
-    BP_TRY(bp_replace_name(name, place->path, place->error));
-    BP_TRY(bp_safetensors_layout(&plan, place->error));
+    const bp_hf_place *place = l->place;
     bp_safetensors_writer writer;
-    BP_TRY(bp_safetensors_begin(&writer, place->store, name, &plan, place->error));
-    BP_TRY(bp_safetensors_write(&writer, staging, give, runtime));
+    char name[BP_STORE_PATH_MAX];
+    l->room.capacity = l->room.capacity / 8 * 8; /* so that no piece cuts an element */
+    BP_TRY(bp_replace_name(name, place->path, place->error));
+    BP_TRY(bp_safetensors_layout(plan, place->error));
+    BP_TRY(bp_safetensors_begin(&writer, place->store, name, plan, place->error));
+    BP_TRY(bp_safetensors_write(&writer, l->room, give, l));
     BP_TRY(bp_safetensors_end(&writer));
     return bp_replace_end(place->store, place->path, place->error);
+}
+
+bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+{
+    loading l = {.runtime = runtime, .place = place, .room = place->scratch};
+    uint32_t count = runtime->emit.parameter_count;
+    uint8_t *types = bp_room_take(&l.room, count);
+    bp_tensor_entry *entries = bp_room_take(&l.room, (uint64_t)count * sizeof *entries);
+    if (types == NULL || entries == NULL || l.room.capacity < 64) {
+        return no_room(place, (uint64_t)count * (1 + sizeof *entries) + 80,
+                       "the memory for writing weights is too small");
+    }
+    loading source = l;
+    BP_TRY(find_types(&source, form, types));
+    list_weights(runtime, types, entries);
+    bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
+    return write_file(&l, &plan);
 }

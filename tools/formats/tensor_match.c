@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Matching parameters with tensors by a family's table of names. */
+#include "tools/formats/tensor_match.h"
+
+#include <string.h>
+
+#include "tools/formats/hf_names.h"
+
+static const char where[] = "weights";
+
+const char *bp_tensor_fault_text(bp_tensor_fault fault)
+{
+    static const char *const texts[BP_TENSOR_FAULTS] = {
+        "a tensor of the model is missing in the file",
+        "the file holds a tensor that the model does not have",
+        "a tensor's shape differs from the model's",
+        "a tensor's type is not F32, F16 or BF16",
+        "the output head differs from the token embedding; only tied heads are implemented",
+    };
+    return texts[fault];
+}
+
+typedef struct matching {
+    const bp_match *m;
+    unsigned faults;
+    bp_tensor_fault first;
+    char name[BP_TENSOR_NAME_MAX];
+} matching;
+
+static bool is_allowed(unsigned allow, bp_tensor_fault fault)
+{
+    return (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_MISSING) != 0) ||
+           (fault == BP_TENSOR_UNEXPECTED && (allow & BP_ALLOW_UNEXPECTED) != 0) ||
+           (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_SHAPE) != 0);
+}
+
+static void blame(matching *g, bp_tensor_fault fault, const char *tensor)
+{
+    bool allowed = is_allowed(g->m->allow, fault);
+    if (!allowed && g->faults++ == 0) {
+        size_t length = strlen(tensor);
+        length = length < BP_TENSOR_NAME_MAX ? length : BP_TENSOR_NAME_MAX - 1;
+        g->first = fault;
+        memcpy(g->name, tensor, length);
+        g->name[length] = '\0';
+    }
+    if (g->m->watch != NULL) {
+        g->m->watch(g->m->user, fault, tensor, allowed);
+    }
+}
+
+const bp_tensor_rule *bp_tensor_name(const bp_tensor_naming *naming, const char *ours,
+                                     char theirs[BP_TENSOR_NAME_MAX])
+{
+    for (size_t i = 0; i < naming->rule_count; i++) {
+        const bp_tensor_rule *rule = &naming->rules[i];
+        if (bp_name_rewrite(rule->ours, rule->theirs, ours, theirs, BP_TENSOR_NAME_MAX)) {
+            return rule;
+        }
+    }
+    return NULL;
+}
+
+/* The first name of the parameter that the file holds. */
+static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_tensor_entry **entry,
+                                     uint32_t *part)
+{
+    const bp_tensor_naming *naming = g->m->naming;
+    char name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < naming->rule_count; i++) {
+        const bp_tensor_rule *rule = &naming->rules[i];
+        if (!bp_name_rewrite(rule->ours, rule->theirs, ours, name, sizeof name)) {
+            continue;
+        }
+        *entry = bp_tensor_set_find(g->m->set, name, part);
+        if (*entry != NULL) {
+            return rule;
+        }
+    }
+    return NULL;
+}
+
+static bool same_shape(const bp_wanted *wanted, const bp_tensor_view *view)
+{
+    bool same = wanted->rank == view->rank;
+    for (uint32_t i = 0; same && i < wanted->rank; i++) {
+        same = wanted->shape[i] == view->shape[i];
+    }
+    return same;
+}
+
+static void find(matching *g, size_t index)
+{
+    bp_wanted *wanted = &g->m->wanted[index];
+    bp_tensor_entry *entry = NULL;
+    uint32_t part = 0;
+    const bp_tensor_rule *rule = look_up(g, wanted->name, &entry, &part);
+    wanted->view.entry = NULL;
+    if (rule == NULL) {
+        blame(g, BP_TENSOR_MISSING, wanted->name);
+        return;
+    }
+    entry->handle = (uint64_t)index + 1;
+    bp_tensor_view view;
+    bool turned = bp_tensor_view_of(&view, part, entry, rule->form, g->m->heads);
+    if (!turned || !same_shape(wanted, &view)) {
+        blame(g, BP_TENSOR_SHAPE, wanted->name);
+    } else if (!bp_tensor_readable(entry->dtype)) {
+        blame(g, BP_TENSOR_DTYPE, wanted->name);
+    } else {
+        wanted->view = view;
+    }
+}
+
+/* Whether the file's tensor has the type, the shape and the bytes of a parameter's. */
+static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry *entry,
+                        const char *ours, bool *equal)
+{
+    uint32_t other_part = 0;
+    bp_tensor_entry *other = NULL;
+    uint64_t digests[2];
+    *equal = false;
+    if (look_up(g, ours, &other, &other_part) == NULL || other->dtype != entry->dtype ||
+        other->rank != entry->rank ||
+        memcmp(other->shape, entry->shape, entry->rank * sizeof entry->shape[0]) != 0) {
+        return BP_OK;
+    }
+    BP_TRY(bp_tensor_set_digest(g->m->set, part, entry, g->m->work, &digests[0]));
+    BP_TRY(bp_tensor_set_digest(g->m->set, other_part, other, g->m->work, &digests[1]));
+    *equal = digests[0] == digests[1];
+    return BP_OK;
+}
+
+/* A tensor that no parameter claimed. */
+static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
+{
+    const bp_tensor_naming *naming = g->m->naming;
+    for (size_t i = 0; i < naming->ignored_count; i++) {
+        if (bp_name_matches(naming->ignored[i], entry->name)) {
+            return BP_OK;
+        }
+    }
+    for (size_t i = 0; i < naming->twin_count; i++) {
+        if (bp_name_matches(naming->twins[i].theirs, entry->name)) {
+            bool equal;
+            BP_TRY(equals(g, part, entry, naming->twins[i].ours, &equal));
+            if (!equal) {
+                blame(g, BP_TENSOR_UNTIED, entry->name);
+            }
+            return BP_OK;
+        }
+    }
+    blame(g, BP_TENSOR_UNEXPECTED, entry->name);
+    return BP_OK;
+}
+
+static bp_status judge_rest(matching *g)
+{
+    const bp_tensor_set *set = g->m->set;
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        const bp_tensor_part *part = &set->parts[p];
+        for (size_t i = 0; i < part->entry_count; i++) {
+            if (part->entries[i].handle == 0) {
+                BP_TRY(judge(g, p, &part->entries[i]));
+            }
+        }
+    }
+    return BP_OK;
+}
+
+bp_status bp_tensor_match(const bp_match *match)
+{
+    matching g = {.m = match};
+    const bp_tensor_set *set = match->set;
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count; i++) {
+            set->parts[p].entries[i].handle = 0;
+        }
+    }
+    for (size_t i = 0; i < match->count; i++) {
+        find(&g, i);
+    }
+    BP_TRY(judge_rest(&g));
+    if (g.faults > 0) {
+        bp_status status =
+            bp_error_set(set->error, BP_ERR_DATA, where, bp_tensor_fault_text(g.first), g.name);
+        bp_error_prefix(set->error, set->path);
+        return status;
+    }
+    return BP_OK;
+}

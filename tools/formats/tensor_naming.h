@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* How a file format calls the tensors of a model family, and how it lays them out. */
+#ifndef BP_FORMATS_TENSOR_NAMING_H
+#define BP_FORMATS_TENSOR_NAMING_H
+
+#include "arena/base.h"
+
+/* How a tensor lies in a file, compared with the parameter in Bedplate. */
+typedef enum bp_tensor_form {
+    BP_FORM_PLAIN,
+    BP_FORM_TRANSPOSED,  /* the file's rows are the parameter's columns */
+    BP_FORM_QUERY_HEADS, /* rotary halves of each head interleaved in the file, where Bedplate and
+                            Hugging Face have one after the other: row h * D + 2 * i + j of the file
+                            is row h * D + j * D / 2 + i; heads of the queries */
+    BP_FORM_KEY_HEADS    /* the same, heads of the keys */
+} bp_tensor_form;
+
+/* Parameters whose names match `ours` are called `theirs` in the file (patterns of hf_names.h). */
+typedef struct bp_tensor_rule {
+    const char *ours;
+    const char *theirs;
+    bp_tensor_form form;
+} bp_tensor_rule;
+
+/* A tensor that a file may hold although the model has none of its own there: then it must equal
+ * the tensor of the parameter `ours`. (A tied output head, written out.) */
+typedef struct bp_tensor_twin {
+    const char *theirs; /* pattern */
+    const char *ours;
+} bp_tensor_twin;
+
+/* Rules are tried in order and the first name that the file holds is taken; the first rule that
+ * matches names the tensor when a file is written. */
+typedef struct bp_tensor_naming {
+    const bp_tensor_rule *rules;
+    size_t rule_count;
+    const char *const *ignored; /* patterns of tensors that are no parameters */
+    size_t ignored_count;
+    const bp_tensor_twin *twins;
+    size_t twin_count;
+} bp_tensor_naming;
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Gathering, permuting and converting elements on their way out of a file. */
+#include "tools/formats/tensor_view.h"
+
+#include <string.h>
+
+static const char where[] = "weights";
+
+bool bp_tensor_readable(bp_dtype dtype)
+{
+    return dtype == BP_F32 || dtype == BP_F16 || dtype == BP_BF16;
+}
+
+static bool set_heads(bp_tensor_view *view, uint32_t heads, bool to_halves)
+{
+    bool even = heads != 0 && view->rank >= 1 && view->shape[0] % (2 * (uint64_t)heads) == 0;
+    if (!even || view->transposed || view->heads != 0) {
+        return false;
+    }
+    view->heads = heads;
+    view->to_halves = to_halves;
+    return true;
+}
+
+static bool set_transposed(bp_tensor_view *view)
+{
+    if (view->rank != 2 || view->heads != 0) {
+        return false;
+    }
+    uint64_t rows = view->shape[0];
+    view->shape[0] = view->shape[1];
+    view->shape[1] = rows;
+    view->transposed = !view->transposed;
+    return true;
+}
+
+static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads, bool to_halves)
+{
+    switch (form) {
+    case BP_FORM_TRANSPOSED:
+        return set_transposed(view);
+    case BP_FORM_QUERY_HEADS:
+        return set_heads(view, heads.query, to_halves);
+    case BP_FORM_KEY_HEADS:
+        return set_heads(view, heads.key, to_halves);
+    default:
+        return true;
+    }
+}
+
+bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
+                       bp_tensor_form form, bp_tensor_heads heads)
+{
+    *view = (bp_tensor_view){.entry = entry, .part = part, .rank = entry->rank};
+    memcpy(view->shape, entry->shape, entry->rank * sizeof entry->shape[0]);
+    return apply(view, form, heads, true);
+}
+
+bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
+{
+    return apply(view, form, heads, false);
+}
+
+uint64_t bp_tensor_view_elements(const bp_tensor_view *view)
+{
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < view->rank; i++) {
+        count = bp_size_mul(count, view->shape[i]);
+    }
+    return count;
+}
+
+static float value_of(bp_dtype dtype, const unsigned char *at)
+{
+    float value;
+    uint16_t bits;
+    if (dtype == BP_F32) {
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    memcpy(&bits, at, sizeof bits);
+    return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
+}
+
+static bool is_finite(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+bool bp_elements_finite(bp_dtype dtype, const void *elements, size_t count)
+{
+    const unsigned char *at = elements;
+    size_t size = bp_dtype_bytes(dtype);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_finite(value_of(dtype, at + i * size))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, size_t count)
+{
+    const unsigned char *source = in;
+    unsigned char *target = out;
+    size_t step = bp_dtype_bytes(from);
+    bool kept = true;
+    if (from == to) {
+        memcpy(out, in, count * step);
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        float value = value_of(from, source + i * step);
+        if (to == BP_F32) {
+            memcpy(target + 4 * i, &value, 4);
+            continue;
+        }
+        uint16_t bits = to == BP_F16 ? bp_f16_from_f32(value) : bp_bf16_from_f32(value);
+        uint16_t infinity = to == BP_F16 ? 0x7c00u : 0x7f80u;
+        kept = kept && ((bits & 0x7fffu) != infinity || !is_finite(value));
+        memcpy(target + 2 * i, &bits, 2);
+    }
+    return kept;
+}
+
+/* One reading, with what every step of it needs. */
+typedef struct pull {
+    bp_tensor_set *set;
+    const bp_tensor_view *view;
+    bp_dtype to;
+    size_t from_bytes; /* of an element */
+    size_t to_bytes;
+    bp_staging work;
+} pull;
+
+static bp_status too_large(const pull *p)
+{
+    return bp_error_set(p->set->error, BP_ERR_DATA, where,
+                        p->to == BP_F16 ? "a value is too large for fp16 (bf16 and fp32 hold it)"
+                                        : "a value is too large for bf16 (fp32 holds it)",
+                        p->view->entry->name);
+}
+
+/* Elements [first, first + count) in the file's own order. */
+static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_entry *entry = p->view->entry;
+    size_t most = p->work.capacity / p->from_bytes;
+    if (entry->dtype == p->to) {
+        return bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes, out,
+                                  count * p->from_bytes);
+    }
+    while (count > 0) {
+        size_t piece = count < most ? count : most;
+        BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes,
+                                  p->work.memory, piece * p->from_bytes));
+        if (!bp_elements_convert(entry->dtype, p->work.memory, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* The file's row behind a row of the view. */
+static uint64_t row_behind(const bp_tensor_view *view, uint64_t row)
+{
+    uint64_t size = view->shape[0] / view->heads;
+    uint64_t head = row / size;
+    uint64_t at = row % size;
+    uint64_t half = size / 2;
+    uint64_t behind = view->to_halves ? 2 * (at % half) + at / half : at % 2 * half + at / 2;
+    return head * size + behind;
+}
+
+static bp_status pull_heads(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    uint64_t columns = p->view->rank == 2 ? p->view->shape[1] : 1;
+    while (count > 0) {
+        uint64_t row = first / columns;
+        uint64_t column = first % columns;
+        uint64_t left = columns - column;
+        size_t piece = left < count ? (size_t)left : count;
+        BP_TRY(pull_run(p, row_behind(p->view, row) * columns + column, piece, out));
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+/* A block of whole or cut rows [first, first + count) of the view; every row of the file has one
+ * strip of it. */
+static bp_status pull_block(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_entry *entry = p->view->entry;
+    uint64_t length = p->view->shape[1]; /* of a row of the view: rows of the file */
+    uint64_t width = p->view->shape[0];
+    uint64_t top = first / length;
+    size_t strip = (size_t)((first + count - 1) / length - top + 1);
+    unsigned char *converted = (unsigned char *)p->work.memory + p->work.capacity / 2 / 8 * 8;
+    for (uint64_t j = 0; j < length; j++) {
+        BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, (j * width + top) * p->from_bytes,
+                                  p->work.memory, strip * p->from_bytes));
+        if (!bp_elements_convert(entry->dtype, p->work.memory, p->to, converted, strip)) {
+            return too_large(p);
+        }
+        for (size_t i = 0; i < strip; i++) {
+            uint64_t at = (top + i) * length + j;
+            if (at >= first && at - first < count) {
+                memcpy(out + (at - first) * p->to_bytes, converted + i * p->to_bytes, p->to_bytes);
+            }
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status pull_transposed(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    uint64_t length = p->view->shape[1];
+    size_t widest = p->work.capacity / 2 / 8 * 8 / 4; /* rows of a block, at 4 bytes an element */
+    while (count > 0) {
+        uint64_t end = bp_size_mul(first / length + widest, length);
+        uint64_t left = end - first;
+        size_t piece = left < count ? (size_t)left : count;
+        BP_TRY(pull_block(p, first, piece, out));
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
+bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
+                              size_t count, bp_dtype to, void *out, bp_staging work)
+{
+    const pull p = {.set = set,
+                    .view = view,
+                    .to = to,
+                    .from_bytes = bp_dtype_bytes(view->entry->dtype),
+                    .to_bytes = bp_dtype_bytes(to),
+                    .work = work};
+    uint64_t elements = bp_tensor_view_elements(view);
+    bool inside = first <= elements && count <= elements - first;
+    if (!inside || work.capacity < BP_VIEW_WORK_MIN) {
+        return bp_error_set(set->error, BP_ERR_USAGE, where,
+                            "a stretch is not inside the tensor, or the work memory is too small",
+                            view->entry->name);
+    }
+    if (count == 0) {
+        return BP_OK;
+    }
+    if (view->transposed) {
+        return pull_transposed(&p, first, count, out);
+    }
+    return view->heads != 0 ? pull_heads(&p, first, count, out) : pull_run(&p, first, count, out);
+}
