@@ -44,8 +44,7 @@ TEST_ON_HOST(norm_sums_squares_per_chunk)
 /* Runs step_decide on sums that are all `each`. */
 static void decide(kernel_case *c, kernel_device *on, double max_norm, double each, double loss)
 {
-    bp_step_decide_scalars s = {
-        .partials = 4, .max_norm = max_norm, .beta1 = 0.9, .beta2 = 0.999};
+    bp_step_decide_scalars s = {.partials = 4, .max_norm = max_norm, .beta1 = 0.9, .beta2 = 0.999};
     kernel_case_init(c, on->device, BP_KERNEL_step_decide, &s, 1, 0);
     double *sums = AT(c, step_decide, sums);
     for (int i = 0; i < 4; i++) {

@@ -14,25 +14,16 @@
 #include "tests/support/rig.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
+#include "tests/support/tensors_made.h"
 #include "tools/formats/hf_weights.h"
 
-enum { TENSORS_MAX = 64, SCRATCH_BYTES = 1 << 17 };
-
-/* A tensor of a file that a test makes. */
-typedef struct made {
-    char name[64];
-    bp_dtype dtype;
-    uint32_t rank;
-    uint64_t shape[4];
-    unsigned char *bytes;
-} made;
+enum { SCRATCH_BYTES = 1 << 17 };
 
 typedef struct desk {
     rig r;
     memory_store memory;
     faulty_store faulty;
-    made tensors[TENSORS_MAX];
-    size_t count;
+    made_tensors made;
     bool digests;
     char *scratch;
     bp_error error;
@@ -54,46 +45,6 @@ static void note(void *user, bp_tensor_fault fault, const char *tensor, bool all
     snprintf(d->last, sizeof d->last, "%s", tensor);
 }
 
-static uint64_t elements(const made *m)
-{
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < m->rank; i++) {
-        n *= m->shape[i];
-    }
-    return n;
-}
-
-static made *add(desk *d, const char *name, bp_dtype dtype, uint32_t rank, const uint64_t *shape)
-{
-    made *m = &d->tensors[d->count++];
-    snprintf(m->name, sizeof m->name, "%s", name);
-    m->dtype = dtype;
-    m->rank = rank;
-    memcpy(m->shape, shape, rank * sizeof *shape);
-    m->bytes = calloc((size_t)elements(m) + 1, bp_dtype_bytes(dtype));
-    assert_non_null(m->bytes);
-    return m;
-}
-
-/* Small numbers that every float type holds exactly. */
-static float value(size_t tensor, size_t i)
-{
-    return (float)((tensor * 31 + i * 7) % 257) / 64.0f - 2.0f;
-}
-
-static void fill(made *m, size_t tensor)
-{
-    for (size_t i = 0; i < elements(m); i++) {
-        float x = value(tensor, i);
-        uint16_t half = m->dtype == BP_F16 ? bp_f16_from_f32(x) : bp_bf16_from_f32(x);
-        if (m->dtype == BP_F32) {
-            memcpy(m->bytes + 4 * i, &x, 4);
-        } else {
-            memcpy(m->bytes + 2 * i, &half, 2);
-        }
-    }
-}
-
 /* The tensors of the rig's model, of one type; names with or without the prefix. */
 static void add_model(desk *d, bp_dtype dtype, bool prefix)
 {
@@ -101,37 +52,14 @@ static void add_model(desk *d, bp_dtype dtype, bool prefix)
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
         const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.parameters[p].weight];
         const char *name = runtime->graph.names + buffer->name;
-        fill(add(d, name + (prefix ? 0 : strlen("transformer.")), dtype, buffer->rank,
-                 buffer->shape),
-             p);
+        made_add_values(&d->made, name + (prefix ? 0 : strlen("transformer.")), dtype, buffer->rank,
+                        buffer->shape, p);
     }
-}
-
-static bp_status payload(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
-                         size_t bytes)
-{
-    const desk *d = user;
-    memcpy(to, d->tensors[entry->handle].bytes + offset, bytes);
-    return BP_OK;
 }
 
 static void put_file(desk *d)
 {
-    bp_tensor_entry entries[TENSORS_MAX];
-    for (size_t i = 0; i < d->count; i++) {
-        const made *m = &d->tensors[i];
-        entries[i] =
-            (bp_tensor_entry){.name = m->name, .dtype = m->dtype, .rank = m->rank, .handle = i};
-        memcpy(entries[i].shape, m->shape, sizeof m->shape);
-    }
-    bp_safetensors_plan plan = {.entries = entries, .entry_count = d->count, .digests = d->digests};
-    bp_safetensors_writer writer;
-    char staging[512];
-    assert_int_equal(bp_safetensors_layout(&plan, NULL), BP_OK);
-    assert_int_equal(bp_safetensors_begin(&writer, &d->memory.store, "m", &plan, NULL), BP_OK);
-    assert_int_equal(
-        bp_safetensors_write(&writer, (bp_staging){staging, sizeof staging}, payload, d), BP_OK);
-    assert_int_equal(bp_safetensors_end(&writer), BP_OK);
+    made_write_digests(&d->made, 0, d->made.count, &d->memory.store, "m", d->digests);
 }
 
 static desk *desk_new(void)
@@ -155,9 +83,7 @@ static desk *desk_new(void)
 static void desk_free(desk *d)
 {
     assert_int_equal(d->memory.open_files, 0);
-    for (size_t i = 0; i < d->count; i++) {
-        free(d->tensors[i].bytes);
-    }
+    made_free(&d->made);
     rig_close(&d->r);
     memory_store_free(&d->memory);
     free(d->scratch);
@@ -178,7 +104,7 @@ static void assert_loaded(desk *d)
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
         float *weights = rig_read(&d->r, runtime->emit.parameters[p].weight);
         for (size_t i = 0; i < runtime->emit.parameters[p].count; i++) {
-            assert_true(weights[i] == value(p, i));
+            assert_true(weights[i] == made_value(p, i));
         }
         free(weights);
     }
@@ -204,10 +130,10 @@ static void masks_and_a_tied_head_are_passed_over(void **state)
     desk *d = desk_new();
     static const uint64_t mask[4] = {1, 1, 12, 12};
     add_model(d, BP_F32, false);
-    add(d, "h.0.attn.bias", BP_BOOL, 4, mask);
-    add(d, "h.0.attn.masked_bias", BP_F32, 0, mask);
+    made_add(&d->made, "h.0.attn.bias", BP_BOOL, 4, mask);
+    made_add(&d->made, "h.0.attn.masked_bias", BP_F32, 0, mask);
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
-    fill(add(d, "lm_head.weight", BP_F32, 2, wte->shape), 0);
+    made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
     assert_int_equal(load(d), BP_OK);
     assert_loaded(d);
     d->place.watch = NULL;
@@ -222,12 +148,12 @@ static void faults_are_all_named_and_nothing_is_changed(void **state)
     uint64_t before = rig_digest(&d->r);
     static const uint64_t shape[2] = {3, 3};
     add_model(d, BP_F32, true);
-    snprintf(d->tensors[0].name, sizeof d->tensors[0].name, "transformer.wtf.weight");
-    d->tensors[1].shape[0] /= 2; /* wpe, of another shape */
-    d->tensors[2].rank = 2;      /* ln_1.weight, of another rank */
-    d->tensors[2].shape[1] = 1;
-    d->tensors[3].dtype = BP_U16;
-    add(d, "lm_head.weight", BP_F32, 2, shape);
+    snprintf(d->made.list[0].name, sizeof d->made.list[0].name, "transformer.wtf.weight");
+    d->made.list[1].shape[0] /= 2; /* wpe, of another shape */
+    d->made.list[2].rank = 2;      /* ln_1.weight, of another rank */
+    d->made.list[2].shape[1] = 1;
+    d->made.list[3].dtype = BP_U16;
+    made_add(&d->made, "lm_head.weight", BP_F32, 2, shape);
     assert_int_equal(load(d), BP_ERR_DATA);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
     assert_int_equal(d->faults[BP_TENSOR_UNEXPECTED], 1);
@@ -247,8 +173,7 @@ static void a_head_of_its_own_is_refused(void **state)
         desk *d = desk_new();
         add_model(d, BP_F32, prefix != 0);
         const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
-        made *head = add(d, "lm_head.weight", BP_F32, 2, wte->shape);
-        fill(head, 0);
+        made_tensor *head = made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
         head->bytes[5] ^= 1;
         assert_int_equal(load(d), BP_ERR_DATA);
         assert_int_equal(d->faults[BP_TENSOR_UNTIED], 1);
@@ -279,7 +204,7 @@ static void storage_that_fails_is_said_so(void **state)
     desk *d = desk_new();
     const bp_buffer *wte = bp_runtime_find(&d->r.runtime, "transformer.wte.weight");
     add_model(d, BP_F32, true);
-    fill(add(d, "lm_head.weight", BP_F32, 2, wte->shape), 0);
+    made_add_values(&d->made, "lm_head.weight", BP_F32, 2, wte->shape, 0);
     put_file(d);
     for (size_t n = 1;; n++) {
         d->error = (bp_error){.code = BP_OK};

@@ -113,33 +113,50 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     return match_all(l, family, allow, watch);
 }
 
-/* The one place where values become weights: `count` elements from `first` on. */
-static bp_status put_values(loading *l, const bp_buffer *buffer, uint64_t first, const void *values,
-                            size_t count)
+/* Whether every value stays finite in the type that the weight is kept in. */
+static bool fits(bp_dtype dtype, const float *values, size_t count)
 {
-    size_t size = bp_dtype_bytes(buffer->dtype);
-    return bp_runtime_write(l->runtime, buffer, first * size, values, count * size);
+    uint16_t room[512];
+    for (size_t done = 0; dtype != BP_F32 && done < count; done += 512) {
+        size_t piece = count - done < 512 ? count - done : 512;
+        if (!bp_elements_convert(BP_F32, values + done, dtype, room, piece)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The one place where values become a weight and its master. */
+static bp_status put_values(const loading *l, uint32_t parameter, uint64_t first,
+                            const float *values, size_t count)
+{
+    bp_dtype dtype = weight_of(l->runtime, parameter)->dtype;
+    const char *name = l->wanted[parameter].view.entry->name;
+    if (!bp_elements_finite(BP_F32, values, count)) {
+        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+                            "a weight is infinite or not a number", name);
+    }
+    if (bp_tensor_readable(dtype) && !fits(dtype, values, count)) {
+        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+                            "a weight is too large for the type that weights are kept in", name);
+    }
+    return bp_runtime_put_weight(l->runtime, parameter, first, values, count);
 }
 
 /* A third of the room is what the file is read through, the rest holds what goes on. */
 static bp_status flow(loading *l, uint32_t parameter)
 {
-    const bp_buffer *buffer = weight_of(l->runtime, parameter);
     const bp_tensor_view *view = &l->wanted[parameter].view;
     size_t third = l->room.capacity / 3 / 8 * 8;
     bp_staging work = {l->room.memory, third};
-    char *values = (char *)l->room.memory + third;
-    size_t most = 2 * third / bp_dtype_bytes(buffer->dtype);
+    float *values = (float *)(void *)((char *)l->room.memory + third);
+    size_t most = 2 * third / sizeof *values;
     uint64_t elements = bp_tensor_view_elements(view);
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;
         size_t count = left < most ? (size_t)left : most;
-        BP_TRY(bp_tensor_view_read(&l->set, view, first, count, buffer->dtype, values, work));
-        if (!bp_elements_finite(buffer->dtype, values, count)) {
-            return bp_error_set(l->place->error, BP_ERR_DATA, where,
-                                "a weight is infinite or not a number", view->entry->name);
-        }
-        BP_TRY(put_values(l, buffer, first, values, count));
+        BP_TRY(bp_tensor_view_read(&l->set, view, first, count, BP_F32, values, work));
+        BP_TRY(put_values(l, parameter, first, values, count));
         first += count;
     }
     return BP_OK;
@@ -199,29 +216,24 @@ static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
     return status != BP_OK ? status : closed;
 }
 
-/* Elements of a weight in the type of the file. Conversion goes through a small buffer. */
+/* Elements of a weight, exactly as its master holds them, in the type of the file. */
 static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
                       size_t bytes)
 {
-    bp_runtime *runtime = ((const loading *)user)->runtime;
-    const bp_buffer *buffer = weight_of(runtime, (uint32_t)entry->handle);
-    uint64_t raw[512];
-    size_t from_bytes = bp_dtype_bytes(buffer->dtype);
-    size_t to_bytes = bp_dtype_bytes(entry->dtype);
-    if (buffer->dtype == entry->dtype) {
-        return bp_runtime_read(runtime, buffer, offset, to, bytes);
-    }
+    const loading *l = user;
+    float values[1024];
+    size_t size = bp_dtype_bytes(entry->dtype);
     unsigned char *out = to;
-    uint64_t first = offset / to_bytes;
-    for (size_t left = bytes / to_bytes; left > 0;) {
-        size_t count = left < sizeof raw / 4 ? left : sizeof raw / 4;
-        BP_TRY(bp_runtime_read(runtime, buffer, first * from_bytes, raw, count * from_bytes));
-        if (!bp_elements_convert(buffer->dtype, raw, entry->dtype, out, count)) {
-            return bp_error_set(((const loading *)user)->place->error, BP_ERR_DATA, where,
+    uint64_t first = offset / size;
+    for (size_t left = bytes / size; left > 0;) {
+        size_t count = left < 1024 ? left : 1024;
+        BP_TRY(bp_runtime_get_weight(l->runtime, (uint32_t)entry->handle, first, values, count));
+        if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
+            return bp_error_set(l->place->error, BP_ERR_DATA, where,
                                 "a weight is too large for the type it is to be saved in",
                                 entry->name);
         }
-        out += count * to_bytes;
+        out += count * size;
         first += count;
         left -= count;
     }

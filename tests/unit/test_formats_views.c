@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors of files seen transposed, by heads and in other types, through little memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+#include "tests/support/tensors_made.h"
+#include "tools/formats/hf_files.h"
+#include "tools/formats/tensor_match.h"
+
+typedef struct desk {
+    memory_store memory;
+    faulty_store faulty;
+    made_tensors made;
+    bp_tensor_set set;
+    uint64_t scratch[8192];
+    uint64_t work[BP_VIEW_WORK_MIN / 8];
+    bp_error error;
+} desk;
+
+static const bp_tensor_heads two_and_one = {2, 1};
+
+static desk *desk_new(void)
+{
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    memory_store_init(&d->memory);
+    faulty_store_init(&d->faulty, &d->memory.store);
+    return d;
+}
+
+static void desk_open(desk *d)
+{
+    made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
+    bp_staging room = {d->scratch, sizeof d->scratch};
+    assert_int_equal(bp_hf_open(&d->set, &d->faulty.store, "m", &room, &d->error), BP_OK);
+}
+
+static void desk_free(desk *d)
+{
+    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
+    assert_int_equal(d->memory.open_files, 0);
+    made_free(&d->made);
+    memory_store_free(&d->memory);
+    free(d);
+}
+
+static bp_tensor_view view_of(desk *d, const char *name, bp_tensor_form form)
+{
+    uint32_t part = 0;
+    bp_tensor_view view;
+    bp_tensor_entry *entry = bp_tensor_set_find(&d->set, name, &part);
+    assert_non_null(entry);
+    assert_true(bp_tensor_view_of(&view, part, entry, form, two_and_one));
+    return view;
+}
+
+static bp_status read(desk *d, const bp_tensor_view *view, uint64_t first, size_t count,
+                      bp_dtype to, void *out)
+{
+    return bp_tensor_view_read(&d->set, view, first, count, to, out,
+                               (bp_staging){d->work, sizeof d->work});
+}
+
+/* Every stretch of some lengths agrees with the reference. */
+static void check_stretches(desk *d, const bp_tensor_view *view, const float *wanted)
+{
+    static const size_t lengths[] = {1, 2, 7, 30, 129, 1000};
+    size_t elements = (size_t)bp_tensor_view_elements(view);
+    float *out = malloc((elements + 1) * sizeof *out);
+    assert_non_null(out);
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+        for (size_t first = 0; first <= elements; first += 1 + elements / 37) {
+            size_t left = elements - first;
+            size_t count = lengths[l] < left ? lengths[l] : left;
+            out[count] = 77.0f;
+            assert_int_equal(read(d, view, first, count, BP_F32, out), BP_OK);
+            assert_memory_equal(out, wanted + first, count * sizeof *out);
+            assert_true(out[count] == 77.0f);
+        }
+    }
+    assert_int_equal(read(d, view, 0, elements, BP_F32, out), BP_OK);
+    assert_memory_equal(out, wanted, elements * sizeof *out);
+    assert_int_equal(read(d, view, 0, elements + 1, BP_F32, out), BP_ERR_USAGE);
+    free(out);
+}
+
+static void every_type_is_seen_as_every_other(void **state)
+{
+    (void)state;
+    static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
+    static const uint64_t shape[2] = {37, 29};
+    for (int i = 0; i < 3; i++) {
+        desk *d = desk_new();
+        made_add_values(&d->made, "odd", BP_BF16, 1, (uint64_t[]){3}, 1);
+        made_add_values(&d->made, "t", types[i], 2, shape, 5);
+        desk_open(d);
+        float wanted[37 * 29];
+        for (size_t k = 0; k < 37 * 29; k++) {
+            wanted[k] = made_value(5, k);
+        }
+        bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+        check_stretches(d, &view, wanted);
+        uint16_t same[37 * 29];
+        for (int t = 1; t < 3; t++) {
+            assert_int_equal(read(d, &view, 0, 37 * 29, types[t], same), BP_OK);
+            for (size_t k = 0; k < 37 * 29; k++) {
+                float back =
+                    types[t] == BP_F16 ? bp_f32_from_f16(same[k]) : bp_f32_from_bf16(same[k]);
+                assert_true(back == wanted[k]);
+            }
+        }
+        desk_free(d);
+    }
+}
+
+static void a_transposed_tensor_is_gathered_in_strips(void **state)
+{
+    (void)state;
+    static const uint64_t shapes[][2] = {{37, 29}, {1, 40}, {40, 1}, {300, 5}, {5, 300}};
+    for (size_t s = 0; s < 5; s++) {
+        desk *d = desk_new();
+        uint64_t rows = shapes[s][0];
+        uint64_t columns = shapes[s][1];
+        made_add_values(&d->made, "t", s % 2 == 0 ? BP_F32 : BP_F16, 2, shapes[s], s);
+        desk_open(d);
+        bp_tensor_view view = view_of(d, "t", BP_FORM_TRANSPOSED);
+        assert_int_equal(view.shape[0], columns);
+        assert_int_equal(view.shape[1], rows);
+        float wanted[1500];
+        for (size_t i = 0; i < columns; i++) {
+            for (size_t j = 0; j < rows; j++) {
+                wanted[i * rows + j] = made_value(s, j * columns + i);
+            }
+        }
+        check_stretches(d, &view, wanted);
+        /* Turned once more it is the file again. */
+        assert_true(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
+        assert_false(view.transposed);
+        desk_free(d);
+    }
+}
+
+static void heads_go_from_pairs_to_halves_and_back(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    /* Two heads of six rows: rows p0 p1 q0 q1 r0 r1 of a head become p0 q0 r0 p1 q1 r1. */
+    static const size_t behind[12] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
+    made_add_values(&d->made, "q", BP_F32, 2, (uint64_t[]){12, 5}, 3);
+    made_add_values(&d->made, "b", BP_F32, 1, (uint64_t[]){12}, 4);
+    made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){6}, 4);
+    desk_open(d);
+    float wanted[60];
+    bp_tensor_view view = view_of(d, "q", BP_FORM_QUERY_HEADS);
+    for (size_t r = 0; r < 12; r++) {
+        for (size_t c = 0; c < 5; c++) {
+            wanted[r * 5 + c] = made_value(3, behind[r] * 5 + c);
+        }
+    }
+    check_stretches(d, &view, wanted);
+    view = view_of(d, "b", BP_FORM_QUERY_HEADS);
+    for (size_t r = 0; r < 12; r++) {
+        wanted[r] = made_value(4, behind[r]);
+    }
+    check_stretches(d, &view, wanted);
+    /* The other direction undoes it. */
+    view = view_of(d, "b", BP_FORM_PLAIN);
+    assert_true(bp_tensor_view_turn(&view, BP_FORM_QUERY_HEADS, two_and_one));
+    for (size_t r = 0; r < 12; r++) {
+        wanted[behind[r]] = made_value(4, r);
+    }
+    check_stretches(d, &view, wanted);
+    /* One head of twelve. */
+    view = view_of(d, "b", BP_FORM_KEY_HEADS);
+    for (size_t r = 0; r < 12; r++) {
+        wanted[r] = made_value(4, r < 6 ? 2 * r : 2 * (r - 6) + 1);
+    }
+    check_stretches(d, &view, wanted);
+    desk_free(d);
+}
+
+static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    made_add_values(&d->made, "v", BP_F32, 1, (uint64_t[]){6}, 4);
+    made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){4, 4}, 4);
+    desk_open(d);
+    uint32_t part = 0;
+    bp_tensor_view view;
+    bp_tensor_entry *v = bp_tensor_set_find(&d->set, "v", &part);
+    bp_tensor_entry *w = bp_tensor_set_find(&d->set, "w", &part);
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_QUERY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_of(&view, 0, v, BP_FORM_KEY_HEADS, (bp_tensor_heads){1, 0}));
+    assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_QUERY_HEADS, two_and_one));
+    assert_true(bp_tensor_view_of(&view, 0, w, BP_FORM_QUERY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, two_and_one));
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_KEY_HEADS, two_and_one));
+    desk_free(d);
+}
+
+static void a_value_too_large_for_its_type_is_named(void **state)
+{
+    (void)state;
+    static const float values[4] = {65504.0f, 65520.0f, 3.4e38f, INFINITY};
+    desk *d = desk_new();
+    made_tensor *made = made_add(&d->made, "t", BP_F32, 2, (uint64_t[]){2, 2});
+    memcpy(made->bytes, values, sizeof values);
+    desk_open(d);
+    uint16_t out[4];
+    bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+    assert_int_equal(read(d, &view, 0, 1, BP_F16, out), BP_OK);
+    assert_int_equal(read(d, &view, 3, 1, BP_F16, out), BP_OK); /* it was infinite before */
+    assert_int_equal(read(d, &view, 0, 2, BP_F16, out), BP_ERR_DATA);
+    assert_string_equal(d->error.name, "t");
+    assert_non_null(strstr(d->error.text, "fp16"));
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(read(d, &view, 0, 2, BP_BF16, out), BP_OK);
+    assert_int_equal(read(d, &view, 2, 1, BP_BF16, out), BP_ERR_DATA);
+    assert_non_null(strstr(d->error.text, "bf16"));
+    view = view_of(d, "t", BP_FORM_TRANSPOSED);
+    assert_int_equal(read(d, &view, 0, 4, BP_F16, out), BP_ERR_DATA);
+    assert_false(bp_elements_finite(BP_F32, values, 4));
+    assert_true(bp_elements_finite(BP_F32, values, 3));
+    desk_free(d);
+}
+
+static void storage_that_fails_is_said_so(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    float out[60];
+    made_add_values(&d->made, "t", BP_F16, 2, (uint64_t[]){12, 5}, 3);
+    desk_open(d);
+    static const bp_tensor_form forms[] = {BP_FORM_PLAIN, BP_FORM_TRANSPOSED, BP_FORM_QUERY_HEADS};
+    for (size_t f = 0; f < 3; f++) {
+        bp_tensor_view view = view_of(d, "t", forms[f]);
+        for (size_t n = 1;; n++) {
+            faulty_store_arm(&d->faulty, FAULT_READ_AT, n, false);
+            bp_status status = read(d, &view, 0, 60, BP_F32, out);
+            if (d->faulty.failures == 0) {
+                assert_int_equal(status, BP_OK);
+                break;
+            }
+            assert_int_equal(status, BP_ERR_STORE);
+        }
+    }
+    /* The file grows while it is read. */
+    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
+    made_add(&d->made, "more", BP_F32, 1, (uint64_t[]){9});
+    made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
+    bp_tensor_view view = view_of(d, "t", BP_FORM_PLAIN);
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(read(d, &view, 0, 60, BP_F32, out), BP_ERR_DATA);
+    assert_int_equal(d->error.wanted, (int64_t)d->set.parts[0].file_bytes);
+    desk_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_is_seen_as_every_other),
+        cmocka_unit_test(a_transposed_tensor_is_gathered_in_strips),
+        cmocka_unit_test(heads_go_from_pairs_to_halves_and_back),
+        cmocka_unit_test(forms_that_do_not_go_with_a_shape_are_refused),
+        cmocka_unit_test(a_value_too_large_for_its_type_is_named),
+        cmocka_unit_test(storage_that_fails_is_said_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
