@@ -2,6 +2,7 @@
 /* The compiler: walks schedules and lets stages and optimizer write their ops. */
 #include "core/compile.h"
 
+#include "core/glob.h"
 #include "core/link.h"
 #include "core/optimizer.h"
 #include "core/step.h"
@@ -146,8 +147,53 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
-    return bp_schedule_generate(&spec->policy, stages, compile->variants, compile->actions,
-                                compile->action_count, &compile->action_count);
+    return BP_OK;
+}
+
+/* Every rule has to match something, and something has to be left to train. */
+static bp_status check_rules(const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    static const char *const options[] = {[BP_RULE_FREEZE] = "freeze",
+                                          [BP_RULE_TRAIN] = "trainable",
+                                          [BP_RULE_OVERRIDE] = "param-override"};
+    for (uint32_t r = 0; r < spec->rule_count; r++) {
+        bool matches = false;
+        for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
+            const char *name = bp_graph_name(emit->graph, emit->parameters[i].weight);
+            matches = bp_glob_match(spec->rules[r].glob, name);
+        }
+        if (!matches) {
+            bp_status status = bp_error_set(
+                emit->graph->error, BP_ERR_USAGE, where,
+                "the pattern matches no parameter of this model (plan --map lists their names)",
+                spec->rules[r].glob);
+            bp_error_prefix(emit->graph->error, options[spec->rules[r].kind]);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].trainable) {
+            return BP_OK;
+        }
+    }
+    return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                        "every parameter is frozen; --trainable GLOB keeps some of them", "freeze");
+}
+
+static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const bp_model *model = spec->model;
+    compile->first = compile->stages - 1;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        uint32_t stage =
+            model->parameter_stage != NULL ? model->parameter_stage(&spec->config, i) : 0;
+        bool lower = emit->parameters[i].trainable && stage < compile->first;
+        compile->first = lower ? stage : compile->first;
+    }
+    return bp_schedule_generate(&spec->policy, compile->stages, compile->first, compile->variants,
+                                compile->actions, compile->action_count, &compile->action_count);
 }
 
 static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, uint64_t bytes,
@@ -246,6 +292,7 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     bp_stage_call call = stage_call(compile, action->stage);
     call.variant = action->variant;
     call.d_output = compile->d_boundary[action->stage + 1];
+    call.input_wanted = action->stage > compile->first;
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = compile->tape[action->stage][i];
     }
@@ -365,8 +412,15 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
     }
     BP_TRY(make_fixed_buffers(compile, emit));
     spec->model->parameters(emit, &spec->config);
-    if (spec->optimizer != NULL && emit->status == BP_OK) {
+    BP_TRY(emit->status);
+    if (spec->optimizer != NULL) {
+        BP_TRY(check_rules(emit));
         spec->optimizer->declare(emit);
+    }
+    if (make_schedule(compile, emit) != BP_OK) {
+        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                            "the checkpoint policy does not go with this model",
+                            "gradient-checkpointing");
     }
     write_initialization(compile, emit);
     if (spec->optimizer != NULL) {

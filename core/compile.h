@@ -14,6 +14,7 @@ typedef struct bp_compile {
     uint32_t *variants; /* [stages] */
     bp_action *actions; /* the schedule of one micro-batch */
     uint32_t action_count;
+    uint32_t first;              /* the lowest stage with a parameter that is trained */
     bp_ref *boundary;            /* [stages + 1]: boundary[s] is the newest output of stage s - 1 */
     bp_ref *d_boundary;          /* [stages + 1]: its gradient */
     bp_ref (*tape)[BP_TAPE_MAX]; /* [stages] */

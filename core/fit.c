@@ -211,6 +211,12 @@ static uint64_t fixed_bytes(const search *s)
         bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
     }
     uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    /* below the lowest stage that is trained nothing is computed again, so its input stays */
+    const uint32_t first = s->runtime->compile.first;
+    const bp_spec *spec = &s->runtime->spec;
+    uint64_t input =
+        (uint64_t)spec->batch * spec->sequence * spec->config.width * bp_dtype_bytes(spec->working);
+    bytes += first > 0 ? bp_size_align(input, BP_ARENA_ALIGNMENT) : 0;
     return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
 }
 
@@ -225,8 +231,9 @@ static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint
     for (int round = 0; round < CHAIN_ROUNDS && inner != BP_SIZE_INVALID; round++) {
         double seconds = 0.0;
         uint32_t count = 0;
-        if (bp_chain_solve(s->stages, stage_count(base), inner, s->plan, s->plan_bytes, s->trial,
-                           s->action_limit, &count, &seconds) != BP_OK) {
+        const uint32_t first = s->runtime->compile.first;
+        if (bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
+                           s->plan_bytes, s->trial, s->action_limit, &count, &seconds) != BP_OK) {
             return BP_OK;
         }
         spec.policy =

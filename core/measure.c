@@ -120,7 +120,8 @@ static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
                           .input = BP_ABSENT,
                           .output = BP_ABSENT,
                           .d_output = BP_ABSENT,
-                          .d_input = BP_ABSENT};
+                          .d_input = BP_ABSENT,
+                          .input_wanted = true};
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = BP_ABSENT;
     }

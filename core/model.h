@@ -15,6 +15,7 @@ typedef struct bp_stage_call {
     bp_ref output;            /* forward out: absent for the last stage */
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */
+    bool input_wanted;        /* backward in: someone reads d_input; else it may be left out */
     bp_ref tape[BP_TAPE_MAX]; /* forward out, backward in: kept buffers, the stage's own order */
 } bp_stage_call;
 
@@ -37,6 +38,10 @@ struct bp_model {
     /* Publishes all parameters with bp_emit_parameter, in file order. */
     void (*parameters)(bp_emit *emit, const bp_model_config *config);
     uint32_t (*parameter_count)(const bp_model_config *config);
+
+    /* The lowest stage that uses a parameter: its gradient is complete after that stage's backward.
+     * NULL: stage 0 for all. */
+    uint32_t (*parameter_stage)(const bp_model_config *config, uint32_t parameter);
 
     /* Training and evaluation forward. In BP_MODE_TRAIN it is called for every stage but the last,
      * whose loss is formed inside its backward (so logits and their gradient live one chunk at a

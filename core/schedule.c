@@ -6,6 +6,7 @@
 typedef struct action_writer {
     bp_action *actions;
     const uint32_t *variants; /* NULL while only counting: every stage is taken to have a tape */
+    uint32_t first;           /* generators number stages from this one */
     uint32_t limit;
     uint64_t count;
 } action_writer;
@@ -14,13 +15,14 @@ static void put(action_writer *writer, const bp_action *action)
 {
     if (writer->count < writer->limit) {
         writer->actions[writer->count] = *action;
+        writer->actions[writer->count].stage += writer->first;
     }
     writer->count++;
 }
 
 static uint32_t keep_nothing(const action_writer *writer, uint32_t stage)
 {
-    return writer->variants != NULL ? writer->variants[stage] - 1 : 0;
+    return writer->variants != NULL ? writer->variants[stage + writer->first] - 1 : 0;
 }
 
 static void put_backward(action_writer *writer, uint32_t stage, uint32_t variant)
@@ -29,13 +31,14 @@ static void put_backward(action_writer *writer, uint32_t stage, uint32_t variant
 }
 
 /* Whether the input of a stage is kept by a policy of segments. */
-static bool keeps_input(const bp_policy *policy, uint32_t every, uint32_t stage)
+static bool keeps_input(const action_writer *writer, const bp_policy *policy, uint32_t every,
+                        uint32_t stage)
 {
     if (policy->kind != BP_POLICY_LIST) {
         return every != 0 && stage % every == 0;
     }
     for (uint32_t i = 0; i < policy->list_count; i++) {
-        if (policy->list[i] == stage) {
+        if (policy->list[i] == stage + writer->first) {
             return true;
         }
     }
@@ -50,7 +53,7 @@ static void put_forward(action_writer *writer, uint32_t first, uint32_t last,
         put(writer, &(bp_action){.kind = BP_ACTION_FORWARD,
                                  .stage = stage,
                                  .variant = keep_nothing(writer, stage),
-                                 .checkpoint = keeps_input(policy, every, stage + 1)});
+                                 .checkpoint = keeps_input(writer, policy, every, stage + 1)});
     }
 }
 
@@ -91,7 +94,7 @@ static void generate_segments(action_writer *writer, uint32_t head, const bp_pol
     uint32_t end = head;
     while (end > 0) {
         uint32_t first = end - 1;
-        while (first > 0 && !keeps_input(policy, every, first)) {
+        while (first > 0 && !keeps_input(writer, policy, every, first)) {
             first--;
         }
         put_segment(writer, first, end);
@@ -182,14 +185,28 @@ uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages)
     return writer.count < UINT32_MAX ? (uint32_t)writer.count : UINT32_MAX;
 }
 
-bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, const uint32_t *variants,
-                               bp_action *actions, uint32_t limit, uint32_t *count)
+/* The stages below the chain; the last of them leaves the chain's input. */
+static void put_prefix(action_writer *writer, uint32_t stages)
 {
-    if (!makes_sense(policy, stages)) {
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        put(writer, &(bp_action){.kind = BP_ACTION_FORWARD,
+                                 .stage = stage,
+                                 .variant = keep_nothing(writer, stage),
+                                 .checkpoint = stage + 1 == stages});
+    }
+}
+
+bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, uint32_t first,
+                               const uint32_t *variants, bp_action *actions, uint32_t limit,
+                               uint32_t *count)
+{
+    if (!makes_sense(policy, stages) || first >= stages) {
         return BP_ERR_USAGE;
     }
     action_writer writer = {.actions = actions, .variants = variants, .limit = limit};
-    generate(&writer, policy, stages);
+    put_prefix(&writer, first);
+    writer.first = first;
+    generate(&writer, policy, stages - first);
     if (writer.count > limit) {
         return BP_ERR_FIT;
     }

@@ -26,11 +26,14 @@ typedef struct bp_action {
  * makes no sense, UINT32_MAX when the number does not fit. */
 uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages);
 
-/* Writes them. variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows
- * are too few, BP_ERR_USAGE for a policy whose k is 0 or that
- * lists a stage that is not there. */
-bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, const uint32_t *variants,
-                               bp_action *actions, uint32_t limit, uint32_t *count) BP_MUST_CHECK;
+/* Writes them. Nothing is trained below stage `first`: the stages before it run forward once and
+ * keep nothing, its input is kept, and the policy is applied to the chain from it on
+ * (BP_POLICY_ACTIONS numbers stages from it). variants[s] is the number of tape variants of stage
+ * s. BP_ERR_FIT when `limit` rows are too few, BP_ERR_USAGE for a policy whose k is 0 or that lists
+ * a stage that is not there. With first > 0 there are no more actions than with 0. */
+bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, uint32_t first,
+                               const uint32_t *variants, bp_action *actions, uint32_t limit,
+                               uint32_t *count) BP_MUST_CHECK;
 
 /* "none", "full", "memory-poor", ...; "auto" for BP_POLICY_ACTIONS. */
 const char *bp_policy_name(bp_policy_kind kind);

@@ -133,6 +133,15 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     publish(emit, "transformer.", &bias);
 }
 
+static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+{
+    if (parameter < bp_gpt2_block_first(0)) {
+        return 0;
+    }
+    const uint32_t block = (parameter - bp_gpt2_block_first(0)) / BP_GPT2_BLOCK_PARAMETERS;
+    return block < config->layers ? 1 + block : config->layers + 1;
+}
+
 static bp_embedding describe_embedding(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
@@ -202,9 +211,10 @@ static void backward_head(bp_emit *emit, bp_stage_call *call)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
     const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
     bp_loss_backward(emit, &head, y);
-    const bp_norm_backward_call norm_call = {call->input, statistics, y, BP_ABSENT};
+    const bp_norm_backward_call norm_call = {call->input, statistics, y, BP_ABSENT,
+                                             call->input_wanted};
     bp_norm_backward(emit, &norm, &norm_call);
-    call->d_input = y;
+    call->d_input = call->input_wanted ? y : BP_ABSENT;
 }
 
 static void backward(bp_emit *emit, bp_stage_call *call)
@@ -287,6 +297,7 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .variants = variants,
                                 .parameters = parameters,
                                 .parameter_count = parameter_count,
+                                .parameter_stage = parameter_stage,
                                 .forward = forward,
                                 .backward = backward,
                                 .decode = decode,

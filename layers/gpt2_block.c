@@ -256,13 +256,13 @@ static bp_ref backward_mlp(block *b, bp_ref d_out)
     const bp_ref x = bring_norm(b, &b->norm_2, b->tape[SLOT_MIDDLE], SLOT_NORM_2, true);
     const bp_ref d_middle = bp_mlp_backward_up(b->emit, &b->mlp, x, d_before);
     const bp_norm_backward_call call = {b->tape[SLOT_MIDDLE], b->tape[SLOT_STATISTICS_2], d_middle,
-                                        d_out};
+                                        d_out, true};
     bp_norm_backward(b->emit, &b->norm_2, &call);
     return d_middle;
 }
 
 /* Gradient of the block's input, from that of the stream between the sublayers. */
-static bp_ref backward_attention(block *b, bp_ref d_middle)
+static bp_ref backward_attention(block *b, bp_ref d_middle, bool input_wanted)
 {
     bring_qkv(b);
     bring_attention(b);
@@ -277,11 +277,17 @@ static bp_ref backward_attention(block *b, bp_ref d_middle)
     bp_attention_backward(b->emit, &b->attention, &attention);
     const bp_ref x = bring_norm(b, &b->norm_1, b->input, SLOT_NORM_1, true);
     bp_linear_backward_parameters(b->emit, &b->qkv, x, attention.d_qkv);
+    const bool norm_trains =
+        bp_emit_trainable(b->emit, b->norm_1.weight) || bp_emit_trainable(b->emit, b->norm_1.bias);
+    if (!input_wanted && !norm_trains) {
+        return BP_ABSENT;
+    }
     const bp_ref d_input = make_gradient(b, b->width, "d_input");
     bp_linear_backward_input(b->emit, &b->qkv, attention.d_qkv, d_input);
-    const bp_norm_backward_call norm = {b->input, b->tape[SLOT_STATISTICS_1], d_input, d_middle};
+    const bp_norm_backward_call norm = {b->input, b->tape[SLOT_STATISTICS_1], d_input, d_middle,
+                                        input_wanted};
     bp_norm_backward(b->emit, &b->norm_1, &norm);
-    return d_input;
+    return input_wanted ? d_input : BP_ABSENT;
 }
 
 void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call)
@@ -292,7 +298,7 @@ void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call)
     bring_middle(&b);
     bring_active(&b);
     const bp_ref d_middle = backward_mlp(&b, call->d_output);
-    call->d_input = backward_attention(&b, d_middle);
+    call->d_input = backward_attention(&b, d_middle, call->input_wanted);
 }
 
 bp_graph_limits bp_gpt2_block_limits(bool backward)

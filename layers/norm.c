@@ -38,12 +38,9 @@ static void backward_parameters(bp_emit *emit, const bp_norm *norm,
     bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
 }
 
-void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call,
+                           bp_ref rstd)
 {
-    const bp_ref rstd = second_row(call->statistics, emit->rows);
-    if (bp_emit_trainable(emit, norm->weight) || bp_emit_trainable(emit, norm->bias)) {
-        backward_parameters(emit, norm, call, rstd);
-    }
     const bp_layernorm_backward_input_scalars input = {.rows = (int64_t)emit->rows,
                                                        .width = (int64_t)norm->width};
     const bp_layernorm_backward_input_operands input_operands = {
@@ -55,4 +52,15 @@ void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward
         .rstd = rstd,
         .residual = call->residual};
     bp_emit_layernorm_backward_input(emit, &input_operands, &input);
+}
+
+void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    const bp_ref rstd = second_row(call->statistics, emit->rows);
+    if (bp_emit_trainable(emit, norm->weight) || bp_emit_trainable(emit, norm->bias)) {
+        backward_parameters(emit, norm, call, rstd);
+    }
+    if (call->input_wanted) {
+        backward_input(emit, norm, call, rstd);
+    }
 }

@@ -22,9 +22,11 @@ typedef struct bp_norm_backward_call {
     bp_ref statistics; /* (2, rows) from forward */
     bp_ref d_y;        /* (rows, width); becomes the gradient of x in place */
     bp_ref residual;   /* (rows, width): added to it; may be absent */
+    bool input_wanted; /* false: only the parameters' gradients; d_y stays as it is */
 } bp_norm_backward_call;
 
-/* Gradients of weight and bias, then d_y := gradient of x + residual, over emit->rows rows. */
+/* Gradients of weight and bias that are trained, then d_y := gradient of x + residual, over
+ * emit->rows rows. */
 void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call);
 
 #endif

@@ -47,10 +47,11 @@ static void check_policy(bp_policy policy, uint32_t stages)
     }
     uint32_t most = bp_schedule_count(&policy, stages);
     assert_true(most <= ACTIONS_MAX);
-    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, most, &count), BP_OK);
+    assert_int_equal(bp_schedule_generate(&policy, stages, 0, variants, actions, most, &count),
+                     BP_OK);
     assert_true(count <= most);
     play(actions, count, stages, variants);
-    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, count - 1, &count),
+    assert_int_equal(bp_schedule_generate(&policy, stages, 0, variants, actions, count - 1, &count),
                      BP_ERR_FIT);
 }
 
@@ -82,8 +83,8 @@ static uint32_t slots(bp_policy policy, uint32_t stages)
     for (uint32_t s = 0; s < stages; s++) {
         variants[s] = 2;
     }
-    assert_int_equal(bp_schedule_generate(&policy, stages, variants, actions, ACTIONS_MAX, &count),
-                     BP_OK);
+    assert_int_equal(
+        bp_schedule_generate(&policy, stages, 0, variants, actions, ACTIONS_MAX, &count), BP_OK);
     for (uint32_t i = 0; i < count; i++) {
         checkpoints += actions[i].checkpoint ? 1 : 0;
     }
@@ -110,11 +111,11 @@ static void test_nonsense_is_refused(void **state)
     const bp_policy none = {.kind = BP_POLICY_NONE, .every = 0};
     assert_int_equal(bp_schedule_count(&zero, 4), 0);
     assert_int_equal(bp_schedule_count(&none, 0), 0);
-    assert_int_equal(bp_schedule_generate(&zero, 1, variants, &action, 1, &count), BP_ERR_USAGE);
-    assert_int_equal(bp_schedule_generate(&none, 0, variants, &action, 1, &count), BP_ERR_USAGE);
+    assert_int_equal(bp_schedule_generate(&zero, 1, 0, variants, &action, 1, &count), BP_ERR_USAGE);
+    assert_int_equal(bp_schedule_generate(&none, 0, 0, variants, &action, 1, &count), BP_ERR_USAGE);
     const uint32_t missing[] = {1};
     const bp_policy list = {.kind = BP_POLICY_LIST, .list = missing, .list_count = 1};
-    assert_int_equal(bp_schedule_generate(&list, 1, variants, &action, 1, &count), BP_ERR_USAGE);
+    assert_int_equal(bp_schedule_generate(&list, 1, 0, variants, &action, 1, &count), BP_ERR_USAGE);
     assert_int_equal(count, 7);
     const bp_policy poor = {.kind = BP_POLICY_MEMORY_POOR, .every = 0};
     assert_int_equal(bp_schedule_count(&poor, 100000), UINT32_MAX);

@@ -14,6 +14,7 @@ typedef enum option_kind {
     OPTION_BYTES,  /* uint64_t: 4GiB, 512MB, 2e9 */
     OPTION_REAL,   /* double */
     OPTION_TEXT,   /* const char * */
+    OPTION_LIST,   /* path_list of texts, one per use */
     OPTION_CHOICE, /* one of the words in `choices`, separated by '|' */
     OPTION_POLICY, /* a checkpoint policy */
     OPTION_PATHS   /* path_list; takes every argument up to the next option */

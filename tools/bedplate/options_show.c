@@ -40,7 +40,7 @@ void options_print(const settings *set)
         if ((which->verbs & set->verb) == 0 || is_meta(which) || is_left_open(which, set)) {
             continue;
         }
-        if (which->kind == OPTION_PATHS) {
+        if (which->kind == OPTION_PATHS || which->kind == OPTION_LIST) {
             const path_list *list = (const void *)((const char *)set + which->offset);
             for (uint32_t p = 0; p < list->count; p++) {
                 print_one(&out.text, which, list->item[p]);

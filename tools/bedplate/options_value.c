@@ -130,7 +130,8 @@ static bp_status set_flag(const option *which, settings *set, const char *value,
         return wrong(origin, "the value is not a yes or a no", value, "true or false");
     }
     if (no && which->offset == offsetof(settings, fp32)) {
-        return wrong(origin, "other precisions are not implemented", value, "true");
+        return wrong(origin, "another precision is asked for by its own name", value,
+                     "--bf16 or --fp16");
     }
     memcpy(slot(set, which), &yes, sizeof yes);
     return BP_OK;
@@ -189,7 +190,7 @@ static bp_status set_paths(const option *which, settings *set, const char *value
 {
     path_list *list = slot(set, which);
     if (list->count == SETTINGS_PATHS_MAX) {
-        return wrong(origin, "there are too many files", value, "at most 1024");
+        return wrong(origin, "the option was given too often", value, "at most 1024 times");
     }
     list->item[list->count++] = value;
     return BP_OK;
@@ -212,6 +213,7 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
     case OPTION_POLICY:
         return set_policy(which, set, value, origin);
     case OPTION_PATHS:
+    case OPTION_LIST:
         return set_paths(which, set, value, origin);
     default:
         memcpy(slot(set, which), &value, sizeof value);
@@ -238,6 +240,7 @@ void option_put(bp_text *text, const option *which, const settings *set)
     int64_t whole;
     double real;
     const char *string;
+    const path_list *list;
     switch (which->kind) {
     case OPTION_FLAG:
         memcpy(&flag, at, sizeof flag);
@@ -254,6 +257,13 @@ void option_put(bp_text *text, const option *which, const settings *set)
         bp_text_general(text, real, 15);
         break;
     case OPTION_PATHS:
+        break;
+    case OPTION_LIST:
+        list = at;
+        for (uint32_t i = 0; i < list->count; i++) {
+            bp_text_string(text, i > 0 ? "; " : "");
+            bp_text_string(text, list->item[i]);
+        }
         break;
     default:
         memcpy(&string, at, sizeof string);

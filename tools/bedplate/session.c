@@ -118,7 +118,7 @@ static uint32_t sequence_of(const session *s)
     return (uint32_t)asked;
 }
 
-static void fill_spec(session *s)
+static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
     bp_spec *spec = &s->spec;
@@ -138,6 +138,7 @@ static void fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
+    return precision_fill(set, &s->rules, spec);
 }
 
 bp_status session_begin(session *s, const settings *set)
@@ -148,7 +149,7 @@ bp_status session_begin(session *s, const settings *set)
     s->store = &s->posix.store;
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
-    fill_spec(s);
+    BP_TRY(fill_spec(s));
     return read_policy(s);
 }
 

@@ -9,6 +9,7 @@
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/policy.h"
+#include "tools/bedplate/precision.h"
 #include "tools/bedplate/settings.h"
 
 /* Must not move once begun. */
@@ -19,6 +20,7 @@ typedef struct session {
     bp_error error; /* the first error outside the runtime */
     bp_spec spec;
     policy_text policy; /* as given */
+    precision_rules rules;
     bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
     uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */

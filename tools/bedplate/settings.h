@@ -50,6 +50,18 @@ typedef struct settings {
     const char *checkpointing;
     bool calibrate;
     bool fp32;
+    bool bf16;
+    bool fp16;
+    const char *master;
+    const char *gradient_dtype;
+    const char *loss_scale;
+    double initial_scale;
+    uint64_t scale_window;
+    uint64_t scale_hysteresis;
+    double scale_floor;
+    path_list freeze; /* patterns over parameter names */
+    path_list trainable;
+    path_list overrides; /* "GLOB: key=value,.." */
 
     /* length and schedule */
     int64_t max_steps;
