@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/optimizer.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/frontier.h"
+#include "tools/bedplate/frozen.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/schedule_text.h"
@@ -57,7 +59,51 @@ static bp_status put_schedule(output *out, const session *s)
     return status;
 }
 
-static bp_status print_json(output *out, const session *s, const frontier *curve)
+/* What `plan` shows beside the plan itself. */
+typedef struct extras {
+    const frontier *curve; /* NULL: not asked for */
+    frozen still;
+} extras;
+
+/* "bf16, master split, gradients bf16" */
+static void put_precision(bp_text *text, const bp_spec *spec)
+{
+    static const char *const names[] = {[BP_F32] = "fp32", [BP_BF16] = "bf16", [BP_F16] = "fp16"};
+    bp_text_string(text, names[spec->working]);
+    if (spec->master != BP_MASTER_WEIGHT) {
+        bp_text_string(text, ", master ");
+        bp_text_string(text, bp_master_name(spec->master));
+    }
+    if (spec->optimizer != NULL && spec->working != BP_F32) {
+        bp_text_string(text, ", gradients ");
+        bp_text_string(text, names[spec->gradient]);
+    }
+}
+
+static void json_precision(output *out, const bp_spec *spec)
+{
+    char words[96];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    put_precision(&text, spec);
+    bp_status fits = bp_text_flush(&text);
+    (void)fits;
+    json_text(out, "precision", words);
+    json_text(out, "optimizer", spec->optimizer->name);
+}
+
+/* Most bytes of a class at one time over the parameters of the model. */
+static void json_anatomy(output *out, const bp_report *report)
+{
+    json_open(out, "bytes_per_parameter");
+    for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
+        json_real(out, bp_class_name((bp_class)c),
+                  (double)report->class_most[c] / (double)report->parameters, 9);
+    }
+    json_close(out);
+}
+
+static bp_status print_json(output *out, const session *s, const extras *more)
 {
     const bp_report *report = &s->runtime.report;
     json_begin(out);
@@ -70,6 +116,9 @@ static bp_status print_json(output *out, const session *s, const frontier *curve
     json_count(out, "parameters", report->parameters);
     json_classes(out, "classes", report->class_most);
     json_classes(out, "classes_at_peak", report->class_peak);
+    json_anatomy(out, report);
+    json_precision(out, &s->runtime.spec);
+    frozen_json(out, s, &more->still);
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
     json_flag(out, "fits", fits(s));
@@ -80,8 +129,8 @@ static bp_status print_json(output *out, const session *s, const frontier *curve
     if (s->set->max_batch) {
         json_count(out, "max_batch", s->largest);
     }
-    if (curve != NULL) {
-        frontier_json(out, curve);
+    if (more->curve != NULL) {
+        frontier_json(out, more->curve);
     }
     json_end(out);
     return status;
@@ -128,10 +177,14 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_u64(text, spec->accumulation);
     bp_text_string(text, " micro-batches a step, checkpointing ");
     policy_put(text, &spec->policy);
-    bp_text_string(text, ", fp32, AdamW\n\n");
+    bp_text_string(text, ", ");
+    put_precision(text, spec);
+    bp_text_string(text, ", ");
+    bp_text_string(text, spec->optimizer->name);
+    bp_text_string(text, "\n\n");
 }
 
-static bp_status print_table(output *out, const session *s, const frontier *curve)
+static bp_status print_table(output *out, const session *s, const extras *more)
 {
     bp_text *text = &out->text;
     const bp_report *report = &s->runtime.report;
@@ -162,6 +215,7 @@ static bp_status print_table(output *out, const session *s, const frontier *curv
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
+    frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
         bp_text_string(text, "the largest micro-batch that fits is ");
@@ -172,9 +226,9 @@ static bp_status print_table(output *out, const session *s, const frontier *curv
         bp_text_char(text, '\n');
         choice_put_table(text, &s->choice);
     }
-    if (curve != NULL) {
+    if (more->curve != NULL) {
         bp_text_char(text, '\n');
-        frontier_put_table(text, curve);
+        frontier_put_table(text, more->curve);
     }
     return status;
 }
@@ -222,6 +276,7 @@ static bp_status plan(session *s)
     output out;
     static checkpoint points; /* large */
     static frontier curve;
+    extras more = {0};
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {
@@ -234,9 +289,10 @@ static bp_status plan(session *s)
         request.spec = s->runtime.spec;
         BP_TRY(frontier_find(&curve, &request, &s->error));
     }
+    BP_TRY(frozen_find(s, &more.still));
     output_begin(&out, stdout);
-    const frontier *shown = set->frontier ? &curve : NULL;
-    bp_status status = set->json ? print_json(&out, s, shown) : print_table(&out, s, shown);
+    more.curve = set->frontier ? &curve : NULL;
+    bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
     if (set->listing) {
         bp_text_char(&out.text, '\n');
         listing_put(&out.text, &s->runtime);
