@@ -195,11 +195,29 @@ static inline void leaf_narrow(uint16_t *p, leaf x, bp_dtype type)
     _mm_storeu_si128((__m128i *)(void *)p, bp_half_narrow_avx2(x, type));
 }
 
-static inline void leaf_columns4(leaf column[4], const float *from, int64_t pitch)
+/* Pairs of 16-bit elements as two vectors. */
+static inline void leaf_split(leaf pairs, leaf *low, leaf *high, bp_dtype type)
+{
+    const __m256i first = _mm256_set1_epi32(0xffff);
+    __m256i x = _mm256_castps_si256(pairs);
+    if (type == BP_BF16) {
+        *low = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
+        *high = _mm256_castsi256_ps(_mm256_andnot_si256(first, x));
+        return;
+    }
+    /* Packing works within the halves of a register: the quarters come out as low, high, low, high.
+     */
+    __m256i packed = _mm256_packus_epi32(_mm256_and_si256(x, first), _mm256_srli_epi32(x, 16));
+    packed = _mm256_permute4x64_epi64(packed, 0xd8);
+    *low = _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+    *high = _mm256_cvtph_ps(_mm256_extracti128_si256(packed, 1));
+}
+
+static inline void leaf_columns4(leaf column[4], const void *from, int64_t pitch)
 {
     const float *row[BP_TURNED];
     for (int64_t r = 0; r < BP_TURNED; r++) {
-        row[r] = from + r * pitch;
+        row[r] = (const float *)(const void *)((const char *)from + r * pitch);
     }
     bp_turn_columns4(column, row, 0);
 }

@@ -187,32 +187,6 @@ static void tile(const bp_matmul_tile *t)
     }
 }
 
-/* Four columns of rows r, r + 4, r + 8, r + 12 in the four quarters of a register. */
-static inline __m512 quarters(const float *from, int64_t pitch)
-{
-    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
-    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(from + 4 * pitch));
-    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(from + 8 * pitch));
-    return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(from + 12 * pitch));
-}
-
-/* 16 rows x 4 columns: after the 4 x 4 transposes inside the quarters, column[j] is column j. */
-static inline void leaf_columns4(__m512 column[4], const float *from, int64_t pitch)
-{
-    __m512 r0 = quarters(from, pitch);
-    __m512 r1 = quarters(from + pitch, pitch);
-    __m512 r2 = quarters(from + 2 * pitch, pitch);
-    __m512 r3 = quarters(from + 3 * pitch, pitch);
-    __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
-    __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
-    __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
-    __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
-    column[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
-    column[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
-    column[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
-    column[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
-}
-
 typedef __m512 leaf;
 
 static inline leaf leaf_set(float x)
@@ -258,6 +232,51 @@ static inline leaf leaf_widen(const uint16_t *p, bp_dtype type)
 static inline void leaf_narrow(uint16_t *p, leaf x, bp_dtype type)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, bp_half_narrow_avx512(x, type));
+}
+
+/* Pairs of 16-bit elements as two vectors. */
+static inline void leaf_split(leaf pairs, leaf *low, leaf *high, bp_dtype type)
+{
+    __m512i x = _mm512_castps_si512(pairs);
+    if (type == BP_BF16) {
+        *low = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+        *high = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
+    } else {
+        *low = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
+        *high = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
+    }
+}
+
+static inline __m128 four(const char *from)
+{
+    return _mm_loadu_ps((const float *)(const void *)from);
+}
+
+/* Four columns of rows r, r + 4, r + 8, r + 12 in the four quarters of a register. */
+static inline __m512 quarters(const char *from, int64_t pitch)
+{
+    __m512 v = _mm512_castps128_ps512(four(from));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, four(from + 4 * pitch));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, four(from + 8 * pitch));
+    return _mm512_mask_broadcast_f32x4(v, 0xf000, four(from + 12 * pitch));
+}
+
+/* 16 rows x 4 columns, 4 x 4 inside the quarters. */
+static inline void leaf_columns4(__m512 column[4], const void *from, int64_t pitch)
+{
+    const char *row = from;
+    __m512 r0 = quarters(row, pitch);
+    __m512 r1 = quarters(row + pitch, pitch);
+    __m512 r2 = quarters(row + 2 * pitch, pitch);
+    __m512 r3 = quarters(row + 3 * pitch, pitch);
+    __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
+    __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+    __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
+    __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+    column[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+    column[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+    column[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+    column[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
 #include "device/host/matmul_leaf.h"

@@ -7,7 +7,9 @@
  *   leaf_set, leaf_load, leaf_store, leaf_fma, leaf_gelu
  *   leaf_load_first(p, count), leaf_store_first(p, x, count)   the first count < LANES floats
  *   leaf_widen(p, type), leaf_narrow(p, x, type)               LANES elements of 16 bits
- *   leaf_columns4(column, row, j)   column[q] = elements j + q of LANES rows */
+ *   leaf_split(pairs, low, high, type)     the halves of LANES pairs of 16-bit elements
+ *   leaf_columns4(column, from, pitch)     column[q] = element q of LANES rows, `pitch` bytes apart
+ */
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
 #define BP_DEVICE_HOST_MATMUL_LEAF_H
 
@@ -115,7 +117,7 @@ static void transpose(float *to, int64_t to_pitch, const float *from, int64_t fr
         }
         for (int64_t j = 0; j < whole; j += 4) {
             leaf column[4];
-            leaf_columns4(column, source + j, from_pitch);
+            leaf_columns4(column, source + j, from_pitch * (int64_t)sizeof(float));
             for (int64_t q = 0; q < 4; q++) {
                 leaf_store(to + (j + q) * to_pitch + i, column[q]);
             }
@@ -125,70 +127,125 @@ static void transpose(float *to, int64_t to_pitch, const float *from, int64_t fr
     }
 }
 
-/* Leftover columns of a row: b_ij at b + i * step + j * apart. */
-static void row_edge(float *sums, const float *a, const float *b, int64_t step, int64_t apart,
-                     int64_t depth, int64_t columns)
-{
-    for (int64_t i = 0; i < depth; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] = fmaf(a[i], b[i * step + j * apart], sums[j]);
-        }
-    }
-}
-
 #define STRIP       (8 * LANES) /* columns whose sums stay in registers */
 #define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
 
 #define SUM_LOAD(v)  leaf s##v = leaf_load(sums + v * LANES);
 #define SUM_STORE(v) leaf_store(sums + v * LANES, s##v);
 #define SUM_TERM(v)                                                                                \
-    _mm_prefetch((const char *)(b + ROWS_BEFORE * pitch + v * LANES), _MM_HINT_T0);                \
-    s##v = leaf_fma(x, leaf_load(b + v * LANES), s##v);
+    _mm_prefetch(bp_element_at(b, ROWS_BEFORE *pitch + v * LANES, type), _MM_HINT_T0);             \
+    s##v = leaf_fma(x, leaf_of(bp_element_at(b, v * LANES, type), type), s##v);
 
 #define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-static void row(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                int64_t columns)
+static inline leaf leaf_of(const void *p, bp_dtype type)
+{
+    return type == BP_F32 ? leaf_load(p) : leaf_widen(p, type);
+}
+
+static inline __attribute__((always_inline)) void row_of(float *sums, const float *a, const void *b,
+                                                         int64_t pitch, int64_t depth,
+                                                         int64_t columns, const bp_dtype type)
 {
     for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
-        const float *next = b + STRIP;
+        const void *next = bp_element_at(b, STRIP, type);
         EACH_VECTOR(SUM_LOAD)
         for (int64_t i = 0; i < depth; i++) {
             leaf x = leaf_set(a[i]);
             EACH_VECTOR(SUM_TERM)
-            b += pitch;
+            b = bp_element_at(b, pitch, type);
         }
         EACH_VECTOR(SUM_STORE)
         b = next;
     }
-    row_edge(sums, a, b, pitch, 1, depth, columns);
+    for (int64_t i = 0; i < depth; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = fmaf(a[i], bp_element_load(b, (uint64_t)(i * pitch + j), type), sums[j]);
+        }
+    }
 }
 
-/* A vector of columns at a time, four terms turned in registers; the lines of the columns that come
- * next are asked for as these are used. */
-static void row_turned(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                       int64_t columns)
+static void row(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                int64_t columns, bp_dtype type)
 {
-    int64_t whole = depth - depth % LANES;
-    for (; columns >= LANES; columns -= LANES, sums += LANES, b += LANES * pitch) {
-        leaf sum = leaf_load(sums);
-        for (int64_t i = 0; i < whole; i += LANES) {
-            for (int64_t r = 0; r < LANES; r++) {
-                _mm_prefetch((const char *)(b + (LANES + r) * pitch + i), _MM_HINT_T0);
+    if (type == BP_F32) {
+        row_of(sums, a, b, pitch, depth, columns, BP_F32);
+    } else if (type == BP_BF16) {
+        row_of(sums, a, b, pitch, depth, columns, BP_BF16);
+    } else {
+        row_of(sums, a, b, pitch, depth, columns, BP_F16);
+    }
+}
+
+/* Leftover columns of a row: b_ij at b + j * pitch + i. */
+static void row_turned_edge(float *sums, const float *a, const void *b, int64_t pitch,
+                            const int64_t terms[2], int64_t columns, bp_dtype type)
+{
+    for (int64_t i = terms[0]; i < terms[1]; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = fmaf(a[i], bp_element_load(b, (uint64_t)(j * pitch + i), type), sums[j]);
+        }
+    }
+}
+
+/* LANES columns by some terms: four terms turned at once in registers, or four pairs of terms of 16
+ * bits, which are then split. */
+static inline leaf turned_step(leaf sum, const float *a, const void *b, int64_t pitch,
+                               const bp_dtype type)
+{
+    const int64_t pair = type == BP_F32 ? 1 : 2;
+    for (int64_t q = 0; q < LANES; q += 4 * pair) {
+        leaf column[4];
+        leaf_columns4(column, bp_element_at(b, q, type),
+                      (const char *)bp_element_at(b, pitch, type) - (const char *)b);
+        for (int64_t i = 0; i < 4; i++) {
+            leaf low = column[i], high = low;
+            if (type != BP_F32) {
+                leaf_split(column[i], &low, &high, type);
             }
-            for (int64_t q = 0; q < LANES; q += 4) {
-                leaf column[4];
-                leaf_columns4(column, b + i + q, pitch);
-                sum = leaf_fma(leaf_set(a[i + q]), column[0], sum);
-                sum = leaf_fma(leaf_set(a[i + q + 1]), column[1], sum);
-                sum = leaf_fma(leaf_set(a[i + q + 2]), column[2], sum);
-                sum = leaf_fma(leaf_set(a[i + q + 3]), column[3], sum);
+            sum = leaf_fma(leaf_set(a[q + i * pair]), low, sum);
+            if (type != BP_F32) {
+                sum = leaf_fma(leaf_set(a[q + i * pair + 1]), high, sum);
             }
         }
-        leaf_store(sums, sum);
-        row_edge(sums, a + whole, b + whole, 1, pitch, depth - whole, LANES);
     }
-    row_edge(sums, a, b, 1, pitch, depth, columns);
+    return sum;
+}
+
+/* A vector of columns at a time; the lines of the columns that come next are asked for as these are
+ * used. */
+static inline __attribute__((always_inline)) void row_turned_of(float *sums, const float *a,
+                                                                const void *b, int64_t pitch,
+                                                                int64_t depth, int64_t columns,
+                                                                const bp_dtype type)
+{
+    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
+    const int64_t all[2] = {0, depth}, rest[2] = {depth - depth % LANES, depth};
+    for (; columns >= LANES; columns -= LANES, sums += LANES) {
+        leaf sum = leaf_load(sums);
+        for (int64_t i = 0; i < rest[0]; i += LANES) {
+            for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
+                _mm_prefetch(bp_element_at(b, (LANES + r) * pitch + i, type), _MM_HINT_T0);
+            }
+            sum = turned_step(sum, a + i, bp_element_at(b, i, type), pitch, type);
+        }
+        leaf_store(sums, sum);
+        row_turned_edge(sums, a, b, pitch, rest, LANES, type);
+        b = bp_element_at(b, LANES * pitch, type);
+    }
+    row_turned_edge(sums, a, b, pitch, all, columns, type);
+}
+
+static void row_turned(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                       int64_t columns, bp_dtype type)
+{
+    if (type == BP_F32) {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_F32);
+    } else if (type == BP_BF16) {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_BF16);
+    } else {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_F16);
+    }
 }
 
 static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)

@@ -438,29 +438,21 @@ static void run_block(const matmul_work *w, matmul_block block)
     }
 }
 
-/* sums += a b over the strip's columns, for elements of 16 bits: a few terms become floats, then
- * the chains go on. */
-static void strip_of_halves(const matmul_work *w, float *sums, int64_t first, int64_t columns)
+/* sums += a b over the strip's columns; an a of 16 bits becomes floats a few terms at a time. */
+static void strip_products(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
-    const bp_matmul_form *form = w->form;
     const bp_matmul_scalars *s = w->s;
-    float a[STAGE_TERMS], b[STAGE_TERMS * STAGE_ROWS];
-    int64_t terms = s->transpose_b != 0 ? STAGE_TERMS : STAGE_TERMS * STAGE_ROWS / BP_MATMUL_STRIP;
-    int64_t wide = s->transpose_b != 0 ? STAGE_ROWS : BP_MATMUL_STRIP;
-    for (int64_t j = 0; j < columns; j += wide) {
-        int64_t some = least(wide, columns - j);
-        for (int64_t k = 0; k < s->k; k += terms) {
-            int64_t run = least(terms, s->k - k);
-            const void *from = place_b(w, k, first + j);
-            form->load(a, terms, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
-            if (s->transpose_b != 0) {
-                form->load(b, terms, from, s->ldb, some, run, w->type);
-                form->row_turned(sums + j, a, b, terms, run, some);
-            } else {
-                form->load(b, wide, from, s->ldb, run, some, w->type);
-                form->row(sums + j, a, b, wide, run, some);
-            }
+    float floats[BP_MATMUL_STRIP];
+    int64_t most = w->type == BP_F32 ? s->k : BP_MATMUL_STRIP;
+    for (int64_t k = 0; k < s->k; k += most) {
+        int64_t run = least(most, s->k - k);
+        const float *a = w->a;
+        if (w->type != BP_F32) {
+            w->form->load(floats, 0, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
+            a = floats;
         }
+        (s->transpose_b != 0 ? w->form->row_turned : w->form->row)(sums, a, place_b(w, k, first),
+                                                                   s->ldb, run, columns, w->type);
     }
 }
 
@@ -508,13 +500,7 @@ static void run_strip(const matmul_work *w, int64_t first, int64_t columns)
     if (s->accumulate != 0) {
         w->form->load(sums, 0, bp_element_at(w->c, first, w->c_type), 0, 1, columns, w->c_type);
     }
-    if (w->type != BP_F32) {
-        strip_of_halves(w, sums, first, columns);
-    } else if (s->transpose_b != 0) {
-        w->form->row_turned(sums, w->a, place_b(w, 0, first), s->ldb, s->k, columns);
-    } else {
-        w->form->row(sums, w->a, place_b(w, 0, first), s->ldb, s->k, columns);
-    }
+    strip_products(w, sums, first, columns);
     finish_strip(w, sums, first, columns);
 }
 

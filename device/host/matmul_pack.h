@@ -74,11 +74,11 @@ typedef struct bp_matmul_form {
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
     /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order; columns <= BP_MATMUL_STRIP.
-     * b_ij lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
-    void (*row)(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                int64_t columns);
-    void (*row_turned)(float *sums, const float *a, const float *b, int64_t pitch, int64_t depth,
-                       int64_t columns);
+     * b_ij, of that type, lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
+    void (*row)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                int64_t columns, bp_dtype type);
+    void (*row_turned)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                       int64_t columns, bp_dtype type);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
 } bp_matmul_form;
