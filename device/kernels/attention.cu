@@ -82,8 +82,7 @@ BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_atten
 
 /* Shared memory: q, then keys and values in turn, then weights. */
 extern "C" __global__ void __launch_bounds__(256)
-    bp_attention_forward(bp_element *out, float *lse, const bp_element *qkv,
-                         BP_ATTENTION_PARAMETERS)
+    bp_attention_forward(void *out, float *lse, const void *qkv, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];
@@ -99,7 +98,8 @@ extern "C" __global__ void __launch_bounds__(256)
     uint64_t mine = (uint64_t)blockIdx.y * ROWS;
     bp_head head = bp_head_make(at, blockIdx.x / tiles);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    const bp_element *from_q = qkv + head.first, *from_k = from_q + head.step_k;
+    const void *from_q = bp_at(qkv, head.first, form), *from_k = bp_at(from_q, head.step_k, form);
+    const void *from_v = bp_at(from_k, head.step_k, form);
     float sum[SIDE][SIDE];
     tile_clear(sum);
     if (threadIdx.x < ROWS) {
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(256)
         tile_put(weights, score, false);
         __syncthreads();
         advance(&state, weights, kept, first, key, at);
-        tile_load(y, from_k + head.step_k, head.pitch, key, mine, at);
+        tile_load(y, from_v, head.pitch, key, mine, at);
         __syncthreads();
         tile_scale(sum, state.shrink);
         tile_combine(sum, weights, y);
@@ -134,21 +134,27 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncthreads();
     settle(&state, lse != NULL ? lse + head.first_row : NULL, first, at);
     tile_scale(sum, state.shrink);
-    tile_store(out + head.first_out, head.step_k, first, mine, sum, at);
+    tile_store(bp_to(out, head.first_out, form), head.step_k, first, mine, sum, at);
 }
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */
-BP_KERNEL bp_attention_delta(float *delta, const bp_element *d_out, const bp_element *out,
-                             uint64_t rows, uint64_t sequence, uint64_t heads, uint64_t width)
+BP_KERNEL bp_attention_delta(float *delta, const void *d_out, const void *out, uint64_t rows,
+                             uint64_t sequence, uint64_t heads, uint64_t width, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * heads) {
         return;
     }
     float sum = 0.0f;
-#pragma unroll 4
-    for (uint64_t d = 0; d < width; d++) {
-        sum = fmaf(bp_from_element(d_out[i * width + d]), bp_from_element(out[i * width + d]), sum);
+#pragma unroll 1
+    for (uint64_t d = 0; d < width; d += 4) {
+        float x[4], y[4];
+        bp_load4(d_out, i * width + d, width - d, form, x);
+        bp_load4(out, i * width + d, width - d, form, y);
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            sum = d + e < width ? fmaf(x[e], y[e], sum) : sum;
+        }
     }
     uint64_t row = i / heads, head = i % heads;
     delta[(row / sequence * heads + head) * sequence + row % sequence] = sum;

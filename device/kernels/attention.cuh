@@ -17,12 +17,13 @@ typedef struct bp_attention {
     uint32_t site;
     uint32_t threshold;
     float factor;
+    uint32_t form; /* of all operands that are elements */
 } bp_attention;
 
 #define BP_ATTENTION_PARAMETERS                                                                    \
     const bp_step_block *step, uint64_t sequence, uint64_t heads, uint64_t width, float scale,     \
-        uint32_t site, uint32_t threshold, float factor
-#define BP_ATTENTION_GATHER {sequence, heads, width, scale, site, threshold, factor}
+        uint32_t site, uint32_t threshold, float factor, uint32_t form
+#define BP_ATTENTION_GATHER {sequence, heads, width, scale, site, threshold, factor, form}
 
 /* One head of one sample. */
 typedef struct bp_head {

@@ -12,8 +12,8 @@
 typedef struct desk {
     bp_head head;
     bp_mask mask;
-    const bp_element *from_q; /* and k, v behind it */
-    const bp_element *from_d_out;
+    const void *from_q; /* and k, v behind it */
+    const void *from_d_out;
     const float *lse; /* of this head */
     const float *delta;
     float *shared;
@@ -61,8 +61,8 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
     }
 #pragma unroll 1
     for (uint32_t turn = 0; turn < 2; turn++) {
-        const bp_element *x = turn == 0 ? d->from_q : d->from_d_out;
-        const bp_element *y = d->from_q + (turn == 0 ? head->step_k : 2 * head->step_k);
+        const void *x = turn == 0 ? d->from_q : d->from_d_out;
+        const void *y = bp_at(d->from_q, turn == 0 ? head->step_k : 2 * head->step_k, at->form);
         float *shared = d->shared + turn * SHARED_D_OUT;
         tile_clear(ds);
 #pragma unroll 1
@@ -97,23 +97,22 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
     }
 }
 
-BP_DEVICE void set_desk(desk *d, const bp_element *d_out, const bp_element *qkv, const float *lse,
+BP_DEVICE void set_desk(desk *d, const void *d_out, const void *qkv, const float *lse,
                         const float *delta, const bp_attention *at, const bp_step_block *step,
                         uint64_t head)
 {
     d->head = bp_head_make(at, head);
     d->mask = bp_mask_make(step, at->site, at->threshold, at->factor);
-    d->from_q = qkv + d->head.first;
-    d->from_d_out = d_out + d->head.first_out;
+    d->from_q = bp_at(qkv, d->head.first, at->form);
+    d->from_d_out = bp_at(d_out, d->head.first_out, at->form);
     d->lse = lse + d->head.first_row;
     d->delta = delta + d->head.first_row;
 }
 
 /* Adds up d_q for one tile of queries, over the tiles of keys in order. */
 extern "C" __global__ void __launch_bounds__(256)
-    bp_attention_backward_queries(bp_element *d_qkv, const bp_element *d_out,
-                                  const bp_element *qkv, const float *lse, const float *delta,
-                                  BP_ATTENTION_PARAMETERS)
+    bp_attention_backward_queries(void *d_qkv, const void *d_out, const void *qkv,
+                                  const float *lse, const float *delta, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];
@@ -138,12 +137,13 @@ extern "C" __global__ void __launch_bounds__(256)
         tile_put(d.shared + SHARED_P, ds, false); /* over this thread's own elements */
         __syncthreads();
         if (several) {
-            tile_load(d.shared + SHARED_K, d.from_q + d.head.step_k, d.head.pitch, key, mine, at);
+            const void *from_k = bp_at(d.from_q, d.head.step_k, form);
+            tile_load(d.shared + SHARED_K, from_k, d.head.pitch, key, mine, at);
             __syncthreads();
         }
         tile_combine(sum, d.shared + SHARED_P, d.shared + SHARED_K);
     }
-    tile_store(d_qkv + d.head.first, d.head.pitch, first, mine, sum, at);
+    tile_store(bp_to(d_qkv, d.head.first, form), d.head.pitch, first, mine, sum, at);
 }
 
 /* sum += weights^T . (rows of queries), with the weights that this thread holds. */
@@ -158,8 +158,8 @@ BP_DEVICE void combine_transposed(float sum[SIDE][SIDE], float weights[SIDE][SID
 
 /* Adds up d_k and d_v for one tile of keys, over the tiles of queries in order. */
 extern "C" __global__ void __launch_bounds__(256)
-    bp_attention_backward_keys(bp_element *d_qkv, const bp_element *d_out, const bp_element *qkv,
-                               const float *lse, const float *delta, BP_ATTENTION_PARAMETERS)
+    bp_attention_backward_keys(void *d_qkv, const void *d_out, const void *qkv, const float *lse,
+                               const float *delta, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];
@@ -190,9 +190,9 @@ extern "C" __global__ void __launch_bounds__(256)
         combine_transposed(sum_v, p, &d, d.shared + SHARED_D_OUT);
         combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q);
     }
-    bp_element *d_k = d_qkv + d.head.first + d.head.step_k;
+    void *d_k = bp_to(d_qkv, d.head.first + d.head.step_k, form);
     tile_store(d_k, d.head.pitch, first, mine, sum_k, at);
-    tile_store(d_k + d.head.step_k, d.head.pitch, first, mine, sum_v, at);
+    tile_store(bp_to(d_k, d.head.step_k, form), d.head.pitch, first, mine, sum_v, at);
 }
 
 #endif

@@ -6,32 +6,60 @@
 #define THREADS 128 /* keys, or queries, looked at together */
 
 /* x . y over `width` elements, fused, in order; x in shared memory. */
-BP_DEVICE float dot(const float *x, const bp_element *y, uint64_t width)
+BP_DEVICE float dot(const float *x, const void *y, uint64_t first, uint64_t width, uint32_t form)
 {
     float sum = 0.0f;
 #pragma unroll 1
-    for (uint64_t d = 0; d < width; d++) {
-        sum = fmaf(x[d], bp_from_element(y[d]), sum);
+    for (uint64_t d = 0; d < width; d += 4) {
+        float v[4];
+        bp_load4(y, first + d, width - d, form, v);
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            sum = d + e < width ? fmaf(x[d + e], v[e], sum) : sum;
+        }
     }
     return sum;
 }
 
-BP_DEVICE void row_to_shared(float *to, const bp_element *from, uint64_t width)
+BP_DEVICE void row_to_shared(float *to, const void *from, uint64_t first, uint64_t width,
+                             uint32_t form)
 {
+#pragma unroll 1
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
-        to[d] = bp_from_element(from[d]);
+        to[d] = bp_get(from, first + d, form);
+    }
+}
+
+BP_DEVICE void row_from_shared(void *to, uint64_t first, const float *from, float factor,
+                               uint64_t width, uint32_t form)
+{
+#pragma unroll 1
+    for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
+        bp_put(to, first + d, form, from[d] * factor);
     }
 }
 
 /* sum (+)= weights . rows: adds THREADS weighted rows of y, in order, to sums in shared memory. */
-BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, const bp_element *y,
-                        uint64_t pitch, uint64_t count, uint64_t width)
+BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, const void *y,
+                        uint64_t first, uint64_t pitch, uint64_t count, uint64_t width,
+                        uint32_t form)
 {
+#pragma unroll 1
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         float s = sum[d] * shrink;
+        uint64_t from = first + d, j = 0;
 #pragma unroll 1
-        for (uint64_t j = 0; j < count; j++) {
-            s = fmaf(weights[j], bp_from_element(y[j * pitch + d]), s);
+        for (; j + 3 < count; j += 4) {
+            float v[4];
+            bp_load4_apart(y, from + j * pitch, pitch, form, v);
+#pragma unroll
+            for (uint32_t e = 0; e < 4; e++) {
+                s = fmaf(weights[j + e], v[e], s);
+            }
+        }
+#pragma unroll 1
+        for (; j < count; j++) {
+            s = fmaf(weights[j], bp_get(y, from + j * pitch, form), s);
         }
         sum[d] = s;
     }
@@ -39,9 +67,12 @@ BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, const bp
 
 /* The row being looked at, and what it looks at. */
 typedef struct row_view {
-    const bp_element *q;
-    const bp_element *k;
-    const bp_element *v;
+    const void *from; /* q; k and v, unless they are elsewhere */
+    const void *keys;
+    const void *values;
+    uint64_t q; /* where they begin */
+    uint64_t k;
+    uint64_t v;
     uint64_t pitch; /* of k and v */
     uint64_t count; /* keys */
     uint64_t row;
@@ -49,11 +80,11 @@ typedef struct row_view {
 
 /* out = softmax(q k^T scale) v with a running maximum and sum; shared holds 2 * width + THREADS. */
 BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_head *head,
-                      const bp_mask *mask, float *shared, bp_element *out, float *lse)
+                      const bp_mask *mask, float *shared, void *out, uint64_t first_out, float *lse)
 {
     float *q = shared, *sum = q + at->width, *weights = sum + at->width;
     float most = -INFINITY, total = 0.0f;
-    row_to_shared(q, view->q, at->width);
+    row_to_shared(q, view->from, view->q, at->width, at->form);
     for (uint64_t d = threadIdx.x; d < at->width; d += THREADS) {
         sum[d] = 0.0f;
     }
@@ -63,7 +94,7 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
         uint64_t j = first + threadIdx.x;
         float score = -INFINITY;
         if (j < view->count) {
-            score = dot(q, view->k + j * view->pitch, at->width) * at->scale;
+            score = dot(q, view->keys, view->k + j * view->pitch, at->width, at->form) * at->scale;
         }
         float largest = bp_block_max(score);
         largest = largest > most ? largest : most;
@@ -77,23 +108,20 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
         }
         weights[threadIdx.x] = p;
         __syncthreads();
-        add_rows(sum, shrink, weights, view->v + first * view->pitch, view->pitch,
-                 bp_least(THREADS, view->count - first), at->width);
+        add_rows(sum, shrink, weights, view->values, view->v + first * view->pitch, view->pitch,
+                 bp_least(THREADS, view->count - first), at->width, at->form);
         __syncthreads();
     }
-    float inverse = 1.0f / total;
-    for (uint64_t d = threadIdx.x; d < at->width; d += THREADS) {
-        out[d] = bp_to_element(sum[d] * inverse);
-    }
+    row_from_shared(out, first_out, sum, 1.0f / total, at->width, at->form);
     if (lse != NULL && threadIdx.x == 0) {
         *lse = most + bp_logf(total);
     }
 }
 
 /* Puts the keys and values of new rows into the caches; an element per thread. */
-BP_KERNEL bp_attention_cache(bp_element *k_cache, bp_element *v_cache, const bp_element *qkv,
+BP_KERNEL bp_attention_cache(void *k_cache, void *v_cache, const void *qkv,
                              const bp_step_block *step, uint64_t rows, uint64_t positions,
-                             uint64_t across)
+                             uint64_t across, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * across) {
@@ -101,15 +129,15 @@ BP_KERNEL bp_attention_cache(bp_element *k_cache, bp_element *v_cache, const bp_
     }
     uint64_t row = i / across, d = i % across, position = step->position + row;
     if (position < positions) {
-        k_cache[position * across + d] = qkv[(row * 3 + 1) * across + d];
-        v_cache[position * across + d] = qkv[(row * 3 + 2) * across + d];
+        bp_put(k_cache, position * across + d, form, bp_get(qkv, (row * 3 + 1) * across + d, form));
+        bp_put(v_cache, position * across + d, form, bp_get(qkv, (row * 3 + 2) * across + d, form));
     }
 }
 
 /* A block per new row and head. */
-BP_KERNEL bp_attention_decode(bp_element *out, const bp_element *k_cache, const bp_element *v_cache,
-                              const bp_element *qkv, const bp_step_block *step, uint64_t rows,
-                              uint64_t positions, uint64_t heads, uint64_t width, float scale)
+BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cache, const void *qkv,
+                              const bp_step_block *step, uint64_t rows, uint64_t positions,
+                              uint64_t heads, uint64_t width, float scale, uint32_t form)
 {
     extern __shared__ float shared[];
     if (rows == 0) {
@@ -120,14 +148,17 @@ BP_KERNEL bp_attention_decode(bp_element *out, const bp_element *k_cache, const 
     if (position >= positions) {
         return;
     }
-    const bp_attention at = {0, heads, width, scale, 0, 0, 1.0f};
-    row_view view = {qkv + row * 3 * across + number * width,
-                     k_cache + number * width,
-                     v_cache + number * width,
+    const bp_attention at = {0, heads, width, scale, 0, 0, 1.0f, form};
+    row_view view = {qkv,
+                     k_cache,
+                     v_cache,
+                     row * 3 * across + number * width,
+                     number * width,
+                     number * width,
                      across,
                      position + 1,
                      0};
-    attend(&view, &at, NULL, NULL, shared, out + row * across + number * width, NULL);
+    attend(&view, &at, NULL, NULL, shared, out, row * across + number * width, NULL);
 }
 
 /* Which head and row a block of the wide forms has. */
@@ -137,7 +168,7 @@ BP_DEVICE bp_head block_head(const bp_attention *at, uint64_t *row)
     return bp_head_make(at, blockIdx.x / at->sequence);
 }
 
-BP_KERNEL bp_attention_forward_any(bp_element *out, float *lse, const bp_element *qkv,
+BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv,
                                    BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float shared[];
@@ -148,10 +179,16 @@ BP_KERNEL bp_attention_forward_any(bp_element *out, float *lse, const bp_element
     uint64_t row;
     bp_head head = block_head(&at, &row);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    const bp_element *first = qkv + head.first;
-    row_view view = {first + row * head.pitch, first + head.step_k, first + 2 * head.step_k,
-                     head.pitch,               row + 1,             row};
-    attend(&view, &at, &head, &mask, shared, out + head.first_out + row * head.step_k,
+    row_view view = {qkv,
+                     qkv,
+                     qkv,
+                     head.first + row * head.pitch,
+                     head.first + head.step_k,
+                     head.first + 2 * head.step_k,
+                     head.pitch,
+                     row + 1,
+                     row};
+    attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.step_k,
            lse != NULL ? lse + head.first_row + row : NULL);
 }
 
@@ -170,9 +207,9 @@ BP_DEVICE void pair_gradient(float score, float d_p, float lse, float delta, uin
 }
 
 /* d_q of one row; shared: q, d_out, the sums, THREADS weights. */
-BP_KERNEL bp_attention_backward_queries_any(bp_element *d_qkv, const bp_element *d_out,
-                                            const bp_element *qkv, const float *lse,
-                                            const float *delta, BP_ATTENTION_PARAMETERS)
+BP_KERNEL bp_attention_backward_queries_any(void *d_qkv, const void *d_out, const void *qkv,
+                                            const float *lse, const float *delta,
+                                            BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float shared[];
     if (sequence == 0) {
@@ -183,9 +220,9 @@ BP_KERNEL bp_attention_backward_queries_any(bp_element *d_qkv, const bp_element 
     bp_head head = block_head(&at, &row);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
     float *q = shared, *d_o = q + width, *sum = d_o + width, *weights = sum + width;
-    const bp_element *k = qkv + head.first + head.step_k, *v = k + head.step_k;
-    row_to_shared(q, qkv + head.first + row * head.pitch, width);
-    row_to_shared(d_o, d_out + head.first_out + row * head.step_k, width);
+    uint64_t k = head.first + head.step_k, v = k + head.step_k;
+    row_to_shared(q, qkv, head.first + row * head.pitch, width, form);
+    row_to_shared(d_o, d_out, head.first_out + row * head.step_k, width, form);
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         sum[d] = 0.0f;
     }
@@ -196,25 +233,23 @@ BP_KERNEL bp_attention_backward_queries_any(bp_element *d_qkv, const bp_element 
         uint64_t j = first + threadIdx.x;
         float p, ds = 0.0f;
         if (j <= row) {
-            pair_gradient(dot(q, k + j * head.pitch, width), dot(d_o, v + j * head.pitch, width),
-                          row_lse, row_delta, row, j, &at, &head, &mask, &p, &ds);
+            float score = dot(q, qkv, k + j * head.pitch, width, form);
+            float d_p = dot(d_o, qkv, v + j * head.pitch, width, form);
+            pair_gradient(score, d_p, row_lse, row_delta, row, j, &at, &head, &mask, &p, &ds);
         }
         weights[threadIdx.x] = ds;
         __syncthreads();
-        add_rows(sum, 1.0f, weights, k + first * head.pitch, head.pitch,
-                 bp_least(THREADS, row + 1 - first), width);
+        add_rows(sum, 1.0f, weights, qkv, k + first * head.pitch, head.pitch,
+                 bp_least(THREADS, row + 1 - first), width, form);
         __syncthreads();
     }
-    bp_element *to = d_qkv + head.first + row * head.pitch;
-    for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
-        to[d] = bp_to_element(sum[d]);
-    }
+    row_from_shared(d_qkv, head.first + row * head.pitch, sum, 1.0f, width, form);
 }
 
 /* d_k and d_v of one row; shared: k, v, both sums, twice THREADS weights. */
-BP_KERNEL bp_attention_backward_keys_any(bp_element *d_qkv, const bp_element *d_out,
-                                         const bp_element *qkv, const float *lse,
-                                         const float *delta, BP_ATTENTION_PARAMETERS)
+BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const void *qkv,
+                                         const float *lse, const float *delta,
+                                         BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float shared[];
     if (sequence == 0) {
@@ -226,9 +261,9 @@ BP_KERNEL bp_attention_backward_keys_any(bp_element *d_qkv, const bp_element *d_
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
     float *k = shared, *v = k + width, *sum_k = v + width, *sum_v = sum_k + width;
     float *weights = sum_v + width;
-    const bp_element *q = qkv + head.first, *d_o = d_out + head.first_out;
-    row_to_shared(k, q + head.step_k + key * head.pitch, width);
-    row_to_shared(v, q + 2 * head.step_k + key * head.pitch, width);
+    uint64_t q = head.first, d_o = head.first_out;
+    row_to_shared(k, qkv, q + head.step_k + key * head.pitch, width, form);
+    row_to_shared(v, qkv, q + 2 * head.step_k + key * head.pitch, width, form);
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         sum_k[d] = 0.0f;
         sum_v[d] = 0.0f;
@@ -239,20 +274,21 @@ BP_KERNEL bp_attention_backward_keys_any(bp_element *d_qkv, const bp_element *d_
         uint64_t i = first + threadIdx.x, count = bp_least(THREADS, sequence - first);
         float p = 0.0f, ds = 0.0f;
         if (i < sequence) {
-            pair_gradient(dot(k, q + i * head.pitch, width), dot(v, d_o + i * head.step_k, width),
-                          lse[head.first_row + i], delta[head.first_row + i], i, key, &at, &head,
+            float score = dot(k, qkv, q + i * head.pitch, width, form);
+            float d_p = dot(v, d_out, d_o + i * head.step_k, width, form);
+            pair_gradient(score, d_p, lse[head.first_row + i], delta[head.first_row + i], i, key, &at, &head,
                           &mask, &p, &ds);
         }
         weights[threadIdx.x] = p;
         weights[THREADS + threadIdx.x] = ds;
         __syncthreads();
-        add_rows(sum_v, 1.0f, weights, d_o + first * head.step_k, head.step_k, count, width);
-        add_rows(sum_k, 1.0f, weights + THREADS, q + first * head.pitch, head.pitch, count, width);
+        add_rows(sum_v, 1.0f, weights, d_out, d_o + first * head.step_k, head.step_k, count, width,
+                 form);
+        add_rows(sum_k, 1.0f, weights + THREADS, qkv, q + first * head.pitch, head.pitch, count,
+                 width, form);
         __syncthreads();
     }
-    bp_element *to = d_qkv + head.first + key * head.pitch;
-    for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
-        to[head.step_k + d] = bp_to_element(sum_k[d]);
-        to[2 * head.step_k + d] = bp_to_element(sum_v[d]);
-    }
+    uint64_t to = head.first + key * head.pitch;
+    row_from_shared(d_qkv, to + head.step_k, sum_k, 1.0f, width, form);
+    row_from_shared(d_qkv, to + 2 * head.step_k, sum_v, 1.0f, width, form);
 }

@@ -15,7 +15,7 @@
 
 /* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column` on;
  * what is not there is 0. Rows are whole groups of four elements, each aligned to that. */
-BP_DEVICE void tile_load(float *to, const bp_element *from, uint64_t pitch, uint64_t first,
+BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t first,
                          uint64_t column, const bp_attention *at)
 {
     uint32_t d = threadIdx.x % 16 * 4;
@@ -23,7 +23,7 @@ BP_DEVICE void tile_load(float *to, const bp_element *from, uint64_t pitch, uint
     for (uint32_t row = threadIdx.x / 16; row < ROWS; row += 16) {
         float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (first + row < at->sequence && column + d < at->width) {
-            bp_unpack4(*(const bp_element4 *)(from + (first + row) * pitch + column + d), v);
+            bp_load4_wide(from, (first + row) * pitch + column + d, bp_hidden(at->form), v);
         }
         *(float4 *)(to + row * PITCH + d) = *(float4 *)v;
     }
@@ -121,7 +121,7 @@ BP_DEVICE void tile_put(float *weights, float value[SIDE][SIDE], bool transposed
 }
 
 /* Writes sums to 64 columns of the rows of a matrix that are there. */
-BP_DEVICE void tile_store(bp_element *to, uint64_t pitch, uint64_t first, uint64_t column,
+BP_DEVICE void tile_store(void *to, uint64_t pitch, uint64_t first, uint64_t column,
                           float sum[SIDE][SIDE], const bp_attention *at)
 {
     column += threadIdx.x % 16 * 4;
@@ -129,7 +129,7 @@ BP_DEVICE void tile_store(bp_element *to, uint64_t pitch, uint64_t first, uint64
     for (uint32_t r = 0; r < SIDE; r++) {
         uint64_t row = first + threadIdx.x / 16 + 16 * r;
         if (row < at->sequence && column < at->width) {
-            *(bp_element4 *)(to + row * pitch + column) = bp_pack4(sum[r]);
+            bp_store4_wide(to, row * pitch + column, bp_hidden(at->form), sum[r]);
         }
     }
 }

@@ -4,64 +4,65 @@
 #include "device/kernels/mask.cuh"
 
 /* y = GELU(x); y may be x. */
-BP_KERNEL bp_gelu_forward(bp_element *y, const bp_element *x, uint64_t count, uint32_t wide)
+BP_KERNEL bp_gelu_forward(void *y, const void *x, uint64_t count, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
         return;
     }
     float v[4];
-    bp_load4(x + i, count - i, wide, v);
+    bp_load4(x, i, count - i, form, v);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         v[e] = bp_gelu_inline(v[e]);
     }
-    bp_store4(y + i, count - i, wide, v);
+    bp_store4(y, i, count - i, form, v);
 }
 
 /* d_x = d_y * GELU'(x); d_x may be either. */
-BP_KERNEL bp_gelu_backward(bp_element *d_x, const bp_element *d_y, const bp_element *x,
-                           uint64_t count, uint32_t wide)
+BP_KERNEL bp_gelu_backward(void *d_x, const void *d_y, const void *x, uint64_t count,
+                           uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
         return;
     }
     float v[4], d[4];
-    bp_load4(x + i, count - i, wide, v);
-    bp_load4(d_y + i, count - i, wide, d);
+    bp_load4(x, i, count - i, form, v);
+    bp_load4(d_y, i, count - i, form, d);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         d[e] *= bp_gelu_slope_inline(v[e]);
     }
-    bp_store4(d_x + i, count - i, wide, d);
+    bp_store4(d_x, i, count - i, form, d);
 }
 
 /* Masks of elements i .. i + 3 of a run of samples; a group of four may reach into the next one. */
 BP_DEVICE void run_masks(const bp_mask *mask, uint64_t i, uint64_t per_sample, float factor[4])
 {
     uint64_t sample = i / per_sample, element = i % per_sample;
-    if (element + 4 <= per_sample) {
-        bp_mask4(mask, (uint32_t)sample, element, factor);
-        return;
-    }
+    uint64_t left = per_sample - element; /* of this sample */
+    factor[0] = factor[1] = factor[2] = factor[3] = 0.0f;
 #pragma unroll 1
-    for (int e = 0; e < 4; e++) {
-        float f = bp_mask1(mask, (uint32_t)sample, element);
-        factor[0] = e == 0 ? f : factor[0];
-        factor[1] = e == 1 ? f : factor[1];
-        factor[2] = e == 2 ? f : factor[2];
-        factor[3] = e == 3 ? f : factor[3];
-        element++;
-        sample += element == per_sample ? 1 : 0;
-        element = element == per_sample ? 0 : element;
+    for (uint64_t done = 0; done < 4; done += left, left = per_sample) {
+        float f[4];
+        bp_mask4(mask, (uint32_t)sample, element, f);
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            float g = done == 1 ? f[e > 1 ? e - 1 : 0] : f[e];
+            g = done == 2 ? f[e > 2 ? e - 2 : 0] : g;
+            g = done == 3 ? f[0] : g;
+            factor[e] = e >= done ? g : factor[e];
+        }
+        sample++;
+        element = 0;
     }
 }
 
 /* y = fma(x, mask, residual), or x * mask; y may be x or residual. */
-BP_KERNEL bp_dropout(bp_element *y, const bp_element *x, const bp_element *residual,
+BP_KERNEL bp_dropout(void *y, const void *x, const void *residual,
                      const bp_step_block *step, uint64_t count, uint64_t per_sample, uint32_t site,
-                     uint32_t threshold, float factor, uint32_t wide)
+                     uint32_t threshold, float factor, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
@@ -69,43 +70,52 @@ BP_KERNEL bp_dropout(bp_element *y, const bp_element *x, const bp_element *resid
     }
     float v[4], r[4], f[4];
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    bp_load4(x + i, count - i, wide, v);
+    bp_load4(x, i, count - i, form, v);
     run_masks(&mask, i, per_sample, f);
     if (residual != NULL) {
-        bp_load4(residual + i, count - i, wide, r);
+        bp_load4(residual, i, count - i, form, r);
     }
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         v[e] = residual != NULL ? fmaf(v[e], f[e], r[e]) : v[e] * f[e];
     }
-    bp_store4(y + i, count - i, wide, v);
+    bp_store4(y, i, count - i, form, v);
 }
 
-/* y = x, as bits. */
-BP_KERNEL bp_copy(bp_element *y, const bp_element *x, uint64_t count, uint32_t wide)
+/* y = x, as bits; the type says how many. */
+BP_KERNEL bp_copy(void *y, const void *x, uint64_t count, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
         return;
     }
-    if (wide && i + 4 <= count) {
-        *(bp_element4 *)(y + i) = *(const bp_element4 *)(x + i);
+    bool single = bp_is_single(form);
+    if ((form & BP_WIDE) != 0 && i + 4 <= count) {
+        if (single) {
+            *(uint4 *)((uint32_t *)y + i) = *(const uint4 *)((const uint32_t *)x + i);
+        } else {
+            *(uint2 *)((uint16_t *)y + i) = *(const uint2 *)((const uint16_t *)x + i);
+        }
         return;
     }
     uint64_t end = bp_least(count, i + 4);
 #pragma unroll 1
     for (; i < end; i++) {
-        y[i] = x[i];
+        if (single) {
+            ((uint32_t *)y)[i] = ((const uint32_t *)x)[i];
+        } else {
+            ((uint16_t *)y)[i] = ((const uint16_t *)x)[i];
+        }
     }
 }
 
 /* y = row last_row of x; a row beyond the last picks the last. */
-BP_KERNEL bp_pick_row(bp_element *y, const bp_element *x, const bp_step_block *step, uint64_t rows,
-                      uint64_t width)
+BP_KERNEL bp_pick_row(void *y, const void *x, const bp_step_block *step, uint64_t rows,
+                      uint64_t width, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i < width) {
         uint64_t row = bp_least(step->last_row, rows - 1);
-        y[i] = x[row * width + i];
+        bp_put(y, i, form, bp_get(x, row * width + i, form));
     }
 }

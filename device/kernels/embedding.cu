@@ -13,10 +13,10 @@ BP_DEVICE uint64_t first_column(void)
 
 /* One row per block: out = (wte[id] + wpe[position]) * mask. Rows past the last position of a cache
  * have no meaning, but they must stay inside wpe. */
-BP_KERNEL bp_embedding_forward(bp_element *out, const int32_t *ids, const bp_element *wte,
-                               const bp_element *wpe, const bp_step_block *step, uint64_t rows,
+BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte,
+                               const void *wpe, const bp_step_block *step, uint64_t rows,
                                uint64_t sequence, uint64_t width, uint64_t positions, uint32_t site,
-                               uint32_t decode, uint32_t threshold, float factor, uint32_t wide)
+                               uint32_t decode, uint32_t threshold, float factor, uint32_t form)
 {
     uint64_t row = blockIdx.x, column = first_column();
     if (row >= rows || column >= width) {
@@ -25,8 +25,8 @@ BP_KERNEL bp_embedding_forward(bp_element *out, const int32_t *ids, const bp_ele
     uint64_t t = row % sequence;
     uint64_t position = bp_least(t + (decode != 0 ? step->position : 0), positions - 1);
     float token[4], place[4];
-    bp_load4(wte + (uint64_t)ids[row] * width + column, width - column, wide, token);
-    bp_load4(wpe + position * width + column, width - column, wide, place);
+    bp_load4(wte, (uint64_t)ids[row] * width + column, width - column, form, token);
+    bp_load4(wpe, position * width + column, width - column, form, place);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         token[e] += place[e];
@@ -40,15 +40,15 @@ BP_KERNEL bp_embedding_forward(bp_element *out, const int32_t *ids, const bp_ele
             token[e] *= f[e];
         }
     }
-    bp_store4(out + row * width + column, width - column, wide, token);
+    bp_store4(out, row * width + column, width - column, form, token);
 }
 
 /* sum += d_out of one row, masked. */
-BP_DEVICE void add_row(float sum[4], const bp_element *d_out, uint64_t row, uint64_t sequence,
-                       uint64_t width, uint64_t column, const bp_mask *mask, bool wide)
+BP_DEVICE void add_row(float sum[4], const void *d_out, uint64_t row, uint64_t sequence,
+                       uint64_t width, uint64_t column, const bp_mask *mask, uint32_t form)
 {
     float d[4];
-    bp_load4(d_out + row * width + column, width - column, wide, d);
+    bp_load4(d_out, row * width + column, width - column, form, d);
     if (mask->threshold != 0) {
         float f[4];
         bp_mask4(mask, (uint32_t)(row / sequence), row % sequence * width + column, f);
@@ -64,22 +64,22 @@ BP_DEVICE void add_row(float sum[4], const bp_element *d_out, uint64_t row, uint
 }
 
 /* d_wte = 0. */
-BP_KERNEL bp_embedding_clear(bp_element *d_wte, uint64_t count, uint32_t wide)
+BP_KERNEL bp_embedding_clear(void *d_wte, uint64_t count, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i < count) {
         const float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        bp_store4(d_wte + i, count - i, wide, zero);
+        bp_store4(d_wte, i, count - i, form, zero);
     }
 }
 
 /* One row per block. The block whose row is the first with its id adds that row and all later ones
  * with the same id, in order; every other block finds an earlier row and leaves. */
-BP_KERNEL bp_embedding_token_backward(bp_element *d_wte, const int32_t *ids,
-                                      const bp_element *d_out, const bp_step_block *step,
+BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
+                                      const void *d_out, const bp_step_block *step,
                                       uint64_t rows, uint64_t sequence, uint64_t width,
                                       uint32_t site, uint32_t threshold, float factor,
-                                      uint32_t wide)
+                                      uint32_t form, uint32_t form_sum)
 {
     __shared__ uint32_t same[THREADS / BP_WARP];
     uint64_t row = blockIdx.x, column = first_column();
@@ -95,10 +95,10 @@ BP_KERNEL bp_embedding_token_backward(bp_element *d_wte, const int32_t *ids,
     }
     bool mine = column < width;
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    bp_element *to = d_wte + (uint64_t)id * width + column;
+    uint64_t to = (uint64_t)id * width + column;
     float sum[4];
     if (mine) {
-        bp_load4(to, width - column, wide, sum);
+        bp_load4(d_wte, to, width - column, form_sum, sum);
     }
     for (uint64_t from = row; from < rows; from += THREADS) {
         uint64_t i = from + threadIdx.x;
@@ -113,36 +113,36 @@ BP_KERNEL bp_embedding_token_backward(bp_element *d_wte, const int32_t *ids,
             for (uint32_t left = same[word]; left != 0; left &= left - 1) {
                 uint64_t other = from + word * BP_WARP + (uint32_t)__ffs((int)left) - 1;
                 if (mine) {
-                    add_row(sum, d_out, other, sequence, width, column, &mask, wide);
+                    add_row(sum, d_out, other, sequence, width, column, &mask, form);
                 }
             }
         }
     }
     if (mine) {
-        bp_store4(to, width - column, wide, sum);
+        bp_store4(d_wte, to, width - column, form_sum, sum);
     }
 }
 
 /* One position per block: the samples' rows are added in order. */
-BP_KERNEL bp_embedding_position_backward(bp_element *d_wpe, const bp_element *d_out,
+BP_KERNEL bp_embedding_position_backward(void *d_wpe, const void *d_out,
                                          const bp_step_block *step, uint64_t rows,
                                          uint64_t sequence, uint64_t width, uint64_t positions,
                                          uint32_t site, uint32_t accumulate, uint32_t threshold,
-                                         float factor, uint32_t wide)
+                                         float factor, uint32_t form, uint32_t form_sum)
 {
     uint64_t t = blockIdx.x, column = first_column();
     if (t >= positions || column >= width) {
         return;
     }
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    bp_element *to = d_wpe + t * width + column;
+    uint64_t to = t * width + column;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (accumulate != 0) {
-        bp_load4(to, width - column, wide, sum);
+        bp_load4(d_wpe, to, width - column, form_sum, sum);
     }
 #pragma unroll 1
     for (uint64_t row = t; t < sequence && row < rows; row += sequence) {
-        add_row(sum, d_out, row, sequence, width, column, &mask, wide);
+        add_row(sum, d_out, row, sequence, width, column, &mask, form);
     }
-    bp_store4(to, width - column, wide, sum);
+    bp_store4(d_wpe, to, width - column, form_sum, sum);
 }

@@ -26,37 +26,50 @@ BP_DEVICE uint64_t my_row(void)
     return (uint64_t)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
 }
 
-BP_KERNEL bp_layernorm_forward(bp_element *y, float *mean, float *rstd, const bp_element *x,
-                               const bp_element *weight, const bp_element *bias, uint64_t rows,
-                               uint64_t width, float epsilon)
+BP_KERNEL bp_layernorm_forward(void *y, float *mean, float *rstd, const void *x,
+                               const void *weight, const void *bias, uint64_t rows, uint64_t width,
+                               float epsilon, uint32_t form)
 {
-    uint64_t row = my_row(), lane = threadIdx.x % LANES;
+    uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
         return;
     }
     bool there = row < rows;
-    x += there ? row * width : 0;
-    float sum = 0.0f;
-#pragma unroll 4
-    for (uint64_t i = lane; i < width; i += LANES) {
-        sum += bp_from_element(x[i]);
+    x = bp_at(x, there ? row * width : 0, form);
+    float sum = 0.0f, square = 0.0f, v[4];
+#pragma unroll 1
+    for (i = lane; i + 3 * LANES < width; i += 4 * LANES) {
+        bp_load4_apart(x, i, LANES, form, v);
+        sum = ((sum + v[0]) + v[1] + v[2]) + v[3];
+    }
+#pragma unroll 1
+    for (; i < width; i += LANES) {
+        sum += bp_get(x, i, form);
     }
     float average = lanes_sum(sum) / (float)width;
-    float square = 0.0f;
-#pragma unroll 4
-    for (uint64_t i = lane; i < width; i += LANES) {
-        float d = bp_from_element(x[i]) - average;
+#pragma unroll 1
+    for (i = lane; i + 3 * LANES < width; i += 4 * LANES) {
+        bp_load4_apart(x, i, LANES, form, v);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            v[e] -= average;
+            square = fmaf(v[e], v[e], square);
+        }
+    }
+#pragma unroll 1
+    for (; i < width; i += LANES) {
+        float d = bp_get(x, i, form) - average;
         square = fmaf(d, d, square);
     }
     float scale = 1.0f / sqrtf(lanes_sum(square) / (float)width + epsilon);
     if (!there) {
         return;
     }
-    y += row * width;
-#pragma unroll 4
-    for (uint64_t i = lane; i < width; i += LANES) {
-        float h = (bp_from_element(x[i]) - average) * scale;
-        y[i] = bp_to_element(fmaf(h, bp_from_element(weight[i]), bp_from_element(bias[i])));
+    y = bp_to(y, row * width, form);
+#pragma unroll 1
+    for (i = lane; i < width; i += LANES) {
+        float h = (bp_get(x, i, form) - average) * scale;
+        bp_put(y, i, form, fmaf(h, bp_get(weight, i, form), bp_get(bias, i, form)));
     }
     if (lane == 0 && mean != NULL) {
         mean[row] = average;
@@ -66,11 +79,40 @@ BP_KERNEL bp_layernorm_forward(bp_element *y, float *mean, float *rstd, const bp
     }
 }
 
+/* Four elements of the gradient of a normalised row, and the normalised values, LANES apart: g = d_y *
+ * weight and h = (x - mean) / deviation. */
+typedef struct gradient_row {
+    const void *d_y;
+    const void *x;
+    const void *weight;
+    float average;
+    float scale;
+} gradient_row;
+
+BP_DEVICE void row_terms(const gradient_row *r, uint64_t i, uint32_t form, float g[4], float h[4])
+{
+    float w[4];
+    bp_load4_apart(r->d_y, i, LANES, form, g);
+    bp_load4_apart(r->weight, i, LANES, form, w);
+    bp_load4_apart(r->x, i, LANES, form, h);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        g[e] *= w[e];
+        h[e] = (h[e] - r->average) * r->scale;
+    }
+}
+
+BP_DEVICE void row_term(const gradient_row *r, uint64_t i, uint32_t form, float *g, float *h)
+{
+    *g = bp_get(r->d_y, i, form) * bp_get(r->weight, i, form);
+    *h = (bp_get(r->x, i, form) - r->average) * r->scale;
+}
+
 /* d_x may be d_y or residual: each lane reads its elements of both before it writes them. */
-BP_KERNEL bp_layernorm_backward_input(bp_element *d_x, const bp_element *d_y, const bp_element *x,
-                                      const bp_element *weight, const float *mean,
-                                      const float *rstd, const bp_element *residual, uint64_t rows,
-                                      uint64_t width)
+BP_KERNEL bp_layernorm_backward_input(void *d_x, const void *d_y, const void *x,
+                                      const void *weight, const float *mean, const float *rstd,
+                                      const void *residual, uint64_t rows, uint64_t width,
+                                      uint32_t form)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES;
     if (rows == 0) {
@@ -78,30 +120,36 @@ BP_KERNEL bp_layernorm_backward_input(bp_element *d_x, const bp_element *d_y, co
     }
     bool there = row < rows;
     row = there ? row : 0;
-    d_y += row * width;
-    x += row * width;
-    float average = mean[row], scale = rstd[row], sum_g = 0.0f, sum_gh = 0.0f;
-#pragma unroll 4
-    for (uint64_t i = lane; i < width && there; i += LANES) {
-        float g = bp_from_element(d_y[i]) * bp_from_element(weight[i]);
-        float h = (bp_from_element(x[i]) - average) * scale;
-        sum_g += g;
-        sum_gh = fmaf(g, h, sum_gh);
+    uint64_t start = row * width, end = there ? width : 0;
+    const gradient_row at = {bp_at(d_y, start, form), bp_at(x, start, form), weight, mean[row],
+                             rstd[row]};
+    float sum_g = 0.0f, sum_gh = 0.0f, g[4], h[4];
+    uint64_t i;
+#pragma unroll 1
+    for (i = lane; i + 3 * LANES < end; i += 4 * LANES) {
+        row_terms(&at, i, form, g, h);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum_g += g[e];
+            sum_gh = fmaf(g[e], h[e], sum_gh);
+        }
+    }
+#pragma unroll 1
+    for (; i < end; i += LANES) {
+        row_term(&at, i, form, g, h);
+        sum_g += g[0];
+        sum_gh = fmaf(g[0], h[0], sum_gh);
     }
     float a = lanes_sum(sum_g) / (float)width;
     float b = lanes_sum(sum_gh) / (float)width;
-    if (!there) {
-        return;
-    }
-    d_x += row * width;
-    residual += residual != NULL ? row * width : 0;
+    d_x = bp_to(d_x, start, form);
+    residual = residual != NULL ? bp_at(residual, start, form) : NULL;
 #pragma unroll 1
-    for (uint64_t i = lane; i < width; i += LANES) {
-        float g = bp_from_element(d_y[i]) * bp_from_element(weight[i]);
-        float h = (bp_from_element(x[i]) - average) * scale;
-        float t = fmaf(-h, b, g - a);
-        float r = residual != NULL ? fmaf(scale, t, bp_from_element(residual[i])) : scale * t;
-        d_x[i] = bp_to_element(r);
+    for (i = lane; i < end; i += LANES) {
+        row_term(&at, i, form, g, h);
+        float t = fmaf(-h[0], b, g[0] - a);
+        float r = residual != NULL ? fmaf(at.scale, t, bp_get(residual, i, form)) : at.scale * t;
+        bp_put(d_x, i, form, r);
     }
 }
 
@@ -123,52 +171,73 @@ BP_DEVICE float groups_sum(float sum, float part[GROUPS][COLUMNS])
     return part[0][column];
 }
 
-BP_DEVICE void write_sum(bp_element *to, float sum, uint32_t accumulate)
+BP_DEVICE void write_sum(void *to, uint64_t column, float sum, uint32_t accumulate,
+                         uint32_t form)
 {
-    *to = bp_to_element(accumulate != 0 ? bp_from_element(*to) + sum : sum);
+    bp_put(to, column, form, accumulate != 0 ? bp_get(to, column, form) + sum : sum);
 }
 
-BP_KERNEL bp_layernorm_backward_parameters(bp_element *d_weight, bp_element *d_bias,
-                                           const bp_element *d_y, const bp_element *x,
-                                           const float *mean, const float *rstd, uint64_t rows,
-                                           uint64_t width, uint32_t accumulate)
+/* form_sum: of d_weight and d_bias. */
+BP_KERNEL bp_layernorm_backward_parameters(void *d_weight, void *d_bias, const void *d_y,
+                                           const void *x, const float *mean, const float *rstd,
+                                           uint64_t rows, uint64_t width, uint32_t accumulate,
+                                           uint32_t form, uint32_t form_sum)
 {
     __shared__ float part[GROUPS][COLUMNS];
-    uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x, groups = blockDim.y;
     if (width == 0) {
         return;
     }
     float sum_weight = 0.0f, sum_bias = 0.0f;
-#pragma unroll 4
-    for (uint64_t row = threadIdx.y; row < rows && column < width; row += blockDim.y) {
-        float d = bp_from_element(d_y[row * width + column]);
-        float h = (bp_from_element(x[row * width + column]) - mean[row]) * rstd[row];
+    uint64_t row = column < width ? threadIdx.y : rows;
+#pragma unroll 1
+    for (; row + 3 * groups < rows; row += 4 * groups) {
+        float d[4], h[4];
+        bp_load4_apart(d_y, row * width + column, groups * width, form, d);
+        bp_load4_apart(x, row * width + column, groups * width, form, h);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            uint64_t at = row + e * groups;
+            sum_weight = fmaf(d[e], (h[e] - mean[at]) * rstd[at], sum_weight);
+            sum_bias += d[e];
+        }
+    }
+#pragma unroll 1
+    for (; row < rows; row += groups) {
+        float d = bp_get(d_y, row * width + column, form);
+        float h = (bp_get(x, row * width + column, form) - mean[row]) * rstd[row];
         sum_weight = fmaf(d, h, sum_weight);
         sum_bias += d;
     }
     sum_weight = groups_sum(sum_weight, part);
     sum_bias = groups_sum(sum_bias, part);
     if (threadIdx.y == 0 && column < width) {
-        write_sum(d_weight + column, sum_weight, accumulate);
-        write_sum(d_bias + column, sum_bias, accumulate);
+        write_sum(d_weight, column, sum_weight, accumulate, form_sum);
+        write_sum(d_bias, column, sum_bias, accumulate, form_sum);
     }
 }
 
-BP_KERNEL bp_bias_backward(bp_element *d_bias, const bp_element *d_y, uint64_t rows, uint64_t n,
-                           uint32_t accumulate)
+BP_KERNEL bp_bias_backward(void *d_bias, const void *d_y, uint64_t rows, uint64_t n,
+                           uint32_t accumulate, uint32_t form, uint32_t form_sum)
 {
     __shared__ float part[GROUPS][COLUMNS];
-    uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x, groups = blockDim.y;
     if (n == 0) {
         return;
     }
-    float sum = 0.0f;
-#pragma unroll 4
-    for (uint64_t row = threadIdx.y; row < rows && column < n; row += blockDim.y) {
-        sum += bp_from_element(d_y[row * n + column]);
+    float sum = 0.0f, d[4];
+    uint64_t row = column < n ? threadIdx.y : rows;
+#pragma unroll 1
+    for (; row + 3 * groups < rows; row += 4 * groups) {
+        bp_load4_apart(d_y, row * n + column, groups * n, form, d);
+        sum = ((sum + d[0]) + d[1] + d[2]) + d[3];
+    }
+#pragma unroll 1
+    for (; row < rows; row += groups) {
+        sum += bp_get(d_y, row * n + column, form);
     }
     sum = groups_sum(sum, part);
     if (threadIdx.y == 0 && column < n) {
-        write_sum(d_bias + column, sum, accumulate);
+        write_sum(d_bias, column, sum, accumulate, form_sum);
     }
 }

@@ -6,14 +6,14 @@
 #include "device/kernels/reduce.cuh"
 
 /* The largest logit of a row and the sum of exp(logit - largest), in all threads. */
-BP_DEVICE void row_sum(const bp_element *x, uint64_t vocabulary, bool wide, float *largest,
+BP_DEVICE void row_sum(const void *x, uint64_t vocabulary, uint32_t form, float *largest,
                        float *total)
 {
     float most = -INFINITY, sum = 0.0f;
 #pragma unroll 1
     for (uint64_t i = (uint64_t)threadIdx.x * 4; i < vocabulary; i += (uint64_t)blockDim.x * 4) {
         float v[4];
-        bp_load4(x + i, vocabulary - i, wide, v);
+        bp_load4(x, i, vocabulary - i, form, v);
         float before = most;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -35,60 +35,44 @@ BP_DEVICE void row_sum(const bp_element *x, uint64_t vocabulary, bool wide, floa
     *total = bp_block_sum(sum);
 }
 
-BP_KERNEL bp_cross_entropy(bp_element *logits, float *losses, const int32_t *labels,
+/* gradient: logits become their gradient, times control.scale when scaled; else they are only read, and
+ * step and control may be absent. */
+BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
                            const bp_step_block *step, const bp_control_block *control,
-                           uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t wide,
-                           uint32_t scaled)
+                           uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t gradient,
+                           uint32_t scaled, uint32_t form)
 {
     uint64_t row = blockIdx.x;
     if (row >= rows) {
         return;
     }
-    logits += row * pitch;
+    logits = bp_to(logits, row * pitch, form);
     int32_t label = labels[row];
-    float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
-    float most = 0.0f, factor = 0.0f;
+    float most = 0.0f, sum = 1.0f;
     if (label >= 0) {
-        float sum;
-        float target = bp_from_element(logits[label]);
-        row_sum(logits, vocabulary, wide, &most, &sum);
-        factor = weight / sum;
+        float target = bp_get(logits, (uint64_t)label, form);
+        row_sum(logits, vocabulary, form, &most, &sum);
         if (threadIdx.x == 0) {
             losses[row] = (most + bp_logf(sum)) - target;
         }
     } else if (threadIdx.x == 0) {
         losses[row] = 0.0f;
     }
+    if (gradient == 0) {
+        return;
+    }
+    float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+    float factor = weight / sum;
 #pragma unroll 1
     for (uint64_t i = (uint64_t)threadIdx.x * 4; i < vocabulary; i += (uint64_t)blockDim.x * 4) {
         float v[4];
-        bp_load4(logits + i, vocabulary - i, wide, v);
+        bp_load4(logits, i, vocabulary - i, form, v);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             float g = bp_expf_inline(v[e] - most) * factor;
             g = i + e == (uint64_t)(int64_t)label ? g - weight : g;
             v[e] = label >= 0 ? g : 0.0f;
         }
-        bp_store4(logits + i, vocabulary - i, wide, v);
-    }
-}
-
-BP_KERNEL bp_cross_entropy_forward(const bp_element *logits, float *losses, const int32_t *labels,
-                                   uint64_t rows, uint64_t vocabulary, uint64_t pitch,
-                                   uint32_t wide)
-{
-    uint64_t row = blockIdx.x;
-    if (row >= rows) {
-        return;
-    }
-    logits += row * pitch;
-    int32_t label = labels[row];
-    float most = 0.0f, sum = 0.0f;
-    if (label >= 0) {
-        row_sum(logits, vocabulary, wide, &most, &sum);
-    }
-    if (threadIdx.x == 0) {
-        float target = label >= 0 ? bp_from_element(logits[label]) : 0.0f;
-        losses[row] = label >= 0 ? (most + bp_logf(sum)) - target : 0.0f;
+        bp_store4(logits, i, vocabulary - i, form, v);
     }
 }

@@ -38,20 +38,23 @@ BP_DEVICE void bp_mask_words(const bp_mask *mask, uint32_t sample, uint64_t bloc
 /* out[i] = factor or 0 of element first + i, i = 0 .. 3. */
 BP_DEVICE void bp_mask4(const bp_mask *mask, uint32_t sample, uint64_t first, float out[4])
 {
-    uint32_t w[8];
+    uint32_t w[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     uint32_t part = (uint32_t)first & 3;
-    bp_mask_words(mask, sample, first / 4, w);
-    if (part != 0) {
-        bp_mask_words(mask, sample, first / 4 + 1, w + 4);
+    /* a group that is not aligned reaches into the next block's words; their code is there once */
+#pragma unroll 1
+    for (uint32_t turn = part != 0 ? 0 : 1; turn < 2; turn++) {
+        w[0] = w[4];
+        w[1] = w[5];
+        w[2] = w[6];
+        w[3] = w[7];
+        bp_mask_words(mask, sample, first / 4 + (part != 0 ? turn : 0), w + 4);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        uint32_t word = w[i];
+        uint32_t word = w[i + 4];
         word = part == 1 ? w[i + 1] : word;
-        if (i < 3 || part != 0) {
-            word = part == 2 ? w[i + 2] : word;
-            word = part == 3 ? w[i + 3] : word;
-        }
+        word = part == 2 ? w[i + 2] : word;
+        word = part == 3 ? w[i + 3] : word;
         out[i] = word < mask->threshold ? 0.0f : mask->factor;
     }
 }

@@ -14,14 +14,16 @@
 #define BP_WIDE_A      16u /* rows of a start at multiples of 16 bytes */
 #define BP_WIDE_B      32u
 #define BP_WIDE_C      64u /* rows of c, before and residual at multiples of four elements; bias too */
+#define BP_TYPE_C      8   /* from this bit on: the type of c */
+#define BP_TYPE_AB     10  /* and that of all other operands */
 
 typedef struct bp_product {
-    bp_element *c;
-    bp_element *before;
-    const bp_element *a;
-    const bp_element *b;
-    const bp_element *bias;
-    const bp_element *residual;
+    void *c;
+    void *before;
+    const void *a;
+    const void *b;
+    const void *bias;
+    const void *residual;
     float *work; /* (splits, m, n): partial sums, when there is more than one split */
     uint64_t m;
     uint64_t n;
@@ -34,63 +36,84 @@ typedef struct bp_product {
     uint32_t flags;
 } bp_product;
 
+BP_DEVICE uint32_t bp_product_wide(const bp_product *p)
+{
+    return (p->flags & BP_WIDE_C) != 0 ? BP_WIDE : 0;
+}
+
+/* The form of c, whose type is its own, and that of the operands that are added to the sums. */
+BP_DEVICE uint32_t bp_form_c(const bp_product *p)
+{
+    return bp_hidden((p->flags >> BP_TYPE_C & BP_TYPE_BITS) | bp_product_wide(p));
+}
+
+BP_DEVICE uint32_t bp_form_others(const bp_product *p)
+{
+    return bp_hidden((p->flags >> BP_TYPE_AB & BP_TYPE_BITS) | bp_product_wide(p));
+}
+
+/* The workspace's sums. */
+BP_DEVICE uint32_t bp_form_work(const bp_product *p)
+{
+    return BP_SINGLE | (p->n % 4 == 0 ? BP_WIDE : 0);
+}
+
+BP_DEVICE void bp_gelu4(float v[4])
+{
+#pragma unroll 1
+    for (int e = 0; e < 4; e++) {
+        float x = v[0];
+        v[0] = v[1];
+        v[1] = v[2];
+        v[2] = v[3];
+        v[3] = bp_gelu_inline(x);
+    }
+}
+
 /* Four sums of one row become elements of c: + bias, + residual, kept in `before`, GELU, as the host
- * does it. column + count <= n. */
-BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t column,
-                                 const float sum[4])
+ * does it; or with accumulate = true (no bias and no residual then) what is there is added. Loads and
+ * stores are made by turns, so that their code is there once. column + count <= n. */
+BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t column, float v[4],
+                                 bool accumulate)
 {
     uint64_t count = p->n - column, place = row * p->ldc + column;
-    bool wide = (p->flags & BP_WIDE_C) != 0;
-    float v[4] = {sum[0], sum[1], sum[2], sum[3]}, other[4];
-    if (p->bias != NULL) {
-        bp_load4(p->bias + column, count, wide, other);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            v[e] += other[e];
-        }
-    }
-    if (p->residual != NULL) {
-        bp_load4(p->residual + place, count, wide, other);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            v[e] += other[e];
-        }
-    }
-    if (p->before != NULL) {
-        bp_store4(p->before + place, count, wide, v);
-    }
-    if ((p->flags & BP_GELU) != 0) {
-        /* by turns, so that the code is there once */
 #pragma unroll 1
-        for (int e = 0; e < 4; e++) {
-            float x = v[0];
-            v[0] = v[1];
-            v[1] = v[2];
-            v[2] = v[3];
-            v[3] = bp_gelu_inline(x);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        const void *from = turn == 0 ? p->bias : p->residual;
+        from = accumulate && turn == 0 ? p->c : from;
+        if (from != NULL) {
+            uint32_t form = accumulate ? bp_form_c(p) : bp_form_others(p);
+            float other[4];
+            bp_load4_as(from, turn == 0 && !accumulate ? column : place, count, form, other);
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                v[e] += other[e];
+            }
         }
     }
-    bp_store4(p->c + place, count, wide, v);
+#pragma unroll 1
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        void *to = turn == 0 ? p->before : p->c;
+        if (turn == 1 && (p->flags & BP_GELU) != 0) {
+            bp_gelu4(v);
+        }
+        if (to != NULL) {
+            bp_store4_as(to, place, count, turn == 0 ? bp_form_others(p) : bp_form_c(p), v);
+        }
+    }
 }
 
 /* Four sums of one row of a block's tile: to the workspace of a split product, or to c, added to what
- * is there where the product accumulates. */
-BP_DEVICE void bp_product_end(const bp_product *p, uint64_t row, uint64_t column, float sum[4])
+ * is there where the product accumulates and did not start from it. */
+BP_DEVICE void bp_product_end(const bp_product *p, uint64_t row, uint64_t column, float sum[4],
+                              bool accumulate)
 {
     if (p->splits > 1) {
-        float *to = p->work + ((uint64_t)blockIdx.y * p->m + row) * p->n + column;
-        bp_store4f(to, p->n - column, p->n % 4 == 0, sum);
-        return;
+        uint64_t to = ((uint64_t)blockIdx.y * p->m + row) * p->n + column;
+        bp_store4_as(p->work, to, p->n - column, bp_form_work(p), sum);
+    } else {
+        bp_product_finish(p, row, column, sum, accumulate);
     }
-    if ((p->flags & BP_ACCUMULATE) != 0) {
-        float before[4];
-        bp_load4(p->c + row * p->ldc + column, p->n - column, (p->flags & BP_WIDE_C) != 0, before);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            sum[e] += before[e];
-        }
-    }
-    bp_product_finish(p, row, column, sum);
 }
 
 /* The tile of this block: tiles lie in bands of 8 rows of tiles, column after column, so that blocks
@@ -106,8 +129,8 @@ BP_DEVICE void bp_product_tile(const bp_product *p, uint32_t tile, uint64_t *row
 
 /* The parameters of a product kernel in the order that device/cuda gives them. */
 #define BP_PRODUCT_PARAMETERS                                                                      \
-    bp_element *c, bp_element *before, const bp_element *a, const bp_element *b,                   \
-        const bp_element *bias, const bp_element *residual, float *work, uint64_t m, uint64_t n,   \
+    void *c, void *before, const void *a, const void *b, const void *bias, const void *residual,   \
+        float *work, uint64_t m, uint64_t n,                                                       \
         uint64_t k, uint64_t lda, uint64_t ldb, uint64_t ldc, uint64_t depth, uint32_t splits,     \
         uint32_t flags
 #define BP_PRODUCT_GATHER                                                                          \
@@ -124,18 +147,18 @@ BP_DEVICE void bp_product_join(const bp_product *p)
     uint64_t row = i / across, column = i % across * 4;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, part[4];
     if ((p->flags & BP_ACCUMULATE) != 0) {
-        bp_load4(p->c + row * p->ldc + column, p->n - column, (p->flags & BP_WIDE_C) != 0, sum);
+        bp_load4_as(p->c, row * p->ldc + column, p->n - column, bp_form_c(p), sum);
     }
 #pragma unroll 1
     for (uint32_t split = 0; split < p->splits; split++) {
-        const float *from = p->work + ((uint64_t)split * p->m + row) * p->n + column;
-        bp_load4f(from, p->n - column, p->n % 4 == 0, part);
+        uint64_t from = ((uint64_t)split * p->m + row) * p->n + column;
+        bp_load4_as(p->work, from, p->n - column, bp_form_work(p), part);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             sum[e] += part[e];
         }
     }
-    bp_product_finish(p, row, column, sum);
+    bp_product_finish(p, row, column, sum, false);
 }
 
 #endif

@@ -11,6 +11,22 @@
 #define SLICE   (DEPTH * PITCH)
 #define GROUPS  (DEPTH * TILE / 4 / THREADS) /* of four elements, of an operand's slice, per thread */
 
+/* Four floats, of which `count` exist; here what is not aligned travels together, too. */
+#ifndef BP_PRODUCT_GROUP
+#define BP_PRODUCT_GROUP
+BP_DEVICE void bp_product_group(const float *from, uint64_t count, bool wide, float x[4])
+{
+    if (wide && count >= 4) {
+        *(float4 *)x = *(const float4 *)from;
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        x[e] = (uint64_t)e < count ? from[e] : 0.0f;
+    }
+}
+#endif
+
 /* Brings the thread's groups of four elements of one operand's slice to registers; what is not there
  * is 0. along: the elements of a row of memory lie along the tile's side i, not along k. */
 BP_DEVICE void NAME(fetch)(float to[GROUPS][4], const float *from, uint64_t pitch, bool along,
@@ -23,7 +39,7 @@ BP_DEVICE void NAME(fetch)(float to[GROUPS][4], const float *from, uint64_t pitc
         uint32_t first = (along ? at % (TILE / 4) : at % (DEPTH / 4)) * 4;
         uint64_t lines = along ? terms : rows, length = along ? rows : terms;
         uint64_t count = line < lines && first < length ? length - first : 0;
-        bp_load4(from + line * pitch + first, count, wide, to[s]);
+        bp_product_group(from + line * pitch + first, count, wide, to[s]);
     }
 }
 
@@ -85,6 +101,16 @@ BP_DEVICE void NAME(multiply)(const float *a, const float *b, float sum[8][8])
     }
 }
 
+BP_DEVICE void NAME(take_rows)(const float *ring, float sum[4][8])
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        const float *from = ring + (NAME(down)() * 4 + i) * PITCH + NAME(across)() * 4;
+        *(float4 *)sum[i] = *(const float4 *)from;
+        *(float4 *)(sum[i] + 4) = *(const float4 *)(from + TILE / 2);
+    }
+}
+
 /* Starts the sums from c, the upper and the lower half of the tile by way of shared memory. */
 BP_DEVICE void NAME(start)(const bp_product *p, const NAME(place) *at, float sum[8][8],
                            float *ring)
@@ -98,20 +124,29 @@ BP_DEVICE void NAME(start)(const bp_product *p, const NAME(place) *at, float sum
             uint64_t row = at->row + half * (TILE / 2) + i, column = at->column + j;
             float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
             if (row < p->m && column < p->n) {
-                bp_load4(p->c + row * p->ldc + column, p->n - column,
-                         (p->flags & BP_WIDE_C) != 0, v);
+                bp_load4_as(p->c, row * p->ldc + column, p->n - column, bp_form_c(p), v);
             }
             *(float4 *)(ring + i * PITCH + j) = *(float4 *)v;
         }
         __syncthreads();
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            const float *from = ring + (NAME(down)() * 4 + i) * PITCH + NAME(across)() * 4;
-            *(float4 *)sum[half * 4 + i] = *(const float4 *)from;
-            *(float4 *)(sum[half * 4 + i] + 4) = *(const float4 *)(from + TILE / 2);
+        if (half == 0) {
+            NAME(take_rows)(ring, sum);
+        } else {
+            NAME(take_rows)(ring, sum + 4);
         }
     }
     __syncthreads();
+}
+
+/* Four rows of the thread's sums to their half of the tile in shared memory. */
+BP_DEVICE void NAME(put_rows)(float *ring, float sum[4][8])
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        float *to = ring + (NAME(down)() * 4 + i) * PITCH + NAME(across)() * 4;
+        *(float4 *)to = *(const float4 *)sum[i];
+        *(float4 *)(to + TILE / 2) = *(const float4 *)(sum[i] + 4);
+    }
 }
 
 /* Hands the sums on, an upper and a lower half of the tile after the other, by way of shared memory,
@@ -119,14 +154,13 @@ BP_DEVICE void NAME(start)(const bp_product *p, const NAME(place) *at, float sum
 BP_DEVICE void NAME(finish)(const bp_product *p, const NAME(place) *at, float sum[8][8],
                             float *ring)
 {
-#pragma unroll
+#pragma unroll 1
     for (uint32_t half = 0; half < 2; half++) {
         __syncthreads();
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            float *to = ring + (NAME(down)() * 4 + i) * PITCH + NAME(across)() * 4;
-            *(float4 *)to = *(const float4 *)sum[half * 4 + i];
-            *(float4 *)(to + TILE / 2) = *(const float4 *)(sum[half * 4 + i] + 4);
+        if (half == 0) {
+            NAME(put_rows)(ring, sum);
+        } else {
+            NAME(put_rows)(ring, sum + 4);
         }
         __syncthreads();
 #pragma unroll 1
@@ -138,12 +172,7 @@ BP_DEVICE void NAME(finish)(const bp_product *p, const NAME(place) *at, float su
             }
             float v[4];
             *(float4 *)v = *(const float4 *)(ring + i * PITCH + j);
-            if (p->splits > 1) {
-                float *to = p->work + ((uint64_t)blockIdx.y * p->m + row) * p->n + column;
-                bp_store4f(to, p->n - column, p->n % 4 == 0, v);
-            } else {
-                bp_product_finish(p, row, column, v);
-            }
+            bp_product_end(p, row, column, v, false);
         }
     }
 }
@@ -165,19 +194,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(bp_matmul)(BP
     }
     uint64_t first = blockIdx.y * depth, end = bp_least(k, first + depth);
     bool along_a = (flags & BP_TRANSPOSE_A) != 0, along_b = (flags & BP_TRANSPOSE_B) == 0;
-    a += along_a ? first * lda + at.row : at.row * lda + first;
-    b += along_b ? first * ldb + at.column : at.column * ldb + first;
+    const float *from_a = (const float *)a, *from_b = (const float *)b;
+    from_a += along_a ? first * lda + at.row : at.row * lda + first;
+    from_b += along_b ? first * ldb + at.column : at.column * ldb + first;
     float *fill = ring, *use = ring + 2 * SLICE;
 #pragma unroll 1
     for (uint64_t term = first; term < end + DEPTH; term += DEPTH) {
         float next_a[GROUPS][4], next_b[GROUPS][4];
         bool more = term < end;
         if (more) {
-            NAME(fetch)(next_a, a, lda, along_a, (flags & BP_WIDE_A) != 0, m - at.row, end - term);
-            NAME(fetch)(next_b, b, ldb, along_b, (flags & BP_WIDE_B) != 0, n - at.column,
+            NAME(fetch)(next_a, from_a, lda, along_a, (flags & BP_WIDE_A) != 0, m - at.row,
                         end - term);
-            a += along_a ? DEPTH * lda : DEPTH;
-            b += along_b ? DEPTH * ldb : DEPTH;
+            NAME(fetch)(next_b, from_b, ldb, along_b, (flags & BP_WIDE_B) != 0, n - at.column,
+                        end - term);
+            from_a += along_a ? DEPTH * lda : DEPTH;
+            from_b += along_b ? DEPTH * ldb : DEPTH;
         }
         if (term > first) {
             NAME(multiply)(use, use + SLICE, sum);

@@ -23,7 +23,7 @@ BP_DEVICE uint32_t NAME(piece)(bool along, uint32_t k, uint32_t i)
 
 /* What a thread has to bring of one operand: PASSES pieces of each slice, LINES lines apart. */
 typedef struct NAME(feed) {
-    const bp_element *from; /* its first piece of the next slice */
+    const uint16_t *from; /* its first piece of the next slice */
     uint64_t step;          /* elements from piece to piece, 0 .. */
     uint64_t advance;       /* and from slice to slice */
     uint32_t to;            /* place of its first piece in a slice */
@@ -35,7 +35,7 @@ typedef struct NAME(feed) {
     bool wide;
 } NAME(feed);
 
-BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const bp_element *from, uint64_t pitch, bool along,
+BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const void *from, uint64_t pitch, bool along,
                               bool wide, uint64_t edge, uint64_t rows, uint64_t first)
 {
     uint32_t per_line = along ? ACROSS : DEPTH / 8;
@@ -48,7 +48,7 @@ BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const bp_element *from, uint64_t
     feed->to = NAME(piece)(along, feed->line, feed->piece);
     feed->step = feed->lines * pitch;
     feed->advance = along ? DEPTH * pitch : DEPTH;
-    feed->from = from + (along ? first * pitch + edge : edge * pitch + first) +
+    feed->from = (const uint16_t *)from + (along ? first * pitch + edge : edge * pitch + first) +
                  feed->line * pitch + feed->piece * 8;
 }
 
@@ -84,7 +84,7 @@ BP_DEVICE void NAME(feed_slice)(NAME(feed) *feed, uint32_t slice, uint32_t terms
 
 /* Adds one slice to the warp's sums: sum[i][j] is the 16 x 8 block of rows 16 i, columns 8 j. */
 BP_DEVICE void NAME(multiply)(uint32_t a, uint32_t b, bool along_a, bool along_b, uint32_t row,
-                              uint32_t column, float sum[BLOCKS][2 * BLOCKS][4])
+                              uint32_t column, float sum[BLOCKS][2 * BLOCKS][4], bool half)
 {
     uint32_t lane = threadIdx.x % BP_WARP;
 #pragma unroll
@@ -121,7 +121,7 @@ BP_DEVICE void NAME(multiply)(uint32_t a, uint32_t b, bool along_a, bool along_b
         for (uint32_t i = 0; i < BLOCKS; i++) {
 #pragma unroll
             for (uint32_t j = 0; j < 2 * BLOCKS; j++) {
-                bp_multiply_add(sum[i][j], x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]);
+                bp_multiply_add(sum[i][j], x[i], y[j / 2] + j % 2 * 2, half);
             }
         }
     }
@@ -150,12 +150,12 @@ BP_DEVICE void NAME(finish)(const bp_product *p, uint64_t row0, uint64_t column0
         if (to_row < p->m && to_column < p->n) {
             float v[4];
             *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
-            bp_product_end(p, to_row, to_column, v);
+            bp_product_end(p, to_row, to_column, v, (p->flags & BP_ACCUMULATE) != 0);
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) NAME(bp_matmul)(BP_PRODUCT_PARAMETERS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME(bp_matmul)(BP_PRODUCT_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     if (m == 0) {
@@ -166,6 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(bp_matmul)(BP_PRODUCT
     uint32_t ring = bp_shared_address(memory);
     uint32_t warp = threadIdx.x / BP_WARP;
     uint32_t row = warp / 2 * QUARTER, column = warp % 2 * QUARTER;
+    bool half = (flags >> BP_TYPE_AB & BP_TYPE_BITS) == BP_HALF;
     bool along_a = (flags & BP_TRANSPOSE_A) != 0, along_b = (flags & BP_TRANSPOSE_B) == 0;
     uint64_t row0, column0, first = blockIdx.y * depth;
     bp_product_tile(p, TILE, &row0, &column0);
@@ -194,7 +195,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) NAME(bp_matmul)(BP_PRODUCT
         }
         bp_copy_commit();
         if (filled) {
-            NAME(multiply)(ring + use, ring + use + SLICE, along_a, along_b, row, column, sum);
+            uint32_t x = ring + use, y = x + SLICE;
+            if (half) {
+                NAME(multiply)(x, y, along_a, along_b, row, column, sum, true);
+            } else {
+                NAME(multiply)(x, y, along_a, along_b, row, column, sum, false);
+            }
             use = use == (STAGES - 1) * 2 * SLICE ? 0 : use + 2 * SLICE;
         }
     }

@@ -24,8 +24,9 @@ BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint
     return record;
 }
 
-/* A block is a chunk; squares in double are exact. */
-BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples)
+/* A block is a chunk; squares in double are exact. form: of x. */
+BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples,
+                          uint32_t form)
 {
     if (tuples == 0) {
         return;
@@ -34,12 +35,22 @@ BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t t
     const uint64_t *record = my_record(table, tuples, &first);
     uint64_t chunk = blockIdx.x - first, count = record[1], size = record[2];
     double *partials = (double *)(base + record[3]);
-    const bp_element *x = (const bp_element *)(base + record[4]);
+    const void *x = base + record[4];
     uint64_t end = bp_least(count, (chunk + 1) * size);
     double sum = 0.0;
-#pragma unroll 4
-    for (uint64_t i = chunk * size + threadIdx.x; i < end; i += BP_RUN_THREADS) {
-        double v = (double)bp_from_element(x[i]);
+    uint64_t i = chunk * size + threadIdx.x;
+#pragma unroll 1
+    for (; i + 3 * BP_RUN_THREADS < end; i += 4 * BP_RUN_THREADS) {
+        float v[4];
+        bp_load4_apart(x, i, BP_RUN_THREADS, form, v);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum += (double)v[e] * (double)v[e];
+        }
+    }
+#pragma unroll 1
+    for (; i < end; i += BP_RUN_THREADS) {
+        double v = (double)bp_get(x, i, form);
         sum += v * v;
     }
     sum = bp_block_sum_double(sum);
@@ -80,8 +91,9 @@ BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
     f->rate = (float)(rate / control->correction1);
 }
 
-/* A block is 1024 elements of one tensor. */
-BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
+/* A block is 1024 elements of one tensor. form, form_gradient: of weights and of gradients. */
+BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples, uint32_t form,
+                   uint32_t form_gradient)
 {
     __shared__ adamw_factors shared;
     if (tuples == 0) {
@@ -103,15 +115,13 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
     if (i >= count) {
         return;
     }
-    bool wide = ((record[2] | record[3] | record[4] | record[5]) & 15) == 0;
-    bp_element *weight = (bp_element *)(base + record[2]) + i;
-    float *m = (float *)(base + record[3]) + i, *v = (float *)(base + record[4]) + i;
-    const bp_element *gradient = (const bp_element *)(base + record[5]) + i;
+    uint32_t wide = ((record[2] | record[3] | record[4] | record[5]) & 15) == 0 ? BP_WIDE : 0;
+    void *weight = base + record[2], *m = base + record[3], *v = base + record[4];
     float w[4], a[4], b[4], g[4];
-    bp_load4(weight, count - i, wide, w);
-    bp_load4f(m, count - i, wide, a);
-    bp_load4f(v, count - i, wide, b);
-    bp_load4(gradient, count - i, wide, g);
+    bp_load4(weight, i, count - i, form | wide, w);
+    bp_load4_as(m, i, count - i, BP_SINGLE | wide, a);
+    bp_load4_as(v, i, count - i, BP_SINGLE | wide, b);
+    bp_load4(base + record[5], i, count - i, form_gradient | wide, g);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         float clipped = g[e] * f.clip;
@@ -120,7 +130,7 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
         float below = fmaf(sqrtf(b[e]), f.v_scale, f.epsilon);
         w[e] = fmaf(-f.rate, a[e] / below, w[e] * f.keep);
     }
-    bp_store4(weight, count - i, wide, w);
-    bp_store4f(m, count - i, wide, a);
-    bp_store4f(v, count - i, wide, b);
+    bp_store4(weight, i, count - i, form | wide, w);
+    bp_store4_as(m, i, count - i, BP_SINGLE | wide, a);
+    bp_store4_as(v, i, count - i, BP_SINGLE | wide, b);
 }

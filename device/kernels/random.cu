@@ -12,8 +12,8 @@ BP_DEVICE double uniform(uint32_t high, uint32_t low)
     return (double)bits * 0x1p-53;
 }
 
-BP_KERNEL bp_random_normal(bp_element *y, const bp_step_block *step, uint64_t count,
-                           uint32_t stream, double deviation)
+BP_KERNEL bp_random_normal(void *y, const bp_step_block *step, uint64_t count, uint32_t stream,
+                           double deviation, uint32_t form)
 {
     uint64_t pair = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (2 * pair >= count) {
@@ -25,8 +25,8 @@ BP_KERNEL bp_random_normal(bp_element *y, const bp_step_block *step, uint64_t co
     double angle = 0x1.921fb54442d18p+2 * uniform(words[2], words[3]);
     double sine, cosine;
     bp_sin_cos(angle, &sine, &cosine);
-    y[2 * pair] = bp_to_element((float)(deviation * (radius * cosine)));
+    bp_put(y, 2 * pair, form, (float)(deviation * (radius * cosine)));
     if (2 * pair + 1 < count) {
-        y[2 * pair + 1] = bp_to_element((float)(deviation * (radius * sine)));
+        bp_put(y, 2 * pair + 1, form, (float)(deviation * (radius * sine)));
     }
 }

@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_KERNELS_TENSOR_CUH
 #define BP_DEVICE_KERNELS_TENSOR_CUH
 
-#include "device/kernels/element.cuh"
+#include "device/kernels/base.cuh"
 
 /* Four 8 x 8 matrices whose rows, 16 bytes each, lie where lanes 0 .. 7, 8 .. 15, ... point. */
 BP_DEVICE void bp_matrix(uint32_t to[4], uint32_t row)
@@ -23,22 +23,24 @@ BP_DEVICE void bp_matrix_turned(uint32_t to[4], uint32_t row)
                  : "memory");
 }
 
-/* sum (16 x 8) += x (16 x 16) y (16 x 8). */
-BP_DEVICE void bp_multiply_add(float sum[4], const uint32_t x[4], uint32_t y0, uint32_t y1)
+/* sum (16 x 8) += x (16 x 16) y (16 x 8), of half or bfloat16 elements; half is a constant. */
+BP_DEVICE void bp_multiply_add(float sum[4], const uint32_t x[4], const uint32_t y[2], bool half)
 {
-#if BP_ELEMENT == 1
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#endif
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y0), "r"(y1));
+    if (half) {
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+    } else {
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                     : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+    }
 }
 
 /* `count` elements, the rest of eight 0, to 16 bytes of shared memory, from any address. */
-BP_DEVICE void bp_copy_narrow16(uint32_t to, const bp_element *from, uint32_t count)
+BP_DEVICE void bp_copy_narrow16(uint32_t to, const uint16_t *from, uint32_t count)
 {
     uint32_t word = 0;
 #pragma unroll 1

@@ -7,7 +7,8 @@
 
 The text depends on the sources and on nvcc's version only: sources are compiled from copies in one
 fixed directory, and the text is put into a plain form, which also keeps it small: repository paths,
-no comments, no lines of system headers, short labels, names of functions as they are in the source.
+no comments, no lines of system headers, short names, each place once in a block of instructions, and
+names of functions as they are in the source.
 """
 import fcntl
 import hashlib
@@ -23,7 +24,7 @@ WORK = "/tmp/bedplate-ptx"
 # Headers whose functions have no branches: each inlined one is one place, at its first line.
 # What they inline themselves belongs to that place too.
 STRAIGHT = ("core/math_inline.h",) + tuple(
-    KERNELS + "/" + name for name in ("async.cuh", "base.cuh", "convert.cuh", "double.cuh",
+    KERNELS + "/" + name for name in ("async.cuh", "base.cuh", "double.cuh",
                                       "philox.cuh", "tensor.cuh"))
 FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]
 
@@ -34,14 +35,13 @@ def modules():
     with open(os.path.join(ROOT, "tools/ptx/modules"), encoding="ascii") as table:
         for line in table:
             if line.strip() and not line.startswith("#"):
-                rows.append(dict(zip(("name", "source", "element", "target", "version"), line.split())))
+                rows.append(dict(zip(("name", "source", "target", "version"), line.split())))
     return rows
 
 
 def flags(row):
     """What nvcc is told for a module."""
-    element = [] if row["element"] == "-" else ["-DBP_ELEMENT=" + row["element"]]
-    return FLAGS + ["-arch=" + row["target"].replace("sm_", "compute_")] + element
+    return FLAGS + ["-arch=" + row["target"].replace("sm_", "compute_")]
 
 
 def closure(path, seen):
@@ -111,23 +111,130 @@ def single_places(lines):
         yield line
 
 
+def watched(line):
+    """Whether a report may name this instruction: its place is kept to the line."""
+    words = re.sub(r"^@!?%p\d+ ", "", line).split(" ")[0].split(".")
+    if words[0] in ("ld", "st", "ldu", "cp"):
+        return "param" not in words
+    return words[0] in ("atom", "red", "bar", "barrier", "shfl", "vote", "ldmatrix", "mma", "trap")
+
+
+def groups(lines):
+    """The lines in runs: a place with its instructions, or what has no place of its own. The word
+    of the run says whether a block of instructions begins there."""
+    run, begins = [], True
+    for line in lines:
+        if run and (line.startswith((".loc ", ".visible", "$")) or begins):
+            yield run
+            run = []
+        run.append(line)
+        begins = bool(re.match(r"(@\S+ )?(bra|ret|exit)\b", line))
+    yield run
+
+
 def needed_places(lines):
-    """Leaves out places that repeat the one before, and places without an instruction of their own
-    that only repeat the newest one of that file and line, which is what inlined_at goes by."""
-    kept, newest, active = [], {}, ""
-    for line, following in zip(lines, lines[1:] + [""]):
-        if line.startswith(".visible"):
+    """Leaves out places without an instruction of their own that only repeat the newest one of that
+    file and line, which is what inlined_at goes by; and places that their block of instructions had
+    before, unless an instruction is watched: what they count for is counted already."""
+    kept, newest, here, active = [], {}, set(), ""
+    for run in groups(lines):
+        first = run[0]
+        if first.startswith((".visible", "$")):
+            here, active = set(), ""
+        if first.startswith(".visible"):
             newest = {}
-        if line.startswith(".loc "):
-            key = line.split(" 0", 1)[0]
-            if following.startswith(".loc ") and newest.get(key) == line:
-                continue
-            newest[key] = line
-            if line == active:
-                continue
-            active = line
-        kept.append(line)
+        if first.startswith(".loc "):
+            key = first.split(" 0", 1)[0]
+            report = any(watched(line) for line in run[1:]) and first != active
+            fresh = len(run) > 1 and first not in here
+            if report or fresh or newest.get(key) != first:
+                kept.append(first)
+                active = first
+            newest[key] = first
+            here.add(first)
+            run = run[1:]
+        kept += run
+        if run and re.match(r"(@\S+ )?(bra|ret|exit)\b", run[-1]):
+            here, active = set(), ""
     return kept
+
+
+def shorter_jumps(lines):
+    """A jump over a jump becomes one of the opposite condition; labels that nothing names go."""
+    turned, i = [], 0
+    while i < len(lines):
+        over = re.match(r"@(!?)(%p\d+) bra (\$\w+);$", lines[i])
+        jump = over and re.match(r"bra\.uni (\$\w+);$", lines[i + 1])
+        if jump and lines[i + 2] == over.group(3) + ":":
+            turned.append("@%s%s bra %s;" % ("" if over.group(1) else "!", over.group(2), jump.group(1)))
+            i += 2
+        else:
+            turned.append(lines[i])
+            i += 1
+    named = set(re.findall(r"\bbra(?:\.uni)? (\$\w+);", "\n".join(turned)))
+    return [line for line in turned if not re.match(r"\$L__BB\w+:$", line) or line[:-1] in named]
+
+
+# What registers of nvcc's names are called here, and in a scope of their own inside a function.
+REGISTERS = {"p": "p", "rs": "h", "r": "r", "f": "f", "rd": "d", "fd": "g"}
+REGISTER = re.compile(r"%(p|rs|r|f|rd|fd)(\d+)\b")
+
+
+def short_function(lines):
+    """Parameters, labels and registers of a function get short names, the shortest where they are
+    named most."""
+    count, scope, inner = {}, {}, []
+    for line in lines:
+        for name in REGISTER.findall(line):
+            count[name] = count.get(name, 0) + 1
+    order = sorted(count, key=lambda name: (-count[name], int(name[1])))
+    kinds = {kind: [name for name in order if name[0] == kind] for kind in REGISTERS}
+    names = {name: "%s%d" % (REGISTERS[name[0]], kinds[name[0]].index(name)) for name in order}
+    for number, line in enumerate(lines):
+        own = re.match(r"\.reg \.\w+ %(\w+?)(\d+);", line)
+        many = re.match(r"(\.reg \.\w+) %(\w+)<\d+>;", line)
+        if line == "{":
+            inner.append(dict(scope))
+        if own:
+            scope[own.groups()] = "q%s%s" % own.groups()
+        if many:
+            yield "%s %s<%d>;" % (many.group(1), REGISTERS[many.group(2)], len(kinds[many.group(2)]))
+            continue
+        if line == "}" and inner:
+            scope = inner.pop()
+        line = REGISTER.sub(lambda m: scope.get(m.groups()) or names[m.groups()], line)
+        line = re.sub(r"\b\w+_param_(\d+)\b", r"a\1", line)
+        yield re.sub(r"\$L__BB\d+_", "$", line)
+
+
+def variable_name(mangled):
+    """bp_block_max_part for a variable `part` of a function bp_block_max."""
+    rest, names = re.sub(r"^_ZZ?N?", "", mangled), []
+    while True:
+        match = re.match(r"E?[A-Za-z]?E?(\d+)(.*)", rest)
+        if not match:
+            return "_".join(names)
+        length = int(match.group(1))
+        name, rest = match.group(2)[:length], match.group(2)[length:]
+        if not name.startswith("_INTERNAL_"):
+            names.append(name)
+
+
+def short_names(lines):
+    """The lines with short names in every function."""
+    text = "\n".join(lines)
+    long = sorted(set(re.findall(r"\b_Z\w+", text)))
+    short = [variable_name(name) for name in long]
+    assert len(set(short)) == len(short), short
+    for name, instead in zip(long, short):
+        text = re.sub(r"\b%s\b" % name, instead, text)
+    function = []
+    for line in text.split("\n"):
+        if line.startswith(".visible"):
+            yield from short_function(function)
+            function = []
+        function.append(line)
+    yield from short_function(function)
 
 
 def plain(text, row):
@@ -165,8 +272,9 @@ def plain(text, row):
             last = line
         elif line.endswith(":"):
             last = None
-        lines.append(line.replace("$L__BB", "$B"))
-    text = "\n".join(needed_places(list(single_places(lines))))
+        lines.append(line)
+    lines = needed_places(shorter_jumps(list(single_places(lines))))
+    text = "\n".join(short_names(lines))
     text = re.sub(r"\.version [0-9.]+", ".version " + row["version"], text, count=1)
     used = set(re.findall(r"(?:\.loc|inlined_at) (\d+)", text))
     tail = ['.file %s "%s"' % (n, own.get(n, "nvcc")) for n in sorted(used, key=int)]
