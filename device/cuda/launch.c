@@ -6,12 +6,14 @@
 
 #include "device/cuda/plan.h"
 
+typedef enum module_types { TYPES_ANY, TYPES_SINGLE, TYPES_SIXTEEN } module_types;
+
 /* What each module is for. */
 static const struct module_row {
     bp_cuda_family family;
-    bp_dtype dtype;
+    module_types types;
 } modules[] = {
-#define MODULE(family, suffix, type, target) {BP_CUDA_FAMILY_##family, type},
+#define MODULE(family, suffix, types, target) {BP_CUDA_FAMILY_##family, TYPES_##types},
 #include "device/cuda/ptx_table.def"
 };
 
@@ -43,15 +45,14 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,
 };
 
-/* The module of a family for the op's element type; BP_CUDA_MODULE_COUNT when there is none. */
+/* The module of a family for the op's working type; BP_CUDA_MODULE_COUNT when there is none. */
 static uint16_t module_of(const bp_cuda_plan *plan, bp_cuda_family family)
 {
+    module_types wanted = plan->dtype == BP_F32 ? TYPES_SINGLE : TYPES_SIXTEEN;
     uint16_t i = 0;
-    while (i < BP_CUDA_MODULE_COUNT) {
-        bool typed = family != BP_CUDA_FAMILY_words;
-        if (modules[i].family == family && (!typed || modules[i].dtype == plan->dtype)) {
-            break;
-        }
+    while (i < BP_CUDA_MODULE_COUNT &&
+           (modules[i].family != family ||
+            (modules[i].types != TYPES_ANY && modules[i].types != wanted))) {
         i++;
     }
     return i;
@@ -136,31 +137,43 @@ bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint6
     return wide;
 }
 
-/* The element type that all present operands of an op share; false when they do not. */
-static bool type_of(const bp_linked_op *op, bp_dtype *dtype)
+uint32_t bp_cuda_form(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch)
+{
+    return (uint32_t)plan->dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_FORM_WIDE : 0);
+}
+
+uint32_t bp_cuda_form_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch)
+{
+    uint32_t dtype = plan->op->dtypes[operand];
+    return dtype | (bp_cuda_wide(plan, mask, pitch, 4) ? BP_CUDA_FORM_WIDE : 0);
+}
+
+/* Whether every present operand of a float type has one, in every tuple, and those of the working
+ * type share it. */
+static bool types_fit(const bp_linked_op *op, bp_dtype working)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-    bool found = false;
-    *dtype = BP_F32;
-    for (uint32_t i = 0; i < info->operand_count; i++) {
-        bool counts = info->operand[i].type <= BP_TYPE_FLOAT && !info->operand[i].workspace;
-        if (!counts || op->offsets[i] == BP_OFFSET_ABSENT) {
+    for (uint32_t slot = 0; slot < op->tuples * info->operand_count; slot++) {
+        const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+        if (operand->type > BP_TYPE_FLOAT || operand->workspace ||
+            op->offsets[slot] == BP_OFFSET_ABSENT) {
             continue;
         }
-        if (found && op->dtypes[i] != *dtype) {
+        bool fits = operand->type == BP_TYPE_FLOAT ? op->dtypes[slot] <= BP_F16
+                                                   : op->dtypes[slot] == working;
+        if (!fits) {
             return false;
         }
-        *dtype = (bp_dtype)op->dtypes[i];
-        found = true;
     }
-    return true;
+    return working <= BP_F16;
 }
 
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX])
 {
-    bp_cuda_plan plan = {target, op, BP_F32, launches, 0, false};
-    if (!type_of(op, &plan.dtype)) {
+    bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
+    bp_cuda_plan plan = {target, op, working, launches, 0, false};
+    if (!types_fit(op, working)) {
         return BP_CUDA_UNSUPPORTED;
     }
     bool planned = planners[op->kernel](&plan) && !plan.unsupported;

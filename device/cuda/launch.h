@@ -89,11 +89,12 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
 /* Writes the table of an op: one record of BP_CUDA_RECORD_WORDS 64-bit words per tuple, in order,
  *     word 0       blocks of this tuple and all before it: where the next one's begin
  *     word 1       count, elements
- *     word 2 ..    norm_partial: chunk, offset of partials, offset of x
+ *     word 2 ..    norm_partial: chunk, offset of partials, offset of x, its bp_dtype
  *                  adamw: offsets of weight, m, v, gradient, control, step
- *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles
+ *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles, then the
+ *                  bp_dtype of weight and of gradient
  * with offsets in bytes from BP_CUDA_BASE. `table` holds bp_cuda_table_bytes(). */
-#define BP_CUDA_RECORD_WORDS 13
+#define BP_CUDA_RECORD_WORDS 15
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table);
 
 #endif

@@ -11,10 +11,10 @@
 typedef struct bp_cuda_plan {
     const bp_cuda_target *target;
     const bp_linked_op *op;
-    bp_dtype dtype;         /* of its elements */
+    bp_dtype dtype;         /* its working type */
     bp_cuda_launch *launch; /* where the next one goes */
     uint32_t count;         /* launches so far */
-    bool unsupported;       /* a family has no module for these elements */
+    bool unsupported;       /* no kernel serves these types */
 } bp_cuda_plan;
 
 /* Plans the launches of one op; false when its shapes have no kernel. */
@@ -43,6 +43,12 @@ void bp_cuda_dropout(bp_cuda_plan *plan, int64_t site, double p);
 /* Whether all present operands of `mask` (bit i: operand i) start at multiples of 16 bytes and
  * `pitch` (elements) keeps rows at multiples of `elements`. */
 bool bp_cuda_wide(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch, uint64_t elements);
+
+/* The form of operands of the working type, or of operand `operand` with its own type, as
+ * device/kernels/element.cuh reads it: the bp_dtype, and whether bp_cuda_wide(mask, pitch, 4). */
+#define BP_CUDA_FORM_WIDE 4u
+uint32_t bp_cuda_form(const bp_cuda_plan *plan, uint32_t mask, uint64_t pitch);
+uint32_t bp_cuda_form_of(const bp_cuda_plan *plan, uint32_t operand, uint32_t mask, uint64_t pitch);
 
 #define BP_CUDA_POSITION(kernel, name)                                                             \
     (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref))

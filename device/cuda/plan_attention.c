@@ -19,7 +19,7 @@ static bool in_tiles(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
 
 /* The parameters that end every attention kernel; step is an operand of both rows. Both rows have
  * the same scalars. */
-static void add_shape(bp_cuda_plan *plan, uint32_t step)
+static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t floats)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
     bp_cuda_operand(plan, step, BP_ACCESS_READ);
@@ -28,6 +28,7 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step)
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, 1.0f / sqrtf((float)s->head_width));
     bp_cuda_dropout(plan, s->site, s->dropout);
+    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
 }
 
 /* Shared memory of a row's form: `rows` rows of the head and `weights` weights. */
@@ -84,19 +85,22 @@ static bool plan_forward(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, attention_forward, out, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, lse, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, qkv, BP_ACCESS_READ);
-        add_shape(plan, BP_CUDA_POSITION(attention_forward, step));
+        add_shape(plan, BP_CUDA_POSITION(attention_forward, step), floats);
     }
     return true;
 }
 
 static void add_backward(bp_cuda_plan *plan)
 {
+    uint32_t floats = BP_CUDA_BIT(attention_backward, qkv) |
+                      BP_CUDA_BIT(attention_backward, d_out) |
+                      BP_CUDA_BIT(attention_backward, d_qkv);
     BP_CUDA_OPERAND_OF(plan, attention_backward, d_qkv, BP_ACCESS_WRITE);
     BP_CUDA_OPERAND_OF(plan, attention_backward, d_out, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, qkv, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, lse, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, work, BP_ACCESS_READ);
-    add_shape(plan, BP_CUDA_POSITION(attention_backward, step));
+    add_shape(plan, BP_CUDA_POSITION(attention_backward, step), floats);
 }
 
 static bool begin_delta(bp_cuda_plan *plan)
@@ -114,6 +118,8 @@ static bool begin_delta(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->sequence);
     bp_cuda_word64(plan, (uint64_t)s->heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
+    uint32_t floats = BP_CUDA_BIT(attention_backward, d_out) | BP_CUDA_BIT(attention_backward, out);
+    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
     return true;
 }
 
@@ -169,6 +175,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->rows);
     bp_cuda_word64(plan, (uint64_t)s->positions);
     bp_cuda_word64(plan, (uint64_t)across);
+    bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_decode,
                         (uint64_t)(s->rows * s->heads), 1, ROW_THREADS);
     plan->launch[plan->count - 1].shared_bytes = (uint32_t)shared;
@@ -182,5 +189,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, 1.0f / sqrtf((float)s->head_width));
+    uint32_t floats = BP_CUDA_BIT(attention_decode, k_cache);
+    bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
     return true;
 }

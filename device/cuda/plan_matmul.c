@@ -19,6 +19,8 @@
 #define WIDE_A      16u
 #define WIDE_B      32u
 #define WIDE_C      64u
+#define TYPE_C      8
+#define TYPE_OTHERS 10
 
 typedef struct matmul_shape {
     uint64_t tile;
@@ -77,7 +79,8 @@ static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
     flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, elements) ? WIDE_A : 0;
     flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, elements) ? WIDE_B : 0;
     flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
-    return flags;
+    flags |= (uint32_t)plan->op->dtypes[BP_CUDA_POSITION(matmul, c)] << TYPE_C;
+    return flags | (uint32_t)plan->dtype << TYPE_OTHERS;
 }
 
 /* The parameters that all product kernels take. In a split product the first launch writes the

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of kernels that take elements or rows one by one. */
-#include "core/master.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS       256 /* of an elementwise block, four elements each */
@@ -25,7 +24,7 @@ static bool plan_gelu(bp_cuda_plan *plan)
             bp_cuda_operand(plan, 2, BP_ACCESS_READ);
         }
         bp_cuda_word64(plan, (uint64_t)count);
-        bp_cuda_word32(plan, bp_cuda_wide(plan, 7, 0, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, 7, 0));
     }
     return true;
 }
@@ -38,7 +37,7 @@ static bool plan_copy(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, copy, y, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, copy, x, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
-        bp_cuda_word32(plan, bp_cuda_wide(plan, 3, 0, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, 3, 0));
     }
     return true;
 }
@@ -53,6 +52,7 @@ static bool plan_pick_row(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, pick_row, step, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
     return true;
 }
@@ -69,7 +69,7 @@ static bool plan_dropout(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word64(plan, (uint64_t)s->per_sample);
         bp_cuda_dropout(plan, s->site, s->dropout);
-        bp_cuda_word32(plan, bp_cuda_wide(plan, 7, 0, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, 7, 0));
     }
     return true;
 }
@@ -77,14 +77,16 @@ static bool plan_dropout(bp_cuda_plan *plan)
 static bool plan_normal(bp_cuda_plan *plan)
 {
     const bp_random_normal_scalars *s = plan->op->scalars;
-    plan->unsupported = plan->unsupported || s->form != BP_MASTER_WEIGHT;
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_random, BP_CUDA_FUNCTION_random_normal,
                       bp_cuda_cut(s->count, 2 * RUN_THREADS), 1, RUN_THREADS)) {
         BP_CUDA_OPERAND_OF(plan, random_normal, y, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, random_normal, master, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, random_normal, step, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, (uint32_t)s->stream);
         bp_cuda_double(plan, s->deviation);
+        bp_cuda_word32(plan, (uint32_t)s->form);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
     return true;
 }
@@ -109,13 +111,15 @@ static bool plan_token_backward(bp_cuda_plan *plan)
 {
     const bp_embedding_token_backward_scalars *s = plan->op->scalars;
     uint64_t count = (uint64_t)s->vocabulary * (uint64_t)s->width;
+    uint32_t sum = BP_CUDA_POSITION(embedding_token_backward, d_wte);
     uint32_t d_wte = BP_CUDA_BIT(embedding_token_backward, d_wte);
+    uint32_t d_out = BP_CUDA_BIT(embedding_token_backward, d_out);
     if (s->accumulate == 0 &&
         bp_cuda_begin(plan, BP_CUDA_FAMILY_embedding, BP_CUDA_FUNCTION_embedding_clear,
                       bp_cuda_cut((int64_t)count, RUN_ELEMENTS), 1, RUN_THREADS)) {
         BP_CUDA_OPERAND_OF(plan, embedding_token_backward, d_wte, BP_ACCESS_WRITE);
         bp_cuda_word64(plan, count);
-        bp_cuda_word32(plan, bp_cuda_wide(plan, d_wte, 0, 4));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, d_wte, 0));
     }
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_embedding, BP_CUDA_FUNCTION_embedding_token_backward,
                       (uint64_t)s->rows, bp_cuda_cut(s->width, EMBEDDING_COLUMNS),
@@ -128,8 +132,8 @@ static bool plan_token_backward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->sequence);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_dropout(plan, s->site, s->dropout);
-        d_wte |= BP_CUDA_BIT(embedding_token_backward, d_out);
-        bp_cuda_word32(plan, bp_cuda_wide(plan, d_wte, (uint64_t)s->width, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, d_out, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, d_wte, (uint64_t)s->width));
     }
     return true;
 }
@@ -152,7 +156,8 @@ static bool plan_position_backward(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->accumulate != 0);
         bp_cuda_word32(plan, bp_dropout_threshold(s->dropout));
         bp_cuda_single(plan, (float)(1.0 / (1.0 - s->dropout)));
-        bp_cuda_word32(plan, bp_cuda_wide(plan, 3, (uint64_t)s->width, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, 2, (uint64_t)s->width));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 1, (uint64_t)s->width));
     }
     return true;
 }
@@ -178,7 +183,7 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->decode != 0);
         bp_cuda_word32(plan, bp_dropout_threshold(s->dropout));
         bp_cuda_single(plan, (float)(1.0 / (1.0 - s->dropout)));
-        bp_cuda_word32(plan, bp_cuda_wide(plan, floats, (uint64_t)s->width, 4));
+        bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->width));
     }
     return true;
 }
@@ -206,6 +211,7 @@ static bool plan_layernorm_forward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_single(plan, (float)s->epsilon);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
     return true;
 }
@@ -220,6 +226,7 @@ static bool plan_layernorm_input(bp_cuda_plan *plan)
         }
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
     return true;
 }
@@ -247,6 +254,9 @@ static bool plan_layernorm_parameters(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word32(plan, s->accumulate != 0);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, 1, 0, 0));
     }
     return true;
 }
@@ -261,6 +271,8 @@ static bool plan_bias(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->n);
         bp_cuda_word32(plan, s->accumulate != 0);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
     }
     return true;
 }
@@ -284,10 +296,9 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
     /* both rows begin with the same scalars */
     const bp_cross_entropy_scalars *s = plan->op->scalars;
     bool gradient = plan->op->kernel == BP_KERNEL_cross_entropy;
-    uint32_t function =
-        gradient ? BP_CUDA_FUNCTION_cross_entropy : BP_CUDA_FUNCTION_cross_entropy_forward;
     uint32_t threads = s->vocabulary <= WIDE_VOCABULARY ? 256 : 1024;
-    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_loss, function, (uint64_t)s->rows, 1, threads)) {
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_loss, BP_CUDA_FUNCTION_cross_entropy, (uint64_t)s->rows,
+                      1, threads)) {
         BP_CUDA_OPERAND_OF(plan, cross_entropy, logits,
                            gradient ? BP_ACCESS_READ_WRITE : BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, cross_entropy, losses, BP_ACCESS_WRITE);
@@ -295,15 +306,17 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         if (gradient) {
             BP_CUDA_OPERAND_OF(plan, cross_entropy, step, BP_ACCESS_READ);
             BP_CUDA_OPERAND_OF(plan, cross_entropy, control, BP_ACCESS_READ);
+        } else {
+            bp_cuda_word64(plan, 0);
+            bp_cuda_word64(plan, 0);
         }
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
-        bp_cuda_word32(
-            plan, bp_cuda_wide(plan, BP_CUDA_BIT(cross_entropy, logits), (uint64_t)s->pitch, 4));
-        if (gradient) {
-            bp_cuda_word32(plan, s->scaled != 0);
-        }
+        bp_cuda_word32(plan, gradient);
+        bp_cuda_word32(plan, gradient && s->scaled != 0);
+        uint32_t logits = BP_CUDA_BIT(cross_entropy, logits);
+        bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
     }
     return true;
 }

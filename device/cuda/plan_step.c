@@ -96,6 +96,11 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples)
     return (uint64_t)tuples * BP_CUDA_RECORD_WORDS * sizeof(uint64_t);
 }
 
+static const uint8_t *dtypes_of(const bp_linked_op *op, uint32_t tuple)
+{
+    return op->dtypes + (size_t)tuple * bp_kernel_describe(op->kernel)->operand_count;
+}
+
 static void write_norm_partial(const bp_linked_op *op, uint32_t tuple, uint64_t *record)
 {
     const bp_norm_partial_scalars *s = (const bp_norm_partial_scalars *)op->scalars + tuple;
@@ -105,6 +110,7 @@ static void write_norm_partial(const bp_linked_op *op, uint32_t tuple, uint64_t 
     record[2] = (uint64_t)s->chunk;
     record[3] = offsets[BP_CUDA_POSITION(norm_partial, partials)];
     record[4] = offsets[BP_CUDA_POSITION(norm_partial, x)];
+    record[5] = dtypes_of(op, tuple)[BP_CUDA_POSITION(norm_partial, x)];
 }
 
 static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record)
@@ -120,6 +126,8 @@ static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record
     record[6] = offsets[BP_CUDA_POSITION(adamw, control)];
     record[7] = offsets[BP_CUDA_POSITION(adamw, step)];
     memcpy(&record[8], &s->beta1, 5 * sizeof(double)); /* and those after it, in their order */
+    record[13] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, weight)];
+    record[14] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, gradient)];
 }
 
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)

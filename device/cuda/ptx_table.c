@@ -11,13 +11,13 @@
     ;
 #include "device/cuda/ptx_table.def"
 
-#define MODULE(family, suffix, type, target)                                                       \
+#define MODULE(family, suffix, types, target)                                                      \
     extern const unsigned char bp_ptx_##family##suffix[];                                          \
     extern const unsigned char bp_ptx_##family##suffix##_end[];
 #include "device/cuda/ptx_table.def"
 
 const bp_cuda_module bp_cuda_modules[] = {
-#define MODULE(family, suffix, type, target)                                                       \
+#define MODULE(family, suffix, types, target)                                                      \
     {#family #suffix,         target,                                                              \
      bp_ptx_##family##suffix, bp_ptx_##family##suffix##_end,                                       \
      functions_##family,      BP_CUDA_FUNCTIONS_OF_##family},

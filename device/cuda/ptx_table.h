@@ -10,7 +10,7 @@ typedef enum bp_cuda_family {
 } bp_cuda_family;
 
 typedef enum bp_cuda_module_number {
-#define MODULE(family, suffix, type, target) BP_CUDA_MODULE_##family##suffix,
+#define MODULE(family, suffix, types, target) BP_CUDA_MODULE_##family##suffix,
 #include "device/cuda/ptx_table.def"
     BP_CUDA_MODULE_COUNT
 } bp_cuda_module_number;

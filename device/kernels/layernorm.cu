@@ -177,11 +177,10 @@ BP_DEVICE void write_sum(void *to, uint64_t column, float sum, uint32_t accumula
     bp_put(to, column, form, accumulate != 0 ? bp_get(to, column, form) + sum : sum);
 }
 
-/* form_sum: of d_weight and d_bias. */
 BP_KERNEL bp_layernorm_backward_parameters(void *d_weight, void *d_bias, const void *d_y,
                                            const void *x, const float *mean, const float *rstd,
                                            uint64_t rows, uint64_t width, uint32_t accumulate,
-                                           uint32_t form, uint32_t form_sum)
+                                           uint32_t form, uint32_t form_weight, uint32_t form_bias)
 {
     __shared__ float part[GROUPS][COLUMNS];
     uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x, groups = blockDim.y;
@@ -212,8 +211,8 @@ BP_KERNEL bp_layernorm_backward_parameters(void *d_weight, void *d_bias, const v
     sum_weight = groups_sum(sum_weight, part);
     sum_bias = groups_sum(sum_bias, part);
     if (threadIdx.y == 0 && column < width) {
-        write_sum(d_weight, column, sum_weight, accumulate, form_sum);
-        write_sum(d_bias, column, sum_bias, accumulate, form_sum);
+        write_sum(d_weight, column, sum_weight, accumulate, form_weight);
+        write_sum(d_bias, column, sum_bias, accumulate, form_bias);
     }
 }
 

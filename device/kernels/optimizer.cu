@@ -6,7 +6,7 @@
 #include "device/kernels/element.cuh"
 #include "device/kernels/reduce.cuh"
 
-#define RECORD_WORDS 13
+#define RECORD_WORDS 15
 
 /* The record that owns this block: the first whose blocks end beyond it. */
 BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint64_t *first)
@@ -24,9 +24,8 @@ BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint
     return record;
 }
 
-/* A block is a chunk; squares in double are exact. form: of x. */
-BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples,
-                          uint32_t form)
+/* A block is a chunk; squares in double are exact. */
+BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
     if (tuples == 0) {
         return;
@@ -36,6 +35,7 @@ BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t t
     uint64_t chunk = blockIdx.x - first, count = record[1], size = record[2];
     double *partials = (double *)(base + record[3]);
     const void *x = base + record[4];
+    uint32_t form = (uint32_t)record[5];
     uint64_t end = bp_least(count, (chunk + 1) * size);
     double sum = 0.0;
     uint64_t i = chunk * size + threadIdx.x;
@@ -91,9 +91,8 @@ BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
     f->rate = (float)(rate / control->correction1);
 }
 
-/* A block is 1024 elements of one tensor. form, form_gradient: of weights and of gradients. */
-BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples, uint32_t form,
-                   uint32_t form_gradient)
+/* A block is 1024 elements of one tensor. */
+BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
     __shared__ adamw_factors shared;
     if (tuples == 0) {
@@ -116,12 +115,13 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples, 
         return;
     }
     uint32_t wide = ((record[2] | record[3] | record[4] | record[5]) & 15) == 0 ? BP_WIDE : 0;
+    uint32_t form = (uint32_t)record[13] | wide, form_gradient = (uint32_t)record[14] | wide;
     void *weight = base + record[2], *m = base + record[3], *v = base + record[4];
     float w[4], a[4], b[4], g[4];
-    bp_load4(weight, i, count - i, form | wide, w);
+    bp_load4(weight, i, count - i, form, w);
     bp_load4_as(m, i, count - i, BP_SINGLE | wide, a);
     bp_load4_as(v, i, count - i, BP_SINGLE | wide, b);
-    bp_load4(base + record[5], i, count - i, form_gradient | wide, g);
+    bp_load4(base + record[5], i, count - i, form_gradient, g);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         float clipped = g[e] * f.clip;
@@ -130,7 +130,7 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples, 
         float below = fmaf(sqrtf(b[e]), f.v_scale, f.epsilon);
         w[e] = fmaf(-f.rate, a[e] / below, w[e] * f.keep);
     }
-    bp_store4(weight, i, count - i, form | wide, w);
+    bp_store4(weight, i, count - i, form, w);
     bp_store4_as(m, i, count - i, BP_SINGLE | wide, a);
     bp_store4_as(v, i, count - i, BP_SINGLE | wide, b);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Random weights: the host's normal variates (core/random.c), a pair per thread. */
+/* Random weights: the host's normal variates (core/random.c), a pair per thread, with their masters. */
 #include "device/kernels/double.cuh"
-#include "device/kernels/element.cuh"
+#include "device/kernels/master.cuh"
 #include "device/kernels/philox.cuh"
 
 #define KEY_NORMAL 0x6e6f726d616c0000ull
@@ -12,8 +12,8 @@ BP_DEVICE double uniform(uint32_t high, uint32_t low)
     return (double)bits * 0x1p-53;
 }
 
-BP_KERNEL bp_random_normal(void *y, const bp_step_block *step, uint64_t count, uint32_t stream,
-                           double deviation, uint32_t form)
+BP_KERNEL bp_random_normal(void *y, void *master, const bp_step_block *step, uint64_t count,
+                           uint32_t stream, double deviation, uint32_t kind, uint32_t form)
 {
     uint64_t pair = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (2 * pair >= count) {
@@ -25,8 +25,10 @@ BP_KERNEL bp_random_normal(void *y, const bp_step_block *step, uint64_t count, u
     double angle = 0x1.921fb54442d18p+2 * uniform(words[2], words[3]);
     double sine, cosine;
     bp_sin_cos(angle, &sine, &cosine);
-    bp_put(y, 2 * pair, form, (float)(deviation * (radius * cosine)));
-    if (2 * pair + 1 < count) {
-        bp_put(y, 2 * pair + 1, form, (float)(deviation * (radius * sine)));
+    uint64_t end = bp_least(count, 2 * pair + 2);
+#pragma unroll 1
+    for (uint64_t i = 2 * pair; i < end; i++) {
+        double part = (i & 1) == 0 ? cosine : sine;
+        bp_store_master(y, master, i, form, kind, (float)(deviation * (radius * part)));
     }
 }

@@ -65,8 +65,8 @@ sed -i '0,/^\.visible/s//.extern .func vprintf();\n.visible/' $text
 refuses "elsewhere" $text
 sed -i '0,/^\.param .*,$/s//.param .align 8 .b8 many[5000],/' $text
 refuses "4352" $text
-rm device/kernels/loss_f32.ptx
-refuses "loss_f32" device/kernels/loss_f32.ptx
+rm device/kernels/loss.ptx
+refuses "loss" device/kernels/loss.ptx
 cp $text device/kernels/other.ptx
 refuses "not in tools/ptx/modules" device/kernels/other.ptx
 head -c 600000 /dev/zero | tr '\0' '/' | fold -w 80 >>$text

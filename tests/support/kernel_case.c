@@ -183,7 +183,7 @@ static uint64_t place_table(const kernel_case *c, const kernel_device *on)
 void kernel_case_run(kernel_case *c, kernel_device *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
+    uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX] = {BP_F32};
     uint64_t table = place_table(c, on);
     bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
     bp_linked_program program = {&op, 1};

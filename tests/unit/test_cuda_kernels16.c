@@ -41,41 +41,55 @@ static float from_16(uint16_t bits, bp_dtype dtype)
     return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
 }
 
-static bool typed(const kernel_case *c, uint32_t slot)
-{
-    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-    return operand->type <= BP_TYPE_FLOAT && !operand->workspace &&
-           c->offsets[slot] != BP_OFFSET_ABSENT;
-}
+/* Which operands are 16 bits wide: all, those of the working type, or the others. */
+typedef enum mix { MIX_ALL, MIX_WORKING, MIX_OTHERS, MIX_COUNT } mix;
+
+/* What one comparison is about. */
+typedef struct trial {
+    bp_dtype dtype; /* of 16 bits */
+    mix mix;
+} trial;
 
 static uint32_t slots_of(const kernel_case *c)
 {
     return c->tuples * bp_kernel_describe(c->kernel)->operand_count;
 }
 
-/* Rounds all elements to 16 bits: the host keeps them as floats, CUDA gets them packed at the start
- * of the operand's place. */
-static void round_inputs(kernel_case *c, bp_dtype dtype, bool pack)
+/* Whether an operand is 16 bits wide. */
+static bool narrow(const kernel_case *c, uint32_t slot, const trial *on)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+    mix left_out = operand->type == BP_TYPE_FLOAT ? MIX_WORKING : MIX_OTHERS;
+    return operand->type <= BP_TYPE_FLOAT && !operand->workspace && on->mix != left_out &&
+           c->offsets[slot] != BP_OFFSET_ABSENT;
+}
+
+/* Rounds all narrow elements: the host keeps them as floats, CUDA gets them packed at the start of
+ * the operand's place. */
+static void round_inputs(kernel_case *c, const trial *on, bool pack)
 {
     for (uint32_t slot = 0; slot < slots_of(c); slot++) {
         unsigned char *at = c->image + c->offsets[slot];
-        for (uint64_t i = 0; typed(c, slot) && i < c->bytes[slot] / 4; i++) {
+        for (uint64_t i = 0; narrow(c, slot, on) && i < c->bytes[slot] / 4; i++) {
             float x;
             memcpy(&x, at + i * 4, 4);
-            uint16_t bits = to_16(x, dtype);
-            x = from_16(bits, dtype);
+            uint16_t bits = to_16(x, on->dtype);
+            x = from_16(bits, on->dtype);
             memcpy(at + i * (pack ? 2 : 4), pack ? (void *)&bits : (void *)&x, pack ? 2 : 4);
         }
     }
 }
 
-/* Links and runs a case whose elements are 16 bits wide; kernel_case_run knows floats only. */
-static void run_16(kernel_case *c, bp_dtype dtype)
+/* Links and runs a case some of whose elements are 16 bits wide; kernel_case_run knows floats only.
+ */
+static void run_16(kernel_case *c, const trial *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    uint8_t dtypes[BP_OPERANDS_MAX];
-    memset(dtypes, (int)dtype, sizeof(dtypes));
+    uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX];
+    for (uint32_t slot = 0; slot < slots_of(c); slot++) {
+        dtypes[slot] = (uint8_t)(narrow(c, slot, on) ? on->dtype : BP_F32);
+    }
     uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
     bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
     bp_linked_program program = {&op, 1};
@@ -98,13 +112,13 @@ static float float_at(const unsigned char *at, uint64_t i)
 
 /* Compares what the op may have written, in 16 bits or in float. */
 static void compare_slot(const kernel_case *got, const kernel_case *want, uint32_t slot,
-                         bp_dtype dtype)
+                         const trial *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(got->kernel);
     const unsigned char *a = got->image + got->offsets[slot];
     const unsigned char *b = want->image + want->offsets[slot];
     uint64_t count = want->bytes[slot] / 4;
-    double largest = 1e-30, unit = dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
+    double largest = 1e-30, unit = on->dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
     for (uint64_t i = 0; i < count; i++) {
         double x = fabs((double)float_at(b, i));
         largest = want->writable[want->offsets[slot] + i * 4] == 1 && x > largest ? x : largest;
@@ -115,7 +129,7 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
         }
         uint16_t bits;
         memcpy(&bits, a + i * 2, 2);
-        double x = (double)(typed(got, slot) ? from_16(bits, dtype) : float_at(a, i));
+        double x = (double)(narrow(got, slot, on) ? from_16(bits, on->dtype) : float_at(a, i));
         double y = (double)float_at(b, i);
         if (!(fabs(x - y) <= unit * fabs(y) + 0x1p-14 * largest)) {
             print_error("%s: %s[%llu] is %.9g, the host gives %.9g, the largest is %.3g\n",
@@ -131,22 +145,38 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
 }
 
 /* Runs both cases, whose inputs are the same floats, and compares what they wrote. */
-static void run_both(kernel_case *want, kernel_case *got, bp_dtype dtype)
+static void run_both(kernel_case *want, kernel_case *got, const trial *on)
 {
-    round_inputs(want, dtype, false);
+    round_inputs(want, on, false);
     kernel_case_run(want, &host);
-    round_inputs(got, dtype, true);
-    run_16(got, dtype);
+    round_inputs(got, on, true);
+    run_16(got, on);
     const bp_kernel_info *info = bp_kernel_describe(got->kernel);
     for (uint32_t slot = 0; slot < slots_of(got); slot++) {
         bp_operand_type type = info->operand[slot % info->operand_count].type;
-        bool floats = typed(got, slot) || type == BP_TYPE_F32;
+        bool floats = type <= BP_TYPE_F32;
         if (floats && got->offsets[slot] != BP_OFFSET_ABSENT) {
-            compare_slot(got, want, slot, dtype);
+            compare_slot(got, want, slot, on);
         }
     }
     kernel_case_free(want);
     kernel_case_free(got);
+}
+
+/* Whether a case may have operands of several types: it has some that are free to. */
+static bool mixable(const kernel_case *c)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    bool found = false;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        found = found || info->operand[i].type == BP_TYPE_FLOAT;
+    }
+    if (c->kernel == BP_KERNEL_matmul) {
+        const bp_matmul_scalars *s = (const bp_matmul_scalars *)c->scalars;
+        return s->gelu == 0 && c->offsets[OPERAND(matmul, bias)] == BP_OFFSET_ABSENT &&
+               c->offsets[OPERAND(matmul, residual)] == BP_OFFSET_ABSENT;
+    }
+    return found;
 }
 
 static void row_test(bp_kernel kernel, bp_dtype dtype)
@@ -155,7 +185,8 @@ static void row_test(bp_kernel kernel, bp_dtype dtype)
         kernel_case want, got;
         kernel_random_case(&want, &bp_device_host, kernel, seed);
         kernel_random_case(&got, &bp_device_cuda, kernel, seed);
-        run_both(&want, &got, dtype);
+        trial on = {dtype, mixable(&got) ? (mix)(seed % MIX_COUNT) : MIX_ALL};
+        run_both(&want, &got, &on);
     }
 }
 
@@ -184,7 +215,8 @@ static void products_test(bp_dtype dtype)
         const bp_matmul_scalars *s = &products[i].scalars;
         kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_matmul, s, products[i].absent, i);
         kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_matmul, s, products[i].absent, i);
-        run_both(&want, &got, dtype);
+        trial on = {dtype, mixable(&got) ? MIX_WORKING : MIX_ALL};
+        run_both(&want, &got, &on);
     }
 }
 
@@ -226,31 +258,33 @@ static int close_devices(void **state)
         (void)state;                                                                               \
         row_test(BP_KERNEL_##kernel, dtype);                                                       \
     }
+#define TEST(kernel, dtype)                                                                        \
+    cmocka_unit_test_setup_teardown(kernel##_##dtype, open_devices, close_devices),
+/* Every row with elements. */
 #define ROWS                                                                                       \
-    X(embedding_forward, BP_BF16)                                                                  \
-    X(embedding_token_backward, BP_BF16)                                                           \
-    X(embedding_position_backward, BP_BF16)                                                        \
-    X(layernorm_forward, BP_BF16)                                                                  \
-    X(layernorm_backward_input, BP_BF16)                                                           \
-    X(layernorm_backward_parameters, BP_BF16)                                                      \
-    X(matmul, BP_BF16)                                                                             \
-    X(matmul, BP_F16)                                                                              \
-    X(bias_backward, BP_BF16)                                                                      \
-    X(gelu_forward, BP_BF16)                                                                       \
-    X(gelu_backward, BP_BF16)                                                                      \
-    X(dropout, BP_BF16)                                                                            \
-    X(attention_forward, BP_BF16)                                                                  \
-    X(attention_backward, BP_BF16)                                                                 \
-    X(attention_decode, BP_BF16)                                                                   \
-    X(cross_entropy, BP_BF16)                                                                      \
-    X(cross_entropy_forward, BP_BF16)                                                              \
-    X(norm_partial, BP_BF16)                                                                       \
-    X(adamw, BP_BF16)                                                                              \
-    X(copy, BP_BF16)                                                                               \
-    X(random_normal, BP_BF16)                                                                      \
-    X(pick_row, BP_BF16)
+    X(embedding_forward)                                                                           \
+    X(embedding_token_backward)                                                                    \
+    X(embedding_position_backward)                                                                 \
+    X(layernorm_forward)                                                                           \
+    X(layernorm_backward_input)                                                                    \
+    X(layernorm_backward_parameters)                                                               \
+    X(matmul)                                                                                      \
+    X(bias_backward)                                                                               \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(dropout)                                                                                     \
+    X(attention_forward)                                                                           \
+    X(attention_backward)                                                                          \
+    X(attention_decode)                                                                            \
+    X(cross_entropy)                                                                               \
+    X(cross_entropy_forward)                                                                       \
+    X(norm_partial)                                                                                \
+    X(adamw)                                                                                       \
+    X(copy)                                                                                        \
+    X(random_normal)                                                                               \
+    X(pick_row)
 
-#define X(kernel, dtype) ROW(kernel, dtype)
+#define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)
 ROWS
 #undef X
 
@@ -258,8 +292,7 @@ ROWS
     main(void)
 {
     const struct CMUnitTest tests[] = {
-#define X(kernel, dtype)                                                                           \
-    cmocka_unit_test_setup_teardown(kernel##_##dtype, open_devices, close_devices),
+#define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
         ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices)};
     if (!instrument_load(&driver)) {

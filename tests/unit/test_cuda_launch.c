@@ -117,7 +117,7 @@ static void tables_count_blocks(void **state)
     for (uint64_t i = 0; i < 18; i++) {
         offsets[i] = 1000 + i;
     }
-    const uint8_t dtypes[6] = {0};
+    const uint8_t dtypes[18] = {0};
     const bp_linked_op op = {BP_KERNEL_adamw, 3, offsets, scalars, dtypes, 0};
     bp_cuda_write_table(&op, table);
     assert_int_equal(table[0], 2);

@@ -26,7 +26,7 @@ LOCAL_ALLOWED = {}
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 # What no shipped text has: pattern, reason.
 FORBIDDEN = (
-    (r"^(?:@!?%p\d+ )?(?:add|sub|mul|mad)(?:\.ftz|\.sat)*\.(?:f32|f64|f32x2)\b",
+    (r"^(?:@!?%?p\d+ )?(?:add|sub|mul|mad)(?:\.ftz|\.sat)*\.(?:f32|f64|f32x2)\b",
      "without a rounding mode the driver may fuse it: compile with -fmad=false, write .rn"),
     (r"\.(?:approx|full)\b", "the result depends on the GPU"),
     (r"\.ftz\b", "subnormal numbers are kept"),
