@@ -15,9 +15,10 @@ typedef struct bp_compile {
     bp_action *actions; /* the schedule of one micro-batch */
     uint32_t action_count;
     uint32_t first;              /* the lowest stage with a parameter that is trained */
-    bp_ref *boundary;            /* [stages + 1]: boundary[s] is the newest output of stage s - 1 */
-    bp_ref *d_boundary;          /* [stages + 1]: its gradient */
-    bp_ref (*tape)[BP_TAPE_MAX]; /* [stages] */
+    uint32_t micros;             /* micro-batches that a training program holds */
+    bp_ref *boundary;            /* [micros][stages + 1]: newest output of stage s - 1 at s */
+    bp_ref *d_boundary;          /* [micros][stages + 1]: its gradient */
+    bp_ref (*tape)[BP_TAPE_MAX]; /* [micros][stages] */
     uint32_t inputs;             /* buffer: step block, ids, labels */
     char label[32];              /* name of the stage being written */
 } bp_compile;
@@ -32,8 +33,12 @@ uint64_t bp_compile_bytes(const bp_spec *spec);
  * emit->graph is initialised, emit->parameters has parameter_limit rows. */
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
 
-/* Token rows for which the inputs buffer has room, and its bytes up to the end of the labels. */
+/* Token rows of one micro-batch for which the inputs buffer has room; bytes of its step block, ids
+ * and labels; micro-batches that lie there one after the other (all of a group's with gradient
+ * release, else 1), and the bytes of them all. */
 uint64_t bp_compile_input_rows(const bp_spec *spec);
+uint64_t bp_compile_micro_bytes(const bp_spec *spec);
+uint32_t bp_compile_micros(const bp_spec *spec);
 uint64_t bp_compile_input_bytes(const bp_spec *spec);
 
 /* Prompt tokens per run of prefill. */

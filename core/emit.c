@@ -184,8 +184,9 @@ static void make_gradient(bp_emit *emit, bp_parameter *parameter)
     char full[NAME_MAX_BYTES];
     join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad");
     bp_buffer prototype = emit->graph->buffers[parameter->weight];
+    const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_release;
     prototype.class_of = BP_CLASS_GRADIENTS;
-    prototype.scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
+    prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
     prototype.dtype = emit->spec->gradient;
     parameter->gradient = make_buffer(emit, &prototype, full);
 }

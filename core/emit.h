@@ -29,6 +29,7 @@ typedef struct bp_parameter {
     bp_init_kind init;
     double deviation;
     bool decay;
+    bool due;                  /* its gradient is complete: norms and apply take it now */
     bool trainable;            /* a frozen one has no gradient, no master, no state */
     bp_master master_form;     /* how `master` completes the weight */
     double rate_scale;         /* of its own learning rate to the run's */
@@ -67,6 +68,9 @@ typedef struct bp_emit {
     bp_ref losses;         /* (rows) F32, per-token losses */
     bp_ref logits;         /* decoding: (1, vocabulary), what the host samples from */
     bool loss_written;     /* the result's loss_sum was written earlier in the group */
+    bool loss_counted;     /* this is a second backward: its losses are in the sum already */
+    bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
 } bp_emit;
 
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Name patterns as a shell has them: * is any run of characters, ? any one, [a-z] and [!a-z] one of a
- * set; everything else is itself, and so is a [ without its ]. */
+/* Name patterns as a shell has them: * is any run of characters, ? any one, [a-z] and [!a-z] one of
+ * a set; everything else is itself, and so is a [ without its ]. */
 #ifndef BP_CORE_GLOB_H
 #define BP_CORE_GLOB_H
 

@@ -267,7 +267,7 @@ static void keep_gradients(measure *m)
 {
     uint32_t trial = m->mark.buffers;
     m->graph.used = m->mark;
-    for (uint32_t i = 0; i < m->emit.parameter_count; i++) {
+    for (uint32_t i = 0; i < m->emit.parameter_count && !m->spec->gradient_release; i++) {
         uint32_t gradient = m->emit.parameters[i].gradient;
         if (gradient != BP_NO_BUFFER && gradient >= trial) {
             own_gradient(m, i);
@@ -315,7 +315,8 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
                        .action = UINT32_MAX};
     set_inputs(&m);
     spec->model->parameters(&m.emit, &spec->config);
-    for (uint32_t i = 0; i < m.emit.parameter_count && spec->accumulation > 1; i++) {
+    const bool grouped = spec->accumulation > 1 && !spec->gradient_release;
+    for (uint32_t i = 0; i < m.emit.parameter_count && grouped; i++) {
         own_gradient(&m, i);
     }
     m.mark = m.graph.used;

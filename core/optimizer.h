@@ -14,11 +14,17 @@ struct bp_optimizer {
      * "exp_avg", "exp_avg_sq"), before any program is begun. All state starts as zero bytes. */
     void (*declare)(bp_emit *emit);
 
-    /* Emits the end of a group: gradient norm, the decision (skip or not), the update of all
-     * parameters that have a gradient. */
-    void (*update)(bp_emit *emit);
+    /* The end of a group in three parts, for the parameters that are due (bp_parameter.due): norms
+     * emits the partial sums of squares of their gradients into emit->norms (made at the first call
+     * of a program); decide the decision over those written so far (skip or not, the clip factor,
+     * the applied step's corrections), with later = true only whether the norm is still finite;
+     * apply the update. With gradient release norms and apply are called stage by stage. */
+    void (*norms)(bp_emit *emit);
+    void (*decide)(bp_emit *emit, bool later);
+    void (*apply)(bp_emit *emit);
 
-    /* Ops, buffers, refs and scalars that update and declare emit for this many parameters. */
+    /* Ops, buffers, refs and scalars that update and declare emit for this many parameters, all due
+     * at once. */
     bp_graph_limits (*limits)(const bp_spec *spec, uint32_t parameters);
 };
 

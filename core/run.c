@@ -19,9 +19,9 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
 }
 
 /* Copies the step block and `rows` ids and labels (either may be NULL) into the next staging slot
- * and from there to the device. */
-static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
-                             const int32_t *labels, size_t rows)
+ * and from there to the place of micro-batch `micro` on the device. */
+static bp_status send_micro(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
+                            const int32_t *labels, size_t rows, uint32_t micro)
 {
     const bp_emit *emit = &runtime->emit;
     uint8_t *slot = runtime->staging[runtime->slot];
@@ -35,9 +35,16 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
         memcpy(slot + emit->labels.offset, labels, rows * sizeof *labels);
     }
     const bp_device *device = runtime->spec.device;
-    size_t bytes = (size_t)runtime->graph.buffers[runtime->compile.inputs].bytes;
-    bp_status status = device->upload(runtime->device, offset_of(runtime, emit->step), slot, bytes);
+    size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
+    uint64_t place = offset_of(runtime, emit->step) + micro * (uint64_t)bytes;
+    bp_status status = device->upload(runtime->device, place, slot, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
+                             const int32_t *labels, size_t rows)
+{
+    return send_micro(runtime, block, ids, labels, rows, 0);
 }
 
 static bp_status run(bp_runtime *runtime, bp_program_kind program)
@@ -96,8 +103,29 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
     return run(runtime, program);
 }
 
+/* All micro-batches of a group that one program holds. Those that a short group lacks have no
+ * targets, so they add nothing. */
+static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
+{
+    const bp_group *group = &runtime->group;
+    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    for (uint32_t micro = 0; micro < runtime->compile.micros; micro++) {
+        for (size_t i = 0; i < rows && micro >= group->micros; i++) {
+            group->ids[micro * rows + i] = 0;
+            group->labels[micro * rows + i] = -1;
+        }
+        block->sample = micro * runtime->spec.batch;
+        BP_TRY(send_micro(runtime, block, group->ids + micro * rows, group->labels + micro * rows,
+                          rows, micro));
+    }
+    return run(runtime, BP_PROGRAM_STEP);
+}
+
 static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 {
+    if (runtime->spec.gradient_release) {
+        return run_whole_group(runtime, block);
+    }
     if (runtime->spec.accumulation == 1) {
         return run_micro(runtime, block, 0, BP_PROGRAM_STEP);
     }
@@ -111,7 +139,8 @@ static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
 {
     const bp_spec *spec = &runtime->spec;
-    bp_program_kind first = spec->accumulation == 1 ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
+    bool single = spec->accumulation == 1 || spec->gradient_release;
+    bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
     BP_TRY(require(runtime, first, "the plan has no training programs, or is not open"));
     bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
     if (status != BP_OK) {

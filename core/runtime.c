@@ -12,10 +12,10 @@
 
 static const char where[] = "runtime";
 
-/* Room for one upload: the inputs buffer. */
+/* Room for one upload: the inputs of a micro-batch. */
 static uint64_t staging_bytes(const bp_spec *spec)
 {
-    return bp_compile_input_bytes(spec);
+    return bp_compile_micro_bytes(spec);
 }
 
 static uint64_t group_tokens(const bp_spec *spec)

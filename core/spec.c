@@ -11,6 +11,11 @@
 
 static const char where[] = "spec";
 
+bool bp_spec_needs_norm(const bp_spec *spec)
+{
+    return spec->optimizer_options.max_grad_norm > 0.0 || spec->scaling.kind != BP_SCALING_OFF;
+}
+
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
 {
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;

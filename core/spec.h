@@ -124,6 +124,7 @@ typedef struct bp_spec {
     bp_dtype gradient; /* element type of weight gradients */
     bp_master master;
     bp_scaling scaling;
+    bool gradient_release; /* update each stage inside backward: no full gradient ever exists */
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 
@@ -141,6 +142,10 @@ typedef struct bp_spec {
     uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
     bool poison;               /* host only: fill buffers with signalling NaNs at birth and death */
 } bp_spec;
+
+/* Whether the norm over all gradients has to be known before the first update: there is clipping or
+ * loss scaling. */
+bool bp_spec_needs_norm(const bp_spec *spec);
 
 /* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch *
  * sequence rows, as many rows as keep the logits within 60 MB. */

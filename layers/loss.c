@@ -110,6 +110,9 @@ static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk 
 /* Adds the per-token losses to the group's sum. */
 static void emit_sum(bp_emit *emit)
 {
+    if (emit->loss_counted) {
+        return;
+    }
     const bp_loss_sum_scalars scalars = {.rows = (int64_t)emit->rows,
                                          .accumulate = emit->loss_written ? 1 : 0};
     const bp_loss_sum_operands operands = {.result = emit->result, .losses = emit->losses};

@@ -76,13 +76,12 @@ static void update_parameter(bp_emit *emit, uint32_t index, bool first)
     }
 }
 
-static void update(bp_emit *emit)
+static void apply(bp_emit *emit)
 {
-    bp_clip_decide(emit);
     bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (parameter->trainable && parameter->gradient != BP_NO_BUFFER) {
+        if (parameter->due) {
             update_parameter(emit, i, first);
             first = false;
         }
@@ -105,5 +104,7 @@ const bp_optimizer bp_optimizer_adamw = {.name = "adamw",
                                          .state_count = STATE_COUNT,
                                          .check = check,
                                          .declare = declare,
-                                         .update = update,
+                                         .norms = bp_clip_norms,
+                                         .decide = bp_clip_decide,
+                                         .apply = apply,
                                          .limits = limits};

@@ -4,53 +4,78 @@
 
 #include "core/list.h"
 
-static bool has_gradient(const bp_parameter *parameter)
+static uint64_t partials_of(const bp_parameter *parameter)
 {
-    return parameter->trainable && parameter->gradient != BP_NO_BUFFER;
+    return bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
 }
 
-static uint64_t partial_count(const bp_emit *emit)
+/* All that this program will have: those due now, or with gradient release those of every
+ * parameter that is trained. */
+static bool counts(const bp_emit *emit, const bp_parameter *parameter)
+{
+    return emit->spec->gradient_release ? parameter->trainable : parameter->due;
+}
+
+static void make_partials(bp_emit *emit)
 {
     uint64_t partials = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (has_gradient(&emit->parameters[i])) {
-            partials += bp_size_ceil_div(emit->parameters[i].count, BP_CLIP_CHUNK);
-        }
+        const bp_parameter *parameter = &emit->parameters[i];
+        partials += counts(emit, parameter) ? partials_of(parameter) : 0;
     }
-    return partials;
+    emit->norms = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, partials, 1, "norm_partials");
+    emit->norms_used = 0;
 }
 
-static void emit_partials(bp_emit *emit, bp_ref partials)
+/* Where a parameter's partial sums lie: in the order of parameters, so that the norm is added up in
+ * one order, or, where decisions come stage by stage over what there is, behind those before. */
+static uint64_t place_of(const bp_emit *emit, uint32_t index)
 {
-    uint64_t done = 0;
+    uint64_t place = 0;
+    if (emit->spec->gradient_release && !bp_spec_needs_norm(emit->spec)) {
+        return emit->norms_used;
+    }
+    for (uint32_t i = 0; i < index; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        place += counts(emit, parameter) ? partials_of(parameter) : 0;
+    }
+    return place;
+}
+
+void bp_clip_norms(bp_emit *emit)
+{
+    bool first = true;
+    if (!bp_ref_present(emit->norms)) {
+        make_partials(emit);
+    }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (!has_gradient(parameter)) {
+        if (!parameter->due) {
             continue;
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->count,
                                                  .chunk = BP_CLIP_CHUNK};
         const bp_norm_partial_operands operands = {
-            .partials = bp_ref_at(partials, done),
+            .partials = bp_ref_at(emit->norms, place_of(emit, i)),
             .x = {parameter->gradient, emit->spec->gradient, 0}};
-        if (done == 0) {
+        if (first) {
             bp_emit_norm_partial(emit, &operands, &scalars);
         } else {
             bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
         }
-        done += bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
+        first = false;
+        emit->norms_used += partials_of(parameter);
     }
 }
 
-void bp_clip_decide(bp_emit *emit)
+void bp_clip_decide(bp_emit *emit, bool later)
 {
-    const uint64_t count = partial_count(emit);
-    const bp_ref partials =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, count, 1, "norm_partials");
-    emit_partials(emit, partials);
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     const bp_scaling *scaling = &emit->spec->scaling;
-    const bp_step_decide_scalars scalars = {.partials = (int64_t)count,
+    if (!bp_ref_present(emit->norms)) {
+        make_partials(emit); /* nothing is due yet: the loss alone decides */
+    }
+    const bp_step_decide_scalars scalars = {.partials = (int64_t)emit->norms_used,
                                             .max_norm = options->max_grad_norm,
                                             .beta1 = options->beta1,
                                             .beta2 = options->beta2,
@@ -59,9 +84,10 @@ void bp_clip_decide(bp_emit *emit)
                                             .backoff = scaling->backoff,
                                             .interval = scaling->interval,
                                             .hysteresis = scaling->hysteresis,
-                                            .floor = scaling->floor};
+                                            .floor = scaling->floor,
+                                            .later = later ? 1 : 0};
     const bp_step_decide_operands operands = {
-        .control = emit->control, .result = emit->result, .sums = partials};
+        .control = emit->control, .result = emit->result, .sums = emit->norms};
     bp_emit_step_decide(emit, &operands, &scalars);
 }
 
@@ -70,6 +96,6 @@ bp_graph_limits bp_clip_limits(uint32_t parameters)
     return (bp_graph_limits){.buffers = 1,
                              .ops = 2,
                              .refs = 2 * parameters + 3,
-                             .scalars = 2 * parameters + 10,
+                             .scalars = 2 * parameters + 11,
                              .name_bytes = 64};
 }

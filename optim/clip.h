@@ -10,11 +10,12 @@
  */
 #define BP_CLIP_CHUNK 65536
 
-/* Emits the sum of squares of every gradient that the backward passes have made (one list op), and
- * the decision (step_decide of kernels.def): the norm over all of them, the clip factor of
- * torch.nn.utils.clip_grad_norm_, and whether the step changes anything. The norm is formed when
- * there is no clipping too, because it is what finds NaN and infinity. */
-void bp_clip_decide(bp_emit *emit);
+/* bp_optimizer.norms and .decide of every rule: the sums of squares of the gradients that are due
+ * (one list op), and the decision (step_decide of kernels.def): the norm over them, the clip factor
+ * of torch.nn.utils.clip_grad_norm_, the loss scale, and whether the step changes anything. The
+ * norm is formed when there is no clipping too, because it is what finds NaN and infinity. */
+void bp_clip_norms(bp_emit *emit);
+void bp_clip_decide(bp_emit *emit, bool later);
 
 /* Bounds on what it emits for this many parameters. */
 bp_graph_limits bp_clip_limits(uint32_t parameters);

@@ -36,6 +36,7 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_single(plan, (float)s->floor);
     bp_cuda_word32(plan, (uint32_t)s->interval);
     bp_cuda_word32(plan, (uint32_t)s->hysteresis);
+    bp_cuda_word32(plan, s->later != 0);
 }
 
 static void plan_poison(bp_cuda_plan *plan)

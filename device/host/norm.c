@@ -84,6 +84,12 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     double clip = s->max_norm > 0.0 ? s->max_norm / (norm + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = isfinite(norm) && (s->scaling != 0 || isfinite(result->loss_sum));
+    if (s->later != 0) {
+        control->skip = finite ? control->skip : 1;
+        result->norm = (float)norm;
+        result->skip = control->skip;
+        return;
+    }
     result->scale = (float)scale;
     control->clip = (float)(clip / scale);
     control->skip = finite ? 0 : 1;

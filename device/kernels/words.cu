@@ -79,7 +79,7 @@ BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff
 BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, const double *sums,
                          uint64_t partials, double max_norm, double beta1, double beta2,
                          uint32_t scaling, float growth, float backoff, float floor,
-                         uint32_t interval, uint32_t hysteresis)
+                         uint32_t interval, uint32_t hysteresis, uint32_t later)
 {
     __shared__ double part[BP_RUN_THREADS];
     if (control == NULL) {
@@ -106,6 +106,12 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, con
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = norm < (double)INFINITY &&
                   (scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
+    if (later != 0) {
+        control->skip = finite ? control->skip : 1;
+        result->norm = (float)norm;
+        result->skip = control->skip;
+        return;
+    }
     result->scale = (float)scale;
     control->clip = (float)(clip / scale);
     control->skip = finite ? 0 : 1;

@@ -201,7 +201,8 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
                                                   .backoff = 0.5,
                                                   .interval = roll(d, 1, 3),
                                                   .hysteresis = roll(d, 1, 2),
-                                                  .floor = 1.0};
+                                                  .floor = 1.0,
+                                                  .later = roll(d, 0, 1)};
         break;
     default:
         s->adamw = (bp_adamw_scalars){.count = count,

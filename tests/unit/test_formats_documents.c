@@ -104,11 +104,8 @@ static bp_status read_window(desk *d, const void *bytes, size_t size, bp_data_fo
     d->documents.begin = begin;
     d->documents.piece = piece;
     d->documents.end = end;
-    d->reader = (bp_data_reader){.store = store,
-                                 .path = "a.file",
-                                 .buffer = exact,
-                                 .capacity = window,
-                                 .error = &d->error};
+    d->reader = (bp_data_reader){
+        .store = store, .path = "a.file", .buffer = exact, .capacity = window, .error = &d->error};
     assert_int_equal(store->open_read(store, "a.file", &d->reader.file), BP_OK);
     bp_status status = bp_data_reader_begin(&d->reader);
     if (status == BP_OK) {
@@ -224,12 +221,11 @@ static void json_lines_with_labels(void **state)
     refuses_labels("{\"text\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "lacks");
     refuses_labels("\n{\"text\": \"a\", \"label\": 5}", BP_DATA_JSONL, "a.file: line 2",
                    "no class");
-    refuses_labels("{\"text\": \"a\", \"label\": -1}", BP_DATA_JSONL, "a.file: line 1",
-                   "no class");
+    refuses_labels("{\"text\": \"a\", \"label\": -1}", BP_DATA_JSONL, "a.file: line 1", "no class");
     refuses_labels("{\"text\": \"a\", \"label\": 1.5}", BP_DATA_JSONL, "a.file: line 1",
                    "whole number");
-    refuses_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL,
-                   "a.file: line 1: byte ", "not a number");
+    refuses_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL, "a.file: line 1: byte ",
+                   "not a number");
 }
 
 static void malformed_lines_are_named(void **state)
@@ -256,8 +252,7 @@ static void malformed_lines_are_named(void **state)
         refuses(text, BP_DATA_JSONL, "a.file: line 3: byte ", "");
     }
     /* NUL and what follows the line feed of a line that is cut. */
-    refuses_bytes("{\"text\": \"a\0b\"}", 15, BP_DATA_JSONL, false, "a.file: line 1: byte ",
-                  "");
+    refuses_bytes("{\"text\": \"a\0b\"}", 15, BP_DATA_JSONL, false, "a.file: line 1: byte ", "");
     refuses("{\"text\":\n\"a\"}", BP_DATA_JSONL, "a.file: line 1: byte ", "");
 }
 

@@ -244,15 +244,19 @@ static bp_status emit_update(bp_graph_limits limit, uint32_t parameters, bp_grap
                     .spec = &spec,
                     .parameters = rows,
                     .parameter_limit = 8,
+                    .norms = BP_ABSENT,
                     .label = "update"};
     for (uint32_t i = 0; i < parameters; i++) {
         const bp_parameter_info info = {.name = "weight", .rank = 1, .shape = {5, 0}};
         bp_emit_parameter(&emit, &info);
         rows[i].gradient = i == 1 ? BP_NO_BUFFER : rows[i].weight;
+        rows[i].due = i != 1;
     }
     bp_optimizer_adamw.declare(&emit);
     bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
-    bp_optimizer_adamw.update(&emit);
+    bp_optimizer_adamw.norms(&emit);
+    bp_optimizer_adamw.decide(&emit, false);
+    bp_optimizer_adamw.apply(&emit);
     *used = graph.used;
     if (emit.status == BP_OK) {
         assert_int_equal(graph.used.ops, 3);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Closed forms: how much of everything compiling a spec can need. */
+#include "core/compile_private.h"
+
+#define NAME_BYTES           96 /* longest usual buffer name, for the closed form */
+#define PREFILL_ROWS_DEFAULT 32
+#define FIXED_BUFFERS        16 /* inputs, control, result, tables, one set of losses per program */
+
+uint32_t bp_compile_prefill_rows(const bp_spec *spec)
+{
+    uint32_t rows = spec->prefill_rows != 0 ? spec->prefill_rows : PREFILL_ROWS_DEFAULT;
+    return rows < spec->generate_context ? rows : spec->generate_context;
+}
+
+uint64_t bp_compile_input_rows(const bp_spec *spec)
+{
+    uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    uint64_t prefill = bp_compile_prefill_rows(spec);
+    return rows > prefill ? rows : prefill;
+}
+
+uint64_t compile_ids_bytes(const bp_spec *spec)
+{
+    return bp_size_align(bp_compile_input_rows(spec) * sizeof(int32_t), BP_ARENA_ALIGNMENT);
+}
+
+uint64_t bp_compile_micro_bytes(const bp_spec *spec)
+{
+    return BP_STEP_ROOM + 2 * compile_ids_bytes(spec);
+}
+
+uint32_t bp_compile_micros(const bp_spec *spec)
+{
+    return spec->gradient_release ? spec->accumulation : 1;
+}
+
+uint64_t bp_compile_input_bytes(const bp_spec *spec)
+{
+    return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
+}
+
+/* Adds `times` times the rows of `more`, in 64 bits. */
+typedef struct wide_limits {
+    uint64_t buffers, ops, refs, scalars, name_bytes;
+} wide_limits;
+
+static void add_limits(wide_limits *sum, bp_graph_limits more, uint64_t times)
+{
+    sum->buffers = bp_size_add(sum->buffers, bp_size_mul(more.buffers, times));
+    sum->ops = bp_size_add(sum->ops, bp_size_mul(more.ops, times));
+    sum->refs = bp_size_add(sum->refs, bp_size_mul(more.refs, times));
+    sum->scalars = bp_size_add(sum->scalars, bp_size_mul(more.scalars, times));
+    sum->name_bytes = bp_size_add(sum->name_bytes, bp_size_mul(more.name_bytes, times));
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static bp_graph_limits largest(bp_graph_limits a, bp_graph_limits b)
+{
+    return (bp_graph_limits){.buffers = larger(a.buffers, b.buffers),
+                             .ops = larger(a.ops, b.ops),
+                             .refs = larger(a.refs, b.refs),
+                             .scalars = larger(a.scalars, b.scalars),
+                             .name_bytes = larger(a.name_bytes, b.name_bytes)};
+}
+
+/* Every schedule has one backward of each stage; the rest of its actions are forwards of stages
+ * before the last. */
+static void add_micro(wide_limits *sum, const bp_spec *spec, uint64_t times)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    uint64_t actions = bp_schedule_count(&spec->policy, stages);
+    bp_graph_limits forward = {0};
+    for (uint32_t s = 0; s < stages; s++) {
+        add_limits(sum, spec->model->limits(spec, s, true), times);
+        if (s + 1 < stages) {
+            forward = largest(forward, spec->model->limits(spec, s, false));
+        }
+    }
+    uint64_t forwards = actions > stages ? actions - stages : 0;
+    add_limits(sum, forward, bp_size_mul(forwards, times));
+}
+
+static void add_chain(wide_limits *sum, const bp_spec *spec, uint64_t times)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    for (uint32_t s = 0; s < stages && times > 0; s++) {
+        add_limits(sum, spec->model->limits(spec, s, false), times);
+    }
+}
+
+/* With gradient release one program holds the whole group, its backward once or twice, and the
+ * norms, decisions and updates of the stages one by one. */
+static void add_released(wide_limits *sum, const bp_spec *spec, uint32_t parameters)
+{
+    uint64_t micros = spec->accumulation;
+    uint32_t stages = spec->model->stages(&spec->config);
+    bp_graph_limits end = spec->optimizer->limits(spec, parameters);
+    add_micro(sum, spec, bp_size_mul(2, micros));
+    add_limits(sum, end, 1);
+    sum->buffers += 2 * (uint64_t)parameters + 2 * (uint64_t)stages * end.ops;
+    sum->name_bytes += (2 * (uint64_t)parameters + 2 * (uint64_t)stages) * NAME_BYTES;
+    sum->ops += 2 * (uint64_t)stages * end.ops;
+    sum->refs += 2 * (uint64_t)stages * end.ops * BP_OPERANDS_MAX;
+    sum->scalars += 2 * (uint64_t)stages * end.ops * BP_SCALARS_MAX;
+}
+
+static uint32_t narrow(uint64_t value, bool *fits)
+{
+    *fits = *fits && value < UINT32_MAX;
+    return (uint32_t)value;
+}
+
+bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
+{
+    uint32_t parameters = spec->model->parameter_count(&spec->config);
+    /* a weight, its master and its gradient */
+    uint64_t fixed = FIXED_BUFFERS + 3 * (uint64_t)parameters;
+    wide_limits sum = {.buffers = fixed, .name_bytes = fixed * NAME_BYTES};
+    const bp_graph_limits initialize = {.ops = 1, .refs = 3, .scalars = 4};
+    add_limits(&sum, initialize, parameters);
+    add_chain(&sum, spec, (spec->evaluate ? 1u : 0u) + (spec->generate_context > 0 ? 2u : 0u));
+    if (spec->optimizer != NULL) {
+        if (spec->gradient_release) {
+            add_released(&sum, spec, parameters);
+        } else {
+            add_micro(&sum, spec, spec->accumulation > 1 ? 2 : 1);
+            add_limits(&sum, spec->optimizer->limits(spec, parameters), 1);
+        }
+    }
+    bool fits = true;
+    *limits = (bp_graph_limits){.buffers = narrow(sum.buffers, &fits),
+                                .ops = narrow(sum.ops, &fits),
+                                .refs = narrow(sum.refs, &fits),
+                                .scalars = narrow(sum.scalars, &fits),
+                                .name_bytes = narrow(sum.name_bytes, &fits)};
+    return fits;
+}
+
+uint64_t bp_compile_bytes(const bp_spec *spec)
+{
+    uint64_t stages = spec->model->stages(&spec->config);
+    uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
+    uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
+    bytes += stages * sizeof(uint32_t);
+    bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
+    return bytes + 5 * TABLE_ALIGNMENT;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What the compiler's files share: closed forms, the walk through stage actions, gradient release.
+ */
+#ifndef BP_CORE_COMPILE_PRIVATE_H
+#define BP_CORE_COMPILE_PRIVATE_H
+
+#include "core/compile.h"
+#include "core/optimizer.h"
+
+#define TABLE_ALIGNMENT 16
+
+/* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
+uint64_t compile_ids_bytes(const bp_spec *spec);
+
+/* Starts a program in which nothing has been computed yet. */
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
+
+/* Points the pen at the step block, ids and labels of a micro-batch of the program. */
+void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
+
+/* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
+void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action);
+
+/* A call of a stage with nothing but its input known. */
+bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
+
+/* Writes action number `index` of the schedule for one micro-batch. */
+void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
+
+/* Writes the STEP program of a group whose gradients are released inside backward. */
+void compile_released(bp_compile *compile, bp_emit *emit);
+
+#endif
