@@ -11,6 +11,7 @@
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"
+#include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
@@ -298,7 +299,9 @@ int session_report(const session *s, bp_status status)
         return report_error(&s->error);
     }
     if (s->runtime.error.code != BP_OK) {
-        return report_error(&s->runtime.error);
+        int code = report_error(&s->runtime.error);
+        device_log_show(&s->runtime, s->set->json);
+        return code;
     }
     /* What has no record was printed where it was found. */
     return bp_status_exit_code(status);
