@@ -93,7 +93,8 @@ static bp_status check_evaluation(training *t)
     return BP_OK;
 }
 
-/* Everything up to the first step: nothing is written before all of it has succeeded. */
+/* Everything up to the first step: nothing but a token file is written before all of it has
+ * succeeded. */
 static bp_status prepare(training *t, const settings *set)
 {
     session *s = &t->s;
@@ -117,6 +118,7 @@ static bp_status prepare(training *t, const settings *set)
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
+    BP_TRY(checkpoint_copy_tokenizer(&t->points));
     BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
