@@ -210,7 +210,7 @@ static bp_status open_files(data_files *files, session *s, const path_list *list
 
 static bp_status split(data_set *set, session *s, double share)
 {
-    bp_status status = bp_split_tail(&set->kept_part, &set->held_part, set->train, share);
+    bp_status status = bp_part_tail(&set->kept_part, &set->held_part, set->train, share);
     if (status != BP_OK) {
         return bp_error_numbers(&s->error, BP_ERR_DATA, where,
                                 "the data has too few examples to hold some of them out",

@@ -25,8 +25,8 @@ typedef struct data_files {
 typedef struct data_set {
     data_files main;
     data_files held;
-    bp_split kept_part;
-    bp_split held_part;
+    bp_part kept_part;
+    bp_part held_part;
     bp_source *train; /* what is left to learn from */
     bp_source *eval;  /* NULL: nothing is held out */
 } data_set;
