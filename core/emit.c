@@ -101,6 +101,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     *parameter = (bp_parameter){.init = info->init,
                                 .deviation = info->deviation,
                                 .decay = info->decay,
+                                .embedding = info->embedding,
                                 .rate_scale = 1.0,
                                 .rank = info->rank,
                                 .count = emit->graph->buffers[weight].bytes /
@@ -154,18 +155,44 @@ bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_
     return whole(make_buffer(emit, &prototype, full), dtype);
 }
 
+static uint32_t make_state(bp_emit *emit, uint32_t parameter, const bp_buffer *shape,
+                           const char *name)
+{
+    char full[NAME_MAX_BYTES];
+    join_name(full, bp_graph_name(emit->graph, emit->parameters[parameter].weight), name);
+    bp_buffer prototype = *shape;
+    prototype.class_of = BP_CLASS_OPTIMIZER;
+    prototype.scope = BP_SCOPE_PERSISTENT;
+    return make_buffer(emit, &prototype, full);
+}
+
 uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name)
 {
     if (emit->status != BP_OK) {
         return BP_NO_BUFFER;
     }
-    uint32_t weight = emit->parameters[parameter].weight;
-    char full[NAME_MAX_BYTES];
-    join_name(full, bp_graph_name(emit->graph, weight), name);
-    bp_buffer prototype = emit->graph->buffers[weight];
-    prototype.class_of = BP_CLASS_OPTIMIZER;
-    prototype.dtype = dtype;
-    return make_buffer(emit, &prototype, full);
+    bp_buffer shape = emit->graph->buffers[emit->parameters[parameter].weight];
+    shape.dtype = dtype;
+    return make_state(emit, parameter, &shape, name);
+}
+
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name)
+{
+    if (emit->status != BP_OK) {
+        return BP_NO_BUFFER;
+    }
+    const bp_buffer shape = {.dtype = BP_U8, .rank = 1, .shape = {bytes}};
+    return make_state(emit, parameter, &shape, name);
+}
+
+bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name)
+{
+    const bp_buffer prototype = {.class_of = BP_CLASS_OPTIMIZER,
+                                 .scope = BP_SCOPE_PERSISTENT,
+                                 .dtype = dtype,
+                                 .rank = 1,
+                                 .shape = {count}};
+    return whole(make_buffer(emit, &prototype, name), dtype);
 }
 
 bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index)

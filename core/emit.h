@@ -22,6 +22,7 @@ typedef struct bp_parameter_info {
     bp_init_kind init;
     double deviation; /* BP_INIT_NORMAL */
     bool decay;       /* weight decay applies (not for norms and biases) */
+    bool embedding;   /* looked up by row: its optimizer state stays in 32 bits */
 } bp_parameter_info;
 
 /* The same inside a plan, with its buffers. */
@@ -29,6 +30,7 @@ typedef struct bp_parameter {
     bp_init_kind init;
     double deviation;
     bool decay;
+    bool embedding;
     bool due;                  /* its gradient is complete: norms and apply take it now */
     bool trainable;            /* a frozen one has no gradient, no master, no state */
     bp_master master_form;     /* how `master` completes the weight */
@@ -65,6 +67,7 @@ typedef struct bp_emit {
     bp_ref labels;         /* (rows) I32, -1 where there is no target */
     bp_ref result;         /* result block */
     bp_ref control;        /* control block */
+    bp_ref norm_history;   /* of percentile clipping, where there is one */
     bp_ref losses;         /* (rows) F32, per-token losses */
     bp_ref logits;         /* decoding: (1, vocabulary), what the host samples from */
     bool loss_written;     /* the result's loss_sum was written earlier in the group */
@@ -89,6 +92,12 @@ bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_
 
 /* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
 uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+
+/* The same as `bytes` bytes. */
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name);
+
+/* A persistent buffer of `count` elements that belongs to the optimizer as a whole. */
+bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name);
 
 /* Whether parameter `index` is trained: backward leaves out what only a frozen one would need. */
 bool bp_emit_trainable(const bp_emit *emit, uint32_t index);

@@ -2,33 +2,37 @@
 /* kernels.def read as descriptions: names, operand properties and extent formulas. */
 #include "core/kernel.h"
 
+#include "core/codec.h"
 #include "core/master.h"
 #include "core/step.h"
 
 /* The words that formulas use; all saturate (arena/base.h). A negative scalar becomes a huge number
  * and saturates in its turn. */
-#define S(x)            ((uint64_t)s->x)
-#define MUL(a, b)       bp_size_mul((a), (b))
-#define ADD(a, b)       bp_size_add((a), (b))
-#define SUB(a, b)       bp_size_sub((a), (b))
-#define CEIL_DIV(a, b)  bp_size_ceil_div((a), (b))
-#define SELECT(f, a, b) ((f) != 0 ? (a) : (b))
-#define STEP_BYTES      sizeof(bp_step_block)
-#define CONTROL_BYTES   sizeof(bp_control_block)
-#define RESULT_BYTES    sizeof(bp_result_block)
-#define MASTER_BYTES(f) bp_master_bytes((int64_t)(f))
-#define BLOCK(r, w, p)  (r), (w), (p)
-#define FLAT(n)         1, (n), (n)
+#define S(x)              ((uint64_t)s->x)
+#define MUL(a, b)         bp_size_mul((a), (b))
+#define ADD(a, b)         bp_size_add((a), (b))
+#define SUB(a, b)         bp_size_sub((a), (b))
+#define CEIL_DIV(a, b)    bp_size_ceil_div((a), (b))
+#define SELECT(f, a, b)   ((f) != 0 ? (a) : (b))
+#define STEP_BYTES        sizeof(bp_step_block)
+#define CONTROL_BYTES     sizeof(bp_control_block)
+#define RESULT_BYTES      sizeof(bp_result_block)
+#define MASTER_BYTES(f)   bp_master_bytes((int64_t)(f))
+#define STATE_BYTES(n, f) bp_codec_bytes((n), (int64_t)(f))
+#define NORM_HISTORY      BP_NORM_HISTORY
+#define BLOCK(r, w, p)    (r), (w), (p)
+#define FLAT(n)           1, (n), (n)
 
 #define KERNEL(name)                                                                               \
     static void extents_##name(const void *scalars, bp_extent *e)                                  \
     {                                                                                              \
         const bp_##name##_scalars *s = scalars;
-#define IN(x, type, extent)           *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT(x, type, extent)          *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
-#define INOUT(x, type, extent)        *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
-#define IN_OPTIONAL(x, type, extent)  *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT_OPTIONAL(x, type, extent) *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define IN(x, type, extent)             *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT(x, type, extent)            *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define INOUT(x, type, extent)          *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
+#define IN_OPTIONAL(x, type, extent)    *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT_OPTIONAL(x, type, extent)   *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define INOUT_OPTIONAL(x, type, extent) *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
 #define OUT_OR_ADD(x, type, extent, flag)                                                          \
     *e++ = (bp_extent){extent, (flag) != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE};
 #define WORKSPACE(x) *e++ = (bp_extent){0, 0, 0, BP_ACCESS_SCRATCH};
@@ -38,14 +42,15 @@
     }
 #include "core/kernels.def"
 
-#define KERNEL(name)                   static const bp_operand_info operands_##name[] = {
-#define IN(x, type, extent)            {#x, BP_TYPE_##type, false, false},
-#define OUT(x, type, extent)           {#x, BP_TYPE_##type, false, false},
-#define INOUT(x, type, extent)         {#x, BP_TYPE_##type, false, false},
-#define OUT_OR_ADD(x, type, extent, f) {#x, BP_TYPE_##type, false, false},
-#define IN_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
-#define OUT_OPTIONAL(x, type, extent)  {#x, BP_TYPE_##type, true, false},
-#define WORKSPACE(x)                   {#x, BP_TYPE_BYTE, true, true},
+#define KERNEL(name)                    static const bp_operand_info operands_##name[] = {
+#define IN(x, type, extent)             {#x, BP_TYPE_##type, false, false},
+#define OUT(x, type, extent)            {#x, BP_TYPE_##type, false, false},
+#define INOUT(x, type, extent)          {#x, BP_TYPE_##type, false, false},
+#define OUT_OR_ADD(x, type, extent, f)  {#x, BP_TYPE_##type, false, false},
+#define IN_OPTIONAL(x, type, extent)    {#x, BP_TYPE_##type, true, false},
+#define OUT_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
+#define INOUT_OPTIONAL(x, type, extent) {#x, BP_TYPE_##type, true, false},
+#define WORKSPACE(x)                    {#x, BP_TYPE_BYTE, true, true},
 #define END(name)                                                                                  \
     }                                                                                              \
     ;

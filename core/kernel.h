@@ -14,7 +14,7 @@
 #include "core/dtype.h"
 
 #define BP_OPERANDS_MAX 16 /* most operands of one row */
-#define BP_SCALARS_MAX  12 /* most scalars of one row */
+#define BP_SCALARS_MAX  16 /* most scalars of one row */
 
 #define BP_NO_BUFFER UINT32_MAX
 
@@ -57,6 +57,7 @@ typedef enum bp_kernel {
 #define OUT_OR_ADD(x, type, extent, flag) bp_ref x;
 #define IN_OPTIONAL(x, type, extent)      bp_ref x;
 #define OUT_OPTIONAL(x, type, extent)     bp_ref x;
+#define INOUT_OPTIONAL(x, type, extent)   bp_ref x;
 #define WORKSPACE(x)                      bp_ref x;
 #define END(name)                                                                                  \
     }                                                                                              \
@@ -71,6 +72,7 @@ typedef enum bp_kernel {
 #define OUT_OR_ADD(x, type, extent, flag) void *x;
 #define IN_OPTIONAL(x, type, extent)      const void *x;
 #define OUT_OPTIONAL(x, type, extent)     void *x;
+#define INOUT_OPTIONAL(x, type, extent)   void *x;
 #define WORKSPACE(x)                      void *x;
 #define END(name)                                                                                  \
     }                                                                                              \

@@ -3,12 +3,18 @@
 #ifndef BP_CORE_OPTIMIZER_H
 #define BP_CORE_OPTIMIZER_H
 
+#include "core/codec.h"
 #include "core/emit.h"
 
+typedef struct bp_rule bp_rule;
+
 struct bp_optimizer {
-    const char *name;     /* value of --optim: "adamw" */
-    uint32_t state_count; /* state tensors per parameter */
-    bp_status (*check)(const bp_optimizer_options *options, bp_error *error);
+    const char *name;                     /* value of --optim: "adamw" */
+    bp_codec form;                        /* how the states of large tensors are stored */
+    const bp_optimizer_options *defaults; /* of the rule's own numbers: PyTorch's or the paper's */
+    const bp_rule *rule;                  /* what implements it (optim/rule.h) */
+    bp_status (*check)(const bp_optimizer *self, const bp_optimizer_options *options,
+                       bp_error *error);
 
     /* Makes the state buffers of every parameter with bp_emit_state (named as in PyTorch:
      * "exp_avg", "exp_avg_sq"), before any program is begun. All state starts as zero bytes. */

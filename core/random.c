@@ -41,6 +41,16 @@ void bp_dropout_words(uint64_t seed, uint64_t step, uint32_t sample, uint32_t si
     bp_philox(counter, seed, out);
 }
 
+uint32_t bp_rounding_bits(uint64_t key, uint64_t step, uint32_t stream, uint64_t element)
+{
+    uint64_t generator = element / 256 * 32 + element % 128 / 4;
+    uint32_t counter[4] = {(uint32_t)generator, (uint32_t)(generator >> 32), stream,
+                           (uint32_t)step};
+    uint32_t words[4];
+    bp_philox(counter, key, words);
+    return words[element % 4] >> (element % 256 / 128 * 16) & 0xffffu;
+}
+
 uint32_t bp_dropout_threshold(double p)
 {
     double scaled = p * 4294967296.0 + 0.5;

@@ -16,6 +16,17 @@ void bp_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4]);
 void bp_dropout_words(uint64_t seed, uint64_t step, uint32_t sample, uint32_t site, uint64_t block,
                       uint32_t out[4]);
 
+/* Stochastic rounding's 16 random bits for an element of a parameter (`stream` is its number) in a
+ * step, under key = bp_rounding_key(seed). Of element e = 256 b + 128 h + 4 j + k, with h < 2,
+ * j < 32, k < 4: half h (0: the low one) of word k under
+ *   counter = { (32 b + j) low 32, its high 32, stream, step low 32 }. */
+static inline uint64_t bp_rounding_key(uint64_t seed)
+{
+    return seed ^ UINT64_C(0x726f756e64696e67);
+}
+
+uint32_t bp_rounding_bits(uint64_t key, uint64_t step, uint32_t stream, uint64_t element);
+
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
 uint32_t bp_dropout_threshold(double p);
 

@@ -13,7 +13,8 @@ static const char where[] = "spec";
 
 bool bp_spec_needs_norm(const bp_spec *spec)
 {
-    return spec->optimizer_options.max_grad_norm > 0.0 || spec->scaling.kind != BP_SCALING_OFF;
+    return spec->optimizer_options.max_grad_norm > 0.0 || spec->optimizer_options.percentile != 0 ||
+           spec->scaling.kind != BP_SCALING_OFF;
 }
 
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
@@ -178,5 +179,5 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     if (spec->optimizer == NULL) {
         return BP_OK;
     }
-    return spec->optimizer->check(&spec->optimizer_options, error);
+    return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }

@@ -31,6 +31,8 @@ typedef struct bp_control_block {
     uint32_t unused[5];
 } bp_control_block;
 
+#define BP_NORM_HISTORY 100 /* norms that percentile clipping remembers */
+
 /* What a loss gradient is multiplied by: 1 / valid targets, and the loss scale where there is one.
  */
 static inline float bp_loss_weight(const bp_step_block *step, const bp_control_block *control,

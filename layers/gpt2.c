@@ -75,7 +75,7 @@ typedef struct row {
     double deviation;
 } row;
 
-static void publish(bp_emit *emit, const char *prefix, const row *r)
+static void publish(bp_emit *emit, const char *prefix, const row *r, bool embedding)
 {
     char name[NAME_BYTES];
     append(append(name, prefix), r->name);
@@ -85,7 +85,8 @@ static void publish(bp_emit *emit, const char *prefix, const row *r)
                                     .shape = {r->shape[0], r->shape[1]},
                                     .init = r->init,
                                     .deviation = r->deviation,
-                                    .decay = matrix};
+                                    .decay = matrix,
+                                    .embedding = embedding};
     bp_emit_parameter(emit, &info);
 }
 
@@ -112,7 +113,7 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
     char prefix[NAME_BYTES];
     append(append_number(append(prefix, "transformer.h."), index), ".");
     for (uint32_t i = 0; i < BP_GPT2_BLOCK_PARAMETERS; i++) {
-        publish(emit, prefix, &rows[i]);
+        publish(emit, prefix, &rows[i], false);
     }
 }
 
@@ -124,13 +125,13 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     const row position = {"wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
     const row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
     const row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
-    publish(emit, "transformer.", &token);
-    publish(emit, "transformer.", &position);
+    publish(emit, "transformer.", &token, true);
+    publish(emit, "transformer.", &position, true);
     for (uint32_t i = 0; i < config->layers; i++) {
         publish_block(emit, config, i);
     }
-    publish(emit, "transformer.", &weight);
-    publish(emit, "transformer.", &bias);
+    publish(emit, "transformer.", &weight, false);
+    publish(emit, "transformer.", &bias, false);
 }
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)

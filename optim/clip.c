@@ -3,6 +3,7 @@
 #include "optim/clip.h"
 
 #include "core/list.h"
+#include "core/step.h"
 
 static uint64_t partials_of(const bp_parameter *parameter)
 {
@@ -40,6 +41,13 @@ static uint64_t place_of(const bp_emit *emit, uint32_t index)
         place += counts(emit, parameter) ? partials_of(parameter) : 0;
     }
     return place;
+}
+
+void bp_clip_declare(bp_emit *emit)
+{
+    if (emit->spec->optimizer_options.percentile != 0) {
+        emit->norm_history = bp_emit_persistent(emit, BP_F32, BP_NORM_HISTORY, "norm_history");
+    }
 }
 
 void bp_clip_norms(bp_emit *emit)
@@ -85,17 +93,21 @@ void bp_clip_decide(bp_emit *emit, bool later)
                                             .interval = scaling->interval,
                                             .hysteresis = scaling->hysteresis,
                                             .floor = scaling->floor,
-                                            .later = later ? 1 : 0};
-    const bp_step_decide_operands operands = {
-        .control = emit->control, .result = emit->result, .sums = emit->norms};
+                                            .later = later ? 1 : 0,
+                                            .percentile = (int64_t)options->percentile};
+    const bp_step_decide_operands operands = {.control = emit->control,
+                                              .result = emit->result,
+                                              .norms = options->percentile != 0 ? emit->norm_history
+                                                                                : BP_ABSENT,
+                                              .sums = emit->norms};
     bp_emit_step_decide(emit, &operands, &scalars);
 }
 
 bp_graph_limits bp_clip_limits(uint32_t parameters)
 {
-    return (bp_graph_limits){.buffers = 1,
+    return (bp_graph_limits){.buffers = 2,
                              .ops = 2,
-                             .refs = 2 * parameters + 3,
-                             .scalars = 2 * parameters + 11,
-                             .name_bytes = 64};
+                             .refs = 2 * parameters + 4,
+                             .scalars = 2 * parameters + 12,
+                             .name_bytes = 128};
 }

@@ -10,6 +10,9 @@
  */
 #define BP_CLIP_CHUNK 65536
 
+/* Makes the history of norms where there is percentile clipping; called once by declare. */
+void bp_clip_declare(bp_emit *emit);
+
 /* bp_optimizer.norms and .decide of every rule: the sums of squares of the gradients that are due
  * (one list op), and the decision (step_decide of kernels.def): the norm over them, the clip factor
  * of torch.nn.utils.clip_grad_norm_, the loss scale, and whether the step changes anything. The

@@ -173,10 +173,10 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
 {
     bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
     bp_cuda_plan plan = {target, op, working, launches, 0, false};
-    if (planners[op->kernel] == NULL || !types_fit(op, working)) {
+    if (!types_fit(op, working)) {
         return BP_CUDA_UNSUPPORTED;
     }
-    bool planned = planners[op->kernel](&plan) && !plan.unsupported;
+    bool planned = planners[op->kernel] != NULL && planners[op->kernel](&plan) && !plan.unsupported;
     return planned ? plan.count : BP_CUDA_UNSUPPORTED;
 }
 

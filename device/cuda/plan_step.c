@@ -2,6 +2,8 @@
 /* Launches of a step's end and their tables: the loss, the norm, the decision, AdamW, poison. */
 #include <string.h>
 
+#include "core/codec.h"
+#include "core/master.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS  256
@@ -79,6 +81,9 @@ bool bp_cuda_plan_list(bp_cuda_plan *plan)
     uint32_t function = adamw ? BP_CUDA_FUNCTION_adamw : BP_CUDA_FUNCTION_norm_partial;
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < plan->op->tuples; i++) {
+        const bp_adamw_scalars *s = (const bp_adamw_scalars *)plan->op->scalars + i;
+        bool other = adamw && (s->form != BP_CODEC_F32 || s->master_form != BP_MASTER_WEIGHT);
+        plan->unsupported = plan->unsupported || other;
         blocks += tuple_blocks(plan->op, i);
     }
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, function, blocks, 1, RUN_THREADS)) {
@@ -121,12 +126,13 @@ static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record
         op->offsets + (size_t)tuple * bp_kernel_describe(op->kernel)->operand_count;
     record[1] = (uint64_t)s->count;
     record[2] = offsets[BP_CUDA_POSITION(adamw, weight)];
-    record[3] = offsets[BP_CUDA_POSITION(adamw, m)];
-    record[4] = offsets[BP_CUDA_POSITION(adamw, v)];
+    record[3] = offsets[BP_CUDA_POSITION(adamw, state1)];
+    record[4] = offsets[BP_CUDA_POSITION(adamw, state2)];
     record[5] = offsets[BP_CUDA_POSITION(adamw, gradient)];
     record[6] = offsets[BP_CUDA_POSITION(adamw, control)];
     record[7] = offsets[BP_CUDA_POSITION(adamw, step)];
-    memcpy(&record[8], &s->beta1, 5 * sizeof(double)); /* and those after it, in their order */
+    const double reals[] = {s->beta1, s->beta2, s->epsilon, s->decay, s->rate_scale};
+    memcpy(&record[8], reals, sizeof reals);
     record[13] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, weight)];
     record[14] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, gradient)];
 }

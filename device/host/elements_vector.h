@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* GELU, dropout, AdamW, squares for the gradient norm and bias gradients in vectors: the operations
- * of gelu.c, dropout.c, adamw.c, norm.c and matmul.c. Included after a vector header, once per
- * form.
- */
+/* GELU, dropout, squares for the gradient norm and bias gradients in vectors: the operations of
+ * gelu.c, dropout.c, norm.c and matmul.c. Included after a vector header, once per form. */
 #include "core/step.h"
-#include "device/host/adamw.h"
 #include "device/host/forms.h"
 #include "device/host/lanes.h"
 #include "device/host/mask_vector.h"
@@ -109,44 +106,6 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-static uint64_t adamw_tasks(const void *scalars)
-{
-    const bp_adamw_scalars *s = scalars;
-    return bp_cut(s->count, BP_RUN_ELEMENTS);
-}
-
-static inline void adamw_step(const bp_adamw_pointers *p, const bp_adamw_factors *f, uint64_t i,
-                              bp_part part)
-{
-    float *weight = (float *)p->weight + i, *m = (float *)p->m + i, *v = (float *)p->v + i;
-    bp_v g = bp_v_mul(bp_v_load((const float *)p->gradient + i, part), bp_v_set(f->clip));
-    bp_v m_old = bp_v_load(m, part), v_old = bp_v_load(v, part);
-    bp_v m_new = bp_v_fma(bp_v_set(f->m_gain), bp_v_sub(g, m_old), m_old);
-    bp_v v_new =
-        bp_v_fma(bp_v_mul(g, bp_v_set(f->v_gain)), g, bp_v_mul(v_old, bp_v_set(f->v_keep)));
-    bp_v below = bp_v_fma(bp_v_sqrt(v_new), bp_v_set(f->v_scale), bp_v_set(f->epsilon));
-    bp_v kept = bp_v_mul(bp_v_load(weight, part), bp_v_set(f->keep));
-    bp_v_store(m, m_new, part);
-    bp_v_store(v, v_new, part);
-    bp_v_store(weight, bp_v_fnma(bp_v_set(f->rate), bp_v_div(m_new, below), kept), part);
-}
-
-static void adamw_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
-{
-    (void)worker;
-    const bp_adamw_scalars *s = call->scalars;
-    const bp_adamw_pointers *p = call->pointers;
-    if (((const bp_control_block *)p->control)->skip != 0) {
-        return;
-    }
-    bp_adamw_factors f = bp_adamw_prepare(s, p->control, p->step);
-    stretch at = stretch_of(s->count, first, last);
-    for (; at.first + BP_V <= at.last; at.first += BP_V) {
-        adamw_step(p, &f, at.first, bp_part_whole());
-    }
-    adamw_step(p, &f, at.first, bp_part_first(at.last - at.first));
-}
-
 static uint64_t norm_tasks(const void *scalars)
 {
     const bp_norm_partial_scalars *s = scalars;
@@ -185,12 +144,12 @@ static uint64_t bias_tasks(const void *scalars)
 static inline void bias_columns(const bp_bias_backward_scalars *s,
                                 const bp_bias_backward_pointers *p, uint64_t column, bp_part part)
 {
-    uint64_t pitch = (uint64_t)s->pitch;
+    uint64_t n = (uint64_t)s->n;
     float *d_bias = (float *)p->d_bias + column;
     const float *d_y = (const float *)p->d_y + column;
     bp_v sum = s->accumulate != 0 ? bp_v_load(d_bias, part) : bp_v_set(0.0f);
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-        sum = bp_v_add(sum, bp_v_load(d_y + row * pitch, part));
+        sum = bp_v_add(sum, bp_v_load(d_y + row * n, part));
     }
     bp_v_store(d_bias, sum, part);
 }
@@ -199,7 +158,7 @@ static inline void bias_columns(const bp_bias_backward_scalars *s,
 static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_backward_pointers *p,
                               uint64_t column)
 {
-    uint64_t pitch = (uint64_t)s->pitch;
+    uint64_t n = (uint64_t)s->n;
     float *d_bias = (float *)p->d_bias + column;
     const float *d_y = (const float *)p->d_y + column;
     const bp_part whole = bp_part_whole();
@@ -209,7 +168,7 @@ static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_b
     }
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         for (int i = 0; i < 4; i++) {
-            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * pitch + i * BP_V, whole));
+            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * n + i * BP_V, whole));
         }
     }
     for (int i = 0; i < 4; i++) {
@@ -235,6 +194,5 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
 const bp_host_kernel BP_FORM(bp_gelu_forward) = {gelu_forward_tasks, gelu_forward_run, NULL};
 const bp_host_kernel BP_FORM(bp_gelu_backward) = {gelu_backward_tasks, gelu_backward_run, NULL};
 const bp_host_kernel BP_FORM(bp_dropout) = {dropout_tasks, dropout_run, NULL};
-const bp_host_kernel BP_FORM(bp_adamw) = {adamw_tasks, adamw_run, NULL};
 const bp_host_kernel BP_FORM(bp_norm_partial) = {norm_tasks, norm_run, NULL};
 const bp_host_kernel BP_FORM(bp_bias_backward) = {bias_tasks, bias_run, NULL};

@@ -16,7 +16,17 @@ extern const bp_host_form bp_host_avx512;
     X(gelu_forward)                                                                                \
     X(gelu_backward)                                                                               \
     X(dropout)                                                                                     \
+    X(sgd)                                                                                         \
+    X(adam)                                                                                        \
     X(adamw)                                                                                       \
+    X(lion)                                                                                        \
+    X(rmsprop)                                                                                     \
+    X(adagrad)                                                                                     \
+    X(lamb)                                                                                        \
+    X(lars)                                                                                        \
+    X(ademamix)                                                                                    \
+    X(lamb_norms)                                                                                  \
+    X(lars_norms)                                                                                  \
     X(norm_partial)                                                                                \
     X(layernorm_forward)                                                                           \
     X(layernorm_backward_input)                                                                    \
@@ -24,14 +34,6 @@ extern const bp_host_form bp_host_avx512;
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
     X(attention_decode)                                                                            \
-    X(rmsnorm_forward)                                                                             \
-    X(rmsnorm_backward_input)                                                                      \
-    X(rmsnorm_backward_weight)                                                                     \
-    X(rotary)                                                                                      \
-    X(swiglu_forward)                                                                              \
-    X(swiglu_backward)                                                                             \
-    X(activation_forward)                                                                          \
-    X(activation_backward)                                                                         \
     X(cross_entropy)                                                                               \
     X(cross_entropy_forward)
 

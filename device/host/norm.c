@@ -65,6 +65,26 @@ static void apply_step(const bp_step_decide_scalars *s, bp_control_block *contro
     control->correction2 = 1.0 - bp_powi(s->beta2, control->applied);
 }
 
+/* Number `percentile`, from 0, of the latest norms of applied steps in rising order, this one among
+ * them: equal ones are ordered by slot. Slots of 0 are empty, and taken by it. */
+static float percentile_of(const bp_step_decide_scalars *s, float *norms, uint64_t applied,
+                           float norm)
+{
+    for (uint32_t i = 0; i < BP_NORM_HISTORY; i++) {
+        bool this_one = i == applied % BP_NORM_HISTORY || norms[i] == 0.0f;
+        norms[i] = this_one ? norm : norms[i];
+    }
+    float found = norm;
+    for (uint32_t i = 0; i < BP_NORM_HISTORY; i++) {
+        int64_t below = 0;
+        for (uint32_t j = 0; j < BP_NORM_HISTORY; j++) {
+            below += norms[j] < norms[i] || (norms[j] == norms[i] && j < i);
+        }
+        found = below == s->percentile ? norms[i] : found;
+    }
+    return found;
+}
+
 static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)first;
@@ -89,6 +109,10 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
         result->norm = (float)norm;
         result->skip = control->skip;
         return;
+    }
+    if (finite && p->norms != NULL && norm > 0.0) {
+        double most = (double)percentile_of(s, p->norms, control->applied, (float)norm);
+        clip = most / norm < clip ? most / norm : clip;
     }
     result->scale = (float)scale;
     control->clip = (float)(clip / scale);

@@ -5,9 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/activation.h"
+#include "core/codec.h"
 #include "core/random.h"
-#include "core/spec.h"
 #include "core/step.h"
 
 typedef struct dice {
@@ -144,20 +143,7 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
             .rows = rows, .width = width, .accumulate = flag};
         break;
     case BP_KERNEL_bias_backward:
-        s->bias_backward = (bp_bias_backward_scalars){
-            .rows = rows, .n = width, .pitch = width, .accumulate = flag};
-        break;
-    case BP_KERNEL_rmsnorm_forward:
-        s->rmsnorm_forward =
-            (bp_rmsnorm_forward_scalars){.rows = rows, .width = width, .epsilon = 1e-6};
-        break;
-    case BP_KERNEL_rmsnorm_backward_input:
-        s->rmsnorm_backward_input =
-            (bp_rmsnorm_backward_input_scalars){.rows = rows, .width = width};
-        break;
-    case BP_KERNEL_rmsnorm_backward_weight:
-        s->rmsnorm_backward_weight =
-            (bp_rmsnorm_backward_weight_scalars){.rows = rows, .width = width, .accumulate = flag};
+        s->bias_backward = (bp_bias_backward_scalars){.rows = rows, .n = width, .accumulate = flag};
         break;
     case BP_KERNEL_cross_entropy:
         s->cross_entropy = (bp_cross_entropy_scalars){
@@ -176,49 +162,6 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
-/* Rows of heads, and rows that stand for samples. */
-static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
-{
-    int64_t sequence = size(d, 20), batch = roll(d, 1, 4), width = size(d, 150);
-    int64_t half = size(d, 64), heads = roll(d, 1, 3), flag = roll(d, 0, 1);
-    switch (kernel) {
-    case BP_KERNEL_rotary_table:
-        s->rotary_table = (bp_rotary_table_scalars){.rows = sequence,
-                                                    .width = 2 * half,
-                                                    .decode = flag,
-                                                    .theta = 10000.0,
-                                                    .factor = 8.0 * (double)roll(d, 0, 1),
-                                                    .low = 1.0,
-                                                    .high = 4.0,
-                                                    .original = 64.0};
-        break;
-    case BP_KERNEL_rotary:
-        s->rotary = (bp_rotary_scalars){.rows = sequence * batch,
-                                        .sequence = sequence,
-                                        .heads = heads,
-                                        .width = 2 * half,
-                                        .pitch = 2 * half * heads + size(d, 40),
-                                        .inverse = flag};
-        break;
-    case BP_KERNEL_sample_row:
-        s->sample_row =
-            (bp_sample_row_scalars){.batch = batch, .sequence = sequence, .width = width};
-        break;
-    case BP_KERNEL_sample_row_backward:
-        s->sample_row_backward =
-            (bp_sample_row_backward_scalars){.batch = batch, .sequence = sequence, .width = width};
-        break;
-    default:
-        s->sample_loss = (bp_sample_loss_scalars){.batch = batch,
-                                                  .sequence = sequence,
-                                                  .classes = roll(d, 1, 40),
-                                                  .kind = BP_TASK_CLASSES + roll(d, 0, 2),
-                                                  .gradient = flag,
-                                                  .scaled = roll(d, 0, 1)};
-        break;
-    }
-}
-
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
@@ -228,20 +171,6 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         break;
     case BP_KERNEL_gelu_backward:
         s->gelu_backward.count = count;
-        break;
-    case BP_KERNEL_swiglu_forward:
-        s->swiglu_forward.count = count;
-        break;
-    case BP_KERNEL_swiglu_backward:
-        s->swiglu_backward.count = count;
-        break;
-    case BP_KERNEL_activation_forward:
-        s->activation_forward.count = count;
-        s->activation_forward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
-        break;
-    case BP_KERNEL_activation_backward:
-        s->activation_backward.count = count;
-        s->activation_backward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
         break;
     case BP_KERNEL_copy:
         s->copy.count = count;
@@ -277,13 +206,117 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
                                                   .later = roll(d, 0, 1)};
         break;
     default:
-        s->adamw = (bp_adamw_scalars){.count = count,
-                                      .beta1 = 0.9,
-                                      .beta2 = 0.999,
-                                      .epsilon = 1e-8,
-                                      .decay = 0.1 * (double)roll(d, 0, 1),
-                                      .rate_scale = 1.0};
+        s->trust_ratio = (bp_trust_ratio_scalars){
+            .pairs = size(d, 300), .coefficient = 0.5, .decay = 0.1 * (double)roll(d, 0, 1)};
         break;
+    }
+}
+
+/* The rows of UPDATE_SCALARS: all begin with the same scalars. */
+static bool is_update(bp_kernel kernel)
+{
+    return kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_lars_norms;
+}
+
+/* Which states a row has (bits), and which of them have a sign. */
+static const struct update_states {
+    uint32_t has;
+    uint32_t signs;
+} update_states[BP_KERNEL_COUNT] = {
+    [BP_KERNEL_sgd] = {1, 1},        [BP_KERNEL_adam] = {3, 1},      [BP_KERNEL_adamw] = {3, 1},
+    [BP_KERNEL_lion] = {1, 1},       [BP_KERNEL_rmsprop] = {3, 2},   [BP_KERNEL_adagrad] = {1, 0},
+    [BP_KERNEL_lamb] = {3, 1},       [BP_KERNEL_lars] = {1, 1},      [BP_KERNEL_ademamix] = {7, 3},
+    [BP_KERNEL_lamb_norms] = {3, 1}, [BP_KERNEL_lars_norms] = {0, 0}};
+
+static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    s->adamw.beta1 = 0.9; /* adam, adamw, lion, lamb and its norms; momentum, alpha of others */
+    switch (kernel) {
+    case BP_KERNEL_sgd:
+        s->sgd.dampening = 0.3 * (double)roll(d, 0, 1);
+        s->sgd.nesterov = roll(d, 0, 1);
+        break;
+    case BP_KERNEL_rmsprop:
+        s->rmsprop.epsilon = 1e-8;
+        s->rmsprop.momentum = 0.9;
+        break;
+    case BP_KERNEL_adagrad:
+        s->adagrad.epsilon = 1e-10;
+        break;
+    case BP_KERNEL_lars:
+        break;
+    case BP_KERNEL_ademamix:
+        s->ademamix.beta2 = 0.999;
+        s->ademamix.beta3 = 0.9999;
+        s->ademamix.epsilon = 1e-8;
+        s->ademamix.alpha = 5.0;
+        s->ademamix.t_alpha = 500.0 * (double)roll(d, 0, 1);
+        s->ademamix.t_beta3 = 500.0 * (double)roll(d, 0, 1);
+        break;
+    case BP_KERNEL_lars_norms:
+        s->lars_norms.chunk = 256 * roll(d, 1, 9);
+        break;
+    default:
+        s->adamw.beta2 = 0.999;
+        s->adamw.epsilon = kernel == BP_KERNEL_lion ? 0.0 : 1e-8;
+        s->lamb_norms.chunk = kernel == BP_KERNEL_lamb_norms ? 256 * roll(d, 1, 9) : 0;
+        break;
+    }
+}
+
+static void draw_update(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
+    s->adamw = (bp_adamw_scalars){.count = count,
+                                  .first = 256 * roll(d, 0, 3),
+                                  .stream = roll(d, 0, 99),
+                                  .form = roll(d, 0, BP_CODEC_COUNT - 1),
+                                  .master_form = (int64_t)(d->seed & 1), /* of all tuples */
+                                  .decay = 0.1 * (double)roll(d, 0, 1),
+                                  .rate_scale = 1.0};
+    draw_update_own(d, kernel, s);
+}
+
+/* Masters are where their form has them; sgd and rmsprop do without their momentum too. */
+static uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s)
+{
+    bool norms = kernel == BP_KERNEL_lamb_norms || kernel == BP_KERNEL_lars_norms;
+    uint32_t shift = norms ? OPERAND(lamb_norms, state1) : OPERAND(sgd, state1);
+    uint32_t states = update_states[kernel].has, absent = 0;
+    states &= kernel == BP_KERNEL_sgd && roll(d, 0, 1) == 0 ? ~1u : ~0u;
+    states &= kernel == BP_KERNEL_rmsprop && roll(d, 0, 1) == 0 ? ~2u : ~0u;
+    absent |= s->adamw.master_form == 0 ? UINT32_C(1) << (shift - 1) : 0;
+    absent |= (~states & (norms ? 3u : 7u)) << shift;
+    absent |= !norms && roll(d, 0, 1) == 0 ? UINT32_C(1) << OPERAND(sgd, trust) : 0;
+    return absent;
+}
+
+/* States as the row could have left them, in their form. */
+static void fill_state(dice *d, bp_kernel kernel, const any_scalars *s, uint32_t state,
+                       unsigned char *at)
+{
+    uint64_t count = (uint64_t)s->adamw.count, seed = d->seed * 7 + state;
+    bool has_sign = (update_states[kernel].signs >> state & 1) != 0;
+    for (uint64_t first = 0; first < count; first += BP_CODEC_BLOCK) {
+        float values[BP_CODEC_BLOCK];
+        uint32_t size_here =
+            (uint32_t)(count - first < BP_CODEC_BLOCK ? count - first : BP_CODEC_BLOCK);
+        fill_normal(values, size_here, seed + first, 1e-2);
+        for (uint32_t i = 0; i < size_here; i++) {
+            values[i] = has_sign ? values[i] : values[i] * values[i];
+        }
+        bp_codec_encode((bp_codec)s->adamw.form, has_sign, values, size_here,
+                        at + bp_codec_bytes(first, s->adamw.form));
+    }
+}
+
+static void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,
+                              unsigned char *at)
+{
+    if (strncmp(name, "state", 5) == 0) {
+        fill_state(d, kernel, s, (uint32_t)(name[5] - '1'), at);
+    } else {
+        fill_normal((float *)(void *)at, (uint64_t)s->adamw.count, d->seed + 5, 1.0);
     }
 }
 
@@ -308,24 +341,18 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_layernorm_backward_input:
     case BP_KERNEL_layernorm_backward_parameters:
     case BP_KERNEL_bias_backward:
-    case BP_KERNEL_rmsnorm_forward:
-    case BP_KERNEL_rmsnorm_backward_input:
-    case BP_KERNEL_rmsnorm_backward_weight:
     case BP_KERNEL_cross_entropy:
     case BP_KERNEL_cross_entropy_forward:
     case BP_KERNEL_loss_sum:
     case BP_KERNEL_pick_row:
         draw_rows(d, kernel, s);
         break;
-    case BP_KERNEL_rotary_table:
-    case BP_KERNEL_rotary:
-    case BP_KERNEL_sample_row:
-    case BP_KERNEL_sample_row_backward:
-    case BP_KERNEL_sample_loss:
-        draw_samples(d, kernel, s);
-        break;
     default:
-        draw_flat(d, kernel, s);
+        if (is_update(kernel)) {
+            draw_update(d, kernel, s);
+        } else {
+            draw_flat(d, kernel, s);
+        }
         break;
     }
 }
@@ -335,12 +362,12 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
 {
     const bp_kernel_info *info = bp_kernel_describe(kernel);
     uint32_t absent = 0;
+    if (is_update(kernel)) {
+        return draw_update_absent(d, kernel, s);
+    }
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool optional = info->operand[i].optional && !info->operand[i].workspace;
         absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
-    }
-    if (kernel == BP_KERNEL_embedding_forward) { /* the CUDA row has neither yet */
-        absent = UINT32_C(1) << OPERAND(embedding_forward, type_row);
     }
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
@@ -375,17 +402,12 @@ static void fill_block(dice *d, const char *name, void *at)
     }
 }
 
-/* Ids below the vocabulary; labels also -1; lengths up to the sequence. */
-static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const char *name,
-                          int32_t *at, uint64_t count)
+/* Ids below the vocabulary; labels also -1. */
+static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, int32_t *at,
+                          uint64_t count)
 {
     int64_t low = 0, high;
-    if (strcmp(name, "lengths") == 0) {
-        high = s->sample_row.sequence; /* the same place in all three rows */
-    } else if (kernel == BP_KERNEL_sample_loss) {
-        low = -1;
-        high = s->sample_loss.classes - 1;
-    } else if (kernel == BP_KERNEL_embedding_forward) {
+    if (kernel == BP_KERNEL_embedding_forward) {
         high = s->embedding_forward.vocabulary - 1;
     } else if (kernel == BP_KERNEL_embedding_token_backward) {
         high = s->embedding_token_backward.vocabulary - 1;
@@ -410,7 +432,8 @@ static void fill_floats(dice *d, const char *name, float *at, uint64_t count)
 {
     fill_normal(at, count, d->seed * 31 + (uint64_t)roll(d, 0, 1 << 20),
                 strcmp(name, "logits") == 0 ? 5.0 : 1.0);
-    bool positive = strcmp(name, "v") == 0 || strcmp(name, "rstd") == 0 || strcmp(name, "lse") == 0;
+    bool positive =
+        strcmp(name, "norms") == 0 || strcmp(name, "rstd") == 0 || strcmp(name, "lse") == 0;
     for (uint64_t i = 0; positive && i < count; i++) {
         at[i] = strcmp(name, "lse") == 0 ? 3.0f + 0.1f * fabsf(at[i]) : fabsf(at[i]);
     }
@@ -433,10 +456,14 @@ static void fill_case(dice *d, kernel_case *c)
         if (skipped) {
             continue;
         }
-        if (operand->type == BP_TYPE_BYTE) {
+        bool block = strcmp(operand->name, "step") == 0 || strcmp(operand->name, "control") == 0 ||
+                     strcmp(operand->name, "result") == 0;
+        if (operand->type == BP_TYPE_BYTE && !block) {
+            fill_update_bytes(d, c->kernel, &s, operand->name, at);
+        } else if (operand->type == BP_TYPE_BYTE) {
             fill_block(d, operand->name, at);
         } else if (operand->type == BP_TYPE_I32) {
-            fill_integers(d, &s, c->kernel, operand->name, at, c->bytes[slot] / 4);
+            fill_integers(d, &s, c->kernel, at, c->bytes[slot] / 4);
         } else if (operand->type == BP_TYPE_F64) {
             fill_doubles(d, at, c->bytes[slot] / 8);
         } else {

@@ -279,7 +279,6 @@ static int close_devices(void **state)
     X(cross_entropy)                                                                               \
     X(cross_entropy_forward)                                                                       \
     X(norm_partial)                                                                                \
-    X(adamw)                                                                                       \
     X(copy)                                                                                        \
     X(random_normal)                                                                               \
     X(pick_row)

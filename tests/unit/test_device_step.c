@@ -45,7 +45,8 @@ TEST_ON_HOST(norm_sums_squares_per_chunk)
 static void decide(kernel_case *c, kernel_device *on, double max_norm, double each, double loss)
 {
     bp_step_decide_scalars s = {.partials = 4, .max_norm = max_norm, .beta1 = 0.9, .beta2 = 0.999};
-    kernel_case_init(c, on->device, BP_KERNEL_step_decide, &s, 1, 0);
+    kernel_case_init(c, on->device, BP_KERNEL_step_decide, &s, 1,
+                     UINT32_C(1) << OPERAND(step_decide, norms));
     double *sums = AT(c, step_decide, sums);
     for (int i = 0; i < 4; i++) {
         sums[i] = each;
@@ -122,9 +123,9 @@ static void fill_adamw(kernel_case *c, const bp_adamw_scalars *list,
 {
     for (uint32_t i = 0; i < c->tuples; i++) {
         uint64_t count = (uint64_t)list[i].count;
-        float *v = kernel_case_at(c, i, OPERAND(adamw, v));
+        float *v = kernel_case_at(c, i, OPERAND(adamw, state2));
         fill_normal(kernel_case_at(c, i, OPERAND(adamw, weight)), count, 4 * i, 1.0);
-        fill_normal(kernel_case_at(c, i, OPERAND(adamw, m)), count, 4 * i + 1, 0.1);
+        fill_normal(kernel_case_at(c, i, OPERAND(adamw, state1)), count, 4 * i + 1, 0.1);
         fill_normal(kernel_case_at(c, i, OPERAND(adamw, gradient)), count, 4 * i + 2, 1.0);
         fill_normal(v, count, 4 * i + 3, 0.1);
         for (uint64_t j = 0; j < count; j++) {
@@ -139,7 +140,8 @@ static void fill_adamw(kernel_case *c, const bp_adamw_scalars *list,
 static void check_adamw(const kernel_case *c, const kernel_case *start, uint32_t tuple,
                         const bp_adamw_scalars *s, const bp_control_block *control)
 {
-    const uint32_t operands[] = {OPERAND(adamw, weight), OPERAND(adamw, m), OPERAND(adamw, v)};
+    const uint32_t operands[] = {OPERAND(adamw, weight), OPERAND(adamw, state1),
+                                 OPERAND(adamw, state2)};
     const float *got[3], *before[3];
     for (int i = 0; i < 3; i++) {
         got[i] = kernel_case_at(c, tuple, operands[i]);
@@ -158,16 +160,38 @@ static void check_adamw(const kernel_case *c, const kernel_case *start, uint32_t
 
 static void adamw_agrees_over_a_list_on(kernel_device *on)
 {
-    static const bp_adamw_scalars list[] = {{1, 0.9, 0.999, 1e-8, 0.0, 1.0},
-                                            {4097, 0.9, 0.999, 1e-8, 0.1, 1.0},
-                                            {33, 0.8, 0.95, 1e-6, 0.01, 0.5},
-                                            {9000, 0.0, 0.9, 1e-8, 0.0, 1.0}};
+    static const bp_adamw_scalars list[] = {{.count = 1,
+                                             .beta1 = 0.9,
+                                             .beta2 = 0.999,
+                                             .epsilon = 1e-8,
+                                             .decay = 0.0,
+                                             .rate_scale = 1.0},
+                                            {.count = 4097,
+                                             .beta1 = 0.9,
+                                             .beta2 = 0.999,
+                                             .epsilon = 1e-8,
+                                             .decay = 0.1,
+                                             .rate_scale = 1.0},
+                                            {.count = 33,
+                                             .beta1 = 0.8,
+                                             .beta2 = 0.95,
+                                             .epsilon = 1e-6,
+                                             .decay = 0.01,
+                                             .rate_scale = 0.5},
+                                            {.count = 9000,
+                                             .beta1 = 0.0,
+                                             .beta2 = 0.9,
+                                             .epsilon = 1e-8,
+                                             .decay = 0.0,
+                                             .rate_scale = 1.0}};
+    const uint32_t absent =
+        1u << OPERAND(adamw, master) | 1u << OPERAND(adamw, state3) | 1u << OPERAND(adamw, trust);
     bp_control_block control = {
         .applied = 3, .clip = 0.5f, .correction1 = 0.271, .correction2 = 0.003};
     for (control.skip = 0; control.skip < 2; control.skip++) {
         kernel_case c, start;
-        kernel_case_init(&c, on->device, BP_KERNEL_adamw, list, 4, 0);
-        kernel_case_init(&start, on->device, BP_KERNEL_adamw, list, 4, 0);
+        kernel_case_init(&c, on->device, BP_KERNEL_adamw, list, 4, absent);
+        kernel_case_init(&start, on->device, BP_KERNEL_adamw, list, 4, absent);
         fill_adamw(&c, list, &control);
         fill_adamw(&start, list, &control);
         kernel_case_run(&c, on);

@@ -189,7 +189,7 @@ static void test_check(void **state)
 {
     (void)state;
     const bp_optimizer_options good = rig_spec().optimizer_options;
-    assert_int_equal(bp_optimizer_adamw.check(&good, NULL), BP_OK);
+    assert_int_equal(bp_optimizer_adamw.check(&bp_optimizer_adamw, &good, NULL), BP_OK);
     const struct {
         const char *name;
         size_t offset;
@@ -206,7 +206,8 @@ static void test_check(void **state)
             bp_optimizer_options options = good;
             memcpy((char *)&options + rules[i].offset, &rules[i].bad[k], sizeof(double));
             bp_error error = {0};
-            assert_int_equal(bp_optimizer_adamw.check(&options, &error), BP_ERR_USAGE);
+            assert_int_equal(bp_optimizer_adamw.check(&bp_optimizer_adamw, &options, &error),
+                             BP_ERR_USAGE);
             assert_string_equal(error.name, rules[i].name);
         }
     }

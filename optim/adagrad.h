@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Adagrad (Duchi, Hazan and Singer, JMLR 12, 2011), as torch.optim.Adagrad. */
+#ifndef BP_OPTIM_ADAGRAD_H
+#define BP_OPTIM_ADAGRAD_H
+
+#include "core/optimizer.h"
+
+/* State "sum". epsilon is 1e-10 unless given. */
+extern const bp_optimizer bp_optimizer_adagrad;
+extern const bp_optimizer bp_optimizer_adagrad_8bit;
+
+#endif

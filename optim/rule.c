@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* States, ops and checks of every update rule. */
+#include "optim/rule.h"
+
+#include <math.h>
+
+#include "core/list.h"
+#include "optim/clip.h"
+
+#define STATE_NAME_BYTES 96 /* a parameter's name and ".exp_avg_sq" */
+
+static const bp_optimizer *optimizer_of(const bp_spec *spec)
+{
+    return spec->optimizer;
+}
+
+static uint32_t states_of(const bp_spec *spec)
+{
+    const bp_rule *rule = optimizer_of(spec)->rule;
+    if (rule->states != NULL) {
+        return rule->states(&spec->optimizer_options);
+    }
+    uint32_t states = 0;
+    while (states < BP_RULE_STATES && rule->state_names[states] != NULL) {
+        states++;
+    }
+    return states;
+}
+
+static bp_status check_argument(const bp_optimizer *self, const bp_optimizer_options *options,
+                                const bp_rule_argument *argument, bp_error *error)
+{
+    if (argument->range == BP_RULE_FLAG) {
+        return BP_OK;
+    }
+    double found = *(const double *)(const void *)((const char *)options + argument->offset);
+    bool fraction = argument->range == BP_RULE_FRACTION;
+    bool inside = found >= 0.0 && found < (fraction ? 1.0 : (double)INFINITY);
+    if (!inside) {
+        return bp_error_set(error, BP_ERR_USAGE, self->name,
+                            fraction ? "has to be at least 0 and below 1"
+                                     : "has to be a number of at least 0",
+                            argument->name);
+    }
+    return BP_OK;
+}
+
+bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *options,
+                        bp_error *error)
+{
+    static const bp_rule_argument common[] = {
+        {"learning-rate", offsetof(bp_optimizer_options, learning_rate), BP_RULE_NOT_NEGATIVE, 1},
+        {"weight-decay", offsetof(bp_optimizer_options, weight_decay), BP_RULE_NOT_NEGATIVE, 1},
+        {"max-grad-norm", offsetof(bp_optimizer_options, max_grad_norm), BP_RULE_NOT_NEGATIVE, 1}};
+    const bp_rule *rule = self->rule;
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+        BP_TRY(check_argument(self, options, &common[i], error));
+    }
+    for (uint32_t i = 0; i < rule->argument_count; i++) {
+        BP_TRY(check_argument(self, options, &rule->arguments[i], error));
+    }
+    if (options->percentile > BP_RULE_PERCENTILE) {
+        return bp_error_numbers(error, BP_ERR_USAGE, self->name, "has to be 1 to 99, or 0 for none",
+                                "percentile-clipping", options->percentile, BP_RULE_PERCENTILE);
+    }
+    if (self->form != BP_CODEC_F32 && rule->states != NULL && rule->states(options) == 0) {
+        return bp_error_set(error, BP_ERR_USAGE, self->name,
+                            "without momentum it has no state to store in 8 bits; take --optim sgd "
+                            "or --optim-args momentum=0.9",
+                            "optim");
+    }
+    if (options->nesterov && rule->kernel == BP_KERNEL_sgd &&
+        !(options->momentum > 0.0 && options->dampening <= 0.0)) {
+        return bp_error_set(error, BP_ERR_USAGE, self->name,
+                            "nesterov needs a momentum above 0 and no dampening", "nesterov");
+    }
+    return BP_OK;
+}
+
+bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter)
+{
+    bp_codec form = optimizer_of(spec)->form;
+    switch (parameter->optim_bits) {
+    case 32:
+        return BP_CODEC_F32;
+    case 8:
+        return form == BP_CODEC_COMPANDED8 ? BP_CODEC_COMPANDED8 : BP_CODEC_BLOCK8;
+    case 4:
+        return BP_CODEC_BLOCK4;
+    default:
+        break;
+    }
+    bool small = parameter->count < BP_RULE_LEAST_STATE || parameter->embedding;
+    return small ? BP_CODEC_F32 : form;
+}
+
+void bp_rule_declare(bp_emit *emit)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    uint32_t states = states_of(emit->spec);
+    bp_clip_declare(emit);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        bp_codec form = bp_rule_form(emit->spec, parameter);
+        for (uint32_t k = 0; k < states && parameter->trainable; k++) {
+            parameter->state[k] =
+                form == BP_CODEC_F32
+                    ? bp_emit_state(emit, i, BP_F32, rule->state_names[k])
+                    : bp_emit_state_bytes(emit, i, bp_codec_bytes(parameter->count, form),
+                                          rule->state_names[k]);
+        }
+    }
+}
+
+static bp_ref bytes_of(uint32_t buffer)
+{
+    return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, 0};
+}
+
+static bp_adamw_operands operands_of(const bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    return (bp_adamw_operands){.weight = bp_emit_weight(emit, index),
+                               .master = bytes_of(parameter->master),
+                               .state1 = bytes_of(parameter->state[0]),
+                               .state2 = bytes_of(parameter->state[1]),
+                               .state3 = bytes_of(parameter->state[2]),
+                               .gradient = {parameter->gradient, emit->spec->gradient, 0},
+                               .trust = BP_ABSENT,
+                               .control = emit->control,
+                               .step = emit->step};
+}
+
+static bp_rule_scalars scalars_of(const bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)parameter->count,
+                                            .stream = (int64_t)index,
+                                            .form = (int64_t)bp_rule_form(emit->spec, parameter),
+                                            .master_form = (int64_t)parameter->master_form,
+                                            .decay = parameter->weight_decay,
+                                            .rate_scale = parameter->rate_scale}};
+    optimizer_of(emit->spec)->rule->fill(&emit->spec->optimizer_options, &scalars);
+    return scalars;
+}
+
+static uint64_t pairs_of(const bp_parameter *parameter)
+{
+    return bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
+}
+
+static void emit_ratios(bp_emit *emit, bp_ref partials, bp_ref trust)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        if (!parameter->due) {
+            continue;
+        }
+        const bp_trust_ratio_scalars scalars = {
+            .pairs = (int64_t)pairs_of(parameter),
+            .coefficient = rule->coefficient(&emit->spec->optimizer_options),
+            .decay = rule->decay_in_ratio ? parameter->weight_decay : 0.0};
+        const bp_trust_ratio_operands operands = {.trust = bp_ref_at(trust, i),
+                                                  .partials = bp_ref_at(partials, 2 * done)};
+        if (done == 0) {
+            bp_emit_trust_ratio(emit, &operands, &scalars);
+        } else {
+            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+        }
+        done += pairs_of(parameter);
+    }
+}
+
+/* The trust ratios of all tensors, by parameter. */
+static bp_ref emit_trust(bp_emit *emit)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    uint64_t pairs = 0, done = 0;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        pairs += emit->parameters[i].due ? pairs_of(&emit->parameters[i]) : 0;
+    }
+    bp_ref partials =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, 2 * pairs, 1, "trust_partials");
+    bp_ref trust =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->parameter_count, 1, "trust");
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due) {
+            const bp_adamw_operands operands = operands_of(emit, i);
+            const bp_rule_scalars scalars = scalars_of(emit, i);
+            rule->norms(emit, &scalars, &operands, bp_ref_at(partials, 2 * done), done == 0);
+            done += pairs_of(&emit->parameters[i]);
+        }
+    }
+    emit_ratios(emit, partials, trust);
+    return trust;
+}
+
+void bp_rule_apply(bp_emit *emit)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    bp_ref trust = BP_ABSENT;
+    if (rule->norms != NULL) {
+        trust = emit_trust(emit);
+    }
+    bool first = true;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (!emit->parameters[i].due) {
+            continue;
+        }
+        const bp_rule_scalars scalars = scalars_of(emit, i);
+        bp_adamw_operands operands = operands_of(emit, i);
+        operands.trust = rule->norms != NULL ? bp_ref_at(trust, i) : BP_ABSENT;
+        if (first) {
+            bp_emit_op(emit, rule->kernel, 1, (const bp_ref *)&operands, &scalars);
+        } else {
+            bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+        }
+        first = false;
+    }
+}
+
+bp_graph_limits bp_rule_limits(const bp_spec *spec, uint32_t parameters)
+{
+    const bp_rule *rule = optimizer_of(spec)->rule;
+    const bp_kernel_info *info = bp_kernel_describe(rule->kernel);
+    bp_graph_limits sum = bp_clip_limits(parameters);
+    const uint32_t states = states_of(spec) * parameters;
+    sum.buffers += states;
+    sum.name_bytes += STATE_NAME_BYTES * states;
+    sum.ops += 1;
+    sum.refs += info->operand_count * parameters;
+    sum.scalars += info->scalar_count * parameters;
+    if (rule->norms != NULL) {
+        const bp_kernel_info *norms = bp_kernel_describe(BP_KERNEL_lamb_norms);
+        sum.buffers += 2;
+        sum.name_bytes += 128;
+        sum.ops += 2;
+        sum.refs += (norms->operand_count + 2) * parameters;
+        sum.scalars += (norms->scalar_count + 3) * parameters;
+    }
+    return sum;
+}
