@@ -14,13 +14,14 @@ enum {
     PLANS = VERB_PLAN | VERB_TRAIN | VERB_EVAL | VERB_GENERATE | VERB_BENCH,
     LOADS = VERB_TRAIN | VERB_EVAL | VERB_GENERATE,
     READS = VERB_PLAN | VERB_TRAIN | VERB_EVAL,
-    EVERY = 255
+    PORTS = VERB_EXPORT | VERB_IMPORT,
+    EVERY = 65535
 };
 
 #define MOST 9e18 /* counts that need no smaller bound */
 
 static const option table[] = {
-    {"model", OPTION_TEXT, PLANS, AT(model), 0, 0, NULL, "DIR|PRESET", false,
+    {"model", OPTION_TEXT, PLANS | VERB_EXPORT, AT(model), 0, 0, NULL, "DIR|PRESET", false,
      "a directory with config.json (and model.safetensors), or a preset name"},
     {"data", OPTION_PATHS, READS, AT(data), 0, 0, NULL, "FILE..", false,
      "text (read as bytes), llm.c or nanoGPT token files; patterns with * are expanded"},
@@ -36,8 +37,8 @@ static const option table[] = {
      "every dropout of the model; -1: as its configuration says"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
      "tensors that the weight files lack begin as random ones; each is named"},
-    {"allow-unexpected", OPTION_FLAG, LOADS, AT(allow_unexpected), 0, 0, "false", NULL, false,
-     "tensors that the model does not have are left out; each is named"},
+    {"allow-unexpected", OPTION_FLAG, LOADS | PORTS, AT(allow_unexpected), 0, 0, "false", NULL,
+     false, "tensors that the model does not have are left out; each is named"},
     {"ignore-mismatched-sizes", OPTION_FLAG, LOADS, AT(ignore_mismatched), 0, 0, "false", NULL,
      false, "tensors of another shape than the model's are as if they were missing"},
     {"save-dtype", OPTION_CHOICE, VERB_TRAIN, AT(save_dtype), 0, 0, "fp32", "fp32|bf16|fp16|source",
@@ -178,6 +179,15 @@ static const option table[] = {
 
     {"capacity", OPTION_BYTES, VERB_ARENA, AT(capacity), 0, 1.8e19, "0", "BYTES", false,
      "a layout that fits this is enough; 0: the smallest that is found"},
+
+    {"from", OPTION_TEXT, VERB_IMPORT, AT(from), 0, 0, NULL, "FILE", false,
+     "a GGUF file (F32, F16, BF16) or an llm.c model file"},
+    {"to", OPTION_TEXT, PORTS, AT(to), 0, 0, NULL, "DIR|FILE", false,
+     "the directory (hf) or file (gguf, llmc) to write"},
+    {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "hf", "hf|gguf|llmc", false,
+     "what to write"},
+    {"dtype", OPTION_CHOICE, PORTS, AT(dtype), 0, 0, "source", "source|fp32|bf16|fp16", false,
+     "element type of what is written; source: each tensor keeps its own"},
 
     {"json", OPTION_FLAG, EVERY, AT(json), 0, 0, "false", NULL, false,
      "one JSON object per line on stdout"},

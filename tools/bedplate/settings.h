@@ -22,7 +22,9 @@ typedef enum verb_bit {
     VERB_VERIFY = 16,
     VERB_BENCH = 32,
     VERB_DEVICES = 64,
-    VERB_ARENA = 128
+    VERB_ARENA = 128,
+    VERB_EXPORT = 256,
+    VERB_IMPORT = 512
 } verb_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
@@ -119,6 +121,12 @@ typedef struct settings {
     uint64_t repeat;
 
     uint64_t capacity; /* arena; bytes, 0: the least */
+
+    /* import and export */
+    const char *from;
+    const char *to;
+    const char *format;
+    const char *dtype;
 
     /* the command itself */
     bool help;

@@ -13,5 +13,7 @@ int cmd_verify(const settings *set);
 int cmd_bench(const settings *set);
 int cmd_devices(const settings *set);
 int cmd_arena(const settings *set);
+int cmd_export(const settings *set);
+int cmd_import(const settings *set);
 
 #endif

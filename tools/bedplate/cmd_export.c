@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate export: a model directory as another directory, a GGUF file or an llm.c file. Tensor by
+ * tensor: no model is ever in memory as a whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "tools/bedplate/model_files.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/verbs.h"
+#include "tools/formats/gguf_export.h"
+#include "tools/formats/hf_config.h"
+#include "tools/formats/hf_family.h"
+#include "tools/formats/hf_files.h"
+#include "tools/formats/llmc_model.h"
+#include "tools/formats/stream_file.h"
+
+static const char where[] = "export";
+
+typedef struct exporting {
+    model_files m;
+    char weights[BP_STORE_PATH_MAX];
+    bp_weight_source source;
+} exporting;
+
+static bp_status need(model_files *m, const char *value, const char *option, const char *text)
+{
+    return value != NULL ? BP_OK : bp_error_set(&m->error, BP_ERR_USAGE, where, text, option);
+}
+
+/* Called for every file of the model's directory: none of them may be the target. */
+typedef struct guard {
+    const char *directory;
+    const char *target;
+    bool hit;
+} guard;
+
+static bp_status look(void *user, const char *name)
+{
+    guard *g = user;
+    char path[BP_STORE_PATH_MAX];
+    if (bp_storage_join(path, g->directory, name, NULL) == BP_OK) {
+        g->hit = g->hit || model_files_same(path, g->target);
+    }
+    return BP_OK;
+}
+
+static bp_status check_target(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    guard g = {set->model, set->to, model_files_same(set->model, set->to)};
+    bp_status listed = m->store->list(m->store, set->model, look, &g);
+    if (listed != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "list", set->model);
+    }
+    if (g.hit) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "the target is the model itself, or a file of it", set->to);
+    }
+    return BP_OK;
+}
+
+/* Reads config.json and matches the weights. */
+static bp_status open_model(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    char path[BP_STORE_PATH_MAX];
+    bool found = false;
+    BP_TRY(need(m, set->model, "--model", "the option is needed: a model directory"));
+    BP_TRY(need(m, set->to, "--to", "the option is needed: where to write"));
+    BP_TRY(bp_storage_join(path, set->model, "config.json", &m->error));
+    if (m->store->exists(m->store, path, &found) != BP_OK || !found) {
+        return bp_error_set(&m->error, BP_ERR_DATA, where,
+                            "there is no directory with a config.json here", set->model);
+    }
+    BP_TRY(bp_hf_config_read(m->store, path, m->work.memory, &m->config, &m->error));
+    BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
+    if (!found) {
+        return bp_error_set(&m->error, BP_ERR_DATA, where,
+                            "the directory has no model.safetensors and no index of shards",
+                            set->model);
+    }
+    BP_TRY(check_target(e));
+    m->model = model_files_model("gpt2");
+    BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
+    return model_files_match(m, &bp_hf_family_find(m->model->name)->naming, &e->source);
+}
+
+static bp_status copy_files(exporting *e)
+{
+    static const char *const names[] = {
+        "tokenizer.json",          "tokenizer_config.json", "vocab.json",      "merges.txt",
+        "special_tokens_map.json", "added_tokens.json",     "tokenizer.model", "vocab.txt",
+        "generation_config.json",  "chat_template.jinja"};
+    model_files *m = &e->m;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char from[BP_STORE_PATH_MAX];
+        char to[BP_STORE_PATH_MAX];
+        bool copied;
+        BP_TRY(bp_storage_join(from, m->set->model, names[i], &m->error));
+        BP_TRY(bp_storage_join(to, m->set->to, names[i], &m->error));
+        BP_TRY(
+            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    }
+    return BP_OK;
+}
+
+/* config.json: copied as it is, or with another element type. */
+static bp_status copy_config(exporting *e)
+{
+    model_files *m = &e->m;
+    char from[BP_STORE_PATH_MAX];
+    char to[BP_STORE_PATH_MAX];
+    bool copied;
+    BP_TRY(bp_storage_join(from, m->set->model, "config.json", &m->error));
+    BP_TRY(bp_storage_join(to, m->set->to, "config.json", &m->error));
+    if (m->target.keep) {
+        return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied,
+                            &m->error);
+    }
+    size_t length;
+    size_t room = BP_HF_CONFIG_BYTES_MAX;
+    char *text = (char *)m->work.memory + m->work.capacity - room;
+    BP_TRY(bp_storage_read_file(m->store, from, text, room, &length, &m->error));
+    bp_json_span span = {text, length};
+    const bp_json_source source = {bp_json_span_fill, &span, length};
+    return model_files_config(m, &source, m->set->to);
+}
+
+static bp_status export_directory(exporting *e)
+{
+    model_files *m = &e->m;
+    const char *to = m->set->to;
+    char path[BP_STORE_PATH_MAX];
+    if (m->store->make_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "make directory", to);
+    }
+    BP_TRY(bp_storage_join(path, to, BP_HF_WEIGHTS, &m->error));
+    m->target.path = path;
+    BP_TRY(bp_hf_export(&e->source, &bp_hf_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(copy_config(e));
+    BP_TRY(copy_files(e));
+    if (m->store->sync_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "sync", to);
+    }
+    return BP_OK;
+}
+
+/* The last part of the directory's path, which is what people call the model. */
+static void name_of(const char *directory, char name[128])
+{
+    size_t end = strlen(directory);
+    while (end > 1 && directory[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && directory[start - 1] != '/') {
+        start--;
+    }
+    size_t length = end - start < 127 ? end - start : 127;
+    memcpy(name, directory + start, length);
+    name[length] = '\0';
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0) {
+        name[0] = '\0';
+    }
+}
+
+static bp_status export_gguf(exporting *e)
+{
+    model_files *m = &e->m;
+    char name[128];
+    name_of(m->set->model, name);
+    const bp_gguf_model model = {
+        .family = bp_gguf_family_find(m->model->name), .config = &m->config, .name = name};
+    if (model.family == NULL) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "GGUF files of this model type are not implemented", m->model->name);
+    }
+    m->target.path = m->set->to;
+    return bp_gguf_export(&e->source, &model, &m->target);
+}
+
+static bp_status export_llmc(exporting *e)
+{
+    model_files *m = &e->m;
+    if (strcmp(m->model->name, "gpt2") != 0) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where, "llm.c files hold GPT-2 models only",
+                            m->model->name);
+    }
+    m->target.path = m->set->to;
+    return bp_llmc_export(&e->source, &m->config, &m->target);
+}
+
+static bp_status export_model(exporting *e, const settings *set)
+{
+    BP_TRY(model_files_begin(&e->m, set));
+    BP_TRY(open_model(e));
+    if (strcmp(set->format, "hf") == 0) {
+        return export_directory(e);
+    }
+    return strcmp(set->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
+}
+
+int cmd_export(const settings *set)
+{
+    static exporting e; /* it must not move */
+    bp_status status = export_model(&e, set);
+    return model_files_end(&e.m, status, set->format, set->to);
+}

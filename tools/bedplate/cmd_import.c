@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* bedplate import: a GGUF or llm.c file as a Hugging Face directory. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/storage.h"
+#include "tools/bedplate/model_files.h"
+#include "tools/bedplate/output.h"
+#include "tools/bedplate/verbs.h"
+#include "tools/formats/gguf_family.h"
+#include "tools/formats/hf_config.h"
+#include "tools/formats/hf_family.h"
+#include "tools/formats/hf_files.h"
+#include "tools/formats/llmc_model.h"
+
+static const char where[] = "import";
+
+typedef struct importing {
+    model_files m;
+    const char *format;
+    bp_gguf_file gguf;
+    bool gguf_open;
+    bp_llmc_file llmc;
+    bp_weight_source source;
+} importing;
+
+static bp_status refuse(importing *i, const char *text, const char *name)
+{
+    return bp_error_set(&i->m.error, BP_ERR_DATA, where, text, name);
+}
+
+/* A token id of a GGUF file; -1 when it has none. */
+static bp_status take_token(importing *i, const char *key, int64_t *token)
+{
+    uint32_t id;
+    *token = -1;
+    if (bp_gguf_find(&i->gguf, key) == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(bp_gguf_take_count(&i->gguf, key, 0, INT32_MAX, &id));
+    *token = (int64_t)id;
+    return BP_OK;
+}
+
+static bp_status read_keys(importing *i, const bp_gguf_family **family)
+{
+    model_files *m = &i->m;
+    char architecture[64];
+    uint32_t part;
+    BP_TRY(
+        bp_gguf_take_string(&i->gguf, "general.architecture", architecture, sizeof architecture));
+    *family = bp_gguf_family_of(architecture);
+    if (*family == NULL) {
+        return refuse(i, "this architecture is not implemented (gpt2 is)", architecture);
+    }
+    bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
+    if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {
+        return refuse(i, "the token embedding is missing, no matrix or too large",
+                      "token_embd.weight");
+    }
+    m->config.vocabulary = (uint32_t)embedding->shape[0];
+    BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
+    BP_TRY(take_token(i, "tokenizer.ggml.eos_token_id", &m->config.eos_token));
+    BP_TRY((*family)->take(&i->gguf, &m->config));
+    m->model = model_files_model((*family)->model_type);
+    return BP_OK;
+}
+
+static bp_status open_gguf(importing *i)
+{
+    model_files *m = &i->m;
+    const bp_gguf_family *family;
+    BP_TRY(bp_gguf_open(&i->gguf, m->store, m->set->from, &m->room, &m->error));
+    i->gguf_open = true;
+    bp_tensor_set_init(&m->source, m->store, m->set->from, &i->gguf.part, 1, &m->error);
+    BP_TRY(read_keys(i, &family));
+    return model_files_match(m, &family->naming, &i->source);
+}
+
+static bp_status open_llmc(importing *i)
+{
+    model_files *m = &i->m;
+    BP_TRY(bp_llmc_open(&i->llmc, m->store, m->set->from, &m->room, &m->error));
+    bp_tensor_set_init(&m->source, m->store, m->set->from, &i->llmc.part, 1, &m->error);
+    m->config = i->llmc.config;
+    m->model = model_files_model("gpt2");
+    return model_files_match(m, &bp_llmc_naming, &i->source);
+}
+
+/* The first four bytes say what the file is. */
+static bp_status open_file(importing *i)
+{
+    model_files *m = &i->m;
+    const char *path = m->set->from;
+    bp_store *store = m->store;
+    bp_file file;
+    unsigned char magic[4] = {0};
+    uint64_t bytes = 0;
+    if (store->open_read(store, path, &file) != BP_OK) {
+        return bp_storage_failed(&m->error, store, "open", path);
+    }
+    bool read = store->file_size(store, file, &bytes) == BP_OK && bytes >= 4 &&
+                store->read_at(store, file, 0, magic, sizeof magic) == BP_OK;
+    (void)store->close(store, file); /* it was only read */
+    uint32_t number = (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 |
+                      (uint32_t)magic[3] << 24;
+    if (read && number == BP_GGUF_MAGIC) {
+        i->format = "gguf";
+        return open_gguf(i);
+    }
+    if (read && number == BP_LLMC_MAGIC) {
+        i->format = "llmc";
+        return open_llmc(i);
+    }
+    return refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
+}
+
+static bp_status write_directory(importing *i)
+{
+    model_files *m = &i->m;
+    const char *to = m->set->to;
+    char path[BP_STORE_PATH_MAX];
+    char *json = (char *)m->work.memory + m->work.capacity - BP_HF_CONFIG_TEXT;
+    size_t length;
+    if (m->store->make_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "make directory", to);
+    }
+    BP_TRY(bp_storage_join(path, to, BP_HF_WEIGHTS, &m->error));
+    if (model_files_same(path, m->set->from)) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where, "the target is the source itself",
+                            path);
+    }
+    m->target.path = path;
+    BP_TRY(bp_hf_export(&i->source, &bp_hf_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(bp_hf_config_text(&m->config, json, &length));
+    bp_json_span span = {json, length};
+    const bp_json_source source = {bp_json_span_fill, &span, length};
+    BP_TRY(model_files_config(m, &source, to));
+    if (m->store->sync_directory(m->store, to) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "sync", to);
+    }
+    return BP_OK;
+}
+
+static bp_status import_model(importing *i, const settings *set)
+{
+    model_files *m = &i->m;
+    BP_TRY(model_files_begin(m, set));
+    if (set->from == NULL || set->to == NULL) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            set->from == NULL ? "the option is needed: the file to read"
+                                              : "the option is needed: the directory to write",
+                            set->from == NULL ? "--from" : "--to");
+    }
+    BP_TRY(open_file(i));
+    return write_directory(i);
+}
+
+int cmd_import(const settings *set)
+{
+    static importing i; /* it must not move */
+    bp_status status = import_model(&i, set);
+    if (i.gguf_open) {
+        bp_status closed = bp_gguf_close(&i.gguf);
+        status = status == BP_OK ? closed : status;
+    }
+    return model_files_end(&i.m, status, i.format, set->to);
+}

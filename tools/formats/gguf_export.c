@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors of a model in GGUF's names, order and types. */
+#include "tools/formats/gguf_export.h"
+
+#include <string.h>
+
+#include "tools/formats/replace.h"
+
+#define QUANTISATION_VERSION 2u /* gguf-py's GGML_QUANT_VERSION */
+
+typedef struct exporting {
+    const bp_weight_source *source;
+    const bp_gguf_model *model;
+    const bp_weight_target *target;
+    bp_gguf_writer writer;
+} exporting;
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t length = strlen(name);
+    size_t tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). */
+static bp_dtype type_of(const exporting *e, const char *name, const bp_tensor_view *view)
+{
+    bool always_f32 = view->rank < 2 || ends_with(name, "_norm.weight") ||
+                      !ends_with(name, ".weight") || strcmp(name, "position_embd.weight") == 0 ||
+                      strcmp(name, "token_types.weight") == 0;
+    return always_f32 ? BP_F32 : e->target->keep ? view->entry->dtype : e->target->dtype;
+}
+
+static uint32_t file_type(bp_dtype dtype)
+{
+    return dtype == BP_F32 ? 0u : dtype == BP_F16 ? 1u : 32u; /* LlamaFileType */
+}
+
+/* The type of the first matrix that may have another than F32. */
+static bp_status main_type(const exporting *e, bp_dtype *dtype)
+{
+    *dtype = BP_F32;
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        if (strcmp(name, "token_embd.weight") == 0) {
+            *dtype = type_of(e, name, &view);
+        }
+    }
+    return BP_OK;
+}
+
+static void put_token(bp_gguf_writer *w, const char *key, int64_t token)
+{
+    if (token >= 0) {
+        bp_gguf_put_u32(w, key, (uint32_t)token);
+    }
+}
+
+static bp_status put_keys(exporting *e)
+{
+    const bp_gguf_model *model = e->model;
+    bp_gguf_writer *w = &e->writer;
+    const char *architecture = model->family->architecture;
+    bp_dtype dtype;
+    BP_TRY(main_type(e, &dtype));
+    bp_gguf_put_string(w, "general.architecture", architecture, strlen(architecture));
+    bp_gguf_put_string(w, "general.type", "model", 5);
+    if (model->name[0] != '\0') {
+        bp_gguf_put_string(w, "general.name", model->name, strlen(model->name));
+    }
+    model->family->put(w, model->config);
+    bp_gguf_put_u32(w, "general.file_type", file_type(dtype));
+    bp_gguf_put_u32(w, "general.quantization_version", QUANTISATION_VERSION);
+    if (model->put_tokenizer != NULL) {
+        BP_TRY(model->put_tokenizer(model->user, w));
+    }
+    put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
+    put_token(w, "tokenizer.ggml.eos_token_id", model->config->eos_token);
+    return BP_OK;
+}
+
+static bp_status put_tensors(exporting *e)
+{
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape, type_of(e, name, &view));
+    }
+    return BP_OK;
+}
+
+static bp_status add(void *user, const void *elements, size_t bytes)
+{
+    return bp_gguf_data_add(user, elements, bytes);
+}
+
+static bp_status put_data(exporting *e)
+{
+    BP_TRY(bp_gguf_data(&e->writer));
+    for (size_t i = 0; i < e->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_stream(e->source, i, &view, type_of(e, name, &view),
+                                       e->target->work, add, &e->writer));
+        BP_TRY(bp_gguf_data_pad(&e->writer));
+    }
+    return BP_OK;
+}
+
+static bp_status write_all(exporting *e)
+{
+    BP_TRY(put_keys(e));
+    BP_TRY(put_tensors(e));
+    return put_data(e);
+}
+
+bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *model,
+                         bp_weight_target *target)
+{
+    exporting e = {.source = source, .model = model, .target = target};
+    char name[BP_STORE_PATH_MAX];
+    if (target->work.capacity < BP_TARGET_WORK_MIN) {
+        return bp_error_numbers(target->error, BP_ERR_FIT, "gguf",
+                                "the memory for writing weights is too small", target->path,
+                                (int64_t)target->work.capacity, BP_TARGET_WORK_MIN);
+    }
+    BP_TRY(bp_replace_name(name, target->path, target->error));
+    BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));
+    bp_status status = write_all(&e);
+    if (status != BP_OK) {
+        bp_gguf_abandon(&e.writer);
+        return status;
+    }
+    BP_TRY(bp_gguf_end(&e.writer));
+    target->bytes = e.writer.at;
+    return bp_replace_end(target->store, target->path, target->error);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of GGUF names and keys. */
+#include "tools/formats/gguf_family.h"
+
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* The bounds of config.json's fields (hf_config.c). */
+enum {
+    POSITIONS_MOST = 1 << 24,
+    WIDTH_MOST = 1 << 20,
+    LAYERS_MOST = 1 << 12,
+    HEADS_MOST = 1 << 16
+};
+
+/* ---- GPT-2. Its Conv1D weights are (in, out); GGUF has every matrix as (out, in). ---- */
+
+static const bp_tensor_rule gpt2_rules[] = {
+    {"transformer.wte.weight", "token_embd.weight", BP_FORM_PLAIN},
+    {"transformer.wpe.weight", "position_embd.weight", BP_FORM_PLAIN},
+    {"transformer.ln_f.*", "output_norm.*", BP_FORM_PLAIN},
+    {"transformer.h.#.ln_1.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},
+    {"transformer.h.#.ln_2.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", BP_FORM_TRANSPOSED},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", BP_FORM_PLAIN},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", BP_FORM_TRANSPOSED},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", BP_FORM_PLAIN},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", BP_FORM_TRANSPOSED},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", BP_FORM_PLAIN},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", BP_FORM_TRANSPOSED},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", BP_FORM_PLAIN},
+};
+
+/* Older converters wrote the tied head out. */
+static const bp_tensor_twin gpt2_twins[] = {{"output.weight", "transformer.wte.weight"}};
+
+static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
+{
+    uint32_t inner = config->inner != 0 ? config->inner : 4 * config->width;
+    bp_gguf_put_u32(w, "gpt2.block_count", config->layers);
+    bp_gguf_put_u32(w, "gpt2.context_length", config->positions);
+    bp_gguf_put_u32(w, "gpt2.embedding_length", config->width);
+    bp_gguf_put_u32(w, "gpt2.feed_forward_length", inner);
+    bp_gguf_put_u32(w, "gpt2.attention.head_count", config->heads);
+    bp_gguf_put_f32(w, "gpt2.attention.layer_norm_epsilon", (float)config->norm_epsilon);
+}
+
+static bp_status gpt2_take(const bp_gguf_file *f, bp_model_config *config)
+{
+    double epsilon;
+    BP_TRY(bp_gguf_take_count(f, "gpt2.block_count", 1, LAYERS_MOST, &config->layers));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.context_length", 1, POSITIONS_MOST, &config->positions));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.embedding_length", 1, WIDTH_MOST, &config->width));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.feed_forward_length", 1, 4 * WIDTH_MOST, &config->inner));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.attention.head_count", 1, HEADS_MOST, &config->heads));
+    BP_TRY(bp_gguf_take_real(f, "gpt2.attention.layer_norm_epsilon", &epsilon));
+    if (config->width % config->heads != 0) {
+        return bp_error_numbers(f->error, BP_ERR_DATA, "gguf",
+                                "the heads do not divide the width (found the remainder)",
+                                "gpt2.attention.head_count",
+                                (int64_t)(config->width % config->heads), 0);
+    }
+    if (!(epsilon >= 0.0 && epsilon < 1.0)) {
+        return bp_error_set(f->error, BP_ERR_DATA, "gguf", "a value is out of range (0 to 1)",
+                            "gpt2.attention.layer_norm_epsilon");
+    }
+    config->norm_epsilon = epsilon;
+    config->inner = config->inner == 4 * config->width ? 0 : config->inner;
+    config->initializer_range = 0.02;
+    config->embedding_dropout = 0.1;
+    config->residual_dropout = 0.1;
+    config->attention_dropout = 0.1;
+    return BP_OK;
+}
+
+static const bp_gguf_family families[] = {
+    {"gpt2",
+     "gpt2",
+     {gpt2_rules, COUNT(gpt2_rules), NULL, 0, gpt2_twins, COUNT(gpt2_twins)},
+     gpt2_put,
+     gpt2_take},
+};
+
+const bp_gguf_family *bp_gguf_family_find(const char *model_type)
+{
+    for (size_t i = 0; i < COUNT(families); i++) {
+        if (strcmp(families[i].model_type, model_type) == 0) {
+            return &families[i];
+        }
+    }
+    return NULL;
+}
+
+const bp_gguf_family *bp_gguf_family_of(const char *architecture)
+{
+    for (size_t i = 0; i < COUNT(families); i++) {
+        if (strcmp(families[i].architecture, architecture) == 0) {
+            return &families[i];
+        }
+    }
+    return NULL;
+}

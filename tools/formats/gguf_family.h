@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Model families as GGUF files know them: one row each. Names and keys are those that llama.cpp's
+ * convert_hf_to_gguf.py and gguf-py write. */
+#ifndef BP_FORMATS_GGUF_FAMILY_H
+#define BP_FORMATS_GGUF_FAMILY_H
+
+#include "core/spec.h"
+#include "tools/formats/gguf_read.h"
+#include "tools/formats/gguf_write.h"
+#include "tools/formats/tensor_naming.h"
+
+typedef struct bp_gguf_family {
+    const char *model_type;   /* config.json's, and bp_model.name */
+    const char *architecture; /* general.architecture, and the beginning of its keys */
+    bp_tensor_naming naming;
+
+    /* Writes the architecture's keys. */
+    void (*put)(bp_gguf_writer *writer, const bp_model_config *config);
+
+    /* Reads them. The vocabulary is set before, from the embedding; everything else that the file
+     * does not say has the defaults of the family's config.json. BP_ERR_DATA naming the key. */
+    bp_status (*take)(const bp_gguf_file *file, bp_model_config *config);
+} bp_gguf_family;
+
+/* By model type, or by the architecture that a file names. NULL when there is none. */
+const bp_gguf_family *bp_gguf_family_find(const char *model_type);
+const bp_gguf_family *bp_gguf_family_of(const char *architecture);
+
+#endif

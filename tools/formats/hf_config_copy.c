@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Events in, text out. */
+#include "tools/formats/hf_config_copy.h"
+
+#include <string.h>
+
+enum { TEXT_BYTES = 262144, BUFFER_BYTES = 4096 };
+
+typedef struct copying {
+    bp_json json;
+    bp_text text;
+    const char *dtype;
+    bool seen;  /* a dtype was replaced */
+    bool first; /* nothing stands in the innermost container yet */
+    bool value; /* a key was just written */
+} copying;
+
+static void new_line(copying *c, uint32_t depth)
+{
+    bp_text_char(&c->text, '\n');
+    bp_text_repeat(&c->text, ' ', 2 * (size_t)depth);
+}
+
+/* What stands before a key, a value or an end at `depth`. */
+static void separate(copying *c, uint32_t depth)
+{
+    if (c->value || depth == 0) {
+        c->value = false;
+        return;
+    }
+    if (!c->first) {
+        bp_text_char(&c->text, ',');
+    }
+    c->first = false;
+    new_line(c, depth);
+}
+
+static void put_word(copying *c, const char *word, uint32_t depth)
+{
+    separate(c, depth);
+    bp_text_string(&c->text, word);
+}
+
+static void put_begin(copying *c, char bracket, uint32_t depth)
+{
+    separate(c, depth);
+    bp_text_char(&c->text, bracket);
+    c->first = true;
+}
+
+static void put_end(copying *c, char bracket, uint32_t depth)
+{
+    if (!c->first) {
+        new_line(c, depth);
+    }
+    bp_text_char(&c->text, bracket);
+    c->first = false;
+}
+
+static void put_pair(copying *c, const char *key, size_t length)
+{
+    separate(c, 1);
+    bp_text_json_bytes(&c->text, key, length);
+    bp_text_string(&c->text, ": ");
+    bp_text_json(&c->text, c->dtype);
+    c->seen = true;
+}
+
+static bp_status put_key(copying *c, const bp_json_event *event)
+{
+    bool dtype = strcmp(event->text, "torch_dtype") == 0 || strcmp(event->text, "dtype") == 0;
+    if (event->depth == 1 && dtype) {
+        put_pair(c, event->text, event->length);
+        return bp_json_skip(&c->json);
+    }
+    separate(c, event->depth);
+    bp_text_json_bytes(&c->text, event->text, event->length);
+    bp_text_string(&c->text, ": ");
+    c->value = true;
+    return BP_OK;
+}
+
+static bp_status put_event(copying *c, const bp_json_event *event)
+{
+    switch (event->kind) {
+    case BP_JSON_OBJECT_BEGIN:
+        put_begin(c, '{', event->depth);
+        return BP_OK;
+    case BP_JSON_ARRAY_BEGIN:
+        put_begin(c, '[', event->depth);
+        return BP_OK;
+    case BP_JSON_OBJECT_END:
+        if (event->depth == 0 && !c->seen) {
+            put_pair(c, "torch_dtype", strlen("torch_dtype"));
+        }
+        put_end(c, '}', event->depth);
+        return BP_OK;
+    case BP_JSON_ARRAY_END:
+        put_end(c, ']', event->depth);
+        return BP_OK;
+    case BP_JSON_KEY:
+        return put_key(c, event);
+    case BP_JSON_TEXT:
+        separate(c, event->depth);
+        bp_text_json_bytes(&c->text, event->text, event->length);
+        return BP_OK;
+    case BP_JSON_TEXT_PART:
+        return bp_json_refuse(&c->json, "a string is longer than 256 KiB");
+    case BP_JSON_NUMBER:
+        put_word(c, event->text, event->depth);
+        return BP_OK;
+    default:
+        put_word(c,
+                 event->kind == BP_JSON_TRUE    ? "true"
+                 : event->kind == BP_JSON_FALSE ? "false"
+                                                : "null",
+                 event->depth);
+        return BP_OK;
+    }
+}
+
+bp_status bp_hf_config_copy(const bp_json_source *source, const char *dtype, void *scratch,
+                            bp_sink sink, void *user, bp_error *error)
+{
+    copying c = {.dtype = dtype};
+    char *buffer = scratch;
+    char *text = buffer + BUFFER_BYTES;
+    bp_json_memory memory = {.text = text,
+                             .text_bytes = TEXT_BYTES,
+                             .keys = text + TEXT_BYTES,
+                             .keys_bytes = BP_CONFIG_COPY_SCRATCH - BUFFER_BYTES - TEXT_BYTES,
+                             .max_depth = BP_JSON_DEPTH_MAX};
+    bp_json_event event;
+    BP_TRY(bp_json_init(&c.json, source, &memory, error));
+    bp_text_init(&c.text, sink, user, buffer, BUFFER_BYTES);
+    BP_TRY(bp_json_next(&c.json, &event));
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_json_refuse(&c.json, "the file must hold one JSON object");
+    }
+    while (event.kind != BP_JSON_END) {
+        BP_TRY(put_event(&c, &event));
+        BP_TRY(bp_json_next(&c.json, &event));
+    }
+    bp_text_char(&c.text, '\n');
+    return bp_text_flush(&c.text);
+}

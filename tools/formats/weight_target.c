@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* From matched files to a writer, and the writer of safetensors. */
+#include "tools/formats/weight_target.h"
+
+#include <string.h>
+
+#include "tools/formats/replace.h"
+
+static const char where[] = "export";
+
+bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
+                                const bp_tensor_naming *naming, char name[BP_TENSOR_NAME_MAX],
+                                bp_tensor_view *view)
+{
+    const bp_wanted *wanted = &source->list[index];
+    const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
+    *view = wanted->view;
+    if (rule == NULL || !bp_tensor_view_turn(view, rule->form, source->heads)) {
+        return bp_error_set(source->set->error, BP_ERR_USAGE, where,
+                            "the format has no name or no form for this tensor", wanted->name);
+    }
+    return BP_OK;
+}
+
+bp_status bp_weight_source_read(const bp_weight_source *source, size_t index,
+                                const bp_tensor_view *view, uint64_t first, size_t count,
+                                bp_dtype to, void *out, bp_staging work)
+{
+    (void)index;
+    return bp_tensor_view_read(source->set, view, first, count, to, out, work);
+}
+
+bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
+                                  const bp_tensor_view *view, bp_dtype to, bp_staging work,
+                                  bp_weight_sink sink, void *user)
+{
+    size_t third = work.capacity / 3 / 8 * 8;
+    bp_staging raw = {work.memory, third};
+    char *out = (char *)work.memory + third;
+    size_t size = bp_dtype_bytes(to);
+    size_t most = 2 * third / size;
+    uint64_t elements = bp_tensor_view_elements(view);
+    for (uint64_t first = 0; first < elements;) {
+        uint64_t left = elements - first;
+        size_t count = left < most ? (size_t)left : most;
+        BP_TRY(bp_weight_source_read(source, index, view, first, count, to, out, raw));
+        BP_TRY(sink(user, out, count * size));
+        first += count;
+    }
+    return BP_OK;
+}
+
+/* One writing of a safetensors file. */
+typedef struct writing {
+    const bp_weight_source *source;
+    const bp_tensor_naming *naming;
+    bp_staging raw;
+} writing;
+
+static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset, void *to,
+                      size_t bytes)
+{
+    const writing *w = user;
+    size_t size = bp_dtype_bytes(entry->dtype);
+    char name[BP_TENSOR_NAME_MAX];
+    bp_tensor_view view;
+    BP_TRY(bp_weight_source_view(w->source, (size_t)entry->handle, w->naming, name, &view));
+    return bp_weight_source_read(w->source, (size_t)entry->handle, &view, offset / size,
+                                 bytes / size, entry->dtype, to, w->raw);
+}
+
+static bp_status no_room(const bp_weight_target *target)
+{
+    return bp_error_numbers(target->error, BP_ERR_FIT, where,
+                            "the memory for writing weights is too small", target->path,
+                            (int64_t)target->work.capacity, BP_TARGET_WORK_MIN);
+}
+
+static bp_status list_entries(const writing *w, const bp_weight_target *target, bp_staging *room,
+                              bp_tensor_entry *entries)
+{
+    for (size_t i = 0; i < w->source->count; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(w->source, i, w->naming, name, &view));
+        size_t length = strlen(name) + 1;
+        char *kept = bp_room_take(room, length);
+        if (kept == NULL) {
+            return no_room(target);
+        }
+        memcpy(kept, name, length);
+        entries[i] = (bp_tensor_entry){.name = kept,
+                                       .dtype = target->keep ? view.entry->dtype : target->dtype,
+                                       .rank = view.rank,
+                                       .handle = i};
+        memcpy(entries[i].shape, view.shape, sizeof view.shape);
+    }
+    return BP_OK;
+}
+
+bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
+                       bp_weight_target *target)
+{
+    bp_staging room = target->work;
+    writing w = {.source = source, .naming = naming};
+    bp_tensor_entry *entries = bp_room_take(&room, source->count * sizeof *entries);
+    if (entries == NULL) {
+        return no_room(target);
+    }
+    BP_TRY(list_entries(&w, target, &room, entries));
+    size_t half = room.capacity / 2 / 8 * 8;
+    if (half < 2 * BP_VIEW_WORK_MIN) {
+        return no_room(target);
+    }
+    w.raw = (bp_staging){room.memory, half};
+    bp_staging staging = {(char *)room.memory + half, half};
+    bp_safetensors_plan plan = {.entries = entries, .entry_count = source->count};
+    bp_safetensors_writer writer;
+    char name[BP_STORE_PATH_MAX];
+    BP_TRY(bp_replace_name(name, target->path, target->error));
+    BP_TRY(bp_safetensors_layout(&plan, target->error));
+    BP_TRY(bp_safetensors_begin(&writer, target->store, name, &plan, target->error));
+    BP_TRY(bp_safetensors_write(&writer, staging, give, &w));
+    BP_TRY(bp_safetensors_end(&writer));
+    target->bytes = plan.file_bytes;
+    return bp_replace_end(target->store, target->path, target->error);
+}
