@@ -7,12 +7,14 @@ static double matmul_flops(const bp_matmul_scalars *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
-/* Each of `products` products of a (T, D) by a (D, T) matrix per head, half of it masked away. */
+/* Each of `products` products of a (T, D) by a (D, T) matrix per head, half of it masked away when
+ * causal. */
 static double attention_flops(int64_t batch, int64_t sequence, int64_t heads, int64_t head_width,
-                              double products)
+                              bool causal, double products)
 {
     double square = (double)sequence * (double)sequence;
-    return products * square * (double)batch * (double)heads * (double)head_width;
+    return (causal ? products : 2.0 * products) * square * (double)batch * (double)heads *
+           (double)head_width;
 }
 
 static double tuple_flops(bp_kernel kernel, const void *scalars)
@@ -22,11 +24,11 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     }
     if (kernel == BP_KERNEL_attention_forward) {
         const bp_attention_forward_scalars *s = scalars;
-        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, 2.0);
+        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 2.0);
     }
     if (kernel == BP_KERNEL_attention_backward) {
         const bp_attention_backward_scalars *s = scalars;
-        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, 5.0);
+        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 5.0);
     }
     return 0.0;
 }

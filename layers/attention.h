@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal multi-head self-attention over fused queries, keys and values (Vaswani et al., arXiv
- * 1706.03762), in O(sequence) extra memory: probabilities are formed again in backward from the
- * log- sum-exp of each row (Rabe and Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135). */
+/* Multi-head self-attention, causal unless said otherwise, over fused queries, keys and values
+ * (Vaswani et al., arXiv 1706.03762), in O(sequence) extra memory: probabilities are formed again
+ * in backward from the log- sum-exp of each row (Rabe and Staats, arXiv 2112.05682; Dao et al.,
+ * arXiv 2205.14135). */
 #ifndef BP_LAYERS_ATTENTION_H
 #define BP_LAYERS_ATTENTION_H
 
@@ -9,17 +10,21 @@
 
 typedef struct bp_attention {
     uint32_t heads;
+    uint32_t kv_heads; /* divides heads; 0: heads */
     uint64_t head_width;
+    bool bidirectional; /* every position looks at all, not at those up to its own */
+    bool padded;    /* `lengths` is there: positions from a sample's length on are not looked at */
+    bp_ref lengths; /* (B), I32 */
     bp_dropout dropout; /* of the probabilities */
 } bp_attention;
 
-/* out (B, T, H * D) from qkv (B, T, 3 * H * D); lse (H, B * T), F32, may be absent without
- * backward. */
+/* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may
+ * be absent without backward. */
 void bp_attention_forward(bp_emit *emit, const bp_attention *attention, bp_ref qkv, bp_ref out,
                           bp_ref lse);
 
 typedef struct bp_attention_backward_call {
-    bp_ref qkv; /* (B, T, 3 * H * D) */
+    bp_ref qkv; /* (B, T, (H + 2 K) * D) */
     bp_ref out; /* (B, T, H * D) of forward */
     bp_ref lse; /* (H, B * T) of forward */
     bp_ref d_out;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of attention: tiles for heads up to 128 wide, a row per block beyond and when
  * generating. */
-#include <math.h>
-
 #include "device/cuda/plan.h"
 
 #define ROW_THREADS     128
@@ -26,7 +24,7 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t floats)
     bp_cuda_word64(plan, (uint64_t)s->sequence);
     bp_cuda_word64(plan, (uint64_t)s->heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
-    bp_cuda_single(plan, 1.0f / sqrtf((float)s->head_width));
+    bp_cuda_single(plan, (float)s->scale);
     bp_cuda_dropout(plan, s->site, s->dropout);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
 }
@@ -69,9 +67,20 @@ static bool begin_rows(bp_cuda_plan *plan, uint32_t function, uint64_t rows, uin
     return true;
 }
 
+/* Groups of heads, heads that look at everything and samples of several lengths are the host's. */
+static bool plain(const bp_cuda_plan *plan, uint32_t lengths)
+{
+    const bp_attention_forward_scalars *s = plan->op->scalars;
+    return s->kv_heads == s->heads && s->causal != 0 &&
+           plan->op->offsets[lengths] == BP_OFFSET_ABSENT;
+}
+
 static bool plan_forward(bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
+    if (!plain(plan, BP_CUDA_POSITION(attention_forward, lengths))) {
+        return false;
+    }
     uint32_t floats = BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out);
     bool begun;
     if (in_tiles(plan, s->head_width, floats)) {
@@ -126,6 +135,9 @@ static bool begin_delta(bp_cuda_plan *plan)
 static bool plan_backward(bp_cuda_plan *plan)
 {
     const bp_attention_backward_scalars *s = plan->op->scalars;
+    if (!plain(plan, BP_CUDA_POSITION(attention_backward, lengths))) {
+        return false;
+    }
     uint32_t floats = BP_CUDA_BIT(attention_backward, qkv) |
                       BP_CUDA_BIT(attention_backward, d_out) |
                       BP_CUDA_BIT(attention_backward, d_qkv);
@@ -161,7 +173,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     const bp_attention_decode_scalars *s = plan->op->scalars;
     int64_t across = s->heads * s->head_width;
     uint64_t shared = row_shared(s->head_width, 2, ROW_THREADS);
-    if (!row_fits(shared)) {
+    if (!row_fits(shared) || s->kv_heads != s->heads) {
         return false;
     }
     if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_cache,
@@ -188,7 +200,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->positions);
     bp_cuda_word64(plan, (uint64_t)s->heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
-    bp_cuda_single(plan, 1.0f / sqrtf((float)s->head_width));
+    bp_cuda_single(plan, (float)s->scale);
     uint32_t floats = BP_CUDA_BIT(attention_decode, k_cache);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
     return true;

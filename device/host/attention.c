@@ -1,86 +1,73 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention, forward and backward, one row of scores at a time; plain form.
+/* Attention, forward and backward, one row of scores at a time; plain form.
  *
- * Softmax attention of Vaswani et al. (arXiv 1706.03762); backward recomputes the probabilities
- * from the log-sum-exp as in Dao et al. (arXiv 2205.14135), so nothing of size T x T is kept. */
+ * Softmax attention of Vaswani et al. (arXiv 1706.03762), query heads in groups as in Ainslie et
+ * al. (arXiv 2305.13245); backward recomputes the probabilities from the log-sum-exp as in Dao et
+ * al. (arXiv 2205.14135), so nothing of size T x T is kept. */
 #include "device/host/attention.h"
+
+#include <string.h>
 
 #include "core/math.h"
 #include "core/math_inline.h"
-#include "device/host/lanes.h"
-#include "device/host/mask.h"
 
-/* One head of one sample. */
+/* One head of one sample: where its rows lie, in elements. */
 typedef struct head {
-    const float *q; /* row t of q, k, v at t * pitch */
-    const float *k;
-    const float *v;
-    uint64_t pitch;
-    uint64_t out_pitch;
-    uint64_t sequence;
-    uint64_t width;
-    uint64_t number; /* of the head: keys dropout */
-    float scale;     /* 1 / sqrt(width) */
-    double dropout;
+    const bp_attention_shape *s;
+    const void *qkv;
+    uint64_t q; /* row t at t * s->row */
+    uint64_t k;
+    uint64_t v;
+    uint64_t number; /* of the query head: keys dropout */
+    uint64_t keys;
     bp_mask mask;
 } head;
 
-static uint64_t rounded(int64_t count)
+static head head_make(const bp_attention_shape *s, const void *qkv, uint64_t sample,
+                      uint64_t number)
 {
-    return bp_size_align((uint64_t)count, BP_LANES);
+    return (head){.s = s,
+                  .qkv = qkv,
+                  .q = bp_attention_q(s, sample, number),
+                  .k = bp_attention_k(s, sample, number / s->group),
+                  .v = bp_attention_v(s, sample, number / s->group),
+                  .number = number,
+                  .keys = bp_attention_keys(s, sample),
+                  .mask = bp_attention_mask(s, sample)};
 }
 
-uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes)
+static float at(const head *h, uint64_t first, uint64_t row, uint64_t d)
 {
-    (void)dtypes;
-    const bp_attention_forward_scalars *s = scalars;
-    uint64_t width = rounded(s->head_width);
-    uint64_t per_position = bp_size_add(BP_ATTENTION_QUERIES, bp_size_mul(2, width));
-    uint64_t rows = bp_size_add(rounded(s->sequence), BP_ATTENTION_QUERIES);
-    return bp_size_mul(sizeof(float), bp_size_mul(rows, per_position));
+    return bp_element_load(h->qkv, first + row * h->s->row + d, h->s->type);
 }
 
-uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
+/* Keys that query i looks at: the first so many. */
+static uint64_t count_of(const head *h, uint64_t i)
 {
-    (void)dtypes;
-    const bp_attention_backward_scalars *s = scalars;
-    uint64_t width = rounded(s->head_width);
-    uint64_t per_position = bp_size_add(2 * BP_ATTENTION_QUERIES, bp_size_mul(4, width));
-    uint64_t rows = bp_size_add(rounded(s->sequence), BP_ATTENTION_QUERIES);
-    return bp_size_mul(sizeof(float), bp_size_mul(rows, per_position));
-}
-
-uint64_t bp_attention_forward_tasks(const void *scalars)
-{
-    const bp_attention_forward_scalars *s = scalars;
-    return (uint64_t)s->batch * (uint64_t)s->heads * bp_cut(s->sequence, BP_ATTENTION_QUERIES);
-}
-
-uint64_t bp_attention_backward_tasks(const void *scalars)
-{
-    const bp_attention_backward_scalars *s = scalars;
-    return (uint64_t)s->batch * (uint64_t)s->heads;
+    return h->s->causal ? bp_least(i + 1, h->keys) : h->keys;
 }
 
 /* score = (q . k, fused, in order of the elements) * scale, for keys 0 .. count-1. */
-static void row_scores(const head *at, const float *q, uint64_t count, float *score)
+static void row_scores(const head *h, uint64_t i, uint64_t count, float *score)
 {
     for (uint64_t j = 0; j < count; j++) {
-        const float *k = at->k + j * at->pitch;
         float dot = 0.0f;
-        for (uint64_t d = 0; d < at->width; d++) {
-            dot = fmaf(q[d], k[d], dot);
+        for (uint64_t d = 0; d < h->s->width; d++) {
+            dot = fmaf(at(h, h->q, i, d), at(h, h->k, j, d), dot);
         }
-        score[j] = dot * at->scale;
+        score[j] = dot * h->s->scale;
     }
 }
 
 /* Scores become probabilities e * (1 / sum), e = exp(score - max), the sum in lanes from key 0;
- * returns max + log(sum). */
+ * returns max + log(sum), 0 without keys. */
 static float row_softmax(float *score, uint64_t count)
 {
     float most = bp_row_max(score, count);
     float lane[BP_LANES] = {0.0f};
+    if (count == 0) {
+        return 0.0f;
+    }
     for (uint64_t j = 0; j < count; j++) {
         score[j] = bp_expf_inline(score[j] - most);
         lane[j % BP_LANES] += score[j];
@@ -94,84 +81,81 @@ static float row_softmax(float *score, uint64_t count)
 }
 
 /* out = sum over keys, in order, of p_j v_j, fused. */
-static void row_output(const head *at, const float *p, uint64_t count, float *out)
+static void row_output(const head *h, const float *p, uint64_t count, void *out, uint64_t place)
 {
-    for (uint64_t d = 0; d < at->width; d++) {
-        out[d] = 0.0f;
-    }
-    for (uint64_t j = 0; j < count; j++) {
-        const float *v = at->v + j * at->pitch;
-        for (uint64_t d = 0; d < at->width; d++) {
-            out[d] = fmaf(p[j], v[d], out[d]);
+    for (uint64_t d = 0; d < h->s->width; d++) {
+        float sum = 0.0f;
+        for (uint64_t j = 0; j < count; j++) {
+            sum = fmaf(p[j], at(h, h->v, j, d), sum);
         }
+        bp_element_store(out, place + d, sum, h->s->type);
     }
 }
 
-/* Masks of row i, keys 0 .. i; the dropout element is (head * T + i) * T + j. */
-static void row_mask(const head *at, uint64_t i, float *factor)
+/* Masks of row i, keys 0 .. count-1; the dropout element is (head * T + i) * T + j. */
+static void row_mask(const head *h, uint64_t i, uint64_t count, float *factor)
 {
-    uint64_t element = (at->number * at->sequence + i) * at->sequence;
-    bp_mask_fill(&at->mask, element, i + 1, factor);
+    bp_mask_fill(&h->mask, bp_attention_element(h->s, h->number, i), count, factor);
 }
 
-static void forward_row(const head *at, uint64_t i, float *score, float *out, float *lse)
+static void forward_row(const head *h, uint64_t i, float *score, void *out, uint64_t place,
+                        float *lse)
 {
-    float *factor = score + at->sequence;
-    row_scores(at, at->q + i * at->pitch, i + 1, score);
-    float row_lse = row_softmax(score, i + 1);
+    float *factor = score + h->s->sequence;
+    uint64_t count = count_of(h, i);
+    row_scores(h, i, count, score);
+    float row_lse = row_softmax(score, count);
     if (lse != NULL) {
         lse[i] = row_lse;
     }
-    if (at->dropout > 0.0) {
-        row_mask(at, i, factor);
-        for (uint64_t j = 0; j <= i; j++) {
+    if (h->s->dropout > 0.0) {
+        row_mask(h, i, count, factor);
+        for (uint64_t j = 0; j < count; j++) {
             score[j] *= factor[j];
         }
     }
-    row_output(at, score, i + 1, out + i * at->out_pitch);
+    row_output(h, score, count, out, place);
 }
 
 static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    const bp_attention_forward_scalars *s = call->scalars;
+    const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
-    uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
-    uint64_t width = (uint64_t)s->head_width, blocks = bp_cut(s->sequence, BP_ATTENTION_QUERIES);
-    float *score = bp_worker_part(p->work, bp_attention_forward_workspace(s, call->dtypes), worker);
+    const bp_attention_shape s = bp_attention_forward_shape(call);
+    uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
+    float *score =
+        bp_worker_part(p->work, bp_attention_forward_workspace(scalars, call->dtypes), worker);
     for (uint64_t task = first; task < last; task++) {
-        uint64_t sample = task / blocks / heads, number = task / blocks % heads;
-        const float *q =
-            (const float *)p->qkv + sample * sequence * 3 * heads * width + number * width;
-        head at = {.q = q,
-                   .k = q + heads * width,
-                   .v = q + 2 * heads * width,
-                   .pitch = 3 * heads * width,
-                   .out_pitch = heads * width,
-                   .sequence = sequence,
-                   .width = width,
-                   .number = number,
-                   .scale = 1.0f / sqrtf((float)width),
-                   .dropout = s->dropout,
-                   .mask = bp_mask_make(p->step, sample, s->site, s->dropout)};
-        float *out = (float *)p->out + sample * sequence * heads * width + number * width;
-        float *lse = p->lse != NULL ? (float *)p->lse + (sample * heads + number) * sequence : NULL;
+        uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
+        head h = head_make(&s, p->qkv, sample, number);
+        uint64_t out = bp_attention_out(&s, sample, number);
+        float *lse = p->lse != NULL ? (float *)p->lse + task / blocks * s.sequence : NULL;
         uint64_t row = task % blocks * BP_ATTENTION_QUERIES;
-        uint64_t end = bp_least(sequence, row + BP_ATTENTION_QUERIES);
+        uint64_t end = bp_least(s.sequence, row + BP_ATTENTION_QUERIES);
         for (; row < end; row++) {
-            forward_row(&at, row, score, out, lse);
+            forward_row(&h, row, score, p->out, out + row * s.heads * s.width, lse);
         }
     }
 }
 
-/* Where the gradients of one head go, and what they come from. */
+/* The gradients of one query head, and what they come from. */
 typedef struct head_gradient {
-    float *d_q;
-    float *d_k;
-    float *d_v;
-    const float *d_out;
-    const float *out;
+    void *d_qkv;
+    const void *d_out; /* row t of these at out_place + t * heads * width */
+    const void *out;
+    uint64_t out_place;
     const float *lse;
+    float *score; /* (T), as the next */
+    float *factor;
+    float *d_q; /* (D) */
+    float *d_k; /* (T, D), as the next: this head's own */
+    float *d_v;
 } head_gradient;
+
+static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t i, uint64_t d)
+{
+    return bp_element_load(x, g->out_place + i * h->s->heads * h->s->width + d, h->s->type);
+}
 
 /* Row i: with p_j = exp(score_j - lse) and mask f_j,
  *   d_v_j = fma(p_j * f_j, d_out_i, d_v_j);
@@ -180,86 +164,97 @@ typedef struct head_gradient {
  *   ds_j = (p_j * (d_p_j - delta)) * scale;
  *   d_q_i = fma(ds_j, k_j, d_q_i) for j in order;  d_k_j = fma(ds_j, q_i, d_k_j).
  * Rows come in order, which orders the sums of d_k and d_v. */
-static void backward_row(const head *at, const head_gradient *to, uint64_t i, float *score)
+static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint64_t j, float delta)
 {
-    float *factor = score + at->sequence;
-    const float *q = at->q + i * at->pitch;
-    const float *d_out = to->d_out + i * at->out_pitch, *out = to->out + i * at->out_pitch;
-    float *d_q = to->d_q + i * at->pitch;
-    bool dropped = at->dropout > 0.0;
+    uint64_t width = h->s->width;
+    float *d_k = g->d_k + j * width, *d_v = g->d_v + j * width;
+    float p = bp_expf_inline(g->score[j] - g->lse[i]);
+    float factor = h->s->dropout > 0.0 ? g->factor[j] : 1.0f;
+    float kept = p * factor, d_p = 0.0f;
+    for (uint64_t d = 0; d < width; d++) {
+        float d_out = of_out(h, g, g->d_out, i, d);
+        d_v[d] = fmaf(kept, d_out, d_v[d]);
+        d_p = fmaf(d_out, at(h, h->v, j, d), d_p);
+    }
+    float ds = (p * (d_p * factor - delta)) * h->s->scale;
+    for (uint64_t d = 0; d < width; d++) {
+        g->d_q[d] = fmaf(ds, at(h, h->k, j, d), g->d_q[d]);
+        d_k[d] = fmaf(ds, at(h, h->q, i, d), d_k[d]);
+    }
+}
+
+static void backward_row(const head *h, const head_gradient *g, uint64_t i)
+{
+    uint64_t count = count_of(h, i), width = h->s->width;
     float delta = 0.0f;
-    for (uint64_t d = 0; d < at->width; d++) {
-        delta = fmaf(d_out[d], out[d], delta);
+    for (uint64_t d = 0; d < width; d++) {
+        delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
+        g->d_q[d] = 0.0f;
     }
-    row_scores(at, q, i + 1, score);
-    if (dropped) {
-        row_mask(at, i, factor);
+    row_scores(h, i, count, g->score);
+    if (h->s->dropout > 0.0) {
+        row_mask(h, i, count, g->factor);
     }
-    for (uint64_t j = 0; j <= i; j++) {
-        const float *k = at->k + j * at->pitch, *v = at->v + j * at->pitch;
-        float *d_k = to->d_k + j * at->pitch, *d_v = to->d_v + j * at->pitch;
-        float p = bp_expf_inline(score[j] - to->lse[i]);
-        float kept = dropped ? p * factor[j] : p;
-        float d_p = 0.0f;
-        for (uint64_t d = 0; d < at->width; d++) {
-            d_v[d] = fmaf(kept, d_out[d], d_v[d]);
-            d_p = fmaf(d_out[d], v[d], d_p);
-        }
-        d_p = dropped ? d_p * factor[j] : d_p;
-        float ds = (p * (d_p - delta)) * at->scale;
-        for (uint64_t d = 0; d < at->width; d++) {
-            d_q[d] = fmaf(ds, k[d], d_q[d]);
-            d_k[d] = fmaf(ds, q[d], d_k[d]);
-        }
+    for (uint64_t j = 0; j < count; j++) {
+        backward_key(h, g, i, j, delta);
+    }
+    for (uint64_t d = 0; d < width; d++) {
+        bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
     }
 }
 
-static void clear_gradients(const head *at, const head_gradient *to)
+/* The sum over the heads of a group, in order; the first is the sum so far itself. */
+static void add_head(const head *h, const head_gradient *g, float *sum_k, float *sum_v, bool first)
 {
-    for (uint64_t i = 0; i < at->sequence; i++) {
-        for (uint64_t d = 0; d < at->width; d++) {
-            to->d_q[i * at->pitch + d] = 0.0f;
-            to->d_k[i * at->pitch + d] = 0.0f;
-            to->d_v[i * at->pitch + d] = 0.0f;
+    for (uint64_t i = 0; i < h->s->sequence * h->s->width; i++) {
+        sum_k[i] = first ? g->d_k[i] : sum_k[i] + g->d_k[i];
+        sum_v[i] = first ? g->d_v[i] : sum_v[i] + g->d_v[i];
+    }
+}
+
+static void store_sums(const head *h, void *d_qkv, const float *sum_k, const float *sum_v)
+{
+    uint64_t width = h->s->width;
+    for (uint64_t t = 0; t < h->s->sequence; t++) {
+        for (uint64_t d = 0; d < width; d++) {
+            uint64_t place = t * h->s->row + d;
+            bp_element_store(d_qkv, h->k + place, sum_k[t * width + d], h->s->type);
+            bp_element_store(d_qkv, h->v + place, sum_v[t * width + d], h->s->type);
         }
     }
 }
 
+/* A task is a key-value head with its group of query heads. */
 static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    const bp_attention_backward_scalars *s = call->scalars;
     const bp_attention_backward_pointers *p = call->pointers;
-    uint64_t heads = (uint64_t)s->heads, sequence = (uint64_t)s->sequence;
-    uint64_t width = (uint64_t)s->head_width;
-    float *score =
-        bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
+    const bp_attention_shape s = bp_attention_backward_shape(call);
+    float *work = bp_worker_part(
+        p->work, bp_attention_backward_workspace(call->scalars, call->dtypes), worker);
+    uint64_t matrix = s.sequence * s.width;
+    float *sum_k = work + 2 * s.sequence + s.width, *sum_v = sum_k + matrix;
+    head_gradient g = {.d_qkv = p->d_qkv,
+                       .d_out = p->d_out,
+                       .out = p->out,
+                       .score = work,
+                       .factor = work + s.sequence,
+                       .d_q = work + 2 * s.sequence,
+                       .d_k = sum_v + matrix,
+                       .d_v = sum_v + 2 * matrix};
     for (uint64_t task = first; task < last; task++) {
-        uint64_t sample = task / heads, number = task % heads;
-        uint64_t place = sample * sequence * 3 * heads * width + number * width;
-        uint64_t out_place = sample * sequence * heads * width + number * width;
-        const float *q = (const float *)p->qkv + place;
-        float *d_q = (float *)p->d_qkv + place;
-        head at = {.q = q,
-                   .k = q + heads * width,
-                   .v = q + 2 * heads * width,
-                   .pitch = 3 * heads * width,
-                   .out_pitch = heads * width,
-                   .sequence = sequence,
-                   .width = width,
-                   .number = number,
-                   .scale = 1.0f / sqrtf((float)width),
-                   .dropout = s->dropout,
-                   .mask = bp_mask_make(p->step, sample, s->site, s->dropout)};
-        head_gradient to = {.d_q = d_q,
-                            .d_k = d_q + heads * width,
-                            .d_v = d_q + 2 * heads * width,
-                            .d_out = (const float *)p->d_out + out_place,
-                            .out = (const float *)p->out + out_place,
-                            .lse = (const float *)p->lse + task * sequence};
-        clear_gradients(&at, &to);
-        for (uint64_t i = 0; i < sequence; i++) {
-            backward_row(&at, &to, i, score);
+        uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
+        head h = {.s = NULL};
+        for (uint64_t i = 0; i < s.group; i++) {
+            h = head_make(&s, p->qkv, sample, number + i);
+            g.out_place = bp_attention_out(&s, sample, number + i);
+            g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
+            memset(g.d_k, 0, 2 * matrix * sizeof(float));
+            for (uint64_t row = 0; row < s.sequence; row++) {
+                backward_row(&h, &g, row);
+            }
+            add_head(&h, &g, sum_k, sum_v, i == 0);
         }
+        store_sums(&h, p->d_qkv, sum_k, sum_v);
     }
 }
 

@@ -3,3 +3,4 @@
 #include "device/host/vector_avx512.h"
 
 #include "device/host/attention_vector.h"
+#include "device/host/attention_decode_vector.h"

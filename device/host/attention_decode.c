@@ -5,75 +5,82 @@
 #include "core/math_inline.h"
 #include "core/step.h"
 #include "device/host/attention.h"
-#include "device/host/lanes.h"
-
-uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes)
-{
-    (void)dtypes;
-    const bp_attention_decode_scalars *s = scalars;
-    return bp_size_mul(sizeof(float), bp_size_align((uint64_t)s->positions, BP_LANES));
-}
 
 static uint64_t decode_tasks(const void *scalars)
 {
     const bp_attention_decode_scalars *s = scalars;
-    return (uint64_t)s->heads;
+    return (uint64_t)s->kv_heads;
 }
 
-/* out = softmax(q k^T / sqrt(width)) v over `count` cached rows at `pitch`: the same operations in
- * the same order as attention_forward. */
-static void decode_row(const float *q, const float *k, const float *v, uint64_t count,
-                       uint64_t pitch, uint64_t width, float *score, float *out)
+/* One query, and the first `count` cached rows of its key-value head, in elements. */
+typedef struct cached {
+    const bp_attention_decode_pointers *p;
+    bp_dtype type;
+    uint64_t q;     /* in qkv */
+    uint64_t place; /* in both caches, row j at place + j * pitch */
+    uint64_t pitch;
+    uint64_t count;
+    uint64_t width;
+    float scale;
+} cached;
+
+/* out = softmax(scale q k^T) v: the same operations in the same order as attention_forward. */
+static void decode_row(const cached *c, float *score, uint64_t out)
 {
-    float scale = 1.0f / sqrtf((float)width);
-    for (uint64_t j = 0; j < count; j++) {
+    for (uint64_t j = 0; j < c->count; j++) {
         float dot = 0.0f;
-        for (uint64_t d = 0; d < width; d++) {
-            dot = fmaf(q[d], k[j * pitch + d], dot);
+        for (uint64_t d = 0; d < c->width; d++) {
+            float k = bp_element_load(c->p->k_cache, c->place + j * c->pitch + d, c->type);
+            dot = fmaf(bp_element_load(c->p->qkv, c->q + d, c->type), k, dot);
         }
-        score[j] = dot * scale;
+        score[j] = dot * c->scale;
     }
-    float most = bp_row_max(score, count);
+    float most = bp_row_max(score, c->count);
     float lane[BP_LANES] = {0.0f};
-    for (uint64_t j = 0; j < count; j++) {
+    for (uint64_t j = 0; j < c->count; j++) {
         score[j] = bp_expf_inline(score[j] - most);
         lane[j % BP_LANES] += score[j];
     }
     float inverse = 1.0f / bp_lanes_sum(lane);
-    for (uint64_t d = 0; d < width; d++) {
-        out[d] = 0.0f;
-    }
-    for (uint64_t j = 0; j < count; j++) {
-        float p = score[j] * inverse;
-        for (uint64_t d = 0; d < width; d++) {
-            out[d] = fmaf(p, v[j * pitch + d], out[d]);
+    for (uint64_t d = 0; d < c->width; d++) {
+        float sum = 0.0f;
+        for (uint64_t j = 0; j < c->count; j++) {
+            float v = bp_element_load(c->p->v_cache, c->place + j * c->pitch + d, c->type);
+            sum = fmaf(score[j] * inverse, v, sum);
         }
+        bp_element_store(c->p->out, out + d, sum, c->type);
     }
 }
 
-/* A task is a head: its keys and values enter the caches before its rows look at them. */
+/* A task is a key-value head: keys and values enter the caches before rows look at them. */
 static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
-    uint64_t width = (uint64_t)s->head_width, pitch = (uint64_t)s->heads * width;
+    uint64_t heads = (uint64_t)s->heads, kv_heads = (uint64_t)s->kv_heads;
+    uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
+    uint64_t qkv_row = (heads + 2 * kv_heads) * width;
     uint64_t position = ((const bp_step_block *)p->step)->position;
     uint64_t positions = (uint64_t)s->positions;
     uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
+    cached c = {.p = p,
+                .type = bp_call_type(call, 0),
+                .pitch = kv_heads * width,
+                .width = width,
+                .scale = (float)s->scale};
     float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
     for (uint64_t number = first; number < last; number++) {
-        const float *q = (const float *)p->qkv + number * width;
-        float *k_cache = (float *)p->k_cache + number * width;
-        float *v_cache = (float *)p->v_cache + number * width;
-        float *out = (float *)p->out + number * width;
+        c.place = number * width;
         for (uint64_t r = 0; r < rows; r++) {
-            const float *row = q + r * 3 * pitch;
-            memcpy(k_cache + (position + r) * pitch, row + pitch, width * sizeof(float));
-            memcpy(v_cache + (position + r) * pitch, row + 2 * pitch, width * sizeof(float));
+            uint64_t to = c.place + (position + r) * c.pitch;
+            bp_attention_cache(p, r * qkv_row + (heads + number) * width, c.pitch, to, width,
+                               c.type);
         }
-        for (uint64_t r = 0; r < rows; r++) {
-            decode_row(q + r * 3 * pitch, k_cache, v_cache, position + r + 1, pitch, width, score,
-                       out + r * pitch);
+        for (uint64_t i = 0; i < rows * group; i++) {
+            uint64_t r = i / group, head = number * group + i % group;
+            c.q = r * qkv_row + head * width;
+            c.count = position + r + 1;
+            decode_row(&c, score, (r * heads + head) * width);
         }
     }
 }

@@ -38,7 +38,11 @@ extern const bp_host_form bp_host_avx512;
     X(cross_entropy_forward)
 
 /* The kernels whose one object serves every working type: it looks at the call's dtypes. */
-#define BP_TYPED_KERNELS(X) X(matmul)
+#define BP_TYPED_KERNELS(X)                                                                        \
+    X(matmul)                                                                                      \
+    X(attention_forward)                                                                           \
+    X(attention_backward)                                                                          \
+    X(attention_decode)
 
 #define BP_FAST_DECLARE(name)                                                                      \
     extern const bp_host_kernel bp_##name##_avx2;                                                  \

@@ -104,24 +104,35 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
     static const int64_t widths[] = {1, 3, 8, 16, 17, 32, 40, 64, 65, 80, 128};
     int64_t head_width = widths[roll(d, 0, 10)], heads = roll(d, 1, 3);
     int64_t sequence = size(d, 150), batch = roll(d, 1, 2), site = roll(d, 0, 99);
-    double dropout = some_dropout(d);
+    double dropout = some_dropout(d), scale = 1.0 / sqrt((double)head_width);
+    int64_t kv_heads = heads, causal = 1;
     if (kernel == BP_KERNEL_attention_forward) {
         s->attention_forward = (bp_attention_forward_scalars){.batch = batch,
                                                               .sequence = sequence,
                                                               .heads = heads,
+                                                              .kv_heads = kv_heads,
                                                               .head_width = head_width,
+                                                              .causal = causal,
                                                               .site = site,
+                                                              .scale = scale,
                                                               .dropout = dropout};
     } else if (kernel == BP_KERNEL_attention_backward) {
         s->attention_backward = (bp_attention_backward_scalars){.batch = batch,
                                                                 .sequence = sequence,
                                                                 .heads = heads,
+                                                                .kv_heads = kv_heads,
                                                                 .head_width = head_width,
+                                                                .causal = causal,
                                                                 .site = site,
+                                                                .scale = scale,
                                                                 .dropout = dropout};
     } else {
-        s->attention_decode = (bp_attention_decode_scalars){
-            .rows = size(d, 40), .positions = sequence, .heads = heads, .head_width = head_width};
+        s->attention_decode = (bp_attention_decode_scalars){.rows = size(d, 40),
+                                                            .positions = sequence,
+                                                            .heads = heads,
+                                                            .kv_heads = kv_heads,
+                                                            .head_width = head_width,
+                                                            .scale = scale};
     }
 }
 
@@ -371,6 +382,13 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     }
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
+    }
+    /* the CUDA device leaves samples of several lengths to the host */
+    if (kernel == BP_KERNEL_attention_forward) {
+        absent |= UINT32_C(1) << OPERAND(attention_forward, lengths);
+    }
+    if (kernel == BP_KERNEL_attention_backward) {
+        absent |= UINT32_C(1) << OPERAND(attention_backward, lengths);
     }
     if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, before);

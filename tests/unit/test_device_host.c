@@ -190,7 +190,7 @@ static void link_reports_too_little_memory(void **state)
 static void workspace_grows_with_the_threads(void **state)
 {
     (void)state;
-    bp_attention_forward_scalars attention = {1, 65, 2, 20, 0, 0.0};
+    bp_attention_forward_scalars attention = {1, 65, 2, 2, 20, 1, 0, 0.2, 0.0};
     bp_matmul_scalars matmul = {70, 80, 90, 90, 80, 80, 0, 0, 0, 0};
     bp_copy_scalars copy = {5};
     for (uint32_t threads = 0; threads < 5; threads++) {
@@ -206,7 +206,7 @@ static void workspace_grows_with_the_threads(void **state)
                          times * single);
         assert_int_equal(host->workspace(&options, BP_KERNEL_copy, &copy, NULL), 0);
     }
-    bp_attention_forward_scalars huge = {1, INT64_MAX, 1, INT64_MAX, 0, 0.0};
+    bp_attention_forward_scalars huge = {1, INT64_MAX, 1, 1, INT64_MAX, 1, 0, 0.2, 0.0};
     bp_device_options options = {.threads = 2};
     assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &huge, NULL),
                      BP_SIZE_INVALID);

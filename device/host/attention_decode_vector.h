@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of new rows against a cache, in vectors: the chains of attention_decode.c. Included
+ * after attention_vector.h, once per form. */
+
+/* A key-value head's caches, and a worker's memory. */
+typedef struct cached {
+    const void *k; /* row j at j * pitch, of that type */
+    const void *v;
+    bp_dtype type;
+    int64_t pitch;
+    int64_t width;
+    float scale;
+    float *score; /* (positions) */
+    float *some;  /* (BP_ATTENTION_CACHED, width) for 16 bits, as the next two */
+    float *query; /* (width) */
+    float *out;   /* (width) */
+} cached;
+
+/* score_j = q . k_j, fused, in order of the elements: sixteen keys side by side, their elements
+ * turned sixteen at a time. */
+static void decode_products(const cached *c, const float *q, int64_t count)
+{
+    for (int64_t j = 0; j < count; j += BP_V) {
+        float plain[BP_V * BP_V], turned[BP_V * BP_V];
+        int64_t keys = lower(count - j, BP_V);
+        bp_v dot = bp_v_set(0.0f);
+        for (int64_t d = 0; d < c->width; d += BP_V) {
+            int64_t run = lower(c->width - d, BP_V), pitch = c->pitch;
+            const void *k = bp_element_at(c->k, j * pitch + d, c->type);
+            if (c->type != BP_F32) {
+                FORM->load(plain, BP_V, k, pitch, keys, run, c->type);
+                k = plain;
+                pitch = BP_V;
+            }
+            FORM->transpose(turned, BP_V, k, pitch, keys, run);
+            for (int64_t i = 0; i < run; i++) {
+                bp_v x = bp_v_load(turned + i * BP_V, bp_part_whole());
+                dot = bp_v_fma(bp_v_set(q[d + i]), x, dot);
+            }
+        }
+        if (keys == BP_V) {
+            bp_v_store(c->score + j, dot, bp_part_whole());
+        } else {
+            bp_v_store(c->score + j, dot, bp_part_first((uint64_t)keys));
+        }
+    }
+}
+
+/* out += sum of score_j v_j over keys first .. first + count - 1, v as floats; or = for first = 0.
+ */
+static void decode_sums(const cached *c, const float *v, int64_t pitch, int64_t first,
+                        int64_t count, float *out)
+{
+    for (int64_t d = 0; d < c->width; d += FORM->columns) {
+        bp_matmul_tile tile = tile_make(v + d, pitch, count);
+        tile.rows = 1;
+        tile.columns = lower(c->width - d, FORM->columns);
+        tile.a = c->score + first;
+        tile.from = first > 0 ? out + d : NULL;
+        tile.to = out + d;
+        FORM->tile(&tile);
+    }
+}
+
+static void decode_row(const cached *c, const void *q, int64_t count, void *out)
+{
+    const float *query = q;
+    if (c->type != BP_F32) {
+        FORM->load(c->query, 0, q, 0, 1, c->width, c->type);
+        query = c->query;
+    }
+    decode_products(c, query, count);
+    float most = scale_max(c->score, (uint64_t)count, c->scale);
+    float sum = bp_v_row_exp(c->score, (uint64_t)count, most);
+    bp_v_row_scale(c->score, (uint64_t)count, 1.0f / sum);
+    if (c->type == BP_F32) {
+        decode_sums(c, c->v, c->pitch, 0, count, out);
+        return;
+    }
+    for (int64_t j = 0; j < count; j += BP_ATTENTION_CACHED) {
+        int64_t run = lower(count - j, BP_ATTENTION_CACHED);
+        FORM->load(c->some, c->width, bp_element_at(c->v, j * c->pitch, c->type), c->pitch, run,
+                   c->width, c->type);
+        decode_sums(c, c->some, c->width, j, run, c->out);
+    }
+    FORM->store(out, 0, c->out, 0, 1, c->width, c->type);
+}
+
+static uint64_t decode_tasks(const void *scalars)
+{
+    const bp_attention_decode_scalars *s = scalars;
+    return (uint64_t)s->kv_heads;
+}
+
+static cached cache_make(const bp_host_call *call, uint32_t worker)
+{
+    const bp_attention_decode_scalars *s = call->scalars;
+    const bp_attention_decode_pointers *p = call->pointers;
+    uint64_t width = bp_size_align((uint64_t)s->head_width, BP_LANES);
+    cached c = {
+        .type = bp_call_type(call, 0),
+        .pitch = s->kv_heads * s->head_width,
+        .width = s->head_width,
+        .scale = (float)s->scale,
+        .score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker)};
+    c.query = c.score + bp_size_align((uint64_t)s->positions, BP_LANES);
+    c.out = c.query + width;
+    c.some = c.out + width;
+    return c;
+}
+
+/* A task is a key-value head: keys and values enter the caches before rows look at them. */
+static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_decode_scalars *s = call->scalars;
+    const bp_attention_decode_pointers *p = call->pointers;
+    uint64_t heads = (uint64_t)s->heads, kv_heads = (uint64_t)s->kv_heads;
+    uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
+    uint64_t qkv_row = (heads + 2 * kv_heads) * width, pitch = kv_heads * width;
+    uint64_t position = ((const bp_step_block *)p->step)->position;
+    uint64_t positions = (uint64_t)s->positions;
+    uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
+    cached c = cache_make(call, worker);
+    for (uint64_t number = first; number < last; number++) {
+        c.k = bp_element_at(p->k_cache, (int64_t)(number * width), c.type);
+        c.v = bp_element_at(p->v_cache, (int64_t)(number * width), c.type);
+        for (uint64_t r = 0; r < rows; r++) {
+            uint64_t to = (position + r) * pitch + number * width;
+            bp_attention_cache(p, r * qkv_row + (heads + number) * width, pitch, to, width, c.type);
+        }
+        for (uint64_t i = 0; i < rows * group; i++) {
+            uint64_t r = i / group, of = number * group + i % group;
+            int64_t q = (int64_t)(r * qkv_row + of * width);
+            int64_t out = (int64_t)((r * heads + of) * width), bytes = c.type == BP_F32 ? 4 : 2;
+            decode_row(&c, bp_element_at(p->qkv, q, c.type), (int64_t)(position + r + 1),
+                       (char *)p->out + out * bytes);
+        }
+    }
+}
+
+const bp_host_kernel BP_FORM(bp_attention_decode) = {decode_tasks, decode_run,
+                                                     bp_attention_decode_workspace};
