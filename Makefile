@@ -50,7 +50,10 @@ WARN := -Wall -Wextra -pedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmiss
         -Wvla -Wdouble-promotion -Werror
 CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP \
           -D_POSIX_C_SOURCE=200809L $(EXTRA)
-LDLIBS := -lm -lpthread -ldl
+# utf8proc's archive, so that the program needs no library the system may lack. There is none for
+# aarch64 on a Debian of another architecture: that build links only what asks for no characters.
+UTF8PROC := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a)
+LDLIBS := $(UTF8PROC) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every tests/*/test_*.c is a test program.
 LIBDIRS := arena core layers optim device/host device/cuda tools/formats
@@ -136,7 +139,7 @@ clang sanitize:
 tsan:
 	@tests/house/test_threads.sh
 aarch64:
-	+$(MAKE) VARIANT=aarch64 all build/aarch64/tests/house/digest
+	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a build/aarch64/tests/house/digest
 # Every fuzz target for FUZZ_SECONDS; a finding is a file under build/fuzz/ and a failure.
 FUZZ_SECONDS ?= 30
 fuzz:

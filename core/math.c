@@ -57,6 +57,11 @@ float bp_tanhf(float x)
     return bp_tanhf_inline(x);
 }
 
+float bp_erff(float x)
+{
+    return bp_erff_inline(x);
+}
+
 double bp_exp(double x)
 {
     /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 */

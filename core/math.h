@@ -15,6 +15,8 @@ float bp_expf(float x);
 float bp_logf(float x);
 /* Error 2.3. */
 float bp_tanhf(float x);
+/* The error function. Error 2.4. */
+float bp_erff(float x);
 
 /* Double forms for initialisation, schedules, the loss and the step's decisions. */
 double bp_exp(double x); /* error 1.0 */

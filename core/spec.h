@@ -11,9 +11,28 @@
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
 
+/* What a model is trained for: which head and which loss. */
+typedef enum bp_task {
+    BP_TASK_CAUSAL_LM, /* each token's successor */
+    BP_TASK_MASKED_LM, /* tokens that were hidden */
+    BP_TASK_CLASSES,   /* one class per sample: problem_type single_label_classification */
+    BP_TASK_LABELS,    /* any of at most 32 classes: multi_label_classification */
+    BP_TASK_REGRESSION /* a number per sample */
+} bp_task;
+
+/* How the frequencies of rotary positions are stretched: rope_type llama3 (kernels.def,
+ * rotary_table). */
+typedef struct bp_rope_scaling {
+    double factor;     /* 0: not at all */
+    double low;        /* low_freq_factor */
+    double high;       /* high_freq_factor */
+    uint32_t original; /* original_max_position_embeddings */
+} bp_rope_scaling;
+
 /* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
- * as in Hugging Face's config.json of GPT-2 where it has them. */
+ * as in Hugging Face's config.json of GPT-2 where it has them, then of Llama and BERT. */
 typedef struct bp_model_config {
+    const char *type;         /* model_type; static text. NULL: gpt2 */
     uint32_t vocabulary;      /* vocab_size */
     uint32_t positions;       /* n_positions: longest sequence */
     uint32_t width;           /* n_embd */
@@ -27,6 +46,19 @@ typedef struct bp_model_config {
     double attention_dropout; /* attn_pdrop */
     int64_t bos_token;        /* -1: none */
     int64_t eos_token;
+    uint32_t kv_heads;   /* num_key_value_heads; 0: heads */
+    uint32_t head_width; /* head_dim; 0: width / heads */
+    double rope_theta;
+    bp_rope_scaling rope_scaling;
+    bool qkv_bias;    /* llama: attention_bias; qwen2: always */
+    bool output_bias; /* llama: attention_bias */
+    bool mlp_bias;
+    bool untied;    /* not tie_word_embeddings: the head has a table of its own */
+    uint32_t types; /* type_vocab_size */
+    int64_t pad_token;
+    double classifier_dropout; /* of what the classifier reads */
+    bp_task task;
+    uint32_t classes; /* outputs of the classifier: num_labels */
 } bp_model_config;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */

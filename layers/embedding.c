@@ -19,6 +19,7 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
                                                     .wte = bp_emit_weight(emit, embedding->token),
                                                     .wpe =
                                                         bp_emit_weight(emit, embedding->position),
+                                                    .type_row = BP_ABSENT,
                                                     .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, &scalars);
 }

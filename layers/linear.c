@@ -42,7 +42,8 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
 
 static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
 {
-    bp_bias_backward_scalars bias = {.rows = (int64_t)emit->rows, .n = (int64_t)layer->out};
+    bp_bias_backward_scalars bias = {
+        .rows = (int64_t)emit->rows, .n = (int64_t)layer->out, .pitch = (int64_t)layer->out};
     const bp_bias_backward_operands bias_operands = {
         .d_bias = bp_emit_gradient(emit, layer->bias, &bias.accumulate), .d_y = d_y};
     bp_emit_bias_backward(emit, &bias_operands, &bias);

@@ -92,12 +92,14 @@ const char *bp_cuda_log(const void *context)
     return ((const cuda_context *)context)->log;
 }
 
-bp_status bp_cuda_memory_read(void *context, bp_cuda_memory *memory)
+bp_status bp_cuda_memory_read(void *context, bool with_share, bp_cuda_memory *memory)
 {
     cuda_context *cuda = context;
     BP_TRY(cuda_enter(cuda));
     BP_TRY(note_free(cuda, &cuda->memory.free_now));
-    cuda->memory.share = bp_cuda_share(&cuda->uuid);
+    if (with_share) {
+        cuda->memory.share = bp_cuda_share(&cuda->uuid);
+    }
     *memory = cuda->memory;
     return BP_OK;
 }

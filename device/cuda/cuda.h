@@ -30,7 +30,8 @@ typedef struct bp_cuda_memory {
     uint64_t share; /* this process's share by the driver's management library; 0: unknown */
 } bp_cuda_memory;
 
-/* Asks the driver for free_now and share, and tells what was noted before. */
-bp_status bp_cuda_memory_read(void *context, bp_cuda_memory *memory) BP_MUST_CHECK;
+/* Asks the driver for free_now, with_share its management library for share (which takes tens of
+ * milliseconds and allocates), and tells what was noted before. */
+bp_status bp_cuda_memory_read(void *context, bool with_share, bp_cuda_memory *memory) BP_MUST_CHECK;
 
 #endif

@@ -173,7 +173,7 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
 {
     bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
     bp_cuda_plan plan = {target, op, working, launches, 0, false};
-    if (!types_fit(op, working)) {
+    if (planners[op->kernel] == NULL || !types_fit(op, working)) {
         return BP_CUDA_UNSUPPORTED;
     }
     bool planned = planners[op->kernel] != NULL && planners[op->kernel](&plan) && !plan.unsupported;

@@ -114,13 +114,16 @@ static bool needed(const bp_cuda_module *module, const bp_cuda_target_row *row)
 static bp_status compile_all(const bp_cu_driver *driver, const bp_cuda_target_row *row,
                              bp_cuda_probe *probe, bp_error *error)
 {
+    bp_cu_jit_option options[] = {BP_CU_JIT_ERROR_LOG, BP_CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {probe->log, (void *)(uintptr_t)(sizeof probe->log - 1)};
     double before = seconds();
     for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
         bp_cu_module module = NULL;
         if (!needed(&bp_cuda_modules[i], row)) {
             continue;
         }
-        QUERY(driver, error, cuModuleLoadDataEx, &module, bp_cuda_modules[i].begin, 0, NULL, NULL);
+        QUERY(driver, error, cuModuleLoadDataEx, &module, bp_cuda_modules[i].begin, 2, options,
+              values);
         QUERY(driver, error, cuModuleUnload, module);
         probe->modules++;
     }

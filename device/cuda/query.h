@@ -7,6 +7,7 @@
 #include "core/error.h"
 
 #define BP_CUDA_NAME_MAX 96
+#define BP_CUDA_LOG_MAX  4096
 
 typedef struct bp_cuda_gpu {
     char name[BP_CUDA_NAME_MAX];
@@ -20,9 +21,10 @@ typedef struct bp_cuda_gpu {
 } bp_cuda_gpu;
 
 typedef struct bp_cuda_probe {
-    uint64_t free_bytes; /* with a context and before any allocation */
-    uint32_t modules;    /* of PTX that the target may need */
-    double jit_seconds;  /* to compile them all */
+    uint64_t free_bytes;       /* with a context and before any allocation */
+    uint32_t modules;          /* of PTX that the target may need */
+    double jit_seconds;        /* to compile them all */
+    char log[BP_CUDA_LOG_MAX]; /* the compiler's words about one that it refused; "" else */
 } bp_cuda_probe;
 
 /* The number of GPUs and the driver's version. BP_ERR_DEVICE, with the reason in words, when there

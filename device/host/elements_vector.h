@@ -144,12 +144,12 @@ static uint64_t bias_tasks(const void *scalars)
 static inline void bias_columns(const bp_bias_backward_scalars *s,
                                 const bp_bias_backward_pointers *p, uint64_t column, bp_part part)
 {
-    uint64_t n = (uint64_t)s->n;
+    uint64_t pitch = (uint64_t)s->pitch;
     float *d_bias = (float *)p->d_bias + column;
     const float *d_y = (const float *)p->d_y + column;
     bp_v sum = s->accumulate != 0 ? bp_v_load(d_bias, part) : bp_v_set(0.0f);
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-        sum = bp_v_add(sum, bp_v_load(d_y + row * n, part));
+        sum = bp_v_add(sum, bp_v_load(d_y + row * pitch, part));
     }
     bp_v_store(d_bias, sum, part);
 }
@@ -158,7 +158,7 @@ static inline void bias_columns(const bp_bias_backward_scalars *s,
 static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_backward_pointers *p,
                               uint64_t column)
 {
-    uint64_t n = (uint64_t)s->n;
+    uint64_t pitch = (uint64_t)s->pitch;
     float *d_bias = (float *)p->d_bias + column;
     const float *d_y = (const float *)p->d_y + column;
     const bp_part whole = bp_part_whole();
@@ -168,7 +168,7 @@ static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_b
     }
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         for (int i = 0; i < 4; i++) {
-            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * n + i * BP_V, whole));
+            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * pitch + i * BP_V, whole));
         }
     }
     for (int i = 0; i < 4; i++) {

@@ -21,6 +21,13 @@ static void apply_mask(const bp_mask *mask, uint64_t first, uint64_t count, floa
     }
 }
 
+static void add_row(const float *x, uint64_t width, float *out)
+{
+    for (uint64_t i = 0; i < width; i++) {
+        out[i] += x[i];
+    }
+}
+
 static uint64_t forward_tasks(const void *scalars)
 {
     const bp_embedding_forward_scalars *s = scalars;
@@ -43,9 +50,12 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
         const float *token = (const float *)p->wte + (uint64_t)ids[row] * width;
         /* rows past the last position of a cache have no meaning, but they must stay inside wpe */
         position = bp_least(position, (uint64_t)s->positions - 1);
-        const float *place = (const float *)p->wpe + position * width;
-        for (uint64_t i = 0; i < width; i++) {
-            out[i] = token[i] + place[i];
+        memcpy(out, token, width * sizeof(float));
+        if (p->wpe != NULL) {
+            add_row((const float *)p->wpe + position * width, width, out);
+        }
+        if (p->type_row != NULL) {
+            add_row(p->type_row, width, out);
         }
         if (s->dropout > 0.0) {
             bp_mask mask = bp_mask_make(step, row / (uint64_t)s->sequence, s->site, s->dropout);

@@ -34,6 +34,14 @@ extern const bp_host_form bp_host_avx512;
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
     X(attention_decode)                                                                            \
+    X(rmsnorm_forward)                                                                             \
+    X(rmsnorm_backward_input)                                                                      \
+    X(rmsnorm_backward_weight)                                                                     \
+    X(rotary)                                                                                      \
+    X(swiglu_forward)                                                                              \
+    X(swiglu_backward)                                                                             \
+    X(activation_forward)                                                                          \
+    X(activation_backward)                                                                         \
     X(cross_entropy)                                                                               \
     X(cross_entropy_forward)
 

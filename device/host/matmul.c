@@ -126,7 +126,7 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     (void)worker;
     const bp_bias_backward_scalars *s = call->scalars;
     const bp_bias_backward_pointers *p = call->pointers;
-    uint64_t n = (uint64_t)s->n;
+    uint64_t n = (uint64_t)s->n, pitch = (uint64_t)s->pitch;
     for (uint64_t task = first; task < last; task++) {
         uint64_t column = task * BP_COLUMNS;
         uint64_t count = bp_least(n - column, BP_COLUMNS);
@@ -135,7 +135,7 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
             d_bias[i] = 0.0f;
         }
         for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            const float *d_y = (const float *)p->d_y + row * n + column;
+            const float *d_y = (const float *)p->d_y + row * pitch + column;
             for (uint64_t i = 0; i < count; i++) {
                 d_bias[i] += d_y[i];
             }

@@ -45,8 +45,11 @@ expect 4 "llmc.bin: the file's size differs from what its header says.*found 142
     "${train[@]}" --data "$work/llmc.bin" --output-dir "$work/x"
 expect 4 'text: the file has no llm.c token header' "${train[@]}" --data "$work/text" --data-format llmc --output-dir "$work/x"
 expect 4 'two kinds' "${train[@]}" --data "$work/text" "$work/ids.bin" --output-dir "$work/x"
-expect 4 'text needs a model over bytes.*token files' train --model gpt2 --data "$work/text" \
-    --output-dir "$work/x" --max-seq-length 16
+mkdir "$work/words"
+sed 's/"vocab_size": 256/"vocab_size": 300/' "$work/good/config.json" >"$work/words/config.json"
+cp "$work/good/model.safetensors" "$work/words"
+expect 4 'text needs a tokenizer.*give --tokenizer, or token files.*found 300' train --model "$work/words" \
+    --data "$work/text" --output-dir "$work/x" --max-seq-length 16
 expect 2 'give either --eval-data or --validation-split' "${train[@]}" --data "$work/text" \
     --eval-data "$work/text" --validation-split 0.5 --output-dir "$work/x"
 expect 2 '--output-dir: the option is needed' "${train[@]}" --data "$work/text"
@@ -117,7 +120,7 @@ expect 2 'longer than the model.s n_positions \(found 65, right would be 64\)' \
     generate --model "$work/good" --prompt x --max-new-tokens 64
 expect 4 'not below the model.s vocabulary \(found 256' generate --model "$work/good" --prompt-ids 1,256
 expect 2 'not a list of token ids' generate --model "$work/good" --prompt-ids 1,two
-expect 4 'a text prompt needs a model over bytes' generate --model gpt2 --prompt x
+expect 4 'a text prompt needs a tokenizer' generate --model "$work/words" --prompt x
 
 # The output directory.
 expect 2 'good: the output directory holds a different model' train --model demo --data "$work/text" \

@@ -5,8 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/activation.h"
 #include "core/codec.h"
 #include "core/random.h"
+#include "core/spec.h"
 #include "core/step.h"
 
 typedef struct dice {
@@ -154,7 +156,20 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
             .rows = rows, .width = width, .accumulate = flag};
         break;
     case BP_KERNEL_bias_backward:
-        s->bias_backward = (bp_bias_backward_scalars){.rows = rows, .n = width, .accumulate = flag};
+        s->bias_backward = (bp_bias_backward_scalars){
+            .rows = rows, .n = width, .pitch = width, .accumulate = flag};
+        break;
+    case BP_KERNEL_rmsnorm_forward:
+        s->rmsnorm_forward =
+            (bp_rmsnorm_forward_scalars){.rows = rows, .width = width, .epsilon = 1e-6};
+        break;
+    case BP_KERNEL_rmsnorm_backward_input:
+        s->rmsnorm_backward_input =
+            (bp_rmsnorm_backward_input_scalars){.rows = rows, .width = width};
+        break;
+    case BP_KERNEL_rmsnorm_backward_weight:
+        s->rmsnorm_backward_weight =
+            (bp_rmsnorm_backward_weight_scalars){.rows = rows, .width = width, .accumulate = flag};
         break;
     case BP_KERNEL_cross_entropy:
         s->cross_entropy = (bp_cross_entropy_scalars){
@@ -173,6 +188,49 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+/* Rows of heads, and rows that stand for samples. */
+static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t sequence = size(d, 20), batch = roll(d, 1, 4), width = size(d, 150);
+    int64_t half = size(d, 64), heads = roll(d, 1, 3), flag = roll(d, 0, 1);
+    switch (kernel) {
+    case BP_KERNEL_rotary_table:
+        s->rotary_table = (bp_rotary_table_scalars){.rows = sequence,
+                                                    .width = 2 * half,
+                                                    .decode = flag,
+                                                    .theta = 10000.0,
+                                                    .factor = 8.0 * (double)roll(d, 0, 1),
+                                                    .low = 1.0,
+                                                    .high = 4.0,
+                                                    .original = 64.0};
+        break;
+    case BP_KERNEL_rotary:
+        s->rotary = (bp_rotary_scalars){.rows = sequence * batch,
+                                        .sequence = sequence,
+                                        .heads = heads,
+                                        .width = 2 * half,
+                                        .pitch = 2 * half * heads + size(d, 40),
+                                        .inverse = flag};
+        break;
+    case BP_KERNEL_sample_row:
+        s->sample_row =
+            (bp_sample_row_scalars){.batch = batch, .sequence = sequence, .width = width};
+        break;
+    case BP_KERNEL_sample_row_backward:
+        s->sample_row_backward =
+            (bp_sample_row_backward_scalars){.batch = batch, .sequence = sequence, .width = width};
+        break;
+    default:
+        s->sample_loss = (bp_sample_loss_scalars){.batch = batch,
+                                                  .sequence = sequence,
+                                                  .classes = roll(d, 1, 40),
+                                                  .kind = BP_TASK_CLASSES + roll(d, 0, 2),
+                                                  .gradient = flag,
+                                                  .scaled = roll(d, 0, 1)};
+        break;
+    }
+}
+
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
@@ -182,6 +240,20 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         break;
     case BP_KERNEL_gelu_backward:
         s->gelu_backward.count = count;
+        break;
+    case BP_KERNEL_swiglu_forward:
+        s->swiglu_forward.count = count;
+        break;
+    case BP_KERNEL_swiglu_backward:
+        s->swiglu_backward.count = count;
+        break;
+    case BP_KERNEL_activation_forward:
+        s->activation_forward.count = count;
+        s->activation_forward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
+        break;
+    case BP_KERNEL_activation_backward:
+        s->activation_backward.count = count;
+        s->activation_backward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
         break;
     case BP_KERNEL_copy:
         s->copy.count = count;
@@ -352,11 +424,21 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_layernorm_backward_input:
     case BP_KERNEL_layernorm_backward_parameters:
     case BP_KERNEL_bias_backward:
+    case BP_KERNEL_rmsnorm_forward:
+    case BP_KERNEL_rmsnorm_backward_input:
+    case BP_KERNEL_rmsnorm_backward_weight:
     case BP_KERNEL_cross_entropy:
     case BP_KERNEL_cross_entropy_forward:
     case BP_KERNEL_loss_sum:
     case BP_KERNEL_pick_row:
         draw_rows(d, kernel, s);
+        break;
+    case BP_KERNEL_rotary_table:
+    case BP_KERNEL_rotary:
+    case BP_KERNEL_sample_row:
+    case BP_KERNEL_sample_row_backward:
+    case BP_KERNEL_sample_loss:
+        draw_samples(d, kernel, s);
         break;
     default:
         if (is_update(kernel)) {
@@ -379,6 +461,9 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool optional = info->operand[i].optional && !info->operand[i].workspace;
         absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
+    }
+    if (kernel == BP_KERNEL_embedding_forward) { /* the CUDA row has neither yet */
+        absent = UINT32_C(1) << OPERAND(embedding_forward, type_row);
     }
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
@@ -420,12 +505,17 @@ static void fill_block(dice *d, const char *name, void *at)
     }
 }
 
-/* Ids below the vocabulary; labels also -1. */
-static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, int32_t *at,
-                          uint64_t count)
+/* Ids below the vocabulary; labels also -1; lengths up to the sequence. */
+static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const char *name,
+                          int32_t *at, uint64_t count)
 {
     int64_t low = 0, high;
-    if (kernel == BP_KERNEL_embedding_forward) {
+    if (strcmp(name, "lengths") == 0) {
+        high = s->sample_row.sequence; /* the same place in all three rows */
+    } else if (kernel == BP_KERNEL_sample_loss) {
+        low = -1;
+        high = s->sample_loss.classes - 1;
+    } else if (kernel == BP_KERNEL_embedding_forward) {
         high = s->embedding_forward.vocabulary - 1;
     } else if (kernel == BP_KERNEL_embedding_token_backward) {
         high = s->embedding_token_backward.vocabulary - 1;
@@ -481,7 +571,7 @@ static void fill_case(dice *d, kernel_case *c)
         } else if (operand->type == BP_TYPE_BYTE) {
             fill_block(d, operand->name, at);
         } else if (operand->type == BP_TYPE_I32) {
-            fill_integers(d, &s, c->kernel, at, c->bytes[slot] / 4);
+            fill_integers(d, &s, c->kernel, operand->name, at, c->bytes[slot] / 4);
         } else if (operand->type == BP_TYPE_F64) {
             fill_doubles(d, at, c->bytes[slot] / 8);
         } else {

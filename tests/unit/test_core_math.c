@@ -95,6 +95,18 @@ static void logf_is_within_one_unit(void **state)
     assert_true(bp_logf(1.0f) == 0.0f);
 }
 
+static void erff_is_within_two_and_a_half_units(void **state)
+{
+    (void)state;
+    double error = worst(bp_erff, erf, 0x1p-120f, 30.0f);
+    print_message("erff: %.3f ulp\n", error);
+    assert_true(error < 2.5);
+    assert_true(bp_erff(INFINITY) == 1.0f);
+    assert_true(bp_erff(-INFINITY) == -1.0f);
+    assert_true(isnan(bp_erff(NAN)));
+    assert_true(bp_float_bits(bp_erff(-0.0f)) == UINT32_C(0x80000000));
+}
+
 static void tanhf_is_within_two_and_a_half_units(void **state)
 {
     (void)state;
@@ -222,6 +234,7 @@ int main(void)
         cmocka_unit_test(expf_is_within_one_unit),
         cmocka_unit_test(expf_handles_the_ends),
         cmocka_unit_test(logf_is_within_one_unit),
+        cmocka_unit_test(erff_is_within_two_and_a_half_units),
         cmocka_unit_test(tanhf_is_within_two_and_a_half_units),
         cmocka_unit_test(gelu_is_close),
         cmocka_unit_test(double_exp_and_log_are_within_one_unit),

@@ -336,7 +336,7 @@ static void memory_outside_the_arena_is_told(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(use(b), BP_OK);
     }
-    assert_int_equal(bp_cuda_memory_read(b->context, &memory), BP_OK);
+    assert_int_equal(bp_cuda_memory_read(b->context, true, &memory), BP_OK);
     assert_true(memory.free_context - memory.free_arena >= ARENA_BYTES);
     assert_true(memory.free_arena >= memory.free_linked);
     assert_true(memory.free_linked >= memory.free_sealed);
@@ -373,7 +373,7 @@ static bp_status live(bench *b, const char *variant)
     BP_TRY(link_both(b));
     BP_TRY(use(b));
     bp_cuda_memory memory;
-    return bp_cuda_memory_read(b->context, &memory);
+    return bp_cuda_memory_read(b->context, true, &memory);
 }
 
 /* After a failure nothing is asked of the driver but to take things back. */

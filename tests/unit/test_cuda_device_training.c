@@ -325,7 +325,7 @@ static void planned_is_used(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         rig_step(&r);
     }
-    assert_int_equal(bp_cuda_memory_read(r.runtime.device, &memory), BP_OK);
+    assert_int_equal(bp_cuda_memory_read(r.runtime.device, true, &memory), BP_OK);
     uint64_t taken = memory.free_context - memory.free_arena;
     assert_true(taken >= bytes[0] && (on.real || taken < bytes[0] + 4096));
     assert_true(memory.free_sealed == memory.free_now);

@@ -146,8 +146,10 @@ static void row_test(bp_kernel kernel, uint64_t seeds)
     if (kernel == BP_KERNEL_poison && !driver.real) {
         skip();
     }
-    if (kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_trust_ratio) {
-        skip(); /* these rows are the host's so far */
+    /* rows that have no CUDA form yet */
+    bool update = kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_trust_ratio;
+    if (update || kernel >= BP_KERNEL_rmsnorm_forward) {
+        skip();
     }
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         kernel_case want, got;
@@ -192,7 +194,7 @@ static const shaped shapes[] = {
      NO_BEFORE | NO_BIAS | NO_RESIDUAL,
      {.matmul = {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}}},
     {BP_KERNEL_layernorm_backward_parameters, 0, {.parameters = {1100, 13, 1}}},
-    {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 0}}},
+    {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 9, 0}}},
 };
 
 static void shapes_beyond_the_random_ones(void **state)

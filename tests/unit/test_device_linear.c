@@ -141,15 +141,16 @@ static void matmul_residual_in_place_on(kernel_device *on)
 }
 TEST_ON_HOST(matmul_residual_in_place)
 
-static void bias_backward_sums_columns_on(kernel_device *on)
+static void check_bias(kernel_device *on, int64_t more)
 {
     static const int64_t sizes[][2] = {{1, 1}, {5, 63}, {33, 64}, {7, 65}, {100, 200}};
     for (uint32_t i = 0; i < 10; i++) {
-        bp_bias_backward_scalars s = {sizes[i / 2][0], sizes[i / 2][1], i % 2};
+        bp_bias_backward_scalars s = {sizes[i / 2][0], sizes[i / 2][1], sizes[i / 2][1] + more,
+                                      i % 2};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_bias_backward, &s, 1, 0);
         float *d_bias = AT(&c, bias_backward, d_bias), *d_y = AT(&c, bias_backward, d_y);
-        fill_normal(d_y, (uint64_t)(s.rows * s.n), 3, 1.0);
+        fill_normal(d_y, (uint64_t)((s.rows - 1) * s.pitch + s.n), 3, 1.0);
         double right[200];
         if (s.accumulate != 0) {
             fill_normal(d_bias, (uint64_t)s.n, 4, 1.0);
@@ -157,13 +158,19 @@ static void bias_backward_sums_columns_on(kernel_device *on)
         for (int64_t j = 0; j < s.n; j++) {
             right[j] = s.accumulate != 0 ? (double)d_bias[j] : 0.0;
             for (int64_t row = 0; row < s.rows; row++) {
-                right[j] += (double)d_y[row * s.n + j];
+                right[j] += (double)d_y[row * s.pitch + j];
             }
         }
         kernel_case_run(&c, on);
         assert_close(d_bias, right, (uint64_t)s.n, 1e-6);
         kernel_case_free(&c);
     }
+}
+
+static void bias_backward_sums_columns_on(kernel_device *on)
+{
+    check_bias(on, 0);
+    check_bias(on, 7);
 }
 TEST_ON_HOST(bias_backward_sums_columns)
 

@@ -240,11 +240,11 @@ static void a_split_is_a_view(void **state)
     desk_put(&d, "a.txt", "0123456789", 10);
     assert_int_equal(desk_open(&d, BP_DATA_AUTO), BP_OK);
     bp_source *inner = &d.data.source;
-    bp_split kept;
-    bp_split held;
+    bp_part kept;
+    bp_part held;
     int32_t ids[3];
     uint8_t counts[3];
-    assert_int_equal(bp_split_tail(&kept, &held, inner, 0.35), BP_OK);
+    assert_int_equal(bp_part_tail(&kept, &held, inner, 0.35), BP_OK);
     assert_int_equal(kept.source.count, 7);
     assert_int_equal(held.source.count, 3);
     assert_null(held.source.targets);
@@ -254,14 +254,14 @@ static void a_split_is_a_view(void **state)
     assert_int_equal(kept.source.read(&kept.source, 6, 1, ids), BP_OK);
     assert_int_equal(ids[0], '6');
     inner->targets = marks;
-    assert_int_equal(bp_split_init(&held, inner, 7, 3), BP_OK);
+    assert_int_equal(bp_part_init(&held, inner, 7, 3), BP_OK);
     assert_int_equal(held.source.targets(&held.source, 0, 3, counts), BP_OK);
     assert_int_equal(counts[0], 0);
     assert_int_equal(counts[1], 1);
-    assert_int_equal(bp_split_init(&held, inner, 11, 0), BP_ERR_USAGE);
-    assert_int_equal(bp_split_init(&held, inner, 8, 3), BP_ERR_USAGE);
-    assert_int_equal(bp_split_tail(&kept, &held, inner, 0.0), BP_ERR_USAGE);
-    assert_int_equal(bp_split_tail(&kept, &held, inner, 1.0), BP_ERR_USAGE);
+    assert_int_equal(bp_part_init(&held, inner, 11, 0), BP_ERR_USAGE);
+    assert_int_equal(bp_part_init(&held, inner, 8, 3), BP_ERR_USAGE);
+    assert_int_equal(bp_part_tail(&kept, &held, inner, 0.0), BP_ERR_USAGE);
+    assert_int_equal(bp_part_tail(&kept, &held, inner, 1.0), BP_ERR_USAGE);
     desk_end(&d);
 }
 

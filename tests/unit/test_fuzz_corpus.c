@@ -19,6 +19,9 @@
 #define LLVMFuzzerTestOneInput fuzz_safetensors
 #include "tests/fuzz/fuzz_safetensors.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_documents
+#include "tests/fuzz/fuzz_documents.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
 
@@ -80,11 +83,18 @@ static void safetensors_corpus(void **state)
     run_corpus(fuzz_safetensors, "tests/fuzz/corpus/safetensors");
 }
 
+static void documents_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_documents, "tests/fuzz/corpus/documents");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_corpus),
         cmocka_unit_test(safetensors_corpus),
+        cmocka_unit_test(documents_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,9 @@ static bp_status list_files(checkpoint *c)
     BP_TRY(bp_hf_config_text(config, c->config_json, &length));
     c->files[0] = (bp_blob){"config.json", c->config_json, length};
     c->snapshot.blob_count = 1;
-    if (config->vocabulary == BP_BYTE_VOCABULARY) {
+    coder_kind kind = c->s->coder.kind;
+    bool asked = c->s->coder.bytes > 0;
+    if (asked ? kind == CODER_BYTES : config->vocabulary == BP_BYTE_VOCABULARY) {
         BP_TRY(bp_byte_tokenizer_text(c->tokenizer_json, &length));
         c->files[1] = (bp_blob){"tokenizer.json", c->tokenizer_json, length};
         BP_TRY(bp_byte_tokenizer_settings(config->positions, c->tokenizer_settings, &length));
@@ -279,41 +281,37 @@ bp_status checkpoint_load_best(checkpoint *c)
     return bp_snapshot_load(&c->place, path, &c->snapshot, NULL);
 }
 
-/* Copies a tokenizer file of the model that was trained, if it has one. */
-static bp_status copy_file(checkpoint *c, const char *name)
+/* Copies a file of the model that is trained, if it has it. */
+static bp_status copy_file(checkpoint *c, const char *directory, const char *name)
 {
     session *s = c->s;
     char from[BP_STORE_PATH_MAX];
     char to[BP_STORE_PATH_MAX];
     bool exists = false;
-    size_t length;
-    BP_TRY(bp_storage_join(from, s->set->model, name, &s->error));
+    BP_TRY(bp_storage_join(from, directory, name, &s->error));
     BP_TRY(bp_storage_join(to, s->set->output_dir, name, &s->error));
-    bool there = s->store->exists(s->store, from, &exists) == BP_OK && exists;
-    if (!there) {
+    if (s->store->exists(s->store, from, &exists) != BP_OK || !exists) {
         return BP_OK;
     }
-    bp_status status =
-        bp_storage_read_file(s->store, from, s->work.memory, s->work.capacity, &length, NULL);
-    if (status == BP_ERR_FIT) {
-        fprintf(stderr, "bedplate: %s: too large to copy beside the trained model\n", from);
-        return BP_OK;
-    }
-    return status == BP_OK ? bp_replace_file(s->store, to, s->work.memory, length, &s->error)
-                           : bp_storage_failed(&s->error, s->store, "read", from);
+    return bp_replace_copy(s->store, from, to, s->work.memory, s->work.capacity, &s->error);
 }
 
-static bp_status copy_tokenizer(checkpoint *c)
+bp_status checkpoint_copy_tokenizer(checkpoint *c)
 {
     static const char *const names[] = {
-        "tokenizer.json", "tokenizer_config.json",   "vocab.json",
-        "merges.txt",     "special_tokens_map.json", "generation_config.json"};
+        "tokenizer.json",      "tokenizer_config.json",   "vocab.json",        "merges.txt",
+        "vocab.txt",           "special_tokens_map.json", "added_tokens.json", "tokenizer.model",
+        "chat_template.jinja", "generation_config.json"};
+    const session *s = c->s;
     bool bytes = c->snapshot.blob_count > 1;
-    if (bytes || strcmp(c->s->set->model, c->s->set->output_dir) == 0) {
+    const char *from = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
+    from = s->coder.kind == CODER_TOKENIZER ? s->coder.directory : from;
+    bool any = s->directory || s->set->tokenizer != NULL;
+    if (bytes || !any || strcmp(from, s->set->output_dir) == 0) {
         return BP_OK;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        BP_TRY(copy_file(c, names[i]));
+        BP_TRY(copy_file(c, from, names[i]));
     }
     return BP_OK;
 }
@@ -346,7 +344,6 @@ bp_status checkpoint_export(checkpoint *c)
         BP_TRY(bp_storage_join(path, s->set->output_dir, file->name, &s->error));
         BP_TRY(bp_replace_file(s->store, path, file->bytes, file->length, &s->error));
     }
-    BP_TRY(copy_tokenizer(c));
     if (s->store->sync_directory(s->store, s->set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "sync", s->set->output_dir);
     }

@@ -64,6 +64,11 @@ bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;
  * state. Nothing when there is none, or the state is that one. */
 bp_status checkpoint_load_best(checkpoint *c) BP_MUST_CHECK;
 
+/* Copies the files of the tokenizer into the output directory, which is there, so that the model
+ * and its snapshots are used with the same one. A byte model's are among the files of each
+ * snapshot. */
+bp_status checkpoint_copy_tokenizer(checkpoint *c) BP_MUST_CHECK;
+
 /* Writes the trained model into the output directory itself, as transformers opens it. */
 bp_status checkpoint_export(checkpoint *c) BP_MUST_CHECK;
 

@@ -56,6 +56,9 @@ static void json_gpu(output *out, uint32_t ordinal, const bp_cuda_gpu *gpu,
     } else {
         json_text(out, "reason", reason);
     }
+    if (probe->log[0] != '\0') {
+        json_text(out, "jit_log", probe->log);
+    }
     json_end(out);
 }
 
@@ -94,6 +97,10 @@ static void text_gpu(bp_text *text, uint32_t ordinal, const bp_cuda_gpu *gpu,
         bp_text_string(text, " s");
     }
     bp_text_char(text, '\n');
+    if (probe->log[0] != '\0') {
+        bp_text_string(text, probe->log);
+        bp_text_char(text, '\n');
+    }
 }
 
 static void put_gpu(output *out, bool json, uint32_t ordinal)

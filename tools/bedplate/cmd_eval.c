@@ -11,7 +11,11 @@
 /* A batch larger than the data would refuse it; evaluation has no reason to. */
 static uint32_t batch_of(const session *s, const bp_source *source)
 {
-    uint64_t windows = source->count > 0 ? (source->count - 1) / s->spec.sequence : 0;
+    /* Of a stream the last window, which may be short, is not counted: a batch wants whole ones. */
+    uint64_t windows = source->examples;
+    if (windows == 0 && source->count > 0) {
+        windows = (source->count - 1) / s->spec.sequence;
+    }
     uint64_t batch = s->set->eval_batch < windows ? s->set->eval_batch : windows;
     return batch > 0 ? (uint32_t)batch : 1;
 }

@@ -7,8 +7,10 @@
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/sample.h"
 #include "tools/bedplate/session.h"
+#include "tools/bedplate/text_out.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_tokenise.h"
 
 static const char where[] = "generate";
 
@@ -20,6 +22,7 @@ typedef struct generation {
     uint32_t room;
     uint32_t *order; /* for sampling */
     double seconds;
+    text_out text;
 } generation;
 
 static bp_status room_for(generation *g, size_t prompt)
@@ -47,16 +50,46 @@ static bp_status room_for(generation *g, size_t prompt)
 static bp_status bytes_prompt(generation *g)
 {
     const char *text = g->s.set->prompt;
-    if (g->s.spec.config.vocabulary != BP_BYTE_VOCABULARY) {
-        return bp_error_numbers(&g->s.error, BP_ERR_DATA, where,
-                                "a text prompt needs a model over bytes; give --prompt-ids",
-                                "--prompt", g->s.spec.config.vocabulary, BP_BYTE_VOCABULARY);
-    }
     BP_TRY(room_for(g, strlen(text)));
     for (; *text != '\0'; text++) {
         g->ids[g->count++] = (unsigned char)*text;
     }
     return BP_OK;
+}
+
+/* The beginning token, if the tokenizer adds one, and the text; nothing that would end it. */
+static bp_status encoded_prompt(generation *g)
+{
+    const char *text = g->s.set->prompt;
+    bp_encoder *encoder = &g->s.coder.encoder;
+    bool begins;
+    uint32_t tail;
+    size_t count;
+    bp_tokenise_template(encoder, &begins, &tail);
+    bp_encoder_text(encoder, text, strlen(text), BP_ENCODE_PLAIN, NULL, 0, &count);
+    BP_TRY(room_for(g, count + (begins ? 1 : 0)));
+    if (begins) {
+        g->ids[g->count++] = (int32_t)bp_tokenizer_special_of(encoder->tokenizer)->bos;
+    }
+    /* Ids are below 2^31, so the sign is no matter. */
+    uint32_t *ids = (uint32_t *)(g->ids + g->count);
+    bp_encoder_text(encoder, text, strlen(text), BP_ENCODE_PLAIN, ids, count, &count);
+    g->count += (uint32_t)count;
+    return BP_OK;
+}
+
+static bp_status text_prompt(generation *g)
+{
+    session *s = &g->s;
+    BP_TRY(session_find_coder(s));
+    if (s->coder.kind == CODER_NONE) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "a text prompt needs a tokenizer, and the model directory has "
+                                "none; give --tokenizer or --prompt-ids",
+                                "--prompt", s->spec.config.vocabulary, BP_BYTE_VOCABULARY);
+    }
+    BP_TRY(session_open_coder(s));
+    return s->coder.kind == CODER_BYTES ? bytes_prompt(g) : encoded_prompt(g);
 }
 
 static bp_status wrong_ids(generation *g)
@@ -103,21 +136,38 @@ static bp_status read_prompt(generation *g)
         return bp_error_set(&g->s.error, BP_ERR_USAGE, where,
                             "give one of --prompt and --prompt-ids", "--prompt");
     }
-    BP_TRY(set->prompt != NULL ? bytes_prompt(g) : ids_prompt(g));
+    BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));
     g->prompt = g->count;
+    if (set->prompt == NULL && g->s.spec.config.vocabulary == BP_BYTE_VOCABULARY) {
+        BP_TRY(session_find_coder(&g->s)); /* its ids are text without any tokenizer */
+    }
+    text_out_begin(&g->text, &g->s.coder);
+    for (uint32_t i = 0; i < g->count; i++) {
+        text_out_pass(&g->text, g->ids[i]);
+    }
     return BP_OK;
 }
 
-static void put_token(const settings *set, bp_text *text, int32_t id, bool first)
+static void put_token(generation *g, bp_text *text, int32_t id, bool first)
 {
+    const settings *set = g->s.set;
     if (set->output_ids || set->prompt_ids != NULL) {
         if (!first) {
             bp_text_char(text, ' ');
         }
         bp_text_i64(text, id);
-    } else {
-        bp_text_char(text, (char)id);
+    } else if (!coder_ends(&g->s.coder, &g->s.spec.config, (uint32_t)id)) {
+        size_t count;
+        const char *bytes = text_out_next(&g->text, id, &count);
+        bp_text_bytes(text, bytes, count);
     }
+}
+
+static void put_rest(generation *g, bp_text *text)
+{
+    size_t count;
+    const char *bytes = text_out_end(&g->text, &count);
+    bp_text_bytes(text, bytes, count);
 }
 
 /* Writes tokens as they come: someone may be reading. */
@@ -125,7 +175,6 @@ static bp_status write_tokens(generation *g, output *out)
 {
     const settings *set = g->s.set;
     const sampling how = {set->temperature, set->top_k, set->seed};
-    int64_t end_token = g->s.spec.config.eos_token;
     bool streams = !set->json;
     BP_TRY(bp_runtime_restart(&g->s.runtime));
     BP_TRY(bp_runtime_accept(&g->s.runtime, g->ids, g->count));
@@ -134,11 +183,12 @@ static bp_status write_tokens(generation *g, output *out)
             sample_token(&how, g->s.runtime.logits_host, g->s.spec.config.vocabulary, i, g->order);
         g->ids[g->count++] = (int32_t)id;
         if (streams) {
-            put_token(set, &out->text, (int32_t)id, i == 0);
+            put_token(g, &out->text, (int32_t)id, i == 0);
             BP_TRY(bp_text_flush(&out->text));
             fflush(out->stream);
         }
-        bool last = i + 1 == set->max_new_tokens || (int64_t)id == end_token;
+        bool ends = !set->ignore_eos && coder_ends(&g->s.coder, &g->s.spec.config, id);
+        bool last = i + 1 == set->max_new_tokens || ends;
         if (last) {
             return BP_OK;
         }
@@ -158,6 +208,30 @@ static void put_ids(output *out, const int32_t *ids, uint32_t count)
     bp_text_string(&out->text, "]");
 }
 
+/* The text as one string; of a long one what fits. */
+static void put_json_text(generation *g, output *out)
+{
+    enum { MOST = 1 << 20 };
+    static char text[MOST];
+    size_t used = 0;
+    for (uint32_t i = g->prompt; i < g->count; i++) {
+        size_t count = 0;
+        const char *bytes = "";
+        if (!coder_ends(&g->s.coder, &g->s.spec.config, (uint32_t)g->ids[i])) {
+            bytes = text_out_next(&g->text, g->ids[i], &count);
+        }
+        size_t fits = count < MOST - used ? count : MOST - used;
+        memcpy(text + used, bytes, fits);
+        used += fits;
+    }
+    size_t count;
+    const char *bytes = text_out_end(&g->text, &count);
+    size_t fits = count < MOST - used ? count : MOST - used;
+    memcpy(text + used, bytes, fits);
+    bp_text_string(&out->text, ", \"text\": ");
+    bp_text_json_bytes(&out->text, text, used + fits);
+}
+
 static void put_json(generation *g, output *out)
 {
     uint32_t made = g->count - g->prompt;
@@ -166,14 +240,8 @@ static void put_json(generation *g, output *out)
     json_real(out, "tokens_per_second", (double)made / g->seconds, 6);
     json_count(out, "arena_bytes", g->s.runtime.report.arena_bytes);
     put_ids(out, g->ids + g->prompt, made);
-    if (g->s.spec.config.vocabulary == BP_BYTE_VOCABULARY) {
-        char *bytes = (char *)g->order; /* four times as long as the text at least */
-        uint32_t fits = made < 4 * BP_BYTE_VOCABULARY ? made : 4 * BP_BYTE_VOCABULARY;
-        for (uint32_t i = 0; i < fits; i++) {
-            bytes[i] = (char)g->ids[g->prompt + i];
-        }
-        bp_text_string(&out->text, ", \"text\": ");
-        bp_text_json_bytes(&out->text, bytes, fits);
+    if (g->s.coder.kind != CODER_NONE) {
+        put_json_text(g, out);
     }
     json_end(out);
 }
@@ -197,6 +265,7 @@ static bp_status generate(generation *g, const settings *set)
     if (status == BP_OK && set->json) {
         put_json(g, &out);
     } else {
+        put_rest(g, &out.text);
         bp_text_char(&out.text, '\n');
     }
     output_end(&out);

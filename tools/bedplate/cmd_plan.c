@@ -270,6 +270,17 @@ static bp_status take_largest_batch(session *s)
     return BP_OK;
 }
 
+/* Text would be tokenised before the run: its memory is part of the host's. A tokenizer that cannot
+ * be used is no matter here, since the data may be token files. */
+static void find_tokenizer(session *s)
+{
+    const bp_error none = s->error;
+    if ((s->directory || s->set->tokenizer != NULL) && session_find_coder(s) != BP_OK) {
+        s->error = none;
+        s->coder.bytes = 0;
+    }
+}
+
 static bp_status plan(session *s)
 {
     const settings *set = s->set;
@@ -284,6 +295,7 @@ static bp_status plan(session *s)
     }
     BP_TRY(session_choose(s));
     BP_TRY(session_plan(s));
+    find_tokenizer(s);
     if (set->frontier) {
         bp_fit_request request = session_request(s);
         request.spec = s->runtime.spec;

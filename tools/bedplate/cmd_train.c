@@ -35,6 +35,7 @@ typedef struct training {
     char identity[64];
     progress bar;
     train_totals sum;
+    device_memory memory;
     double eval_loss;
     uint64_t evaluated; /* step of the last evaluation; UINT64_MAX: none */
 } training;
@@ -92,7 +93,8 @@ static bp_status check_evaluation(training *t)
     return BP_OK;
 }
 
-/* Everything up to the first step: nothing is written before all of it has succeeded. */
+/* Everything up to the first step: nothing but a token file is written before all of it has
+ * succeeded. */
 static bp_status prepare(training *t, const settings *set)
 {
     session *s = &t->s;
@@ -116,6 +118,7 @@ static bp_status prepare(training *t, const settings *set)
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
+    BP_TRY(checkpoint_copy_tokenizer(&t->points));
     BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
@@ -193,6 +196,7 @@ static bp_status loop(training *t, ending *end)
         double began = clock_seconds();
         BP_TRY(bp_runtime_step(runtime, &t->feed, &outcome));
         train_totals_add(&t->sum, &outcome, clock_seconds() - began);
+        device_memory_step(&t->memory, runtime);
         log_step(t, &outcome);
         if (outcome.nonfinite) {
             *end = END_NONFINITE;
@@ -211,6 +215,7 @@ static void report(training *t, ending end)
 {
     session *s = &t->s;
     const bp_device *device = s->spec.device;
+    device_memory_read(&t->memory, &s->runtime);
     const train_summary summary = {
         .steps = s->runtime.steps,
         .skipped = s->runtime.skipped,
@@ -218,6 +223,7 @@ static void report(training *t, ending end)
         .arena_bytes = s->runtime.report.arena_bytes,
         .host_bytes = session_host_bytes(s),
         .device_bytes = device->bytes_in_use(s->runtime.device),
+        .memory = t->memory,
         .evaluated = t->evaluated != UINT64_MAX,
         .eval_loss = t->eval_loss,
         .best_step = s->set->load_best ? t->points.best.step : 0,

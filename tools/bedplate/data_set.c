@@ -2,11 +2,17 @@
 /* Opening the data of a run. */
 #include "tools/bedplate/data_set.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "arena/text.h"
 #include "core/digest.h"
+#include "core/storage.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_tokenise.h"
 
 #define SAMPLE_TOKENS 4096
 
@@ -17,7 +23,9 @@ static bp_data_format format_of(const char *name)
     static const struct {
         const char *name;
         bp_data_format format;
-    } formats[] = {{"text", BP_DATA_TEXT}, {"llmc", BP_DATA_LLMC}, {"nanogpt", BP_DATA_NANOGPT}};
+    } formats[] = {{"text", BP_DATA_TEXT},   {"llmc", BP_DATA_LLMC}, {"nanogpt", BP_DATA_NANOGPT},
+                   {"jsonl", BP_DATA_JSONL}, {"tsv", BP_DATA_TSV},   {"csv", BP_DATA_CSV},
+                   {"f32", BP_DATA_F32}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return formats[i].format;
@@ -51,20 +59,145 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     return BP_OK;
 }
 
-static bp_status check_vocabulary(const data_files *files, session *s)
+/* Where the token file goes. A directory that has to be made is noted in *made. */
+static bp_status token_path(data_files *files, session *s, const char *name, bool *made)
 {
-    bool text = files->data.format == BP_DATA_TEXT;
-    if (text && s->spec.config.vocabulary != BP_BYTE_VOCABULARY) {
+    const char *directory = s->set->output_dir;
+    *made = false;
+    if (directory == NULL) {
+        const char *temporary = getenv("TMPDIR");
+        char unique[64];
+        snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
+        return bp_storage_join(files->path, temporary != NULL ? temporary : "/tmp", unique,
+                               &s->error);
+    }
+    bool there = false;
+    *made = s->store->exists(s->store, directory, &there) == BP_OK && !there;
+    if (s->store->make_directory(s->store, directory) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", directory);
+    }
+    return bp_storage_join(files->path, directory, name, &s->error);
+}
+
+static void print_outcome(const data_files *files, const bp_tokenise *work, const session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    if (work->empty > 0) {
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " documents without a token are left out\n",
+                files->data.source.name, work->empty);
+    }
+    if (work->cut > 0) {
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "
+                "differ from other tokenizers'\n",
+                files->data.source.name, work->cut, BP_ENCODER_WORD_BYTES);
+    }
+    if (s->set->quiet) {
+        return;
+    }
+    fprintf(stderr, "bedplate: %s: %" PRIu64 " tokens of %" PRIu64 " documents, %s",
+            files->data.source.name, head->tokens, head->documents,
+            work->built ? "tokenised" : "as tokenised before");
+    fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+}
+
+static bp_status tokenise(data_files *files, session *s)
+{
+    const bp_model_config *config = &s->spec.config;
+    BP_TRY(session_open_coder(s));
+    coder *c = &s->coder;
+    bool bytes = c->kind == CODER_BYTES;
+    int64_t end_token = coder_end_token(c, config);
+    if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
+        end_token = 0;
+        s->spec.config.eos_token = 0;
+    }
+    uint32_t vocabulary = bytes ? BP_BYTE_VOCABULARY : c->need.tokens;
+    bp_tokenise work = {.data = &files->data,
+                        .path = files->path,
+                        .encoder = bytes ? NULL : &c->encoder,
+                        .vocabulary =
+                            end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
+                        .end_token = end_token,
+                        .scratch = c->scratch,
+                        .error = &s->error};
+    BP_TRY(bp_tokenise_open(&work, &files->tokens));
+    files->source = &files->tokens.source;
+    files->source->name = files->data.source.name;
+    print_outcome(files, &work, s);
+    return BP_OK;
+}
+
+/* Tokenises into a file. Of a failure nothing is left. */
+static bp_status open_tokens(data_files *files, session *s, const char *name)
+{
+    bool made;
+    BP_TRY(token_path(files, s, name, &made));
+    bp_status status = tokenise(files, s);
+    if (s->set->output_dir == NULL) {
+        /* The open file stays readable without its name; without one it goes with the program. */
+        (void)s->store->remove(s->store, files->path);
+    } else if (status != BP_OK && made) {
+        (void)s->store->remove_directory(s->store, s->set->output_dir);
+    }
+    return status;
+}
+
+/* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
+static bp_status check_lengths(const data_files *files, session *s)
+{
+    bp_source *source = files->source;
+    uint64_t row = (uint64_t)s->spec.sequence + 1;
+    uint64_t longer = 0;
+    uint64_t without = 0;
+    for (uint64_t i = 0; i < source->examples; i++) {
+        bp_example example;
+        BP_TRY(source->example(source, i, &example));
+        longer += example.count > row ? 1 : 0;
+        without += example.prompt >= row ? 1 : 0;
+    }
+    if (source->examples > 0 && without == source->examples) {
         return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "text needs a model over bytes; for this model's vocabulary give "
-                                "token files (llm.c or nanoGPT)",
-                                files->data.source.name, s->spec.config.vocabulary,
-                                BP_BYTE_VOCABULARY);
+                                "no completion begins within --max-seq-length tokens", source->name,
+                                (int64_t)without, 0);
+    }
+    if (longer > 0) {
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
+                "--max-seq-length %u: their ends are cut; of %" PRIu64 " the whole completion\n",
+                source->name, longer, source->examples, s->spec.sequence, without);
     }
     return BP_OK;
 }
 
-static bp_status open_files(data_files *files, session *s, const path_list *list)
+/* Text is read as bytes where the model is over bytes; other documents are tokenised. */
+static bp_status open_source(data_files *files, session *s, const char *name)
+{
+    bp_data_format format = files->data.format;
+    files->source = &files->data.source;
+    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
+        return BP_OK;
+    }
+    if (format == BP_DATA_F32) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "rows of numbers are no data for a language model",
+                            files->source->name);
+    }
+    BP_TRY(session_find_coder(s));
+    if (s->coder.kind == CODER_NONE) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "text needs a tokenizer, and the model directory has none; give "
+                                "--tokenizer, or token files (llm.c or nanoGPT)",
+                                files->source->name, s->spec.config.vocabulary, BP_BYTE_VOCABULARY);
+    }
+    if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
+        return BP_OK;
+    }
+    BP_TRY(open_tokens(files, s, name));
+    return check_lengths(files, s);
+}
+
+static bp_status open_files(data_files *files, session *s, const path_list *list, const char *name)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -72,7 +205,34 @@ static bp_status open_files(data_files *files, session *s, const path_list *list
     }
     BP_TRY(bp_data_open(&files->data, s->store, files->rows, count, format_of(s->set->data_format),
                         &s->error));
-    return check_vocabulary(files, s);
+    return open_source(files, s, name);
+}
+
+static bp_status split(data_set *set, session *s, double share)
+{
+    bp_status status = bp_part_tail(&set->kept_part, &set->held_part, set->train, share);
+    if (status != BP_OK) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "the data has too few examples to hold some of them out",
+                                set->train->name, (int64_t)set->train->examples, 2);
+    }
+    set->train = &set->kept_part.source;
+    set->eval = &set->held_part.source;
+    return BP_OK;
+}
+
+static bp_status open_parts(data_set *set, session *s, double share)
+{
+    BP_TRY(open_files(&set->main, s, &s->set->data, "data.tokens"));
+    set->train = set->main.source;
+    if (share > 0) {
+        return split(set, s, share);
+    }
+    if (s->set->eval_data.count > 0) {
+        BP_TRY(open_files(&set->held, s, &s->set->eval_data, "eval.tokens"));
+        set->eval = set->held.source;
+    }
+    return BP_OK;
 }
 
 bp_status data_set_open(data_set *set, session *s)
@@ -87,22 +247,15 @@ bp_status data_set_open(data_set *set, session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "give either --eval-data or --validation-split", "--validation-split");
     }
-    BP_TRY(open_files(&set->main, s, &s->set->data));
-    set->train = &set->main.data.source;
-    if (share > 0) {
-        BP_TRY(bp_split_tail(&set->kept_part, &set->held_part, set->train, share));
-        set->train = &set->kept_part.source;
-        set->eval = &set->held_part.source;
-    } else if (s->set->eval_data.count > 0) {
-        BP_TRY(open_files(&set->held, s, &s->set->eval_data));
-        set->eval = &set->held.data.source;
-    }
-    return BP_OK;
+    bp_status status = open_parts(set, s, share);
+    coder_close(&s->coder);
+    return status;
 }
 
 static void close_files(data_files *files)
 {
     bp_data_close(&files->data);
+    bp_tokens_close(&files->tokens);
     if (files->expanded) {
         globfree(&files->patterns);
         files->expanded = false;
@@ -148,5 +301,9 @@ bp_status data_set_identity(session *s, bp_source *source, char *text, size_t ro
     bp_text_u64(&out, source->count);
     bp_text_string(&out, " tokens ");
     bp_text_string(&out, hexadecimal);
+    if (source->examples > 0) {
+        bp_text_string(&out, " examples ");
+        bp_text_u64(&out, source->examples);
+    }
     return bp_text_flush(&out);
 }

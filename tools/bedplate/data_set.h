@@ -7,11 +7,15 @@
 
 #include "tools/bedplate/session.h"
 #include "tools/formats/data.h"
+#include "tools/formats/data_tokens.h"
 #include "tools/formats/split.h"
 
 /* One list of files, opened. Must not move. */
 typedef struct data_files {
     bp_data data;
+    bp_tokens tokens; /* what the files were tokenised to */
+    char path[BP_STORE_PATH_MAX];
+    bp_source *source; /* the one or the other */
     bp_data_file rows[SETTINGS_PATHS_MAX];
     glob_t patterns; /* owns the names that patterns expanded to */
     bool expanded;
@@ -21,14 +25,18 @@ typedef struct data_files {
 typedef struct data_set {
     data_files main;
     data_files held;
-    bp_split kept_part;
-    bp_split held_part;
+    bp_part kept_part;
+    bp_part held_part;
     bp_source *train; /* what is left to learn from */
     bp_source *eval;  /* NULL: nothing is held out */
 } data_set;
 
-/* Opens --data, and --eval-data or the --validation-split of it. BP_ERR_DATA when a file is not
- * there, or when text meets a model whose vocabulary is not bytes. */
+/* Opens --data, and --eval-data or the --validation-split of it. Text for a model with a tokenizer,
+ * and documents (JSON lines), are tokenised into data.tokens and eval.tokens in --output-dir, which
+ * is made, or used again; without that option, into a file in TMPDIR that goes with the program.
+ * What was done is said on stderr, unless --quiet. BP_ERR_DATA when a file is not there, or when
+ * text meets a model without tokenizer whose weights are not for bytes. A byte model that learns
+ * documents gets NUL as its end token (spec.config.eos_token). */
 bp_status data_set_open(data_set *set, session *s) BP_MUST_CHECK;
 void data_set_close(data_set *set);
 

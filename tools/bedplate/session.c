@@ -11,6 +11,7 @@
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"
+#include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
@@ -73,6 +74,7 @@ static bp_status find_model(session *s)
     }
     const bp_preset *preset = bp_preset_find(set->model);
     if (there(s, set->model, "config.json")) {
+        s->directory = true;
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
         s->spec.config = preset->config;
@@ -214,7 +216,35 @@ uint64_t session_work_bytes(const session *s)
 
 uint64_t session_host_bytes(const session *s)
 {
-    return s->runtime.report.host_bytes + s->work.capacity;
+    uint64_t planned = s->runtime.report.host_bytes + s->work.capacity;
+    uint64_t text = s->coder.bytes;
+    if (s->coder.block.address != NULL) {
+        return planned + text;
+    }
+    return planned > text ? planned : text;
+}
+
+static coder_ask ask_of(session *s)
+{
+    return (coder_ask){.store = s->store,
+                       .set = s->set,
+                       .config = &s->spec.config,
+                       .directory = s->directory,
+                       .weights = s->weights,
+                       .error = &s->error};
+}
+
+bp_status session_find_coder(session *s)
+{
+    const coder_ask ask = ask_of(s);
+    return coder_find(&s->coder, &ask);
+}
+
+bp_status session_open_coder(session *s)
+{
+    const coder_ask ask = ask_of(s);
+    BP_TRY(coder_find(&s->coder, &ask));
+    return coder_open(&s->coder, &ask);
 }
 
 bp_status session_plan(session *s)
@@ -298,7 +328,9 @@ int session_report(const session *s, bp_status status)
         return report_error(&s->error);
     }
     if (s->runtime.error.code != BP_OK) {
-        return report_error(&s->runtime.error);
+        int code = report_error(&s->runtime.error);
+        device_log_show(&s->runtime, s->set->json);
+        return code;
     }
     /* What has no record was printed where it was found. */
     return bp_status_exit_code(status);
@@ -308,6 +340,7 @@ void session_end(session *s)
 {
     bp_runtime_close(&s->runtime);
     choice_end(&s->choice);
+    coder_close(&s->coder);
     memory_give_back(&s->arena);
     memory_give_back(&s->host);
 }

@@ -7,6 +7,7 @@
 #include "core/safetensors.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/choice.h"
+#include "tools/bedplate/coder.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/precision.h"
@@ -28,8 +29,10 @@ typedef struct session {
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
     bp_spec rated;                        /* the spec they were measured for */
-    bool weights;                         /* the model directory holds weights */
+    bool directory;                       /* the model is a directory */
+    bool weights;                         /* which holds weights */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
+    coder coder;                          /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
@@ -58,7 +61,14 @@ bp_status session_plan(session *s) BP_MUST_CHECK;
  * own. A function of the model. */
 uint64_t session_work_bytes(const session *s);
 
-/* All host memory of a planned session: tables, staging, work room. */
+/* Looks for the model's tokenizer, and loads it (tools/bedplate/coder.h). */
+bp_status session_find_coder(session *s) BP_MUST_CHECK;
+bp_status session_open_coder(session *s) BP_MUST_CHECK;
+
+/* All host memory of a planned session: tables, staging, work room, and the tokenizer's memory,
+ * which is added while it is held; where it was given back before the rest was taken, the larger
+ * counts.
+ */
 uint64_t session_host_bytes(const session *s);
 
 /* Whether the plan fits --arena; when it does not, prints how many bytes are missing, the largest

@@ -36,6 +36,7 @@ typedef struct settings {
     path_list eval_data;
     double validation_split;
     const char *data_format;
+    const char *tokenizer;
     const char *output_dir;
     double dropout; /* below 0: as the model says */
     bool allow_missing;
@@ -104,6 +105,7 @@ typedef struct settings {
     double temperature;
     uint64_t top_k;
     bool output_ids;
+    bool ignore_eos;
 
     /* reports */
     bool json;

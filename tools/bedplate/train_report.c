@@ -135,6 +135,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
     json_count(out, "device_bytes_in_use", summary->device_bytes);
+    device_memory_json(out, &summary->memory, summary->arena_bytes);
     json_count(out, "skipped_groups", summary->skipped);
     if (summary->evaluated) {
         json_real(out, "eval_loss", summary->eval_loss, 12);
@@ -165,6 +166,7 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     bp_text_grouped(text, summary->arena_bytes);
     bp_text_string(text, "\ndevice bytes in use  ");
     bp_text_grouped(text, summary->device_bytes);
+    device_memory_text(text, &summary->memory, summary->arena_bytes);
     if (summary->evaluated) {
         bp_text_string(text, "\neval loss            ");
         bp_text_fixed(text, summary->eval_loss, 4);

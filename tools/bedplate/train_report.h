@@ -5,6 +5,7 @@
 
 #include "core/runtime.h"
 #include "tools/bedplate/choice.h"
+#include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/progress.h"
 
 /* Sums over the run and since the last line of the log. */
@@ -35,6 +36,7 @@ typedef struct train_summary {
     uint64_t arena_bytes;
     uint64_t host_bytes;
     uint64_t device_bytes;
+    device_memory memory;
     bool evaluated;
     double eval_loss;
     uint64_t

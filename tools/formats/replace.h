@@ -17,4 +17,8 @@ bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error) BP_
 bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
                           bp_error *error) BP_MUST_CHECK;
 
+/* Copies a file of any size to `path` in the same way, through `buffer` (capacity > 0). */
+bp_status bp_replace_copy(bp_store *store, const char *from, const char *path, void *buffer,
+                          size_t capacity, bp_error *error) BP_MUST_CHECK;
+
 #endif

@@ -4,24 +4,24 @@
 
 static bp_status read_part(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
 {
-    bp_split *split = source->context;
+    bp_part *split = source->context;
     return split->inner->read(split->inner, split->first + first, n, to);
 }
 
 static bp_status part_targets(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts)
 {
-    bp_split *split = source->context;
+    bp_part *split = source->context;
     return split->inner->targets(split->inner, split->first + first, n, counts);
 }
 
 static bp_status part_example(bp_source *source, uint64_t index, bp_example *to)
 {
-    bp_split *split = source->context;
+    bp_part *split = source->context;
     return split->inner->example(split->inner, split->first_example + index, to);
 }
 
 /* Examples say themselves where their tokens lie, so the whole of `inner` stays readable. */
-static void split_examples(bp_split *split, bp_source *inner, uint64_t first, uint64_t count)
+static void split_examples(bp_part *split, bp_source *inner, uint64_t first, uint64_t count)
 {
     split->source = *inner;
     split->source.context = split;
@@ -34,7 +34,7 @@ static void split_examples(bp_split *split, bp_source *inner, uint64_t first, ui
     split->first_example = first;
 }
 
-bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first, uint64_t count)
+bp_status bp_part_init(bp_part *split, bp_source *inner, uint64_t first, uint64_t count)
 {
     if (first > inner->count || count > inner->count - first) {
         return BP_ERR_USAGE;
@@ -50,7 +50,7 @@ bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first, uint6
     return BP_OK;
 }
 
-bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner, double fraction)
+bp_status bp_part_tail(bp_part *kept, bp_part *held, bp_source *inner, double fraction)
 {
     if (!(fraction > 0.0 && fraction < 1.0)) {
         return BP_ERR_USAGE;
@@ -64,8 +64,8 @@ bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner, double
         split_examples(held, inner, inner->examples - last, last);
         return BP_OK;
     }
-    /* Below 2^53 tokens the product is below the count; beyond, bp_split_init would refuse. */
+    /* Below 2^53 tokens the product is below the count; beyond, bp_part_init would refuse. */
     uint64_t tail = (uint64_t)((double)inner->count * fraction);
-    BP_TRY(bp_split_init(kept, inner, 0, inner->count - tail));
-    return bp_split_init(held, inner, inner->count - tail, tail);
+    BP_TRY(bp_part_init(kept, inner, 0, inner->count - tail));
+    return bp_part_init(held, inner, inner->count - tail, tail);
 }

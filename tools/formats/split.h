@@ -5,23 +5,23 @@
 
 #include "core/feed.h"
 
-typedef struct bp_split {
+typedef struct bp_part {
     bp_source source; /* what the feed is given */
     bp_source *inner;
     uint64_t first;         /* token of inner that is token 0 here */
     uint64_t first_example; /* example of inner that is example 0 here */
-} bp_split;
+} bp_part;
 
 /* Makes tokens first .. first + count - 1 of `inner`, which must outlive the split, a source.
  * BP_ERR_USAGE when that range is not inside it. The split must not be moved afterwards. */
-bp_status bp_split_init(bp_split *split, bp_source *inner, uint64_t first,
-                        uint64_t count) BP_MUST_CHECK;
+bp_status bp_part_init(bp_part *split, bp_source *inner, uint64_t first,
+                       uint64_t count) BP_MUST_CHECK;
 
 /* Cuts `inner` in two: `held` gets the last floor(count * fraction) tokens (of a source of
  * examples, examples), `kept` the others. BP_ERR_USAGE unless 0 < fraction < 1 and, of examples,
  * both get one.
  */
-bp_status bp_split_tail(bp_split *kept, bp_split *held, bp_source *inner,
-                        double fraction) BP_MUST_CHECK;
+bp_status bp_part_tail(bp_part *kept, bp_part *held, bp_source *inner,
+                       double fraction) BP_MUST_CHECK;
 
 #endif

@@ -92,7 +92,7 @@ bool bp_tokenizer_is_special(const bp_tokenizer *tokenizer, uint32_t id);
  * character that would not fit, and counted in encoder->cut: the only case where ids differ from
  * the tokenizers library's. The same cut is made however the text was fed. */
 #define BP_ENCODER_WORD_BYTES 65536 /* what is usual; a natural word is below 100 */
-#define BP_ENCODER_WORD_MIN   256
+#define BP_ENCODER_WORD_MIN   512
 #define BP_ENCODER_WORD_MAX   (1u << 24)
 
 typedef enum bp_encode_flags {

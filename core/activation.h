@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* The functions that the rows activation_forward and activation_backward of kernels.def know. */
+#ifndef BP_CORE_ACTIVATION_H
+#define BP_CORE_ACTIVATION_H
+
+typedef enum bp_activation {
+    BP_ACTIVATION_GELU_ERF, /* x (1 + erf(x / sqrt(2))) / 2 */
+    BP_ACTIVATION_TANH,
+    BP_ACTIVATION_RELU, /* its slope at 0 is 0 */
+    BP_ACTIVATION_COUNT
+} bp_activation;
+
+#endif

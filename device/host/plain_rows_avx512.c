@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* plain_rows.h compiled for AVX-512. */
+#include "device/host/forms.h"
+
+#define BP_PLAIN(name) bp_##name##_avx512
+
+#include "device/host/plain_rows.h"

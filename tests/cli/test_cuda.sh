@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The program on a GPU, which here is the instrument of tools/ptxvm: what it says of the memory outside
+# the arena and of devices, and how it fails.
+. "$(dirname "$0")/lib.sh"
+export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm
+[[ -e $LD_LIBRARY_PATH/libcuda.so.1 ]] || { echo "skipped: no $LD_LIBRARY_PATH/libcuda.so.1"; exit 77; }
+
+awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of ale" }' >"$work/text"
+cat >"$work/config.json" <<'EOF'
+{"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
+EOF
+common=(--model "$work" --data "$work/text" --max-seq-length 8 --per-device-train-batch-size 1
+    --max-steps 4 --device cuda)
+
+run train "${common[@]}" --output-dir "$work/a" --json
+check $((code != 0)) "train" "$err"
+for key in free_after_context free_after_arena free_after_modules_and_graphs free_after_seal \
+    free_after_step_3; do
+    [[ $(json $key) -gt 0 ]]
+    check $? "the summary has $key" "$out"
+done
+[[ $(json unchanged_by_steps) == true && $(json free_after_step_3) -eq $(json free_after_seal) ]]
+check $? "steps take no memory of the device" "$out"
+[[ $(json driver_bytes) -eq $((123456789 - $(json arena_bytes))) ]]
+check $? "the driver's share by the management library" "$out"
+FAKE_ML=init run train "${common[@]}" --output-dir "$work/b" --json
+[[ $(json driver_bytes) == unknown ]]
+check $? "a share that is not known" "$out"
+expect 0 'step 3 [0-9,]+$' train "${common[@]}" --output-dir "$work/c"
+expect 0 '"cold_jit_seconds"' devices --json
+
+PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
+PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
+finish

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* Token files: writing, reading, damage, faults; and making them from documents, once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/data_tokenise.h"
+
+static const char path[] = "a.tokens";
+
+typedef struct desk {
+    memory_store memory;
+    faulty_store faulty;
+    unsigned char *buffer; /* of the writer, and for verifying */
+    uint64_t *scratch;
+    bp_error error;
+    bp_data data;
+    bp_data_file files[4];
+    uint32_t count;
+    bp_tokenise work;
+    bp_tokens tokens;
+} desk;
+
+static void desk_begin(desk *d)
+{
+    memset(d, 0, sizeof *d);
+    memory_store_init(&d->memory);
+    faulty_store_init(&d->faulty, &d->memory.store);
+    d->buffer = malloc(2 * BP_TOKENS_BUFFER);
+    d->scratch = malloc(BP_TOKENISE_SCRATCH);
+}
+
+static void desk_end(desk *d)
+{
+    bp_tokens_close(&d->tokens);
+    bp_tokens_close(&d->tokens);
+    assert_int_equal(d->memory.open_files, 0);
+    memory_store_free(&d->memory);
+    free(d->buffer);
+    free(d->scratch);
+}
+
+static bool there(desk *d, const char *name)
+{
+    size_t size;
+    return memory_store_bytes(&d->memory, name, &size) != NULL;
+}
+
+/* Writes `count` ids 3 i + seed, and so many examples of 10 tokens. */
+static bp_status write_file(desk *d, uint32_t width, uint32_t seed, uint32_t count,
+                            uint64_t examples)
+{
+    bp_tokens_writer writer = {
+        .store = &d->faulty.store, .path = path, .buffer = d->buffer, .error = &d->error};
+    writer.head = (bp_tokens_head){.width = width, .tail = 1, .form = 2, .key = 77, .documents = 5};
+    d->error = (bp_error){.code = BP_OK};
+    bp_status status = bp_tokens_begin(&writer, examples + 3);
+    for (uint32_t i = 0; i < count && status == BP_OK; i++) {
+        uint32_t id = (3 * i + seed) & (width == 1 ? 0xffu : width == 2 ? 0xffffu : 0x7fffffffu);
+        status = bp_tokens_put(&writer, &id, 1);
+    }
+    for (uint64_t i = 0; i < examples && status == BP_OK; i++) {
+        const bp_example example = {.first = i, .count = 10, .prompt = i % 10, .label = 1000 + i};
+        status = bp_tokens_put_example(&writer, &example);
+    }
+    if (status == BP_OK) {
+        status = bp_tokens_end(&writer);
+    }
+    if (status != BP_OK) {
+        bp_tokens_abandon(&writer);
+        bp_tokens_abandon(&writer);
+    }
+    return status;
+}
+
+static bp_status open_file(desk *d)
+{
+    d->error = (bp_error){.code = BP_OK};
+    return bp_tokens_open(&d->tokens, &d->faulty.store, path, d->buffer, &d->error);
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    enum { MANY = 70000, EXAMPLES = 5000 }; /* more than the buffers hold */
+    static const uint32_t widths[] = {1, 2, 4};
+    for (size_t w = 0; w < 3; w++) {
+        desk d;
+        desk_begin(&d);
+        assert_int_equal(write_file(&d, widths[w], 9, MANY, EXAMPLES), BP_OK);
+        assert_false(there(&d, "a.tokens.tmp"));
+        assert_int_equal(open_file(&d), BP_OK);
+        bp_source *source = &d.tokens.source;
+        assert_int_equal(source->count, MANY);
+        assert_int_equal(source->examples, EXAMPLES);
+        assert_int_equal(d.tokens.head.key, 77);
+        assert_int_equal(d.tokens.head.documents, 5);
+        int32_t ids[100];
+        assert_int_equal(source->read(source, MANY - 100, 100, ids), BP_OK);
+        for (uint32_t i = 0; i < 100; i++) {
+            uint32_t mask = widths[w] == 1 ? 0xff : widths[w] == 2 ? 0xffff : 0x7fffffff;
+            assert_int_equal(ids[i], (3 * (MANY - 100 + i) + 9) & mask);
+        }
+        bp_example example;
+        assert_int_equal(source->example(source, 4321, &example), BP_OK);
+        assert_int_equal(example.first, 4321);
+        assert_int_equal(example.count, 10);
+        assert_int_equal(example.prompt, 1);
+        assert_int_equal(example.label, 5321);
+        assert_int_equal(example.tail, 1);
+        assert_int_equal(source->read(source, MANY - 99, 100, ids), BP_ERR_INTERNAL);
+        desk_end(&d);
+    }
+}
+
+static void a_damaged_file_is_refused(void **state)
+{
+    (void)state;
+    desk d;
+    size_t size;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d, 2, 9, 100, 4), BP_OK);
+    unsigned char *bytes = memory_store_bytes(&d.memory, path, &size);
+    assert_int_equal(size, 128 + 7 * 32 + 200);
+    for (size_t i = 0; i < size; i++) {
+        bool room = i >= 128 + 4 * 32 && i < 128 + 7 * 32; /* for examples that did not come */
+        bytes[i] ^= 0x10;
+        assert_int_equal(open_file(&d), room ? BP_OK : BP_ERR_DATA);
+        bp_tokens_close(&d.tokens);
+        bytes[i] ^= 0x10;
+    }
+    unsigned char copy[600];
+    memcpy(copy, bytes, size);
+    for (size_t length = 0; length < size; length += 13) {
+        memory_store_put(&d.memory, path, copy, length);
+        assert_int_equal(open_file(&d), BP_ERR_DATA);
+        assert_string_equal(d.error.name, path);
+    }
+    desk_end(&d);
+}
+
+static void an_example_beyond_the_tokens_is_refused(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d, 2, 9, 100, 92), BP_OK); /* the last one begins at 91 */
+    assert_int_equal(open_file(&d), BP_ERR_DATA);
+    assert_int_equal(d.error.found, 91);
+    desk_end(&d);
+}
+
+static void faults_of_the_store(void **state)
+{
+    (void)state;
+    static const fault_kind writing[] = {FAULT_OPEN_WRITE, FAULT_WRITE_AT, FAULT_SYNC, FAULT_CLOSE,
+                                         FAULT_RENAME};
+    static const fault_kind reading[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT};
+    desk d;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d, 2, 1, 100, 4), BP_OK);
+    for (size_t i = 0; i < sizeof writing / sizeof writing[0]; i++) {
+        faulty_store_arm(&d.faulty, writing[i], 1, false);
+        assert_int_equal(write_file(&d, 2, 2, 100, 4), BP_ERR_STORE);
+        assert_int_equal(d.error.code, BP_ERR_STORE);
+        assert_false(there(&d, "a.tokens.tmp"));
+        assert_int_equal(d.memory.open_files, 0);
+        int32_t first;
+        assert_int_equal(open_file(&d), BP_OK);
+        assert_int_equal(d.tokens.source.read(&d.tokens.source, 0, 1, &first), BP_OK);
+        assert_int_equal(first, 1); /* the earlier file is as it was */
+        bp_tokens_close(&d.tokens);
+    }
+    for (size_t i = 0; i < sizeof reading / sizeof reading[0]; i++) {
+        faulty_store_arm(&d.faulty, reading[i], 1, false);
+        assert_int_equal(open_file(&d), BP_ERR_STORE);
+        assert_int_equal(d.memory.open_files, 0);
+    }
+    desk_end(&d);
+}
+
+static void desk_put(desk *d, const char *name, const char *text)
+{
+    memory_store_put(&d->memory, name, text, strlen(text));
+    uint32_t i = 0;
+    while (i < d->count && strcmp(d->files[i].path, name) != 0) {
+        i++;
+    }
+    d->files[i].path = name;
+    d->count = i < d->count ? d->count : i + 1;
+}
+
+/* Tokenises what was put, as bytes. */
+static bp_status tokenise(desk *d, bp_data_format format, bp_labels labels, int64_t end_token)
+{
+    bp_tokens_close(&d->tokens);
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(
+        bp_data_open(&d->data, &d->faulty.store, d->files, d->count, format, &d->error), BP_OK);
+    d->work = (bp_tokenise){.data = &d->data,
+                            .path = path,
+                            .vocabulary = 256,
+                            .end_token = end_token,
+                            .labels = labels,
+                            .classes = 3,
+                            .scratch = d->scratch,
+                            .error = &d->error};
+    bp_status status = bp_tokenise_open(&d->work, &d->tokens);
+    bp_data_close(&d->data);
+    return status;
+}
+
+static void holds(desk *d, const char *text, size_t count)
+{
+    int32_t ids[200];
+    assert_int_equal(d->tokens.source.count, count);
+    assert_int_equal(d->tokens.source.read(&d->tokens.source, 0, (uint32_t)count, ids), BP_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(ids[i], (unsigned char)text[i]);
+    }
+}
+
+static void has_example(desk *d, uint64_t index, uint64_t first, uint64_t count, uint64_t prompt,
+                        uint64_t label)
+{
+    bp_example example;
+    assert_int_equal(d->tokens.source.example(&d->tokens.source, index, &example), BP_OK);
+    assert_int_equal(example.first, first);
+    assert_int_equal(example.count, count);
+    assert_int_equal(example.prompt, prompt);
+    assert_int_equal(example.label, label);
+    assert_int_equal(example.tail, 0);
+}
+
+static void documents_are_packed(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "a.txt", "one\n");
+    desk_put(&d, "b.txt", "");
+    desk_put(&d, "c.txt", "two");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    holds(&d, "one\n\0two", 8);
+    assert_int_equal(d.tokens.source.examples, 0);
+    assert_int_equal(d.work.documents, 2);
+    assert_int_equal(d.work.bytes, 7);
+    assert_true(d.work.built);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, -1), BP_OK);
+    holds(&d, "one\ntwo", 7);
+    desk_end(&d);
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n{\"text\": \"bc\"}");
+    desk_put(&d, "b.jsonl", "\n{\"text\": \"d\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 10), BP_OK);
+    holds(&d, "a\nbc\nd\n", 7);
+    assert_int_equal(d.tokens.source.examples, 0);
+    assert_int_equal(d.work.documents, 3);
+    assert_int_equal(d.work.empty, 1);
+    assert_int_equal(d.tokens.head.form, BP_FORM_TEXT);
+    desk_end(&d);
+}
+
+static void prompts_and_labels_are_examples(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl",
+             "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n"
+             "{\"completion\": \"yes\", \"prompt\": \"\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    holds(&d, "1+1=2\0yes\0", 10);
+    assert_int_equal(d.tokens.source.examples, 2);
+    has_example(&d, 0, 0, 6, 4, 0);
+    has_example(&d, 1, 6, 4, 0, 0);
+    desk_end(&d);
+    desk_begin(&d);
+    desk_put(&d, "a.tsv", "2\tgood\n0\tbad\n1\t\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_CLASS, 0), BP_OK);
+    holds(&d, "goodbad", 7);
+    assert_int_equal(d.tokens.source.examples, 2);
+    has_example(&d, 0, 0, 4, 0, 2);
+    has_example(&d, 1, 4, 3, 0, 0);
+    assert_int_equal(d.work.empty, 1);
+    desk_end(&d);
+}
+
+static void a_file_is_made_once(void **state)
+{
+    (void)state;
+    desk d;
+    size_t size;
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    assert_true(d.work.built);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    assert_false(d.work.built);
+    holds(&d, "one\0", 4);
+    /* Another end token, another text, a file more: another key. */
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_true(d.work.built);
+    desk_put(&d, "a.jsonl", "{\"text\": \"onf\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_true(d.work.built);
+    holds(&d, "onf\1", 4);
+    desk_put(&d, "b.jsonl", "");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_true(d.work.built);
+    /* Damaged, cut, or something else under that name: made anew. */
+    bp_tokens_close(&d.tokens);
+    unsigned char *bytes = memory_store_bytes(&d.memory, path, &size);
+    bytes[size - 1] ^= 1;
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_true(d.work.built);
+    holds(&d, "onf\1", 4);
+    bp_tokens_close(&d.tokens);
+    memory_store_put(&d.memory, path, "what?", 5);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_true(d.work.built);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
+    assert_false(d.work.built);
+    desk_end(&d);
+}
+
+static void refuses(const char *name, const char *text, bp_labels labels, const char *place,
+                    const char *why)
+{
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, name, text);
+    memory_store_put(&d.memory, path, "earlier", 7);
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, labels, 0), BP_ERR_DATA);
+    if (strcmp(d.error.name, place) != 0 || strstr(d.error.text, why) == NULL) {
+        fail_msg("%s: %s", d.error.name, d.error.text);
+    }
+    assert_false(there(&d, "a.tokens.tmp"));
+    size_t size;
+    assert_memory_equal(memory_store_bytes(&d.memory, path, &size), "earlier", 7);
+    desk_end(&d);
+}
+
+static void bad_documents_are_refused(void **state)
+{
+    (void)state;
+    refuses("a.jsonl", "", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
+    refuses("a.jsonl", "\n \n\r\n", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
+    refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
+    refuses("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\\u0000c\"}", BP_LABELS_NEXT_TOKEN,
+            "a.jsonl: line 2", "ends documents");
+    refuses("a.jsonl", "{\"prompt\": \"a\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
+            "a.jsonl: line 1", "completion is empty");
+    refuses("a.jsonl", "{\"prompt\": \"\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
+            "a.jsonl: line 1", "completion is empty");
+    refuses("a.tsv", "1\ta\n3\tb\n", BP_LABELS_CLASS, "a.tsv: line 2", "no class");
+    refuses("a.tsv", "1\ta\n", BP_LABELS_NEXT_TOKEN, "a.tsv", "does not learn");
+}
+
+/* Whatever call of the store fails, and wherever power goes: the file is the earlier one, or the
+ * new one, or is made anew; never something between. */
+static void faults_while_tokenising(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_READ_AT, FAULT_OPEN_WRITE, FAULT_WRITE_AT,
+                                       FAULT_SYNC,    FAULT_CLOSE,      FAULT_RENAME};
+    desk d;
+    desk_begin(&d);
+    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
+    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        bp_tokens_close(&d.tokens);
+        desk_put(&d, "a.jsonl", i % 2 == 0 ? "{\"text\": \"two\"}" : "{\"text\": \"one\"}");
+        assert_int_equal(bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_AUTO, &d.error),
+                         BP_OK);
+        d.error = (bp_error){.code = BP_OK};
+        /* The first close is that of the earlier file, which was only read. */
+        faulty_store_arm(&d.faulty, kinds[i], kinds[i] == FAULT_CLOSE ? 2 : 1, false);
+        assert_int_equal(bp_tokenise_open(&d.work, &d.tokens), BP_ERR_STORE);
+        bp_data_close(&d.data);
+        assert_int_equal(d.memory.open_files, 0);
+        assert_false(there(&d, "a.tokens.tmp"));
+        assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
+        holds(&d, i % 2 == 0 ? "two\0" : "one\0", 4);
+    }
+    desk_end(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_damaged_file_is_refused),
+        cmocka_unit_test(an_example_beyond_the_tokens_is_refused),
+        cmocka_unit_test(faults_of_the_store),
+        cmocka_unit_test(documents_are_packed),
+        cmocka_unit_test(prompts_and_labels_are_examples),
+        cmocka_unit_test(a_file_is_made_once),
+        cmocka_unit_test(bad_documents_are_refused),
+        cmocka_unit_test(faults_while_tokenising),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* The key of a token file, and making one. */
+#include "tools/formats/data_tokenise.h"
+
+#include <string.h>
+
+#include "core/storage.h"
+
+#define RULES 1u /* goes up when the same data would give other tokens */
+
+enum { WINDOW_BYTES = 262144, IDS = 4096 };
+
+static const char where[] = "tokenise";
+
+/* The scratch, cut up. */
+typedef struct room {
+    unsigned char *window; /* WINDOW_BYTES */
+    unsigned char *buffer; /* 2 * BP_TOKENS_BUFFER */
+    void *documents;       /* BP_DOCUMENTS_SCRATCH */
+    uint32_t *ids;         /* IDS */
+} room;
+
+/* Documents on their way into a token file. */
+typedef struct maker {
+    bp_tokenise *work;
+    bp_tokens_writer writer;
+    bp_documents documents;
+    bp_data_reader reader;
+    uint32_t *ids;
+    bool begins;           /* the tokenizer puts its beginning token before a text */
+    uint32_t tail;         /* and so many tokens behind it */
+    uint32_t last_of_all;  /* the last id that was written */
+    bp_example example;    /* of the present document */
+    bp_document_part part; /* of the present encoder run */
+    bool running;          /* the encoder has begun a part */
+    uint64_t seen;         /* bytes of the files before this one */
+    uint64_t told;         /* bytes last told to the watcher */
+} maker;
+
+static bp_data_reader reader_of(const bp_tokenise *work, uint32_t file, const room *r)
+{
+    const bp_data_file *row = &work->data->files[file];
+    return (bp_data_reader){.store = work->data->store,
+                            .file = row->file,
+                            .path = row->path,
+                            .buffer = r->window,
+                            .capacity = WINDOW_BYTES,
+                            .error = work->error};
+}
+
+static void add_number(bp_digest *digest, uint64_t value)
+{
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(value >> (8 * i));
+    }
+    bp_digest_add(digest, bytes, sizeof bytes);
+}
+
+/* Adds a file's bytes to the key and its line feeds to *lines. */
+static bp_status survey_file(bp_data_reader *reader, bp_digest *key, uint64_t *lines)
+{
+    const unsigned char *bytes;
+    size_t count;
+    uint64_t offset = 0;
+    BP_TRY(bp_data_reader_begin(reader));
+    add_number(key, reader->size);
+    BP_TRY(bp_data_look(reader, offset, &bytes, &count));
+    while (count > 0) {
+        bp_digest_add(key, bytes, count);
+        const unsigned char *at = bytes;
+        while ((at = memchr(at, '\n', count - (size_t)(at - bytes))) != NULL) {
+            at++;
+            ++*lines;
+        }
+        offset += count;
+        BP_TRY(bp_data_look(reader, offset, &bytes, &count));
+    }
+    return BP_OK;
+}
+
+/* The key, and how many examples there can be at most. */
+static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_t *lines)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    add_number(&digest, RULES);
+    add_number(&digest, work->data->format);
+    add_number(&digest, work->labels);
+    add_number(&digest, work->classes);
+    add_number(&digest, (uint64_t)work->end_token);
+    add_number(&digest, work->vocabulary);
+    add_number(&digest, work->encoder != NULL ? bp_tokenizer_digest(work->encoder->tokenizer) : 0);
+    add_number(&digest, work->data->file_count);
+    work->bytes = 0;
+    *lines = 0;
+    for (uint32_t i = 0; i < work->data->file_count; i++) {
+        bp_data_reader reader = reader_of(work, i, r);
+        BP_TRY(survey_file(&reader, &digest, lines));
+        work->bytes += reader.size;
+        ++*lines;
+    }
+    *key = bp_digest_end(&digest);
+    return BP_OK;
+}
+
+static bp_status put_ids(maker *m, const uint32_t *ids, size_t count)
+{
+    if (count > 0) {
+        m->last_of_all = ids[count - 1];
+        m->example.count += count;
+    }
+    return bp_tokens_put(&m->writer, ids, count);
+}
+
+static bp_status encode_bytes(maker *m, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        size_t n = count < IDS ? count : IDS;
+        for (size_t i = 0; i < n; i++) {
+            m->ids[i] = (unsigned char)bytes[i];
+            if ((int64_t)m->ids[i] == m->work->end_token) {
+                return bp_data_refuse(&m->reader,
+                                      "the document holds the byte that ends documents (NUL)");
+            }
+        }
+        BP_TRY(put_ids(m, m->ids, n));
+        bytes += n;
+        count -= n;
+    }
+    return BP_OK;
+}
+
+static bp_status encode(maker *m, const char *bytes, size_t count)
+{
+    if (m->work->encoder == NULL) {
+        return encode_bytes(m, bytes, count);
+    }
+    while (count > 0) {
+        size_t used;
+        size_t written;
+        bp_encoder_feed(m->work->encoder, bytes, count, m->ids, IDS, &used, &written);
+        BP_TRY(put_ids(m, m->ids, written));
+        bytes += used;
+        count -= used;
+    }
+    return BP_OK;
+}
+
+/* Ends what the encoder was given. */
+static bp_status end_part(maker *m)
+{
+    bool more = m->running && m->work->encoder != NULL;
+    m->running = false;
+    while (more) {
+        size_t written;
+        more = bp_encoder_end(m->work->encoder, m->ids, IDS, &written);
+        BP_TRY(put_ids(m, m->ids, written));
+    }
+    return BP_OK;
+}
+
+static void begin_part(maker *m, bp_document_part part)
+{
+    m->part = part;
+    m->running = true;
+    if (m->work->encoder != NULL) {
+        bp_encoder_begin(m->work->encoder,
+                         part == BP_PART_TEXT ? BP_ENCODE_TEMPLATE : BP_ENCODE_PLAIN);
+    }
+}
+
+static bp_status begin(void *user, bp_data_reader *reader)
+{
+    maker *m = user;
+    (void)reader; /* it is m->reader */
+    m->running = false;
+    m->example = (bp_example){.first = m->writer.head.tokens};
+    if (m->documents.form == BP_FORM_PROMPT && m->begins) {
+        uint32_t first = (uint32_t)bp_tokenizer_special_of(m->work->encoder->tokenizer)->bos;
+        return put_ids(m, &first, 1);
+    }
+    return BP_OK;
+}
+
+static void tell(maker *m)
+{
+    uint64_t at = m->seen + m->reader.base;
+    if (m->work->watch != NULL && at >= m->told + WINDOW_BYTES) {
+        m->told = at;
+        m->work->watch(m->work->user, at, m->work->bytes);
+    }
+}
+
+static bp_status piece(void *user, bp_document_part part, const char *bytes, size_t count)
+{
+    maker *m = user;
+    tell(m);
+    if (m->running && part != m->part) {
+        BP_TRY(end_part(m));
+    }
+    if (!m->running) {
+        if (part == BP_PART_COMPLETION) {
+            m->example.prompt = m->example.count;
+        }
+        begin_part(m, part);
+    }
+    return encode(m, bytes, count);
+}
+
+/* The end token closes a document of a stream and a completion, never a labelled text. */
+static bp_status close_document(maker *m)
+{
+    int64_t end_token = m->work->end_token;
+    bool closed = m->example.count > 0 && (int64_t)m->last_of_all == end_token;
+    if (m->documents.form == BP_FORM_LABELLED || end_token < 0 || closed ||
+        m->work->data->format == BP_DATA_TEXT) {
+        return BP_OK;
+    }
+    uint32_t id = (uint32_t)end_token;
+    return put_ids(m, &id, 1);
+}
+
+static bp_status end(void *user, uint64_t label)
+{
+    maker *m = user;
+    bool nothing = !m->running;
+    if (m->documents.form == BP_FORM_PROMPT && (nothing || m->part == BP_PART_PROMPT)) {
+        return bp_data_refuse(&m->reader, "the completion is empty: there is nothing to learn");
+    }
+    if (m->documents.form == BP_FORM_LABELLED && nothing) {
+        begin_part(m, BP_PART_TEXT); /* an empty text has a label all the same */
+        nothing = false;
+    }
+    BP_TRY(end_part(m));
+    if (nothing || m->example.count == 0) {
+        m->work->empty++;
+        return BP_OK;
+    }
+    BP_TRY(close_document(m));
+    m->work->documents++;
+    if (m->documents.form == BP_FORM_TEXT) {
+        return BP_OK;
+    }
+    m->example.label = label;
+    return bp_tokens_put_example(&m->writer, &m->example);
+}
+
+void bp_tokenise_template(bp_encoder *encoder, bool *begins, uint32_t *tail)
+{
+    enum { MOST = 8 };
+    uint32_t ids[MOST];
+    size_t count;
+    const bp_tokenizer_special *special = bp_tokenizer_special_of(encoder->tokenizer);
+    bp_encoder_text(encoder, "", 0, BP_ENCODE_TEMPLATE, ids, MOST, &count);
+    uint32_t added = count < MOST ? (uint32_t)count : MOST;
+    *begins = added > 0 && (int64_t)ids[0] == special->bos;
+    *tail = 0;
+    uint32_t most = added - (*begins ? 1 : 0);
+    while (*tail < most && ((int64_t)ids[added - 1 - *tail] == special->sep ||
+                            (int64_t)ids[added - 1 - *tail] == special->eos)) {
+        ++*tail;
+    }
+}
+
+/* Between text files the text ends; behind the last one it is the data that ends. */
+static bp_status between_files(maker *m, uint32_t file)
+{
+    bool text = m->work->data->format == BP_DATA_TEXT;
+    bool last = file + 1 == m->work->data->file_count;
+    int64_t end_token = m->work->end_token;
+    if (!text || last || end_token < 0 || m->writer.head.tokens == 0 ||
+        (int64_t)m->last_of_all == end_token) {
+        return BP_OK;
+    }
+    uint32_t id = (uint32_t)end_token;
+    return put_ids(m, &id, 1);
+}
+
+static bp_status make(maker *m, const room *r, uint64_t lines)
+{
+    bp_tokenise *work = m->work;
+    bool rows = work->data->format != BP_DATA_TEXT;
+    BP_TRY(bp_tokens_begin(&m->writer, rows ? lines : 0));
+    for (uint32_t i = 0; i < work->data->file_count; i++) {
+        m->reader = reader_of(work, i, r);
+        BP_TRY(bp_data_reader_begin(&m->reader));
+        BP_TRY(bp_documents_read(&m->documents, &m->reader, work->data->format, r->documents));
+        BP_TRY(between_files(m, i));
+        m->seen += m->reader.size;
+    }
+    if (work->documents == 0) {
+        return bp_error_set(work->error, BP_ERR_DATA, where,
+                            "the data holds no document with a token in it",
+                            work->data->source.name);
+    }
+    m->writer.head.form = (uint32_t)m->documents.form;
+    m->writer.head.documents = work->documents;
+    return bp_tokens_end(&m->writer);
+}
+
+static uint32_t width_of(uint32_t vocabulary)
+{
+    return vocabulary <= 256 ? 1 : vocabulary <= 65536 ? 2 : 4;
+}
+
+static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t lines)
+{
+    bool labelled = work->labels != BP_LABELS_NEXT_TOKEN;
+    uint64_t cut = work->encoder != NULL ? work->encoder->cut : 0;
+    maker m = {.work = work, .ids = r->ids};
+    if (work->encoder != NULL) {
+        bp_tokenise_template(work->encoder, &m.begins, &m.tail);
+    }
+    m.documents = (bp_documents){.user = &m,
+                                 .begin = begin,
+                                 .piece = piece,
+                                 .end = end,
+                                 .form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN,
+                                 .labels = work->labels,
+                                 .classes = work->classes};
+    m.writer = (bp_tokens_writer){
+        .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
+    m.writer.head = (bp_tokens_head){
+        .width = width_of(work->vocabulary), .tail = labelled ? m.tail : 0, .key = key};
+    bp_status status = make(&m, r, lines);
+    if (status != BP_OK) {
+        bp_tokens_abandon(&m.writer);
+    }
+    work->built = true;
+    work->cut = work->encoder != NULL ? work->encoder->cut - cut : 0;
+    return status;
+}
+
+/* Whether the file is there, whole, and made from the same. */
+static bool fits(const bp_tokenise *work, bp_tokens *tokens, uint64_t key, void *buffer)
+{
+    bool there = false;
+    bp_store *store = work->data->store;
+    if (store->exists(store, work->path, &there) != BP_OK || !there ||
+        bp_tokens_open(tokens, store, work->path, buffer, NULL) != BP_OK) {
+        return false;
+    }
+    tokens->error = work->error;
+    if (tokens->head.key != key) {
+        bp_tokens_close(tokens);
+        return false;
+    }
+    return true;
+}
+
+bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens)
+{
+    unsigned char *at = work->scratch;
+    const room r = {.ids = work->scratch,
+                    .documents = at + IDS * sizeof(uint32_t),
+                    .window = at + IDS * sizeof(uint32_t) + BP_DOCUMENTS_SCRATCH,
+                    .buffer = at + IDS * sizeof(uint32_t) + BP_DOCUMENTS_SCRATCH + WINDOW_BYTES};
+    uint64_t key;
+    uint64_t lines;
+    *tokens = (bp_tokens){.open = false};
+    work->documents = 0;
+    work->empty = 0;
+    work->cut = 0;
+    work->built = false;
+    BP_TRY(survey(work, &r, &key, &lines));
+    if (fits(work, tokens, key, r.buffer)) {
+        return BP_OK;
+    }
+    BP_TRY(build(work, &r, key, lines));
+    return bp_tokens_open(tokens, work->data->store, work->path, NULL, work->error);
+}

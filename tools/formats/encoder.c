@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* Text to ids, streaming: raw text -> added tokens -> normalised text -> words -> ids. */
+#include <string.h>
+
+#include "tools/formats/token_normal.h"
+#include "tools/formats/token_split.h"
+#include "tools/formats/token_table.h"
+#include "tools/formats/token_word.h"
+
+/* Where ids go. */
+typedef struct sink {
+    uint32_t *ids;
+    size_t room;
+    size_t written;
+} sink;
+
+uint64_t bp_encoder_bytes(uint32_t word_bytes)
+{
+    if (word_bytes < BP_ENCODER_WORD_MIN || word_bytes > BP_ENCODER_WORD_MAX) {
+        return BP_SIZE_INVALID;
+    }
+    uint64_t bytes = (uint64_t)BP_WORD_CACHE * sizeof(bp_word_entry);
+    bytes += 5 * sizeof(uint32_t) * (uint64_t)word_bytes;
+    bytes += (uint64_t)word_bytes + BP_ENCODER_MARGIN + BP_ENCODER_RAW;
+    return bp_size_align(bytes, 64);
+}
+
+bp_status bp_encoder_init(bp_encoder *e, const bp_tokenizer *tokenizer, uint32_t word_bytes,
+                          void *memory)
+{
+    if (bp_encoder_bytes(word_bytes) == BP_SIZE_INVALID) {
+        return BP_ERR_USAGE;
+    }
+    memset(e, 0, sizeof *e);
+    char *at = memory;
+    e->tokenizer = tokenizer;
+    e->word_bytes = word_bytes;
+    e->cache = (bp_word_entry *)(void *)at;
+    memset(e->cache, 0, BP_WORD_CACHE * sizeof *e->cache);
+    uint32_t *symbols = (uint32_t *)(void *)(at + BP_WORD_CACHE * sizeof *e->cache);
+    e->work = (bp_word_work){.id = symbols,
+                             .next = symbols + word_bytes,
+                             .before = symbols + 2 * (size_t)word_bytes,
+                             .rank = symbols + 3 * (size_t)word_bytes,
+                             .tree = symbols + 4 * (size_t)word_bytes};
+    e->text = (unsigned char *)(symbols + 5 * (size_t)word_bytes);
+    e->raw = e->text + word_bytes + BP_ENCODER_MARGIN;
+    bp_encoder_begin(e, BP_ENCODE_PLAIN);
+    return BP_OK;
+}
+
+/* The ids of a part of the template wait to be taken. */
+static void queue_part(bp_encoder *e, const bp_template_part *part)
+{
+    memcpy(e->work.id, part->ids, part->count * sizeof *part->ids);
+    e->out_at = 0;
+    e->out_end = part->count;
+}
+
+void bp_encoder_begin(bp_encoder *e, unsigned flags)
+{
+    e->flags = flags;
+    e->raw_at = e->raw_clear = e->raw_spaces = e->raw_end = 0;
+    e->text_at = e->text_end = 0;
+    e->out_at = e->out_end = 0;
+    e->composing_count = 0;
+    e->cleaner = (bp_utf8_cleaner){.have = 0};
+    e->next = (bp_added_found){.found = false};
+    e->split = (bp_split){.at = 0};
+    e->skip_spaces = e->ending = e->segment_end = e->overlong = false;
+    e->document_start = e->segment_start = true;
+    e->stage = 0;
+    if ((flags & BP_ENCODE_TEMPLATE) != 0) {
+        queue_part(e, &e->tokenizer->rules.single.before);
+    }
+}
+
+/* ---- Raw text ---- */
+
+static void compact_raw(bp_encoder *e)
+{
+    size_t gone = e->raw_at;
+    if (gone == 0) {
+        return;
+    }
+    memmove(e->raw, e->raw + gone, e->raw_end - gone);
+    e->raw_end -= gone;
+    e->raw_clear -= gone;
+    e->raw_spaces = e->raw_spaces > gone ? e->raw_spaces - gone : 0;
+    e->next.start -= e->next.found ? gone : 0;
+    e->next.end -= e->next.found ? gone : 0;
+    e->raw_at = 0;
+}
+
+/* Takes text as far as there is room; returns the bytes taken. */
+static size_t take_raw(bp_encoder *e, const unsigned char *text, size_t count)
+{
+    compact_raw(e);
+    size_t room = BP_ENCODER_RAW - e->raw_end;
+    if (e->tokenizer->rules.kind == BP_TOKENIZER_BYTES) {
+        count = count < room ? count : room;
+        memcpy(e->raw + e->raw_end, text, count);
+        e->raw_end += count;
+        return count;
+    }
+    size_t used;
+    e->raw_end += bp_utf8_clean(&e->cleaner, text, count, e->raw + e->raw_end, room, &used);
+    return used;
+}
+
+static bool is_space(const unsigned char *text, size_t *step)
+{
+    return bp_char_class_of(bp_utf8_get(text, step)) == BP_CHAR_SPACE;
+}
+
+/* Spaces that the added token before strips from its right. */
+static void skip_spaces(bp_encoder *e)
+{
+    size_t step;
+    while (e->skip_spaces && e->raw_at < e->raw_end) {
+        if (is_space(e->raw + e->raw_at, &step)) {
+            e->raw_at += step;
+        } else {
+            e->skip_spaces = false;
+        }
+    }
+    e->raw_clear = e->raw_clear > e->raw_at ? e->raw_clear : e->raw_at;
+    e->raw_spaces = e->raw_spaces > e->raw_at ? e->raw_spaces : e->raw_at;
+}
+
+/* One step towards the next added token; false when more text must come first. */
+static bool look_here(bp_encoder *e)
+{
+    const bp_tokenizer *t = e->tokenizer;
+    const unsigned char *here = e->raw + e->raw_clear;
+    size_t step = 1;
+    if ((t->added_first[here[0] / 64] >> here[0] % 64 & 1) != 0) {
+        bool more;
+        const bp_token_added *match = bp_token_match(t, here, e->raw_end - e->raw_clear, &more);
+        if (more && !e->ending) {
+            return false;
+        }
+        bool literal = (e->flags & BP_ENCODE_LITERAL) != 0;
+        if (match != NULL && !(literal && (match->flags & BP_ADDED_SPECIAL) != 0)) {
+            bool left = (match->flags & BP_ADDED_LSTRIP) != 0;
+            e->next = (bp_added_found){.found = true,
+                                       .start = left ? e->raw_spaces : e->raw_clear,
+                                       .end = e->raw_clear + match->length,
+                                       .token = match};
+            return true;
+        }
+        step = match != NULL ? match->length : step;
+    }
+    size_t bytes;
+    bool space = t->added_lstrip && step == 1 && (here[0] & 0xc0) != 0x80 && is_space(here, &bytes);
+    e->raw_clear += space ? bytes : step;
+    e->raw_spaces = space ? e->raw_spaces : e->raw_clear;
+    return true;
+}
+
+/* Looks for the next added token; returns the end of the text that lies before it for certain. */
+static size_t clear_text(bp_encoder *e)
+{
+    skip_spaces(e);
+    if (e->tokenizer->added_count == 0) {
+        e->raw_clear = e->raw_end;
+        return e->raw_end;
+    }
+    while (!e->next.found && e->raw_clear < e->raw_end && look_here(e)) {
+    }
+    if (e->next.found) {
+        return e->next.start;
+    }
+    /* Spaces wait for an added token that strips them, unless they fill the room. */
+    bool full = e->raw_at == 0 && e->raw_end > BP_ENCODER_RAW - 16;
+    bool wait = e->tokenizer->added_lstrip && !full && !e->ending;
+    return wait ? e->raw_spaces : e->raw_clear;
+}
+
+/* ---- Words ---- */
+
+static void drain(bp_encoder *e, sink *to)
+{
+    size_t count = e->out_end - e->out_at;
+    size_t room = to->room - to->written;
+    count = count < room ? count : room;
+    if (count > 0) {
+        memcpy(to->ids + to->written, e->work.id + e->out_at, count * sizeof *to->ids);
+        e->out_at += count;
+        to->written += count;
+    }
+}
+
+static uint64_t load(const unsigned char *bytes, size_t count)
+{
+    uint64_t value = 0;
+    memcpy(&value, bytes, count);
+    return value;
+}
+
+static bp_word_entry *entry_of(bp_encoder *e, const unsigned char *word, size_t length)
+{
+    uint64_t hash = length * 0x9e3779b97f4a7c15u;
+    for (size_t at = 0; at < length; at += 8) {
+        size_t left = length - at;
+        hash = (hash ^ load(word + at, left < 8 ? left : 8)) * 0xd6e8feb86659fd93u;
+        hash ^= hash >> 32;
+    }
+    return &e->cache[hash % BP_WORD_CACHE];
+}
+
+static void encode_word(bp_encoder *e, const unsigned char *word, size_t length)
+{
+    bp_word_entry *entry = NULL;
+    e->out_at = 0;
+    if (length <= BP_WORD_CACHE_KEY) {
+        entry = entry_of(e, word, length);
+        if (entry->length == length && memcmp(entry->word, word, length) == 0) {
+            memcpy(e->work.id, entry->ids, sizeof entry->ids);
+            e->out_end = entry->count;
+            return;
+        }
+    }
+    e->out_end = bp_token_word(e->tokenizer, word, length, &e->work);
+    if (entry != NULL && e->out_end <= BP_WORD_CACHE_IDS) {
+        entry->length = (uint8_t)length;
+        entry->count = (uint8_t)e->out_end;
+        memcpy(entry->word, word, length);
+        memcpy(entry->ids, e->work.id, e->out_end * sizeof *entry->ids);
+    }
+}
+
+/* WordPiece: spaces are no words, and the rest of a word too long to be known is dropped. */
+static bool is_dropped(bp_encoder *e, const unsigned char *word, bool cut)
+{
+    if (e->tokenizer->rules.split != BP_SPLIT_BERT) {
+        return false;
+    }
+    size_t step;
+    uint32_t c = bp_utf8_get(word, &step);
+    bool space = bp_char_class_of(c) == BP_CHAR_SPACE;
+    bool rest = e->overlong && !space && !bp_char_is_punctuation(c);
+    e->overlong = cut && !space;
+    return space || rest;
+}
+
+/* Encodes the next word of the normalised text; false when none is whole yet. */
+static bool next_word(bp_encoder *e)
+{
+    const unsigned char *text = e->text + e->text_at;
+    size_t there = e->text_end - e->text_at;
+    size_t limit = there;
+    if (there == 0) {
+        return false;
+    }
+    if (there > e->word_bytes) {
+        limit = e->word_bytes;
+        while (e->tokenizer->rules.kind != BP_TOKENIZER_BYTES && (text[limit] & 0xc0) == 0x80) {
+            limit--;
+        }
+    }
+    bool final = e->segment_end && limit == there;
+    bool cut = false;
+    size_t end;
+    if (!bp_split_next(e->tokenizer, &e->split, text, limit, final, &end)) {
+        if (limit == there) {
+            return false;
+        }
+        cut = true;
+        end = limit;
+    }
+    e->split = (bp_split){.at = 0};
+    e->text_at += end;
+    if (!is_dropped(e, text, cut)) {
+        e->cut += cut && e->tokenizer->rules.split != BP_SPLIT_BERT;
+        encode_word(e, text, end);
+    }
+    return true;
+}
+
+/* ---- The stream ---- */
+
+/* The segment's last word is out: the added token behind it, and a new segment. */
+static bool end_segment(bp_encoder *e)
+{
+    if (!e->next.found) {
+        return false;
+    }
+    const bp_token_added *token = e->next.token;
+    e->work.id[0] = token->id;
+    e->out_at = 0;
+    e->out_end = 1;
+    e->raw_at = e->raw_clear = e->raw_spaces = e->next.end;
+    e->next.found = false;
+    e->skip_spaces = (token->flags & BP_ADDED_RSTRIP) != 0;
+    e->segment_start = true;
+    e->segment_end = false;
+    e->overlong = false;
+    e->document_start = false;
+    return true;
+}
+
+/* Moves text on towards words; false when it takes more of it. */
+static bool advance(bp_encoder *e)
+{
+    if (e->segment_end) {
+        return end_segment(e);
+    }
+    size_t limit = clear_text(e);
+    if (bp_normal_move(e, limit)) {
+        return true;
+    }
+    if (e->raw_at == limit && (e->next.found || (e->ending && limit == e->raw_end))) {
+        bp_normal_end(e);
+        e->segment_end = true;
+        return true;
+    }
+    return false;
+}
+
+/* Ids until the room is full or more text must come; true in the latter case. */
+static bool pump(bp_encoder *e, sink *to)
+{
+    do {
+        drain(e, to);
+        if (e->out_at < e->out_end) {
+            return false;
+        }
+    } while (next_word(e) || advance(e));
+    return true;
+}
+
+void bp_encoder_feed(bp_encoder *e, const void *text, size_t count, uint32_t *ids, size_t room,
+                     size_t *used, size_t *written)
+{
+    const unsigned char *bytes = text;
+    sink to = {ids, room, 0};
+    *used = 0;
+    while (pump(e, &to) && *used < count) {
+        *used += take_raw(e, bytes + *used, count - *used);
+    }
+    *written = to.written;
+}
+
+bool bp_encoder_end(bp_encoder *e, uint32_t *ids, size_t room, size_t *written)
+{
+    sink to = {ids, room, 0};
+    bool dry = pump(e, &to);
+    if (dry && e->stage == 0) {
+        compact_raw(e);
+        e->raw_end += bp_utf8_clean_end(&e->cleaner, e->raw + e->raw_end);
+        e->ending = true;
+        e->stage = 1;
+        dry = pump(e, &to);
+    }
+    if (dry && e->stage == 1) {
+        e->stage = 2;
+        if ((e->flags & BP_ENCODE_TEMPLATE) != 0) {
+            queue_part(e, &e->tokenizer->rules.single.after);
+            dry = pump(e, &to);
+        }
+    }
+    *written = to.written;
+    return !dry;
+}
+
+void bp_encoder_text(bp_encoder *e, const void *text, size_t length, unsigned flags, uint32_t *ids,
+                     size_t room, size_t *count)
+{
+    const unsigned char *bytes = text;
+    uint32_t over[64]; /* what does not fit is counted only */
+    size_t at = 0;
+    bool more = true;
+    *count = 0;
+    bp_encoder_begin(e, flags);
+    while (more) {
+        bool fits = *count < room;
+        uint32_t *to = fits ? ids + *count : over;
+        size_t left = fits ? room - *count : sizeof over / sizeof over[0];
+        size_t used = 0;
+        size_t written;
+        if (at < length) {
+            bp_encoder_feed(e, bytes + at, length - at, to, left, &used, &written);
+            at += used;
+        } else {
+            more = bp_encoder_end(e, to, left, &written);
+        }
+        *count += written;
+    }
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Normalisation as it is streamed: no step looks further than one character, NFC excepted. */
+#include "tools/formats/token_normal.h"
+
+#include <string.h>
+
+#define META          0x2581u /* what Llama 2 writes for a space */
+#define CHARACTER_MAX 64      /* bytes that one character may become */
+#define COMPOSED_MAX  (4 * BP_COMPOSE_MAX)
+
+static size_t room_of(const bp_encoder *e)
+{
+    return (size_t)e->word_bytes + BP_ENCODER_MARGIN - e->text_end;
+}
+
+static void put(bp_encoder *e, uint32_t c)
+{
+    e->text_end += bp_utf8_put(c, e->text + e->text_end);
+}
+
+/* What a segment's text gets put before it. */
+static void put_prefix(bp_encoder *e)
+{
+    const unsigned char *first = e->raw + e->raw_at;
+    bool meta = e->raw_end - e->raw_at >= 3 && memcmp(first, "\xe2\x96\x81", 3) == 0;
+    bool spaced = first[0] == ' ' || meta;
+    switch (e->tokenizer->rules.prefix) {
+    case BP_PREFIX_NEVER:
+        break;
+    case BP_PREFIX_SPACE:
+        if (first[0] != ' ') {
+            put(e, ' ');
+        }
+        break;
+    case BP_PREFIX_PREPEND:
+        put(e, META);
+        break;
+    case BP_PREFIX_META_FIRST:
+        if (e->document_start && !spaced) {
+            put(e, META);
+        }
+        break;
+    case BP_PREFIX_META:
+        if (!spaced) {
+            put(e, META);
+        }
+        break;
+    }
+}
+
+/* Text that stays as it is, whole characters of it. */
+static void move_plain(bp_encoder *e, size_t limit)
+{
+    size_t room = room_of(e);
+    size_t end = limit - e->raw_at <= room ? limit : e->raw_at + room;
+    while (end > e->raw_at && end < limit && e->tokenizer->rules.kind != BP_TOKENIZER_BYTES &&
+           (e->raw[end] & 0xc0) == 0x80) {
+        end--;
+    }
+    memcpy(e->text + e->text_end, e->raw + e->raw_at, end - e->raw_at);
+    e->text_end += end - e->raw_at;
+    e->raw_at = end;
+}
+
+static void move_spaces(bp_encoder *e, size_t limit)
+{
+    while (e->raw_at < limit && room_of(e) >= CHARACTER_MAX) {
+        if (e->raw[e->raw_at] == ' ') {
+            put(e, META);
+            e->raw_at++;
+        } else {
+            do {
+                e->text[e->text_end++] = e->raw[e->raw_at++];
+            } while (e->raw_at < limit && (e->raw[e->raw_at] & 0xc0) == 0x80);
+        }
+    }
+}
+
+/* A character after cleaning: decomposed without its accents, lower case. */
+static void put_folded(bp_encoder *e, uint32_t c)
+{
+    const bp_token_rules *rules = &e->tokenizer->rules;
+    uint32_t parts[BP_CHAR_PARTS] = {c};
+    size_t count = rules->accents ? bp_char_decompose(c, parts) : 1;
+    for (size_t i = 0; i < count; i++) {
+        if (rules->accents && bp_char_is_mark(parts[i])) {
+            continue;
+        }
+        if (!rules->lower) {
+            put(e, parts[i]);
+        } else if (parts[i] == 0x130) { /* the only character whose lower case is two */
+            put(e, 'i');
+            put(e, 0x307);
+        } else {
+            put(e, bp_char_lower(parts[i]));
+        }
+    }
+}
+
+static void put_bert(bp_encoder *e, uint32_t c)
+{
+    const bp_token_rules *rules = &e->tokenizer->rules;
+    if (rules->clean) {
+        if (c == 0 || c == BP_CHAR_REPLACEMENT || bp_char_is_control(c)) {
+            return;
+        }
+        c = bp_char_class_of(c) == BP_CHAR_SPACE ? ' ' : c;
+    }
+    bool spaced = rules->ideographs && bp_char_is_ideograph(c);
+    if (spaced) {
+        put(e, ' ');
+    }
+    put_folded(e, c);
+    if (spaced) {
+        put(e, ' ');
+    }
+}
+
+static void move_bert(bp_encoder *e, size_t limit)
+{
+    bool lower = e->tokenizer->rules.lower;
+    while (e->raw_at < limit && room_of(e) >= CHARACTER_MAX) {
+        unsigned char byte = e->raw[e->raw_at];
+        if (byte >= ' ' && byte < 0x7f) {
+            bool capital = lower && byte >= 'A' && byte <= 'Z';
+            e->text[e->text_end++] = (unsigned char)(capital ? byte + 32 : byte);
+            e->raw_at++;
+            continue;
+        }
+        size_t step;
+        put_bert(e, bp_utf8_get(e->raw + e->raw_at, &step));
+        e->raw_at += step;
+    }
+}
+
+static void put_composed(bp_encoder *e)
+{
+    size_t count = bp_char_compose(e->composing, e->composing_count);
+    for (size_t i = 0; i < count; i++) {
+        put(e, e->composing[i]);
+    }
+    e->composing_count = 0;
+}
+
+static void move_composed(bp_encoder *e, size_t limit)
+{
+    while (e->raw_at < limit && room_of(e) >= COMPOSED_MAX + CHARACTER_MAX) {
+        size_t step;
+        uint32_t c = bp_utf8_get(e->raw + e->raw_at, &step);
+        if (bp_char_begins(c) || e->composing_count + BP_CHAR_PARTS > BP_COMPOSE_MAX) {
+            put_composed(e);
+        }
+        if (c < 0x80) {
+            e->composing[e->composing_count++] = c;
+        } else {
+            e->composing_count += (uint32_t)bp_char_decompose(c, e->composing + e->composing_count);
+        }
+        e->raw_at += step;
+    }
+}
+
+bool bp_normal_move(bp_encoder *e, size_t limit)
+{
+    const bp_token_rules *rules = &e->tokenizer->rules;
+    size_t raw = e->raw_at;
+    if (e->text_at > 0) {
+        memmove(e->text, e->text + e->text_at, e->text_end - e->text_at);
+        e->text_end -= e->text_at;
+        e->text_at = 0;
+    }
+    if (raw == limit) {
+        return false;
+    }
+    if (e->segment_start) {
+        put_prefix(e);
+        e->segment_start = false;
+    }
+    if (rules->kind == BP_TOKENIZER_WORDPIECE) {
+        move_bert(e, limit);
+    } else if (rules->spaces) {
+        move_spaces(e, limit);
+    } else if (rules->compose) {
+        move_composed(e, limit);
+    } else {
+        move_plain(e, limit);
+    }
+    return e->raw_at > raw;
+}
+
+void bp_normal_end(bp_encoder *e)
+{
+    put_composed(e);
+}

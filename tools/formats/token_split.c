@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* Hand-written state machines for the split patterns of tokenizer files.
+ *
+ * GPT-2:   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ * Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+ *          ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * Qwen2:   as Llama 3 with \p{N} for \p{N}{1,3}
+ *
+ * \s+(?!\S) is a run of spaces less its last one when something else follows; \s*[\r\n]+ is a run
+ * of spaces up to its last line end. */
+#include "tools/formats/token_split.h"
+
+typedef enum split_state {
+    STATE_START,
+    STATE_LETTERS,
+    STATE_NUMBERS,
+    STATE_OTHERS,
+    STATE_LINE_ENDS,
+    STATE_SPACES
+} split_state;
+
+#define MORE SIZE_MAX /* what follows decides */
+
+/* Classes of ASCII, where most text lies. */
+#define O BP_CHAR_OTHER
+#define L BP_CHAR_LETTER
+#define N BP_CHAR_NUMBER
+#define S BP_CHAR_SPACE
+static const uint8_t ascii[128] = {
+    O, O, O, O, O, O, O, O, O, S, S, S, S, S, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O,
+    S, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, N, N, N, N, N, N, N, N, N, N, O, O, O, O, O, O,
+    O, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, O, O, O, O, O,
+    O, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, O, O, O, O, O,
+};
+#undef O
+#undef L
+#undef N
+#undef S
+
+static bp_char_class class_at(const unsigned char *text, size_t *length)
+{
+    if (text[0] < 0x80) {
+        *length = 1;
+        return (bp_char_class)ascii[text[0]];
+    }
+    return bp_char_class_of(bp_utf8_get(text, length));
+}
+
+/* Moves split->at past characters of a class; false when the text ends first. */
+static bool run(bp_split *split, const unsigned char *text, size_t length, bp_char_class wanted)
+{
+    size_t at = split->at;
+    bool stopped = false;
+    while (at < length && !stopped) {
+        size_t bytes;
+        stopped = class_at(text + at, &bytes) != wanted;
+        at += stopped ? 0 : bytes;
+    }
+    split->at = at;
+    return stopped;
+}
+
+static bool is_line_end(unsigned char byte)
+{
+    return byte == '\n' || byte == '\r';
+}
+
+/* A run of spaces, remembering its last space and its last line end. */
+static bool run_spaces(bp_split *split, const unsigned char *text, size_t length)
+{
+    while (split->at < length) {
+        size_t bytes;
+        if (class_at(text + split->at, &bytes) != BP_CHAR_SPACE) {
+            return true;
+        }
+        split->mark = split->at;
+        split->at += bytes;
+        if (is_line_end(text[split->mark])) {
+            split->newline = split->at;
+        }
+    }
+    return false;
+}
+
+static unsigned char folded(unsigned char byte)
+{
+    return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte + 32) : byte;
+}
+
+/* Bytes of the contraction at text[0] = "'"; 0 when it is none. `fold`: in any case, where U+017F
+ * is an s too. */
+static size_t contraction(const unsigned char *text, size_t length, bool final, bool fold)
+{
+    if (length < 2) {
+        return final ? 0 : MORE;
+    }
+    unsigned char first = fold ? folded(text[1]) : text[1];
+    if (first == 's' || first == 't' || first == 'm' || first == 'd') {
+        return 2;
+    }
+    if (fold && length > 2 && text[1] == 0xc5 && text[2] == 0xbf) {
+        return 3;
+    }
+    if (first != 'r' && first != 'v' && first != 'l') {
+        return 0;
+    }
+    if (length < 3) {
+        return final ? 0 : MORE;
+    }
+    unsigned char second = fold ? folded(text[2]) : text[2];
+    return second == (first == 'l' ? 'l' : 'e') ? 3 : 0;
+}
+
+static split_state run_of(bp_char_class class)
+{
+    static const split_state states[] = {STATE_OTHERS, STATE_LETTERS, STATE_NUMBERS, STATE_SPACES};
+    return states[class];
+}
+
+/* Each start function returns the end of the word if the first characters tell it, MORE if they
+ * do not suffice, or 0 after choosing the state that goes on at split->at. */
+static size_t start_gpt2(bp_split *split, const unsigned char *text, size_t length, bool final)
+{
+    if (text[0] == '\'') {
+        size_t end = contraction(text, length, final, false);
+        if (end != 0) {
+            return end;
+        }
+    }
+    size_t bytes;
+    bp_char_class class = class_at(text, &bytes);
+    if (text[0] == ' ') {
+        if (length == 1) {
+            return final ? 1 : MORE;
+        }
+        bp_char_class next = class_at(text + 1, &bytes);
+        if (next != BP_CHAR_SPACE) {
+            class = next;
+            split->at = 1;
+        }
+    }
+    split->state = run_of(class);
+    return 0;
+}
+
+static size_t start_llama(bp_split *split, const unsigned char *text, size_t length, bool final)
+{
+    if (text[0] == '\'') {
+        size_t end = contraction(text, length, final, true);
+        if (end != 0) {
+            return end;
+        }
+    }
+    size_t bytes;
+    size_t more;
+    bp_char_class class = class_at(text, &bytes);
+    /* One character of any other kind may lead letters, and a space others too. */
+    bool leads = class != BP_CHAR_LETTER && class != BP_CHAR_NUMBER && !is_line_end(text[0]);
+    if (leads && bytes == length && !final) {
+        return MORE;
+    }
+    if (leads && bytes < length) {
+        bp_char_class next = class_at(text + bytes, &more);
+        if (next == BP_CHAR_LETTER || (text[0] == ' ' && next == BP_CHAR_OTHER)) {
+            split->at = bytes;
+            class = next;
+        }
+    }
+    split->state = run_of(class);
+    return 0;
+}
+
+static bool next_gpt2(bp_split *split, const unsigned char *text, size_t length)
+{
+    switch (split->state) {
+    case STATE_LETTERS:
+        return run(split, text, length, BP_CHAR_LETTER);
+    case STATE_NUMBERS:
+        return run(split, text, length, BP_CHAR_NUMBER);
+    case STATE_OTHERS:
+        return run(split, text, length, BP_CHAR_OTHER);
+    default:
+        return run_spaces(split, text, length);
+    }
+}
+
+static bool next_llama(bp_split *split, const unsigned char *text, size_t length, uint32_t digits)
+{
+    if (split->state == STATE_OTHERS) {
+        if (!run(split, text, length, BP_CHAR_OTHER)) {
+            return false;
+        }
+        split->state = STATE_LINE_ENDS;
+    }
+    if (split->state == STATE_LINE_ENDS) {
+        while (split->at < length && is_line_end(text[split->at])) {
+            split->at++;
+        }
+        return split->at < length;
+    }
+    if (split->state == STATE_NUMBERS) {
+        size_t bytes;
+        while (split->count < digits && split->at < length &&
+               class_at(text + split->at, &bytes) == BP_CHAR_NUMBER) {
+            split->at += bytes;
+            split->count++;
+        }
+        return split->count == digits || split->at < length;
+    }
+    return split->state == STATE_LETTERS ? run(split, text, length, BP_CHAR_LETTER)
+                                         : run_spaces(split, text, length);
+}
+
+/* A run of spaces is over: how much of it is a word. */
+static size_t end_of_spaces(const bp_split *split, bool lines, bool something_follows)
+{
+    if (lines && split->newline > 0) {
+        return split->newline;
+    }
+    return something_follows && split->mark > 0 ? split->mark : split->at;
+}
+
+static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const unsigned char *text,
+                          size_t length, bool final, size_t *end)
+{
+    bp_split_rule rule = tokenizer->rules.split;
+    bool lines = rule != BP_SPLIT_GPT2;
+    if (split->state == STATE_START) {
+        *end = lines ? start_llama(split, text, length, final)
+                     : start_gpt2(split, text, length, final);
+        if (*end != 0) {
+            return *end != MORE;
+        }
+    }
+    bool stopped = lines ? next_llama(split, text, length, rule == BP_SPLIT_QWEN2 ? 1 : 3)
+                         : next_gpt2(split, text, length);
+    if (!stopped && !final) {
+        return false;
+    }
+    *end = split->state == STATE_SPACES ? end_of_spaces(split, lines, stopped) : split->at;
+    return true;
+}
+
+/* U+2581 is counted as a byte of its own, which UTF-8 does not use: its bytes are those of too many
+ * other characters. */
+static bool is_meta(const unsigned char *text)
+{
+    return text[0] == 0xe2 && text[1] == 0x96 && text[2] == 0x81;
+}
+
+static bool split_whole(const bp_tokenizer *tokenizer, bp_split *split, const unsigned char *text,
+                        size_t length, bool final, size_t *end)
+{
+    bool bytes = tokenizer->rules.kind != BP_TOKENIZER_CHAR_BPE;
+    if (tokenizer->merge_count == 0) {
+        *end = length;
+        return true;
+    }
+    while (split->at < length) {
+        size_t step = 1;
+        unsigned char first = text[split->at];
+        unsigned char last = first;
+        if (!bytes && first >= 0x80) {
+            (void)bp_utf8_get(text + split->at, &step);
+            last = text[split->at + step - 1];
+            if (step == 3 && is_meta(text + split->at)) {
+                first = last = 0xff;
+            }
+        }
+        size_t bit = split->mark * 256 + first;
+        if (split->at > 0 && (tokenizer->bridges[bit / 64] >> bit % 64 & 1) == 0) {
+            *end = split->at;
+            return true;
+        }
+        split->mark = last;
+        split->at += step;
+    }
+    *end = length;
+    return final;
+}
+
+static bool split_meta(bp_split *split, const unsigned char *text, size_t length, bool final,
+                       size_t *end)
+{
+    while (split->at < length) {
+        size_t step;
+        (void)bp_utf8_get(text + split->at, &step);
+        if (split->at > 0 && step == 3 && is_meta(text + split->at)) {
+            *end = split->at;
+            return true;
+        }
+        split->at += step;
+    }
+    *end = length;
+    return final;
+}
+
+/* 0: part of a word; 1: a space; 2: punctuation. */
+static uint32_t bert_class(const unsigned char *text, size_t *length)
+{
+    uint32_t c = bp_utf8_get(text, length);
+    if (c < 0x80 ? ascii[c] == BP_CHAR_SPACE : bp_char_class_of(c) == BP_CHAR_SPACE) {
+        return 1;
+    }
+    return bp_char_is_punctuation(c) ? 2 : 0;
+}
+
+/* A word, one character of punctuation, or a run of spaces. */
+static bool split_bert(bp_split *split, const unsigned char *text, size_t length, bool final,
+                       size_t *end)
+{
+    size_t step;
+    uint32_t first = bert_class(text, &step);
+    if (first == 2) {
+        *end = step;
+        return true;
+    }
+    while (split->at < length) {
+        if (bert_class(text + split->at, &step) != first) {
+            *end = split->at;
+            return true;
+        }
+        split->at += step;
+    }
+    *end = length;
+    return final;
+}
+
+bool bp_split_next(const bp_tokenizer *tokenizer, bp_split *split, const unsigned char *text,
+                   size_t length, bool final, size_t *end)
+{
+    switch (tokenizer->rules.split) {
+    case BP_SPLIT_WHOLE:
+        return split_whole(tokenizer, split, text, length, final, end);
+    case BP_SPLIT_META:
+        return split_meta(split, text, length, final, end);
+    case BP_SPLIT_BERT:
+        return split_bert(split, text, length, final, end);
+    default:
+        return split_pattern(tokenizer, split, text, length, final, end);
+    }
+}

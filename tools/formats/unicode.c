@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Characters, with utf8proc's tables. Nothing called here allocates. */
+#include "tools/formats/unicode.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+bp_char_class bp_char_class_of(uint32_t c)
+{
+    switch (utf8proc_category((utf8proc_int32_t)c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+        return BP_CHAR_LETTER;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+        return BP_CHAR_NUMBER;
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return BP_CHAR_SPACE;
+    default:
+        return (c >= 0x09 && c <= 0x0d) || c == 0x85 ? BP_CHAR_SPACE : BP_CHAR_OTHER;
+    }
+}
+
+bool bp_char_is_punctuation(uint32_t c)
+{
+    if (c < 0x80) {
+        return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5a && c < 0x61) ||
+               (c > 0x7a && c < 0x7f);
+    }
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool bp_char_is_control(uint32_t c)
+{
+    if (c == '\t' || c == '\n' || c == '\r') {
+        return false;
+    }
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+           category == UTF8PROC_CATEGORY_CO;
+}
+
+bool bp_char_is_ideograph(uint32_t c)
+{
+    /* The ranges of the tokenizers library, whose 2b920 is BERT's 2b820. */
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) ||
+           (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b81f) ||
+           (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) ||
+           (c >= 0x2f800 && c <= 0x2fa1f);
+}
+
+bool bp_char_is_mark(uint32_t c)
+{
+    return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
+}
+
+uint32_t bp_char_lower(uint32_t c)
+{
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+}
+
+size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
+{
+    utf8proc_int32_t found[BP_CHAR_PARTS];
+    int boundary = 0;
+    utf8proc_ssize_t count = utf8proc_decompose_char(
+        (utf8proc_int32_t)c, found, BP_CHAR_PARTS, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
+    if (count < 1 || count > BP_CHAR_PARTS) {
+        parts[0] = c;
+        return 1;
+    }
+    for (utf8proc_ssize_t i = 0; i < count; i++) {
+        parts[i] = (uint32_t)found[i];
+    }
+    return (size_t)count;
+}
+
+bool bp_char_begins(uint32_t c)
+{
+    if (c < 0x300) {
+        return true;
+    }
+    /* Vowels and finals of Hangul join the syllable before them. */
+    if ((c >= 0x1161 && c <= 0x1175) || (c >= 0x11a8 && c <= 0x11c2)) {
+        return false;
+    }
+    const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)c);
+    if (property->combining_class != 0) {
+        return false;
+    }
+    /* A mark of class 0 may still compose with what is before it, as Bengali's vowel signs do. */
+    return property->category != UTF8PROC_CATEGORY_MC && property->category != UTF8PROC_CATEGORY_MN;
+}
+
+static uint32_t class_of(uint32_t c)
+{
+    return (uint32_t)utf8proc_get_property((utf8proc_int32_t)c)->combining_class;
+}
+
+/* Canonical order: marks by their class, those of one class as they came, never past a character
+ * of class 0. */
+static void order_marks(uint32_t *characters, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        uint32_t c = characters[i];
+        uint32_t class = class_of(c);
+        size_t at = i;
+        while (class > 0 && at > 0 && class_of(characters[at - 1]) > class) {
+            characters[at] = characters[at - 1];
+            at--;
+        }
+        characters[at] = c;
+    }
+}
+
+size_t bp_char_compose(uint32_t *characters, size_t count)
+{
+    order_marks(characters, count);
+    utf8proc_int32_t *signed_characters = (utf8proc_int32_t *)characters;
+    utf8proc_ssize_t left = utf8proc_normalize_utf32(signed_characters, (utf8proc_ssize_t)count,
+                                                     UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    return left < 0 ? count : (size_t)left;
+}
+
+size_t bp_utf8_put(uint32_t c, unsigned char *to)
+{
+    if (c < 0x80) {
+        to[0] = (unsigned char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (unsigned char)(0xc0 | c >> 6);
+        to[1] = (unsigned char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (unsigned char)(0xe0 | c >> 12);
+        to[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+        to[2] = (unsigned char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    to[0] = (unsigned char)(0xf0 | c >> 18);
+    to[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
+    to[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+    to[3] = (unsigned char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+/* Bytes of the character that `lead` begins; 0 when it begins none. */
+static uint8_t length_of(unsigned char lead)
+{
+    return lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+}
+
+/* The Unicode Standard, table 3-7: only the second byte has more limits than 80..bf. */
+static bool continues(const bp_utf8_cleaner *cleaner, unsigned char byte)
+{
+    unsigned char least = 0x80;
+    unsigned char most = 0xbf;
+    if (cleaner->have == 1) {
+        switch (cleaner->part[0]) {
+        case 0xe0:
+            least = 0xa0;
+            break;
+        case 0xed:
+            most = 0x9f;
+            break;
+        case 0xf0:
+            least = 0x90;
+            break;
+        case 0xf4:
+            most = 0x8f;
+            break;
+        default:
+            break;
+        }
+    }
+    return byte >= least && byte <= most;
+}
+
+/* Takes one byte at the beginning of a character; returns the bytes written. */
+static size_t begin_character(bp_utf8_cleaner *cleaner, unsigned char byte, unsigned char *to)
+{
+    if (byte < 0x80) {
+        to[0] = byte;
+        return 1;
+    }
+    cleaner->want = length_of(byte);
+    if (cleaner->want == 0) {
+        return bp_utf8_put(BP_CHAR_REPLACEMENT, to);
+    }
+    cleaner->part[0] = byte;
+    cleaner->have = 1;
+    return 0;
+}
+
+static size_t clean_byte(bp_utf8_cleaner *cleaner, unsigned char byte, unsigned char *to)
+{
+    if (cleaner->have == 0) {
+        return begin_character(cleaner, byte, to);
+    }
+    if (!continues(cleaner, byte)) {
+        size_t put = bp_utf8_clean_end(cleaner, to);
+        return put + begin_character(cleaner, byte, to + put);
+    }
+    cleaner->part[cleaner->have++] = byte;
+    if (cleaner->have < cleaner->want) {
+        return 0;
+    }
+    cleaner->have = 0;
+    memcpy(to, cleaner->part, cleaner->want);
+    return cleaner->want;
+}
+
+size_t bp_utf8_clean(bp_utf8_cleaner *cleaner, const unsigned char *from, size_t count,
+                     unsigned char *to, size_t room, size_t *used)
+{
+    size_t put = 0;
+    size_t at = 0;
+    while (at < count && room - put >= 8) {
+        uint64_t word;
+        if (cleaner->have == 0 && count - at >= 8) {
+            memcpy(&word, from + at, 8);
+            if ((word & 0x8080808080808080u) == 0) {
+                memcpy(to + put, &word, 8);
+                at += 8;
+                put += 8;
+                continue;
+            }
+        }
+        put += clean_byte(cleaner, from[at++], to + put);
+    }
+    *used = at;
+    return put;
+}
+
+size_t bp_utf8_clean_end(bp_utf8_cleaner *cleaner, unsigned char *to)
+{
+    bool part = cleaner->have > 0;
+    cleaner->have = 0;
+    return part ? bp_utf8_put(BP_CHAR_REPLACEMENT, to) : 0;
+}

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes the reference data of the tokenizers with Hugging Face's tokenizers library.
+
+    tools/golden/tokens.py train            small tokenizers into tests/golden/tokenizers/NAME
+    tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
+                                                them, and for OpenAI's GPT-2 if its folder
+                                                (vocab.json, merges.txt) is given
+
+digests.bin is, for every tokenizer in the order of NAMES, 10,000 uint32 little-endian: FNV-1a over
+the ids of a line as uint32 little-endian. The lines are made from words.txt and a counter alone, here
+and in tests/golden/test_tokenizer_golden.c in the same way. Without GPT2 that tokenizer's digests stay
+as they are.
+"""
+import json
+import os
+import struct
+import sys
+
+from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
+                        processors, trainers)
+
+HERE = "tests/golden/tokenizers"
+LINES = 10000
+NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "gpt2"]
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+
+MASK = (1 << 64) - 1
+
+
+class Numbers:
+    """splitmix64 (Steele, Lea, Flood 2014)."""
+
+    def __init__(self, seed):
+        self.state = seed * 0x9E3779B97F4A7C15 & MASK
+
+    def below(self, count):
+        self.state = self.state + 0x9E3779B97F4A7C15 & MASK
+        z = self.state
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        return (z ^ z >> 31) % count
+
+
+# Ranges in which Unicode 8, 15 and 16 agree about every character.
+RANGES = [(0x20, 0x7E), (0x20, 0x7E), (0xA1, 0x17F), (0x300, 0x36F), (0x391, 0x3A1), (0x3B1, 0x3C9),
+          (0x410, 0x44F), (0x5D0, 0x5EA), (0x621, 0x63A), (0x64B, 0x652), (0x660, 0x669), (0x905, 0x939),
+          (0x93E, 0x94D), (0x966, 0x96F), (0x995, 0x9A8), (0x9BE, 0x9C4), (0xE01, 0xE3A), (0x1100, 0x1112),
+          (0x1161, 0x1175), (0x11A8, 0x11C2), (0x1E00, 0x1EFF), (0x2010, 0x2027), (0x2070, 0x2071),
+          (0x2074, 0x208E), (0x20A0, 0x20BD), (0x2150, 0x2188), (0x2190, 0x23FA), (0x2580, 0x25A0),
+          (0x3001, 0x303F), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x4E00, 0x4E80), (0xAC00, 0xD7A3),
+          (0xF900, 0xFA6D), (0xFB00, 0xFB06), (0xFE00, 0xFE0F), (0xFF01, 0xFFBE), (0xE000, 0xE010),
+          (0xFFF9, 0xFFFD), (0x10330, 0x1034A), (0x1D400, 0x1D454), (0x1F300, 0x1F64F), (0x20000, 0x20020),
+          (0xE0001, 0xE0001), (0xE0020, 0xE007F), (0x100000, 0x100003)]
+SPACES = [0x20, 0x20, 0x20, 0x09, 0x0A, 0x0A, 0x0D, 0x0B, 0x0C, 0x85, 0xA0, 0x1680, 0x2003, 0x2028, 0x202F,
+          0x3000]
+
+
+def piece(numbers, words):
+    kind = numbers.below(12)
+    if kind < 5:
+        return b" " * (kind % 2) + words[numbers.below(len(words))]
+    if kind == 5:
+        low, high = RANGES[numbers.below(len(RANGES))]
+        count = 1 + numbers.below(5)
+        return "".join(chr(low + numbers.below(high - low + 1)) for _ in range(count)).encode()
+    if kind == 6:
+        count = 1 + numbers.below(6)
+        return "".join(chr(SPACES[numbers.below(len(SPACES))]) for _ in range(count)).encode()
+    if kind == 7:
+        count = 1 + numbers.below(7)
+        return bytes(0x30 + numbers.below(10) for _ in range(count))
+    if kind == 8:
+        count = 1 + numbers.below(3)
+        return bytes(numbers.below(33) for _ in range(count))
+    if kind == 9:
+        count = 1 + numbers.below(6)
+        return bytes(numbers.below(256) for _ in range(count))
+    if kind == 10:
+        count = 1 + numbers.below(60)
+        return bytes([0x61 + numbers.below(26)]) * count
+    return bytes([0x21 + numbers.below(15)]) * (1 + numbers.below(3))
+
+
+def line(number, words):
+    numbers = Numbers(number + 1)
+    return b"".join(piece(numbers, words) for _ in range(1 + numbers.below(14)))
+
+
+def words_of():
+    with open(f"{HERE}/words.txt", "rb") as file:
+        return file.read().split(b"\n")[:-1]
+
+
+def corpus():
+    words = words_of()
+    for path in sorted(os.listdir("/usr/share/common-licenses")):
+        path = f"/usr/share/common-licenses/{path}"
+        if not os.path.islink(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                yield file.read()
+    for number in range(LINES, 3 * LINES):
+        yield line(number, words).decode(errors="replace")
+    for word in words:
+        for _ in range(30):
+            yield " " + word.decode()
+
+
+def save(tokenizer, name, edit=None):
+    os.makedirs(f"{HERE}/{name}", exist_ok=True)
+    tree = json.loads(tokenizer.to_str())
+    if edit is not None:
+        edit(tree)
+    with open(f"{HERE}/{name}/tokenizer.json", "w", encoding="utf-8") as file:
+        json.dump(tree, file, ensure_ascii=False, separators=(",", ":"))
+        file.write("\n")
+
+
+def byte_level(split, specials, size):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = split
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=specials, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(corpus(), trainer)
+    return tokenizer
+
+
+def train_gpt2():
+    tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), [], 900)
+    tree = json.loads(tokenizer.to_str())["model"]
+    os.makedirs(f"{HERE}/gpt2_small", exist_ok=True)
+    tree["vocab"]["<|endoftext|>"] = len(tree["vocab"])
+    with open(f"{HERE}/gpt2_small/vocab.json", "w", encoding="utf-8") as file:
+        json.dump(tree["vocab"], file)  # escaped as OpenAI's is
+    with open(f"{HERE}/gpt2_small/merges.txt", "w", encoding="utf-8") as file:
+        file.write("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in tree["merges"]))
+
+
+def behind(pattern):
+    return pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(pattern), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def train_llama3():
+    specials = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"]
+    tree = json.loads(byte_level(behind(LLAMA3), [], 900).to_str())
+    # A token that no merge makes: only a whole word is one.
+    tree["model"]["ignore_merges"] = True
+    tree["model"]["vocab"]["Ġindivisible"] = len(tree["model"]["vocab"])
+    tokenizer = Tokenizer.from_str(json.dumps(tree))
+    tokenizer.add_special_tokens(specials)
+    start = tokenizer.token_to_id(specials[0])
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single=f"{specials[0]} $A",
+                                      pair=f"{specials[0]} $A {specials[0]}:1 $B:1",
+                                      special_tokens=[(specials[0], start)])])
+    save(tokenizer, "llama3")
+
+
+def train_qwen2():
+    tokenizer = byte_level(behind(QWEN2), [], 800)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    tokenizer.add_tokens([AddedToken("<tool>", normalized=False, lstrip=True),
+                          AddedToken("<tool>x", normalized=False, rstrip=True)])
+
+    def strings(tree):
+        tree["model"]["merges"] = [" ".join(pair) for pair in tree["model"]["merges"]]
+    save(tokenizer, "qwen2", strings)
+
+
+def train_llama2():
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000, show_progress=False, limit_alphabet=150,
+        special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)])
+    tokenizer.train_from_iterator(corpus(), trainer)
+    tree = json.loads(tokenizer.to_str())
+    vocab = tree["model"]["vocab"]
+    tree["added_tokens"] = tree["added_tokens"][:3]
+    # Runs of spaces, as Llama 2 has them.
+    for count in (2, 4, 8):
+        vocab["▁" * count] = len(vocab)
+        tree["model"]["merges"].append(["▁" * (count // 2)] * 2)
+    metaspace = json.loads(json.dumps(tree))
+    tree["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+    tree["pre_tokenizer"] = None
+    tree["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+        {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    tokenizer = Tokenizer.from_str(json.dumps(tree))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    save(tokenizer, "llama2")
+    metaspace["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first",
+                                  "split": True}
+    metaspace["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+        {"type": "ByteFallback"}]}
+    save(Tokenizer.from_str(json.dumps(metaspace)), "metaspace")
+
+
+def train_bert(name, lower):
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=1600, special_tokens=specials, show_progress=False,
+                                        limit_alphabet=400)
+    tokenizer.train_from_iterator(corpus(), trainer)
+    if lower:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+        save(tokenizer, name)
+        return
+    os.makedirs(f"{HERE}/{name}", exist_ok=True)
+    vocab = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    with open(f"{HERE}/{name}/vocab.txt", "w", encoding="utf-8") as file:
+        file.write("".join(f"{token}\n" for token, _ in vocab))
+    with open(f"{HERE}/{name}/tokenizer_config.json", "w", encoding="utf-8") as file:
+        json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": False, "unk_token": "[UNK]"}, file)
+
+
+def open_gpt2(folder):
+    tokenizer = Tokenizer(models.BPE.from_file(f"{folder}/vocab.json", f"{folder}/merges.txt"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    return tokenizer
+
+
+def open_bert(folder):
+    tokenizer = Tokenizer(models.WordPiece.from_file(f"{folder}/vocab.txt", unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    return tokenizer
+
+
+def open_one(name, gpt2=None):
+    if name.startswith("gpt2"):
+        return open_gpt2(gpt2 if name == "gpt2" else f"{HERE}/{name}")
+    if name == "bert_cased":
+        return open_bert(f"{HERE}/{name}")
+    return Tokenizer.from_file(f"{HERE}/{name}/tokenizer.json")
+
+
+def digest(ids):
+    value = 0x811C9DC5
+    for byte in struct.pack(f"<{len(ids)}I", *ids):
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def digests(gpt2):
+    path = f"{HERE}/digests.bin"
+    words = words_of()
+    lines = [line(number, words).decode(errors="replace") for number in range(LINES)]
+    out = b""
+    for place, name in enumerate(NAMES):
+        if name == "gpt2" and gpt2 is None:
+            with open(path, "rb") as file:
+                out += file.read()[4 * LINES * place:4 * LINES * (place + 1)]
+            continue
+        tokenizer = open_one(name, gpt2)
+        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in lines]
+        out += struct.pack(f"<{LINES}I", *map(digest, ids))
+        print(name, sum(map(len, ids)), "ids")
+    with open(path, "wb") as file:
+        file.write(out)
+
+
+def main():
+    if sys.argv[1:] == ["train"]:
+        train_gpt2()
+        train_llama3()
+        train_qwen2()
+        train_llama2()
+        train_bert("bert_uncased", True)
+        train_bert("bert_cased", False)
+    elif sys.argv[1:2] == ["digests"]:
+        digests(sys.argv[2] if len(sys.argv) > 2 else None)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
