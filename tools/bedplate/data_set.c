@@ -59,24 +59,24 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     return BP_OK;
 }
 
-/* Where the token file goes. A directory that has to be made is noted in *made. */
-static bp_status token_path(data_files *files, session *s, const char *name, bool *made)
+/* Where the token file goes: into --output-dir, which is made, or a place of its own. */
+static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
+                            const char *name)
 {
     const char *directory = s->set->output_dir;
-    *made = false;
     if (directory == NULL) {
         const char *temporary = getenv("TMPDIR");
         char unique[64];
         snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
-        return bp_storage_join(files->path, temporary != NULL ? temporary : "/tmp", unique,
-                               &s->error);
+        return bp_storage_join(path, temporary != NULL ? temporary : "/tmp", unique, &s->error);
     }
-    bool there = false;
-    *made = s->store->exists(s->store, directory, &there) == BP_OK && !there;
-    if (s->store->make_directory(s->store, directory) != BP_OK) {
+    bool there = true;
+    if (s->store->exists(s->store, directory, &there) != BP_OK ||
+        s->store->make_directory(s->store, directory) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", directory);
     }
-    return bp_storage_join(files->path, directory, name, &s->error);
+    set->made = set->made || !there;
+    return bp_storage_join(path, directory, name, &s->error);
 }
 
 static void print_outcome(const data_files *files, const bp_tokenise *work, const session *s)
@@ -128,17 +128,13 @@ static bp_status tokenise(data_files *files, session *s)
     return BP_OK;
 }
 
-/* Tokenises into a file. Of a failure nothing is left. */
-static bp_status open_tokens(data_files *files, session *s, const char *name)
+static bp_status open_tokens(data_set *set, data_files *files, session *s, const char *name)
 {
-    bool made;
-    BP_TRY(token_path(files, s, name, &made));
+    BP_TRY(token_path(set, s, files->path, name));
     bp_status status = tokenise(files, s);
     if (s->set->output_dir == NULL) {
-        /* The open file stays readable without its name; without one it goes with the program. */
+        /* The open file stays readable without its name, and goes with the program. */
         (void)s->store->remove(s->store, files->path);
-    } else if (status != BP_OK && made) {
-        (void)s->store->remove_directory(s->store, s->set->output_dir);
     }
     return status;
 }
@@ -171,7 +167,7 @@ static bp_status check_lengths(const data_files *files, session *s)
 }
 
 /* Text is read as bytes where the model is over bytes; other documents are tokenised. */
-static bp_status open_source(data_files *files, session *s, const char *name)
+static bp_status open_source(data_set *set, data_files *files, session *s, const char *name)
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
@@ -193,11 +189,12 @@ static bp_status open_source(data_files *files, session *s, const char *name)
     if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
         return BP_OK;
     }
-    BP_TRY(open_tokens(files, s, name));
+    BP_TRY(open_tokens(set, files, s, name));
     return check_lengths(files, s);
 }
 
-static bp_status open_files(data_files *files, session *s, const path_list *list, const char *name)
+static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
+                            const char *name)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -205,7 +202,7 @@ static bp_status open_files(data_files *files, session *s, const path_list *list
     }
     BP_TRY(bp_data_open(&files->data, s->store, files->rows, count, format_of(s->set->data_format),
                         &s->error));
-    return open_source(files, s, name);
+    return open_source(set, files, s, name);
 }
 
 static bp_status split(data_set *set, session *s, double share)
@@ -223,16 +220,29 @@ static bp_status split(data_set *set, session *s, double share)
 
 static bp_status open_parts(data_set *set, session *s, double share)
 {
-    BP_TRY(open_files(&set->main, s, &s->set->data, "data.tokens"));
+    BP_TRY(open_files(set, &set->main, s, &s->set->data, "data.tokens"));
     set->train = set->main.source;
     if (share > 0) {
         return split(set, s, share);
     }
     if (s->set->eval_data.count > 0) {
-        BP_TRY(open_files(&set->held, s, &s->set->eval_data, "eval.tokens"));
+        BP_TRY(open_files(set, &set->held, s, &s->set->eval_data, "eval.tokens"));
         set->eval = set->held.source;
     }
     return BP_OK;
+}
+
+/* Of data that is refused nothing stays in a directory that was made for it. */
+static void forget(session *s)
+{
+    static const char *const names[] = {"data.tokens", "eval.tokens"};
+    char path[BP_STORE_PATH_MAX];
+    for (size_t i = 0; i < 2; i++) {
+        if (bp_storage_join(path, s->set->output_dir, names[i], NULL) == BP_OK) {
+            (void)s->store->remove(s->store, path);
+        }
+    }
+    (void)s->store->remove_directory(s->store, s->set->output_dir);
 }
 
 bp_status data_set_open(data_set *set, session *s)
@@ -249,6 +259,9 @@ bp_status data_set_open(data_set *set, session *s)
     }
     bp_status status = open_parts(set, s, share);
     coder_close(&s->coder);
+    if (status != BP_OK && set->made) {
+        forget(s);
+    }
     return status;
 }
 

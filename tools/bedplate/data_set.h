@@ -29,6 +29,7 @@ typedef struct data_set {
     bp_part held_part;
     bp_source *train; /* what is left to learn from */
     bp_source *eval;  /* NULL: nothing is held out */
+    bool made;        /* --output-dir was made for the token files */
 } data_set;
 
 /* Opens --data, and --eval-data or the --validation-split of it. Text for a model with a tokenizer,

@@ -33,6 +33,7 @@ typedef struct maker {
     bp_example example;    /* of the present document */
     bp_document_part part; /* of the present encoder run */
     bool running;          /* the encoder has begun a part */
+    uint64_t lines;        /* of all files: the most examples there can be */
     uint64_t seen;         /* bytes of the files before this one */
     uint64_t told;         /* bytes last told to the watcher */
 } maker;
@@ -174,6 +175,9 @@ static bp_status begin(void *user, bp_data_reader *reader)
 {
     maker *m = user;
     (void)reader; /* it is m->reader */
+    if (!m->writer.made) {
+        BP_TRY(bp_tokens_begin(&m->writer, m->documents.form == BP_FORM_TEXT ? 0 : m->lines));
+    }
     m->running = false;
     m->example = (bp_example){.first = m->writer.head.tokens};
     if (m->documents.form == BP_FORM_PROMPT && m->begins) {
@@ -280,8 +284,7 @@ static bp_status between_files(maker *m, uint32_t file)
 static bp_status make(maker *m, const room *r, uint64_t lines)
 {
     bp_tokenise *work = m->work;
-    bool rows = work->data->format != BP_DATA_TEXT;
-    BP_TRY(bp_tokens_begin(&m->writer, rows ? lines : 0));
+    m->lines = lines;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         m->reader = reader_of(work, i, r);
         BP_TRY(bp_data_reader_begin(&m->reader));
