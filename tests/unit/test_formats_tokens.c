@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/host/store_posix.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_tokenise.h"
@@ -364,6 +365,131 @@ static void bad_documents_are_refused(void **state)
     refuses("a.tsv", "1\ta\n", BP_LABELS_NEXT_TOKEN, "a.tsv", "does not learn");
 }
 
+/* A tokenizer of tests/golden/tokenizers, open. */
+typedef struct words {
+    bp_store_posix posix;
+    bp_tokenizer tokenizer;
+    bp_encoder encoder;
+    bp_tokenizer_need need;
+    void *memory;
+    void *room;
+} words;
+
+static void words_begin(words *w, const char *directory)
+{
+    bp_error error = {.code = BP_OK};
+    uint64_t *scratch = malloc(BP_TOKENIZER_SCRATCH);
+    assert_int_equal(bp_store_posix_init(&w->posix, ""), BP_OK);
+    bp_store *store = &w->posix.store;
+    assert_int_equal(bp_tokenizer_measure(store, directory, scratch, &w->need, &error), BP_OK);
+    assert_int_equal(posix_memalign(&w->memory, 64, (size_t)w->need.bytes), 0);
+    assert_int_equal(posix_memalign(&w->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
+    assert_int_equal(
+        bp_tokenizer_open(&w->tokenizer, store, directory, &w->need, w->memory, scratch, &error),
+        BP_OK);
+    assert_int_equal(bp_encoder_init(&w->encoder, &w->tokenizer, 1024, w->room), BP_OK);
+    free(scratch);
+}
+
+static void words_end(words *w)
+{
+    free(w->memory);
+    free(w->room);
+}
+
+/* Tokenises one file with a tokenizer and compares all ids (made with Hugging Face's tokenizers
+ * library from the same files). */
+static void tokenises(desk *d, words *w, const char *name, const char *text, bp_labels labels,
+                      int64_t end_token, const int32_t *right, size_t count)
+{
+    int32_t ids[64];
+    desk_put(d, name, text);
+    assert_int_equal(
+        bp_data_open(&d->data, &d->faulty.store, d->files, d->count, BP_DATA_AUTO, &d->error),
+        BP_OK);
+    d->work = (bp_tokenise){.data = &d->data,
+                            .path = path,
+                            .encoder = &w->encoder,
+                            .vocabulary = w->need.tokens,
+                            .end_token = end_token,
+                            .labels = labels,
+                            .classes = 3,
+                            .scratch = d->scratch,
+                            .error = &d->error};
+    assert_int_equal(bp_tokenise_open(&d->work, &d->tokens), BP_OK);
+    bp_data_close(&d->data);
+    bp_source *source = &d->tokens.source;
+    assert_int_equal(source->count, count);
+    assert_int_equal(source->read(source, 0, (uint32_t)count, ids), BP_OK);
+    assert_memory_equal(ids, right, count * sizeof *ids);
+}
+
+#define RIGHT(...)                                                                                 \
+    (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
+
+static void the_first_token_of_a_text(void **state)
+{
+    (void)state;
+    static const char texts[] = "{\"text\": \"What is it?\"}\n{\"text\": \" Ale\"}\n";
+    static const char sums[] = "{\"prompt\": \"What is it?\", \"completion\": \" Ale\"}";
+    desk d;
+    words w;
+    /* Llama 2 begins every text with <s>; a prompt and its completion are one text. */
+    words_begin(&w, "tests/golden/tokenizers/llama2");
+    desk_begin(&d);
+    tokenises(&d, &w, "a.jsonl", texts, BP_LABELS_NEXT_TOKEN, 2,
+              RIGHT(1, 397, 334, 346, 516, 883, 624, 314, 2, 1, 397, 685, 493, 2));
+    desk_end(&d);
+    desk_begin(&d);
+    tokenises(&d, &w, "a.jsonl", sums, BP_LABELS_NEXT_TOKEN, 2,
+              RIGHT(1, 397, 334, 346, 516, 883, 624, 314, 397, 685, 493, 2));
+    has_example(&d, 0, 0, 12, 8, 0);
+    desk_end(&d);
+    words_end(&w);
+    /* GPT-2 has no such token. */
+    words_begin(&w, "tests/golden/tokenizers/gpt2_small");
+    desk_begin(&d);
+    tokenises(&d, &w, "a.jsonl", texts, BP_LABELS_NEXT_TOKEN, 900,
+              RIGHT(54, 71, 405, 220, 369, 552, 30, 900, 674, 357, 900));
+    desk_end(&d);
+    desk_begin(&d);
+    tokenises(&d, &w, "a.jsonl", sums, BP_LABELS_NEXT_TOKEN, 900,
+              RIGHT(54, 71, 405, 220, 369, 552, 30, 674, 357, 900));
+    has_example(&d, 0, 0, 10, 7, 0);
+    desk_end(&d);
+    desk_begin(&d);
+    tokenises(&d, &w, "a.txt", "What is it?", BP_LABELS_NEXT_TOKEN, 900,
+              RIGHT(54, 71, 405, 220, 369, 552, 30));
+    desk_end(&d);
+    words_end(&w);
+}
+
+static void what_frames_a_labelled_text(void **state)
+{
+    (void)state;
+    desk d;
+    words w;
+    words_begin(&w, "tests/golden/tokenizers/bert_uncased");
+    desk_begin(&d);
+    tokenises(&d, &w, "a.tsv", "1\tWhat is it?\n2\t\n0\tAle\n", BP_LABELS_CLASS, -1,
+              RIGHT(2, 1165, 888, 917, 900, 35, 3, 2, 3, 2, 1443, 408, 3));
+    bp_example example;
+    bp_source *source = &d.tokens.source;
+    assert_int_equal(source->examples, 3);
+    assert_int_equal(source->example(source, 1, &example), BP_OK);
+    assert_int_equal(example.first, 7);
+    assert_int_equal(example.count, 2);
+    assert_int_equal(example.label, 2);
+    assert_int_equal(example.tail, 1); /* [SEP] stays when a row is cut */
+    desk_end(&d);
+    /* Special tokens spelt out are special tokens, as in the tokenizers library. */
+    desk_begin(&d);
+    tokenises(&d, &w, "a.jsonl", "{\"text\": \"is [MASK] it\"}", BP_LABELS_NEXT_TOKEN, 3,
+              RIGHT(2, 917, 4, 900, 3));
+    desk_end(&d);
+    words_end(&w);
+}
+
 /* Whatever call of the store fails, and wherever power goes: the file is the earlier one, or the
  * new one, or is made anew; never something between. */
 static void faults_while_tokenising(void **state)
@@ -404,6 +530,8 @@ int main(void)
         cmocka_unit_test(prompts_and_labels_are_examples),
         cmocka_unit_test(a_file_is_made_once),
         cmocka_unit_test(bad_documents_are_refused),
+        cmocka_unit_test(the_first_token_of_a_text),
+        cmocka_unit_test(what_frames_a_labelled_text),
         cmocka_unit_test(faults_while_tokenising),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
