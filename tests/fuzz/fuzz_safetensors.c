@@ -1,50 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: the safetensors reader on any bytes; what it accepts must be consistent. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/safetensors.h"
+#include "tests/fuzz/one_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-/* A store that holds one file. */
-typedef struct one_file {
-    const uint8_t *bytes;
-    size_t size;
-} one_file;
-
-static bp_status one_open(bp_store *store, const char *path, bp_file *file)
-{
-    (void)store;
-    (void)path;
-    file->handle = 1;
-    return BP_OK;
-}
-
-static bp_status one_size(bp_store *store, bp_file file, uint64_t *bytes)
-{
-    (void)file;
-    *bytes = ((const one_file *)store->context)->size;
-    return BP_OK;
-}
-
-static bp_status one_read(bp_store *store, bp_file file, uint64_t offset, void *to, size_t bytes)
-{
-    const one_file *one = store->context;
-    (void)file;
-    if (offset > one->size || bytes > one->size - offset) {
-        abort(); /* the reader knows the size and must not ask for more */
-    }
-    memcpy(to, one->bytes + offset, bytes);
-    return BP_OK;
-}
-
-static bp_status one_close(bp_store *store, bp_file file)
-{
-    (void)store;
-    (void)file;
-    return BP_OK;
-}
 
 static void check_accepted(const bp_safetensors *file)
 {
@@ -73,12 +32,8 @@ static void check_accepted(const bp_safetensors *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    one_file one = {bytes, size};
-    bp_store store = {.context = &one,
-                      .open_read = one_open,
-                      .file_size = one_size,
-                      .read_at = one_read,
-                      .close = one_close};
+    one_file one;
+    bp_store store = one_store(&one, bytes, size);
     static unsigned char scratch[32768];
     bp_error error = {.code = BP_OK};
     bp_safetensors file;

@@ -22,6 +22,18 @@
 #define LLVMFuzzerTestOneInput fuzz_documents
 #include "tests/fuzz/fuzz_documents.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_gguf
+#include "tests/fuzz/fuzz_gguf.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_llmc
+#include "tests/fuzz/fuzz_llmc.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_index
+#include "tests/fuzz/fuzz_index.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_config
+#include "tests/fuzz/fuzz_config.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
 
@@ -89,12 +101,40 @@ static void documents_corpus(void **state)
     run_corpus(fuzz_documents, "tests/fuzz/corpus/documents");
 }
 
+static void gguf_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_gguf, "tests/fuzz/corpus/gguf");
+}
+
+static void llmc_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_llmc, "tests/fuzz/corpus/llmc");
+}
+
+static void index_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_index, "tests/fuzz/corpus/index");
+}
+
+static void config_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_config, "tests/fuzz/corpus/config");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_corpus),
         cmocka_unit_test(safetensors_corpus),
         cmocka_unit_test(documents_corpus),
+        cmocka_unit_test(gguf_corpus),
+        cmocka_unit_test(llmc_corpus),
+        cmocka_unit_test(index_corpus),
+        cmocka_unit_test(config_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
