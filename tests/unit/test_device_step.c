@@ -99,6 +99,47 @@ static void decision_skips_what_is_not_finite_on(kernel_device *on)
 }
 TEST_ON_HOST(decision_skips_what_is_not_finite)
 
+/* 130 steps of growing and shrinking norms against a sorted copy of the last hundred; a step that
+ * is skipped leaves no norm. */
+static void decision_clips_at_a_percentile_on(kernel_device *on)
+{
+    bp_step_decide_scalars s = {.partials = 1, .beta1 = 0.9, .beta2 = 0.999, .percentile = 90};
+    float norms[BP_NORM_HISTORY] = {0.0f}, kept[BP_NORM_HISTORY] = {0.0f};
+    uint64_t applied = 0;
+    for (uint32_t t = 0; t < 130; t++) {
+        kernel_case c;
+        bool bad = t % 7 == 3;
+        double norm = 1.0 + (double)(t * 37 % 101);
+        kernel_case_init(&c, on->device, BP_KERNEL_step_decide, &s, 1, 0);
+        *(double *)AT(&c, step_decide, sums) = bad ? (double)NAN : norm * norm;
+        *(bp_control_block *)AT(&c, step_decide, control) = (bp_control_block){.applied = applied};
+        *(bp_result_block *)AT(&c, step_decide, result) = (bp_result_block){.loss_sum = 1.0};
+        memcpy(AT(&c, step_decide, norms), norms, sizeof norms);
+        kernel_case_run(&c, on);
+        memcpy(norms, AT(&c, step_decide, norms), sizeof norms);
+        const bp_control_block *control = AT(&c, step_decide, control);
+        if (bad) {
+            assert_memory_equal(norms, kept, sizeof kept);
+        } else {
+            for (uint32_t i = 0; i < BP_NORM_HISTORY; i++) {
+                kept[i] = applied == 0 || i == applied % 100 ? (float)norm : kept[i];
+            }
+            uint32_t below = 0, equal = 0; /* of what the clip factor says is the percentile */
+            double found = (double)control->clip * norm;
+            for (uint32_t i = 0; i < BP_NORM_HISTORY; i++) {
+                below += (double)kept[i] < found * (1.0 - 1e-6);
+                equal += fabs((double)kept[i] - found) <= 1e-6 * found;
+            }
+            assert_memory_equal(norms, kept, sizeof kept);
+            assert_true(control->clip == 1.0f ? below <= 90 : below <= 90 && below + equal > 90);
+        }
+        applied = control->applied;
+        kernel_case_free(&c);
+    }
+    assert_int_equal(applied, 111);
+}
+TEST_ON_HOST(decision_clips_at_a_percentile)
+
 typedef struct adamw_right {
     double weight;
     double m;
@@ -280,6 +321,7 @@ int main(void)
         cmocka_unit_test(norm_sums_squares_per_chunk),
         cmocka_unit_test(decision_clips_and_counts),
         cmocka_unit_test(decision_skips_what_is_not_finite),
+        cmocka_unit_test(decision_clips_at_a_percentile),
         cmocka_unit_test(adamw_agrees_over_a_list),
         cmocka_unit_test(random_normal_draws_by_number),
         cmocka_unit_test(copy_copies),

@@ -227,12 +227,149 @@ static void every_form_stays_near(void **state)
     }
 }
 
+/* Steps of the bf16 weight alone: the mean over many elements moves as the update says, with
+ * steps far below the last place, the same bits for the same seed, others for another. */
+static void stochastic_rounding_is_unbiased_and_repeats(void **state)
+{
+    enum { MANY = 40000, TIMES = 20 };
+    static float w[MANY], g[MANY];
+    static uint16_t kept[MANY];
+    const update_scalars s = {.sgd = {.count = MANY, .rate_scale = 1.0}};
+    const update_setup setup = {.weight = BP_BF16, .master = BP_MASTER_STOCHASTIC};
+    (void)state;
+    for (uint64_t run = 0; run < 3; run++) {
+        update_desk d;
+        update_desk_open(&d, BP_KERNEL_sgd, &s, &setup);
+        d.step.seed = run < 2 ? 11 : 12;
+        for (uint32_t i = 0; i < MANY; i++) {
+            w[i] = 1.0f;
+            g[i] = -1.0f;
+        }
+        update_desk_set(&d, w);
+        for (int t = 0; t < TIMES; t++) {
+            update_desk_step(&d, g, 1e-4, 0.0, 0.0); /* 1/78 of the last place */
+        }
+        update_desk_get(&d, w);
+        double sum = 0.0;
+        for (uint32_t i = 0; i < MANY; i++) {
+            sum += (double)w[i] - 1.0;
+        }
+        /* an element has deviation sqrt(0.002 * 2^-7), the mean of all of them 2e-5 */
+        assert_true(fabs(sum / MANY - TIMES * 1e-4) <= 8e-5);
+        bool same = memcmp(kept, update_desk_weight(&d), sizeof kept) == 0;
+        assert_true(run == 0 || same == (run == 1));
+        memcpy(kept, update_desk_weight(&d), sizeof kept);
+        update_desk_close(&d);
+    }
+}
+
+/* The bits that a step adds are those of core/random.h, for any place in a parameter. */
+static void rounding_bits_are_the_documented_ones(void **state)
+{
+    const update_setup setup = {.weight = BP_BF16, .master = BP_MASTER_STOCHASTIC};
+    const update_scalars s = {
+        .sgd = {.count = COUNT, .first = 512, .stream = 9, .rate_scale = 1.0}};
+    float w[COUNT], g[COUNT];
+    update_desk d;
+    (void)state;
+    update_desk_open(&d, BP_KERNEL_sgd, &s, &setup);
+    d.step.step = 77;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        w[i] = 1.0f;
+        g[i] = -1.0f;
+    }
+    update_desk_set(&d, w);
+    update_desk_step(&d, g, 0x1p-9, 0.0, 0.0); /* a quarter of the last place */
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t random = bp_rounding_bits(bp_rounding_key(11), 77, 9, 512 + i);
+        uint16_t want = (uint16_t)((0x3f804000u + random) >> 16);
+        assert_int_equal(((const uint16_t *)update_desk_weight(&d))[i], want);
+    }
+    update_desk_close(&d);
+}
+
+/* Their bound is for states below 1; larger ones (a momentum of normalised gradients) get half a
+ * gap of the book. */
+static double state_bound(const float *x, uint32_t count)
+{
+    double most = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        most = fmax(most, fabs((double)x[i]));
+    }
+    return most <= 1.0 ? 3e-3 : 7.2e-3 * most;
+}
+
+/* One step in 8 bits beside the same step in 32, over 50 steps, each from the state that was
+ * stored: bitsandbytes' own bounds (tests/test_optim.py): states within 3e-3 + 1e-3 of their size
+ * with few misses, the mean difference of weights below 6e-5. */
+static void narrow_states_step_like_wide_ones(void **state)
+{
+    enum { MANY = 4097 };
+    static float w[MANY], g[MANY], wide[MANY], narrow[MANY], a[MANY], b[MANY];
+    static const bp_codec forms[] = {BP_CODEC_BLOCK8, BP_CODEC_COMPANDED8};
+    (void)state;
+    for (uint32_t k = 0; k < 2 * CASES; k++) {
+        const struct rule_case *c = &rule_cases[k / 2];
+        update_scalars s = c->s;
+        s.adamw.count = MANY;
+        const update_setup setups[2] = {{.form = BP_CODEC_F32}, {.form = forms[k % 2]}};
+        update_desk d[2];
+        for (int i = 0; i < 2; i++) {
+            update_desk_open(&d[i], c->kernel, &s, &setups[i]);
+        }
+        starts(w, MANY);
+        update_desk_set(&d[0], w);
+        update_desk_set(&d[1], w);
+        for (uint32_t t = 1; t <= STEPS; t++) {
+            gradients(t, g, MANY);
+            for (uint32_t i = 0; i < MANY; i++) {
+                g[i] *= 0.01f; /* as in their test */
+            }
+            for (int i = 0; i < 2; i++) {
+                update_desk_step(&d[i], g, 1e-3, c->coefficient, c->ratio_decay);
+            }
+            update_desk_get(&d[0], wide);
+            update_desk_get(&d[1], narrow);
+            double sum = 0.0;
+            for (uint32_t i = 0; i < MANY; i++) {
+                sum += fabs((double)wide[i] - (double)narrow[i]);
+            }
+            if (!(sum / MANY < 6e-5)) {
+                fail_msg("%s, form %d, step %u: weights differ by %.3g in the mean", c->name,
+                         (int)forms[k % 2], t, sum / MANY);
+            }
+            for (uint32_t i = 0; i < 3; i++) {
+                uint32_t misses = 0;
+                if ((d[0].states >> i & 1) == 0) {
+                    continue;
+                }
+                update_desk_state(&d[0], i, a);
+                update_desk_state(&d[1], i, b);
+                double bound = state_bound(a, MANY);
+                for (uint32_t j = 0; j < MANY; j++) {
+                    double x = (double)a[j];
+                    misses += fabs(x - (double)b[j]) > bound + 1e-3 * fabs(x);
+                }
+                assert_true(misses < 20);
+                /* the next step starts from the same state */
+                memcpy(d[0].image + d[0].place[DESK_STATE + i], b, sizeof b);
+            }
+            update_desk_set(&d[1], wide);
+        }
+        update_desk_close(&d[0]);
+        update_desk_close(&d[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_follows_its_reference),
         cmocka_unit_test(split_masters_equal_separate_ones),
         cmocka_unit_test(every_form_stays_near),
+        cmocka_unit_test(stochastic_rounding_is_unbiased_and_repeats),
+        cmocka_unit_test(rounding_bits_are_the_documented_ones),
+        cmocka_unit_test(narrow_states_step_like_wide_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

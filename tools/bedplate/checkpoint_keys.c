@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/optimizer.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
 
@@ -68,7 +69,7 @@ static settings resolve(const session *s)
     set.loss_rows = spec->loss_rows;
     set.batch = spec->batch;
     set.accumulation = spec->accumulation;
-    set.optimizer = "adamw";
+    set.optimizer = spec->optimizer->name;
     const char *name;
     for (uint32_t i = 0; (name = bp_rate_name(i)) != NULL; i++) {
         if (bp_rate_find(name) == spec->rate) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/verbs.h"
 
@@ -89,6 +90,9 @@ static int run_verb(const verb *v, int count, char **arguments)
     if (set.help) {
         options_help(v->name, v->words, v->purpose, v->bit);
         return 0;
+    }
+    if (optimizer_settle(&set) != BP_OK) {
+        return 2;
     }
     if (set.print_options) {
         options_print(&set);

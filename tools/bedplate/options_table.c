@@ -102,8 +102,15 @@ static const option table[] = {
      "steps of linear warm-up; below 1: a share of all steps"},
     {"min-lr", OPTION_REAL, LEARNS, AT(minimum_rate), 0, 1000, "0", "F", true,
      "where linear and cosine schedules end"},
-    {"optim", OPTION_CHOICE, SHAPES, AT(optimizer), 0, 0, "adamw", "adamw|adamw_torch", true,
-     "the update rule (adamw_torch is another name of adamw)"},
+    {"optim", OPTION_TEXT, SHAPES, AT(optimizer), 0, 0, "adamw", "NAME", true,
+     "the update rule: adamw, adam, sgd, lion, rmsprop, adagrad, lamb, lars, ademamix, each also "
+     "with "
+     "_8bit; adamw_8bit_companded, adamw_4bit; Hugging Face's names (adamw_torch, adamw_bnb_8bit)"},
+    {"optim-args", OPTION_TEXT, SHAPES, AT(optim_args), 0, 0, NULL, "KEY=VALUE,..", true,
+     "the rule's own numbers: sgd momentum, dampening, nesterov; rmsprop alpha, momentum; lars "
+     "momentum, trust_coefficient; ademamix alpha, beta3, t_alpha, t_beta3"},
+    {"percentile-clipping", OPTION_COUNT, SHAPES, AT(percentile), 0, 99, "0", "P", true,
+     "scale gradients down to percentile P of the last 100 norms; 0: do not"},
     {"weight-decay", OPTION_REAL, SHAPES, AT(weight_decay), 0, 1000, "0", "F", true,
      "decoupled decay of matrices and embeddings"},
     {"decay-all", OPTION_FLAG, SHAPES, AT(decay_all), 0, 0, "false", NULL, true,

@@ -7,11 +7,11 @@
 
 #include "core/storage.h"
 #include "layers/gpt2.h"
-#include "optim/adamw.h"
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
+#include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
@@ -125,14 +125,7 @@ static bp_status fill_spec(session *s)
     const settings *set = s->set;
     bp_spec *spec = &s->spec;
     spec->model = &bp_model_gpt2;
-    spec->optimizer = &bp_optimizer_adamw;
-    spec->optimizer_options = (bp_optimizer_options){.learning_rate = set->learning_rate,
-                                                     .beta1 = set->beta1,
-                                                     .beta2 = set->beta2,
-                                                     .epsilon = set->epsilon,
-                                                     .weight_decay = set->weight_decay,
-                                                     .decay_all = set->decay_all,
-                                                     .max_grad_norm = set->max_grad_norm};
+    BP_TRY(optimizer_fill(set, spec));
     spec->batch = (uint32_t)set->batch;
     spec->accumulation = (uint32_t)set->accumulation;
     spec->sequence = sequence_of(s);

@@ -74,6 +74,8 @@ typedef struct settings {
     double warmup; /* below 1: a share of all steps */
     double minimum_rate;
     const char *optimizer;
+    const char *optim_args;
+    uint64_t percentile; /* 0: none */
     double weight_decay;
     bool decay_all;
     double beta1;
