@@ -8,7 +8,7 @@ $(FAKE_OLD): tests/gpu/fake_old.c
 $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
-$(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)): | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
+$(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
 
 # The same tests against the driver of the machine.
 .PHONY: gpu
