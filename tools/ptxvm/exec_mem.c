@@ -124,8 +124,11 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
     state.data = NULL;
     state.last = 0;
     state.repeats = 0;
-    /* The commonest load of all: one word into a register of its size. */
-    bool plain = count == 1 && bytes == 4 && state.weak && vm_operand_at(warp, in, 0)->bytes == 4;
+    /* The commonest loads of all: words into registers of their size. */
+    bool plain = bytes == 4 && state.weak;
+    for (unsigned e = 0; e < count; e++) {
+        plain = plain && vm_operand_at(warp, in, e)->bytes == 4;
+    }
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
         uint64_t address = wrap(address_of(memory, base, lane), memory->bytes, space);
@@ -134,7 +137,9 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
             return false;
         }
         if (plain) {
-            memcpy(lanes[0] + (size_t)lane * 4, data, 4);
+            for (unsigned e = 0; e < count; e++) {
+                memcpy(lanes[e] + (size_t)lane * 4, data + (size_t)e * 4, 4);
+            }
             continue;
         }
         for (unsigned e = 0; e < count; e++) {

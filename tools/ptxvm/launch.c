@@ -106,6 +106,14 @@ void vm_put(vm_warp *warp, const vm_insn *in, unsigned i, uint32_t mask, const v
 {
     const vm_operand *operand = vm_operand_at(warp, in, i);
     uint8_t *at = warp->bases[operand->where] + operand->offset;
+    if (mask == VM_ALL_LANES && operand->bytes == 4) {
+        memcpy(at, lanes, (size_t)4 * VM_LANES); /* of a constant size: a few vector moves */
+        return;
+    }
+    if (mask == VM_ALL_LANES && operand->bytes == 8) {
+        memcpy(at, lanes, (size_t)8 * VM_LANES);
+        return;
+    }
     if (mask == VM_ALL_LANES) {
         memcpy(at, lanes, (size_t)operand->bytes * VM_LANES);
         return;

@@ -216,6 +216,36 @@ static inline const char *touch_bytes(const now *at, vm_page *page, vm_cell *cel
     return what;
 }
 
+/* A weak read of a whole cell: touch_bytes() without what it need not ask. */
+static inline const char *read_word(const now *at, vm_page *page, vm_cell *cell, vm_touch *other)
+{
+    bool written = !is_stale(at, &cell->write), read = !is_stale(at, &cell->read);
+    if (cell->split != 0 || (written && cell->write_bytes != 15) ||
+        (read && cell->read_bytes != 15) ||
+        (written &&
+         ((cell->write.who & VM_TOUCH_FLIGHT) != 0 || !is_ordered(at, &cell->write, 0)))) {
+        return touch_bytes(at, page, cell, 15, VA_READ, other);
+    }
+    if (!written) {
+        cell->write.who = 0;
+        cell->write_bytes = 0;
+    }
+    uint32_t mine = 1u << at->warp->index;
+    if (!read || is_ordered(at, &cell->read, cell->readers)) {
+        set_touch(at, &cell->read, 0);
+        cell->readers = mine;
+        cell->read_bytes = 15;
+        return NULL;
+    }
+    uint32_t blocks = cell->read.block != at->linear ? VM_TOUCH_BLOCKS : 0;
+    uint32_t kept = cell->read.who & VM_TOUCH_BLOCKS;
+    uint32_t time = cell->read.time;
+    set_touch(at, &cell->read, VM_TOUCH_MANY | blocks | kept);
+    cell->read.time = time > at->time ? time : at->time;
+    cell->readers |= mine;
+    return NULL;
+}
+
 static inline void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race *race)
 {
     vm_block *block = warp->block;
@@ -258,8 +288,10 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
         uint8_t mask = (uint8_t)((bytes == 1 ? 1u : 3u) << (offset & 3));
         what = touch_bytes(&at, page, cell, mask, how, &other);
     }
+    bool weak_read = (how & (VA_WRITE | VA_STRONG)) == 0;
     for (unsigned i = 0; i < bytes / 4 && what == NULL; i++) {
-        what = touch_bytes(&at, page, cell + i, 15, how, &other);
+        what = weak_read ? read_word(&at, page, cell + i, &other)
+                         : touch_bytes(&at, page, cell + i, 15, how, &other);
     }
     vm_page_unlock(race, page);
     return what == NULL || report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
