@@ -10,7 +10,8 @@ $(FAKE_ML) $(FAKE_OLD):
 	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
 $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
 
-# The same tests against the driver of the machine.
+# The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the
+# instrument, in small.
 .PHONY: gpu
-gpu: all $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS))
-	@tests/gpu/run.sh $(BUILD)
+gpu: all $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tools/bench/gpu_kernels
+	@REHEARSE=$(REHEARSE) tests/gpu/run.sh $(BUILD)

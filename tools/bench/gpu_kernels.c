@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels of the CUDA device by themselves: products in GFLOP/s, attention likewise, and what
+ * memory bounds against a copy that was measured in the same run.
+ *
+ *     build/release/tools/bench/gpu_kernels [N [REPEATS]]
+ *
+ * N is the side of the products (4096) and sets the other sizes; a program of REPEATS (20) equal
+ * launches is replayed ROUNDS times and the fastest counts. Operands are zeros but for ids and
+ * labels; a GPU's clock may be kinder to zeros than to other numbers. `make gpu` runs it, and
+ * `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/device.h"
+#include "core/step.h"
+#include "device/cuda/cuda.h"
+
+#define ROUNDS      3
+#define REPEATS_MAX 64
+
+static bp_error error;
+
+static void die(const char *what)
+{
+    printf("FAILED: %s: %s %s\n", what, error.text != NULL ? error.text : "", error.name);
+    exit(1);
+}
+
+/* One op, many times, as a program of a device of its own. */
+typedef struct job {
+    const char *name;
+    bp_kernel kernel;
+    bp_dtype working;
+    bp_dtype other;      /* of operands with a type of their own */
+    const void *scalars; /* of the one tuple */
+    uint32_t absent;     /* bit i: operand i is not there */
+    double flops;        /* of one launch; 0: its bytes are what counts */
+    uint32_t repeats;
+} job;
+
+typedef struct layout {
+    uint64_t offsets[BP_OPERANDS_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    uint64_t end;
+    double moved; /* bytes read and written by one launch */
+} layout;
+
+static layout lay_out(const job *j)
+{
+    const bp_kernel_info *info = bp_kernel_describe(j->kernel);
+    const bp_device_options options = {.threads = 1};
+    bp_extent extents[BP_OPERANDS_MAX];
+    layout l = {.end = 0};
+    info->extents(j->scalars, extents);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        l.dtypes[i] = (uint8_t)(info->operand[i].type == BP_TYPE_FLOAT ? j->other : j->working);
+    }
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bool workspace = info->operand[i].workspace;
+        size_t element = bp_operand_element_bytes(info->operand[i].type, (bp_dtype)l.dtypes[i]);
+        uint64_t bytes = workspace
+                             ? bp_device_cuda.workspace(&options, j->kernel, j->scalars, l.dtypes)
+                             : bp_extent_bytes(&extents[i], element);
+        bool absent = (j->absent >> i & 1) != 0 || bytes == 0;
+        l.offsets[i] = absent ? BP_OFFSET_ABSENT : l.end;
+        l.end += absent ? 0 : bp_size_align(bytes, BP_ARENA_ALIGNMENT);
+        double ways = (extents[i].access & BP_ACCESS_READ ? 1.0 : 0.0) +
+                      (extents[i].access & BP_ACCESS_WRITE ? 1.0 : 0.0);
+        l.moved += absent || workspace ? 0.0 : ways * (double)bytes;
+    }
+    return l;
+}
+
+static double seconds(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void *take(uint64_t bytes)
+{
+    void *memory = malloc((size_t)bytes);
+    if (memory == NULL) {
+        die("memory");
+    }
+    return memory;
+}
+
+/* A step block that makes sense, wherever an op has one. */
+static void fill(const job *j, const layout *l, void *context)
+{
+    const bp_kernel_info *info = bp_kernel_describe(j->kernel);
+    const bp_step_block step = {.learning_rate = 1e-3f, .inverse_valid = 1e-3f};
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bool is_step = strcmp(info->operand[i].name, "step") == 0;
+        if (is_step && l->offsets[i] != BP_OFFSET_ABSENT &&
+            bp_device_cuda.upload(context, l->offsets[i], &step, sizeof step) != BP_OK) {
+            die("upload");
+        }
+    }
+}
+
+static double time_program(void *context)
+{
+    double best = 1e30;
+    for (int round = 0; round <= ROUNDS; round++) {
+        double began = seconds();
+        if (bp_device_cuda.run(context, 0) != BP_OK || bp_device_cuda.wait(context) != BP_OK) {
+            die("run");
+        }
+        double took = seconds() - began;
+        best = round > 0 && took < best ? took : best; /* the first one warms up */
+    }
+    return best;
+}
+
+/* Seconds of one launch; *moved becomes its bytes. */
+static double measure(const job *j, double *moved)
+{
+    const bp_device *cuda = &bp_device_cuda;
+    const bp_kernel_info *info = bp_kernel_describe(j->kernel);
+    const bp_device_options options = {.threads = 1};
+    layout l = lay_out(j);
+    bp_linked_op ops[REPEATS_MAX];
+    uint64_t table = l.end, tables = bp_device_cuda.table_bytes(j->kernel, 1);
+    for (uint32_t i = 0; i < j->repeats; i++) {
+        ops[i] = (bp_linked_op){j->kernel, 1, l.offsets, j->scalars, l.dtypes, table};
+    }
+    const bp_linked_program program = {ops, j->repeats};
+    void *context = take(cuda->context_bytes);
+    uint64_t bytes = cuda->link_bytes(j->repeats, (uint64_t)j->repeats * info->operand_count,
+                                      (uint64_t)j->repeats * info->scalar_count);
+    void *memory = take(bytes);
+    if (cuda->open(context, &options, NULL, l.end + tables, &error) != BP_OK ||
+        cuda->link(context, 0, &program, memory, bytes) != BP_OK || cuda->seal(context) != BP_OK) {
+        die(j->name);
+    }
+    fill(j, &l, context);
+    double best = time_program(context) / j->repeats;
+    cuda->close(context);
+    free(memory);
+    free(context);
+    *moved = l.moved;
+    return best;
+}
+
+static const char *const types[] = {"f32", "bf16", "f16"};
+
+#define BIT(kernel, name)                                                                          \
+    (UINT32_C(1) << (uint32_t)(offsetof(bp_##kernel##_operands, name) / sizeof(bp_ref)))
+
+static void products(int64_t n, uint32_t repeats)
+{
+    static const struct {
+        const char *name;
+        int64_t a;
+        int64_t b;
+    } forms[] = {{"forward  x w^T", 0, 1}, {"inputs   d w  ", 0, 0}, {"weights  d^T x", 1, 0}};
+    uint32_t absent = BIT(matmul, before) | BIT(matmul, bias) | BIT(matmul, residual);
+    printf("products of %lld x %lld x %lld\n", (long long)n, (long long)n, (long long)n);
+    for (uint32_t type = BP_F32; type <= BP_F16; type++) {
+        for (size_t form = 0; form < 3; form++) {
+            const bp_matmul_scalars s = {.m = n,
+                                         .n = n,
+                                         .k = n,
+                                         .lda = n,
+                                         .ldb = n,
+                                         .ldc = n,
+                                         .transpose_a = forms[form].a,
+                                         .transpose_b = forms[form].b};
+            bp_dtype dtype = (bp_dtype)type, sum = form == 2 ? BP_F32 : dtype;
+            double moved, flops = 2.0 * (double)n * (double)n * (double)n;
+            const job j = {"matmul", BP_KERNEL_matmul, dtype, sum, &s, absent, flops, repeats};
+            double took = measure(&j, &moved);
+            printf("  %-4s %s  %10.3f ms  %10.1f GFLOP/s\n", types[type], forms[form].name,
+                   took * 1e3, flops / took * 1e-9);
+        }
+    }
+}
+
+static void attentions(int64_t n, uint32_t repeats)
+{
+    int64_t sequence = n / 4, heads = 12, width = 64, batch = n >= 1024 ? 8 : 1;
+    const bp_attention_forward_scalars f = {
+        .batch = batch, .sequence = sequence, .heads = heads, .head_width = width};
+    const bp_attention_backward_scalars b = {
+        .batch = batch, .sequence = sequence, .heads = heads, .head_width = width};
+    double pairs = 0.5 * (double)sequence * (double)(sequence + 1) * (double)(batch * heads);
+    printf("attention, %lld x %lld tokens, 12 heads of 64\n", (long long)batch,
+           (long long)sequence);
+    for (uint32_t type = BP_F32; type <= BP_F16; type++) {
+        bp_dtype dtype = (bp_dtype)type;
+        double moved, forward = 4.0 * pairs * (double)width;
+        const job jobs[] = {
+            {"forward ", BP_KERNEL_attention_forward, dtype, dtype, &f, 0, forward, repeats},
+            {"backward", BP_KERNEL_attention_backward, dtype, dtype, &b, 0, 2.5 * forward, repeats},
+        };
+        for (size_t i = 0; i < 2; i++) {
+            double took = measure(&jobs[i], &moved);
+            printf("  %-4s %s        %10.3f ms  %10.1f GFLOP/s\n", types[type], jobs[i].name,
+                   took * 1e3, jobs[i].flops / took * 1e-9);
+        }
+    }
+}
+
+static void bound_by_memory(int64_t n, uint32_t repeats)
+{
+    int64_t rows = n * 2, width = n >= 768 ? 768 : n, count = rows * width * 4;
+    const bp_copy_scalars copy = {.count = count};
+    const bp_gelu_forward_scalars gelu = {.count = count};
+    const bp_gelu_backward_scalars slope = {.count = count};
+    const bp_dropout_scalars dropout = {
+        .count = count, .per_sample = count, .site = 1, .dropout = 0.1};
+    const bp_layernorm_forward_scalars norm = {.rows = rows, .width = width, .epsilon = 1e-5};
+    const bp_layernorm_backward_input_scalars inputs = {.rows = rows, .width = width};
+    const bp_layernorm_backward_parameters_scalars sums = {.rows = rows, .width = width};
+    const bp_bias_backward_scalars bias = {.rows = rows, .n = width};
+    const bp_cross_entropy_scalars loss = {.rows = rows / 8, .vocabulary = n * 12, .pitch = n * 12};
+    const struct {
+        const char *name;
+        bp_kernel kernel;
+        const void *scalars;
+    } rows_of[] = {
+        {"copy", BP_KERNEL_copy, &copy},
+        {"gelu_forward", BP_KERNEL_gelu_forward, &gelu},
+        {"gelu_backward", BP_KERNEL_gelu_backward, &slope},
+        {"dropout", BP_KERNEL_dropout, &dropout},
+        {"layernorm_forward", BP_KERNEL_layernorm_forward, &norm},
+        {"layernorm_backward_input", BP_KERNEL_layernorm_backward_input, &inputs},
+        {"layernorm_backward_parameters", BP_KERNEL_layernorm_backward_parameters, &sums},
+        {"bias_backward", BP_KERNEL_bias_backward, &bias},
+        {"cross_entropy", BP_KERNEL_cross_entropy, &loss},
+    };
+    printf("bound by memory, against the copy of floats\n");
+    double copied = 0.0;
+    for (uint32_t type = BP_F32; type <= BP_F16; type++) {
+        for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
+            double moved = 0.0;
+            const job j = {rows_of[i].name,
+                           rows_of[i].kernel,
+                           (bp_dtype)type,
+                           BP_F32,
+                           rows_of[i].scalars,
+                           0,
+                           0.0,
+                           repeats};
+            double rate = 1e-9 * measure(&j, &moved);
+            rate = rate > 0.0 ? moved * 1e-18 / rate : 0.0; /* GB/s */
+            copied = copied == 0.0 ? rate : copied;
+            printf("  %-4s %-30s %9.1f GB/s  %5.1f %%\n", types[type], rows_of[i].name, rate,
+                   100.0 * rate / copied);
+        }
+    }
+}
+
+int main(int count, char **arguments)
+{
+    int64_t n = count > 1 ? atoll(arguments[1]) : 4096;
+    uint32_t repeats = count > 2 ? (uint32_t)atoi(arguments[2]) : 20;
+    if (n < 16 || n > 65536 || repeats < 1 || repeats > REPEATS_MAX) {
+        printf("usage: gpu_kernels [N 16 to 65536 [REPEATS 1 to %d]]\n", REPEATS_MAX);
+        return 2;
+    }
+    products(n, repeats);
+    attentions(n, repeats);
+    bound_by_memory(n, repeats);
+    return 0;
+}
