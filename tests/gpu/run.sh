@@ -20,6 +20,7 @@ model=gpt2
 step=(--per-device-train-batch-size 8 --max-seq-length 1024)
 demo=(--model demo --max-seq-length 256 --per-device-train-batch-size 8)
 steps=${STEPS:-100}
+real=BP_TEST_GPU=1
 if [[ $rehearse -ne 0 ]]; then
     export LD_LIBRARY_PATH=$PWD/$build/ptxvm
     result=$build/gpu-rehearsal.txt
@@ -29,6 +30,7 @@ if [[ $rehearse -ne 0 ]]; then
     step=(--per-device-train-batch-size 1 --max-seq-length 8)
     demo=(--model tiny --max-seq-length 8 --per-device-train-batch-size 1)
     steps=2
+    real=
 fi
 
 # The longest of these takes seconds on a GPU.
@@ -36,7 +38,7 @@ tests_on_the_driver() {
     local test out
     for test in "$build"/tests/unit/$tests; do
         [[ -x $test && ! -d $test && $test != *.* ]] || continue
-        out=$(BP_TEST_GPU=1 timeout 120 "$test" 2>&1)
+        out=$(env ${real:+"$real"} timeout 120 "$test" 2>&1)
         if [[ $? -eq 0 ]]; then
             echo "ok      ${test##*/}"
         else

@@ -184,10 +184,22 @@ static void products(int64_t n, uint32_t repeats)
 static void attentions(int64_t n, uint32_t repeats)
 {
     int64_t sequence = n / 4, heads = 12, width = 64, batch = n >= 1024 ? 8 : 1;
-    const bp_attention_forward_scalars f = {
-        .batch = batch, .sequence = sequence, .heads = heads, .head_width = width};
-    const bp_attention_backward_scalars b = {
-        .batch = batch, .sequence = sequence, .heads = heads, .head_width = width};
+    const bp_attention_forward_scalars f = {.batch = batch,
+                                            .sequence = sequence,
+                                            .heads = heads,
+                                            .kv_heads = heads,
+                                            .head_width = width,
+                                            .causal = 1,
+                                            .scale = 0.125};
+    const bp_attention_backward_scalars b = {.batch = batch,
+                                             .sequence = sequence,
+                                             .heads = heads,
+                                             .kv_heads = heads,
+                                             .head_width = width,
+                                             .causal = 1,
+                                             .scale = 0.125};
+    uint32_t f_absent = BIT(attention_forward, lengths);
+    uint32_t b_absent = BIT(attention_backward, lengths);
     double pairs = 0.5 * (double)sequence * (double)(sequence + 1) * (double)(batch * heads);
     printf("attention, %lld x %lld tokens, 12 heads of 64\n", (long long)batch,
            (long long)sequence);
@@ -195,8 +207,9 @@ static void attentions(int64_t n, uint32_t repeats)
         bp_dtype dtype = (bp_dtype)type;
         double moved, forward = 4.0 * pairs * (double)width;
         const job jobs[] = {
-            {"forward ", BP_KERNEL_attention_forward, dtype, dtype, &f, 0, forward, repeats},
-            {"backward", BP_KERNEL_attention_backward, dtype, dtype, &b, 0, 2.5 * forward, repeats},
+            {"forward ", BP_KERNEL_attention_forward, dtype, dtype, &f, f_absent, forward, repeats},
+            {"backward", BP_KERNEL_attention_backward, dtype, dtype, &b, b_absent, 2.5 * forward,
+             repeats},
         };
         for (size_t i = 0; i < 2; i++) {
             double took = measure(&jobs[i], &moved);
