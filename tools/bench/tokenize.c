@@ -3,7 +3,8 @@
  * Prints tokens, their XXH64 as uint32 little-endian, bytes of memory and MB/s; with --ids the ids
  * of one run, one a line, and with --decode what they decode to.
  *
- *     build/release/tools/bench/tokenize DIR FILE [--piece BYTES] [--ids | --decode] */
+ *     build/release/tools/bench/tokenize DIR FILE [--piece BYTES] [--word BYTES] [--ids | --decode]
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ typedef struct bench {
     unsigned char *text;
     size_t length;
     size_t piece;
+    uint32_t word_bytes;
     uint64_t tokens;
     uint64_t memory;
     mode mode;
@@ -60,9 +62,8 @@ static void open_tokenizer(bench *b, const char *directory)
                           &error) != BP_OK) {
         fail(directory, &error);
     }
-    uint64_t bytes = bp_encoder_bytes(BP_ENCODER_WORD_BYTES);
-    if (bp_encoder_init(&b->encoder, &b->tokenizer, BP_ENCODER_WORD_BYTES, memory_of(b, bytes)) !=
-        BP_OK) {
+    uint64_t bytes = bp_encoder_bytes(b->word_bytes);
+    if (bp_encoder_init(&b->encoder, &b->tokenizer, b->word_bytes, memory_of(b, bytes)) != BP_OK) {
         exit(1);
     }
 }
@@ -144,14 +145,16 @@ static void measure(bench *b)
 
 int main(int count, char **words)
 {
-    static bench b = {.piece = 65536};
+    static bench b = {.piece = 65536, .word_bytes = BP_ENCODER_WORD_BYTES};
     if (count < 3) {
-        fputs("tokenize DIR FILE [--piece BYTES] [--ids | --decode]\n", stderr);
+        fputs("tokenize DIR FILE [--piece BYTES] [--word BYTES] [--ids | --decode]\n", stderr);
         return 2;
     }
     for (int i = 3; i < count; i++) {
         if (strcmp(words[i], "--piece") == 0 && i + 1 < count) {
             b.piece = (size_t)strtoull(words[++i], NULL, 10);
+        } else if (strcmp(words[i], "--word") == 0 && i + 1 < count) {
+            b.word_bytes = (uint32_t)strtoul(words[++i], NULL, 10);
         } else {
             b.mode = strcmp(words[i], "--ids") == 0 ? MODE_IDS : MODE_DECODE;
         }
