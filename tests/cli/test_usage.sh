@@ -8,7 +8,7 @@ expect 0 '^bedplate [0-9]+\.[0-9]+' --version
 expect 2 'Exit codes'
 expect 2 'trian: unknown verb \(the nearest is train\)' trian
 expect 2 'xyzzy: unknown verb$' xyzzy
-for verb in plan train eval generate verify bench devices arena; do
+for verb in plan train eval generate tokenize verify bench devices arena; do
     expect 0 "^bedplate $verb" $verb --help
 done
 run train --help

@@ -193,15 +193,20 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     return check_lengths(files, s);
 }
 
-static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
-                            const char *name)
+bp_status data_files_find(data_files *files, session *s, const path_list *list)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         BP_TRY(add_argument(files, s, list->item[i], &count));
     }
-    BP_TRY(bp_data_open(&files->data, s->store, files->rows, count, format_of(s->set->data_format),
-                        &s->error));
+    return bp_data_open(&files->data, s->store, files->rows, count, format_of(s->set->data_format),
+                        &s->error);
+}
+
+static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
+                            const char *name)
+{
+    BP_TRY(data_files_find(files, s, list));
     return open_source(set, files, s, name);
 }
 
@@ -265,7 +270,7 @@ bp_status data_set_open(data_set *set, session *s)
     return status;
 }
 
-static void close_files(data_files *files)
+void data_files_close(data_files *files)
 {
     bp_data_close(&files->data);
     bp_tokens_close(&files->tokens);
@@ -277,8 +282,8 @@ static void close_files(data_files *files)
 
 void data_set_close(data_set *set)
 {
-    close_files(&set->main);
-    close_files(&set->held);
+    data_files_close(&set->main);
+    data_files_close(&set->held);
 }
 
 /* Reads a sample into `tokens` and adds it to the digest. Ids beyond the vocabulary are found here,

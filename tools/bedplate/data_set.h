@@ -32,6 +32,11 @@ typedef struct data_set {
     bool made;        /* --output-dir was made for the token files */
 } data_set;
 
+/* Opens a list of files and patterns as --data-format says, and closes them; of the session only
+ * settings, store and error are used. */
+bp_status data_files_find(data_files *files, session *s, const path_list *list) BP_MUST_CHECK;
+void data_files_close(data_files *files);
+
 /* Opens --data, and --eval-data or the --validation-split of it. Text for a model with a tokenizer,
  * and documents (JSON lines), are tokenised into data.tokens and eval.tokens in --output-dir, which
  * is made, or used again; without that option, into a file in TMPDIR that goes with the program.

@@ -33,6 +33,8 @@ static const verb verbs[] = {
      cmd_export, "Writes a model for other programs: Hugging Face directory, GGUF, llm.c."},
     {"import", " --from FILE --to DIR [options]", 0, 0, VERB_IMPORT, cmd_import,
      "Makes a model directory of a GGUF or llm.c file."},
+    {"tokenize", " --tokenizer DIR --data FILE.. --output FILE [options]", 0, 0, VERB_TOKENIZE,
+     cmd_tokenize, "Turns text into a token file in llm.c's format."},
     {"verify", " DIR [options]", 1, 1, VERB_VERIFY, cmd_verify,
      "Checks every digest of a snapshot, or of the newest one in an output directory."},
     {"bench", " step|gemm [options]", 1, 1, VERB_BENCH, cmd_bench,

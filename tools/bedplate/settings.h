@@ -24,7 +24,8 @@ typedef enum verb_bit {
     VERB_DEVICES = 64,
     VERB_ARENA = 128,
     VERB_EXPORT = 256,
-    VERB_IMPORT = 512
+    VERB_IMPORT = 512,
+    VERB_TOKENIZE = 1024
 } verb_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
@@ -38,7 +39,8 @@ typedef struct settings {
     const char *data_format;
     const char *tokenizer;
     const char *output_dir;
-    double dropout; /* below 0: as the model says */
+    const char *output; /* tokenize: the token file */
+    double dropout;     /* below 0: as the model says */
     bool allow_missing;
     bool allow_unexpected;
     bool ignore_mismatched;

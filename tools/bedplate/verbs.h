@@ -9,6 +9,7 @@ int cmd_plan(const settings *set);
 int cmd_train(const settings *set);
 int cmd_eval(const settings *set);
 int cmd_generate(const settings *set);
+int cmd_tokenize(const settings *set);
 int cmd_verify(const settings *set);
 int cmd_bench(const settings *set);
 int cmd_devices(const settings *set);
