@@ -15,7 +15,7 @@
 #include "device/host/store_posix.h"
 #include "tools/formats/tokenizer.h"
 
-enum { LINES = 10000, LINE_MAX = 4096, WORDS_MAX = 256, WORD_BYTES = 512 };
+enum { DECODED = 1000, LINES = 10000, LINE_MAX = 4096, WORDS_MAX = 256, WORD_BYTES = 512 };
 
 static const char folder[] = "tests/golden/tokenizers";
 
@@ -256,31 +256,66 @@ static void show_line(const lines *l, bp_encoder *e, uint32_t number)
     printf("\n");
 }
 
+/* The text that a line's ids decode to. */
+static uint32_t decode(const bp_tokenizer *t, const uint32_t *ids, size_t count)
+{
+    bp_decoder decoder = {.begun = false};
+    uint32_t digest = 0x811C9DC5u;
+    for (size_t i = 0; i < count; i++) {
+        char bytes[BP_TOKENIZER_DECODED_MAX];
+        size_t length;
+        assert_int_equal(bp_decoder_next(&decoder, t, ids[i], bytes, &length), BP_OK);
+        for (size_t k = 0; k < length; k++) {
+            digest = (digest ^ (unsigned char)bytes[k]) * 0x01000193u;
+        }
+    }
+    return digest;
+}
+
+/* Number `index` of a file of digests. */
+static uint32_t wanted_of(const unsigned char *file, size_t index)
+{
+    uint32_t digest;
+    memcpy(&digest, file + 4 * index, 4);
+    return digest;
+}
+
+static unsigned char *read_golden(const char *name, size_t numbers)
+{
+    char path[256];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unsigned char *file = read_whole(path, &size);
+    if (file == NULL || size < 4 * numbers) {
+        fail_msg("%s: not there, or too short", path);
+    }
+    return file;
+}
+
 static void compare(const char *directory, size_t place)
 {
     static lines l;
     static uint32_t ids[LINE_MAX];
     desk d;
     bp_error error = {.code = BP_OK};
-    char path[256];
-    size_t size;
-    snprintf(path, sizeof path, "%s/digests.bin", folder);
-    unsigned char *wanted = read_whole(path, &size);
-    assert_true(wanted != NULL && size >= 4u * LINES * (place + 1));
+    unsigned char *wanted = read_golden("digests.bin", LINES * (place + 1));
+    unsigned char *decoded = read_golden("decoded.bin", DECODED * (place + 1));
     if (open_desk(&d, directory, &error) != BP_OK) {
         fail_msg("%s: %s: %s", directory, error.name, error.text);
     }
     read_words(&l);
     size_t wrong = 0;
     for (uint32_t i = 0; i < LINES; i++) {
-        uint32_t digest;
+        uint32_t digest = wanted_of(wanted, LINES * place + i);
         size_t count;
-        memcpy(&digest, wanted + 4 * (LINES * place + i), 4);
         make_line(&l, i);
         bp_encoder_text(&d.encoder, l.line, l.length, BP_ENCODE_PLAIN, ids, LINE_MAX, &count);
         bool good = count <= LINE_MAX && digest_of(0x811C9DC5u, ids, count) == digest &&
                     encode(&d.encoder, &l, 1 + i % 7, 256) == digest &&
                     encode(&d.encoder, &l, 1 + i % 61, 1 + i % 5) == digest;
+        if (good && i < DECODED) {
+            good = decode(&d.tokenizer, ids, count) == wanted_of(decoded, DECODED * place + i);
+        }
         if (!good && wrong++ < 5) {
             show_line(&l, &d.encoder, i);
         }
@@ -288,8 +323,56 @@ static void compare(const char *directory, size_t place)
     assert_int_equal(wrong, 0);
     assert_int_equal(d.encoder.cut, 0);
     free(wanted);
+    free(decoded);
     free(l.file);
     close_desk(&d);
+}
+
+/* One text and pairs, with special tokens, truncated. */
+static void compare_pairs(const char *directory, size_t place)
+{
+    static lines a;
+    static lines b;
+    desk d;
+    bp_error error = {.code = BP_OK};
+    unsigned char *wanted = read_golden("pairs.bin", 2 * DECODED * (place + 1));
+    assert_int_equal(open_desk(&d, directory, &error), BP_OK);
+    read_words(&a);
+    b = a;
+    for (uint32_t i = 0; i < DECODED; i++) {
+        uint32_t ids[64];
+        uint32_t wide[64];
+        uint8_t types[64];
+        size_t count;
+        size_t whole;
+        make_line(&a, i);
+        make_line(&b, i + 1);
+        assert_int_equal(bp_encoder_pair(&d.encoder, a.line, a.length, i % 2 ? b.line : NULL,
+                                         b.length, BP_ENCODE_TEMPLATE, ids, types, 4 + i % 50,
+                                         &count, &whole),
+                         BP_OK);
+        assert_true(count <= 4 + i % 50 && whole >= count);
+        for (size_t k = 0; k < count; k++) {
+            wide[k] = types[k];
+        }
+        size_t row = 2 * (DECODED * place + i);
+        if (digest_of(0x811C9DC5u, ids, count) != wanted_of(wanted, row) ||
+            digest_of(0x811C9DC5u, wide, count) != wanted_of(wanted, row + 1)) {
+            show_line(&a, &d.encoder, i);
+            fail_msg("%s: pair %u", directory, i);
+        }
+    }
+    free(wanted);
+    free(a.file);
+    close_desk(&d);
+}
+
+static void pairs(void **state)
+{
+    (void)state;
+    compare_pairs("tests/golden/tokenizers/llama3", 0);
+    compare_pairs("tests/golden/tokenizers/llama2", 1);
+    compare_pairs("tests/golden/tokenizers/bert_uncased", 2);
 }
 
 static void gpt2_files(void **state)
@@ -357,7 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_files), cmocka_unit_test(llama3),    cmocka_unit_test(qwen2),
         cmocka_unit_test(llama2),     cmocka_unit_test(metaspace), cmocka_unit_test(bert_uncased),
-        cmocka_unit_test(bert_cased), cmocka_unit_test(gpt2),
+        cmocka_unit_test(bert_cased), cmocka_unit_test(gpt2),      cmocka_unit_test(pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,11 @@ digests.bin is, for every tokenizer in the order of NAMES, 10,000 uint32 little-
 the ids of a line as uint32 little-endian. The lines are made from words.txt and a counter alone, here
 and in tests/golden/test_tokenizer_golden.c in the same way. Without GPT2 that tokenizer's digests stay
 as they are.
+
+decoded.bin is the same of the UTF-8 text that the ids of the first 1,000 lines decode to, special
+tokens included. pairs.bin has, for each of PAIRED, two numbers for each of the first 1,000 lines: FNV-1a
+over the ids and over the types of the line (odd numbers: paired with the next line) with special tokens,
+truncated to 4 + number % 50 ids.
 """
 import json
 import os
@@ -22,6 +27,8 @@ from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normaliz
 
 HERE = "tests/golden/tokenizers"
 LINES = 10000
+DECODED = 1000
+PAIRED = ["llama3", "llama2", "bert_uncased"]
 NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "gpt2"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -257,29 +264,51 @@ def open_one(name, gpt2=None):
     return Tokenizer.from_file(f"{HERE}/{name}/tokenizer.json")
 
 
-def digest(ids):
+def digest_bytes(data):
     value = 0x811C9DC5
-    for byte in struct.pack(f"<{len(ids)}I", *ids):
+    for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
 
 
+def digest(ids):
+    return digest_bytes(struct.pack(f"<{len(ids)}I", *ids))
+
+
+def keep(path, place, count):
+    """What a file already has for the tokenizer in this place."""
+    with open(path, "rb") as file:
+        return file.read()[4 * count * place:4 * count * (place + 1)]
+
+
 def digests(gpt2):
-    path = f"{HERE}/digests.bin"
     words = words_of()
     lines = [line(number, words).decode(errors="replace") for number in range(LINES)]
     out = b""
+    texts = b""
     for place, name in enumerate(NAMES):
         if name == "gpt2" and gpt2 is None:
-            with open(path, "rb") as file:
-                out += file.read()[4 * LINES * place:4 * LINES * (place + 1)]
+            out += keep(f"{HERE}/digests.bin", place, LINES)
+            texts += keep(f"{HERE}/decoded.bin", place, DECODED)
             continue
         tokenizer = open_one(name, gpt2)
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in lines]
         out += struct.pack(f"<{LINES}I", *map(digest, ids))
+        decoded = [tokenizer.decode(one, skip_special_tokens=False) for one in ids[:DECODED]]
+        texts += struct.pack(f"<{DECODED}I", *(digest_bytes(text.encode()) for text in decoded))
         print(name, sum(map(len, ids)), "ids")
-    with open(path, "wb") as file:
+    with open(f"{HERE}/digests.bin", "wb") as file:
         file.write(out)
+    with open(f"{HERE}/decoded.bin", "wb") as file:
+        file.write(texts)
+    with open(f"{HERE}/pairs.bin", "wb") as file:
+        for name in PAIRED:
+            tokenizer = open_one(name)
+            for number in range(DECODED):
+                tokenizer.enable_truncation(4 + number % 50, strategy="longest_first")
+                pair = lines[number + 1] if number % 2 else None
+                encoding = tokenizer.encode(lines[number], pair)
+                file.write(struct.pack("<2I", digest(encoding.ids), digest(encoding.type_ids)))
 
 
 def main():
