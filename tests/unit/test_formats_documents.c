@@ -120,14 +120,14 @@ static const size_t windows[] = {1, 2, 3, 7, 64, 4096};
 enum { WINDOWS = sizeof windows / sizeof windows[0] };
 
 static void gives_bytes(const void *bytes, size_t size, bp_data_format format, bool labelled,
-                        bp_labels labels, const char *right)
+                        bp_labels labels, bool numbers, const char *right)
 {
     desk d;
     desk_begin(&d);
     for (size_t i = 0; i < WINDOWS; i++) {
         d.documents.form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN;
         d.documents.labels = labels;
-        d.documents.classes = 5;
+        d.documents.classes = numbers ? 0 : 5;
         bp_status status = read_window(&d, bytes, size, format, windows[i]);
         if (status != BP_OK) {
             print_message("%s: %s\n", d.error.name, d.error.text);
@@ -138,14 +138,20 @@ static void gives_bytes(const void *bytes, size_t size, bp_data_format format, b
     desk_end(&d);
 }
 
+/* Labels that are numbers, or any of five classes. */
+static void gives_bits(const char *text, bp_data_format format, bool numbers, const char *right)
+{
+    gives_bytes(text, strlen(text), format, true, BP_LABELS_BITS, numbers, right);
+}
+
 static void gives(const char *text, bp_data_format format, const char *right)
 {
-    gives_bytes(text, strlen(text), format, false, BP_LABELS_NEXT_TOKEN, right);
+    gives_bytes(text, strlen(text), format, false, BP_LABELS_NEXT_TOKEN, false, right);
 }
 
 static void gives_labels(const char *text, bp_data_format format, const char *right)
 {
-    gives_bytes(text, strlen(text), format, true, BP_LABELS_CLASS, right);
+    gives_bytes(text, strlen(text), format, true, BP_LABELS_CLASS, false, right);
 }
 
 /* A refusal that names the place and says `text`. */
@@ -216,14 +222,18 @@ static void json_lines_with_labels(void **state)
     (void)state;
     gives_labels("{\"text\": \"good\", \"label\": 4}\n{\"label\": 0, \"text\": \"bad\"}",
                  BP_DATA_JSONL, "<T:good=4><T:bad=0>");
-    const char *number = "{\"label\": 1.5, \"text\": \"a\"}";
-    gives_bytes(number, strlen(number), BP_DATA_JSONL, true, BP_LABELS_BITS, "<T:a=1069547520>");
+    gives_bits("{\"label\": 1.5, \"text\": \"a\"}", BP_DATA_JSONL, true, "<T:a=1069547520>");
+    gives_bits("{\"label\": [4, 0, 4], \"text\": \"a\"}\n{\"label\": [], \"text\": \"b\"}\n"
+               "{\"label\": 1, \"text\": \"c\"}",
+               BP_DATA_JSONL, false, "<T:a=17><T:b=0><T:c=2>");
     refuses_labels("{\"text\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "lacks");
     refuses_labels("\n{\"text\": \"a\", \"label\": 5}", BP_DATA_JSONL, "a.file: line 2",
                    "no class");
     refuses_labels("{\"text\": \"a\", \"label\": -1}", BP_DATA_JSONL, "a.file: line 1", "no class");
     refuses_labels("{\"text\": \"a\", \"label\": 1.5}", BP_DATA_JSONL, "a.file: line 1",
                    "whole number");
+    refuses_labels("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, "a.file: line 1: byte ",
+                   "not a number");
     refuses_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL, "a.file: line 1: byte ",
                    "not a number");
 }
@@ -316,9 +326,9 @@ static void tables_of_tabs(void **state)
     gives_labels("", BP_DATA_TSV, "");
     gives_labels("\n\r\n\n", BP_DATA_TSV, "");
     gives_labels("label\ttext\n", BP_DATA_TSV, "");
-    const char *numbers = "-2.5\tcold\n1e0\twarm\n";
-    gives_bytes(numbers, strlen(numbers), BP_DATA_TSV, true, BP_LABELS_BITS,
-                "<T:cold=3223322624><T:warm=1065353216>");
+    gives_bits("-2.5\tcold\n1e0\twarm\n", BP_DATA_TSV, true,
+               "<T:cold=3223322624><T:warm=1065353216>");
+    gives_bits("0 3\tcold\n\twarm\n 4 \tx", BP_DATA_TSV, false, "<T:cold=9><T:warm=0><T:x=16>");
 }
 
 static void tables_with_quotes(void **state)

@@ -58,11 +58,7 @@ static bp_status evaluate(session *s, data_set *data, const settings *set)
     BP_TRY(data_set_open(data, s));
     bp_source *source = data->eval != NULL ? data->eval : data->train;
     s->spec.batch = batch_of(s, source);
-    bp_feed feed = {.source = source,
-                    .sequence = s->spec.sequence,
-                    .batch = s->spec.batch,
-                    .group = s->spec.batch,
-                    .vocabulary = s->spec.config.vocabulary};
+    bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(session_start(s));
     double began = clock_seconds();

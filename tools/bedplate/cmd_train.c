@@ -32,7 +32,7 @@ typedef struct training {
     bp_feed feed;
     bp_feed eval_feed;
     uint64_t total; /* steps of the whole run */
-    char identity[64];
+    char identity[96];
     progress bar;
     train_totals sum;
     device_memory memory;
@@ -44,21 +44,14 @@ static bp_status init_feeds(training *t)
 {
     session *s = &t->s;
     const bp_spec *spec = &s->spec;
-    t->feed = (bp_feed){.source = t->data.train,
-                        .seed = spec->seed,
-                        .sequence = spec->sequence,
-                        .batch = spec->batch,
-                        .group = spec->batch * spec->accumulation,
-                        .vocabulary = spec->config.vocabulary,
-                        .shuffle = true};
+    t->feed = data_set_feed(&t->data, s, t->data.train);
+    t->feed.group = spec->batch * spec->accumulation;
+    t->feed.shuffle = true;
     BP_TRY(bp_feed_init(&t->feed, &s->error));
     if (t->data.eval == NULL) {
         return BP_OK;
     }
-    t->eval_feed = t->feed;
-    t->eval_feed.source = t->data.eval;
-    t->eval_feed.group = spec->batch;
-    t->eval_feed.shuffle = false;
+    t->eval_feed = data_set_feed(&t->data, s, t->data.eval);
     return bp_feed_init(&t->eval_feed, &s->error);
 }
 

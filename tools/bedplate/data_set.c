@@ -79,6 +79,36 @@ static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_M
     return bp_storage_join(path, directory, name, &s->error);
 }
 
+/* What the task learns of each row. */
+static bp_labels labels_of(const bp_model_config *config)
+{
+    switch (config->task) {
+    case BP_TASK_CLASSES:
+        return BP_LABELS_CLASS;
+    case BP_TASK_LABELS:
+    case BP_TASK_REGRESSION:
+        return BP_LABELS_BITS;
+    default:
+        return BP_LABELS_NEXT_TOKEN;
+    }
+}
+
+bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
+{
+    const bp_spec *spec = &s->spec;
+    int64_t padding = spec->config.pad_token >= 0 ? spec->config.pad_token : set->special.pad;
+    bool inside = padding >= 0 && padding < (int64_t)spec->config.vocabulary;
+    return (bp_feed){.source = part,
+                     .seed = spec->seed,
+                     .sequence = spec->sequence,
+                     .batch = spec->batch,
+                     .group = spec->batch,
+                     .vocabulary = spec->config.vocabulary,
+                     .kind = labels_of(&spec->config),
+                     .classes = spec->config.classes,
+                     .padding = inside ? (int32_t)padding : 0};
+}
+
 static void print_outcome(const data_files *files, const bp_tokenise *work, const session *s)
 {
     const bp_tokens_head *head = &files->tokens.head;
@@ -101,7 +131,7 @@ static void print_outcome(const data_files *files, const bp_tokenise *work, cons
     fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
 }
 
-static bp_status tokenise(data_files *files, session *s)
+static bp_status tokenise(data_set *set, data_files *files, session *s)
 {
     const bp_model_config *config = &s->spec.config;
     BP_TRY(session_open_coder(s));
@@ -112,6 +142,9 @@ static bp_status tokenise(data_files *files, session *s)
         end_token = 0;
         s->spec.config.eos_token = 0;
     }
+    if (!bytes) {
+        set->special = *bp_tokenizer_special_of(&c->tokenizer);
+    }
     uint32_t vocabulary = bytes ? BP_BYTE_VOCABULARY : c->need.tokens;
     bp_tokenise work = {.data = &files->data,
                         .path = files->path,
@@ -119,6 +152,8 @@ static bp_status tokenise(data_files *files, session *s)
                         .vocabulary =
                             end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
                         .end_token = end_token,
+                        .labels = labels_of(config),
+                        .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .scratch = c->scratch,
                         .error = &s->error};
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
@@ -131,7 +166,7 @@ static bp_status tokenise(data_files *files, session *s)
 static bp_status open_tokens(data_set *set, data_files *files, session *s, const char *name)
 {
     BP_TRY(token_path(set, s, files->path, name));
-    bp_status status = tokenise(files, s);
+    bp_status status = tokenise(set, files, s);
     if (s->set->output_dir == NULL) {
         /* The open file stays readable without its name, and goes with the program. */
         (void)s->store->remove(s->store, files->path);
@@ -253,6 +288,7 @@ static void forget(session *s)
 bp_status data_set_open(data_set *set, session *s)
 {
     memset(set, 0, sizeof *set);
+    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1};
     double share = s->set->validation_split;
     if (s->set->data.count == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where, "the option is needed: what to read",

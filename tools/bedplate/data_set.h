@@ -27,9 +27,10 @@ typedef struct data_set {
     data_files held;
     bp_part kept_part;
     bp_part held_part;
-    bp_source *train; /* what is left to learn from */
-    bp_source *eval;  /* NULL: nothing is held out */
-    bool made;        /* --output-dir was made for the token files */
+    bp_source *train;             /* what is left to learn from */
+    bp_source *eval;              /* NULL: nothing is held out */
+    bool made;                    /* --output-dir was made for the token files */
+    bp_tokenizer_special special; /* of the tokenizer, if one was used; else all -1 */
 } data_set;
 
 /* Opens a list of files and patterns as --data-format says, and closes them; of the session only
@@ -45,6 +46,10 @@ void data_files_close(data_files *files);
  * documents gets NUL as its end token (spec.config.eos_token). */
 bp_status data_set_open(data_set *set, session *s) BP_MUST_CHECK;
 void data_set_close(data_set *set);
+
+/* A feed over one of the parts, in file order and by single micro-batches: shapes, labels, classes
+ * and padding are those of the spec. Not initialised yet. */
+bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);
 
 /* Names what the data is by content: tokens and a digest of the first and last of them; so that a
  * resumed run can tell whether it sees the same data, wherever the files lie now. BP_ERR_DATA when

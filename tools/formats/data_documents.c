@@ -47,24 +47,18 @@ bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_
     }
 }
 
-bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
-                             const char *text, size_t length, uint64_t *label)
+static bp_status number_of(bp_data_reader *reader, const char *text, size_t length,
+                           bp_number *number)
+{
+    bp_status status = bp_number_parse(text, length, number);
+    return status == BP_OK ? BP_OK : bp_data_refuse(reader, "the label is not a number");
+}
+
+static bp_status class_of(const bp_documents *documents, bp_data_reader *reader, const char *text,
+                          size_t length, uint64_t *class)
 {
     bp_number number;
-    bp_status status = bp_number_parse(text, length, &number);
-    if (status != BP_OK) {
-        return bp_data_refuse(reader, "the label is not a number");
-    }
-    if (documents->labels == BP_LABELS_BITS) {
-        float value = (float)number.real;
-        uint32_t bits;
-        if (!(value - value == 0.0f)) {
-            return bp_data_refuse(reader, "the label is beyond single precision");
-        }
-        memcpy(&bits, &value, sizeof bits);
-        *label = bits;
-        return BP_OK;
-    }
+    BP_TRY(number_of(reader, text, length, &number));
     if (!number.integer) {
         return bp_data_refuse(reader, "the label is not a whole number");
     }
@@ -72,6 +66,53 @@ bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *read
         return bp_data_refuse_numbers(reader, "the label is no class of the model", number.i64,
                                       (int64_t)documents->classes - 1);
     }
-    *label = (uint64_t)number.i64;
+    *class = (uint64_t)number.i64;
+    return BP_OK;
+}
+
+bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *reader,
+                             const char *text, size_t length, uint64_t *mask)
+{
+    uint64_t class = 0;
+    BP_TRY(class_of(documents, reader, text, length, &class));
+    *mask |= (uint64_t)1 << (class & 31);
+    return BP_OK;
+}
+
+static bp_status mask_of(const bp_documents *documents, bp_data_reader *reader, const char *text,
+                         size_t length, uint64_t *mask)
+{
+    *mask = 0;
+    for (size_t at = 0; at < length;) {
+        size_t end = at;
+        while (end < length && text[end] != ' ') {
+            end++;
+        }
+        if (end > at) {
+            BP_TRY(bp_documents_class(documents, reader, text + at, end - at, mask));
+        }
+        at = end + 1;
+    }
+    return BP_OK;
+}
+
+bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
+                             const char *text, size_t length, uint64_t *label)
+{
+    if (documents->labels != BP_LABELS_BITS) {
+        return class_of(documents, reader, text, length, label);
+    }
+    if (documents->classes > 0) {
+        return mask_of(documents, reader, text, length, label);
+    }
+    bp_number number;
+    BP_TRY(number_of(reader, text, length, &number));
+    float value = (float)number.real;
+    uint32_t bits;
+    if (!(value - value == 0.0f)) {
+        return bp_data_refuse(reader, "the label is beyond single precision");
+    }
+    memcpy(&bits, &value, sizeof bits);
+    *label = bits;
     return BP_OK;
 }

@@ -6,14 +6,14 @@
  *
  * text        the whole file is one document, whatever its bytes are.
  * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             `text` and `label`. Other keys are passed over, blank lines too. CR LF is accepted.
- *             Refused, with file and line: what is not JSON (invalid UTF-8 and control characters
- *             included), a line without these keys or of another form than those before it.
- * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
- *             if one of its fields is `label` (or `labels`): the text is then `text`, `sentence` or
- *             `content`, or, of two columns, the other one. Without names the first of exactly two
- *             columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with
- *             file and line: another number of fields, NUL, invalid UTF-8, a label that is none.
+ *             `text` and `label`: a number, or a list of the classes that hold. Other keys are
+ * passed over, blank lines too. CR LF is accepted. Refused, with file and line: what is not JSON
+ * (invalid UTF-8 and control characters included), a line without these keys or of another form
+ * than those before it. TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first
+ * row names the columns if one of its fields is `label` (or `labels`): the text is then `text`,
+ * `sentence` or `content`, or, of two columns, the other one. Without names the first of exactly
+ * two columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with file and
+ * line: another number of fields, NUL, invalid UTF-8, a label that is none.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
@@ -49,8 +49,9 @@ typedef struct bp_documents {
     bp_status (*end)(void *user, uint64_t label);
     bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, else BP_FORM_OPEN; becomes
                               what the documents are */
-    bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS or, for numbers, BP_LABELS_BITS */
-    uint32_t classes;      /* BP_LABELS_CLASS: labels are 0 ... classes - 1 */
+    bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS: one of the classes; BP_LABELS_BITS:
+                              any of them, as a mask; and without classes, a float */
+    uint32_t classes;      /* 0 ... classes - 1; 32 at most where any of them may be */
 } bp_documents;
 
 /* Reads all documents of a file of this format. scratch: BP_DOCUMENTS_SCRATCH bytes aligned to 8.
@@ -65,8 +66,13 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,
 bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
                              void *scratch) BP_MUST_CHECK;
 
-/* The label of a text as a class or as a number. */
+/* The label of a text: a number, or, where any of the classes may be, their numbers separated by
+ * spaces, none for none. */
 bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
                              const char *text, size_t length, uint64_t *label) BP_MUST_CHECK;
+
+/* Joins one class, by its number, to a mask of them. */
+bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *reader,
+                             const char *text, size_t length, uint64_t *mask) BP_MUST_CHECK;
 
 #endif

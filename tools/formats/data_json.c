@@ -77,6 +77,22 @@ static bp_status take_string(line *l, field which, bool wanted)
     return BP_OK;
 }
 
+/* The rest of a list of classes. */
+static bp_status take_classes(line *l)
+{
+    bp_json_event event;
+    l->label = 0;
+    BP_TRY(bp_json_next(&l->json, &event));
+    while (event.kind == BP_JSON_NUMBER) {
+        BP_TRY(bp_documents_class(l->documents, l->reader, event.text, event.length, &l->label));
+        BP_TRY(bp_json_next(&l->json, &event));
+    }
+    if (event.kind != BP_JSON_ARRAY_END) {
+        return bp_json_refuse(&l->json, "a list of labels holds numbers of classes");
+    }
+    return BP_OK;
+}
+
 static bp_status take_label(line *l)
 {
     bp_json_event event;
@@ -84,6 +100,10 @@ static bp_status take_label(line *l)
         return bp_json_skip(&l->json);
     }
     BP_TRY(bp_json_next(&l->json, &event));
+    if (event.kind == BP_JSON_ARRAY_BEGIN && l->documents->labels == BP_LABELS_BITS &&
+        l->documents->classes > 0) {
+        return take_classes(l);
+    }
     if (event.kind != BP_JSON_NUMBER) {
         return bp_json_refuse(&l->json, "the label is not a number");
     }
