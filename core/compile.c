@@ -16,12 +16,14 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     compile->stages = stages;
     compile->micros = (uint32_t)micros;
     compile->action_count = bp_schedule_count(&spec->policy, stages);
-    const size_t bytes[5] = {stages * sizeof(uint32_t), compile->action_count * sizeof(bp_action),
+    const size_t bytes[6] = {stages * sizeof(uint32_t),
+                             compile->action_count * sizeof(bp_action),
                              micros * (stages + 1) * sizeof(bp_ref),
                              micros * (stages + 1) * sizeof(bp_ref),
-                             micros * stages * sizeof compile->tape[0]};
-    void *table[5];
-    for (int i = 0; i < 5; i++) {
+                             micros * stages * sizeof compile->tape[0],
+                             micros * sizeof(bp_slice_call)};
+    void *table[6];
+    for (int i = 0; i < 6; i++) {
         BP_TRY(bp_arena_carve(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
     }
     compile->variants = table[0];
@@ -29,6 +31,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     compile->boundary = table[2];
     compile->d_boundary = table[3];
     compile->tape = table[4];
+    compile->slices = table[5];
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
@@ -153,6 +156,8 @@ static void write_update(bp_emit *emit)
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
         parameter->due = parameter->trainable && parameter->gradient != BP_NO_BUFFER;
+        parameter->due_first = 0;
+        parameter->due_count = parameter->count;
     }
     emit->norms = BP_ABSENT;
     optimizer->norms(emit);
@@ -231,6 +236,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
         BP_TRY(check_rules(emit));
         spec->optimizer->declare(emit);
     }
+    compile_choose_slices(compile, emit);
     if (make_schedule(compile, emit) != BP_OK) {
         return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
                             "the checkpoint policy does not go with this model",

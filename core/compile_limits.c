@@ -101,11 +101,17 @@ static void add_released(wide_limits *sum, const bp_spec *spec, uint32_t paramet
     bp_graph_limits end = spec->optimizer->limits(spec, parameters);
     add_micro(sum, spec, bp_size_mul(2, micros));
     add_limits(sum, end, 1);
-    sum->buffers += 2 * (uint64_t)parameters + 2 * (uint64_t)stages * end.ops;
-    sum->name_bytes += (2 * (uint64_t)parameters + 2 * (uint64_t)stages) * NAME_BYTES;
-    sum->ops += 2 * (uint64_t)stages * end.ops;
-    sum->refs += 2 * (uint64_t)stages * end.ops * BP_OPERANDS_MAX;
-    sum->scalars += 2 * (uint64_t)stages * end.ops * BP_SCALARS_MAX;
+    uint64_t ends = 2 * (uint64_t)stages;
+    if (spec->model->sliced_table != NULL) {
+        ends += 2 * (uint64_t)COMPILE_SLICES_MOST;
+        add_limits(sum, spec->model->slice_limits(spec),
+                   bp_size_mul(2 * (uint64_t)COMPILE_SLICES_MOST, micros));
+    }
+    sum->buffers += 2 * (uint64_t)parameters + ends * (end.ops + 1);
+    sum->name_bytes += (2 * (uint64_t)parameters + ends * (end.ops + 1)) * NAME_BYTES;
+    sum->ops += ends * end.ops;
+    sum->refs += ends * end.ops * BP_OPERANDS_MAX;
+    sum->scalars += ends * end.ops * BP_SCALARS_MAX;
 }
 
 static uint32_t narrow(uint64_t value, bool *fits)
@@ -145,7 +151,8 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     uint64_t stages = spec->model->stages(&spec->config);
     uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
     uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
+    bytes += bp_compile_micros(spec) * (uint64_t)sizeof(bp_slice_call);
     bytes += stages * sizeof(uint32_t);
     bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
-    return bytes + 5 * TABLE_ALIGNMENT;
+    return bytes + 6 * TABLE_ALIGNMENT;
 }

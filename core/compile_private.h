@@ -7,7 +7,8 @@
 #include "core/compile.h"
 #include "core/optimizer.h"
 
-#define TABLE_ALIGNMENT 16
+#define TABLE_ALIGNMENT     16
+#define COMPILE_SLICES_MOST 16 /* into which a table's gradient is cut */
 
 /* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
 uint64_t compile_ids_bytes(const bp_spec *spec);
@@ -26,6 +27,9 @@ bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t m
 
 /* Writes action number `index` of the schedule for one micro-batch. */
 void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
+
+/* Chooses the table whose gradient is formed slice by slice, if there is one, and the slices. */
+void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
 
 /* Writes the STEP program of a group whose gradients are released inside backward. */
 void compile_released(bp_compile *compile, bp_emit *emit);

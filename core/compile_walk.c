@@ -67,7 +67,8 @@ bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t m
                           .input = boundaries(compile, compile->boundary, micro)[stage],
                           .output = BP_ABSENT,
                           .d_output = BP_ABSENT,
-                          .d_input = BP_ABSENT};
+                          .d_input = BP_ABSENT,
+                          .kept = {BP_ABSENT, BP_ABSENT}};
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = BP_ABSENT;
     }
@@ -100,8 +101,14 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
+    call.table_deferred = compile->sliced != UINT32_MAX;
     emit->spec->model->backward(emit, &call);
     gradients[action->stage] = call.d_input;
+    if (action->stage + 1 == compile->stages) {
+        compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};
+    } else if (action->stage == 0) {
+        compile->slices[micro].d_embedded = call.d_output;
+    }
 }
 
 void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)

@@ -31,12 +31,14 @@ typedef struct bp_parameter {
     double deviation;
     bool decay;
     bool embedding;
-    bool due;                  /* its gradient is complete: norms and apply take it now */
-    bool trainable;            /* a frozen one has no gradient, no master, no state */
-    bp_master master_form;     /* how `master` completes the weight */
-    double rate_scale;         /* of its own learning rate to the run's */
-    double weight_decay;       /* its own, already 0 where it does not apply */
-    uint32_t optim_bits;       /* asked for by name; 0: the optimizer's own choice */
+    bool due;              /* its gradient is complete: norms and apply take it now */
+    bool trainable;        /* a frozen one has no gradient, no master, no state */
+    bp_master master_form; /* how `master` completes the weight */
+    double rate_scale;     /* of its own learning rate to the run's */
+    double weight_decay;   /* its own, already 0 where it does not apply */
+    uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
+    uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
+    uint64_t due_count;
     uint64_t count;            /* elements */
     uint32_t rank;             /* 1: a vector */
     uint32_t weight;           /* buffer; its name is the parameter's */

@@ -12,7 +12,8 @@ struct bp_optimizer {
     const char *name;                     /* value of --optim: "adamw" */
     bp_codec form;                        /* how the states of large tensors are stored */
     const bp_optimizer_options *defaults; /* of the rule's own numbers: PyTorch's or the paper's */
-    const bp_rule *rule;                  /* what implements it (optim/rule.h) */
+    bool whole_tensors;  /* apply needs all of a tensor's gradient at once (trust ratios) */
+    const bp_rule *rule; /* what implements it (optim/rule.h) */
     bp_status (*check)(const bp_optimizer *self, const bp_optimizer_options *options,
                        bp_error *error);
 

@@ -8,13 +8,20 @@
  * scaling need the norm over all gradients before the first update: the backward part is written
  * twice, first for the norm alone, then for the updates (LOMO, arXiv 2306.09782, does the same for
  * one micro-batch). Without them one backward is enough: each stage is decided on with the norm so
- * far, so that what is not finite reaches no weight of its stage or of one below. */
+ * far, so that what is not finite reaches no weight of its stage or of one below.
+ *
+ * A table that the first and the last stage share would have a full gradient all through backward.
+ * Its gradient is formed at the end instead, slice by slice, from what both stages left. */
 #include "core/compile_private.h"
+
+/* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
+ * that the sums stay the same. */
+#define CHUNK 65536
 
 typedef enum purpose { MEASURE, UPDATE, BOTH } purpose;
 
 /* Marks the parameters whose gradients are complete once `stage` has gone backward. */
-static bool mark_due(bp_emit *emit, uint32_t stage)
+static bool mark_due(bp_emit *emit, uint32_t stage, uint32_t sliced)
 {
     const bp_model *model = emit->spec->model;
     bool any = false;
@@ -22,7 +29,9 @@ static bool mark_due(bp_emit *emit, uint32_t stage)
         bp_parameter *parameter = &emit->parameters[i];
         uint32_t lowest =
             model->parameter_stage != NULL ? model->parameter_stage(&emit->spec->config, i) : 0;
-        parameter->due = parameter->trainable && lowest == stage;
+        parameter->due = parameter->trainable && lowest == stage && i != sliced;
+        parameter->due_first = 0;
+        parameter->due_count = parameter->count;
         any = any || parameter->due;
     }
     return any;
@@ -40,7 +49,7 @@ static void forget_gradients(bp_emit *emit)
 static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stage, purpose what)
 {
     const bp_optimizer *optimizer = emit->spec->optimizer;
-    bool any = mark_due(emit, stage);
+    bool any = mark_due(emit, stage, compile->sliced);
     if (any && what != UPDATE) {
         optimizer->norms(emit);
     }
@@ -49,6 +58,82 @@ static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stag
     }
     if (any && what != MEASURE) {
         optimizer->apply(emit);
+    }
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    compile->sliced = UINT32_MAX;
+    if (!spec->gradient_release || spec->optimizer == NULL || spec->model->sliced_table == NULL ||
+        spec->optimizer->whole_tensors) {
+        return;
+    }
+    uint32_t table = spec->model->sliced_table(&spec->config);
+    if (table == UINT32_MAX || !emit->parameters[table].trainable) {
+        return;
+    }
+    const bp_buffer *weight = &emit->graph->buffers[emit->parameters[table].weight];
+    uint64_t unit = CHUNK / common_divisor(weight->shape[1], CHUNK);
+    uint64_t rows = bp_size_ceil_div(weight->shape[0], COMPILE_SLICES_MOST);
+    compile->sliced = table;
+    compile->slice_rows = bp_size_align(rows, unit);
+}
+
+/* The gradient of one slice of the table, from all micro-batches. */
+static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint64_t rows)
+{
+    bp_parameter *parameter = &emit->parameters[compile->sliced];
+    uint64_t width = emit->graph->buffers[parameter->weight].shape[1];
+    bp_ref gradient =
+        bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
+    for (uint32_t micro = 0; micro < compile->micros; micro++) {
+        bp_slice_call *call = &compile->slices[micro];
+        compile_inputs(compile, emit, micro);
+        call->first = first;
+        call->rows = rows;
+        call->gradient = gradient;
+        call->accumulate = micro > 0 ? 1 : 0;
+        emit->spec->model->slice(emit, call);
+    }
+    compile_inputs(compile, emit, 0);
+    parameter->gradient = gradient.buffer;
+    parameter->due = true;
+    parameter->due_first = first * width;
+    parameter->due_count = rows * width;
+}
+
+/* The shared table, after everything else. */
+static void finish_table(bp_compile *compile, bp_emit *emit, purpose what)
+{
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    bp_parameter *parameter = &emit->parameters[compile->sliced];
+    uint64_t all = emit->graph->buffers[parameter->weight].shape[0];
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        emit->parameters[i].due = false;
+    }
+    for (uint64_t first = 0; first < all && emit->status == BP_OK; first += compile->slice_rows) {
+        uint64_t rows = all - first < compile->slice_rows ? all - first : compile->slice_rows;
+        write_slice(compile, emit, first, rows);
+        if (what != UPDATE) {
+            optimizer->norms(emit);
+        }
+        if (what == BOTH) {
+            optimizer->decide(emit, true);
+        }
+        if (what != MEASURE) {
+            optimizer->apply(emit);
+        }
     }
 }
 
@@ -63,6 +148,9 @@ static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t fir
             compile_inputs(compile, emit, 0);
             finish_stage(compile, emit, compile->actions[i].stage, what);
         }
+    }
+    if (compile->sliced != UINT32_MAX) {
+        finish_table(compile, emit, what);
     }
 }
 

@@ -24,26 +24,29 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
     bp_emit_embedding_forward(emit, &operands, &scalars);
 }
 
-static void backward_token(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
-                           double probability)
+void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
+                                 uint64_t first, uint64_t rows, bp_ref gradient, int64_t accumulate)
 {
-    bp_embedding_token_backward_scalars token = {.rows = (int64_t)emit->rows,
-                                                 .sequence = emit->spec->sequence,
-                                                 .width = (int64_t)embedding->width,
-                                                 .vocabulary = (int64_t)embedding->vocabulary,
-                                                 .site = embedding->dropout.site,
-                                                 .dropout = probability};
+    const double probability = bp_dropout_probability(emit, &embedding->dropout);
+    const bp_embedding_token_backward_scalars token = {.rows = (int64_t)emit->rows,
+                                                       .sequence = emit->spec->sequence,
+                                                       .width = (int64_t)embedding->width,
+                                                       .vocabulary = (int64_t)rows,
+                                                       .first = (int64_t)first,
+                                                       .site = embedding->dropout.site,
+                                                       .accumulate = accumulate,
+                                                       .dropout = probability};
     const bp_embedding_token_backward_operands token_operands = {
-        .d_wte = bp_emit_gradient(emit, embedding->token, &token.accumulate),
-        .ids = emit->ids,
-        .d_out = d_out,
-        .step = emit->step};
+        .d_wte = gradient, .ids = emit->ids, .d_out = d_out, .step = emit->step};
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
 }
 
-static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
-                              double probability)
+void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
+    const double probability = bp_dropout_probability(emit, &embedding->dropout);
+    if (!bp_emit_trainable(emit, embedding->position)) {
+        return;
+    }
     bp_embedding_position_backward_scalars position = {.rows = (int64_t)emit->rows,
                                                        .sequence = emit->spec->sequence,
                                                        .width = (int64_t)embedding->width,
@@ -59,11 +62,11 @@ static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_r
 
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
-    const double probability = bp_dropout_probability(emit, &embedding->dropout);
     if (bp_emit_trainable(emit, embedding->token)) {
-        backward_token(emit, embedding, d_out, probability);
+        int64_t accumulate = 0;
+        const bp_ref gradient = bp_emit_gradient(emit, embedding->token, &accumulate);
+        bp_embedding_backward_slice(emit, embedding, d_out, 0, embedding->vocabulary, gradient,
+                                    accumulate);
     }
-    if (bp_emit_trainable(emit, embedding->position)) {
-        backward_position(emit, embedding, d_out, probability);
-    }
+    bp_embedding_backward_position(emit, embedding, d_out);
 }

@@ -21,4 +21,11 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
  * written it before. */
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out);
 
+/* The two apart; the token table's for its rows first .. first + rows - 1 only, added to `gradient`
+ * (rows, width) when accumulate is 1. */
+void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out);
+void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
+                                 uint64_t first, uint64_t rows, bp_ref gradient,
+                                 int64_t accumulate);
+
 #endif

@@ -211,24 +211,57 @@ static void backward_head(bp_emit *emit, bp_stage_call *call)
     const bp_ref statistics =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
     const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
-    bp_loss_backward(emit, &head, y);
-    const bp_norm_backward_call norm_call = {call->input, statistics, y, BP_ABSENT,
+    bp_ref d_y = y;
+    if (call->table_deferred) {
+        call->kept[0] = y;
+        call->kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32, 2, emit->rows, "softmax");
+        d_y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                             head.width, "d_ln_f");
+    }
+    bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
+    const bp_norm_backward_call norm_call = {call->input, statistics, d_y, BP_ABSENT,
                                              call->input_wanted};
     bp_norm_backward(emit, &norm, &norm_call);
-    call->d_input = call->input_wanted ? y : BP_ABSENT;
+    call->d_input = call->input_wanted ? d_y : BP_ABSENT;
 }
 
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
     if (call->stage == 0) {
         const bp_embedding embedding = describe_embedding(emit);
-        bp_embedding_backward(emit, &embedding, call->d_output);
+        if (call->table_deferred) {
+            bp_embedding_backward_position(emit, &embedding, call->d_output);
+        } else {
+            bp_embedding_backward(emit, &embedding, call->d_output);
+        }
         call->d_input = BP_ABSENT;
     } else if (is_head(emit, call->stage)) {
         backward_head(emit, call);
     } else {
         bp_gpt2_block_backward(emit, call);
     }
+}
+
+static uint32_t sliced_table(const bp_model_config *config)
+{
+    (void)config;
+    return TOKEN_TABLE;
+}
+
+/* The head's part of the table's gradient, then the embedding's, as backward adds them. */
+static void slice(bp_emit *emit, bp_slice_call *call)
+{
+    const bp_head head = describe_head(emit);
+    const bp_embedding embedding = describe_embedding(emit);
+    const bp_loss_slice_call part = {.first = call->first,
+                                     .rows = call->rows,
+                                     .x = call->kept[0],
+                                     .statistics = call->kept[1],
+                                     .gradient = call->gradient,
+                                     .accumulate = call->accumulate};
+    bp_loss_slice(emit, &head, &part);
+    bp_embedding_backward_slice(emit, &embedding, call->d_embedded, call->first, call->rows,
+                                call->gradient, 1);
 }
 
 static void decode_head(bp_emit *emit, bp_stage_call *call)
@@ -259,8 +292,8 @@ static bp_graph_limits head_limits(uint32_t chunks)
 {
     return (bp_graph_limits){.buffers = 9 + 3 * chunks,
                              .ops = 4 + 4 * chunks,
-                             .refs = 22 + 27 * chunks,
-                             .scalars = 10 + 34 * chunks,
+                             .refs = 30 + 27 * chunks,
+                             .scalars = 10 + 36 * chunks,
                              .name_bytes = 9 * NAME_BYTES + 3 * 16 * chunks};
 }
 
@@ -274,6 +307,15 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
             .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * NAME_BYTES};
     }
     /* Tables are counted in 32 bits; more chunks than this could not be planned. */
+    const uint64_t most = UINT32_MAX / 64;
+    const uint64_t chunks = bp_loss_chunks(spec);
+    return head_limits((uint32_t)(chunks < most ? chunks : most));
+}
+
+/* A norm and the embedding's part once, and per chunk of tokens two products and the loss, with
+ * their workspaces. */
+static bp_graph_limits slice_limits(const bp_spec *spec)
+{
     const uint64_t most = UINT32_MAX / 64;
     const uint64_t chunks = bp_loss_chunks(spec);
     return head_limits((uint32_t)(chunks < most ? chunks : most));
@@ -302,4 +344,7 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .forward = forward,
                                 .backward = backward,
                                 .decode = decode,
+                                .sliced_table = sliced_table,
+                                .slice = slice,
+                                .slice_limits = slice_limits,
                                 .limits = limits};

@@ -28,10 +28,9 @@ typedef struct chunk {
     bp_ref labels;
 } chunk;
 
-static chunk first_chunk(bp_emit *emit, const bp_head *head)
+static chunk first_chunk(bp_emit *emit, uint64_t columns)
 {
-    chunk c = {.rows = bp_loss_rows(emit->spec),
-               .pitch = bp_size_align(head->vocabulary, PITCH_ELEMENTS)};
+    chunk c = {.rows = bp_loss_rows(emit->spec), .pitch = bp_size_align(columns, PITCH_ELEMENTS)};
     c.logits =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
     return c;
@@ -47,49 +46,63 @@ static void place_chunk(const bp_emit *emit, const bp_head *head, bp_ref x, chun
     c->labels = bp_ref_at(emit->labels, c->first);
 }
 
-/* logits (rows, vocabulary; pitch) = x (rows, width) table^T */
-static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c)
+/* Rows of the table: all of them, or a slice. */
+typedef struct table_part {
+    uint64_t first;
+    uint64_t rows;
+} table_part;
+
+static table_part whole_table(const bp_head *head)
+{
+    return (table_part){0, head->vocabulary};
+}
+
+/* logits (rows, part; pitch) = x (rows, width) table^T */
+static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, table_part part)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
-                                       .n = (int64_t)head->vocabulary,
+                                       .n = (int64_t)part.rows,
                                        .k = (int64_t)head->width,
                                        .lda = (int64_t)head->width,
                                        .ldb = (int64_t)head->width,
                                        .ldc = (int64_t)c->pitch,
                                        .transpose_b = 1};
+    const bp_ref table = bp_emit_weight(emit, head->table);
     const bp_matmul_operands operands = {.c = c->logits,
                                          .before = BP_ABSENT,
                                          .a = c->x,
-                                         .b = bp_emit_weight(emit, head->table),
+                                         .b = bp_ref_at(table, part.first * head->width),
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
 }
 
-/* d_table (vocabulary, width) (+)= d_logits^T x */
-static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+/* d_table (part, width) (+)= d_logits^T x */
+static void emit_table_gradient(bp_emit *emit, const bp_head *head, const chunk *c, table_part part,
+                                bp_ref gradient, int64_t accumulate)
 {
-    bp_matmul_scalars scalars = {.m = (int64_t)head->vocabulary,
-                                 .n = (int64_t)head->width,
-                                 .k = (int64_t)c->rows,
-                                 .lda = (int64_t)c->pitch,
-                                 .ldb = (int64_t)head->width,
-                                 .ldc = (int64_t)head->width,
-                                 .transpose_a = 1};
-    const bp_matmul_operands operands = {
-        .c = bp_emit_gradient(emit, head->table, &scalars.accumulate),
-        .before = BP_ABSENT,
-        .a = c->logits,
-        .b = c->x,
-        .bias = BP_ABSENT,
-        .residual = BP_ABSENT,
-        .work = BP_ABSENT};
+    const bp_matmul_scalars scalars = {.m = (int64_t)part.rows,
+                                       .n = (int64_t)head->width,
+                                       .k = (int64_t)c->rows,
+                                       .lda = (int64_t)c->pitch,
+                                       .ldb = (int64_t)head->width,
+                                       .ldc = (int64_t)head->width,
+                                       .transpose_a = 1,
+                                       .accumulate = accumulate};
+    const bp_matmul_operands operands = {.c = gradient,
+                                         .before = BP_ABSENT,
+                                         .a = c->logits,
+                                         .b = c->x,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
 }
 
-/* d_x (rows, width) = d_logits table, over x: nothing reads this chunk of x any more. */
-static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+/* d_x (rows, width) = d_logits table, which may lie over x: nothing reads this chunk of it any
+ * more. */
+static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref d_x)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)c->rows,
                                        .n = (int64_t)head->width,
@@ -97,7 +110,7 @@ static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk 
                                        .lda = (int64_t)c->pitch,
                                        .ldb = (int64_t)head->width,
                                        .ldc = (int64_t)head->width};
-    const bp_matmul_operands operands = {.c = c->x,
+    const bp_matmul_operands operands = {.c = bp_ref_at(d_x, c->first * head->width),
                                          .before = BP_ABSENT,
                                          .a = c->logits,
                                          .b = bp_emit_weight(emit, head->table),
@@ -122,9 +135,9 @@ static void emit_sum(bp_emit *emit)
 
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
 {
-    for (chunk c = first_chunk(emit, head); c.first < emit->rows; c.first += c.rows) {
+    for (chunk c = first_chunk(emit, head->vocabulary); c.first < emit->rows; c.first += c.rows) {
         place_chunk(emit, head, x, &c);
-        emit_logits(emit, head, &c);
+        emit_logits(emit, head, &c, whole_table(head));
         const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c.rows,
                                                           .vocabulary = (int64_t)head->vocabulary,
                                                           .pitch = (int64_t)c.pitch};
@@ -135,32 +148,73 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
     emit_sum(emit);
 }
 
-void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x)
+static int64_t is_scaled(const bp_emit *emit)
 {
-    const int64_t scaled = emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
-    for (chunk c = first_chunk(emit, head); c.first < emit->rows; c.first += c.rows) {
+    return emit->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0;
+}
+
+/* The chunk's logits become their gradient; what later slices need of them is kept when wanted. */
+static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref statistics)
+{
+    const bool kept = bp_ref_present(statistics);
+    const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c->rows,
+                                              .vocabulary = (int64_t)head->vocabulary,
+                                              .pitch = (int64_t)c->pitch,
+                                              .scaled = is_scaled(emit),
+                                              .stride = (int64_t)emit->rows};
+    const bp_cross_entropy_operands operands = {.logits = c->logits,
+                                                .losses = c->losses,
+                                                .labels = c->labels,
+                                                .step = emit->step,
+                                                .control = emit->control,
+                                                .statistics = kept ? bp_ref_at(statistics, c->first)
+                                                                   : BP_ABSENT};
+    bp_emit_cross_entropy(emit, &operands, &scalars);
+}
+
+void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics)
+{
+    const bool table = bp_emit_trainable(emit, head->table) && !bp_ref_present(statistics);
+    for (chunk c = first_chunk(emit, head->vocabulary); c.first < emit->rows; c.first += c.rows) {
         place_chunk(emit, head, x, &c);
-        emit_logits(emit, head, &c);
-        const bp_cross_entropy_scalars scalars = {.rows = (int64_t)c.rows,
-                                                  .vocabulary = (int64_t)head->vocabulary,
-                                                  .pitch = (int64_t)c.pitch,
-                                                  .scaled = scaled};
-        const bp_cross_entropy_operands operands = {.logits = c.logits,
-                                                    .losses = c.losses,
-                                                    .labels = c.labels,
-                                                    .step = emit->step,
-                                                    .control = emit->control};
-        bp_emit_cross_entropy(emit, &operands, &scalars);
-        if (bp_emit_trainable(emit, head->table)) {
-            emit_table_gradient(emit, head, &c);
+        emit_logits(emit, head, &c, whole_table(head));
+        emit_loss(emit, head, &c, statistics);
+        if (table) {
+            int64_t accumulate = 0;
+            const bp_ref gradient = bp_emit_gradient(emit, head->table, &accumulate);
+            emit_table_gradient(emit, head, &c, whole_table(head), gradient, accumulate);
         }
-        emit_input_gradient(emit, head, &c);
+        emit_input_gradient(emit, head, &c, d_x);
     }
     emit_sum(emit);
+}
+
+void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call)
+{
+    const table_part part = {call->first, call->rows};
+    for (chunk c = first_chunk(emit, part.rows); c.first < emit->rows; c.first += c.rows) {
+        place_chunk(emit, head, call->x, &c);
+        emit_logits(emit, head, &c, part);
+        const bp_cross_entropy_columns_scalars scalars = {.rows = (int64_t)c.rows,
+                                                          .columns = (int64_t)part.rows,
+                                                          .pitch = (int64_t)c.pitch,
+                                                          .first = (int64_t)part.first,
+                                                          .scaled = is_scaled(emit),
+                                                          .stride = (int64_t)emit->rows};
+        const bp_cross_entropy_columns_operands operands = {
+            .logits = c.logits,
+            .labels = c.labels,
+            .statistics = bp_ref_at(call->statistics, c.first),
+            .step = emit->step,
+            .control = emit->control};
+        bp_emit_cross_entropy_columns(emit, &operands, &scalars);
+        const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
+        emit_table_gradient(emit, head, &c, part, call->gradient, accumulate);
+    }
 }
 
 void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x)
 {
     const chunk c = {.rows = 1, .pitch = head->vocabulary, .x = x, .logits = emit->logits};
-    emit_logits(emit, head, &c);
+    emit_logits(emit, head, &c, whole_table(head));
 }

@@ -21,9 +21,23 @@ uint64_t bp_loss_chunks(const bp_spec *spec);
 /* emit->losses from x (rows, width), and their sum into emit->result. */
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
 
-/* The same with gradients: adds the table's, and x (rows, width) becomes its own gradient in place.
- */
-void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x);
+/* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place where
+ * it is x. With `statistics` (2, rows) F32 present the table's gradient is left out: bp_loss_slice
+ * forms it later from them and from x, which then has to stay. */
+void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics);
+
+/* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
+ * that backward got and the statistics that it left: the same sums in the same order. */
+typedef struct bp_loss_slice_call {
+    uint64_t first;
+    uint64_t rows;
+    bp_ref x;
+    bp_ref statistics;
+    bp_ref gradient;
+    int64_t accumulate;
+} bp_loss_slice_call;
+
+void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call);
 
 /* emit->logits (1, vocabulary) of one row x (1, width). */
 void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x);

@@ -40,7 +40,7 @@ static uint64_t place_of(const bp_emit *emit, uint32_t index)
         const bp_parameter *parameter = &emit->parameters[i];
         place += counts(emit, parameter) ? partials_of(parameter) : 0;
     }
-    return place;
+    return place + emit->parameters[index].due_first / BP_CLIP_CHUNK;
 }
 
 void bp_clip_declare(bp_emit *emit)
@@ -61,7 +61,7 @@ void bp_clip_norms(bp_emit *emit)
         if (!parameter->due) {
             continue;
         }
-        const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->count,
+        const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->due_count,
                                                  .chunk = BP_CLIP_CHUNK};
         const bp_norm_partial_operands operands = {
             .partials = bp_ref_at(emit->norms, place_of(emit, i)),
@@ -72,7 +72,7 @@ void bp_clip_norms(bp_emit *emit)
             bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
         }
         first = false;
-        emit->norms_used += partials_of(parameter);
+        emit->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
     }
 }
 

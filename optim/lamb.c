@@ -66,5 +66,5 @@ static const bp_rule rule = {.name = "lamb",
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6};
 
-BP_RULE_OPTIMIZER(lamb, , "lamb", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER(lamb, _8bit, "lamb_8bit", BP_CODEC_BLOCK8, defaults)
+BP_RULE_OPTIMIZER_WHOLE(lamb, , "lamb", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_WHOLE(lamb, _8bit, "lamb_8bit", BP_CODEC_BLOCK8, defaults)

@@ -61,5 +61,5 @@ static const bp_rule rule = {.name = "lars",
 
 static const bp_optimizer_options defaults = {.momentum = 0.9, .trust_coefficient = 0.001};
 
-BP_RULE_OPTIMIZER(lars, , "lars", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER(lars, _8bit, "lars_8bit", BP_CODEC_BLOCK8, defaults)
+BP_RULE_OPTIMIZER_WHOLE(lars, , "lars", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_WHOLE(lars, _8bit, "lars_8bit", BP_CODEC_BLOCK8, defaults)

@@ -112,19 +112,23 @@ void bp_rule_declare(bp_emit *emit)
     }
 }
 
-static bp_ref bytes_of(uint32_t buffer)
+/* A tensor of bytes from byte `at` on. */
+static bp_ref bytes_of(uint32_t buffer, uint64_t at)
 {
-    return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, 0};
+    return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, at};
 }
 
 static bp_adamw_operands operands_of(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    return (bp_adamw_operands){.weight = bp_emit_weight(emit, index),
-                               .master = bytes_of(parameter->master),
-                               .state1 = bytes_of(parameter->state[0]),
-                               .state2 = bytes_of(parameter->state[1]),
-                               .state3 = bytes_of(parameter->state[2]),
+    const uint64_t first = parameter->due_first;
+    const uint64_t master = first * bp_master_bytes(parameter->master_form);
+    const uint64_t state = bp_codec_bytes(first, bp_rule_form(emit->spec, parameter));
+    return (bp_adamw_operands){.weight = bp_ref_at(bp_emit_weight(emit, index), first),
+                               .master = bytes_of(parameter->master, master),
+                               .state1 = bytes_of(parameter->state[0], state),
+                               .state2 = bytes_of(parameter->state[1], state),
+                               .state3 = bytes_of(parameter->state[2], state),
                                .gradient = {parameter->gradient, emit->spec->gradient, 0},
                                .trust = BP_ABSENT,
                                .control = emit->control,
@@ -134,7 +138,8 @@ static bp_adamw_operands operands_of(const bp_emit *emit, uint32_t index)
 static bp_rule_scalars scalars_of(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)parameter->count,
+    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)parameter->due_count,
+                                            .first = (int64_t)parameter->due_first,
                                             .stream = (int64_t)index,
                                             .form = (int64_t)bp_rule_form(emit->spec, parameter),
                                             .master_form = (int64_t)parameter->master_form,

@@ -62,11 +62,17 @@ bp_graph_limits bp_rule_limits(const bp_spec *spec, uint32_t parameters);
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */
 bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
 
-/* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. */
+/* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. WHOLE for
+ * the rules with a trust ratio, which need all of a tensor's gradient at once. */
 #define BP_RULE_OPTIMIZER(rule_name, c_suffix, text, form_of, options)                             \
+    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false)
+#define BP_RULE_OPTIMIZER_WHOLE(rule_name, c_suffix, text, form_of, options)                       \
+    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, true)
+#define BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, whole)                   \
     const bp_optimizer bp_optimizer_##rule_name##c_suffix = {.name = text,                         \
                                                              .form = form_of,                      \
                                                              .defaults = &options,                 \
+                                                             .whole_tensors = whole,               \
                                                              .rule = &rule,                        \
                                                              .check = bp_rule_check,               \
                                                              .declare = bp_rule_declare,           \

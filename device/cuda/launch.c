@@ -35,6 +35,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_attention_decode] = bp_cuda_plan_decode,
     [BP_KERNEL_cross_entropy] = bp_cuda_plan_loss,
     [BP_KERNEL_cross_entropy_forward] = bp_cuda_plan_loss,
+    [BP_KERNEL_cross_entropy_columns] = bp_cuda_plan_loss_columns,
     [BP_KERNEL_loss_sum] = bp_cuda_plan_words,
     [BP_KERNEL_norm_partial] = bp_cuda_plan_list,
     [BP_KERNEL_step_decide] = bp_cuda_plan_words,

@@ -131,6 +131,8 @@ static bool plan_token_backward(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->sequence);
         bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word64(plan, (uint64_t)s->first);
+        bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_dropout(plan, s->site, s->dropout);
         bp_cuda_word32(plan, bp_cuda_form(plan, d_out, (uint64_t)s->width));
         bp_cuda_word32(plan, bp_cuda_form_of(plan, sum, d_wte, (uint64_t)s->width));
@@ -292,14 +294,40 @@ bool bp_cuda_plan_layernorm(bp_cuda_plan *plan)
     }
 }
 
+static uint32_t loss_threads(int64_t columns)
+{
+    return columns <= WIDE_VOCABULARY ? 256 : 1024;
+}
+
+bool bp_cuda_plan_loss_columns(bp_cuda_plan *plan)
+{
+    const bp_cross_entropy_columns_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_loss, BP_CUDA_FUNCTION_cross_entropy_columns,
+                      (uint64_t)s->rows, 1, loss_threads(s->columns))) {
+        BP_CUDA_OPERAND_OF(plan, cross_entropy_columns, logits, BP_ACCESS_READ_WRITE);
+        BP_CUDA_OPERAND_OF(plan, cross_entropy_columns, labels, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, cross_entropy_columns, statistics, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, cross_entropy_columns, step, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, cross_entropy_columns, control, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->stride);
+        bp_cuda_word64(plan, (uint64_t)s->rows);
+        bp_cuda_word64(plan, (uint64_t)s->columns);
+        bp_cuda_word64(plan, (uint64_t)s->pitch);
+        bp_cuda_word64(plan, (uint64_t)s->first);
+        bp_cuda_word32(plan, s->scaled != 0);
+        uint32_t logits = BP_CUDA_BIT(cross_entropy_columns, logits);
+        bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
+    }
+    return true;
+}
+
 bool bp_cuda_plan_loss(bp_cuda_plan *plan)
 {
     /* both rows begin with the same scalars */
     const bp_cross_entropy_scalars *s = plan->op->scalars;
     bool gradient = plan->op->kernel == BP_KERNEL_cross_entropy;
-    uint32_t threads = s->vocabulary <= WIDE_VOCABULARY ? 256 : 1024;
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_loss, BP_CUDA_FUNCTION_cross_entropy, (uint64_t)s->rows,
-                      1, threads)) {
+                      1, loss_threads(s->vocabulary))) {
         BP_CUDA_OPERAND_OF(plan, cross_entropy, logits,
                            gradient ? BP_ACCESS_READ_WRITE : BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, cross_entropy, losses, BP_ACCESS_WRITE);
@@ -307,7 +335,11 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         if (gradient) {
             BP_CUDA_OPERAND_OF(plan, cross_entropy, step, BP_ACCESS_READ);
             BP_CUDA_OPERAND_OF(plan, cross_entropy, control, BP_ACCESS_READ);
+            BP_CUDA_OPERAND_OF(plan, cross_entropy, statistics, BP_ACCESS_WRITE);
+            bp_cuda_word64(plan, (uint64_t)s->stride);
         } else {
+            bp_cuda_word64(plan, 0);
+            bp_cuda_word64(plan, 0);
             bp_cuda_word64(plan, 0);
             bp_cuda_word64(plan, 0);
         }

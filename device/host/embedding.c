@@ -104,8 +104,12 @@ static void token_run(const bp_host_call *call, uint64_t first, uint64_t last, u
             memset(d_wte + v * width, 0, count * sizeof(float));
         }
         for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
+            uint64_t place = (uint64_t)ids[row] - (uint64_t)s->first;
+            if (place >= (uint64_t)s->vocabulary) {
+                continue; /* of another part of the table */
+            }
             bp_mask mask = bp_mask_make(p->step, row / sequence, s->site, s->dropout);
-            add_masked(d_wte + (uint64_t)ids[row] * width, d_out + row * width, count, &mask,
+            add_masked(d_wte + place * width, d_out + row * width, count, &mask,
                        row % sequence * width + column);
         }
     }

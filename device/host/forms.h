@@ -43,6 +43,7 @@ extern const bp_host_form bp_host_avx512;
     X(activation_forward)                                                                          \
     X(activation_backward)                                                                         \
     X(cross_entropy)                                                                               \
+    X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)
 
 /* The kernels whose one object serves every working type: it looks at the call's dtypes. */

@@ -7,6 +7,7 @@
 #include "core/step.h"
 #include "device/host/kernel.h"
 #include "device/host/lanes.h"
+#include "device/host/loss.h"
 
 static uint64_t gradient_tasks(const void *scalars)
 {
@@ -29,6 +30,7 @@ static void gradient_run(const bp_host_call *call, uint64_t first, uint64_t last
         int32_t label = ((const int32_t *)p->labels)[row];
         if (label < 0) {
             *loss = 0.0f;
+            bp_loss_keep(p->statistics, row, (uint64_t)s->stride, 0.0f, 0.0f);
             memset(x, 0, vocabulary * sizeof(float));
             continue;
         }
@@ -41,6 +43,7 @@ static void gradient_run(const bp_host_call *call, uint64_t first, uint64_t last
         }
         float sum = bp_lanes_sum(lane);
         float factor = weight / sum;
+        bp_loss_keep(p->statistics, row, (uint64_t)s->stride, most, factor);
         for (uint64_t i = 0; i < vocabulary; i++) {
             x[i] *= factor;
         }

@@ -6,6 +6,7 @@
 
 #include "core/math.h"
 #include "core/step.h"
+#include "device/host/loss.h"
 #include "device/host/forms.h"
 #include "device/host/row_vector.h"
 
@@ -223,6 +224,7 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
         int32_t label = ((const int32_t *)p->labels)[row];
         if (label < 0) {
             *loss = 0.0f;
+            bp_loss_keep(p->statistics, row, (uint64_t)s->stride, 0.0f, 0.0f);
             memset(x, 0, vocabulary * sizeof(float));
             continue;
         }
@@ -230,8 +232,40 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
         float most = bp_v_row_max(x, vocabulary);
         float sum = bp_v_row_exp(x, vocabulary, most);
         bp_v_row_scale(x, vocabulary, weight / sum);
+        bp_loss_keep(p->statistics, row, (uint64_t)s->stride, most, weight / sum);
         x[label] -= weight;
         *loss = (most + bp_logf(sum)) - target;
+    }
+}
+
+static uint64_t cross_entropy_columns_tasks(const void *scalars)
+{
+    const bp_cross_entropy_columns_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void cross_entropy_columns_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                      uint32_t worker)
+{
+    (void)worker;
+    const bp_cross_entropy_columns_scalars *s = call->scalars;
+    const bp_cross_entropy_columns_pointers *p = call->pointers;
+    float weight = bp_loss_weight(p->step, p->control, s->scaled);
+    uint64_t columns = (uint64_t)s->columns;
+    const float *statistics = p->statistics;
+    for (uint64_t row = first; row < last; row++) {
+        float *x = (float *)p->logits + row * (uint64_t)s->pitch;
+        int32_t label = ((const int32_t *)p->labels)[row];
+        if (label < 0) {
+            memset(x, 0, columns * sizeof(float));
+            continue;
+        }
+        (void)bp_v_row_exp(x, columns, statistics[row]);
+        bp_v_row_scale(x, columns, statistics[(uint64_t)s->stride + row]);
+        uint64_t place = (uint64_t)label - (uint64_t)s->first;
+        if (place < columns) {
+            x[place] -= weight;
+        }
     }
 }
 
@@ -269,5 +303,7 @@ const bp_host_kernel BP_FORM(bp_layernorm_backward_input) = {layernorm_input_tas
 const bp_host_kernel BP_FORM(bp_layernorm_backward_parameters) = {layernorm_parameters_tasks,
                                                                   layernorm_parameters_run, NULL};
 const bp_host_kernel BP_FORM(bp_cross_entropy) = {cross_entropy_tasks, cross_entropy_run, NULL};
+const bp_host_kernel BP_FORM(bp_cross_entropy_columns) = {cross_entropy_columns_tasks,
+                                                          cross_entropy_columns_run, NULL};
 const bp_host_kernel BP_FORM(bp_cross_entropy_forward) = {cross_entropy_forward_tasks,
                                                           cross_entropy_forward_run, NULL};

@@ -78,8 +78,9 @@ BP_KERNEL bp_embedding_clear(void *d_wte, uint64_t count, uint32_t form)
 BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
                                       const void *d_out, const bp_step_block *step,
                                       uint64_t rows, uint64_t sequence, uint64_t width,
-                                      uint32_t site, uint32_t threshold, float factor,
-                                      uint32_t form, uint32_t form_sum)
+                                      uint64_t first, uint64_t vocabulary, uint32_t site,
+                                      uint32_t threshold, float factor, uint32_t form,
+                                      uint32_t form_sum)
 {
     __shared__ uint32_t same[THREADS / BP_WARP];
     uint64_t row = blockIdx.x, column = first_column();
@@ -87,6 +88,10 @@ BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
         return;
     }
     int32_t id = ids[row];
+    uint64_t place = (uint64_t)(int64_t)id - first;
+    if (place >= vocabulary) {
+        return; /* of another part of the table */
+    }
     for (uint64_t from = 0; from < row; from += THREADS) {
         uint64_t i = from + threadIdx.x;
         if (__syncthreads_or(i < row && ids[i] == id)) {
@@ -95,7 +100,7 @@ BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
     }
     bool mine = column < width;
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    uint64_t to = (uint64_t)id * width + column;
+    uint64_t to = place * width + column;
     float sum[4];
     if (mine) {
         bp_load4(d_wte, to, width - column, form_sum, sum);

@@ -35,11 +35,35 @@ BP_DEVICE void row_sum(const void *x, uint64_t vocabulary, uint32_t form, float 
     *total = bp_block_sum(sum);
 }
 
+/* Columns first .. first + columns - 1 of a row: logits become their gradient. */
+BP_DEVICE void row_gradient(void *logits, uint64_t columns, uint64_t first, int32_t label, float most,
+                            float factor, float weight, uint32_t form)
+{
+#pragma unroll 1
+    for (uint64_t i = (uint64_t)threadIdx.x * 4; i < columns; i += (uint64_t)blockDim.x * 4) {
+        float v[4];
+        bp_load4(logits, i, columns - i, form, v);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            float g = bp_expf_inline(v[e] - most) * factor;
+            g = first + i + e == (uint64_t)(int64_t)label ? g - weight : g;
+            v[e] = label >= 0 ? g : 0.0f;
+        }
+        bp_store4(logits, i, columns - i, form, v);
+    }
+}
+
+BP_DEVICE float loss_weight(const bp_step_block *step, const bp_control_block *control,
+                            uint32_t scaled)
+{
+    return scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+}
+
 /* gradient: logits become their gradient, times control.scale when scaled; else they are only read, and
- * step and control may be absent. */
+ * step and control may be absent, and statistics. */
 BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
                            const bp_step_block *step, const bp_control_block *control,
-                           uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t gradient,
+                           float *statistics, uint64_t stride, uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t gradient,
                            uint32_t scaled, uint32_t form)
 {
     uint64_t row = blockIdx.x;
@@ -61,18 +85,24 @@ BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
     if (gradient == 0) {
         return;
     }
-    float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+    float weight = loss_weight(step, control, scaled);
     float factor = weight / sum;
-#pragma unroll 1
-    for (uint64_t i = (uint64_t)threadIdx.x * 4; i < vocabulary; i += (uint64_t)blockDim.x * 4) {
-        float v[4];
-        bp_load4(logits, i, vocabulary - i, form, v);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            float g = bp_expf_inline(v[e] - most) * factor;
-            g = i + e == (uint64_t)(int64_t)label ? g - weight : g;
-            v[e] = label >= 0 ? g : 0.0f;
-        }
-        bp_store4(logits, i, vocabulary - i, form, v);
+    if (statistics != NULL && threadIdx.x == 0) {
+        statistics[row] = most;
+        statistics[stride + row] = label >= 0 ? factor : 0.0f;
     }
+    row_gradient(logits, vocabulary, 0, label, most, factor, weight, form);
+}
+
+BP_KERNEL bp_cross_entropy_columns(void *logits, const int32_t *labels, const float *statistics,
+                                   const bp_step_block *step, const bp_control_block *control,
+                                   uint64_t stride, uint64_t rows, uint64_t columns, uint64_t pitch,
+                                   uint64_t first, uint32_t scaled, uint32_t form)
+{
+    uint64_t row = blockIdx.x;
+    if (row >= rows) {
+        return;
+    }
+    row_gradient(bp_to(logits, row * pitch, form), columns, first, labels[row], statistics[row],
+                 statistics[stride + row], loss_weight(step, control, scaled), form);
 }

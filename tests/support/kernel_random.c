@@ -86,6 +86,7 @@ static void draw_embedding(dice *d, bp_kernel kernel, any_scalars *s)
                                                   .sequence = sequence,
                                                   .width = width,
                                                   .vocabulary = vocabulary,
+                                                  .first = roll(d, 0, 1) * roll(d, 0, 9),
                                                   .site = site,
                                                   .accumulate = flag,
                                                   .dropout = dropout};
@@ -173,7 +174,15 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
         break;
     case BP_KERNEL_cross_entropy:
         s->cross_entropy = (bp_cross_entropy_scalars){
-            .rows = rows, .vocabulary = width, .pitch = pitch, .scaled = flag};
+            .rows = rows, .vocabulary = width, .pitch = pitch, .scaled = flag, .stride = rows + 3};
+        break;
+    case BP_KERNEL_cross_entropy_columns:
+        s->cross_entropy_columns = (bp_cross_entropy_columns_scalars){.rows = rows,
+                                                                      .columns = width,
+                                                                      .pitch = pitch,
+                                                                      .first = roll(d, 0, 9),
+                                                                      .scaled = flag,
+                                                                      .stride = rows + 3};
         break;
     case BP_KERNEL_cross_entropy_forward:
         s->cross_entropy_forward =
@@ -428,6 +437,7 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_rmsnorm_backward_input:
     case BP_KERNEL_rmsnorm_backward_weight:
     case BP_KERNEL_cross_entropy:
+    case BP_KERNEL_cross_entropy_columns:
     case BP_KERNEL_cross_entropy_forward:
     case BP_KERNEL_loss_sum:
     case BP_KERNEL_pick_row:
@@ -518,7 +528,7 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
     } else if (kernel == BP_KERNEL_embedding_forward) {
         high = s->embedding_forward.vocabulary - 1;
     } else if (kernel == BP_KERNEL_embedding_token_backward) {
-        high = s->embedding_token_backward.vocabulary - 1;
+        high = s->embedding_token_backward.first + s->embedding_token_backward.vocabulary - 1;
     } else {
         low = -1;
         high = s->cross_entropy.vocabulary - 1; /* the same place in both rows */
@@ -540,6 +550,10 @@ static void fill_floats(dice *d, const char *name, float *at, uint64_t count)
 {
     fill_normal(at, count, d->seed * 31 + (uint64_t)roll(d, 0, 1 << 20),
                 strcmp(name, "logits") == 0 ? 5.0 : 1.0);
+    bool statistics = strcmp(name, "statistics") == 0;
+    for (uint64_t i = 0; statistics && i < count; i++) {
+        at[i] = 12.0f + at[i]; /* above the logits, so that exp stays small */
+    }
     bool positive =
         strcmp(name, "norms") == 0 || strcmp(name, "rstd") == 0 || strcmp(name, "lse") == 0;
     for (uint64_t i = 0; positive && i < count; i++) {

@@ -46,6 +46,7 @@ static double terms_of(bp_kernel kernel, const void *scalars)
         /* one rounding of an exponent moves by as much as the exponent is large */
         return 64.0;
     case BP_KERNEL_cross_entropy:
+    case BP_KERNEL_cross_entropy_columns:
     case BP_KERNEL_cross_entropy_forward:
         return 64.0;
     default:

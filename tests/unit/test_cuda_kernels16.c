@@ -277,6 +277,7 @@ static int close_devices(void **state)
     X(attention_backward)                                                                          \
     X(attention_decode)                                                                            \
     X(cross_entropy)                                                                               \
+    X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)                                                                       \
     X(norm_partial)                                                                                \
     X(copy)                                                                                        \

@@ -111,7 +111,7 @@ static void token_backward_agrees_on(kernel_device *on)
     for (uint32_t i = 0; i < 4 * SIZES; i++) {
         const int64_t *size = sizes[i / 4];
         bp_embedding_token_backward_scalars s = {
-            size[0], size[1], size[2], size[3], SITE, i % 2, (i & 2) == 0 ? 0.0 : 0.4};
+            size[0], size[1], size[2], size[3], 0, SITE, i % 2, (i & 2) == 0 ? 0.0 : 0.4};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_embedding_token_backward, &s, 1, 0);
         float *d_wte = AT(&c, embedding_token_backward, d_wte);

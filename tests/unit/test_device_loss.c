@@ -42,7 +42,7 @@ static int32_t label_of(int64_t row, int64_t vocabulary)
 static void loss_and_gradient_agree_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < SIZES; i++) {
-        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0};
+        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0, sizes[i][0]};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_cross_entropy, &s, 1, 0);
         float *logits = AT(&c, cross_entropy, logits);
@@ -82,7 +82,7 @@ TEST_ON_HOST(loss_and_gradient_agree)
 static void forward_gives_the_same_loss_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < SIZES; i++) {
-        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0};
+        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0, sizes[i][0]};
         kernel_case gradient, forward;
         kernel_case_init(&gradient, on->device, BP_KERNEL_cross_entropy, &s, 1, 0);
         kernel_case_init(&forward, on->device, BP_KERNEL_cross_entropy_forward, &s, 1, 0);

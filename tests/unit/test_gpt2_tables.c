@@ -172,7 +172,7 @@ static bp_graph_limits emitted(const bp_spec *spec, bp_mode mode, bool backward,
 static bp_graph_limits emitted_of(const bp_spec *spec, bp_mode mode, uint32_t stage,
                                   uint32_t variant, bool backward)
 {
-    bp_stage_call call = {.stage = stage, .variant = variant};
+    bp_stage_call call = {.input_wanted = true, .stage = stage, .variant = variant};
     return emitted(spec, mode, backward, &call);
 }
 

@@ -252,6 +252,7 @@ static bp_status emit_update(bp_graph_limits limit, uint32_t parameters, bp_grap
         bp_emit_parameter(&emit, &info);
         rows[i].gradient = i == 1 ? BP_NO_BUFFER : rows[i].weight;
         rows[i].due = i != 1;
+        rows[i].due_count = rows[i].count;
     }
     bp_optimizer_adamw.declare(&emit);
     bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
