@@ -212,6 +212,8 @@ static void backward_head(bp_emit *emit, bp_stage_call *call)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
     const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
     bp_ref d_y = y;
+    call->kept[0] = BP_ABSENT;
+    call->kept[1] = BP_ABSENT;
     if (call->table_deferred) {
         call->kept[0] = y;
         call->kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32, 2, emit->rows, "softmax");
