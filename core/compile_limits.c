@@ -24,9 +24,17 @@ uint64_t compile_ids_bytes(const bp_spec *spec)
     return bp_size_align(bp_compile_input_rows(spec) * sizeof(int32_t), BP_ARENA_ALIGNMENT);
 }
 
+uint64_t compile_lengths_bytes(const bp_spec *spec)
+{
+    if (spec->config.task == BP_TASK_CAUSAL_LM) {
+        return 0;
+    }
+    return bp_size_align(spec->batch * sizeof(int32_t), BP_ARENA_ALIGNMENT);
+}
+
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 {
-    return BP_STEP_ROOM + 2 * compile_ids_bytes(spec);
+    return BP_STEP_ROOM + 2 * compile_ids_bytes(spec) + compile_lengths_bytes(spec);
 }
 
 uint32_t bp_compile_micros(const bp_spec *spec)

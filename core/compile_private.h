@@ -13,6 +13,9 @@
 /* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
 uint64_t compile_ids_bytes(const bp_spec *spec);
 
+/* Bytes of one micro-batch's lengths; 0 where the task has no use for them. */
+uint64_t compile_lengths_bytes(const bp_spec *spec);
+
 /* Starts a program in which nothing has been computed yet. */
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
 

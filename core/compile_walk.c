@@ -35,6 +35,9 @@ void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
     emit->step = (bp_ref){compile->inputs, BP_U8, at};
     emit->ids = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM};
     emit->labels = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + ids};
+    emit->lengths = compile_lengths_bytes(emit->spec) > 0
+                        ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids}
+                        : BP_ABSENT;
 }
 
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
@@ -42,6 +45,7 @@ void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, 
     bp_graph_begin(emit->graph, program);
     forget(compile);
     compile_inputs(compile, emit, 0);
+    emit->shared = BP_ABSENT;
     emit->mode = mode;
     emit->label = bp_program_name(program);
     emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;

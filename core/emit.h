@@ -67,6 +67,10 @@ typedef struct bp_emit {
     bp_ref step;           /* step block, BYTE */
     bp_ref ids;            /* (rows) I32 */
     bp_ref labels;         /* (rows) I32, -1 where there is no target */
+    bp_ref lengths;        /* (batch) I32, tokens of each sample that are no padding; absent for
+                              causal language models, whose padding comes after every target */
+    bp_ref shared;         /* what several stages read, made by the first of them: the model's own;
+                              absent at a program's start */
     bp_ref result;         /* result block */
     bp_ref control;        /* control block */
     bp_ref norm_history;   /* of percentile clipping, where there is one */

@@ -21,7 +21,7 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
     feed->error = error;
     const bp_source *source = feed->source;
     uint64_t least = bp_size_add(bp_size_mul(feed->batch, feed->sequence), 1);
-    if (source->examples == 0 && feed->kind != BP_LABELS_NEXT_TOKEN) {
+    if (source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) {
         return bp_error_set(error, BP_ERR_USAGE, where, "the data has no labels", source->name);
     }
     if (source->examples == 0 && source->count < least) {
@@ -121,9 +121,67 @@ static bp_status put_label(const bp_feed *feed, const bp_example *row, const int
     return BP_OK;
 }
 
+#define MASKING_STREAM 0x4d4c4du /* of random numbers */
+
+static bool is_special(const bp_masking *masking, int32_t id)
+{
+    for (uint32_t i = 0; i < BP_MASKING_SPECIAL; i++) {
+        if (masking->special[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The inputs of a row, some of them hidden and labelled by what they were. `number` is the row's in
+ * the run. Two random numbers for each place: is it chosen, and what becomes of it. */
+static void put_masked(const bp_feed *feed, const bp_example *row, uint64_t number,
+                       const int32_t *tokens, int32_t *ids, int32_t *labels)
+{
+    const bp_masking *masking = &feed->masking;
+    for (uint32_t t = 0; t < feed->sequence; t++) {
+        uint64_t at = 2 * (number * feed->sequence + t);
+        double chance = bp_random_uniform(feed->seed, MASKING_STREAM, at);
+        double fate = bp_random_uniform(feed->seed, MASKING_STREAM, at + 1);
+        ids[t] = t < row->count ? tokens[t] : feed->padding;
+        labels[t] = -1;
+        if (t >= row->count || is_special(masking, ids[t]) || chance >= masking->probability) {
+            continue;
+        }
+        labels[t] = ids[t];
+        if (fate < 0.8) {
+            ids[t] = masking->token;
+        } else if (fate < 0.9) {
+            ids[t] = (int32_t)((fate - 0.8) * 10.0 * (double)feed->vocabulary);
+            ids[t] = (uint32_t)ids[t] < feed->vocabulary ? ids[t] : 0;
+        }
+    }
+}
+
+/* The inputs of a row whose source knows every token's label. */
+static bp_status put_given(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
+                           int32_t *ids, int32_t *labels)
+{
+    bp_source *source = feed->source;
+    bp_status status = source->labels(source, row->first, (uint32_t)row->count, labels);
+    if (status != BP_OK) {
+        return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
+    }
+    for (uint32_t t = 0; t < feed->sequence; t++) {
+        ids[t] = t < row->count ? tokens[t] : feed->padding;
+        labels[t] = t < row->count && labels[t] >= 0 ? labels[t] : -1;
+        if (labels[t] >= 0 && (uint32_t)labels[t] >= feed->vocabulary) {
+            return bp_error_numbers(feed->error, BP_ERR_DATA, where,
+                                    "a label is not below the model's vocabulary", source->name,
+                                    labels[t], feed->vocabulary);
+        }
+    }
+    return BP_OK;
+}
+
 /* Writes one window as a row of ids and a row of labels; what lies beyond the source is padding. */
-static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids, int32_t *labels,
-                              int32_t *length, int32_t *scratch)
+static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t number, int32_t *ids,
+                              int32_t *labels, int32_t *length, int32_t *scratch)
 {
     bp_example row;
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
@@ -133,7 +191,12 @@ static bp_status stage_window(const bp_feed *feed, uint64_t window, int32_t *ids
     BP_TRY(read_row(feed, &row, feed->sequence + (successors ? 1 : 0), scratch, counts));
     if (!successors) {
         *length = (int32_t)row.count;
-        return put_label(feed, &row, scratch, ids, labels);
+        if (feed->kind == BP_LABELS_MASKED) {
+            put_masked(feed, &row, number, scratch, ids, labels);
+            return BP_OK;
+        }
+        return feed->kind == BP_LABELS_GIVEN ? put_given(feed, &row, scratch, ids, labels)
+                                             : put_label(feed, &row, scratch, ids, labels);
     }
     *length = row.count > 0 ? (int32_t)row.count - 1 : 0;
     put_successors(feed, &row, scratch, counts, ids, labels);
@@ -180,7 +243,7 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
         if (feed->shuffle) {
             window = bp_random_permute(feed->seed, epoch, feed->windows, window);
         }
-        BP_TRY(stage_window(feed, window, ids, labels, length, scratch));
+        BP_TRY(stage_window(feed, window, step * feed->group + s, ids, labels, length, scratch));
         group->valid += count_valid(feed, labels);
     }
     return BP_OK;

@@ -36,6 +36,8 @@ struct bp_source {
     /* Optional (NULL: every token counts): sets counts[i] to 0 where token first + i is no target
      * (a prompt, padding), to 1 where it is. */
     bp_status (*targets)(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts);
+    /* BP_LABELS_GIVEN only: the labels of tokens first .. first + n - 1, below the vocabulary. */
+    bp_status (*labels)(bp_source *source, uint64_t first, uint32_t n, int32_t *to);
     /* Sources of examples only: how many, and number `index` of them, whose tokens are all inside
      * count. examples = 0: one stream, cut into windows. */
     uint64_t examples;
@@ -45,9 +47,22 @@ struct bp_source {
 /* What the labels of a row are. */
 typedef enum bp_labels {
     BP_LABELS_NEXT_TOKEN, /* each token's successor */
+    BP_LABELS_MASKED,     /* of tokens that are hidden here and now, see bp_masking */
+    BP_LABELS_GIVEN,      /* each token's own, from the source; -1 where there is none */
     BP_LABELS_CLASS,      /* of the row, at its first place: a class below feed->classes */
     BP_LABELS_BITS        /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
 } bp_labels;
+
+#define BP_MASKING_SPECIAL 4
+
+/* Which tokens a masked language model has to guess (Devlin et al., arXiv 1810.04805): each is
+ * chosen with a probability, by a number that hangs on (seed, step, sample, place); of the chosen,
+ * 8 of 10 become `token`, 1 of 10 any id, 1 stays as it is. */
+typedef struct bp_masking {
+    double probability;                  /* 0.15 is usual */
+    int32_t token;                       /* [MASK] */
+    int32_t special[BP_MASKING_SPECIAL]; /* ids that are never chosen: [CLS], [SEP]; -1: none */
+} bp_masking;
 
 typedef struct bp_feed {
     bp_source *source;
@@ -58,7 +73,8 @@ typedef struct bp_feed {
     uint32_t group;      /* sequences per step: batch * accumulation */
     uint32_t vocabulary; /* ids must be below it */
     bool shuffle;        /* false: windows in file order (evaluation) */
-    bp_labels kind;      /* the last two need a source of examples */
+    bp_labels kind;      /* the last three need a source of examples */
+    bp_masking masking;  /* BP_LABELS_MASKED */
     uint32_t classes;    /* BP_LABELS_CLASS */
     int32_t padding;     /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;

@@ -80,6 +80,7 @@ static void set_inputs(measure *m)
     emit->step = (bp_ref){inputs.buffer, BP_U8, 0};
     emit->ids = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
     emit->labels = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
+    emit->lengths = m->spec->config.task != BP_TASK_CAUSAL_LM ? emit->labels : BP_ABSENT;
     emit->losses = bp_emit_buffer(emit, BP_CLASS_IO, BP_F32, emit->rows, 1, "losses");
     emit->result = (bp_ref){fake(m, BP_CLASS_IO, BP_STEP_ROOM, "result").buffer, BP_U8, 0};
     emit->control = emit->result;
@@ -105,6 +106,7 @@ static void begin_trial(measure *m)
         parameter->gradient_written = kept;
     }
     m->emit.loss_written = false;
+    m->emit.shared = BP_ABSENT;
 }
 
 static uint64_t boundary_bytes(const bp_spec *spec)

@@ -18,33 +18,49 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
                         runtime->spec.device->name);
 }
 
-/* Copies the step block and `rows` ids and labels (either may be NULL) into the next staging slot
- * and from there to the place of micro-batch `micro` on the device. */
-static bp_status send_micro(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
-                            const int32_t *labels, size_t rows, uint32_t micro)
+/* The inputs of one run. */
+typedef struct inputs {
+    const int32_t *ids;     /* NULL: none */
+    const int32_t *labels;  /* NULL: none */
+    const int32_t *lengths; /* NULL: none */
+    size_t rows;            /* ids, and labels */
+    uint32_t micro;         /* which micro-batch's place they take on the device */
+} inputs;
+
+/* Copies the step block and the inputs into the next staging slot and from there to the device. */
+static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const inputs *in)
 {
     const bp_emit *emit = &runtime->emit;
     uint8_t *slot = runtime->staging[runtime->slot];
     runtime->slot ^= 1;
     memset(slot, 0, BP_STEP_ROOM);
     memcpy(slot, block, sizeof *block);
-    if (ids != NULL) {
-        memcpy(slot + emit->ids.offset, ids, rows * sizeof *ids);
+    if (in->ids != NULL) {
+        memcpy(slot + emit->ids.offset, in->ids, in->rows * sizeof *in->ids);
     }
-    if (labels != NULL) {
-        memcpy(slot + emit->labels.offset, labels, rows * sizeof *labels);
+    if (in->labels != NULL) {
+        memcpy(slot + emit->labels.offset, in->labels, in->rows * sizeof *in->labels);
+    }
+    if (in->lengths != NULL && bp_ref_present(emit->lengths)) {
+        memcpy(slot + emit->lengths.offset, in->lengths, runtime->spec.batch * sizeof *in->lengths);
     }
     const bp_device *device = runtime->spec.device;
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
-    uint64_t place = offset_of(runtime, emit->step) + micro * (uint64_t)bytes;
+    uint64_t place = offset_of(runtime, emit->step) + in->micro * (uint64_t)bytes;
     bp_status status = device->upload(runtime->device, place, slot, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const int32_t *ids,
-                             const int32_t *labels, size_t rows)
+/* Micro-batch `micro` of the staged group, for the place of number `place`. */
+static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
-    return send_micro(runtime, block, ids, labels, rows, 0);
+    const bp_group *group = &runtime->group;
+    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    return (inputs){.ids = group->ids + micro * rows,
+                    .labels = group->labels + micro * rows,
+                    .lengths = group->lengths + (size_t)micro * runtime->spec.batch,
+                    .rows = rows,
+                    .micro = place};
 }
 
 static bp_status run(bp_runtime *runtime, bp_program_kind program)
@@ -74,7 +90,7 @@ bp_status bp_runtime_draw(bp_runtime *runtime)
         return BP_OK;
     }
     const bp_step_block block = {.seed = runtime->spec.seed};
-    BP_TRY(send_inputs(runtime, &block, NULL, NULL, 0));
+    BP_TRY(send_inputs(runtime, &block, &(inputs){.rows = 0}));
     BP_TRY(run(runtime, BP_PROGRAM_INITIALIZE));
     bp_status status = runtime->spec.device->wait(runtime->device);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
@@ -96,10 +112,9 @@ static double least_scale(const bp_scaling *scaling)
 static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
                            bp_program_kind program)
 {
-    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    const inputs in = inputs_of(runtime, micro, 0);
     block->sample = micro * runtime->spec.batch;
-    BP_TRY(send_inputs(runtime, block, runtime->group.ids + micro * rows,
-                       runtime->group.labels + micro * rows, rows));
+    BP_TRY(send_inputs(runtime, block, &in));
     return run(runtime, program);
 }
 
@@ -114,9 +129,12 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
             group->ids[micro * rows + i] = 0;
             group->labels[micro * rows + i] = -1;
         }
+        for (uint32_t b = 0; b < runtime->spec.batch && micro >= group->micros; b++) {
+            group->lengths[micro * runtime->spec.batch + b] = 0;
+        }
+        const inputs in = inputs_of(runtime, micro, micro);
         block->sample = micro * runtime->spec.batch;
-        BP_TRY(send_micro(runtime, block, group->ids + micro * rows, group->labels + micro * rows,
-                          rows, micro));
+        BP_TRY(send_inputs(runtime, block, &in));
     }
     return run(runtime, BP_PROGRAM_STEP);
 }
@@ -190,8 +208,8 @@ bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t
         }
         const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
         bp_result_block result;
-        BP_TRY(send_inputs(runtime, &block, runtime->group.ids, runtime->group.labels,
-                           (size_t)runtime->spec.batch * runtime->spec.sequence));
+        const inputs in = inputs_of(runtime, 0, 0);
+        BP_TRY(send_inputs(runtime, &block, &in));
         BP_TRY(run(runtime, BP_PROGRAM_EVAL));
         BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
         sum += result.loss_sum;
@@ -220,7 +238,7 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
     memcpy(padded, ids, n * sizeof *padded);
     const bp_step_block block = {
         .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
-    BP_TRY(send_inputs(runtime, &block, padded, NULL, n > 1 ? rows : 1));
+    BP_TRY(send_inputs(runtime, &block, &(inputs){.ids = padded, .rows = n > 1 ? rows : 1}));
     BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
     runtime->position += n;
     *taken = n;

@@ -28,11 +28,17 @@ static uint64_t logits_bytes(const bp_spec *spec)
     return spec->generate_context > 0 ? (uint64_t)spec->config.vocabulary * sizeof(float) : 0;
 }
 
+static uint64_t group_samples(const bp_spec *spec)
+{
+    return bp_size_mul(spec->batch, spec->accumulation);
+}
+
 /* Memory besides the tables: staging, the group's tokens, one window, the device's context. */
 static uint64_t working_bytes(const bp_spec *spec)
 {
     uint64_t bytes = 2 * staging_bytes(spec) + logits_bytes(spec) + BP_TRANSFER_BYTES;
     bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
+    bytes = bp_size_add(bytes, group_samples(spec) * sizeof(int32_t));
     bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
@@ -134,16 +140,17 @@ static bp_status carve_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     uint64_t tokens = group_tokens(spec) * sizeof(int32_t);
-    void *piece[8];
-    const uint64_t bytes[8] = {staging_bytes(spec),
+    void *piece[9];
+    const uint64_t bytes[9] = {staging_bytes(spec),
                                staging_bytes(spec),
                                tokens,
                                tokens,
                                BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
                                logits_bytes(spec),
                                BP_TRANSFER_BYTES,
-                               spec->device->context_bytes};
-    for (int i = 0; i < 8; i++) {
+                               spec->device->context_bytes,
+                               group_samples(spec) * sizeof(int32_t)};
+    for (int i = 0; i < 9; i++) {
         BP_TRY(carve(runtime, bytes[i], &piece[i]));
     }
     runtime->staging[0] = piece[0];
@@ -154,6 +161,7 @@ static bp_status carve_working(bp_runtime *runtime)
     runtime->logits_host = piece[5];
     runtime->transfer = piece[6];
     runtime->device = piece[7];
+    runtime->group.lengths = piece[8];
     memset(runtime->device, 0, spec->device->context_bytes);
     return BP_OK;
 }

@@ -2,6 +2,12 @@
 /* Embeddings as ops. */
 #include "layers/embedding.h"
 
+static bp_ref positions_of(const bp_emit *emit, const bp_embedding *embedding)
+{
+    return embedding->position != BP_NO_PARAMETER ? bp_emit_weight(emit, embedding->position)
+                                                  : BP_ABSENT;
+}
+
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
     const bool decode = emit->mode == BP_MODE_DECODE;
@@ -14,13 +20,13 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .site = embedding->dropout.site,
         .decode = decode ? 1 : 0,
         .dropout = bp_dropout_probability(emit, &embedding->dropout)};
-    const bp_embedding_forward_operands operands = {.out = out,
-                                                    .ids = emit->ids,
-                                                    .wte = bp_emit_weight(emit, embedding->token),
-                                                    .wpe =
-                                                        bp_emit_weight(emit, embedding->position),
-                                                    .type_row = BP_ABSENT,
-                                                    .step = emit->step};
+    const bp_embedding_forward_operands operands = {
+        .out = out,
+        .ids = emit->ids,
+        .wte = bp_emit_weight(emit, embedding->token),
+        .wpe = positions_of(emit, embedding),
+        .type_row = embedding->types > 0 ? bp_emit_weight(emit, embedding->type) : BP_ABSENT,
+        .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, &scalars);
 }
 
@@ -41,12 +47,9 @@ void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, b
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
 }
 
-void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
     const double probability = bp_dropout_probability(emit, &embedding->dropout);
-    if (!bp_emit_trainable(emit, embedding->position)) {
-        return;
-    }
     bp_embedding_position_backward_scalars position = {.rows = (int64_t)emit->rows,
                                                        .sequence = emit->spec->sequence,
                                                        .width = (int64_t)embedding->width,
@@ -58,6 +61,32 @@ void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding
         .d_out = d_out,
         .step = emit->step};
     bp_emit_embedding_position_backward(emit, &position_operands, &position);
+}
+
+/* The row of type 0 is added to every token, as if all were at position 0 of a table of types; the
+ * other rows get 0. A model with types has no dropout before its norm. */
+static void backward_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    bp_embedding_position_backward_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                      .sequence = 1,
+                                                      .width = (int64_t)embedding->width,
+                                                      .positions = (int64_t)embedding->types,
+                                                      .site = embedding->dropout.site};
+    const bp_embedding_position_backward_operands operands = {
+        .d_wpe = bp_emit_gradient(emit, embedding->type, &scalars.accumulate),
+        .d_out = d_out,
+        .step = emit->step};
+    bp_emit_embedding_position_backward(emit, &operands, &scalars);
+}
+
+void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    if (embedding->position != BP_NO_PARAMETER && bp_emit_trainable(emit, embedding->position)) {
+        backward_position(emit, embedding, d_out);
+    }
+    if (embedding->types > 0 && bp_emit_trainable(emit, embedding->type)) {
+        backward_type(emit, embedding, d_out);
+    }
 }
 
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Token plus learned position embeddings, with dropout of their sum. */
+/* Token plus learned position and type embeddings, where the model has them, with dropout of their
+ * sum. */
 #ifndef BP_LAYERS_EMBEDDING_H
 #define BP_LAYERS_EMBEDDING_H
 
 #include "layers/dropout.h"
+#include "layers/linear.h"
 
 typedef struct bp_embedding {
     uint32_t token;    /* parameter number, (vocabulary, width) */
-    uint32_t position; /* parameter number, (positions, width) */
+    uint32_t position; /* parameter number, (positions, width); BP_NO_PARAMETER: none */
     uint64_t vocabulary;
     uint64_t positions;
     uint64_t width;
     bp_dropout dropout;
+    uint64_t types; /* 0: the model has no token types; every token has type 0 */
+    uint32_t type;  /* parameter number, (types, width) */
 } bp_embedding;
 
 /* out (rows, width) of emit->ids; in decode mode positions count from step.position. */
@@ -21,8 +25,8 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
  * written it before. */
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out);
 
-/* The two apart; the token table's for its rows first .. first + rows - 1 only, added to `gradient`
- * (rows, width) when accumulate is 1. */
+/* The token table's apart from the others'; the former for its rows first .. first + rows - 1 only,
+ * added to `gradient` (rows, width) when accumulate is 1. */
 void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out);
 void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
                                  uint64_t first, uint64_t rows, bp_ref gradient,

@@ -3,14 +3,12 @@
 #include "layers/gpt2.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "layers/embedding.h"
 #include "layers/gpt2_block.h"
 #include "layers/loss.h"
 #include "layers/norm.h"
-
-#define NAME_BYTES 64
+#include "layers/publish.h"
 
 /* Numbers of the parameters that are not a block's. */
 enum { TOKEN_TABLE = 0, POSITION_TABLE = 1 };
@@ -30,34 +28,14 @@ static bool is_head(const bp_emit *emit, uint32_t stage)
     return stage == emit->spec->config.layers + 1;
 }
 
-/* Appends `text` at `to` and returns the new end, which holds the terminator. */
-static char *append(char *to, const char *text)
-{
-    const size_t length = strlen(text);
-    memcpy(to, text, length + 1);
-    return to + length;
-}
-
-static char *append_number(char *to, uint32_t number)
-{
-    char digits[12];
-    char *at = digits + sizeof(digits) - 1;
-    *at = '\0';
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
-    return append(to, at);
-}
-
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
     if (stage == 0) {
-        append(text, "wte");
+        bp_name_append(text, "wte");
     } else if (stage > config->layers) {
-        append(text, "head");
+        bp_name_append(text, "head");
     } else {
-        append_number(append(text, "h."), stage - 1);
+        bp_name_append_number(bp_name_append(text, "h."), stage - 1);
     }
 }
 
@@ -67,29 +45,6 @@ static uint32_t variants(const bp_model_config *config, uint32_t stage)
     return is_block ? BP_GPT2_BLOCK_VARIANTS : 1;
 }
 
-/* One row of a block's parameter table. */
-typedef struct row {
-    const char *name;
-    uint64_t shape[2];
-    bp_init_kind init;
-    double deviation;
-} row;
-
-static void publish(bp_emit *emit, const char *prefix, const row *r, bool embedding)
-{
-    char name[NAME_BYTES];
-    append(append(name, prefix), r->name);
-    const bool matrix = r->shape[1] != 0;
-    const bp_parameter_info info = {.name = name,
-                                    .rank = matrix ? 2 : 1,
-                                    .shape = {r->shape[0], r->shape[1]},
-                                    .init = r->init,
-                                    .deviation = r->deviation,
-                                    .decay = matrix,
-                                    .embedding = embedding};
-    bp_emit_parameter(emit, &info);
-}
-
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const uint64_t width = config->width;
@@ -97,7 +52,7 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
     const double range = config->initializer_range;
     /* The two projections into the residual stream start smaller, as the paper has it. */
     const double end = range / sqrt(2.0 * config->layers);
-    const row rows[BP_GPT2_BLOCK_PARAMETERS] = {
+    const bp_publish_row rows[BP_GPT2_BLOCK_PARAMETERS] = {
         [BP_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {width, 0}, BP_INIT_ONES, 0.0},
         [BP_GPT2_LN_1_BIAS] = {"ln_1.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
         [BP_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {width, 3 * width}, BP_INIT_NORMAL, range},
@@ -110,10 +65,10 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
         [BP_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {inner, 0}, BP_INIT_ZEROS, 0.0},
         [BP_GPT2_MLP_C_PROJ_WEIGHT] = {"mlp.c_proj.weight", {inner, width}, BP_INIT_NORMAL, end},
         [BP_GPT2_MLP_C_PROJ_BIAS] = {"mlp.c_proj.bias", {width, 0}, BP_INIT_ZEROS, 0.0}};
-    char prefix[NAME_BYTES];
-    append(append_number(append(prefix, "transformer.h."), index), ".");
+    char prefix[BP_NAME_BYTES];
+    bp_name_append(bp_name_append_number(bp_name_append(prefix, "transformer.h."), index), ".");
     for (uint32_t i = 0; i < BP_GPT2_BLOCK_PARAMETERS; i++) {
-        publish(emit, prefix, &rows[i], false);
+        bp_publish(emit, prefix, &rows[i]);
     }
 }
 
@@ -121,17 +76,18 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 {
     const double range = config->initializer_range;
     const uint64_t width = config->width;
-    const row token = {"wte.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
-    const row position = {"wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
-    const row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
-    const row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
-    publish(emit, "transformer.", &token, true);
-    publish(emit, "transformer.", &position, true);
+    const bp_publish_row token = {"wte.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
+    const bp_publish_row position = {
+        "wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
+    const bp_publish_row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
+    const bp_publish_row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
+    bp_publish_table(emit, "transformer.", &token);
+    bp_publish_table(emit, "transformer.", &position);
     for (uint32_t i = 0; i < config->layers; i++) {
         publish_block(emit, config, i);
     }
-    publish(emit, "transformer.", &weight, false);
-    publish(emit, "transformer.", &bias, false);
+    bp_publish(emit, "transformer.", &weight);
+    bp_publish(emit, "transformer.", &bias);
 }
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -167,8 +123,10 @@ static bp_norm describe_norm(const bp_emit *emit)
 static bp_head describe_head(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_head){
-        .table = TOKEN_TABLE, .vocabulary = config->vocabulary, .width = config->width};
+    return (bp_head){.table = TOKEN_TABLE,
+                     .bias = BP_NO_PARAMETER,
+                     .vocabulary = config->vocabulary,
+                     .width = config->width};
 }
 
 /* The last norm's output for `rows` rows of x. */
@@ -211,15 +169,7 @@ static void backward_head(bp_emit *emit, bp_stage_call *call)
     const bp_ref statistics =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
     const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
-    bp_ref d_y = y;
-    call->kept[0] = BP_ABSENT;
-    call->kept[1] = BP_ABSENT;
-    if (call->table_deferred) {
-        call->kept[0] = y;
-        call->kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32, 2, emit->rows, "softmax");
-        d_y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                             head.width, "d_ln_f");
-    }
+    const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
     bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
     const bp_norm_backward_call norm_call = {call->input, statistics, d_y, BP_ABSENT,
                                              call->input_wanted};
@@ -255,13 +205,7 @@ static void slice(bp_emit *emit, bp_slice_call *call)
 {
     const bp_head head = describe_head(emit);
     const bp_embedding embedding = describe_embedding(emit);
-    const bp_loss_slice_call part = {.first = call->first,
-                                     .rows = call->rows,
-                                     .x = call->kept[0],
-                                     .statistics = call->kept[1],
-                                     .gradient = call->gradient,
-                                     .accumulate = call->accumulate};
-    bp_loss_slice(emit, &head, &part);
+    bp_loss_slice_of(emit, &head, call);
     bp_embedding_backward_slice(emit, &embedding, call->d_embedded, call->first, call->rows,
                                 call->gradient, 1);
 }
@@ -296,7 +240,7 @@ static bp_graph_limits head_limits(uint32_t chunks)
                              .ops = 4 + 4 * chunks,
                              .refs = 30 + 27 * chunks,
                              .scalars = 10 + 36 * chunks,
-                             .name_bytes = 9 * NAME_BYTES + 3 * 16 * chunks};
+                             .name_bytes = 9 * BP_NAME_BYTES + 3 * 16 * chunks};
 }
 
 static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
@@ -306,7 +250,7 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
     }
     if (stage == 0) {
         return (bp_graph_limits){
-            .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * NAME_BYTES};
+            .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * BP_NAME_BYTES};
     }
     /* Tables are counted in 32 bits; more chunks than this could not be planned. */
     const uint64_t most = UINT32_MAX / 64;

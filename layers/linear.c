@@ -2,6 +2,22 @@
 /* Dense layers as matrix products; bias, GELU and the residual ride in the product's epilogue. */
 #include "layers/linear.h"
 
+static int64_t pitch_of(const bp_linear *layer)
+{
+    return (int64_t)(layer->pitch != 0 ? layer->pitch : layer->out);
+}
+
+/* Elements from row to row of the stored weight. */
+static int64_t weight_pitch(const bp_linear *layer)
+{
+    return (int64_t)(layer->output_major ? layer->in : layer->out);
+}
+
+static bp_ref bias_of(bp_emit *emit, const bp_linear *layer)
+{
+    return layer->bias != BP_NO_PARAMETER ? bp_emit_weight(emit, layer->bias) : BP_ABSENT;
+}
+
 static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
                          int64_t gelu)
 {
@@ -9,8 +25,9 @@ static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_
                                        .n = (int64_t)layer->out,
                                        .k = (int64_t)layer->in,
                                        .lda = (int64_t)layer->in,
-                                       .ldb = (int64_t)layer->out,
-                                       .ldc = (int64_t)layer->out,
+                                       .ldb = weight_pitch(layer),
+                                       .ldc = pitch_of(layer),
+                                       .transpose_b = layer->output_major,
                                        .gelu = gelu};
     bp_emit_matmul(emit, operands, &scalars);
 }
@@ -21,7 +38,7 @@ void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref r
                                          .before = BP_ABSENT,
                                          .a = x,
                                          .b = bp_emit_weight(emit, layer->weight),
-                                         .bias = bp_emit_weight(emit, layer->bias),
+                                         .bias = bias_of(emit, layer),
                                          .residual = residual,
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 0);
@@ -34,7 +51,7 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
                                          .before = before,
                                          .a = x,
                                          .b = bp_emit_weight(emit, layer->weight),
-                                         .bias = bp_emit_weight(emit, layer->bias),
+                                         .bias = bias_of(emit, layer),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 1);
@@ -43,26 +60,29 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
 static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
 {
     bp_bias_backward_scalars bias = {
-        .rows = (int64_t)emit->rows, .n = (int64_t)layer->out, .pitch = (int64_t)layer->out};
+        .rows = (int64_t)emit->rows, .n = (int64_t)layer->out, .pitch = pitch_of(layer)};
     const bp_bias_backward_operands bias_operands = {
         .d_bias = bp_emit_gradient(emit, layer->bias, &bias.accumulate), .d_y = d_y};
     bp_emit_bias_backward(emit, &bias_operands, &bias);
 }
 
+/* x^T d_y (in, out), or d_y^T x (out, in). */
 static void backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
-    bp_matmul_scalars scalars = {.m = (int64_t)layer->in,
-                                 .n = (int64_t)layer->out,
+    const bool swap = layer->output_major;
+    const int64_t in = (int64_t)layer->in;
+    bp_matmul_scalars scalars = {.m = (int64_t)(swap ? layer->out : layer->in),
+                                 .n = (int64_t)(swap ? layer->in : layer->out),
                                  .k = (int64_t)emit->rows,
-                                 .lda = (int64_t)layer->in,
-                                 .ldb = (int64_t)layer->out,
-                                 .ldc = (int64_t)layer->out,
+                                 .lda = swap ? pitch_of(layer) : in,
+                                 .ldb = swap ? in : pitch_of(layer),
+                                 .ldc = weight_pitch(layer),
                                  .transpose_a = 1};
     const bp_matmul_operands operands = {
         .c = bp_emit_gradient(emit, layer->weight, &scalars.accumulate),
         .before = BP_ABSENT,
-        .a = x,
-        .b = d_y,
+        .a = swap ? d_y : x,
+        .b = swap ? x : d_y,
         .bias = BP_ABSENT,
         .residual = BP_ABSENT,
         .work = BP_ABSENT};
@@ -74,26 +94,37 @@ void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref
     if (bp_emit_trainable(emit, layer->weight)) {
         backward_weight(emit, layer, x, d_y);
     }
-    if (bp_emit_trainable(emit, layer->bias)) {
+    if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
         backward_bias(emit, layer, d_y);
     }
 }
 
-void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
+static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
+                           bp_ref residual)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
                                        .n = (int64_t)layer->in,
                                        .k = (int64_t)layer->out,
-                                       .lda = (int64_t)layer->out,
-                                       .ldb = (int64_t)layer->out,
+                                       .lda = pitch_of(layer),
+                                       .ldb = weight_pitch(layer),
                                        .ldc = (int64_t)layer->in,
-                                       .transpose_b = 1};
+                                       .transpose_b = !layer->output_major};
     const bp_matmul_operands operands = {.c = d_x,
                                          .before = BP_ABSENT,
                                          .a = d_y,
                                          .b = bp_emit_weight(emit, layer->weight),
                                          .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
+                                         .residual = residual,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+}
+
+void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
+{
+    backward_input(emit, layer, d_y, d_x, BP_ABSENT);
+}
+
+void bp_linear_backward_input_add(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
+{
+    backward_input(emit, layer, d_y, d_x, d_x);
 }

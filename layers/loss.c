@@ -17,6 +17,20 @@ uint64_t bp_loss_chunks(const bp_spec *spec)
     return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
 }
 
+bp_graph_limits bp_head_limits(const bp_spec *spec)
+{
+    /* Tables are counted in 32 bits; more chunks than this could not be planned. A chunk is at most
+     * 5 ops and 4 workspaces; what is around it 24 ops, and as many buffers. */
+    const uint64_t most = UINT32_MAX / 96;
+    const uint64_t counted = bp_loss_chunks(spec);
+    const uint32_t chunks = (uint32_t)(counted < most ? counted : most);
+    return (bp_graph_limits){.buffers = 24 + 4 * chunks,
+                             .ops = 24 + 5 * chunks,
+                             .refs = 140 + 32 * chunks,
+                             .scalars = 140 + 40 * chunks,
+                             .name_bytes = 24 * 96 + 4 * 16 * chunks};
+}
+
 /* One chunk: `rows` tokens from token `first` on. */
 typedef struct chunk {
     uint64_t first;
@@ -57,6 +71,12 @@ static table_part whole_table(const bp_head *head)
     return (table_part){0, head->vocabulary};
 }
 
+static bp_ref bias_part(const bp_emit *emit, const bp_head *head, table_part part)
+{
+    return head->bias != BP_NO_PARAMETER ? bp_ref_at(bp_emit_weight(emit, head->bias), part.first)
+                                         : BP_ABSENT;
+}
+
 /* logits (rows, part; pitch) = x (rows, width) table^T */
 static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, table_part part)
 {
@@ -72,10 +92,20 @@ static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, tabl
                                          .before = BP_ABSENT,
                                          .a = c->x,
                                          .b = bp_ref_at(table, part.first * head->width),
-                                         .bias = BP_ABSENT,
+                                         .bias = bias_part(emit, head, part),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+}
+
+/* d_bias (vocabulary) (+)= column sums of d_logits */
+static void emit_bias_gradient(bp_emit *emit, const bp_head *head, const chunk *c)
+{
+    bp_bias_backward_scalars scalars = {
+        .rows = (int64_t)c->rows, .n = (int64_t)head->vocabulary, .pitch = (int64_t)c->pitch};
+    const bp_bias_backward_operands operands = {
+        .d_bias = bp_emit_gradient(emit, head->bias, &scalars.accumulate), .d_y = c->logits};
+    bp_emit_bias_backward(emit, &operands, &scalars);
 }
 
 /* d_table (part, width) (+)= d_logits^T x */
@@ -120,8 +150,7 @@ static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk 
     bp_emit_matmul(emit, &operands, &scalars);
 }
 
-/* Adds the per-token losses to the group's sum. */
-static void emit_sum(bp_emit *emit)
+void bp_loss_sum(bp_emit *emit)
 {
     if (emit->loss_counted) {
         return;
@@ -145,7 +174,7 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
             .logits = c.logits, .losses = c.losses, .labels = c.labels};
         bp_emit_cross_entropy_forward(emit, &operands, &scalars);
     }
-    emit_sum(emit);
+    bp_loss_sum(emit);
 }
 
 static int64_t is_scaled(const bp_emit *emit)
@@ -184,9 +213,12 @@ void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, 
             const bp_ref gradient = bp_emit_gradient(emit, head->table, &accumulate);
             emit_table_gradient(emit, head, &c, whole_table(head), gradient, accumulate);
         }
+        if (head->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, head->bias)) {
+            emit_bias_gradient(emit, head, &c);
+        }
         emit_input_gradient(emit, head, &c, d_x);
     }
-    emit_sum(emit);
+    bp_loss_sum(emit);
 }
 
 void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call)
@@ -211,6 +243,30 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
         const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
         emit_table_gradient(emit, head, &c, part, call->gradient, accumulate);
     }
+}
+
+void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call)
+{
+    const bp_loss_slice_call part = {.first = call->first,
+                                     .rows = call->rows,
+                                     .x = call->kept[0],
+                                     .statistics = call->kept[1],
+                                     .gradient = call->gradient,
+                                     .accumulate = call->accumulate};
+    bp_loss_slice(emit, head, &part);
+}
+
+bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2])
+{
+    kept[0] = BP_ABSENT;
+    kept[1] = BP_ABSENT;
+    if (!deferred) {
+        return x;
+    }
+    kept[0] = x;
+    kept[1] = bp_emit_buffer(emit, BP_CLASS_TAPE, BP_F32, 2, emit->rows, "softmax");
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
+                          "d_loss");
 }
 
 void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x)

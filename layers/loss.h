@@ -4,10 +4,12 @@
 #ifndef BP_LAYERS_LOSS_H
 #define BP_LAYERS_LOSS_H
 
-#include "core/emit.h"
+#include "core/model.h"
+#include "layers/linear.h"
 
 typedef struct bp_head {
-    uint32_t table; /* parameter number, (vocabulary, width): the token embedding, tied */
+    uint32_t table; /* parameter number, (vocabulary, width): the token embedding, where tied */
+    uint32_t bias;  /* parameter number, (vocabulary); BP_NO_PARAMETER: none */
     uint64_t vocabulary;
     uint64_t width;
 } bp_head;
@@ -21,10 +23,14 @@ uint64_t bp_loss_chunks(const bp_spec *spec);
 /* emit->losses from x (rows, width), and their sum into emit->result. */
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
 
-/* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place where
- * it is x. With `statistics` (2, rows) F32 present the table's gradient is left out: bp_loss_slice
- * forms it later from them and from x, which then has to stay. */
+/* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place
+ * where it is x. With `statistics` (2, rows) F32 present the table's gradient is left out:
+ * bp_loss_slice forms it later from them and from x, which then has to stay. */
 void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics);
+
+/* Where backward leaves the gradient of x (rows, width): x itself, or with a deferred table a new
+ * buffer; kept[0] and kept[1] are then x and the statistics, else absent. */
+bp_ref bp_loss_keep(bp_emit *emit, uint64_t width, bp_ref x, bool deferred, bp_ref kept[2]);
 
 /* Rows first .. first + rows - 1 of the table's gradient, into `gradient` (rows, width), from the x
  * that backward got and the statistics that it left: the same sums in the same order. */
@@ -38,6 +44,16 @@ typedef struct bp_loss_slice_call {
 } bp_loss_slice_call;
 
 void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call *call);
+
+/* The same for what bp_loss_keep kept. */
+void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call);
+
+/* Bounds on what a last stage emits: a norm, a head or a classifier, and the loss, forward or with
+ * backward. */
+bp_graph_limits bp_head_limits(const bp_spec *spec);
+
+/* Adds emit->losses to the group's sum, as the functions above do. */
+void bp_loss_sum(bp_emit *emit);
 
 /* emit->logits (1, vocabulary) of one row x (1, width). */
 void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Activation functions that no product carries in its epilogue. */
+#ifndef BP_LAYERS_ACTIVATE_H
+#define BP_LAYERS_ACTIVATE_H
+
+#include "core/activation.h"
+#include "core/emit.h"
+
+/* y = f(x) over `count` elements; y may be x. */
+void bp_activate(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref y);
+
+/* d_x = d_y f'(x); d_x may be d_y or x. */
+void bp_activate_backward(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref d_y,
+                          bp_ref d_x);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* BERT as a chain of stages. */
+#include "layers/bert.h"
+
+#include "layers/bert_block.h"
+#include "layers/bert_head.h"
+#include "layers/embedding.h"
+#include "layers/loss.h"
+#include "layers/norm.h"
+#include "layers/publish.h"
+
+/* Numbers of the embeddings' parameters. */
+enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2, NORM_WEIGHT = 3, NORM_BIAS = 4 };
+
+static uint32_t head_first(const bp_model_config *config)
+{
+    return bp_bert_block_first(config->layers);
+}
+
+static uint32_t stage_count(const bp_model_config *config)
+{
+    return config->layers + 2;
+}
+
+static uint32_t parameter_count(const bp_model_config *config)
+{
+    return head_first(config) + bp_bert_head_parameters(config);
+}
+
+static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+{
+    if (parameter < bp_bert_block_first(0)) {
+        return 0;
+    }
+    const uint32_t block = (parameter - bp_bert_block_first(0)) / BP_BERT_BLOCK_PARAMETERS;
+    return block < config->layers ? 1 + block : config->layers + 1;
+}
+
+static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+{
+    if (stage == 0) {
+        bp_name_append(text, "embed");
+    } else if (stage > config->layers) {
+        bp_name_append(text, "head");
+    } else {
+        bp_name_append_number(bp_name_append(text, "layer."), stage - 1);
+    }
+}
+
+static uint32_t variants(const bp_model_config *config, uint32_t stage)
+{
+    const bool is_block = stage >= 1 && stage <= config->layers;
+    return is_block ? BP_BERT_BLOCK_VARIANTS : 1;
+}
+
+static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+{
+    const uint64_t w = config->width;
+    const uint64_t inner = config->inner != 0 ? config->inner : 4 * w;
+    const double range = config->initializer_range;
+    const bp_publish_row rows[BP_BERT_BLOCK_PARAMETERS] = {
+        {"attention.self.query.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"attention.self.query.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"attention.self.key.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"attention.self.key.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"attention.self.value.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"attention.self.value.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"attention.output.dense.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"attention.output.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"attention.output.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        {"attention.output.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"intermediate.dense.weight", {inner, w}, BP_INIT_NORMAL, range},
+        {"intermediate.dense.bias", {inner, 0}, BP_INIT_ZEROS, 0.0},
+        {"output.dense.weight", {w, inner}, BP_INIT_NORMAL, range},
+        {"output.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"output.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        {"output.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    char prefix[BP_NAME_BYTES];
+    bp_name_append(bp_name_append_number(bp_name_append(prefix, "bert.encoder.layer."), index),
+                   ".");
+    for (uint32_t i = 0; i < BP_BERT_BLOCK_PARAMETERS; i++) {
+        bp_publish(emit, prefix, &rows[i]);
+    }
+}
+
+static void parameters(bp_emit *emit, const bp_model_config *config)
+{
+    const uint64_t w = config->width;
+    const double range = config->initializer_range;
+    const bp_publish_row rows[] = {
+        {"word_embeddings.weight", {config->vocabulary, w}, BP_INIT_NORMAL, range},
+        {"position_embeddings.weight", {config->positions, w}, BP_INIT_NORMAL, range},
+        {"token_type_embeddings.weight", {config->types, w}, BP_INIT_NORMAL, range},
+        {"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (i <= TYPE_TABLE) {
+            bp_publish_table(emit, "bert.embeddings.", &rows[i]);
+        } else {
+            bp_publish(emit, "bert.embeddings.", &rows[i]);
+        }
+    }
+    for (uint32_t i = 0; i < config->layers; i++) {
+        publish_block(emit, config, i);
+    }
+    bp_bert_head_publish(emit, config);
+}
+
+static bp_embedding describe_embedding(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_embedding){.token = TOKEN_TABLE,
+                          .position = POSITION_TABLE,
+                          .vocabulary = config->vocabulary,
+                          .positions = config->positions,
+                          .width = config->width,
+                          .types = config->types,
+                          .type = TYPE_TABLE};
+}
+
+static bp_norm describe_norm(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_norm){NORM_WEIGHT, NORM_BIAS, config->width, config->norm_epsilon};
+}
+
+/* The sum of the embeddings, and its norm into `out`. */
+static bp_ref embed(bp_emit *emit, bp_ref out, bp_ref statistics)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref sum = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                      embedding.width, "sum");
+    bp_embedding_forward(emit, &embedding, sum);
+    bp_norm_forward(emit, &norm, emit->rows, sum, out, statistics);
+    return sum;
+}
+
+static void drop(bp_emit *emit, bp_ref x)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_dropout dropout = {0, config->embedding_dropout};
+    if (bp_dropout_probability(emit, &dropout) > 0.0) {
+        bp_dropout_apply(emit, &dropout, config->width, x, BP_ABSENT, x);
+    }
+}
+
+static void forward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    if (call->stage == 0) {
+        call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
+                                      config->width, "out");
+        (void)embed(emit, call->output, BP_ABSENT);
+        drop(emit, call->output);
+    } else if (call->stage > config->layers) {
+        bp_bert_head_forward(emit, call, head_first(config));
+    } else {
+        bp_bert_block_forward(emit, call);
+    }
+}
+
+/* The sum and its statistics are made again: a gather, little beside a block. */
+static void backward_embed(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    const bp_norm norm = describe_norm(emit);
+    const bp_ref statistics =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
+    const bp_ref again = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                        norm.width, "again");
+    const bp_ref sum = embed(emit, again, statistics);
+    drop(emit, call->d_output);
+    const bp_norm_backward_call norm_call = {sum, statistics, call->d_output, BP_ABSENT, true};
+    bp_norm_backward(emit, &norm, &norm_call);
+    if (call->table_deferred) {
+        bp_embedding_backward_position(emit, &embedding, call->d_output);
+    } else {
+        bp_embedding_backward(emit, &embedding, call->d_output);
+    }
+    call->d_input = BP_ABSENT;
+}
+
+static void backward(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    if (call->stage == 0) {
+        backward_embed(emit, call);
+    } else if (call->stage > config->layers) {
+        bp_bert_head_backward(emit, call, head_first(config));
+    } else {
+        bp_bert_block_backward(emit, call);
+    }
+}
+
+static uint32_t sliced_table(const bp_model_config *config)
+{
+    return config->task == BP_TASK_MASKED_LM ? TOKEN_TABLE : UINT32_MAX;
+}
+
+/* d_embedded is what backward_embed made of stage 0's gradient: that of the sum. */
+static void slice(bp_emit *emit, bp_slice_call *call)
+{
+    const bp_embedding embedding = describe_embedding(emit);
+    bp_bert_head_slice(emit, call, head_first(&emit->spec->config));
+    bp_embedding_backward_slice(emit, &embedding, call->d_embedded, call->first, call->rows,
+                                call->gradient, 1);
+}
+
+static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
+{
+    if (stage >= 1 && stage <= spec->config.layers) {
+        return bp_bert_block_limits(backward);
+    }
+    if (stage == 0) {
+        return (bp_graph_limits){
+            .buffers = 12, .ops = 12, .refs = 80, .scalars = 80, .name_bytes = 12 * BP_NAME_BYTES};
+    }
+    return bp_head_limits(spec);
+}
+
+/* Ranges are bp_spec_check's. */
+static bp_status check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    if (config->width % config->heads != 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, "bert",
+                                "the number of heads does not divide the width hidden_size",
+                                "num_attention_heads", config->heads, config->width);
+    }
+    if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "bert",
+                            "this model reads in both directions: it does not generate, and its "
+                            "tasks are masked-lm, classification and regression",
+                            "task");
+    }
+    if (config->types == 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, "bert", "a value is below its range",
+                                "type_vocab_size", 0, 1);
+    }
+    return BP_OK;
+}
+
+const bp_model bp_model_bert = {.name = "bert",
+                                .check = check,
+                                .stages = stage_count,
+                                .stage_name = stage_name,
+                                .variants = variants,
+                                .parameters = parameters,
+                                .parameter_count = parameter_count,
+                                .parameter_stage = parameter_stage,
+                                .forward = forward,
+                                .backward = backward,
+                                .sliced_table = sliced_table,
+                                .slice = slice,
+                                .slice_limits = bp_head_limits,
+                                .limits = limits};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* One BERT block as a stage: h = norm(x + attention(x)), out = norm(h + mlp(h)). */
+#ifndef BP_LAYERS_BERT_BLOCK_H
+#define BP_LAYERS_BERT_BLOCK_H
+
+#include "core/model.h"
+
+#define BP_BERT_BLOCK_VARIANTS (BP_RECOMPUTE_ALL + 2)
+
+/* Where a block's parameters lie, counted from its first: the order of the file. */
+typedef enum bp_bert_parameter {
+    BP_BERT_Q_WEIGHT,
+    BP_BERT_Q_BIAS,
+    BP_BERT_K_WEIGHT,
+    BP_BERT_K_BIAS,
+    BP_BERT_V_WEIGHT,
+    BP_BERT_V_BIAS,
+    BP_BERT_O_WEIGHT,
+    BP_BERT_O_BIAS,
+    BP_BERT_NORM_1_WEIGHT,
+    BP_BERT_NORM_1_BIAS,
+    BP_BERT_UP_WEIGHT,
+    BP_BERT_UP_BIAS,
+    BP_BERT_DOWN_WEIGHT,
+    BP_BERT_DOWN_BIAS,
+    BP_BERT_NORM_2_WEIGHT,
+    BP_BERT_NORM_2_BIAS,
+    BP_BERT_BLOCK_PARAMETERS
+} bp_bert_parameter;
+
+/* Number of the first parameter of block `index`: after those of the embeddings. */
+uint32_t bp_bert_block_first(uint32_t index);
+
+/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants are numbered
+ * as bp_model.variants says. Backward turns d_output itself into d_input. */
+void bp_bert_block_forward(bp_emit *emit, bp_stage_call *call);
+void bp_bert_block_backward(bp_emit *emit, bp_stage_call *call);
+
+/* Bounds on what one of these calls emits. */
+bp_graph_limits bp_bert_block_limits(bool backward);
+
+#endif

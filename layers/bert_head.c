@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* BERT's heads as ops. */
+#include "layers/bert_head.h"
+
+#include "layers/activate.h"
+#include "layers/classifier.h"
+#include "layers/loss.h"
+#include "layers/norm.h"
+#include "layers/publish.h"
+
+/* Places of parameters, counted from the head's first. */
+enum { POOLER = 0, SCORE = 2 };
+enum { TRANSFORM = 0, NORM = 2, VOCABULARY_BIAS = 4 };
+
+static bool classifies(const bp_model_config *config)
+{
+    return config->task >= BP_TASK_CLASSES;
+}
+
+uint32_t bp_bert_head_parameters(const bp_model_config *config)
+{
+    return classifies(config) ? 4 : 5;
+}
+
+void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
+{
+    const double range = config->initializer_range;
+    const uint64_t w = config->width;
+    const bp_publish_row judge[] = {
+        {"bert.pooler.dense.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"bert.pooler.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"classifier.weight", {config->classes, w}, BP_INIT_NORMAL, range},
+        {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_publish_row guess[] = {
+        {"cls.predictions.transform.dense.weight", {w, w}, BP_INIT_NORMAL, range},
+        {"cls.predictions.transform.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"cls.predictions.transform.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        {"cls.predictions.transform.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        {"cls.predictions.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
+    for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
+        bp_publish(emit, "", classifies(config) ? &judge[i] : &guess[i]);
+    }
+}
+
+static bp_linear dense(const bp_emit *emit, uint32_t weight, uint64_t out)
+{
+    return (bp_linear){.weight = weight,
+                       .bias = weight + 1,
+                       .in = emit->spec->config.width,
+                       .out = out,
+                       .output_major = true};
+}
+
+static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
+}
+
+static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_classifier){.score = dense(emit, first + SCORE, config->classes),
+                           .dropout = {1 + 3 * config->layers, config->classifier_dropout}};
+}
+
+/* What the pooler makes of the first token of each sample, and what tanh reads. */
+typedef struct pooled {
+    bp_ref first;  /* (batch, width) */
+    bp_ref before; /* (batch, width); the same as `out` without backward */
+    bp_ref out;    /* (batch, width) */
+} pooled;
+
+static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backward)
+{
+    pooled p = {.first = bp_sample_pick(emit, pooler->in, false, x)};
+    bp_samples_begin(emit);
+    p.before = make(emit, pooler->out, "pooler");
+    p.out = backward ? make(emit, pooler->out, "tanh") : p.before;
+    bp_linear_forward(emit, pooler, p.first, BP_ABSENT, p.before);
+    bp_activate(emit, BP_ACTIVATION_TANH, emit->rows * pooler->out, p.before, p.out);
+    bp_samples_end(emit);
+    return p;
+}
+
+static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_linear pooler = dense(emit, first + POOLER, emit->spec->config.width);
+    const bp_classifier classifier = describe_classifier(emit, first);
+    const pooled p = pool(emit, &pooler, call->input, true);
+    const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
+    bp_samples_begin(emit);
+    bp_activate_backward(emit, BP_ACTIVATION_TANH, emit->rows * pooler.out, p.before, d, d);
+    bp_linear_backward_parameters(emit, &pooler, p.first, d);
+    const bp_ref d_first = make(emit, pooler.in, "d_pooler");
+    bp_linear_backward_input(emit, &pooler, d, d_first);
+    bp_samples_end(emit);
+    call->d_input =
+        call->input_wanted ? bp_sample_spread(emit, pooler.in, false, d_first) : BP_ABSENT;
+}
+
+/* The transform of the masked language model's head. */
+typedef struct transform {
+    bp_linear dense;
+    bp_norm norm;
+    bp_head head;
+    bp_ref before;     /* (rows, width) what GELU reads; `active` without backward */
+    bp_ref active;     /* (rows, width) what the norm reads */
+    bp_ref statistics; /* (2, rows); absent without backward */
+    bp_ref out;        /* (rows, width) */
+} transform;
+
+static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const uint64_t width = config->width;
+    transform t = {.dense = dense(emit, first + TRANSFORM, width),
+                   .norm = {first + NORM, first + NORM + 1, width, config->norm_epsilon},
+                   .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width},
+                   .statistics = BP_ABSENT};
+    t.before = make(emit, width, "transform");
+    t.active = backward ? make(emit, width, "gelu") : t.before;
+    bp_linear_forward(emit, &t.dense, x, BP_ABSENT, t.before);
+    bp_activate(emit, BP_ACTIVATION_GELU_ERF, emit->rows * width, t.before, t.active);
+    t.out = make(emit, width, "norm");
+    if (backward) {
+        t.statistics =
+            bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
+    }
+    bp_norm_forward(emit, &t.norm, emit->rows, t.active, t.out, t.statistics);
+    return t;
+}
+
+static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const transform t = guess(emit, call->input, first, true);
+    const bp_ref d = bp_loss_keep(emit, t.norm.width, t.out, call->table_deferred, call->kept);
+    bp_loss_backward(emit, &t.head, t.out, d, call->kept[1]);
+    const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
+    bp_norm_backward(emit, &t.norm, &norm);
+    bp_activate_backward(emit, BP_ACTIVATION_GELU_ERF, emit->rows * t.dense.out, t.before, d, d);
+    bp_linear_backward_parameters(emit, &t.dense, call->input, d);
+    call->d_input = BP_ABSENT;
+    if (call->input_wanted) {
+        call->d_input = make(emit, t.dense.in, "d_input");
+        bp_linear_backward_input(emit, &t.dense, d, call->d_input);
+    }
+}
+
+void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    if (classifies(&emit->spec->config)) {
+        const bp_linear pooler = dense(emit, first + POOLER, emit->spec->config.width);
+        const bp_classifier classifier = describe_classifier(emit, first);
+        const pooled p = pool(emit, &pooler, call->input, false);
+        bp_classifier_forward(emit, &classifier, p.out);
+    } else {
+        const transform t = guess(emit, call->input, first, false);
+        bp_loss_forward(emit, &t.head, t.out);
+    }
+    call->output = BP_ABSENT;
+}
+
+void bp_bert_head_slice(bp_emit *emit, const bp_slice_call *call, uint32_t first)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_head head = {0, first + VOCABULARY_BIAS, config->vocabulary, config->width};
+    bp_loss_slice_of(emit, &head, call);
+}
+
+void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    if (classifies(&emit->spec->config)) {
+        backward_judge(emit, call, first);
+    } else {
+        backward_guess(emit, call, first);
+    }
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Heads that judge samples, as ops. */
+#include "layers/classifier.h"
+
+#include "layers/loss.h"
+
+bool bp_classifies(const bp_spec *spec)
+{
+    return spec->config.task >= BP_TASK_CLASSES;
+}
+
+void bp_samples_begin(bp_emit *emit)
+{
+    emit->rows = emit->spec->batch;
+}
+
+void bp_samples_end(bp_emit *emit)
+{
+    emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
+}
+
+bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x)
+{
+    const bp_sample_row_scalars scalars = {
+        .batch = emit->spec->batch, .sequence = emit->spec->sequence, .width = (int64_t)width};
+    const bp_sample_row_operands operands = {
+        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->spec->batch,
+                            width, "sample"),
+        .x = x,
+        .lengths = last ? emit->lengths : BP_ABSENT};
+    bp_emit_sample_row(emit, &operands, &scalars);
+    return operands.y;
+}
+
+bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y)
+{
+    const bp_sample_row_backward_scalars scalars = {
+        .batch = emit->spec->batch, .sequence = emit->spec->sequence, .width = (int64_t)width};
+    const bp_sample_row_backward_operands operands = {
+        .d_x = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
+                              "d_sample"),
+        .d_y = d_y,
+        .lengths = last ? emit->lengths : BP_ABSENT};
+    bp_emit_sample_row_backward(emit, &operands, &scalars);
+    return operands.d_x;
+}
+
+/* x with dropout, whose masks belong to samples; x itself where there is none. */
+static bp_ref drop(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bp_ref y)
+{
+    const double probability = bp_dropout_probability(emit, &classifier->dropout);
+    if (!(probability > 0.0)) {
+        return x;
+    }
+    const int64_t width = (int64_t)classifier->score.in;
+    const bp_dropout_scalars scalars = {.count = (int64_t)emit->rows * width,
+                                        .per_sample = width,
+                                        .site = classifier->dropout.site,
+                                        .dropout = probability};
+    const bp_dropout_operands operands = {
+        .y = y, .x = x, .residual = BP_ABSENT, .step = emit->step};
+    bp_emit_dropout(emit, &operands, &scalars);
+    return y;
+}
+
+static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref logits, bool gradient)
+{
+    const bp_sample_loss_scalars scalars = {.batch = emit->spec->batch,
+                                            .sequence = emit->spec->sequence,
+                                            .classes = (int64_t)classifier->score.out,
+                                            .kind = emit->spec->config.task,
+                                            .gradient = gradient,
+                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF};
+    const bp_sample_loss_operands operands = {.logits = logits,
+                                              .losses = emit->losses,
+                                              .labels = emit->labels,
+                                              .lengths = emit->lengths,
+                                              .step = emit->step,
+                                              .control = emit->control};
+    bp_emit_sample_loss(emit, &operands, &scalars);
+}
+
+static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->spec->batch, width,
+                          name);
+}
+
+/* Logits of samples, their losses and, with gradient, those logits turned into their gradient. */
+static bp_ref judge(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bool gradient)
+{
+    const bp_ref logits = make(emit, classifier->score.out, "logits");
+    bp_linear_forward(emit, &classifier->score, x, BP_ABSENT, logits);
+    emit_loss(emit, classifier, logits, gradient);
+    return logits;
+}
+
+void bp_classifier_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
+{
+    bp_samples_begin(emit);
+    (void)judge(emit, classifier, x, false);
+    bp_samples_end(emit);
+    bp_loss_sum(emit);
+}
+
+bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
+{
+    bp_samples_begin(emit);
+    const bool drops = bp_dropout_probability(emit, &classifier->dropout) > 0.0;
+    const bp_ref room = drops ? make(emit, classifier->score.in, "dropped") : BP_ABSENT;
+    const bp_ref read = drop(emit, classifier, x, room);
+    const bp_ref d_logits = judge(emit, classifier, read, true);
+    const bp_ref d_x = make(emit, classifier->score.in, "d_score");
+    bp_linear_backward_parameters(emit, &classifier->score, read, d_logits);
+    bp_linear_backward_input(emit, &classifier->score, d_logits, d_x);
+    (void)drop(emit, classifier, d_x, d_x);
+    bp_samples_end(emit);
+    bp_loss_sum(emit);
+    return d_x;
+}

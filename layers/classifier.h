@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Heads that judge a whole sample: one row of each sample, a dense layer, and the loss of
+ * config.task (classes, labels, regression). */
+#ifndef BP_LAYERS_CLASSIFIER_H
+#define BP_LAYERS_CLASSIFIER_H
+
+#include "layers/dropout.h"
+#include "layers/linear.h"
+
+/* Whether config.task judges samples. */
+bool bp_classifies(const bp_spec *spec);
+
+/* y (batch, width) = the first row of each sample of x (rows, width), or its last that is no
+ * padding; and the other way: (rows, width) from d_y, 0 in all other rows. */
+bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x);
+bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y);
+
+typedef struct bp_classifier {
+    bp_linear score;    /* (width, classes) */
+    bp_dropout dropout; /* of what it reads */
+} bp_classifier;
+
+/* emit->losses from x (batch, width), and their sum into emit->result. */
+void bp_classifier_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+
+/* The same with gradients: those of the score's parameters, and that of x, which is returned. */
+bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+
+/* emit->rows is the number of samples between these two: dense layers then work on (batch, width).
+ */
+void bp_samples_begin(bp_emit *emit);
+void bp_samples_end(bp_emit *emit);
+
+#endif

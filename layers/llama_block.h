@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* One Llama block as a stage: middle = x + attention(norm(x)), out = middle + mlp(norm(middle)). */
+#ifndef BP_LAYERS_LLAMA_BLOCK_H
+#define BP_LAYERS_LLAMA_BLOCK_H
+
+#include "core/model.h"
+
+#define BP_LLAMA_BLOCK_VARIANTS (BP_RECOMPUTE_ALL + 2)
+
+/* A block's parameters in the order of publication; a model lacks those biases that its config does
+ * not name. */
+typedef enum bp_llama_parameter {
+    BP_LLAMA_NORM_1,
+    BP_LLAMA_Q_WEIGHT,
+    BP_LLAMA_Q_BIAS,
+    BP_LLAMA_K_WEIGHT,
+    BP_LLAMA_K_BIAS,
+    BP_LLAMA_V_WEIGHT,
+    BP_LLAMA_V_BIAS,
+    BP_LLAMA_O_WEIGHT,
+    BP_LLAMA_O_BIAS,
+    BP_LLAMA_NORM_2,
+    BP_LLAMA_GATE_WEIGHT,
+    BP_LLAMA_GATE_BIAS,
+    BP_LLAMA_UP_WEIGHT,
+    BP_LLAMA_UP_BIAS,
+    BP_LLAMA_DOWN_WEIGHT,
+    BP_LLAMA_DOWN_BIAS,
+    BP_LLAMA_BLOCK_PARAMETERS
+} bp_llama_parameter;
+
+/* Shapes that follow from a config. */
+typedef struct bp_llama_shape {
+    uint64_t width;
+    uint64_t inner;
+    uint64_t heads;
+    uint64_t kv_heads;
+    uint64_t head_width;
+} bp_llama_shape;
+
+bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
+
+/* Whether the model has this parameter in each block. */
+bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter);
+
+/* Parameters of one block. */
+uint32_t bp_llama_block_parameters(const bp_model_config *config);
+
+/* The stage functions of bp_model for block `index` = call->stage - 1, whose parameters follow the
+ * token embedding's and those of the blocks before. Tape variants are numbered as bp_model.variants
+ * says. */
+void bp_llama_block_forward(bp_emit *emit, bp_stage_call *call);
+void bp_llama_block_backward(bp_emit *emit, bp_stage_call *call);
+void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call);
+
+/* Bounds on what one of these calls emits: a backward, or one of the other two. */
+bp_graph_limits bp_llama_block_limits(bool backward);
+
+#endif

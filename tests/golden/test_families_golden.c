@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* Llama, Qwen2 and BERT against what PyTorch computed in float64 (tools/golden/families.py): the
+ * loss, every gradient within 1e-5, and the logits of a language model position by position. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/bert.h"
+#include "layers/llama.h"
+#include "tests/support/golden.h"
+#include "tests/support/rig.h"
+
+enum { SHAPE = 18, REALS = 6 };
+
+typedef struct reference {
+    golden file;
+    bp_spec spec;
+    int32_t *tokens;
+    int32_t *labels;  /* NULL: a stream */
+    int32_t *lengths; /* NULL: a stream */
+    uint32_t token_count;
+    uint32_t samples;
+} reference;
+
+static void read_shape(reference *ref)
+{
+    size_t bytes = 0;
+    int32_t *n = golden_tensor(&ref->file, "shape", &bytes);
+    assert_int_equal(bytes, SHAPE * sizeof *n);
+    double *real = golden_tensor(&ref->file, "reals", &bytes);
+    assert_int_equal(bytes, REALS * sizeof *real);
+    ref->spec.config =
+        (bp_model_config){.vocabulary = (uint32_t)n[0],
+                          .positions = (uint32_t)n[1],
+                          .width = (uint32_t)n[2],
+                          .layers = (uint32_t)n[3],
+                          .heads = (uint32_t)n[4],
+                          .inner = (uint32_t)n[5],
+                          .kv_heads = (uint32_t)n[9],
+                          .head_width = (uint32_t)n[10],
+                          .qkv_bias = n[11] != 0,
+                          .output_bias = n[12] != 0,
+                          .mlp_bias = n[13] != 0,
+                          .untied = n[14] != 0,
+                          .types = (uint32_t)n[15],
+                          .task = (bp_task)n[16],
+                          .classes = (uint32_t)n[17],
+                          .norm_epsilon = real[0],
+                          .rope_theta = real[1],
+                          .rope_scaling = {real[2], real[3], real[4], (uint32_t)real[5]},
+                          .initializer_range = 0.02};
+    ref->spec.batch = (uint32_t)n[6];
+    ref->spec.sequence = (uint32_t)n[7];
+    ref->spec.accumulation = (uint32_t)n[8];
+    free(n);
+    free(real);
+}
+
+static void reference_open(reference *ref, const char *name)
+{
+    char path[128];
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "tests/golden/%s.safetensors", name);
+    memset(ref, 0, sizeof *ref);
+    golden_open(&ref->file, path);
+    ref->spec = rig_spec();
+    ref->spec.model = strncmp(name, "bert", 4) == 0 ? &bp_model_bert : &bp_model_llama;
+    read_shape(ref);
+    ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
+    ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
+    if (ref->spec.config.task != BP_TASK_CAUSAL_LM) {
+        ref->samples = ref->token_count / ref->spec.sequence;
+        ref->labels = golden_tensor(&ref->file, "labels", &bytes);
+        ref->lengths = golden_tensor(&ref->file, "lengths", &bytes);
+        assert_int_equal(bytes, ref->samples * sizeof *ref->lengths);
+    }
+}
+
+static void reference_close(reference *ref)
+{
+    free(ref->tokens);
+    free(ref->labels);
+    free(ref->lengths);
+    golden_close(&ref->file);
+}
+
+static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const reference *ref = source->context;
+    memcpy(to, ref->tokens + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const reference *ref = source->context;
+    memcpy(to, ref->labels + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    const reference *ref = source->context;
+    *to = (bp_example){.first = index * ref->spec.sequence,
+                       .count = (uint64_t)ref->lengths[index],
+                       .label = (uint32_t)ref->labels[index]};
+    return BP_OK;
+}
+
+static void open_rig(reference *ref, rig *r)
+{
+    rig_open(r, &ref->spec, ref->tokens, 1000000);
+    r->source.context = ref;
+    r->source.read = read_tokens;
+    r->source.count = ref->token_count;
+    if (ref->labels != NULL) {
+        r->source.examples = ref->samples;
+        r->source.example = example;
+        r->source.labels = read_labels;
+        r->feed.classes = ref->spec.config.classes;
+        r->feed.kind = ref->spec.config.task == BP_TASK_MASKED_LM ? BP_LABELS_GIVEN
+                       : ref->spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS
+                                                                  : BP_LABELS_BITS;
+    }
+    assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
+}
+
+static void load_weights(const reference *ref, rig *r)
+{
+    const bp_emit *emit = &r->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        uint32_t buffer = emit->parameters[i].weight;
+        size_t bytes = 0;
+        float *weight = golden_tensor(&ref->file, bp_graph_name(&r->runtime.graph, buffer), &bytes);
+        assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
+        rig_write(r, buffer, weight);
+        free(weight);
+    }
+}
+
+static float *gradient_of(const reference *ref, const rig *r, uint32_t index)
+{
+    char name[160];
+    size_t bytes = 0;
+    const bp_parameter *parameter = &r->runtime.emit.parameters[index];
+    snprintf(name, sizeof name, "grad.%s", bp_graph_name(&r->runtime.graph, parameter->weight));
+    float *gradient = golden_tensor(&ref->file, name, &bytes);
+    assert_int_equal(bytes, parameter->count * sizeof *gradient);
+    return gradient;
+}
+
+static double largest(const float *values, uint64_t count)
+{
+    double most = 0.0;
+    for (uint64_t i = 0; i < count; i++) {
+        most = fmax(most, fabs((double)values[i]));
+    }
+    return most;
+}
+
+static double scalar_of(const reference *ref, const char *name)
+{
+    size_t bytes = 0;
+    double *value = golden_tensor(&ref->file, name, &bytes);
+    assert_int_equal(bytes, sizeof *value);
+    double scalar = *value;
+    free(value);
+    return scalar;
+}
+
+static double worst_gradient(const reference *ref, rig *r, const char *name)
+{
+    double most = 0.0, worst = 0.0;
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        float *wanted = gradient_of(ref, r, i);
+        most = fmax(most, largest(wanted, r->runtime.emit.parameters[i].count));
+        free(wanted);
+    }
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        const bp_parameter *parameter = &r->runtime.emit.parameters[i];
+        float *wanted = gradient_of(ref, r, i), *found = rig_read(r, parameter->gradient);
+        double error = 0.0;
+        for (uint64_t k = 0; k < parameter->count; k++) {
+            assert_true(isfinite(found[k]));
+            error = fmax(error, fabs((double)found[k] - (double)wanted[k]));
+        }
+        error /= fmax(largest(wanted, parameter->count), 1e-3 * most);
+        if (error > 1e-5) {
+            fail_msg("%s: gradient of %s off by %g", name,
+                     bp_graph_name(&r->runtime.graph, parameter->weight), error);
+        }
+        worst = fmax(worst, error);
+        free(wanted);
+        free(found);
+    }
+    return worst;
+}
+
+static void check(const char *name, const char *variant, uint32_t loss_rows, bp_policy policy)
+{
+    reference ref;
+    rig r;
+    reference_open(&ref, name);
+    ref.spec.device_options.variant = variant;
+    ref.spec.device_options.threads = 2;
+    ref.spec.loss_rows = loss_rows;
+    ref.spec.policy = policy;
+    open_rig(&ref, &r);
+    load_weights(&ref, &r);
+    /* The update reads every gradient in its last op, so all of them still lie in the arena. */
+    const bp_outcome outcome = rig_step(&r);
+    const double loss = scalar_of(&ref, "loss"), norm = scalar_of(&ref, "norm");
+    if (fabs(outcome.loss - loss) > 1e-6 * loss || fabs(outcome.norm - norm) > 1e-5 * norm) {
+        fail_msg("%s: loss %.9g for %.9g, norm %.9g for %.9g", name, outcome.loss, loss,
+                 outcome.norm, norm);
+    }
+    print_message("%s: worst gradient %.1e of its scale\n", name, worst_gradient(&ref, &r, name));
+    rig_close(&r);
+    reference_close(&ref);
+}
+
+static const char *const cases[] = {"llama_one_head",  "llama_grouped", "llama_biases",
+                                    "llama_one_token", "qwen2_grouped", "llama_classes",
+                                    "bert_classes",    "bert_labels",   "bert_regression",
+                                    "bert_one_token",  "bert_masked"};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        check(cases[i], "portable", 0, (bp_policy){.kind = BP_POLICY_NONE});
+    }
+}
+
+/* Whatever forms of the kernels this processor has, everything recomputed, chunks of five tokens.
+ */
+static void test_gradients_otherwise(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        const bool short_case = strstr(cases[i], "one_token") != NULL;
+        check(cases[i], NULL, short_case ? 1 : 5, (bp_policy){.kind = BP_POLICY_FULL});
+    }
+}
+
+/* Generation reads the first window token by token, and in one prefill. */
+static void check_logits(const char *name, uint32_t at_once)
+{
+    reference ref;
+    rig r;
+    size_t bytes = 0;
+    reference_open(&ref, name);
+    ref.spec.generate_context = ref.spec.sequence;
+    ref.spec.device_options.variant = NULL;
+    open_rig(&ref, &r);
+    load_weights(&ref, &r);
+    const uint32_t vocabulary = ref.spec.config.vocabulary;
+    float *logits = golden_tensor(&ref.file, "logits", &bytes);
+    assert_int_equal(bytes, ref.spec.sequence * vocabulary * sizeof *logits);
+    const double scale = largest(logits, bytes / sizeof *logits);
+    assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
+    for (uint32_t t = 0; t < ref.spec.sequence; t += at_once) {
+        const uint32_t left = ref.spec.sequence - t, count = at_once < left ? at_once : left;
+        assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + t, count), BP_OK);
+        for (uint32_t v = 0; v < vocabulary; v++) {
+            const float wanted = logits[(t + count - 1) * vocabulary + v];
+            const double off = fabs((double)r.runtime.logits_host[v] - (double)wanted);
+            assert_true(off <= 1e-5 * scale);
+        }
+    }
+    free(logits);
+    rig_close(&r);
+    reference_close(&ref);
+}
+
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        check_logits(cases[i], 1);
+        check_logits(cases[i], 5);
+        check_logits(cases[i], 100);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_gradients_otherwise),
+        cmocka_unit_test(test_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
