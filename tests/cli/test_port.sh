@@ -29,6 +29,17 @@ same "$work/x.llmc" "$golden/fp32.llmc"
 [[ $(json tensors) == 28 && $(json parameters) == 3968 && $(json bytes) == $(stat -c %s "$work/x.llmc") ]]
 check $? "the JSON counts" "$out"
 
+# With its tokenizer, and back: the same ids.
+cp $golden/vocab.json $golden/merges.txt "$work/port"
+run export --model "$work/port" --format gguf --dtype fp16 --to "$work/x.gguf"
+same "$work/x.gguf" $golden/tokens.gguf
+run import --from $golden/tokens.gguf --to "$work/tokens"
+run generate --model "$work/port" --prompt 'the and' --max-new-tokens 2 --temperature 0 --output-ids
+ids=$out
+run generate --model "$work/tokens" --prompt 'the and' --max-new-tokens 2 --temperature 0 --output-ids
+[[ $code -eq 0 && -n $ids && $ids == "$out" ]]
+check $? "the imported tokenizer encodes as the original ($ids, $out)" "$err"
+
 # And back.
 for file in f32.gguf fp32.llmc; do
     expect 0 '28 tensors' import --from "$golden/$file" --to "$work/back"

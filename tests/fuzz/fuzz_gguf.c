@@ -2,6 +2,7 @@
 /* libFuzzer target: the GGUF reader on any bytes; what it accepts must be consistent. */
 #include "tests/fuzz/one_file.h"
 #include "tools/formats/gguf_family.h"
+#include "tools/formats/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -68,6 +69,23 @@ static void read_tensors(bp_gguf_file *file)
     }
 }
 
+static bp_status drop_text(void *user, const char *text, size_t length)
+{
+    (void)text;
+    *(uint64_t *)user += length;
+    return BP_OK;
+}
+
+static void read_tokenizer(const bp_gguf_file *file)
+{
+    static uint64_t scratch[BP_GGUF_TOKENIZER_SCRATCH / 8];
+    uint64_t written = 0;
+    bp_status status = bp_gguf_tokenizer_json(file, scratch, drop_text, &written, NULL);
+    if (status == BP_OK && written == 0) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     one_file one;
@@ -85,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         file.error = NULL;
         read_values(&file);
         read_tensors(&file);
+        read_tokenizer(&file);
         status = bp_gguf_family_of("gpt2")->take(&file, &config);
         if (status == BP_OK && (config.heads == 0 || config.width % config.heads != 0)) {
             abort();

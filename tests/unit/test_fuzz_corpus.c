@@ -128,12 +128,9 @@ static void config_corpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_corpus),
-        cmocka_unit_test(safetensors_corpus),
-        cmocka_unit_test(documents_corpus),
-        cmocka_unit_test(gguf_corpus),
-        cmocka_unit_test(llmc_corpus),
-        cmocka_unit_test(index_corpus),
+        cmocka_unit_test(json_corpus),      cmocka_unit_test(safetensors_corpus),
+        cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
+        cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
         cmocka_unit_test(config_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

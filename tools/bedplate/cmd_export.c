@@ -9,6 +9,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/gguf_export.h"
+#include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_family.h"
 #include "tools/formats/hf_files.h"
@@ -21,6 +22,7 @@ typedef struct exporting {
     model_files m;
     char weights[BP_STORE_PATH_MAX];
     bp_weight_source source;
+    bp_tokenizer tokenizer;
 } exporting;
 
 static bp_status need(model_files *m, const char *value, const char *option, const char *text)
@@ -167,16 +169,63 @@ static void name_of(const char *directory, char name[128])
     }
 }
 
+/* Opens the directory's tokenizer; `in` stays without one, with a note, where there is none or none
+ * that GGUF has keys for. */
+static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
+{
+    model_files *m = &e->m;
+    const char *directory = m->set->model;
+    bp_tokenizer_need need;
+    void *scratch = m->work.memory;
+    BP_TRY(bp_tokenizer_measure(m->store, directory, scratch, &need, &m->error));
+    if (need.files == BP_TOKENIZER_NONE) {
+        fprintf(stderr, "bedplate: %s: no tokenizer files; the GGUF file has none either\n",
+                directory);
+        return BP_OK;
+    }
+    void *memory = bp_room_take(&m->room, need.bytes + 8);
+    uintptr_t skew = memory == NULL ? 0 : (uintptr_t)memory % 16;
+    if (memory == NULL) {
+        return bp_error_numbers(&m->error, BP_ERR_FIT, where, "the tokenizer is too large",
+                                directory, (int64_t)m->room.capacity, (int64_t)need.bytes);
+    }
+    BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &need, (char *)memory + skew,
+                             scratch, &m->error));
+    const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer);
+    size_t room = bp_gguf_tokenizer_room(&e->tokenizer) * sizeof *in->order;
+    if (refusal != NULL) {
+        fprintf(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory, refusal);
+        return BP_OK;
+    }
+    *in = (bp_gguf_tokenizer){&e->tokenizer, &m->config, bp_room_take(&m->room, room), &m->error};
+    return in->order != NULL ? BP_OK
+                             : bp_error_set(&m->error, BP_ERR_FIT, where,
+                                            "the tokenizer is too large", directory);
+}
+
 static bp_status export_gguf(exporting *e)
 {
     model_files *m = &e->m;
     char name[128];
     name_of(m->set->model, name);
-    const bp_gguf_model model = {
-        .family = bp_gguf_family_find(m->model->name), .config = &m->config, .name = name};
+    bp_gguf_tokenizer tokenizer = {.tokenizer = NULL};
+    bp_gguf_model model = {.family = bp_gguf_family_find(m->model->name),
+                           .config = &m->config,
+                           .name = name,
+                           .unknown_token = -1,
+                           .padding_token = -1};
     if (model.family == NULL) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "GGUF files of this model type are not implemented", m->model->name);
+    }
+    BP_TRY(open_tokenizer(e, &tokenizer));
+    if (tokenizer.tokenizer != NULL) {
+        model.put_tokenizer = bp_gguf_put_tokenizer;
+        model.user = &tokenizer;
+        const bp_tokenizer_special *special = bp_tokenizer_special_of(&e->tokenizer);
+        bool spells = bp_tokenizer_kind_of(&e->tokenizer) == BP_TOKENIZER_CHAR_BPE;
+        model.unknown_token = spells ? special->unk : -1; /* nothing is unknown to bytes */
+        model.padding_token = special->pad;
     }
     m->target.path = m->set->to;
     return bp_gguf_export(&e->source, &model, &m->target);

@@ -8,10 +8,12 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/gguf_family.h"
+#include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
+#include "tools/formats/stream_file.h"
 
 static const char where[] = "import";
 
@@ -115,6 +117,24 @@ static bp_status open_file(importing *i)
     return refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
 }
 
+/* tokenizer.json, where the file has a tokenizer that can be said in one. */
+static bp_status write_tokenizer(importing *i)
+{
+    model_files *m = &i->m;
+    char path[BP_STORE_PATH_MAX];
+    bp_stream_file stream;
+    const char *why = i->gguf_open ? bp_gguf_tokenizer_foreign(&i->gguf) : "the file has none";
+    if (why != NULL) {
+        fprintf(stderr, "bedplate: %s: no tokenizer is written: %s\n", m->set->from, why);
+        return BP_OK;
+    }
+    BP_TRY(bp_storage_join(path, m->set->to, "tokenizer.json", &m->error));
+    BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
+    bp_status status =
+        bp_gguf_tokenizer_json(&i->gguf, m->work.memory, bp_stream_add, &stream, &m->error);
+    return bp_stream_end(&stream, status);
+}
+
 static bp_status write_directory(importing *i)
 {
     model_files *m = &i->m;
@@ -136,6 +156,7 @@ static bp_status write_directory(importing *i)
     bp_json_span span = {json, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
     BP_TRY(model_files_config(m, &source, to));
+    BP_TRY(write_tokenizer(i));
     if (m->store->sync_directory(m->store, to) != BP_OK) {
         return bp_storage_failed(&m->error, m->store, "sync", to);
     }

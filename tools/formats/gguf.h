@@ -38,9 +38,11 @@ enum { BP_GGUF_TENSOR_F32 = 0, BP_GGUF_TENSOR_F16 = 1, BP_GGUF_TENSOR_BF16 = 30 
 /* tokenizer.ggml.token_type */
 enum {
     BP_GGUF_TOKEN_NORMAL = 1,
+    BP_GGUF_TOKEN_UNKNOWN = 2,
     BP_GGUF_TOKEN_CONTROL = 3,
     BP_GGUF_TOKEN_USER = 4,
-    BP_GGUF_TOKEN_UNUSED = 5
+    BP_GGUF_TOKEN_UNUSED = 5,
+    BP_GGUF_TOKEN_BYTE = 6
 };
 
 #endif

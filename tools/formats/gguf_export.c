@@ -78,6 +78,8 @@ static bp_status put_keys(exporting *e)
     }
     put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
     put_token(w, "tokenizer.ggml.eos_token_id", model->config->eos_token);
+    put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
+    put_token(w, "tokenizer.ggml.padding_token_id", model->padding_token);
     return BP_OK;
 }
 

@@ -13,6 +13,8 @@ typedef struct bp_gguf_model {
     /* Writes the tokenizer's keys; NULL when there is none. */
     bp_status (*put_tokenizer)(void *user, bp_gguf_writer *writer);
     void *user;
+    int64_t unknown_token; /* -1: none; the first and the last token are the configuration's */
+    int64_t padding_token;
 } bp_gguf_model;
 
 /* Writes keys, tensors and data. As llama.cpp's converter does, vectors, norms, position embeddings

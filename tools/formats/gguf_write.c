@@ -66,6 +66,13 @@ void bp_gguf_put_f32(bp_gguf_writer *w, const char *key, float value)
     put_u64(w, bits, 4);
 }
 
+void bp_gguf_item_f32(bp_gguf_writer *w, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_u64(w, bits, 4);
+}
+
 void bp_gguf_put_bool(bp_gguf_writer *w, const char *key, bool value)
 {
     put_key(w, key, BP_GGUF_BOOL);

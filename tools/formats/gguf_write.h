@@ -38,6 +38,7 @@ void bp_gguf_put_string(bp_gguf_writer *writer, const char *key, const char *val
 void bp_gguf_put_array(bp_gguf_writer *writer, const char *key, bp_gguf_type type, uint64_t count);
 void bp_gguf_item_string(bp_gguf_writer *writer, const char *value, size_t length);
 void bp_gguf_item_i32(bp_gguf_writer *writer, int32_t value);
+void bp_gguf_item_f32(bp_gguf_writer *writer, float value);
 
 /* Announces a tensor (shape as usual, slowest first; rank 1 to 4; F32, F16 or BF16), after all
  * keys; its data follows in the same order. BP_ERR_USAGE sticks when the name is too long for the

@@ -52,7 +52,7 @@ def tokenizer():
     vocab = {c: i for i, c in enumerate(printable())}
     merges = []
     for pair in ["t h", "th e", "\u0120 the", "i n", "in g", "\u0120 a", "a n", "an d", "e r",
-                 "\u0120a nd", "\u00c3 \u00a9", "\u0120 \u0120"]:
+                 "\u0120 and", "\u00c3 \u00a9", "\u0120 \u0120"]:
         left, right = pair.split(" ")
         merges.append((left, right))
         vocab[left + right] = len(vocab)
@@ -103,7 +103,7 @@ def write_gguf(path, config, tensors, qtype, file_type, vocab=None):
     w.add_file_type(file_type)
     w.add_quantization_version(gguf.GGML_QUANT_VERSION)
     if vocab is not None:
-        by_id = {i: t for t, i in vocab[0].items()}
+        by_id = {i: t for t, i in vocab.items()}
         tokens, types = [], []
         for i in range(config.vocab_size):
             tokens.append(by_id.get(i, f"[PAD{i}]"))
@@ -114,9 +114,10 @@ def write_gguf(path, config, tensors, qtype, file_type, vocab=None):
         w.add_tokenizer_pre("gpt-2")
         w.add_token_list(tokens)
         w.add_token_types(types)
-        w.add_token_merges([f"{a} {b}" for a, b in vocab[1]])
-    w.add_bos_token_id(config.bos_token_id)
-    w.add_eos_token_id(config.eos_token_id)
+        gguf.SpecialVocab(OUT, load_merges=True).add_to_gguf(w)
+    else:
+        w.add_bos_token_id(config.bos_token_id)
+        w.add_eos_token_id(config.eos_token_id)
     for name in order(tensors):
         to, array = converted(name, tensors[name])
         kind = Q.F32 if always_f32(to, array) else qtype
@@ -174,8 +175,7 @@ def make():
     write_gguf(OUT + "f32.gguf", config, tensors, Q.F32, gguf.LlamaFileType.ALL_F32)
     write_gguf(OUT + "f16.gguf", config, tensors, Q.F16, gguf.LlamaFileType.MOSTLY_F16)
     write_gguf(OUT + "bf16.gguf", config, tensors, Q.BF16, gguf.LlamaFileType.MOSTLY_BF16)
-    write_gguf(OUT + "tokens.gguf", config, tensors, Q.F16, gguf.LlamaFileType.MOSTLY_F16,
-               (vocab, merges))
+    write_gguf(OUT + "tokens.gguf", config, tensors, Q.F16, gguf.LlamaFileType.MOSTLY_F16, vocab)
     write_llmc(OUT + "fp32.llmc", config, tensors, False)
     write_llmc(OUT + "bf16.llmc", config, tensors, True)
     for name in sorted(os.listdir(OUT)):

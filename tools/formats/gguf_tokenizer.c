@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* A tokenizer's tables as arrays of GGUF. */
+#include "tools/formats/gguf_tokenizer.h"
+
+#include <string.h>
+
+#include "tools/formats/token_table.h"
+
+#define SPELT_MAX (2 * BP_TOKENIZER_DECODED_MAX)
+
+static const char where[] = "gguf";
+
+size_t bp_gguf_tokenizer_room(const bp_tokenizer *tokenizer)
+{
+    return tokenizer->merge_count > tokenizer->tokens ? tokenizer->merge_count : tokenizer->tokens;
+}
+
+static bool is_byte_level(const bp_tokenizer *t)
+{
+    return t->rules.kind == BP_TOKENIZER_BYTES || t->rules.kind == BP_TOKENIZER_BYTE_BPE;
+}
+
+/* What llama.cpp calls a split; "" when it has no word for it. Without merges every split gives the
+ * same tokens. */
+static const char *split_word(const bp_tokenizer *t)
+{
+    switch (t->rules.split) {
+    case BP_SPLIT_GPT2:
+        return "gpt-2";
+    case BP_SPLIT_LLAMA3:
+        return "llama-bpe";
+    case BP_SPLIT_QWEN2:
+        return "qwen2";
+    default:
+        return t->merge_count == 0 ? "gpt-2" : "";
+    }
+}
+
+const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
+{
+    if (is_byte_level(tokenizer)) {
+        return split_word(tokenizer)[0] != '\0' ? NULL
+                                                : "GGUF has no word for the way it splits text";
+    }
+    return tokenizer->rules.kind == BP_TOKENIZER_CHAR_BPE
+               ? NULL
+               : "GGUF keys of WordPiece tokenizers are not implemented";
+}
+
+/* GPT-2's character for a byte, as UTF-8; the reverse of bp_token_bytes_of. */
+static size_t put_byte(unsigned char byte, char *to)
+{
+    uint32_t c = byte;
+    if (byte < 33) {
+        c = 256u + byte;
+    } else if (byte >= 127 && byte <= 160) {
+        c = 256u + 33u + (byte - 127u);
+    } else if (byte == 173) {
+        c = 256u + 67u;
+    }
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    to[0] = (char)(0xc0 | c >> 6);
+    to[1] = (char)(0x80 | (c & 0x3f));
+    return 2;
+}
+
+/* A token as a vocabulary file spells it. One that cannot be found by its text was written out. */
+static size_t spell(const bp_tokenizer *t, uint32_t id, char *to)
+{
+    size_t length;
+    size_t put = 0;
+    const unsigned char *text = bp_token_text(t, id, &length);
+    if (!is_byte_level(t) || bp_token_find(t, text, length) != id) {
+        memcpy(to, text, length);
+        return length;
+    }
+    for (size_t i = 0; i < length; i++) {
+        put += put_byte(text[i], to + put);
+    }
+    return put;
+}
+
+static bool is_added(const bp_tokenizer *t, uint32_t id)
+{
+    for (uint32_t i = 0; i < t->added_count; i++) {
+        if (t->added[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int32_t type_of(const bp_gguf_tokenizer *g, uint32_t id)
+{
+    const bp_tokenizer *t = g->tokenizer;
+    size_t length;
+    if (!bp_token_exists(t, id)) {
+        return BP_GGUF_TOKEN_UNUSED;
+    }
+    if (!is_byte_level(t) && (int64_t)id == t->special.unk) {
+        return BP_GGUF_TOKEN_UNKNOWN;
+    }
+    if (bp_tokenizer_is_special(t, id) || (int64_t)id == g->config->bos_token ||
+        (int64_t)id == g->config->eos_token) {
+        return BP_GGUF_TOKEN_CONTROL;
+    }
+    if (is_added(t, id)) {
+        return BP_GGUF_TOKEN_USER;
+    }
+    const unsigned char *text = bp_token_text(t, id, &length);
+    bool byte = !is_byte_level(t) && length == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>';
+    return byte ? BP_GGUF_TOKEN_BYTE : BP_GGUF_TOKEN_NORMAL;
+}
+
+static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    char text[SPELT_MAX];
+    bp_gguf_put_array(w, "tokenizer.ggml.tokens", BP_GGUF_STRING, g->config->vocabulary);
+    for (uint32_t id = 0; id < g->config->vocabulary; id++) {
+        if (bp_token_exists(g->tokenizer, id)) {
+            bp_gguf_item_string(w, text, spell(g->tokenizer, id, text));
+            continue;
+        }
+        bp_text pad;
+        bp_text_init(&pad, NULL, NULL, text, sizeof text);
+        bp_text_string(&pad, "[PAD");
+        bp_text_u64(&pad, id);
+        bp_text_char(&pad, ']');
+        bp_status fits = bp_text_flush(&pad);
+        (void)fits; /* sixteen characters at most */
+        bp_gguf_item_string(w, text, (size_t)pad.written);
+    }
+}
+
+static void put_types(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    bp_gguf_put_array(w, "tokenizer.ggml.token_type", BP_GGUF_I32, g->config->vocabulary);
+    for (uint32_t id = 0; id < g->config->vocabulary; id++) {
+        bp_gguf_item_i32(w, type_of(g, id));
+    }
+}
+
+/* Puts the merges' places in the table into the order of their ranks; returns how many. */
+static uint32_t order_merges(const bp_gguf_tokenizer *g)
+{
+    const bp_tokenizer *t = g->tokenizer;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < t->merge_count; r++) {
+        g->order[r] = BP_TOKEN_NONE;
+    }
+    for (uint64_t slot = 0; slot <= t->merge_mask; slot++) {
+        const bp_token_merge *merge = &t->merges[slot];
+        if (merge->rank < t->merge_count) {
+            g->order[merge->rank] = (uint32_t)slot;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void put_merges(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    const bp_tokenizer *t = g->tokenizer;
+    char text[2 * SPELT_MAX + 1];
+    bp_gguf_put_array(w, "tokenizer.ggml.merges", BP_GGUF_STRING, order_merges(g));
+    for (uint32_t r = 0; r < t->merge_count; r++) {
+        if (g->order[r] == BP_TOKEN_NONE) {
+            continue;
+        }
+        const bp_token_merge *merge = &t->merges[g->order[r]];
+        size_t left = spell(t, merge->left, text);
+        text[left] = ' ';
+        bp_gguf_item_string(w, text, left + 1 + spell(t, merge->right, text + left + 1));
+    }
+}
+
+/* The rank of the first merge that makes a token, by id; what no merge makes comes last. */
+static void put_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    const bp_tokenizer *t = g->tokenizer;
+    for (uint32_t id = 0; id < t->tokens; id++) {
+        g->order[id] = t->merge_count;
+    }
+    for (uint64_t slot = 0; slot <= t->merge_mask; slot++) {
+        const bp_token_merge *merge = &t->merges[slot];
+        if (merge->rank < t->merge_count && merge->rank < g->order[merge->id]) {
+            g->order[merge->id] = merge->rank;
+        }
+    }
+    bp_gguf_put_array(w, "tokenizer.ggml.scores", BP_GGUF_F32, g->config->vocabulary);
+    for (uint32_t id = 0; id < g->config->vocabulary; id++) {
+        bool plain = bp_token_exists(t, id) && type_of(g, id) == BP_GGUF_TOKEN_NORMAL;
+        bp_gguf_item_f32(w, plain ? -(float)g->order[id] : 0.0f);
+    }
+}
+
+bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
+{
+    const bp_gguf_tokenizer *g = user;
+    const bp_tokenizer *t = g->tokenizer;
+    const char *refusal = bp_gguf_tokenizer_refusal(t);
+    if (refusal != NULL) {
+        return bp_error_set(g->error, BP_ERR_USAGE, where, refusal, "tokenizer");
+    }
+    if (t->tokens > g->config->vocabulary) {
+        return bp_error_numbers(g->error, BP_ERR_DATA, where,
+                                "the tokenizer has more tokens than the model", "tokenizer",
+                                t->tokens, g->config->vocabulary);
+    }
+    bool bytes = is_byte_level(t);
+    const char *split = bytes ? split_word(t) : "default";
+    bp_gguf_put_string(writer, "tokenizer.ggml.model", bytes ? "gpt2" : "llama", bytes ? 4 : 5);
+    bp_gguf_put_string(writer, "tokenizer.ggml.pre", split, strlen(split));
+    put_tokens(g, writer);
+    if (!bytes) {
+        put_scores(g, writer);
+    }
+    put_types(g, writer);
+    if (bytes) {
+        put_merges(g, writer);
+    }
+    return writer->text.status;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Tokenizers in GGUF files: the keys tokenizer.ggml.* written, and read into a tokenizer.json. */
+#ifndef BP_FORMATS_GGUF_TOKENIZER_H
+#define BP_FORMATS_GGUF_TOKENIZER_H
+
+#include "arena/text.h"
+#include "core/spec.h"
+#include "tools/formats/gguf_read.h"
+#include "tools/formats/gguf_write.h"
+#include "tools/formats/tokenizer.h"
+
+/* What is to be written. */
+typedef struct bp_gguf_tokenizer {
+    const bp_tokenizer *tokenizer;
+    const bp_model_config *config; /* its vocabulary is the number of tokens written: ids without a
+                                      token become [PADn], unused */
+    uint32_t *order;               /* room for bp_gguf_tokenizer_room(tokenizer) numbers */
+    bp_error *error;
+} bp_gguf_tokenizer;
+
+/* Numbers that writing works in: one for each merge or token, whichever are more. */
+size_t bp_gguf_tokenizer_room(const bp_tokenizer *tokenizer);
+
+/* Why a tokenizer cannot be said in GGUF's keys; NULL when it can: byte-level BPE split as GPT-2,
+ * Llama 3 or Qwen2 do ("gpt2" with tokens, types and merges), and BPE with byte fallback ("llama"
+ * with tokens, scores and types; the score of a token is minus the rank of the first merge that
+ * makes it, so that merging by the best score is merging by rank). */
+const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer);
+
+/* Writes the keys, a bp_gguf_model.put_tokenizer whose user is a bp_gguf_tokenizer. BP_ERR_DATA
+ * when the tokenizer has more tokens than the model. */
+bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer) BP_MUST_CHECK;
+
+#define BP_GGUF_TOKENIZER_SCRATCH 65536 /* bytes */
+
+/* Whether a file has a tokenizer that can be written as tokenizer.json: the model "gpt2" split as
+ * "gpt-2", "llama-bpe" or "qwen2". NULL when it can, else why not. Reads two strings. */
+const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file);
+
+/* Writes it as the text of a tokenizer.json. Control and user-defined tokens become added tokens,
+ * unused ones are left out. scratch: BP_GGUF_TOKENIZER_SCRATCH bytes. BP_ERR_DATA when a key is
+ * missing or wrong, types and tokens differ in number, or a token is longer than 8 KiB. */
+bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sink sink, void *user,
+                                 bp_error *error) BP_MUST_CHECK;
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* The tokenizer of a GGUF file as tokenizer.json, from front to back: each array is read as often
+ * as a part of the document needs it, so no vocabulary is held in memory. */
+#include <string.h>
+
+#include "tools/formats/gguf_tokenizer.h"
+
+enum { BUFFER = 4096, TOKEN = 8192 };
+
+#define WORDS                                                                                      \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}%| ?[^\\s\\p{L}\\p{N}]+"     \
+    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* The ways of splitting that llama.cpp has a word for; % in the pattern is how many digits. */
+typedef struct split {
+    const char *word;
+    bool own; /* ByteLevel's own pattern, GPT-2's */
+    const char *digits;
+    bool compose; /* NFC */
+    bool ignore_merges;
+} split;
+
+static const split splits[] = {
+    {"gpt-2", true, "", false, false},
+    {"llama-bpe", false, "{1,3}", false, true},
+    {"qwen2", false, "", true, false},
+};
+
+typedef struct writing {
+    const bp_gguf_file *file;
+    const split *how;
+    bp_text text;
+    char *token; /* TOKEN bytes */
+    bp_error *error;
+} writing;
+
+static const split *split_of(const bp_gguf_file *file)
+{
+    char word[64];
+    bp_gguf_file quiet = *file;
+    quiet.error = NULL; /* no split is an answer here, not an error */
+    if (bp_gguf_find(file, "tokenizer.ggml.pre") == NULL) {
+        return &splits[0];
+    }
+    if (bp_gguf_take_string(&quiet, "tokenizer.ggml.pre", word, sizeof word) != BP_OK) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        if (strcmp(splits[i].word, word) == 0) {
+            return &splits[i];
+        }
+    }
+    return NULL;
+}
+
+const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
+{
+    char word[64];
+    bp_gguf_file quiet = *file;
+    quiet.error = NULL;
+    if (bp_gguf_find(file, "tokenizer.ggml.model") == NULL) {
+        return "the file has none";
+    }
+    if (bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) != BP_OK ||
+        strcmp(word, "gpt2") != 0) {
+        return "only byte-level BPE (\"gpt2\") is implemented";
+    }
+    return split_of(file) != NULL ? NULL
+                                  : "only the splits gpt-2, llama-bpe and qwen2 are implemented";
+}
+
+/* A token made of characters that stand for bytes cannot be told from text; those of printable
+ * ASCII are both. */
+static bool is_plain(const char *token, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (token[i] < 33 || token[i] > 126) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Both arrays, a token at a time. */
+typedef struct walk {
+    bp_gguf_items tokens;
+    bp_gguf_items types;
+    bool typed;
+} walk;
+
+static bp_status walk_begin(const writing *w, walk *k)
+{
+    *k = (walk){.typed = bp_gguf_find(w->file, "tokenizer.ggml.token_type") != NULL};
+    BP_TRY(bp_gguf_items_begin(&k->tokens, w->file, "tokenizer.ggml.tokens", BP_GGUF_STRING));
+    if (!k->typed) {
+        return BP_OK;
+    }
+    BP_TRY(bp_gguf_items_begin(&k->types, w->file, "tokenizer.ggml.token_type", BP_GGUF_I32));
+    if (k->types.key->count != k->tokens.key->count) {
+        return bp_error_numbers(w->error, BP_ERR_DATA, "gguf",
+                                "tokens and their types differ in number",
+                                "tokenizer.ggml.token_type", (int64_t)k->types.key->count,
+                                (int64_t)k->tokens.key->count);
+    }
+    return BP_OK;
+}
+
+static bp_status walk_next(const writing *w, walk *k, size_t *length, int32_t *type)
+{
+    *type = BP_GGUF_TOKEN_NORMAL;
+    BP_TRY(bp_gguf_items_string(&k->tokens, w->token, TOKEN, length));
+    return k->typed ? bp_gguf_items_i32(&k->types, type) : BP_OK;
+}
+
+static bool is_added(int32_t type)
+{
+    return type == BP_GGUF_TOKEN_CONTROL || type == BP_GGUF_TOKEN_USER;
+}
+
+static bp_status put_added(writing *w)
+{
+    walk k;
+    bool first = true;
+    BP_TRY(walk_begin(w, &k));
+    bp_text_string(&w->text, "  \"added_tokens\": [");
+    for (uint64_t id = 0; id < k.tokens.key->count; id++) {
+        size_t length;
+        int32_t type;
+        BP_TRY(walk_next(w, &k, &length, &type));
+        if (!is_added(type)) {
+            continue;
+        }
+        bp_text_string(&w->text, first ? "\n    {\"id\": " : ",\n    {\"id\": ");
+        bp_text_u64(&w->text, id);
+        bp_text_string(&w->text, ", \"content\": ");
+        bp_text_json_bytes(&w->text, w->token, length);
+        bp_text_string(&w->text, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                                 "\"normalized\": false, \"special\": ");
+        bp_text_string(&w->text, type == BP_GGUF_TOKEN_CONTROL ? "true}" : "false}");
+        first = false;
+    }
+    bp_text_string(&w->text, first ? "],\n" : "\n  ],\n");
+    return BP_OK;
+}
+
+static bp_status put_vocabulary(writing *w)
+{
+    walk k;
+    bool first = true;
+    BP_TRY(walk_begin(w, &k));
+    bp_text_string(&w->text, "    \"vocab\": {");
+    for (uint64_t id = 0; id < k.tokens.key->count; id++) {
+        size_t length;
+        int32_t type;
+        BP_TRY(walk_next(w, &k, &length, &type));
+        bool out = type == BP_GGUF_TOKEN_UNUSED || (is_added(type) && !is_plain(w->token, length));
+        if (out) {
+            continue;
+        }
+        bp_text_string(&w->text, first ? "\n      " : ",\n      ");
+        bp_text_json_bytes(&w->text, w->token, length);
+        bp_text_string(&w->text, ": ");
+        bp_text_u64(&w->text, id);
+        first = false;
+    }
+    bp_text_string(&w->text, "\n    },\n");
+    return BP_OK;
+}
+
+static bp_status put_merges(writing *w)
+{
+    bp_gguf_items items;
+    bp_text_string(&w->text, "    \"merges\": [");
+    if (bp_gguf_find(w->file, "tokenizer.ggml.merges") != NULL) {
+        BP_TRY(bp_gguf_items_begin(&items, w->file, "tokenizer.ggml.merges", BP_GGUF_STRING));
+        for (uint64_t i = 0; i < items.key->count; i++) {
+            size_t length;
+            BP_TRY(bp_gguf_items_string(&items, w->token, TOKEN, &length));
+            bp_text_string(&w->text, i == 0 ? "\n      " : ",\n      ");
+            bp_text_json_bytes(&w->text, w->token, length);
+        }
+    }
+    bp_text_string(&w->text, "\n    ]\n");
+    return BP_OK;
+}
+
+static void put_pattern(writing *w)
+{
+    char pattern[256];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, pattern, sizeof pattern);
+    for (const char *c = WORDS; *c != '\0'; c++) {
+        if (*c == '%') {
+            bp_text_string(&text, w->how->digits);
+        } else {
+            bp_text_char(&text, *c);
+        }
+    }
+    bp_status fits = bp_text_flush(&text);
+    (void)fits; /* the pattern has 150 characters */
+    bp_text_json(&w->text, pattern);
+}
+
+static void put_rules(writing *w)
+{
+    static const char bytes[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                                "\"trim_offsets\": true, \"use_regex\": ";
+    bp_text_string(&w->text, w->how->compose ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
+                                             : "  \"normalizer\": null,\n");
+    bp_text_string(&w->text, "  \"pre_tokenizer\": ");
+    if (w->how->own) {
+        bp_text_string(&w->text, bytes);
+        bp_text_string(&w->text, "true},\n");
+    } else {
+        bp_text_string(&w->text, "{\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": "
+                                 "\"Split\", \"pattern\": {\"Regex\": ");
+        put_pattern(w);
+        bp_text_string(&w->text, "}, \"behavior\": \"Isolated\", \"invert\": false},\n    ");
+        bp_text_string(&w->text, bytes);
+        bp_text_string(&w->text, "false}\n  ]},\n");
+    }
+    bp_text_string(&w->text, "  \"post_processor\": null,\n  \"decoder\": ");
+    bp_text_string(&w->text, bytes);
+    bp_text_string(&w->text, "true},\n");
+}
+
+static bp_status put_document(writing *w)
+{
+    bp_text_string(&w->text, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
+                             "  \"padding\": null,\n");
+    BP_TRY(put_added(w));
+    put_rules(w);
+    bp_text_string(&w->text, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
+                             "    \"unk_token\": null,\n"
+                             "    \"continuing_subword_prefix\": null,\n"
+                             "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+                             "    \"byte_fallback\": false,\n    \"ignore_merges\": ");
+    bp_text_string(&w->text, w->how->ignore_merges ? "true,\n" : "false,\n");
+    BP_TRY(put_vocabulary(w));
+    BP_TRY(put_merges(w));
+    bp_text_string(&w->text, "  }\n}\n");
+    return bp_text_flush(&w->text);
+}
+
+bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sink sink, void *user,
+                                 bp_error *error)
+{
+    char *memory = scratch;
+    const char *why = bp_gguf_tokenizer_foreign(file);
+    writing w = {.file = file, .token = memory + BUFFER, .error = error};
+    if (why != NULL) {
+        return bp_error_set(error, BP_ERR_DATA, "gguf", why, "tokenizer.ggml.model");
+    }
+    w.how = split_of(file);
+    bp_text_init(&w.text, sink, user, memory, BUFFER);
+    return put_document(&w);
+}
