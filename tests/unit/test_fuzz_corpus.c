@@ -34,6 +34,9 @@
 #define LLVMFuzzerTestOneInput fuzz_config
 #include "tests/fuzz/fuzz_config.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_tokenizer
+#include "tests/fuzz/fuzz_tokenizer.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int (*fuzz_target)(const uint8_t *bytes, size_t size);
 
@@ -125,6 +128,12 @@ static void config_corpus(void **state)
     run_corpus(fuzz_config, "tests/fuzz/corpus/config");
 }
 
+static void tokenizer_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_tokenizer, "tests/fuzz/corpus/tokenizer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +141,7 @@ int main(void)
         cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
         cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
         cmocka_unit_test(config_corpus),
+        cmocka_unit_test(tokenizer_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
