@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/codec.h"
-#include "core/master.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS  256
@@ -82,7 +81,7 @@ bool bp_cuda_plan_list(bp_cuda_plan *plan)
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < plan->op->tuples; i++) {
         const bp_adamw_scalars *s = (const bp_adamw_scalars *)plan->op->scalars + i;
-        bool other = adamw && (s->form != BP_CODEC_F32 || s->master_form != BP_MASTER_WEIGHT);
+        bool other = adamw && s->form != BP_CODEC_F32;
         plan->unsupported = plan->unsupported || other;
         blocks += tuple_blocks(plan->op, i);
     }
@@ -135,6 +134,10 @@ static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record
     memcpy(&record[8], reals, sizeof reals);
     record[13] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, weight)];
     record[14] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, gradient)];
+    record[15] = offsets[BP_CUDA_POSITION(adamw, master)];
+    record[16] = (uint64_t)s->master_form;
+    record[17] = (uint64_t)s->first;
+    record[18] = (uint64_t)s->stream;
 }
 
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)

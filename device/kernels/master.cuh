@@ -35,4 +35,114 @@ BP_DEVICE void bp_store_master(void *weight, void *master, uint64_t i, uint32_t 
     }
 }
 
+/* Four bit patterns of 1 or 2 bytes (`bytes`), of which `count` exist. */
+BP_DEVICE void bp_load_bits4(const unsigned char *from, uint64_t first, uint64_t count,
+                             uint32_t bytes, bool wide, uint32_t x[4])
+{
+    const unsigned char *at = from + first * bytes;
+    if (wide && count >= 4) {
+        uint2 v = make_uint2(*(const uint32_t *)at, bytes == 2 ? *(const uint32_t *)(at + 4) : 0);
+        x[0] = bytes == 2 ? v.x & 0xffff : v.x & 0xff;
+        x[1] = bytes == 2 ? v.x >> 16 : v.x >> 8 & 0xff;
+        x[2] = bytes == 2 ? v.y & 0xffff : v.x >> 16 & 0xff;
+        x[3] = bytes == 2 ? v.y >> 16 : v.x >> 24;
+        return;
+    }
+    x[1] = x[2] = x[3] = 0;
+#pragma unroll 1
+    for (uint32_t e = 0; e < 4; e++) {
+        x[0] = x[1];
+        x[1] = x[2];
+        x[2] = x[3];
+        x[3] = 0;
+        if (e < count) {
+            x[3] = bytes == 2 ? ((const uint16_t *)at)[e] : at[e];
+        }
+    }
+}
+
+BP_DEVICE void bp_store_bits4(unsigned char *to, uint64_t first, uint64_t count, uint32_t bytes,
+                              bool wide, const uint32_t x[4])
+{
+    unsigned char *at = to + first * bytes;
+    if (wide && count >= 4) {
+        if (bytes == 2) {
+            *(uint2 *)at = make_uint2(x[0] | x[1] << 16, x[2] | x[3] << 16);
+        } else {
+            *(uint32_t *)at = x[0] | x[1] << 8 | x[2] << 16 | x[3] << 24;
+        }
+        return;
+    }
+    uint32_t a = x[0], b = x[1], c = x[2];
+    uint32_t end = (uint32_t)bp_least(count, 4);
+#pragma unroll 1
+    for (uint32_t e = 0; e < end; e++) {
+        if (bytes == 2) {
+            ((uint16_t *)at)[e] = (uint16_t)a;
+        } else {
+            at[e] = (unsigned char)a;
+        }
+        a = b;
+        b = c;
+        c = x[3];
+    }
+}
+
+/* A weight and its master. form: of the weight, a type and whether groups of four are aligned. */
+typedef struct bp_weight {
+    unsigned char *weight;
+    unsigned char *master;
+    uint32_t form;
+    uint32_t kind;
+} bp_weight;
+
+/* The exact values of elements first .. first + 3, of which `count` exist. */
+BP_DEVICE void bp_load_weight4(const bp_weight *w, uint64_t first, uint64_t count, float x[4])
+{
+    bool wide = (w->form & BP_WIDE) != 0;
+    if (w->kind != BP_MASTER_SPLIT && w->kind != BP_MASTER_SPLIT8) {
+        bool own = w->kind == BP_MASTER_FP32;
+        bp_load4(own ? w->master : w->weight, first, count,
+                 own ? BP_SINGLE | (w->form & BP_WIDE) : w->form, x);
+        return;
+    }
+    uint32_t bytes = w->kind == BP_MASTER_SPLIT ? 2 : 1, high[4], low[4];
+    bp_load_bits4(w->weight, first, count, 2, wide, high);
+    bp_load_bits4(w->master, first, count, bytes, wide, low);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        uint32_t top = high[e] - (low[e] >> (bytes * 8 - 1));
+        x[e] = bp_float_from_bits(top << 16 | (bytes == 2 ? low[e] : low[e] << 8));
+    }
+}
+
+/* Stores them; random: 16 bits for each, where the kind rounds stochastically. */
+BP_DEVICE void bp_store_weight4(const bp_weight *w, uint64_t first, uint64_t count,
+                                const uint32_t random[4], const float x[4])
+{
+    bool wide = (w->form & BP_WIDE) != 0, bfloat = (w->form & BP_TYPE_BITS) == BP_BFLOAT;
+    uint32_t high[4], low[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        uint32_t bits = bp_float_bits(x[e]), shorter = (bits >> 8) + (bits >> 7 & 1);
+        uint32_t up = (bits + random[e]) >> 16;
+        up = (up & 0x7f80) == 0x7f80 ? bits >> 16 : up;
+        high[e] = (bits + 0x8000) >> 16;
+        high[e] = w->kind == BP_MASTER_SPLIT8 ? (shorter + 0x80) >> 8 : high[e];
+        high[e] = w->kind == BP_MASTER_STOCHASTIC ? up : high[e];
+        high[e] &= 0xffff;
+        low[e] = w->kind == BP_MASTER_SPLIT8 ? shorter & 0xff : bits & 0xffff;
+    }
+    if (w->kind == BP_MASTER_FP32) {
+        bp_store4(w->master, first, count, BP_SINGLE | (w->form & BP_WIDE), x);
+    } else if (w->kind == BP_MASTER_SPLIT || w->kind == BP_MASTER_SPLIT8) {
+        bp_store_bits4(w->master, first, count, w->kind == BP_MASTER_SPLIT ? 2 : 1, wide, low);
+    }
+    if (bfloat) {
+        bp_store_bits4(w->weight, first, count, 2, wide, high);
+    } else {
+        bp_store4(w->weight, first, count, w->form, x);
+    }
+}
+
 #endif

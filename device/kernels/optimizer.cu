@@ -3,10 +3,12 @@
  *
  * A record of the table (device/cuda/launch.h) says where a tensor's blocks end and, in bytes from
  * `base`, where its operands are; no pointer is ever read from memory. */
-#include "device/kernels/element.cuh"
+#include "device/kernels/master.cuh"
+#include "device/kernels/philox.cuh"
 #include "device/kernels/reduce.cuh"
 
-#define RECORD_WORDS 15
+#define RECORD_WORDS 19
+#define KEY_ROUNDING 0x726f756e64696e67ull
 
 /* The record that owns this block: the first whose blocks end beyond it. */
 BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint64_t *first)
@@ -91,6 +93,19 @@ BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
     f->rate = (float)(rate / control->correction1);
 }
 
+/* core/random.h's bp_rounding_bits of elements `first` .. first + 3, a multiple of four. */
+BP_DEVICE void rounding_bits(const bp_step_block *step, uint32_t stream, uint64_t first,
+                             uint32_t random[4])
+{
+    uint64_t generator = first / 256 * 32 + first % 128 / 4;
+    bp_philox((uint32_t)generator, (uint32_t)(generator >> 32), stream, (uint32_t)step->step,
+              step->seed ^ KEY_ROUNDING, random);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        random[e] = (first & 128) != 0 ? random[e] >> 16 : random[e] & 0xffff;
+    }
+}
+
 /* A block is 1024 elements of one tensor. */
 BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
@@ -114,11 +129,16 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
     if (i >= count) {
         return;
     }
-    uint32_t wide = ((record[2] | record[3] | record[4] | record[5]) & 15) == 0 ? BP_WIDE : 0;
-    uint32_t form = (uint32_t)record[13] | wide, form_gradient = (uint32_t)record[14] | wide;
-    void *weight = base + record[2], *m = base + record[3], *v = base + record[4];
+    const bp_step_block *step = (const bp_step_block *)(base + record[7]);
+    uint64_t places = record[2] | record[3] | record[4] | record[5];
+    places |= record[15] != UINT64_MAX ? record[15] : 0;
+    uint32_t wide = (places & 15) == 0 ? BP_WIDE : 0;
+    uint32_t form_gradient = (uint32_t)record[14] | wide;
+    const bp_weight weight = {base + record[2], base + record[15], (uint32_t)record[13] | wide,
+                              (uint32_t)record[16]};
+    void *m = base + record[3], *v = base + record[4];
     float w[4], a[4], b[4], g[4];
-    bp_load4(weight, i, count - i, form, w);
+    bp_load_weight4(&weight, i, count - i, w);
     bp_load4_as(m, i, count - i, BP_SINGLE | wide, a);
     bp_load4_as(v, i, count - i, BP_SINGLE | wide, b);
     bp_load4(base + record[5], i, count - i, form_gradient, g);
@@ -130,7 +150,11 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
         float below = fmaf(sqrtf(b[e]), f.v_scale, f.epsilon);
         w[e] = fmaf(-f.rate, a[e] / below, w[e] * f.keep);
     }
-    bp_store4(weight, i, count - i, form, w);
+    uint32_t random[4] = {0, 0, 0, 0};
+    if (weight.kind == BP_MASTER_STOCHASTIC) {
+        rounding_bits(step, (uint32_t)record[18], record[17] + i, random);
+    }
+    bp_store_weight4(&weight, i, count - i, random, w);
     bp_store4_as(m, i, count - i, BP_SINGLE | wide, a);
     bp_store4_as(v, i, count - i, BP_SINGLE | wide, b);
 }
