@@ -93,9 +93,9 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
  *                  adamw: offsets of weight, m, v, gradient, control, step
  *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles, then the
  *                  bp_dtype of weight and of gradient, the offset of the master, its bp_master,
- *                  first and stream
+ *                  first, stream and the offset of trust
  * with offsets in bytes from BP_CUDA_BASE. `table` holds bp_cuda_table_bytes(). */
-#define BP_CUDA_RECORD_WORDS 19
+#define BP_CUDA_RECORD_WORDS 20
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table);
 
 #endif

@@ -26,6 +26,7 @@ static void plan_step_decide(bp_cuda_plan *plan)
                         RUN_THREADS);
     BP_CUDA_OPERAND_OF(plan, step_decide, control, BP_ACCESS_READ_WRITE);
     BP_CUDA_OPERAND_OF(plan, step_decide, result, BP_ACCESS_READ_WRITE);
+    BP_CUDA_OPERAND_OF(plan, step_decide, norms, BP_ACCESS_READ_WRITE);
     BP_CUDA_OPERAND_OF(plan, step_decide, sums, BP_ACCESS_READ);
     bp_cuda_word64(plan, (uint64_t)s->partials);
     bp_cuda_double(plan, s->max_norm);
@@ -38,6 +39,7 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_word32(plan, (uint32_t)s->interval);
     bp_cuda_word32(plan, (uint32_t)s->hysteresis);
     bp_cuda_word32(plan, s->later != 0);
+    bp_cuda_word32(plan, (uint32_t)s->percentile);
 }
 
 static void plan_poison(bp_cuda_plan *plan)
@@ -138,6 +140,7 @@ static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record
     record[16] = (uint64_t)s->master_form;
     record[17] = (uint64_t)s->first;
     record[18] = (uint64_t)s->stream;
+    record[19] = offsets[BP_CUDA_POSITION(adamw, trust)];
 }
 
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)

@@ -7,7 +7,7 @@
 #include "device/kernels/philox.cuh"
 #include "device/kernels/reduce.cuh"
 
-#define RECORD_WORDS 19
+#define RECORD_WORDS 20
 #define KEY_ROUNDING 0x726f756e64696e67ull
 
 /* The record that owns this block: the first whose blocks end beyond it. */
@@ -78,11 +78,12 @@ BP_DEVICE double real_of(uint64_t bits)
     return __longlong_as_double((long long)bits);
 }
 
-BP_DEVICE void adamw_prepare(adamw_factors *f, const uint64_t *record,
+BP_DEVICE void adamw_prepare(adamw_factors *f, const unsigned char *base, const uint64_t *record,
                              const bp_control_block *control, const bp_step_block *step)
 {
     double beta1 = real_of(record[8]), beta2 = real_of(record[9]);
     double rate = (double)step->learning_rate * real_of(record[12]);
+    rate *= record[19] != UINT64_MAX ? (double)*(const float *)(base + record[19]) : 1.0;
     f->clip = control->clip;
     f->keep = (float)(1.0 - rate * real_of(record[11]));
     f->m_gain = (float)(1.0 - beta1);
@@ -120,7 +121,7 @@ BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
         return;
     }
     if (threadIdx.x == 0) {
-        adamw_prepare(&shared, record, control, (const bp_step_block *)(base + record[7]));
+        adamw_prepare(&shared, base, record, control, (const bp_step_block *)(base + record[7]));
     }
     __syncthreads();
     adamw_factors f = shared;

@@ -74,14 +74,47 @@ BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff
     }
 }
 
+/* Number `percentile` of the latest norms in rising order, this one among them, in all threads: each
+ * has one of them. */
+BP_DEVICE float percentile_of(float *norms, uint64_t applied, float norm, uint32_t percentile)
+{
+    __shared__ float known[BP_NORM_HISTORY];
+    __shared__ float found;
+    uint32_t slot = threadIdx.x;
+    bool mine = slot < BP_NORM_HISTORY;
+    if (mine) {
+        bool taken = slot == applied % BP_NORM_HISTORY || norms[slot] == 0.0f;
+        known[slot] = taken ? norm : norms[slot];
+        norms[slot] = known[slot];
+    }
+    if (slot == 0) {
+        found = norm;
+    }
+    __syncthreads();
+    if (mine) {
+        uint32_t below = 0;
+#pragma unroll 1
+        for (uint32_t i = 0; i < BP_NORM_HISTORY; i++) {
+            below += known[i] < known[slot] || (known[i] == known[slot] && i < slot) ? 1 : 0;
+        }
+        if (below == percentile) {
+            found = known[slot];
+        }
+    }
+    __syncthreads();
+    return found;
+}
+
 /* One block: the partial sums are brought to shared memory together and added by thread 0 in order.
  */
-BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, const double *sums,
-                         uint64_t partials, double max_norm, double beta1, double beta2,
-                         uint32_t scaling, float growth, float backoff, float floor,
-                         uint32_t interval, uint32_t hysteresis, uint32_t later)
+BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, float *norms,
+                         const double *sums, uint64_t partials, double max_norm, double beta1,
+                         double beta2, uint32_t scaling, float growth, float backoff, float floor,
+                         uint32_t interval, uint32_t hysteresis, uint32_t later,
+                         uint32_t percentile)
 {
     __shared__ double part[BP_RUN_THREADS];
+    __shared__ double shared_norm;
     if (control == NULL) {
         return;
     }
@@ -97,15 +130,24 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, con
             sum += part[i];
         }
     }
-    if (threadIdx.x != 0) {
-        return;
-    }
     double scale = scaling != 0 ? (double)control->scale : 1.0;
-    double norm = sqrt(sum) / scale;
+    if (threadIdx.x == 0) {
+        shared_norm = sqrt(sum) / scale;
+    }
+    __syncthreads();
+    double norm = shared_norm;
     double clip = max_norm > 0.0 ? max_norm / (norm + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = norm < (double)INFINITY &&
                   (scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
+    if (later == 0 && finite && norms != NULL && norm > 0.0) {
+        double most = (double)percentile_of(norms, control->applied, (float)norm, percentile);
+        clip = most / norm < clip ? most / norm : clip;
+    }
+    __syncthreads(); /* all have read the blocks that are written now */
+    if (threadIdx.x != 0) {
+        return;
+    }
     if (later != 0) {
         control->skip = finite ? control->skip : 1;
         result->norm = (float)norm;

@@ -148,7 +148,7 @@ static void row_test(bp_kernel kernel, uint64_t seeds)
         skip();
     }
     /* rows that have no CUDA form yet */
-    bool update = kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_trust_ratio;
+    bool update = kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_trust_ratio; /* adamw: below */
     if (update || kernel >= BP_KERNEL_rmsnorm_forward) {
         skip();
     }

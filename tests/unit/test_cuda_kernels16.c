@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #include "core/dtype.h"
+#include "core/master.h"
+#include "core/step.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
 #include "tests/support/instrument.h"
@@ -81,26 +83,30 @@ static void round_inputs(kernel_case *c, const trial *on, bool pack)
     }
 }
 
-/* Links and runs a case some of whose elements are 16 bits wide; kernel_case_run knows floats only.
- */
-static void run_16(kernel_case *c, const trial *on)
+/* Links and runs a case with one type for each slot; kernel_case_run knows floats only. */
+static void run_typed(kernel_case *c, kernel_device *on, const uint8_t *dtypes)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
+    bp_linked_program program = {&op, 1};
+    uint64_t bytes = on->device->link_bytes(1, slots_of(c), c->tuples * info->scalar_count);
+    void *memory = malloc(bytes);
+    assert_int_equal(on->device->upload(on->context, 0, c->image, c->image_bytes), BP_OK);
+    assert_int_equal(on->device->link(on->context, 0, &program, memory, bytes), BP_OK);
+    assert_int_equal(on->device->run(on->context, 0), BP_OK);
+    assert_int_equal(on->device->wait(on->context), BP_OK);
+    assert_int_equal(on->device->download(on->context, 0, c->image, c->image_bytes), BP_OK);
+    free(memory);
+}
+
+static void run_16(kernel_case *c, const trial *on)
+{
     uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX];
     for (uint32_t slot = 0; slot < slots_of(c); slot++) {
         dtypes[slot] = (uint8_t)(narrow(c, slot, on) ? on->dtype : BP_F32);
     }
-    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
-    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
-    bp_linked_program program = {&op, 1};
-    uint64_t bytes = cuda.device->link_bytes(1, slots_of(c), c->tuples * info->scalar_count);
-    void *memory = malloc(bytes);
-    assert_int_equal(cuda.device->upload(cuda.context, 0, c->image, c->image_bytes), BP_OK);
-    assert_int_equal(cuda.device->link(cuda.context, 0, &program, memory, bytes), BP_OK);
-    assert_int_equal(cuda.device->run(cuda.context, 0), BP_OK);
-    assert_int_equal(cuda.device->wait(cuda.context), BP_OK);
-    assert_int_equal(cuda.device->download(cuda.context, 0, c->image, c->image_bytes), BP_OK);
-    free(memory);
+    run_typed(c, &cuda, dtypes);
 }
 
 static float float_at(const unsigned char *at, uint64_t i)
@@ -232,6 +238,65 @@ static void products_f16(void **state)
     products_test(BP_F16);
 }
 
+/* One update of `count` weights in a master form, on both devices: equal bits. */
+static void update_both(bp_dtype weight, bp_dtype gradient, bp_master form, int64_t count)
+{
+    const bp_adamw_scalars s = {.count = count,
+                                .first = 512,
+                                .stream = 7,
+                                .master_form = form,
+                                .decay = 0.1,
+                                .rate_scale = 1.0,
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .epsilon = 1e-8};
+    bool none = bp_master_bytes(form) == 0;
+    uint32_t absent = UINT32_C(1) << OPERAND(adamw, state3);
+    absent |= none ? UINT32_C(1) << OPERAND(adamw, master) : 0;
+    kernel_case want, got;
+    kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_adamw, &s, absent, (uint64_t)count);
+    kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_adamw, &s, absent, (uint64_t)count);
+    uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
+    dtypes[OPERAND(adamw, weight)] = (uint8_t)weight;
+    dtypes[OPERAND(adamw, gradient)] = (uint8_t)gradient;
+    ((bp_control_block *)kernel_case_at(&want, 0, OPERAND(adamw, control)))->skip = 0;
+    unsigned char *g = kernel_case_at(&want, 0, OPERAND(adamw, gradient));
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits = to_16(float_at(g, (uint64_t)i), BP_BF16);
+        float value = (float)(i % 17 - 8) * 0.0371f;
+        bp_master_store(weight, form, kernel_case_at(&want, 0, OPERAND(adamw, weight)),
+                        none ? NULL : kernel_case_at(&want, 0, OPERAND(adamw, master)), (uint64_t)i,
+                        value);
+        memcpy(g + 2 * i, &bits, gradient == BP_BF16 ? 2 : 0);
+    }
+    memcpy(got.image, want.image, want.image_bytes);
+    run_typed(&want, &host, dtypes);
+    run_typed(&got, &cuda, dtypes);
+    if (memcmp(got.image, want.image, want.image_bytes) != 0) {
+        print_error("other bits than the host: weights %s, gradients %s, master %s, %d elements\n",
+                    bp_dtype_name(weight), bp_dtype_name(gradient), bp_master_name(form),
+                    (int)count);
+        fail();
+    }
+    kernel_case_free(&want);
+    kernel_case_free(&got);
+}
+
+static void weights_move_with_their_masters(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {1, 7, 1024, 2503};
+    for (uint32_t i = 0; i < 4; i++) {
+        for (bp_dtype gradient = BP_F32; gradient <= BP_BF16; gradient++) {
+            update_both(BP_F32, gradient, BP_MASTER_WEIGHT, counts[i]);
+            update_both(BP_F16, gradient, BP_MASTER_FP32, counts[i]);
+            for (bp_master form = BP_MASTER_FP32; form <= BP_MASTER_STOCHASTIC; form++) {
+                update_both(BP_BF16, gradient, form, counts[i]);
+            }
+        }
+    }
+}
+
 static int open_devices(void **state)
 {
     (void)state;
@@ -294,7 +359,9 @@ ROWS
     const struct CMUnitTest tests[] = {
 #define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
         ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
-        cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices)};
+        cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(weights_move_with_their_masters, open_devices,
+                                        close_devices)};
     if (!instrument_load(&driver)) {
         return 77;
     }

@@ -209,15 +209,12 @@ def short_function(lines):
 
 def variable_name(mangled):
     """bp_block_max_part for a variable `part` of a function bp_block_max."""
-    rest, names = re.sub(r"^_ZZ?N?", "", mangled), []
-    while True:
-        match = re.match(r"E?[A-Za-z]?E?(\d+)(.*)", rest)
-        if not match:
-            return "_".join(names)
-        length = int(match.group(1))
-        name, rest = match.group(2)[:length], match.group(2)[length:]
-        if not name.startswith("_INTERNAL_"):
-            names.append(name)
+    rest, function = re.sub(r"^_ZZ?N?", "", mangled), ""
+    while re.match(r"\d", rest):
+        length, rest = re.match(r"(\d+)(.*)", rest).groups()
+        function, rest = rest[:int(length)], rest[int(length):]
+    length, rest = re.search(r"E(\d+)([A-Za-z_]\w*)$", rest).groups() if rest else ("0", "")
+    return function + ("_" + rest[:int(length)] if rest else "")
 
 
 def short_names(lines):
