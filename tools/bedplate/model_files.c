@@ -67,11 +67,12 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
 {
     BP_TRY(
         as_data(m, bp_parameters_list(m->model, &m->config, &m->room, &m->parameters, &m->error)));
+    const uint32_t kv_heads = m->config.kv_heads;
     const bp_match match = {.set = &m->source,
                             .naming = naming,
                             .wanted = m->parameters.list,
                             .count = m->parameters.count,
-                            .heads = {m->config.heads, m->config.heads},
+                            .heads = {m->config.heads, kv_heads != 0 ? kv_heads : m->config.heads},
                             .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
                             .work = m->work,
                             .watch = print_fault,

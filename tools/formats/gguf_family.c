@@ -33,7 +33,7 @@ static const bp_tensor_rule gpt2_rules[] = {
 };
 
 /* Older converters wrote the tied head out. */
-static const bp_tensor_twin gpt2_twins[] = {{"output.weight", "transformer.wte.weight"}};
+static const bp_tensor_twin gpt2_twins[] = {{"output.weight", "transformer.wte.weight", NULL}};
 
 static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
 {

@@ -6,7 +6,7 @@
 #include "tools/formats/tensor_naming.h"
 
 typedef struct bp_hf_family {
-    const char *model_type; /* config.json's, and bp_model.name */
+    const char *model_type; /* bp_model.name: Qwen2 is a llama */
     bp_tensor_naming naming;
 } bp_hf_family;
 

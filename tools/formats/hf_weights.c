@@ -83,15 +83,16 @@ static bp_status match_all(loading *l, const bp_hf_family *family, unsigned allo
                            bp_tensor_watch watch)
 {
     const bp_model_config *config = &l->runtime->spec.config;
-    const bp_match match = {.set = &l->set,
-                            .naming = &family->naming,
-                            .wanted = l->wanted,
-                            .count = l->runtime->emit.parameter_count,
-                            .heads = {config->heads, config->heads},
-                            .allow = allow,
-                            .work = l->room,
-                            .watch = watch,
-                            .user = l->place->user};
+    const bp_match match = {
+        .set = &l->set,
+        .naming = &family->naming,
+        .wanted = l->wanted,
+        .count = l->runtime->emit.parameter_count,
+        .heads = {config->heads, config->kv_heads != 0 ? config->kv_heads : config->heads},
+        .allow = allow,
+        .work = l->room,
+        .watch = watch,
+        .user = l->place->user};
     return bp_tensor_match(&match);
 }
 

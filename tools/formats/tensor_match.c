@@ -15,7 +15,7 @@ const char *bp_tensor_fault_text(bp_tensor_fault fault)
         "the file holds a tensor that the model does not have",
         "a tensor's shape differs from the model's",
         "a tensor's type is not F32, F16 or BF16",
-        "the output head differs from the token embedding; only tied heads are implemented",
+        "the tensor differs from the one that the model's configuration ties it to",
     };
     return texts[fault];
 }
@@ -131,22 +131,40 @@ static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry 
     return BP_OK;
 }
 
+static bool wants(const matching *g, const char *name)
+{
+    for (size_t i = 0; i < g->m->count; i++) {
+        if (strcmp(g->m->wanted[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *entry,
+                            const bp_tensor_twin *twin)
+{
+    bool equal = twin->unless != NULL && wants(g, twin->unless);
+    if (!equal) {
+        BP_TRY(equals(g, part, entry, twin->ours, &equal));
+    }
+    if (!equal) {
+        blame(g, BP_TENSOR_UNTIED, entry->name);
+    }
+    return BP_OK;
+}
+
 /* A tensor that no parameter claimed. */
 static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
 {
     const bp_tensor_naming *naming = g->m->naming;
-    for (size_t i = 0; i < naming->ignored_count; i++) {
-        if (bp_name_matches(naming->ignored[i], entry->name)) {
-            return BP_OK;
-        }
-    }
     for (size_t i = 0; i < naming->twin_count; i++) {
         if (bp_name_matches(naming->twins[i].theirs, entry->name)) {
-            bool equal;
-            BP_TRY(equals(g, part, entry, naming->twins[i].ours, &equal));
-            if (!equal) {
-                blame(g, BP_TENSOR_UNTIED, entry->name);
-            }
+            return judge_twin(g, part, entry, &naming->twins[i]);
+        }
+    }
+    for (size_t i = 0; i < naming->ignored_count; i++) {
+        if (bp_name_matches(naming->ignored[i], entry->name)) {
             return BP_OK;
         }
     }

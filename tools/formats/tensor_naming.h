@@ -23,10 +23,12 @@ typedef struct bp_tensor_rule {
 } bp_tensor_rule;
 
 /* A tensor that a file may hold although the model has none of its own there: then it must equal
- * the tensor of the parameter `ours`. (A tied output head, written out.) */
+ * the tensor of the parameter `ours`. (A tied output head, written out.) A model with the parameter
+ * `unless` has no use for it and passes it over. */
 typedef struct bp_tensor_twin {
     const char *theirs; /* pattern */
     const char *ours;
+    const char *unless; /* NULL: never */
 } bp_tensor_twin;
 
 /* Rules are tried in order and the first name that the file holds is taken; the first rule that
@@ -34,7 +36,7 @@ typedef struct bp_tensor_twin {
 typedef struct bp_tensor_naming {
     const bp_tensor_rule *rules;
     size_t rule_count;
-    const char *const *ignored; /* patterns of tensors that are no parameters */
+    const char *const *ignored; /* patterns of tensors that no model has a use for */
     size_t ignored_count;
     const bp_tensor_twin *twins;
     size_t twin_count;
