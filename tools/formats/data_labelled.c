@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of labels and texts: tab-separated, or comma-separated with quotes. Fields come in pieces,
+ * so that a text of any length costs the same memory. */
+#include "tools/formats/data_documents.h"
+#include "tools/formats/data_table.h"
+
+#include <string.h>
+
+#define NO_COLUMN UINT32_MAX
+
+enum { LABEL_BYTES = 64, COLUMNS_MAX = 64 };
+
+/* A table of labels and texts. */
+typedef struct labelled {
+    bp_documents *documents;
+    bp_table table;
+    uint32_t columns;
+    uint32_t label_column;
+    uint32_t text_column;
+    char label[LABEL_BYTES];
+    size_t label_length;
+} labelled;
+
+/* The names of the first row, as far as they fit. */
+typedef struct names {
+    char text[COLUMNS_MAX][LABEL_BYTES];
+    size_t length[COLUMNS_MAX];
+} names;
+
+static bool is_name(const names *n, uint32_t column, const char *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (strlen(*list) == n->length[column] &&
+            memcmp(*list, n->text[column], n->length[column]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose_columns(labelled *t, const names *n)
+{
+    static const char *const labels[] = {"label", "labels", NULL};
+    static const char *const texts[] = {"text", "sentence", "content", NULL};
+    t->label_column = NO_COLUMN;
+    t->text_column = NO_COLUMN;
+    for (uint32_t i = 0; i < t->columns; i++) {
+        bool label = t->label_column == NO_COLUMN && is_name(n, i, labels);
+        bool text = t->text_column == NO_COLUMN && is_name(n, i, texts);
+        t->label_column = label ? i : t->label_column;
+        t->text_column = text ? i : t->text_column;
+    }
+    bool other = t->label_column != NO_COLUMN && t->text_column == NO_COLUMN && t->columns == 2;
+    t->text_column = other ? 1 - t->label_column : t->text_column;
+}
+
+static bp_status read_names(labelled *t, names *n)
+{
+    bp_table_event what = BP_TABLE_PIECE;
+    memset(n, 0, sizeof *n);
+    t->columns = 0;
+    while (what != BP_TABLE_ROW && what != BP_TABLE_END) {
+        BP_TRY(bp_table_next(&t->table, &what));
+        bool ended = what == BP_TABLE_FIELD || what == BP_TABLE_ROW;
+        if (what == BP_TABLE_PIECE && t->columns < COLUMNS_MAX) {
+            size_t have = n->length[t->columns];
+            size_t fits = LABEL_BYTES - have < t->table.count ? LABEL_BYTES - have : t->table.count;
+            memcpy(n->text[t->columns] + have, t->table.piece, fits);
+            n->length[t->columns] = have + fits;
+        }
+        t->columns += ended ? 1 : 0;
+    }
+    if (t->columns > COLUMNS_MAX) {
+        return bp_data_refuse_numbers(t->table.reader, "the table has more columns than can be",
+                                      t->columns, COLUMNS_MAX);
+    }
+    return BP_OK;
+}
+
+/* Finds out which columns there are, and leaves the table at its first row of content. */
+static bp_status read_heading(labelled *t, names *n)
+{
+    BP_TRY(bp_table_skip_blank(&t->table));
+    uint64_t first = t->table.offset;
+    uint64_t feeds = t->table.feeds;
+    BP_TRY(read_names(t, n));
+    if (t->columns == 0) {
+        return BP_OK;
+    }
+    choose_columns(t, n);
+    if (t->label_column != NO_COLUMN && t->text_column == NO_COLUMN) {
+        return bp_data_refuse(t->table.reader,
+                              "the table has a column `label` but none named `text`, "
+                              "`sentence` or `content`");
+    }
+    if (t->label_column == NO_COLUMN) {
+        if (t->columns != 2) {
+            return bp_data_refuse_numbers(t->table.reader,
+                                          "a table without names of its columns has two, label "
+                                          "and text",
+                                          t->columns, 2);
+        }
+        t->label_column = 0;
+        t->text_column = 1;
+        t->table.offset = first;
+        t->table.feeds = feeds;
+    }
+    return BP_OK;
+}
+
+static bp_status take_piece(labelled *t, uint32_t column)
+{
+    bp_documents *documents = t->documents;
+    if (column == t->text_column) {
+        return documents->piece(documents->user, BP_PART_TEXT, t->table.piece, t->table.count);
+    }
+    if (column == t->label_column) {
+        if (t->table.count > LABEL_BYTES - t->label_length) {
+            return bp_data_refuse(t->table.reader, "the label is not a number");
+        }
+        memcpy(t->label + t->label_length, t->table.piece, t->table.count);
+        t->label_length += t->table.count;
+    }
+    return BP_OK;
+}
+
+static bp_status read_row(labelled *t)
+{
+    bp_documents *documents = t->documents;
+    uint32_t column = 0;
+    bp_table_event what = BP_TABLE_PIECE;
+    t->label_length = 0;
+    BP_TRY(documents->begin(documents->user, t->table.reader));
+    while (what != BP_TABLE_ROW) {
+        BP_TRY(bp_table_next(&t->table, &what));
+        if (what == BP_TABLE_END) {
+            return bp_data_refuse(t->table.reader, "the file changed while it was read");
+        }
+        if (what == BP_TABLE_PIECE) {
+            BP_TRY(take_piece(t, column));
+        }
+        column += what != BP_TABLE_PIECE ? 1 : 0;
+    }
+    if (column != t->columns) {
+        return bp_data_refuse_numbers(t->table.reader, "the row has another number of fields",
+                                      column, t->columns);
+    }
+    uint64_t label;
+    BP_TRY(bp_documents_label(documents, t->table.reader, t->label, t->label_length, &label));
+    return documents->end(documents->user, label);
+}
+
+bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
+                             void *scratch)
+{
+    labelled t = {.documents = documents,
+                  .table = {.reader = reader, .delimiter = delimiter, .quotes = delimiter == ','}};
+    if (documents->form != BP_FORM_LABELLED) {
+        return bp_data_refuse(reader, "a table holds labels, which this task does not learn (give "
+                                      "--data-format text if it is text)");
+    }
+    BP_TRY(bp_table_begin(&t.table));
+    BP_TRY(read_heading(&t, scratch));
+    BP_TRY(bp_table_skip_blank(&t.table));
+    while (!bp_table_ended(&t.table)) {
+        BP_TRY(read_row(&t));
+        BP_TRY(bp_table_skip_blank(&t.table));
+    }
+    return BP_OK;
+}
