@@ -36,7 +36,7 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
 
 static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; feed->vocabulary > 0 && i < count; i++) {
         if ((uint32_t)ids[i] >= feed->vocabulary) {
             return bp_error_numbers(feed->error, BP_ERR_DATA, where,
                                     "a token id is not below the model's vocabulary",

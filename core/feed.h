@@ -71,7 +71,7 @@ typedef struct bp_feed {
     uint32_t sequence;   /* T */
     uint32_t batch;      /* sequences per micro-batch */
     uint32_t group;      /* sequences per step: batch * accumulation */
-    uint32_t vocabulary; /* ids must be below it */
+    uint32_t vocabulary; /* ids must be below it; 0: they are any 32 bits (numbers) */
     bool shuffle;        /* false: windows in file order (evaluation) */
     bp_labels kind;      /* the last three need a source of examples */
     bp_masking masking;  /* BP_LABELS_MASKED */

@@ -6,14 +6,15 @@
  *
  * text        the whole file is one document, whatever its bytes are.
  * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             `text` and `label`: a number, or a list of the classes that hold. Other keys are
- * passed over, blank lines too. CR LF is accepted. Refused, with file and line: what is not JSON
- * (invalid UTF-8 and control characters included), a line without these keys or of another form
- * than those before it. TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first
- * row names the columns if one of its fields is `label` (or `labels`): the text is then `text`,
- * `sentence` or `content`, or, of two columns, the other one. Without names the first of exactly
- * two columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with file and
- * line: another number of fields, NUL, invalid UTF-8, a label that is none.
+ *             `text` and `label`: a number, or a list of the classes that hold. Other keys and
+ *             blank lines are passed over, CR LF is accepted. Refused, with file and line: what is
+ *             not JSON (invalid UTF-8 and control characters included), a line without these keys,
+ *             or of another form than those before it.
+ * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
+ *             if one of its fields is `label` (or `labels`): the text is then `text`, `sentence` or
+ *             `content`, or, of two columns, the other one. Without names the first of exactly two
+ *             columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with
+ *             file and line: another number of fields, NUL, invalid UTF-8, a label that is none.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
@@ -29,7 +30,8 @@ typedef enum bp_document_form {
     BP_FORM_OPEN, /* not known yet: the first document decides */
     BP_FORM_TEXT,
     BP_FORM_PROMPT, /* prompt and completion */
-    BP_FORM_LABELLED
+    BP_FORM_LABELLED,
+    BP_FORM_NUMBERS /* rows of numbers (data_numbers.h) */
 } bp_document_form;
 
 typedef enum bp_document_part {

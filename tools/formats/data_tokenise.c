@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/storage.h"
+#include "tools/formats/data_key.h"
 
 #define RULES 1u /* goes up when the same data would give other tokens */
 
@@ -49,55 +50,25 @@ static bp_data_reader reader_of(const bp_tokenise *work, uint32_t file, const ro
                             .error = work->error};
 }
 
-static void add_number(bp_digest *digest, uint64_t value)
-{
-    unsigned char bytes[8];
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (unsigned char)(value >> (8 * i));
-    }
-    bp_digest_add(digest, bytes, sizeof bytes);
-}
-
-/* Adds a file's bytes to the key and its line feeds to *lines. */
-static bp_status survey_file(bp_data_reader *reader, bp_digest *key, uint64_t *lines)
-{
-    const unsigned char *bytes;
-    size_t count;
-    uint64_t offset = 0;
-    BP_TRY(bp_data_reader_begin(reader));
-    add_number(key, reader->size);
-    BP_TRY(bp_data_look(reader, offset, &bytes, &count));
-    while (count > 0) {
-        bp_digest_add(key, bytes, count);
-        const unsigned char *at = bytes;
-        while ((at = memchr(at, '\n', count - (size_t)(at - bytes))) != NULL) {
-            at++;
-            ++*lines;
-        }
-        offset += count;
-        BP_TRY(bp_data_look(reader, offset, &bytes, &count));
-    }
-    return BP_OK;
-}
-
 /* The key, and how many examples there can be at most. */
 static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_t *lines)
 {
     bp_digest digest;
     bp_digest_begin(&digest, 0);
-    add_number(&digest, RULES);
-    add_number(&digest, work->data->format);
-    add_number(&digest, work->labels);
-    add_number(&digest, work->classes);
-    add_number(&digest, (uint64_t)work->end_token);
-    add_number(&digest, work->vocabulary);
-    add_number(&digest, work->encoder != NULL ? bp_tokenizer_digest(work->encoder->tokenizer) : 0);
-    add_number(&digest, work->data->file_count);
+    bp_data_key_number(&digest, RULES);
+    bp_data_key_number(&digest, work->data->format);
+    bp_data_key_number(&digest, work->labels);
+    bp_data_key_number(&digest, work->classes);
+    bp_data_key_number(&digest, (uint64_t)work->end_token);
+    bp_data_key_number(&digest, work->vocabulary);
+    bp_data_key_number(&digest,
+                       work->encoder != NULL ? bp_tokenizer_digest(work->encoder->tokenizer) : 0);
+    bp_data_key_number(&digest, work->data->file_count);
     work->bytes = 0;
     *lines = 0;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         bp_data_reader reader = reader_of(work, i, r);
-        BP_TRY(survey_file(&reader, &digest, lines));
+        BP_TRY(bp_data_key_file(&reader, &digest, lines));
         work->bytes += reader.size;
         ++*lines;
     }
@@ -335,23 +306,6 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
     return status;
 }
 
-/* Whether the file is there, whole, and made from the same. */
-static bool fits(const bp_tokenise *work, bp_tokens *tokens, uint64_t key, void *buffer)
-{
-    bool there = false;
-    bp_store *store = work->data->store;
-    if (store->exists(store, work->path, &there) != BP_OK || !there ||
-        bp_tokens_open(tokens, store, work->path, buffer, NULL) != BP_OK) {
-        return false;
-    }
-    tokens->error = work->error;
-    if (tokens->head.key != key) {
-        bp_tokens_close(tokens);
-        return false;
-    }
-    return true;
-}
-
 bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens)
 {
     unsigned char *at = work->scratch;
@@ -367,7 +321,7 @@ bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens)
     work->cut = 0;
     work->built = false;
     BP_TRY(survey(work, &r, &key, &lines));
-    if (fits(work, tokens, key, r.buffer)) {
+    if (bp_tokens_fits(tokens, work->data->store, work->path, key, r.buffer, work->error)) {
         return BP_OK;
     }
     BP_TRY(build(work, &r, key, lines));

@@ -10,12 +10,12 @@
  *       post-processor adds; the end token follows it, unless it ends so already. After the last of
  *       several text files, and after a single one, there is none: there the text goes on.
  *   prompt and completion            an example each: the beginning token if the tokenizer adds
- * one, the prompt, the completion, the end token. Both are encoded by themselves. The prompt's
- *       tokens are no targets.
+ *       one, the prompt, the completion, the end token. Both are encoded by themselves. The
+ *       prompt's tokens are no targets.
  *   label and text                   an example each, encoded with what the post-processor adds;
- * what it adds behind the text is the example's tail. A document without a token is left out and
- * counted. Without a tokenizer the id is the byte, and a document that holds the end token's byte
- * is refused. */
+ *       what it adds behind the text is the example's tail.
+ * A document without a token is left out and counted. Without a tokenizer the id is the byte, and a
+ * document that holds the end token's byte is refused. */
 #ifndef BP_FORMATS_DATA_TOKENISE_H
 #define BP_FORMATS_DATA_TOKENISE_H
 

@@ -130,6 +130,22 @@ bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, v
     return status;
 }
 
+bool bp_tokens_fits(bp_tokens *tokens, bp_store *store, const char *path, uint64_t key,
+                    void *buffer, bp_error *error)
+{
+    bool there = false;
+    if (store->exists(store, path, &there) != BP_OK || !there ||
+        bp_tokens_open(tokens, store, path, buffer, NULL) != BP_OK) {
+        return false;
+    }
+    tokens->error = error;
+    if (tokens->head.key != key) {
+        bp_tokens_close(tokens);
+        return false;
+    }
+    return true;
+}
+
 void bp_tokens_close(bp_tokens *tokens)
 {
     if (tokens->open) {

@@ -81,6 +81,10 @@ typedef struct bp_tokens {
  * token file, cut short, damaged. BP_ERR_STORE. After an error nothing is left open. */
 bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, void *buffer,
                          bp_error *error) BP_MUST_CHECK;
+/* Opens the token file if it is there, whole, and has this key; false, and nothing is open, if not.
+ */
+bool bp_tokens_fits(bp_tokens *tokens, bp_store *store, const char *path, uint64_t key,
+                    void *buffer, bp_error *error);
 /* Safe after a failed open and when called twice. */
 void bp_tokens_close(bp_tokens *tokens);
 

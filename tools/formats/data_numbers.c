@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* Converting rows of numbers into a token file. */
+#include "tools/formats/data_numbers.h"
+
+#include <string.h>
+
+#include "core/number.h"
+#include "tools/formats/data_documents.h"
+#include "tools/formats/data_key.h"
+#include "tools/formats/data_table.h"
+
+#define RULES     0x4e554d31u /* goes up when the same data would give other rows */
+#define NO_COLUMN UINT32_MAX
+
+enum { WINDOW_BYTES = 262144, FIELD_BYTES = 64 };
+
+static const char where[] = "numbers";
+
+/* Rows on their way into a token file. */
+typedef struct maker {
+    bp_numbers *work;
+    bp_tokens_writer writer;
+    bp_documents rule; /* for labels: nothing is read by it */
+    bp_data_reader reader;
+    bp_table table;
+    uint32_t label_column; /* of the present file */
+    uint32_t columns;      /* of the row, so far */
+    char field[FIELD_BYTES];
+    size_t length;
+    bp_example example;
+} maker;
+
+static bp_data_reader reader_of(const bp_numbers *work, uint32_t file)
+{
+    const bp_data_file *row = &work->data->files[file];
+    return (bp_data_reader){.store = work->data->store,
+                            .file = row->file,
+                            .path = row->path,
+                            .buffer = work->scratch,
+                            .capacity = WINDOW_BYTES,
+                            .error = work->error};
+}
+
+static bool is_text(const maker *m, const char *text)
+{
+    return strlen(text) == m->length && memcmp(text, m->field, m->length) == 0;
+}
+
+static void trim(maker *m)
+{
+    size_t before = 0;
+    while (before < m->length && m->field[before] == ' ') {
+        before++;
+    }
+    while (m->length > before && m->field[m->length - 1] == ' ') {
+        m->length--;
+    }
+    m->length -= before;
+    memmove(m->field, m->field + before, m->length);
+}
+
+/* Reads one field to its end. What does not fit is no number that anybody writes. */
+static bp_status take_field(maker *m, bp_table_event *what)
+{
+    m->length = 0;
+    do {
+        BP_TRY(bp_table_next(&m->table, what));
+        if (*what == BP_TABLE_PIECE) {
+            size_t room = FIELD_BYTES - m->length;
+            if (m->table.count > room) {
+                return bp_data_refuse(&m->reader, "the field is not a number");
+            }
+            memcpy(m->field + m->length, m->table.piece, m->table.count);
+            m->length += m->table.count;
+        }
+    } while (*what == BP_TABLE_PIECE);
+    if (*what == BP_TABLE_END) {
+        return bp_data_refuse(&m->reader, "the file changed while it was read");
+    }
+    trim(m);
+    return BP_OK;
+}
+
+/* Looks at the first row: how many columns there are, and whether it names them. */
+static bp_status read_heading(maker *m, uint32_t *columns)
+{
+    bp_table_event what = BP_TABLE_FIELD;
+    bp_number number;
+    bool names = true;
+    *columns = 0;
+    m->label_column = NO_COLUMN;
+    BP_TRY(bp_table_skip_blank(&m->table));
+    const bp_table first = m->table;
+    while (what == BP_TABLE_FIELD && !bp_table_ended(&m->table)) {
+        BP_TRY(take_field(m, &what));
+        bool label = is_text(m, "label") || is_text(m, "target");
+        names = names && bp_number_parse(m->field, m->length, &number) != BP_OK;
+        m->label_column = label ? *columns : m->label_column;
+        ++*columns;
+    }
+    if (!names) {
+        m->table = first;
+        m->label_column = NO_COLUMN;
+    }
+    if (m->label_column == NO_COLUMN) {
+        m->label_column = *columns > 0 ? *columns - 1 : 0;
+    }
+    return BP_OK;
+}
+
+static bp_status put_float(maker *m, float value)
+{
+    uint32_t bits;
+    if (!(value - value == 0.0f)) {
+        return bp_data_refuse(&m->reader, "a number is not finite in single precision");
+    }
+    memcpy(&bits, &value, sizeof bits);
+    m->example.count++;
+    return bp_tokens_put(&m->writer, &bits, 1);
+}
+
+static bp_status use_field(maker *m, uint32_t column)
+{
+    bp_number number;
+    if (column == m->label_column) {
+        return bp_documents_label(&m->rule, &m->reader, m->field, m->length, &m->example.label);
+    }
+    bp_status status = bp_number_parse(m->field, m->length, &number);
+    if (status != BP_OK) {
+        return bp_data_refuse(&m->reader, "the field is not a number");
+    }
+    return put_float(m, (float)number.real);
+}
+
+static bp_status read_row(maker *m)
+{
+    bp_table_event what = BP_TABLE_FIELD;
+    uint32_t columns = 0;
+    m->example = (bp_example){.first = m->writer.head.tokens};
+    while (what == BP_TABLE_FIELD) {
+        BP_TRY(take_field(m, &what));
+        if (columns <= m->work->inputs) {
+            BP_TRY(use_field(m, columns));
+        }
+        columns++;
+    }
+    if (columns != m->work->inputs + 1) {
+        return bp_data_refuse_numbers(&m->reader,
+                                      "the row has another number of fields than the model has "
+                                      "inputs, and one for the label",
+                                      columns, (int64_t)m->work->inputs + 1);
+    }
+    return bp_tokens_put_example(&m->writer, &m->example);
+}
+
+static bp_status begin_table(maker *m)
+{
+    char delimiter = m->work->data->format == BP_DATA_TSV ? '\t' : ',';
+    m->table = (bp_table){.reader = &m->reader, .delimiter = delimiter, .quotes = delimiter == ','};
+    return bp_table_begin(&m->table);
+}
+
+static bp_status read_table(maker *m)
+{
+    uint32_t columns;
+    BP_TRY(begin_table(m));
+    BP_TRY(read_heading(m, &columns));
+    BP_TRY(bp_table_skip_blank(&m->table));
+    while (!bp_table_ended(&m->table)) {
+        BP_TRY(read_row(m));
+        BP_TRY(bp_table_skip_blank(&m->table));
+    }
+    return BP_OK;
+}
+
+/* One float32 of the file; a row may lie across windows. */
+static bp_status read_float(maker *m, uint64_t offset, float *value)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        const unsigned char *bytes;
+        size_t count;
+        BP_TRY(bp_data_look(&m->reader, offset + i, &bytes, &count));
+        bits |= count > 0 ? (uint32_t)*bytes << (8 * i) : 0;
+    }
+    memcpy(value, &bits, sizeof bits);
+    return BP_OK;
+}
+
+static bp_status label_of(maker *m, float value)
+{
+    const bp_numbers *work = m->work;
+    uint32_t bits;
+    if (work->labels == BP_LABELS_CLASS) {
+        bool class = value >= 0.0f && value < (float)work->classes;
+        if (!class || (float)(uint32_t)value != value) {
+            return bp_data_refuse(&m->reader, "the label is no class of the model");
+        }
+        m->example.label = (uint32_t)value;
+        return BP_OK;
+    }
+    if (!(value - value == 0.0f)) {
+        return bp_data_refuse(&m->reader, "the label is not finite");
+    }
+    memcpy(&bits, &value, sizeof bits);
+    m->example.label = bits;
+    return BP_OK;
+}
+
+/* Rows are counted as lines are: from 1. */
+static bp_status read_floats(maker *m)
+{
+    uint64_t row_bytes = 4 * ((uint64_t)m->work->inputs + 1);
+    if (m->reader.size % row_bytes != 0) {
+        return bp_data_refuse_numbers(&m->reader,
+                                      "the file's size is no whole number of rows (inputs and a "
+                                      "label, four bytes each)",
+                                      (int64_t)m->reader.size,
+                                      (int64_t)(m->reader.size / row_bytes * row_bytes));
+    }
+    for (uint64_t at = 0; at < m->reader.size;) {
+        float value;
+        m->reader.line = at / row_bytes + 1;
+        m->example = (bp_example){.first = m->writer.head.tokens};
+        for (uint32_t i = 0; i < m->work->inputs; i++, at += 4) {
+            BP_TRY(read_float(m, at, &value));
+            BP_TRY(put_float(m, value));
+        }
+        BP_TRY(read_float(m, at, &value));
+        BP_TRY(label_of(m, value));
+        BP_TRY(bp_tokens_put_example(&m->writer, &m->example));
+        at += 4;
+    }
+    return BP_OK;
+}
+
+/* The key, and how many rows there can be at most. */
+static bp_status survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
+{
+    bp_digest digest;
+    uint64_t bytes = 0;
+    bp_digest_begin(&digest, 0);
+    bp_data_key_number(&digest, RULES);
+    bp_data_key_number(&digest, work->data->format);
+    bp_data_key_number(&digest, work->inputs);
+    bp_data_key_number(&digest, work->labels);
+    bp_data_key_number(&digest, work->classes);
+    *rows = 0;
+    for (uint32_t i = 0; i < work->data->file_count; i++) {
+        bp_data_reader reader = reader_of(work, i);
+        BP_TRY(bp_data_key_file(&reader, &digest, rows));
+        bytes += reader.size;
+        ++*rows;
+    }
+    if (work->data->format == BP_DATA_F32) {
+        *rows = bytes / 4 / ((uint64_t)work->inputs + 1);
+    }
+    *key = bp_digest_end(&digest);
+    return BP_OK;
+}
+
+static bp_status make(maker *m, uint64_t rows)
+{
+    bp_numbers *work = m->work;
+    BP_TRY(bp_tokens_begin(&m->writer, rows));
+    for (uint32_t i = 0; i < work->data->file_count; i++) {
+        m->reader = reader_of(work, i);
+        BP_TRY(bp_data_reader_begin(&m->reader));
+        BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
+    }
+    if (m->writer.head.examples == 0) {
+        return bp_error_set(work->error, BP_ERR_DATA, where, "the data holds no row",
+                            work->data->source.name);
+    }
+    m->writer.head.documents = m->writer.head.examples;
+    return bp_tokens_end(&m->writer);
+}
+
+static bp_status build(bp_numbers *work, uint64_t key, uint64_t rows)
+{
+    maker m = {.work = work};
+    m.rule = (bp_documents){.labels = work->labels, .classes = work->classes};
+    m.writer = (bp_tokens_writer){.store = work->data->store,
+                                  .path = work->path,
+                                  .buffer = (unsigned char *)work->scratch + WINDOW_BYTES,
+                                  .error = work->error};
+    m.writer.head = (bp_tokens_head){.width = 4, .form = BP_FORM_NUMBERS, .key = key};
+    bp_status status = make(&m, rows);
+    if (status != BP_OK) {
+        bp_tokens_abandon(&m.writer);
+    }
+    work->built = true;
+    return status;
+}
+
+bp_status bp_numbers_open(bp_numbers *work, bp_tokens *tokens)
+{
+    uint64_t key;
+    uint64_t rows;
+    bp_data *data = work->data;
+    *tokens = (bp_tokens){.open = false};
+    work->built = false;
+    BP_TRY(survey(work, &key, &rows));
+    void *buffer = (unsigned char *)work->scratch + WINDOW_BYTES;
+    if (!bp_tokens_fits(tokens, data->store, work->path, key, buffer, work->error)) {
+        BP_TRY(build(work, key, rows));
+        BP_TRY(bp_tokens_open(tokens, data->store, work->path, NULL, work->error));
+    }
+    work->rows = tokens->head.examples;
+    return BP_OK;
+}
+
+bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
+{
+    uint32_t columns;
+    maker m = {.work = (bp_numbers *)work, .reader = reader_of(work, 0)};
+    *inputs = 0;
+    if (work->data->format == BP_DATA_F32) {
+        return bp_error_set(work->error, BP_ERR_USAGE, where,
+                            "a file of bare numbers does not say how many are a row",
+                            work->data->source.name);
+    }
+    BP_TRY(bp_data_reader_begin(&m.reader));
+    BP_TRY(begin_table(&m));
+    BP_TRY(read_heading(&m, &columns));
+    if (columns < 2) {
+        return bp_data_refuse_numbers(&m.reader, "a row has numbers and a label", columns, 2);
+    }
+    *inputs = columns - 1;
+    return BP_OK;
+}

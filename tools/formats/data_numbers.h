@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of numbers with a label, as a source of examples.
+ *
+ * CSV, TSV  a row a line, every field a number as JSON writes them, spaces around it. If no field
+ *           of the first row is one, that row names the columns, and the column named `label` or
+ *           `target` is the label; else the last one is.
+ * f32       float32, little-endian, row after row; the last number of each is the label.
+ *
+ * The "ids" of such a source are the bits of the numbers as float32; a feed over it has vocabulary
+ * 0 and as many inputs per row as `sequence` says. Labels are classes, or floats (BP_LABELS_BITS
+ * without classes). The rows are kept in a token file (data_tokens.h), with a key of their own.
+ * Refused, with file and line or row: what is no finite number, another number of fields, a label
+ * that is no class, an f32 file whose size is no whole number of rows. */
+#ifndef BP_FORMATS_DATA_NUMBERS_H
+#define BP_FORMATS_DATA_NUMBERS_H
+
+#include "tools/formats/data.h"
+#include "tools/formats/data_tokens.h"
+
+#define BP_NUMBERS_SCRATCH 524288 /* bytes */
+
+/* All but the last two are the caller's to set. */
+typedef struct bp_numbers {
+    bp_data *data;    /* the open files: BP_DATA_CSV, BP_DATA_TSV or BP_DATA_F32 */
+    const char *path; /* the token file; its directory is there */
+    uint32_t inputs;  /* numbers of a row beside its label */
+    bp_labels labels; /* BP_LABELS_CLASS, or BP_LABELS_BITS for floats */
+    uint32_t classes; /* BP_LABELS_CLASS */
+    void *scratch;    /* BP_NUMBERS_SCRATCH, aligned to 8 */
+    bp_error *error;
+    uint64_t rows;
+    bool built; /* false: the token file was there */
+} bp_numbers;
+
+/* Opens the token file of the rows, which it makes if it has to. After an error nothing is left
+ * open, and an earlier file is as it was. Cost: the data is read once for the key, once more to
+ * convert it. */
+bp_status bp_numbers_open(bp_numbers *work, bp_tokens *tokens) BP_MUST_CHECK;
+
+/* How many numbers the rows of the first file have beside their label: for a model that is not
+ * given yet. BP_ERR_USAGE of f32, which does not say. */
+bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs) BP_MUST_CHECK;
+
+#endif
