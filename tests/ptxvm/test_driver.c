@@ -274,6 +274,40 @@ static void test_capture_rules(void **state)
     assert_int_equal(cuEventDestroy_v2(event), 0);
 }
 
+/* A stream that goes away while it is captured takes the capture and its graph along; one that only
+ * took part spoils it. */
+static void test_capture_of_a_lost_stream(void **state)
+{
+    fixture *f = *state;
+    void *stream = NULL;
+    void *event = NULL;
+    void *graph = NULL;
+    char text[256];
+    assert_int_equal(cuEventCreate(&event, 2), 0);
+    int before = ptxvmLedger(text, sizeof text);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 0), 0);
+    assert_int_equal(launch(f, 1, 1, stream), 0);
+    assert_int_equal(cuEventRecord(event, stream), 0);
+    assert_int_equal(cuStreamWaitEvent(f->other, event, 0), 0);
+    assert_int_equal(launch(f, 1, 1, f->other), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(ptxvmLedger(text, sizeof text), before);
+    assert_int_equal(cuEventQuery(event), 0);
+    assert_int_equal(launch(f, 1, 1, f->other), 0);
+    assert_int_equal(cuStreamSynchronize(f->other), 0);
+    /* the other way round */
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    begin(f);
+    assert_int_equal(cuEventRecord(event, f->stream), 0);
+    assert_int_equal(cuStreamWaitEvent(stream, event, 0), 0);
+    assert_int_equal(launch(f, 1, 1, stream), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuStreamEndCapture(f->stream, &graph), 901);
+    assert_int_equal(ptxvmLedger(text, sizeof text), before);
+    assert_int_equal(cuEventDestroy_v2(event), 0);
+}
+
 /* A kernel's error comes with the next call that waits, and sticks. */
 static void test_sticky(void **state)
 {
@@ -580,6 +614,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_legacy_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_graph, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_capture_rules, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_capture_of_a_lost_stream, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sticky, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_undefined, set_up, tear_down),

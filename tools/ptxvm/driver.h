@@ -133,6 +133,7 @@ typedef struct dr_event {
     dr_graph *capture;
     uint32_t *last;
     uint32_t last_count;
+    struct dr_event *next; /* of all events */
 } dr_event;
 
 typedef struct dr_driver {
@@ -144,6 +145,7 @@ typedef struct dr_driver {
     uint32_t version;
     dr_stream legacy;
     dr_stream *streams;
+    dr_event *events;
     dr_module *modules;
     uint64_t sequence;
     uint32_t launches;
@@ -181,6 +183,10 @@ enum {
 
 /* The stream of a handle: NULL, 1 and 2 are the legacy stream. NULL for a bad handle. */
 dr_stream *dr_stream_of(void *handle);
+
+/* The stream that a capture began in goes away: the capture ends with it, and its graph is no more.
+ * Else the capture is spoilt. */
+void dr_capture_leave(dr_stream *stream);
 
 /* Queues a copy of the work, or adds it to the stream's capture. Takes over what it owns. */
 int dr_submit(dr_stream *stream, dr_work *work);

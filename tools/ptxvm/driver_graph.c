@@ -71,6 +71,9 @@ int cuStreamBeginCapture_v2(void *handle, int mode)
 
 static void free_graph(dr_graph *graph)
 {
+    for (dr_event *at = dr_state.events; at != NULL; at = at->next) {
+        at->capture = at->capture == graph ? NULL : at->capture;
+    }
     for (uint32_t i = 0; i < graph->count; i++) {
         dr_work_free(&graph->nodes[i]);
     }
@@ -78,6 +81,33 @@ static void free_graph(dr_graph *graph)
     graph->magic = 0;
     free(graph);
     dr_state.live[DK_GRAPH]--;
+}
+
+/* No stream takes part any more. */
+static void end_capture(dr_graph *graph)
+{
+    for (dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
+        if (at->capture == graph) {
+            at->capture = NULL;
+            at->origin = false;
+            at->last_count = 0;
+        }
+    }
+    dr_state.graphs_capturing--;
+    graph->capturing = false;
+}
+
+void dr_capture_leave(dr_stream *stream)
+{
+    dr_graph *graph = stream->capture;
+    if (graph == NULL) {
+        return;
+    }
+    graph->invalid = true;
+    if (stream->origin) {
+        end_capture(graph);
+        free_graph(graph);
+    }
 }
 
 /* Whether everything that other streams captured comes before the origin's last nodes. */
@@ -119,15 +149,7 @@ int cuStreamEndCapture(void *handle, void **result)
         return dr_leave(CR_CAPTURE_UNMATCHED);
     }
     bool joined = is_joined(graph, stream);
-    for (dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
-        if (at->capture == graph) {
-            at->capture = NULL;
-            at->origin = false;
-            at->last_count = 0;
-        }
-    }
-    dr_state.graphs_capturing--;
-    graph->capturing = false;
+    end_capture(graph);
     if (graph->invalid || !joined) {
         int code = graph->invalid ? CR_CAPTURE_INVALIDATED : CR_CAPTURE_UNJOINED;
         free_graph(graph);

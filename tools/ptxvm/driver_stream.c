@@ -347,9 +347,7 @@ int cuStreamDestroy_v2(void *handle)
             break;
         }
     }
-    if (stream->capture != NULL) {
-        stream->capture->invalid = true;
-    }
+    dr_capture_leave(stream);
     free(stream->last);
     free(stream);
     dr_state.live[DK_STREAM]--;
@@ -406,6 +404,8 @@ int cuEventCreate(void **event, unsigned flags)
     dr_event *made = vm_allocate(sizeof *made);
     made->magic = MAGIC_EVENT;
     made->timing = (flags & EVENT_DISABLE_TIMING) == 0;
+    made->next = dr_state.events;
+    dr_state.events = made;
     dr_state.live[DK_EVENT]++;
     *event = made;
     return dr_leave(VM_OK);
@@ -419,6 +419,12 @@ int cuEventDestroy_v2(void *handle)
         return dr_leave(CR_INVALID_HANDLE);
     }
     int result = dr_drain_stream(NULL);
+    for (dr_event **at = &dr_state.events; *at != NULL; at = &(*at)->next) {
+        if (*at == event) {
+            *at = event->next;
+            break;
+        }
+    }
     event->magic = 0;
     free(event->last);
     free(event);
