@@ -40,6 +40,20 @@ run "${part[@]}" --quiet
 [[ $code -eq 0 && $(md5sum <"$work/b/data.tokens") == "$sum" && -z $err ]]
 check $? "--quiet says nothing of it" "$err"
 
+# A token file is data, too; and patterns are expanded.
+run train "${common[@]}" --data "$work/a/data.tokens" --output-dir "$work/k" --max-steps 20 --json
+[[ $(json state_digest) == "$whole" ]]
+check $? "the token file itself as data: the same run" "$out$err"
+head -30 "$work/docs.jsonl" >"$work/half-1.jsonl"
+tail -30 "$work/docs.jsonl" >"$work/half-2.jsonl"
+run train "${common[@]}" --data "$work/half-*.jsonl" --output-dir "$work/l" --max-steps 20 --json
+[[ $(json state_digest) == "$whole" ]]
+check $? "two halves by a pattern are the whole" "$out$err"
+expect 4 'two kinds' train "${common[@]}" --data "$work/docs.jsonl" "$work/a/data.tokens" --output-dir "$work/x"
+expect 4 'one is read at a time' train "${common[@]}" --data "$work/a/data.tokens" "$work/a/data.tokens" --output-dir "$work/x"
+head -c 700 "$work/a/data.tokens" >"$work/cut.tokens"
+expect 4 "cut.tokens: the file's size differs" train "${common[@]}" --data "$work/cut.tokens" --output-dir "$work/x"
+
 # The loss of a prompt with its completion is that of the completion alone: the sum over the whole text
 # less the sum over the prompt.
 printf '{"prompt": "What is it?", "completion": " Ale"}\n' >"$work/one.jsonl"

@@ -201,6 +201,20 @@ static bp_status check_lengths(const data_files *files, session *s)
     return BP_OK;
 }
 
+/* A token file that was made before, by whatever run. */
+static bp_status open_made(data_files *files, session *s)
+{
+    if (files->data.file_count > 1) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "of token files that hold documents one is read at a time",
+                                files->data.source.name, files->data.file_count, 1);
+    }
+    static uint64_t buffer[BP_TOKENS_BUFFER / 8];
+    BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
+    files->source = &files->tokens.source;
+    return check_lengths(files, s);
+}
+
 /* Text is read as bytes where the model is over bytes; other documents are tokenised. */
 static bp_status open_source(data_set *set, data_files *files, session *s, const char *name)
 {
@@ -208,6 +222,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     files->source = &files->data.source;
     if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
         return BP_OK;
+    }
+    if (format == BP_DATA_TOKENS) {
+        return open_made(files, s);
     }
     if (format == BP_DATA_F32) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,

@@ -9,6 +9,7 @@
 #define LLMC_HEADER_BYTES 1024
 #define LLMC_TOKENS_16    20240520
 #define LLMC_TOKENS_32    20240801
+#define TOKENS_MAGIC      0x4f545042u
 
 static const char where[] = "data";
 
@@ -58,7 +59,8 @@ static bp_data_format detect(const bp_data_file *file, uint64_t size, uint32_t m
     if (size >= LLMC_HEADER_BYTES && (magic == LLMC_TOKENS_16 || magic == LLMC_TOKENS_32)) {
         return BP_DATA_LLMC;
     }
-    return format_of_ending(file->path);
+    /* "BPTO", the beginning of a token file that was made from documents (data_tokens.h). */
+    return magic == TOKENS_MAGIC ? BP_DATA_TOKENS : format_of_ending(file->path);
 }
 
 /* header: the first 12 bytes of the file: magic, version, count. */

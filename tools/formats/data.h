@@ -20,7 +20,8 @@ typedef enum bp_data_format {
     BP_DATA_JSONL,   /* documents (data_documents.h); as a source, the file's bytes */
     BP_DATA_TSV,
     BP_DATA_CSV,
-    BP_DATA_F32 /* float32, little-endian; as a source, the file's bytes */
+    BP_DATA_F32,   /* float32, little-endian; as a source, the file's bytes */
+    BP_DATA_TOKENS /* a token file of bedplate's own (data_tokens.h); as a source, its bytes */
 } bp_data_format;
 
 /* One file; the caller gives the rows with `path` set (the string must outlive the source). */
