@@ -89,6 +89,7 @@ static void token_store_init(token_store *s)
 static uint64_t token_encode(bp_encoder *e, const uint8_t *text, size_t size, size_t piece,
                              size_t room, uint64_t *count)
 {
+    static char bytes[BP_TOKENIZER_DECODED_MAX];
     uint32_t ids[64];
     uint64_t sum = 0;
     size_t used;
@@ -106,7 +107,6 @@ static uint64_t token_encode(bp_encoder *e, const uint8_t *text, size_t size, si
             more = bp_encoder_end(e, ids, room, &written);
         }
         for (size_t i = 0; i < written; i++) {
-            char bytes[BP_TOKENIZER_DECODED_MAX];
             size_t length;
             if (bp_decoder_next(&decoder, e->tokenizer, ids[i], bytes, &length) != BP_OK ||
                 length > sizeof bytes) {
@@ -131,7 +131,7 @@ static void token_use(bp_tokenizer *t, const uint8_t *text, size_t size)
     }
     for (int i = 0; i < 2; i++) {
         const uint8_t *bytes = i == 0 ? sample : text;
-        size_t count = i == 0 ? sizeof sample : size;
+        size_t count = i == 0 ? sizeof sample : size < 2000 ? size : 2000;
         uint64_t counts[3];
         uint64_t whole = token_encode(&e, bytes, count, count, 64, &counts[0]);
         if (token_encode(&e, bytes, count, 1, 1, &counts[1]) != whole ||

@@ -140,8 +140,7 @@ int main(void)
         cmocka_unit_test(json_corpus),      cmocka_unit_test(safetensors_corpus),
         cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
         cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
-        cmocka_unit_test(config_corpus),
-        cmocka_unit_test(tokenizer_corpus),
+        cmocka_unit_test(config_corpus),    cmocka_unit_test(tokenizer_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

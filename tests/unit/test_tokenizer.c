@@ -236,7 +236,7 @@ static void settings_that_are_not_implemented_are_named(void **state)
         {LEVEL "\"added_tokens\":{},", "added_tokens: this part must be a list"},
         {LEVEL
          "\"normalizer\":{\"type\":\"NFC\"},\"added_tokens\":[{\"id\":300,\"content\":\"zz\"}],",
-         "added_tokens.normalized"},
+         "normalized true"},
     };
     desk d;
     desk_init(&d);
@@ -522,6 +522,63 @@ static void flags_say_what_special_tokens_are(void **state)
     desk_free(&d);
 }
 
+/* Llama 1's tokens with normalized true: looked for behind the normalizer, where each has a U+2581
+ * before it that was a space, or came before the text. */
+static void tokens_of_normalised_text_need_a_space_before_them(void **state)
+{
+    (void)state;
+    static char json[JSON_MAX];
+    static const char settings[] =
+        "\"added_tokens\":[{\"id\":300,\"content\":\"<s>\",\"special\":true,\"normalized\":true}],"
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+        "\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
+        "\"\xe2\x96\x81\"}]},";
+    static const uint32_t wanted[] = {300, 'a', '<', 's', '>', 300, 300, 'b'};
+    desk d;
+    desk_init(&d);
+    size_t at = (size_t)snprintf(json, sizeof json,
+                                 "{%s\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,"
+                                 "\"vocab\":{\"a\":97,\"b\":98,\"<\":60,\">\":62,\"s\":115",
+                                 settings);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        at += (size_t)snprintf(json + at, sizeof json - at, ",\"<0x%02X>\":%u", byte, 400 + byte);
+    }
+    snprintf(json + at, sizeof json - at, "},\"merges\":[]}}");
+    put(&d, "tokenizer.json", json);
+    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(bp_tokenizer_kind_of(&d.tokenizer), BP_TOKENIZER_CHAR_BPE);
+    desk_encoder(&d, BP_ENCODER_WORD_MIN);
+    for (size_t piece = 1; piece < 20; piece += 6) {
+        static const char text[] = "<s>a<s> <s>\xe2\x96\x81<s>b";
+        (void)fed(&d, text, sizeof text - 1, piece);
+        encode(&d, text, BP_ENCODE_PLAIN);
+        assert_int_equal(d.count, 8);
+        assert_memory_equal(d.ids, wanted, sizeof wanted);
+    }
+    desk_free(&d);
+}
+
+static void bytes_without_a_token_are_left_out(void **state)
+{
+    (void)state;
+    desk d;
+    desk_init(&d);
+    put(&d, "tokenizer.json",
+        "{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+        "\"merges\":[\"a b\"]}}");
+    assert_int_equal(desk_open(&d), BP_OK);
+    assert_int_equal(bp_tokenizer_missing_bytes(&d.tokenizer), 254);
+    desk_encoder(&d, BP_ENCODER_WORD_MIN);
+    encode(&d, "xaxbx x", BP_ENCODE_PLAIN);
+    assert_int_equal(d.count, 1);
+    assert_int_equal(d.ids[0], 2);
+    put(&d, "tokenizer.json",
+        "{" LEVEL "\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"vocab\":{\"a\":0},"
+        "\"merges\":[]}}");
+    refused(&d, "no token for a byte");
+    desk_free(&d);
+}
+
 static void sizes_are_bounded(void **state)
 {
     (void)state;
@@ -549,6 +606,8 @@ int main(void)
         cmocka_unit_test(a_word_of_a_million_bytes_takes_no_longer_than_many),
         cmocka_unit_test(wordpiece_needs_no_room_for_words_it_cannot_know),
         cmocka_unit_test(flags_say_what_special_tokens_are),
+        cmocka_unit_test(tokens_of_normalised_text_need_a_space_before_them),
+        cmocka_unit_test(bytes_without_a_token_are_left_out),
         cmocka_unit_test(sizes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,13 @@ static void print(const job *j)
         bp_text_string(&out.text, " bytes of text\n");
     }
     output_end(&out);
+    const coder *c = &j->s.coder;
+    if (c->kind == CODER_TOKENIZER && bp_tokenizer_missing_bytes(&c->tokenizer) > 0) {
+        fprintf(stderr,
+                "bedplate: %s: the tokenizer has no token for %" PRIu32
+                " of the 256 bytes: where they occur they are left out\n",
+                c->directory, bp_tokenizer_missing_bytes(&c->tokenizer));
+    }
     if (j->work.cut > 0) {
         fprintf(stderr,
                 "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "

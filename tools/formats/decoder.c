@@ -118,6 +118,11 @@ const bp_tokenizer_special *bp_tokenizer_special_of(const bp_tokenizer *t)
     return &t->special;
 }
 
+uint32_t bp_tokenizer_missing_bytes(const bp_tokenizer *t)
+{
+    return t->missing_bytes;
+}
+
 uint64_t bp_tokenizer_digest(const bp_tokenizer *t)
 {
     return t->digest;

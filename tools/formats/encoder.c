@@ -141,6 +141,10 @@ static bool look_here(bp_encoder *e)
             return false;
         }
         bool literal = (e->flags & BP_ENCODE_LITERAL) != 0;
+        bool start = e->segment_start && e->raw_clear == e->raw_at;
+        if (match != NULL && (match->flags & BP_ADDED_START) != 0 && !start) {
+            match = NULL;
+        }
         if (match != NULL && !(literal && (match->flags & BP_ADDED_SPECIAL) != 0)) {
             bool left = (match->flags & BP_ADDED_LSTRIP) != 0;
             e->next = (bp_added_found){.found = true,
@@ -293,7 +297,7 @@ static bool end_segment(bp_encoder *e)
     e->raw_at = e->raw_clear = e->raw_spaces = e->next.end;
     e->next.found = false;
     e->skip_spaces = (token->flags & BP_ADDED_RSTRIP) != 0;
-    e->segment_start = true;
+    e->segment_start = (token->flags & BP_ADDED_INNER) == 0;
     e->segment_end = false;
     e->overlong = false;
     e->document_start = false;

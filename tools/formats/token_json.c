@@ -119,15 +119,10 @@ static bp_status take_added(bp_load *load, const bp_rules_source *s, uint32_t no
     if (word) {
         return bp_rules_refuse(s, part, node, "single_word", "only false is implemented");
     }
-    bool plain = load->pass == BP_LOAD_COUNT || load->tokenizer->rules.plain;
-    if (normalized && !plain) {
-        return bp_rules_refuse(s, part, node, "normalized",
-                               "only false is implemented where there is a normalizer");
-    }
     uint32_t flags = (special ? BP_ADDED_SPECIAL : 0u) | (left ? BP_ADDED_LSTRIP : 0u) |
                      (right ? BP_ADDED_RSTRIP : 0u);
     return bp_load_added(load, bp_tree_text(s->tree, content), s->tree->nodes[content].length,
-                         s->tree->nodes[id].i64, flags);
+                         s->tree->nodes[id].i64, flags, normalized);
 }
 
 static bp_status read_added(bp_load *load)

@@ -222,7 +222,28 @@ static bool is_misspelt(bp_load *load, const char *text, size_t length)
            (count != length || memcmp(bytes, text, length) != 0);
 }
 
-bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t id, uint32_t flags)
+/* A token that is looked for in normalised text, where a space is U+2581 and one stands before the
+ * text: there it is itself with U+2581 before it. In the text as it came that is a space or U+2581
+ * before the token, or the token at the beginning of a segment. */
+static bp_status add_normalized(bp_load *load, const char *text, uint32_t id, uint32_t flags)
+{
+    const bp_token_rules *rules = &load->tokenizer->rules;
+    bool marked = rules->kind == BP_TOKENIZER_CHAR_BPE && rules->spaces;
+    bool strips = (flags & (BP_ADDED_LSTRIP | BP_ADDED_RSTRIP)) != 0;
+    if (!marked || rules->prefix != BP_PREFIX_PREPEND || strips || strchr(text, ' ') != NULL) {
+        return bp_error_set(load->error, BP_ERR_DATA, where,
+                            "an added token with normalized true is not implemented behind this "
+                            "normalizer",
+                            text);
+    }
+    uint32_t inner = flags | BP_ADDED_INNER;
+    BP_TRY(bp_token_add_added(load->tokenizer, id, inner | BP_ADDED_START, load->error));
+    BP_TRY(bp_token_add_spelling(load->tokenizer, " ", id, inner, load->error));
+    return bp_token_add_spelling(load->tokenizer, "\xe2\x96\x81", id, inner, load->error);
+}
+
+bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t id, uint32_t flags,
+                        bool normalized)
 {
     bp_tokenizer *t = load->tokenizer;
     if (length == 0 || length >= BP_TOKENIZER_DECODED_MAX) {
@@ -231,7 +252,9 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
                                 "added_tokens", (int64_t)length, BP_TOKENIZER_DECODED_MAX - 1);
     }
     if (load->pass == BP_LOAD_COUNT) {
-        load->need->added++;
+        /* It may need its text in two more spellings. */
+        load->need->added += normalized ? 3 : 1;
+        load->need->text_bytes += normalized ? 2 * length + 4 : 0;
         return count_token(load, length, id);
     }
     if (is_misspelt(load, text, length)) {
@@ -253,5 +276,6 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
                                 "an added token has the id of another token (found it)", text, id,
                                 id);
     }
-    return bp_token_add_added(t, (uint32_t)id, flags, load->error);
+    return normalized && !t->rules.plain ? add_normalized(load, text, (uint32_t)id, flags)
+                                         : bp_token_add_added(t, (uint32_t)id, flags, load->error);
 }

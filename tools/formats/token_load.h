@@ -81,9 +81,9 @@ bp_status bp_load_token(bp_load *load, const char *text, size_t length, int64_t 
 /* The same for a merge of two tokens as the file spells them. */
 bp_status bp_load_merge(bp_load *load, const char *left, size_t left_length, const char *right,
                         size_t right_length) BP_MUST_CHECK;
-/* The same for an added token. */
-bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t id,
-                        uint32_t flags) BP_MUST_CHECK;
+/* The same for an added token; `normalized`: it is looked for in text behind the normalizer. */
+bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t id, uint32_t flags,
+                        bool normalized) BP_MUST_CHECK;
 
 /* The readers of whole files. Each does what load->pass says. */
 bp_status bp_load_tokenizer_json(bp_load *load) BP_MUST_CHECK;

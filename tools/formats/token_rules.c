@@ -424,6 +424,8 @@ static bp_status read_bpe(const bp_rules_source *s, bp_token_rules *rules)
     }
     BP_TRY(need_no_text(s, "continuing_subword_prefix"));
     BP_TRY(need_no_text(s, "end_of_word_suffix"));
+    const char *unknown = bp_tree_text(s->tree, bp_tree_find(s->tree, s->model, "unk_token"));
+    memcpy(rules->unknown, unknown, strnlen(unknown, sizeof rules->unknown - 1));
     BP_TRY(bp_rules_flag(s, part, s->model, "fuse_unk", false, &fuse));
     BP_TRY(bp_rules_flag(s, part, s->model, "byte_fallback", false, &fallback));
     BP_TRY(bp_rules_flag(s, part, s->model, "ignore_merges", false, &rules->ignore_merges));

@@ -208,33 +208,57 @@ static int compare_added(const bp_tokenizer *t, const bp_token_added *a, const u
     return order != 0 ? order : a->length < length ? -1 : a->length > length;
 }
 
-bp_status bp_token_add_added(bp_tokenizer *t, uint32_t id, uint32_t flags, bp_error *error)
+/* Puts an added token in its place of the order. */
+static bp_status insert_added(bp_tokenizer *t, const bp_token_added *added, bp_error *error)
 {
-    size_t length;
-    const unsigned char *text = bp_token_text(t, id, &length);
+    const unsigned char *text = (const unsigned char *)t->text + added->start;
     uint32_t low = 0;
     uint32_t high = t->added_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare_added(t, &t->added[middle], text, length);
+        int order = compare_added(t, &t->added[middle], text, added->length);
         if (order == 0) {
             return bp_error_numbers(error, BP_ERR_DATA, where,
                                     "an added token is there twice (found its id)", "added_tokens",
-                                    id, id);
+                                    added->id, added->id);
         }
         low = order < 0 ? middle + 1 : low;
         high = order < 0 ? high : middle;
     }
     memmove(&t->added[low + 1], &t->added[low], (t->added_count - low) * sizeof *t->added);
-    t->added[low] = (bp_token_added){t->starts[id], (uint32_t)length, id, flags};
+    t->added[low] = *added;
     t->added_count++;
-    t->added_longest = length > t->added_longest ? (uint32_t)length : t->added_longest;
-    t->added_lstrip = t->added_lstrip || (flags & BP_ADDED_LSTRIP) != 0;
+    t->added_lstrip = t->added_lstrip || (added->flags & BP_ADDED_LSTRIP) != 0;
     t->added_first[text[0] / 64] |= (uint64_t)1 << text[0] % 64;
+    return BP_OK;
+}
+
+bp_status bp_token_add_added(bp_tokenizer *t, uint32_t id, uint32_t flags, bp_error *error)
+{
+    size_t length;
+    (void)bp_token_text(t, id, &length);
+    const bp_token_added added = {t->starts[id], (uint32_t)length, id, flags};
     if ((flags & BP_ADDED_SPECIAL) != 0) {
         t->lengths[id] |= BP_TOKEN_SPECIAL;
     }
-    return BP_OK;
+    return insert_added(t, &added, error);
+}
+
+bp_status bp_token_add_spelling(bp_tokenizer *t, const char *before, uint32_t id, uint32_t flags,
+                                bp_error *error)
+{
+    size_t length;
+    const unsigned char *text = bp_token_text(t, id, &length);
+    size_t more = strlen(before);
+    const bp_token_added added = {(uint32_t)t->text_used, (uint32_t)(more + length), id, flags};
+    if (more + length > t->text_room - t->text_used) {
+        return bp_error_set(error, BP_ERR_DATA, where, "the file changed while it was read",
+                            "added_tokens");
+    }
+    memcpy(t->text + t->text_used, before, more);
+    memcpy(t->text + t->text_used + more, text, length);
+    t->text_used += more + length;
+    return insert_added(t, &added, error);
 }
 
 /* Byte k of the added tokens low .. high, which agree in the bytes before: narrows them to those

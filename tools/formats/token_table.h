@@ -41,6 +41,9 @@ bp_status bp_token_add_merge(bp_tokenizer *tokenizer, const bp_token_merge *merg
 /* Puts an added token in its place of the order; its text is that of its id. */
 bp_status bp_token_add_added(bp_tokenizer *tokenizer, uint32_t id, uint32_t flags,
                              bp_error *error) BP_MUST_CHECK;
+/* The same for another spelling of it: `before` and then its text. */
+bp_status bp_token_add_spelling(bp_tokenizer *tokenizer, const char *before, uint32_t id,
+                                uint32_t flags, bp_error *error) BP_MUST_CHECK;
 
 /* The longest added token that text begins with, NULL for none. *more: a longer text could give a
  * longer one. */

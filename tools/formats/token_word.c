@@ -21,8 +21,9 @@ static size_t symbols_of(const bp_tokenizer *t, const unsigned char *word, size_
 {
     size_t count = 0;
     if (t->rules.kind != BP_TOKENIZER_CHAR_BPE) {
-        for (; count < length; count++) {
-            id[count] = t->byte_ids[word[count]];
+        for (size_t at = 0; at < length; at++) {
+            id[count] = t->byte_ids[word[at]];
+            count += id[count] != BP_TOKEN_NONE;
         }
         return count;
     }

@@ -135,6 +135,7 @@ static bp_status set_rules(opening *o)
                                   .split = BP_SPLIT_GPT2,
                                   .prefix = config->space ? BP_PREFIX_SPACE : BP_PREFIX_NEVER,
                                   .pair = {.type_b = 1},
+                                  .unknown = "<|endoftext|>",
                                   .plain = true};
         o->need.added += 1;
         return BP_OK;
@@ -224,7 +225,14 @@ static bp_status find_bytes(opening *o, bp_tokenizer *t)
         unsigned char one = (unsigned char)byte;
         t->byte_ids[byte] = t->rules.kind == BP_TOKENIZER_CHAR_BPE ? bp_token_find(t, text, 6)
                                                                    : bp_token_find(t, &one, 1);
-        if (t->byte_ids[byte] == BP_TOKEN_NONE) {
+        if (t->byte_ids[byte] != BP_TOKEN_NONE) {
+            continue;
+        }
+        /* Without an unknown token the tokenizers library leaves such bytes out, so that what is
+         * around them may merge. */
+        t->missing_bytes++;
+        bool level = t->rules.kind == BP_TOKENIZER_BYTE_BPE && t->rules.split != BP_SPLIT_WHOLE;
+        if (!level || t->rules.unknown[0] != '\0') {
             return bp_error_numbers(o->error, BP_ERR_DATA, where,
                                     "the vocabulary has no token for a byte (found it)",
                                     o->directory, byte, byte);
@@ -346,7 +354,7 @@ static bp_status finish(opening *o, bp_tokenizer *t)
     BP_TRY(find_bytes(o, t));
     bool bytes = rules->kind == BP_TOKENIZER_BYTE_BPE && rules->split == BP_SPLIT_WHOLE;
     if (bytes && rules->prefix == BP_PREFIX_NEVER && !rules->compose && t->merge_count == 0 &&
-        t->added_count == 0) {
+        t->added_count == 0 && t->missing_bytes == 0) {
         rules->kind = BP_TOKENIZER_BYTES;
     }
     return BP_OK;

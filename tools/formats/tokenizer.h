@@ -75,6 +75,9 @@ bp_status bp_tokenizer_open(bp_tokenizer *tokenizer, bp_store *store, const char
                             bp_error *error) BP_MUST_CHECK;
 
 /* Facts of an open tokenizer. */
+/* Bytes that a byte-level vocabulary made from little text has no token for, nor one for unknown
+ * text: as the tokenizers library does, they are left out. 0 in every vocabulary of note. */
+uint32_t bp_tokenizer_missing_bytes(const bp_tokenizer *tokenizer);
 bp_tokenizer_kind bp_tokenizer_kind_of(const bp_tokenizer *tokenizer);
 uint32_t bp_tokenizer_tokens(const bp_tokenizer *tokenizer); /* the largest id, and one */
 const bp_tokenizer_special *bp_tokenizer_special_of(const bp_tokenizer *tokenizer);

@@ -69,7 +69,7 @@ typedef struct bp_token_rules {
     bool tidy;           /* WordPiece decoding without the space before punctuation */
     uint32_t word_chars; /* a longer word is unknown to WordPiece */
     char continuing[BP_TOKEN_PREFIX_MAX]; /* WordPiece's "##" */
-    char unknown[64];                     /* WordPiece's "[UNK]" */
+    char unknown[64];                     /* unk_token; "" for none */
     bp_template single;
     bp_template pair;
 } bp_token_rules;
@@ -84,7 +84,9 @@ typedef struct bp_token_merge {
 typedef enum bp_added_flags {
     BP_ADDED_SPECIAL = 1,
     BP_ADDED_LSTRIP = 2,
-    BP_ADDED_RSTRIP = 4
+    BP_ADDED_RSTRIP = 4,
+    BP_ADDED_START = 8, /* only at the beginning of a segment */
+    BP_ADDED_INNER = 16 /* of normalised text: what follows belongs to the segment before */
 } bp_added_flags;
 
 /* An added token: found in the raw text before anything else. In the order of their bytes. */
@@ -106,9 +108,9 @@ struct bp_tokenizer {
     uint32_t tokens;
     uint32_t merge_count;
     uint32_t added_count;
-    uint32_t added_longest;  /* bytes */
     uint32_t token_longest;  /* bytes of the vocabulary's longest */
     uint32_t unknown;        /* WordPiece's id for it */
+    uint32_t missing_bytes;  /* that are no token: they are left out of the text */
     bool added_lstrip;       /* some added token has this flag */
     uint32_t byte_ids[256];  /* byte-level tokens, or the fallback's */
     uint64_t added_first[4]; /* bit b: some added token begins with the byte b */
