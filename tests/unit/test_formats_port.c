@@ -101,7 +101,7 @@ static void open_gguf(desk *d, const char *path)
     assert_int_equal(family->take(&d->gguf, &d->config), BP_OK);
     assert_int_equal(bp_gguf_close(&d->gguf), BP_OK);
     bp_tensor_set_init(&d->set, &d->faulty.store, path, &d->gguf.part, 1, &d->error);
-    assert_int_equal(match(d, &family->naming), BP_OK);
+    assert_int_equal(match(d, family->naming), BP_OK);
 }
 
 static bp_status to_gguf(desk *d)

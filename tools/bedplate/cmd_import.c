@@ -76,7 +76,7 @@ static bp_status open_gguf(importing *i)
     i->gguf_open = true;
     bp_tensor_set_init(&m->source, m->store, m->set->from, &i->gguf.part, 1, &m->error);
     BP_TRY(read_keys(i, &family));
-    return model_files_match(m, &family->naming, &i->source);
+    return model_files_match(m, family->naming, &i->source);
 }
 
 static bp_status open_llmc(importing *i)

@@ -6,7 +6,8 @@
 
 #include "tools/formats/replace.h"
 
-#define QUANTISATION_VERSION 2u /* gguf-py's GGML_QUANT_VERSION */
+#define FREQUENCIES_MAX      512 /* heads up to 1024 wide */
+#define QUANTISATION_VERSION 2u  /* gguf-py's GGML_QUANT_VERSION */
 
 typedef struct exporting {
     const bp_weight_source *source;
@@ -43,7 +44,7 @@ static bp_status main_type(const exporting *e, bp_dtype *dtype)
     for (size_t i = 0; i < e->source->count; i++) {
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
         if (strcmp(name, "token_embd.weight") == 0) {
             *dtype = type_of(e, name, &view);
         }
@@ -83,12 +84,31 @@ static bp_status put_keys(exporting *e)
     return BP_OK;
 }
 
+/* The factors of the rotary frequencies, for models that scale them. */
+static size_t frequencies(const exporting *e, float factors[FREQUENCIES_MAX])
+{
+    const bp_gguf_family *family = e->model->family;
+    return family->frequencies == NULL
+               ? 0
+               : family->frequencies(e->model->config, factors, FREQUENCIES_MAX);
+}
+
 static bp_status put_tensors(exporting *e)
 {
+    float factors[FREQUENCIES_MAX];
+    const uint64_t count = frequencies(e, factors);
+    if (count > FREQUENCIES_MAX) {
+        return bp_error_numbers(e->target->error, BP_ERR_USAGE, "gguf",
+                                "heads are wider than rotary scaling is implemented for",
+                                "head_dim", 2 * (int64_t)count, 2 * FREQUENCIES_MAX);
+    }
+    if (count > 0) {
+        bp_gguf_put_tensor(&e->writer, "rope_freqs.weight", 1, &count, BP_F32);
+    }
     for (size_t i = 0; i < e->source->count; i++) {
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
         bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape, type_of(e, name, &view));
     }
     return BP_OK;
@@ -101,11 +121,17 @@ static bp_status add(void *user, const void *elements, size_t bytes)
 
 static bp_status put_data(exporting *e)
 {
+    float factors[FREQUENCIES_MAX];
+    const size_t count = frequencies(e, factors);
     BP_TRY(bp_gguf_data(&e->writer));
+    if (count > 0) {
+        BP_TRY(bp_gguf_data_add(&e->writer, factors, count * sizeof factors[0]));
+        BP_TRY(bp_gguf_data_pad(&e->writer));
+    }
     for (size_t i = 0; i < e->source->count; i++) {
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, &e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
         BP_TRY(bp_weight_source_stream(e->source, i, &view, type_of(e, name, &view),
                                        e->target->work, add, &e->writer));
         BP_TRY(bp_gguf_data_pad(&e->writer));

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tools/formats/gguf_llama.h"
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* The bounds of config.json's fields (hf_config.c). */
@@ -34,6 +36,9 @@ static const bp_tensor_rule gpt2_rules[] = {
 
 /* Older converters wrote the tied head out. */
 static const bp_tensor_twin gpt2_twins[] = {{"output.weight", "transformer.wte.weight", NULL}};
+
+static const bp_tensor_naming gpt2_naming = {gpt2_rules, COUNT(gpt2_rules), NULL,
+                                             0,          gpt2_twins,        COUNT(gpt2_twins)};
 
 static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
 {
@@ -75,11 +80,11 @@ static bp_status gpt2_take(const bp_gguf_file *f, bp_model_config *config)
 }
 
 static const bp_gguf_family families[] = {
-    {"gpt2",
-     "gpt2",
-     {gpt2_rules, COUNT(gpt2_rules), NULL, 0, gpt2_twins, COUNT(gpt2_twins)},
-     gpt2_put,
-     gpt2_take},
+    {"gpt2", "gpt2", &gpt2_naming, gpt2_put, gpt2_take, NULL},
+    {"llama", "llama", &bp_gguf_llama_naming, bp_gguf_llama_put, bp_gguf_llama_take,
+     bp_gguf_llama_frequencies},
+    {"qwen2", "qwen2", &bp_gguf_qwen2_naming, bp_gguf_qwen2_put, bp_gguf_qwen2_take,
+     bp_gguf_llama_frequencies},
 };
 
 const bp_gguf_family *bp_gguf_family_find(const char *model_type)

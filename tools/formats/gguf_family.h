@@ -12,7 +12,7 @@
 typedef struct bp_gguf_family {
     const char *model_type;   /* config.json's, and bp_model.name */
     const char *architecture; /* general.architecture, and the beginning of its keys */
-    bp_tensor_naming naming;
+    const bp_tensor_naming *naming;
 
     /* Writes the architecture's keys. */
     void (*put)(bp_gguf_writer *writer, const bp_model_config *config);
@@ -20,6 +20,9 @@ typedef struct bp_gguf_family {
     /* Reads them. The vocabulary is set before, from the embedding; everything else that the file
      * does not say has the defaults of the family's config.json. BP_ERR_DATA naming the key. */
     bp_status (*take)(const bp_gguf_file *file, bp_model_config *config);
+
+    /* Values of the tensor rope_freqs.weight, as many as it returns; NULL: never any. */
+    size_t (*frequencies)(const bp_model_config *config, float *factors, size_t room);
 } bp_gguf_family;
 
 /* By model type, or by the architecture that a file names. NULL when there is none. */

@@ -16,6 +16,11 @@ Files:
                                    vectors, norms and position embeddings always float32
   tokens.gguf                      f16.gguf with the tokenizer's keys, as set_vocab writes them
   fp32.llmc, bf16.llmc             llm.c's format as its train_gpt2.py (write_model) lays it out
+  llama.*, qwen2.*                 LlamaForCausalLM (grouped heads, biases, a head of its own) and
+                                   Qwen2ForCausalLM (tied), float32, and as GGUF with float16 as the
+                                   converter's LlamaModel and Qwen2Model write them
+It also prints the factors of LLAMA3's rotary frequencies that tests/unit/test_formats_gguf_llama.c
+has (modeling_rope_utils.py).
 """
 import json
 import os
@@ -24,8 +29,10 @@ import sys
 import gguf
 import numpy as np
 import torch
-from safetensors.numpy import load_file
-from transformers import GPT2Config, GPT2LMHeadModel
+from safetensors.numpy import load_file, save_file
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 OUT = "tests/golden/port/"
 Q = gguf.GGMLQuantizationType
@@ -155,6 +162,90 @@ def write_llmc(path, config, tensors, bf16):
         put(f, tensors["transformer.ln_f.bias"])
 
 
+LLAMA = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+         "post_attention_layernorm": "ffn_norm"}
+TOPS = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+        "lm_head.weight": "output.weight"}
+ORDER = ["input_layernorm", "q_proj", "k_proj", "v_proj", "o_proj", "post_attention_layernorm",
+         "gate_proj", "up_proj", "down_proj"]
+
+
+def permuted(array, heads):
+    """LlamaModel.permute of the converter."""
+    return (array.reshape(heads, 2, array.shape[0] // heads // 2, *array.shape[1:])
+            .swapaxes(1, 2).reshape(array.shape))
+
+
+def llama_order(name):
+    if ".layers." not in name:
+        return (0 if "embed" in name else 10**6 if "norm" in name else 10**7), 0, 0
+    kind = next(i for i, k in enumerate(ORDER) if k in name)
+    return 1 + int(name.split(".")[2]), kind, 0 if name.endswith("weight") else 1
+
+
+def make_llama(arch, model, config):
+    with torch.no_grad():
+        for p in model.parameters():
+            p.normal_(0, 0.3)
+    tensors = {n: p.detach().numpy() for n, p in model.named_parameters()}
+    save_file(tensors, f"{OUT}{arch}.safetensors", metadata={"format": "pt"})
+    w = gguf.GGUFWriter(f"{OUT}{arch}.gguf", arch)
+    w.add_type("model")
+    w.add_name(arch)
+    w.add_block_count(config.num_hidden_layers)
+    w.add_context_length(config.max_position_embeddings)
+    w.add_embedding_length(config.hidden_size)
+    w.add_feed_forward_length(config.intermediate_size)
+    w.add_head_count(config.num_attention_heads)
+    w.add_head_count_kv(config.num_key_value_heads)
+    w.add_rope_freq_base(20000.0)
+    w.add_layer_norm_rms_eps(config.rms_norm_eps)
+    if arch == "llama":
+        w.add_key_length(config.head_dim)
+        w.add_value_length(config.head_dim)
+        w.add_vocab_size(config.vocab_size)
+        w.add_rope_dimension_count(config.head_dim)
+    w.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    w.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    for name in sorted(tensors, key=llama_order):
+        array = tensors[name]
+        to = TOPS.get(name)
+        if to is None:
+            _, _, layer, *rest, kind = name.split(".")
+            to = f"blk.{layer}.{LLAMA['.'.join(rest)]}.{kind}"
+        if arch == "llama" and ("q_proj" in name or "k_proj" in name):
+            array = permuted(array, config.num_attention_heads if "q_proj" in name
+                             else config.num_key_value_heads)
+        kind = Q.F32 if always_f32(to, array) else Q.F16
+        w.add_tensor(to, gguf.quants.quantize(np.ascontiguousarray(array), kind), raw_dtype=kind)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def make_llamas():
+    torch.manual_seed(7)
+    shape = dict(vocab_size=19, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                 num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=32,
+                 rms_norm_eps=1e-6)
+    config = LlamaConfig(**shape, head_dim=12, attention_bias=True, mlp_bias=True,
+                         tie_word_embeddings=False)
+    make_llama("llama", LlamaForCausalLM(config), config)
+    config = Qwen2Config(**shape, tie_word_embeddings=True)
+    make_llama("qwen2", Qwen2ForCausalLM(config), config)
+    config = LlamaConfig(hidden_size=128, num_attention_heads=2, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
+    plain = 1.0 / (500000.0 ** (torch.arange(0, 64, 2, dtype=torch.float64) / 64))
+    print("llama3:", [round(float(f), 7) for f in plain / scaled.double()])
+
+
 def make():
     torch.manual_seed(6)
     vocab, merges = tokenizer()
@@ -178,6 +269,7 @@ def make():
     write_gguf(OUT + "tokens.gguf", config, tensors, Q.F16, gguf.LlamaFileType.MOSTLY_F16, vocab)
     write_llmc(OUT + "fp32.llmc", config, tensors, False)
     write_llmc(OUT + "bf16.llmc", config, tensors, True)
+    make_llamas()
     for name in sorted(os.listdir(OUT)):
         print(name, os.path.getsize(OUT + name), "bytes")
 

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Names, keys and rotary frequencies as convert_hf_to_gguf.py has them (LlamaModel, Qwen2Model). */
+#include "tools/formats/gguf_llama.h"
+
+#include <string.h>
+
+#include "arena/text.h"
+#include "core/math.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define TWO_PI       6.283185307179586
+
+/* The bounds of config.json's fields (hf_fields.c). */
+enum {
+    POSITIONS_MOST = 1 << 24,
+    WIDTH_MOST = 1 << 20,
+    INNER_MOST = 1 << 22,
+    LAYERS_MOST = 1 << 12,
+    HEADS_MOST = 1 << 16
+};
+
+#define RULES(query_form, key_form)                                                                \
+    {"model.embed_tokens.weight", "token_embd.weight", BP_FORM_PLAIN},                             \
+        {"model.norm.weight", "output_norm.weight", BP_FORM_PLAIN},                                \
+        {"lm_head.weight", "output.weight", BP_FORM_PLAIN},                                        \
+        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},                  \
+        {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},          \
+        {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", query_form},                       \
+        {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", key_form},                         \
+        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_FORM_PLAIN},                    \
+        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_FORM_PLAIN},               \
+        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_FORM_PLAIN},                     \
+        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},                         \
+    {                                                                                              \
+        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_FORM_PLAIN                        \
+    }
+
+static const bp_tensor_rule llama_rules[] = {RULES(BP_FORM_QUERY_HEADS, BP_FORM_KEY_HEADS)};
+static const bp_tensor_rule qwen2_rules[] = {RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+
+/* A tied head may be written out. */
+static const bp_tensor_twin twins[] = {{"output.weight", "model.embed_tokens.weight", NULL}};
+
+const bp_tensor_naming bp_gguf_llama_naming = {llama_rules, COUNT(llama_rules), NULL, 0,
+                                               twins,       COUNT(twins)};
+const bp_tensor_naming bp_gguf_qwen2_naming = {qwen2_rules, COUNT(qwen2_rules), NULL, 0,
+                                               twins,       COUNT(twins)};
+
+/* "<architecture>.<rest>" */
+typedef struct key_name {
+    char text[64];
+} key_name;
+
+static key_name key_of(const char *architecture, const char *rest)
+{
+    key_name key;
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, key.text, sizeof key.text);
+    bp_text_string(&text, architecture);
+    bp_text_char(&text, '.');
+    bp_text_string(&text, rest);
+    bp_status fits = bp_text_flush(&text);
+    (void)fits; /* the longest has 40 characters */
+    return key;
+}
+
+static uint32_t kv_heads_of(const bp_model_config *config)
+{
+    return config->kv_heads != 0 ? config->kv_heads : config->heads;
+}
+
+static uint32_t head_width_of(const bp_model_config *config)
+{
+    return config->head_width != 0 ? config->head_width : config->width / config->heads;
+}
+
+static void put_count(bp_gguf_writer *w, const char *architecture, const char *rest, uint32_t value)
+{
+    bp_gguf_put_u32(w, key_of(architecture, rest).text, value);
+}
+
+static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *config)
+{
+    put_count(w, a, "block_count", config->layers);
+    put_count(w, a, "context_length", config->positions);
+    put_count(w, a, "embedding_length", config->width);
+    put_count(w, a, "feed_forward_length", config->inner);
+    put_count(w, a, "attention.head_count", config->heads);
+    put_count(w, a, "attention.head_count_kv", kv_heads_of(config));
+    bp_gguf_put_f32(w, key_of(a, "rope.freq_base").text, (float)config->rope_theta);
+    bp_gguf_put_f32(w, key_of(a, "attention.layer_norm_rms_epsilon").text,
+                    (float)config->norm_epsilon);
+    if (config->head_width != 0) {
+        put_count(w, a, "attention.key_length", config->head_width);
+        put_count(w, a, "attention.value_length", config->head_width);
+    }
+}
+
+void bp_gguf_llama_put(bp_gguf_writer *w, const bp_model_config *config)
+{
+    put_keys(w, "llama", config);
+    put_count(w, "llama", "vocab_size", config->vocabulary);
+    put_count(w, "llama", "rope.dimension_count", head_width_of(config));
+}
+
+void bp_gguf_qwen2_put(bp_gguf_writer *w, const bp_model_config *config)
+{
+    put_keys(w, "qwen2", config);
+}
+
+/* modeling_rope_utils.py, _compute_llama3_parameters: long waves are slowed by the factor, short
+ * ones are left alone, and those between go over smoothly. */
+size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, size_t room)
+{
+    const bp_rope_scaling *s = &config->rope_scaling;
+    size_t count = head_width_of(config) / 2;
+    if (s->factor == 0.0) {
+        return 0;
+    }
+    for (size_t i = 0; i < count && i < room; i++) {
+        double wave = TWO_PI * bp_pow(config->rope_theta, (double)i / (double)count);
+        double turns = (double)s->original / wave;
+        double share = (turns - s->low) / (s->high - s->low);
+        double factor = turns > s->high  ? 1.0
+                        : turns < s->low ? s->factor
+                                         : 1.0 / ((1.0 - share) / s->factor + share);
+        factors[i] = (float)factor;
+    }
+    return count;
+}
+
+/* ---- reading ---- */
+
+static bp_status take_count(const bp_gguf_file *f, const char *architecture, const char *rest,
+                            uint64_t most, uint32_t *value)
+{
+    return bp_gguf_take_count(f, key_of(architecture, rest).text, 1, most, value);
+}
+
+/* A key that may be missing: then the value is `other`. */
+static bp_status take_or(const bp_gguf_file *f, const char *architecture, const char *rest,
+                         uint64_t most, uint32_t other, uint32_t *value)
+{
+    *value = other;
+    return bp_gguf_find(f, key_of(architecture, rest).text) == NULL
+               ? BP_OK
+               : take_count(f, architecture, rest, most, value);
+}
+
+static bool has_tensor(const bp_gguf_file *f, const char *name)
+{
+    for (size_t i = 0; i < f->part.entry_count; i++) {
+        if (strcmp(f->part.entries[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bp_status refuse(const bp_gguf_file *f, const char *text, const char *name)
+{
+    bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf", text, name);
+    bp_error_prefix(f->error, f->path);
+    return status;
+}
+
+static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    const key_name base = key_of(a, "rope.freq_base");
+    config->rope_theta = 10000.0;
+    if (bp_gguf_find(f, base.text) != NULL) {
+        BP_TRY(bp_gguf_take_real(f, base.text, &config->rope_theta));
+    }
+    BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.layer_norm_rms_epsilon").text,
+                             &config->norm_epsilon));
+    if (!(config->norm_epsilon >= 0.0 && config->norm_epsilon < 1.0)) {
+        return refuse(f, "a value is out of range (0 to 1)", "attention.layer_norm_rms_epsilon");
+    }
+    if (!(config->rope_theta >= 1.0 && config->rope_theta < 1e12)) {
+        return refuse(f, "a value is out of range (1 to 1e12)", base.text);
+    }
+    return BP_OK;
+}
+
+/* Heads must fit together as the model wants them. */
+static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_model_config *config)
+{
+    bool divides = config->head_width != 0 || config->width % config->heads == 0;
+    if (!divides || config->heads % config->kv_heads != 0 || head_width_of(config) % 2 != 0) {
+        return refuse(f, "the heads do not divide the width, or the key-value heads not the heads",
+                      key_of(a, "attention.head_count").text);
+    }
+    if (bp_gguf_find(f, key_of(a, "rope.scaling.type").text) != NULL ||
+        has_tensor(f, "rope_freqs.weight")) {
+        return refuse(f, "rotary scaling in a GGUF file is not implemented", "rope_freqs.weight");
+    }
+    return BP_OK;
+}
+
+static bp_status take_keys(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    BP_TRY(take_count(f, a, "block_count", LAYERS_MOST, &config->layers));
+    BP_TRY(take_count(f, a, "context_length", POSITIONS_MOST, &config->positions));
+    BP_TRY(take_count(f, a, "embedding_length", WIDTH_MOST, &config->width));
+    BP_TRY(take_count(f, a, "feed_forward_length", INNER_MOST, &config->inner));
+    BP_TRY(take_count(f, a, "attention.head_count", HEADS_MOST, &config->heads));
+    BP_TRY(take_or(f, a, "attention.head_count_kv", HEADS_MOST, config->heads, &config->kv_heads));
+    BP_TRY(take_or(f, a, "attention.key_length", WIDTH_MOST, 0, &config->head_width));
+    BP_TRY(take_reals(f, a, config));
+    BP_TRY(check_heads(f, a, config));
+    if (config->head_width == config->width / config->heads) {
+        config->head_width = 0; /* what it is anyway */
+    }
+    config->qkv_bias = has_tensor(f, "blk.0.attn_q.bias");
+    config->output_bias = has_tensor(f, "blk.0.attn_output.bias");
+    config->mlp_bias = has_tensor(f, "blk.0.ffn_gate.bias");
+    config->untied = has_tensor(f, "output.weight");
+    config->initializer_range = 0.02;
+    return BP_OK;
+}
+
+bp_status bp_gguf_llama_take(const bp_gguf_file *file, bp_model_config *config)
+{
+    return take_keys(file, "llama", config);
+}
+
+bp_status bp_gguf_qwen2_take(const bp_gguf_file *file, bp_model_config *config)
+{
+    return take_keys(file, "qwen2", config);
+}
