@@ -50,6 +50,16 @@ static bp_status read_head(bp_tokens *tokens)
     return BP_OK;
 }
 
+static bp_status check_example(bp_tokens *tokens, const bp_example *example)
+{
+    uint64_t all = tokens->head.tokens;
+    if (example->first > all || example->count > all - example->first ||
+        example->prompt > example->count) {
+        return refuse(tokens, "an example lies outside the tokens", example->first, all);
+    }
+    return BP_OK;
+}
+
 static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
 {
     bp_tokens *tokens = source->context;
@@ -57,11 +67,7 @@ static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
     BP_TRY(read_at(tokens, BP_TOKENS_HEADER + index * BP_TOKENS_EXAMPLE, bytes, sizeof bytes));
     bp_tokens_example_read(to, bytes);
     to->tail = tokens->head.tail;
-    uint64_t all = tokens->head.tokens;
-    if (to->first > all || to->count > all - to->first || to->prompt > to->count) {
-        return refuse(tokens, "an example lies outside the tokens", to->first, all);
-    }
-    return BP_OK;
+    return check_example(tokens, to);
 }
 
 static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
@@ -76,36 +82,51 @@ static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t
                             head->start + first * head->width, head->width, n, to, tokens->error);
 }
 
+/* What a part of the file is looked through for. */
+typedef bp_status (*look)(bp_tokens *tokens, const unsigned char *bytes, size_t count);
+
+static bp_status look_at_examples(bp_tokens *tokens, const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i += BP_TOKENS_EXAMPLE) {
+        bp_example example;
+        bp_tokens_example_read(&example, bytes + i);
+        BP_TRY(check_example(tokens, &example));
+    }
+    return BP_OK;
+}
+
+/* Compares a part of the file with its digest, and looks at it piece by piece on the way. */
 static bp_status digest(bp_tokens *tokens, uint64_t from, uint64_t bytes, void *buffer,
-                        uint64_t right)
+                        uint64_t right, look each)
 {
     bp_digest sum;
+    bp_status status = BP_OK;
     bp_digest_begin(&sum, 0);
     while (bytes > 0) {
         size_t n = bytes < BP_TOKENS_BUFFER ? (size_t)bytes : BP_TOKENS_BUFFER;
         BP_TRY(read_at(tokens, from, buffer, n));
         bp_digest_add(&sum, buffer, n);
+        if (each != NULL && status == BP_OK) {
+            status = each(tokens, buffer, n);
+        }
         from += n;
         bytes -= n;
     }
-    if (bp_digest_end(&sum) != right) {
+    if (status == BP_OK && bp_digest_end(&sum) != right) {
         return bp_error_set(tokens->error, BP_ERR_DATA, where,
                             "the token file is damaged: its digest differs", tokens->source.name);
     }
-    return BP_OK;
+    return status;
 }
 
+/* BP_TOKENS_BUFFER is a whole number of examples. */
 static bp_status verify(bp_tokens *tokens, void *buffer)
 {
     const bp_tokens_head *head = &tokens->head;
     BP_TRY(digest(tokens, BP_TOKENS_HEADER, head->examples * BP_TOKENS_EXAMPLE, buffer,
-                  head->examples_digest));
-    BP_TRY(digest(tokens, head->start, head->tokens * head->width, buffer, head->tokens_digest));
-    for (uint64_t i = 0; i < head->examples; i++) {
-        bp_example example;
-        BP_TRY(read_example(&tokens->source, i, &example));
-    }
-    return BP_OK;
+                  head->examples_digest, look_at_examples));
+    return digest(tokens, head->start, head->tokens * head->width, buffer, head->tokens_digest,
+                  NULL);
 }
 
 bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, void *buffer,

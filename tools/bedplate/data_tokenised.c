@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Documents of a run to token files, and what is said of it. */
+#include "tools/bedplate/data_tokenised.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/storage.h"
+#include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_tokenise.h"
+
+#define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
+
+static const char where[] = "data";
+
+bp_labels data_labels(const bp_model_config *config)
+{
+    switch (config->task) {
+    case BP_TASK_CLASSES:
+        return BP_LABELS_CLASS;
+    case BP_TASK_LABELS:
+    case BP_TASK_REGRESSION:
+        return BP_LABELS_BITS;
+    default:
+        return BP_LABELS_NEXT_TOKEN;
+    }
+}
+
+/* Where the token file goes: into --output-dir, which is made, or a place of its own. */
+static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
+                            const char *name)
+{
+    const char *directory = s->set->output_dir;
+    if (directory == NULL) {
+        const char *temporary = getenv("TMPDIR");
+        char unique[64];
+        snprintf(unique, sizeof unique, "bedplate-%ld-%s", (long)getpid(), name);
+        return bp_storage_join(path, temporary != NULL ? temporary : "/tmp", unique, &s->error);
+    }
+    bool there = true;
+    if (s->store->exists(s->store, directory, &there) != BP_OK ||
+        s->store->make_directory(s->store, directory) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", directory);
+    }
+    set->made = set->made || !there;
+    return bp_storage_join(path, directory, name, &s->error);
+}
+
+/* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
+static bp_status check_lengths(const data_files *files, session *s)
+{
+    bp_source *source = files->source;
+    uint64_t row = (uint64_t)s->spec.sequence + 1;
+    uint64_t longer = 0;
+    uint64_t without = 0;
+    for (uint64_t i = 0; i < source->examples; i++) {
+        bp_example example;
+        BP_TRY(source->example(source, i, &example));
+        longer += example.count > row ? 1 : 0;
+        without += example.prompt >= row ? 1 : 0;
+    }
+    if (source->examples > 0 && without == source->examples) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "no completion begins within --max-seq-length tokens", source->name,
+                                (int64_t)without, 0);
+    }
+    if (longer > 0) {
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
+                "--max-seq-length %u: their ends are cut; of %" PRIu64 " the whole completion\n",
+                source->name, longer, source->examples, s->spec.sequence, without);
+    }
+    return BP_OK;
+}
+
+static void print_outcome(const data_files *files, const bp_tokenise *work, const session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    if (work->empty > 0) {
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " documents without a token are left out\n",
+                files->data.source.name, work->empty);
+    }
+    if (work->cut > 0) {
+        fprintf(stderr,
+                "bedplate: %s: %" PRIu64 " words longer than %d bytes were cut: their tokens may "
+                "differ from other tokenizers'\n",
+                files->data.source.name, work->cut, BP_ENCODER_WORD_BYTES);
+    }
+    if (s->set->quiet) {
+        return;
+    }
+    fprintf(stderr, "bedplate: %s: %" PRIu64 " tokens of %" PRIu64 " documents, %s",
+            files->data.source.name, head->tokens, head->documents,
+            work->built ? "tokenised" : "as tokenised before");
+    fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
+}
+
+/* Long work says how far it is, every tenth of the way. */
+typedef struct advance {
+    const char *name;
+    uint64_t tenths; /* said so far */
+} advance;
+
+static void say_advance(void *user, uint64_t bytes, uint64_t of)
+{
+    advance *a = user;
+    uint64_t tenths = bytes / (of / 10 + 1);
+    if (tenths > a->tenths) {
+        a->tenths = tenths;
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " %% tokenised\n", a->name, 10 * tenths);
+    }
+}
+
+static bp_status tokenise(data_set *set, data_files *files, session *s)
+{
+    const bp_model_config *config = &s->spec.config;
+    BP_TRY(session_open_coder(s));
+    coder *c = &s->coder;
+    bool bytes = c->kind == CODER_BYTES;
+    int64_t end_token = coder_end_token(c, config);
+    if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {
+        end_token = 0;
+        s->spec.config.eos_token = 0;
+    }
+    if (!bytes) {
+        set->special = *bp_tokenizer_special_of(&c->tokenizer);
+    }
+    uint32_t vocabulary = bytes ? BP_BYTE_VOCABULARY : c->need.tokens;
+    bp_tokenise work = {.data = &files->data,
+                        .path = files->path,
+                        .encoder = bytes ? NULL : &c->encoder,
+                        .vocabulary =
+                            end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
+                        .end_token = end_token,
+                        .labels = data_labels(config),
+                        .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                        .scratch = c->scratch,
+                        .error = &s->error};
+    uint64_t bytes_of_all = files->data.source.count;
+    advance so_far = {.name = files->data.source.name};
+    work.user = &so_far;
+    work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
+    BP_TRY(bp_tokenise_open(&work, &files->tokens));
+    files->source = &files->tokens.source;
+    files->source->name = files->data.source.name;
+    print_outcome(files, &work, s);
+    return BP_OK;
+}
+
+bp_status data_tokenise(data_set *set, data_files *files, session *s, const char *name)
+{
+    BP_TRY(token_path(set, s, files->path, name));
+    bp_status status = tokenise(set, files, s);
+    if (s->set->output_dir == NULL) {
+        /* The open file stays readable without its name, and goes with the program. */
+        (void)s->store->remove(s->store, files->path);
+    }
+    return status == BP_OK ? check_lengths(files, s) : status;
+}
+
+bp_status data_open_tokens(data_files *files, session *s)
+{
+    if (files->data.file_count > 1) {
+        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
+                                "of token files that hold documents one is read at a time",
+                                files->data.source.name, files->data.file_count, 1);
+    }
+    static uint64_t buffer[BP_TOKENS_BUFFER / 8];
+    BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
+    files->source = &files->tokens.source;
+    return check_lengths(files, s);
+}

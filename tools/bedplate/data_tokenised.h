@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The part of opening a run's data that makes token files. */
+#ifndef BP_BEDPLATE_DATA_TOKENISED_H
+#define BP_BEDPLATE_DATA_TOKENISED_H
+
+#include "tools/bedplate/data_set.h"
+
+/* What the model's task learns of each row. */
+bp_labels data_labels(const bp_model_config *config);
+
+/* Tokenises open files of documents into the token file `name` in --output-dir, or uses the one
+ * that is there; files->source becomes its source. Says on stderr what was done, how many documents
+ * had no token, and how many examples are longer than a row. Notes in set->made whether the
+ * directory was made, and in set->special the tokenizer's special tokens. */
+bp_status data_tokenise(data_set *set, data_files *files, session *s,
+                        const char *name) BP_MUST_CHECK;
+
+/* Opens a token file that was given as data. */
+bp_status data_open_tokens(data_files *files, session *s) BP_MUST_CHECK;
+
+#endif
