@@ -280,7 +280,7 @@ static uint32_t width_of(uint32_t vocabulary)
 
 static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t lines)
 {
-    bool labelled = work->labels != BP_LABELS_NEXT_TOKEN;
+    bool labelled = work->labels == BP_LABELS_CLASS || work->labels == BP_LABELS_BITS;
     uint64_t cut = work->encoder != NULL ? work->encoder->cut : 0;
     maker m = {.work = work, .ids = r->ids};
     if (work->encoder != NULL) {

@@ -32,7 +32,7 @@ typedef struct bp_tokenise {
     bp_encoder *encoder; /* NULL: id = byte */
     uint32_t vocabulary; /* ids are below it: the tokenizer's, or 256 */
     int64_t end_token;   /* -1: none */
-    bp_labels labels;    /* BP_LABELS_NEXT_TOKEN, or what rows are labelled with */
+    bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
     uint32_t classes;    /* BP_LABELS_CLASS */
     void *scratch;       /* BP_TOKENISE_SCRATCH, aligned to 8 */
     /* Told now and then how far it is; NULL: nobody is. */
