@@ -52,16 +52,17 @@ static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_M
 static bp_status check_lengths(const data_files *files, session *s)
 {
     bp_source *source = files->source;
-    uint64_t row = (uint64_t)s->spec.sequence + 1;
+    bool prompts = files->tokens.head.form == BP_FORM_PROMPT;
+    uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
     uint64_t longer = 0;
     uint64_t without = 0;
     for (uint64_t i = 0; i < source->examples; i++) {
         bp_example example;
         BP_TRY(source->example(source, i, &example));
         longer += example.count > row ? 1 : 0;
-        without += example.prompt >= row ? 1 : 0;
+        without += prompts && example.prompt >= row ? 1 : 0;
     }
-    if (source->examples > 0 && without == source->examples) {
+    if (prompts && without == source->examples) {
         return bp_error_numbers(&s->error, BP_ERR_DATA, where,
                                 "no completion begins within --max-seq-length tokens", source->name,
                                 (int64_t)without, 0);
@@ -69,8 +70,12 @@ static bp_status check_lengths(const data_files *files, session *s)
     if (longer > 0) {
         fprintf(stderr,
                 "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
-                "--max-seq-length %u: their ends are cut; of %" PRIu64 " the whole completion\n",
-                source->name, longer, source->examples, s->spec.sequence, without);
+                "--max-seq-length %u: their ends are cut",
+                source->name, longer, source->examples, s->spec.sequence);
+        if (prompts) {
+            fprintf(stderr, "; of %" PRIu64 " the whole completion", without);
+        }
+        fputs("\n", stderr);
     }
     return BP_OK;
 }
