@@ -91,13 +91,13 @@ static void the_best_is_the_least(void **state)
 {
     (void)state;
     best_state best = {.judged = 0};
-    assert_false(best_judge(&best, 2, NAN));
+    assert_false(best_judge(&best, 2, (double)NAN));
     assert_int_equal(best.patience, 1);
     assert_int_equal(best.step, 0);
     assert_true(best_judge(&best, 4, 2.0));
     assert_int_equal(best.patience, 0);
     assert_false(best_judge(&best, 6, 2.0)); /* as good is not better */
-    assert_false(best_judge(&best, 8, NAN));
+    assert_false(best_judge(&best, 8, (double)NAN));
     assert_false(best_judge(&best, 8, 1.0)); /* judged before */
     assert_int_equal(best.patience, 2);
     assert_true(best_judge(&best, 10, 1.5));
