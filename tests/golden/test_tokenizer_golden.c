@@ -417,6 +417,12 @@ static void bert_cased(void **state)
     compare("tests/golden/tokenizers/bert_cased", 6);
 }
 
+static void smollm(void **state)
+{
+    (void)state;
+    compare("tests/golden/tokenizers/smollm", 7);
+}
+
 /* The folder with OpenAI's vocab.json and merges.txt, if there is one on this machine. */
 static const char *gpt2_folder(void)
 {
@@ -432,7 +438,7 @@ static const char *gpt2_folder(void)
 static void gpt2(void **state)
 {
     (void)state;
-    compare(gpt2_folder(), 7);
+    compare(gpt2_folder(), 8);
 }
 
 int main(void)
@@ -440,7 +446,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_files), cmocka_unit_test(llama3),    cmocka_unit_test(qwen2),
         cmocka_unit_test(llama2),     cmocka_unit_test(metaspace), cmocka_unit_test(bert_uncased),
-        cmocka_unit_test(bert_cased), cmocka_unit_test(gpt2),      cmocka_unit_test(pairs),
+        cmocka_unit_test(bert_cased), cmocka_unit_test(smollm),    cmocka_unit_test(gpt2),
+        cmocka_unit_test(pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,20 +260,41 @@ static bp_status read_metaspace(const bp_rules_source *s, const char *part, uint
     return BP_OK;
 }
 
-/* Byte-level splitting: ByteLevel, or Split and then ByteLevel without its own pattern. */
+/* Digits before ByteLevel with its own pattern. */
+static bp_status read_digits(const bp_rules_source *s, uint32_t node, uint32_t level,
+                             bp_token_rules *rules)
+{
+    static const char part[] = "pre_tokenizer";
+    BP_TRY(bp_rules_only(s, part, node, "type individual_digits"));
+    BP_TRY(need_flag(s, part, node, "individual_digits", false, true));
+    BP_TRY(need_flag(s, part, level, "use_regex", true, true));
+    BP_TRY(need_flag(s, part, level, "add_prefix_space", true, false));
+    rules->split = BP_SPLIT_DIGITS;
+    return BP_OK;
+}
+
+/* Byte-level splitting: ByteLevel, or Digits before it, or Split and then ByteLevel without its own
+ * pattern. */
 static bp_status read_byte_splits(const bp_rules_source *s, uint32_t node, bool sequence,
                                   bp_token_rules *rules)
 {
     static const char part[] = "pre_tokenizer";
     bool split = sequence && type_is(s, node, "Split");
+    bool digits = sequence && type_is(s, node, "Digits");
+    uint32_t first = node;
     if (split) {
         BP_TRY(read_split(s, node, rules));
+    }
+    if (split || digits) {
         node = after(s, node, sequence);
     }
     if (!type_is(s, node, "ByteLevel")) {
         return bp_rules_refuse(s, part, node, "", missing_part);
     }
     BP_TRY(read_byte_level(s, node, split, rules));
+    if (digits) {
+        BP_TRY(read_digits(s, first, node, rules));
+    }
     node = after(s, node, sequence);
     return node == BP_TREE_NONE ? BP_OK : bp_rules_refuse(s, part, node, "", missing_part);
 }

@@ -5,6 +5,7 @@
  * Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
  *          ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * Qwen2:   as Llama 3 with \p{N} for \p{N}{1,3}
+ * SmolLM:  text is cut before and after every \p{N}, and what is between is split as GPT-2 does
  *
  * \s+(?!\S) is a run of spaces less its last one when something else follows; \s*[\r\n]+ is a run
  * of spaces up to its last line end. */
@@ -119,7 +120,8 @@ static split_state run_of(bp_char_class class)
 
 /* Each start function returns the end of the word if the first characters tell it, MORE if they
  * do not suffice, or 0 after choosing the state that goes on at split->at. */
-static size_t start_gpt2(bp_split *split, const unsigned char *text, size_t length, bool final)
+static size_t start_gpt2(bp_split *split, const unsigned char *text, size_t length, bool digits,
+                         bool final)
 {
     if (text[0] == '\'') {
         size_t end = contraction(text, length, final, false);
@@ -129,11 +131,17 @@ static size_t start_gpt2(bp_split *split, const unsigned char *text, size_t leng
     }
     size_t bytes;
     bp_char_class class = class_at(text, &bytes);
+    if (digits && class == BP_CHAR_NUMBER) {
+        return bytes;
+    }
     if (text[0] == ' ') {
         if (length == 1) {
             return final ? 1 : MORE;
         }
         bp_char_class next = class_at(text + 1, &bytes);
+        if (digits && next == BP_CHAR_NUMBER) {
+            return 1;
+        }
         if (next != BP_CHAR_SPACE) {
             class = next;
             split->at = 1;
@@ -224,10 +232,11 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
                           size_t length, bool final, size_t *end)
 {
     bp_split_rule rule = tokenizer->rules.split;
-    bool lines = rule != BP_SPLIT_GPT2;
+    bool digits = rule == BP_SPLIT_DIGITS;
+    bool lines = rule != BP_SPLIT_GPT2 && !digits;
     if (split->state == STATE_START) {
         *end = lines ? start_llama(split, text, length, final)
-                     : start_gpt2(split, text, length, final);
+                     : start_gpt2(split, text, length, digits, final);
         if (*end != 0) {
             return *end != MORE;
         }
@@ -236,6 +245,10 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
                          : next_gpt2(split, text, length);
     if (!stopped && !final) {
         return false;
+    }
+    size_t bytes;
+    if (stopped && digits && class_at(text + split->at, &bytes) == BP_CHAR_NUMBER) {
+        stopped = false; /* the text between digits ends here */
     }
     *end = split->state == STATE_SPACES ? end_of_spaces(split, lines, stopped) : split->at;
     return true;

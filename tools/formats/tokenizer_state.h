@@ -14,6 +14,7 @@
 typedef enum bp_split_rule {
     BP_SPLIT_WHOLE, /* one word, cut only where no merge reaches across */
     BP_SPLIT_GPT2,
+    BP_SPLIT_DIGITS, /* every digit a word by itself, the rest as GPT-2 (SmolLM) */
     BP_SPLIT_LLAMA3, /* up to three digits in a word */
     BP_SPLIT_QWEN2,  /* one digit in a word, else as Llama 3 */
     BP_SPLIT_META,   /* before every U+2581 */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Makes the reference data of the tokenizers with Hugging Face's tokenizers library.
 
-    tools/golden/tokens.py train            small tokenizers into tests/golden/tokenizers/NAME
+    tools/golden/tokens.py train            small tokenizers into tests/golden/tokenizers/NAME (with other
+                                            ties each time; digests are due after it)
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
                                                 (vocab.json, merges.txt) is given
@@ -29,7 +30,8 @@ HERE = "tests/golden/tokenizers"
 LINES = 10000
 DECODED = 1000
 PAIRED = ["llama3", "llama2", "bert_uncased"]
-NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "gpt2"]
+NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "smollm",
+         "gpt2"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -182,6 +184,14 @@ def train_qwen2():
     save(tokenizer, "qwen2", strings)
 
 
+def train_smollm():
+    split = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                     pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer = byte_level(split, [], 700)
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    save(tokenizer, "smollm")
+
+
 def train_llama2():
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
@@ -316,6 +326,7 @@ def main():
         train_gpt2()
         train_llama3()
         train_qwen2()
+        train_smollm()
         train_llama2()
         train_bert("bert_uncased", True)
         train_bert("bert_cased", False)
