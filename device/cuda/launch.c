@@ -44,6 +44,18 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_random_normal] = bp_cuda_plan_elementwise,
     [BP_KERNEL_poison] = bp_cuda_plan_words,
     [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_rmsnorm_forward] = bp_cuda_plan_rmsnorm,
+    [BP_KERNEL_rmsnorm_backward_input] = bp_cuda_plan_rmsnorm,
+    [BP_KERNEL_rmsnorm_backward_weight] = bp_cuda_plan_rmsnorm,
+    [BP_KERNEL_rotary_table] = bp_cuda_plan_rotary,
+    [BP_KERNEL_rotary] = bp_cuda_plan_rotary,
+    [BP_KERNEL_swiglu_forward] = bp_cuda_plan_gated,
+    [BP_KERNEL_swiglu_backward] = bp_cuda_plan_gated,
+    [BP_KERNEL_activation_forward] = bp_cuda_plan_gated,
+    [BP_KERNEL_activation_backward] = bp_cuda_plan_gated,
+    [BP_KERNEL_sample_row] = bp_cuda_plan_samples,
+    [BP_KERNEL_sample_row_backward] = bp_cuda_plan_samples,
+    [BP_KERNEL_sample_loss] = bp_cuda_plan_samples,
 };
 
 /* The module of a family for the op's working type; BP_CUDA_MODULE_COUNT when there is none. */

@@ -266,13 +266,13 @@ static bool plan_layernorm_parameters(bp_cuda_plan *plan)
 static bool plan_bias(bp_cuda_plan *plan)
 {
     const bp_bias_backward_scalars *s = plan->op->scalars;
-    plan->unsupported = plan->unsupported || s->pitch != s->n;
     if (begin_columns(plan, BP_CUDA_FUNCTION_bias_backward, s->rows, s->n)) {
         BP_CUDA_OPERAND_OF(plan, bias_backward, d_bias,
                            s->accumulate != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, bias_backward, d_y, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->n);
+        bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(plan, s->accumulate != 0);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
         bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));

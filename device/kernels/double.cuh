@@ -8,6 +8,7 @@
 
 #define LN2_HIGH     0x1.62e42feep-1
 #define LN2_LOW      0x1.a39ef35793c76p-33
+#define LOG2_E       0x1.71547652b82fep+0
 #define ROUND        6755399441055744.0 /* 1.5 * 2^52 */
 #define ROUND_BITS   0x4338000000000000ull
 #define TWO_OVER_PI  0x1.45f306dc9c883p-1
@@ -20,8 +21,8 @@
 #define BP_POLYNOMIAL_7(x, c0, c1, c2, c3, c4, c5, c6)                                             \
     fma(fma(fma(fma(fma(fma(c6, x, c5), x, c4), x, c3), x, c2), x, c1), x, c0)
 
-/* log x for positive finite x, good to about 2^-59 before the last rounding. */
-BP_DEVICE double log_positive(double x)
+/* log x = high + low for positive finite x; the pair is good to about 2^-59. */
+BP_DEVICE double log_parts(double x, double *low)
 {
     double k = -1023.0;
     if (x < 0x1p-1022) {
@@ -49,16 +50,55 @@ BP_DEVICE double log_positive(double x)
     double high = a + 2.0 * s;
     double error = a == 0.0 ? 0.0 : (a - high) + 2.0 * s;
     double rest = error + fma(k, LN2_LOW, tail);
-    return high + rest;
+    double sum = high + rest;
+    *low = (high - sum) + rest;
+    return sum;
 }
 
 BP_DEVICE double bp_log(double x)
 {
     if (x > 0.0 && x < (double)INFINITY) {
-        return log_positive(x);
+        double low;
+        return log_parts(x, &low);
     }
     double other = x < 0.0 ? (double)NAN : x;
     return x == 0.0 ? -(double)INFINITY : other;
+}
+
+/* e^x; 2^n is applied in two factors. */
+BP_DEVICE double bp_exp(double x)
+{
+    x = x < -746.0 ? -746.0 : x;
+    x = x > 710.0 ? 710.0 : x;
+    double t = fma(x, LOG2_E, ROUND);
+    double n = t - ROUND;
+    double r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
+    double q = fma(0x1.af390ba7e6f47p-26, r, 0x1.2891d4ffbb0f9p-22);
+    q = fma(q, r, 0x1.71de0d85293b8p-19);
+    q = fma(q, r, 0x1.a019b8ca26fcfp-16);
+    q = fma(q, r, 0x1.a01a01a7cebcdp-13);
+    q = fma(q, r, 0x1.6c16c1789d1d7p-10);
+    q = fma(q, r, 0x1.11111111109a6p-7);
+    q = fma(q, r, 0x1.5555555553d37p-5);
+    q = fma(q, r, 0x1.5555555555556p-3);
+    q = fma(q, r, 0x1.0000000000001p-1);
+    double p = 1.0 + fma(r * r, q, r);
+    uint64_t biased = (uint64_t)__double_as_longlong(t) - ROUND_BITS + 2048; /* n + 2048 */
+    uint64_t half = biased >> 1;
+    double first = __longlong_as_double((long long)((half - 1) << 52)); /* 2^(half - 1024) */
+    double second = __longlong_as_double((long long)((biased - half - 1) << 52));
+    return p * first * second;
+}
+
+/* base^exponent for a positive finite base. */
+BP_DEVICE double bp_pow(double base, double exponent)
+{
+    double low;
+    double high = log_parts(base, &low);
+    double y = exponent * high;
+    double y_low = fma(exponent, low, fma(exponent, high, -y));
+    double power = bp_exp(y);
+    return fma(power, y_low, power);
 }
 
 BP_DEVICE float bp_logf(float x)

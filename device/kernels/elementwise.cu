@@ -119,3 +119,88 @@ BP_KERNEL bp_pick_row(void *y, const void *x, const bp_step_block *step, uint64_
         bp_put(y, i, form, bp_get(x, row * width + i, form));
     }
 }
+
+/* y = silu(gate) * up; y may be either. */
+BP_KERNEL bp_swiglu_forward(void *y, const void *gate, const void *up, uint64_t count,
+                            uint32_t form)
+{
+    uint64_t i = bp_run_first();
+    if (i >= count) {
+        return;
+    }
+    float g[4], u[4];
+    bp_load4(gate, i, count - i, form, g);
+    bp_load4(up, i, count - i, form, u);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        u[e] *= bp_silu_inline(g[e]);
+    }
+    bp_store4(y, i, count - i, form, u);
+}
+
+/* With q = 1 / (1 + e), e = exp(-gate): silu = gate q, and its slope q (1 + gate (e q)), where e q = 1 -
+ * q without its cancellation. For gates below -80 both are 0 in every bit that counts. */
+BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const void *gate,
+                             const void *up, uint64_t count, uint32_t form)
+{
+    uint64_t i = bp_run_first();
+    if (i >= count) {
+        return;
+    }
+    float d[4], g[4], u[4];
+    bp_load4(d_y, i, count - i, form, d);
+    bp_load4(gate, i, count - i, form, g);
+    bp_load4(up, i, count - i, form, u);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float x = g[e] < -80.0f ? -80.0f : g[e];
+        float power = bp_expf_inline(-x);
+        float q = 1.0f / (1.0f + power);
+        g[e] = (d[e] * u[e]) * (q * fmaf(x, power * q, 1.0f));
+        u[e] = d[e] * (x * q);
+    }
+    bp_store4(d_gate, i, count - i, form, g);
+    bp_store4(d_up, i, count - i, form, u);
+}
+
+/* bp_activation of core/activation.h. */
+#define GELU_ERF 0u
+#define TANH     1u
+
+/* y = f(x), with its slope instead for backward: d_y is there, and y = d_y * f'(x). */
+BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count, uint32_t kind,
+                        uint32_t form)
+{
+    uint64_t i = bp_run_first();
+    if (i >= count) {
+        return;
+    }
+    float v[4], d[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    bool slope = d_y != NULL;
+    bp_load4(x, i, count - i, form, v);
+    if (slope) {
+        bp_load4(d_y, i, count - i, form, d);
+    }
+    /* by turns, so that the code is there once */
+#pragma unroll 1
+    for (int e = 0; e < 4; e++) {
+        float a = v[0], b = d[0], r;
+        if (kind == GELU_ERF) {
+            r = slope ? bp_gelu_erf_slope_inline(a) : bp_gelu_erf_inline(a);
+        } else if (kind == TANH) {
+            float t = bp_tanhf_inline(a);
+            r = slope ? fmaf(-t, t, 1.0f) : t;
+        } else {
+            float kept = a > 0.0f || a != a ? a : 0.0f, step = a > 0.0f ? 1.0f : 0.0f;
+            r = slope ? step : kept;
+        }
+        v[0] = v[1];
+        v[1] = v[2];
+        v[2] = v[3];
+        v[3] = slope ? b * r : r;
+        d[0] = d[1];
+        d[1] = d[2];
+        d[2] = d[3];
+    }
+    bp_store4(y, i, count - i, form, v);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer normalisation forward and both backwards, and bias gradients.
+/* Layer and RMS normalisation forward and both backwards, and bias gradients.
  *
  * Along a row: half a warp has a row, its lane t the elements t, t + 16, ..., and the sixteen sums are
  * added pairwise at distance 8, 4, 2, 1: the host's order, and its bits. Down the rows: a block has 8
@@ -216,7 +216,8 @@ BP_KERNEL bp_layernorm_backward_parameters(void *d_weight, void *d_bias, const v
     }
 }
 
-BP_KERNEL bp_bias_backward(void *d_bias, const void *d_y, uint64_t rows, uint64_t n,
+/* pitch: elements between rows of d_y. */
+BP_KERNEL bp_bias_backward(void *d_bias, const void *d_y, uint64_t rows, uint64_t n, uint64_t pitch,
                            uint32_t accumulate, uint32_t form, uint32_t form_sum)
 {
     __shared__ float part[GROUPS][COLUMNS];
@@ -228,15 +229,126 @@ BP_KERNEL bp_bias_backward(void *d_bias, const void *d_y, uint64_t rows, uint64_
     uint64_t row = column < n ? threadIdx.y : rows;
 #pragma unroll 1
     for (; row + 3 * groups < rows; row += 4 * groups) {
-        bp_load4_apart(d_y, row * n + column, groups * n, form, d);
+        bp_load4_apart(d_y, row * pitch + column, groups * pitch, form, d);
         sum = ((sum + d[0]) + d[1] + d[2]) + d[3];
     }
 #pragma unroll 1
     for (; row < rows; row += groups) {
-        sum += bp_get(d_y, row * n + column, form);
+        sum += bp_get(d_y, row * pitch + column, form);
     }
     sum = groups_sum(sum, part);
     if (threadIdx.y == 0 && column < n) {
         write_sum(d_bias, column, sum, accumulate, form_sum);
+    }
+}
+
+/* y = (x * rstd) * weight, rstd = 1 / sqrt(mean(x^2) + epsilon). */
+BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *weight, uint64_t rows,
+                             uint64_t width, float epsilon, uint32_t form)
+{
+    uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
+    if (rows == 0) {
+        return;
+    }
+    bool there = row < rows;
+    x = bp_at(x, there ? row * width : 0, form);
+    float square = 0.0f, v[4];
+#pragma unroll 1
+    for (i = lane; i + 3 * LANES < width; i += 4 * LANES) {
+        bp_load4_apart(x, i, LANES, form, v);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            square = fmaf(v[e], v[e], square);
+        }
+    }
+#pragma unroll 1
+    for (; i < width; i += LANES) {
+        float d = bp_get(x, i, form);
+        square = fmaf(d, d, square);
+    }
+    float scale = 1.0f / sqrtf(lanes_sum(square) / (float)width + epsilon);
+    if (!there) {
+        return;
+    }
+    y = bp_to(y, row * width, form);
+#pragma unroll 1
+    for (i = lane; i < width; i += LANES) {
+        bp_put(y, i, form, (bp_get(x, i, form) * scale) * bp_get(weight, i, form));
+    }
+    if (lane == 0 && rstd != NULL) {
+        rstd[row] = scale;
+    }
+}
+
+/* With b = mean(g h), g = d_y * weight, h = x * rstd: d_x = residual + rstd * (g - h b). d_x may be d_y
+ * or residual: each lane reads its elements of both before it writes them. */
+BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, const void *weight,
+                                    const float *rstd, const void *residual, uint64_t rows,
+                                    uint64_t width, uint32_t form)
+{
+    uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
+    if (rows == 0) {
+        return;
+    }
+    bool there = row < rows;
+    row = there ? row : 0;
+    uint64_t start = row * width, end = there ? width : 0;
+    const gradient_row at = {bp_at(d_y, start, form), bp_at(x, start, form), weight, 0.0f,
+                             rstd[row]};
+    float sum = 0.0f, g[4], h[4];
+#pragma unroll 1
+    for (i = lane; i + 3 * LANES < end; i += 4 * LANES) {
+        row_terms(&at, i, form, g, h);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum = fmaf(g[e], h[e], sum);
+        }
+    }
+#pragma unroll 1
+    for (; i < end; i += LANES) {
+        row_term(&at, i, form, g, h);
+        sum = fmaf(g[0], h[0], sum);
+    }
+    float b = lanes_sum(sum) / (float)width;
+    d_x = bp_to(d_x, start, form);
+    residual = residual != NULL ? bp_at(residual, start, form) : NULL;
+#pragma unroll 1
+    for (i = lane; i < end; i += LANES) {
+        row_term(&at, i, form, g, h);
+        float t = fmaf(-h[0], b, g[0]);
+        float r = residual != NULL ? fmaf(at.scale, t, bp_get(residual, i, form)) : at.scale * t;
+        bp_put(d_x, i, form, r);
+    }
+}
+
+/* d_weight (+)= the sum over rows of d_y * (x * rstd). */
+BP_KERNEL bp_rmsnorm_backward_weight(void *d_weight, const void *d_y, const void *x,
+                                     const float *rstd, uint64_t rows, uint64_t width,
+                                     uint32_t accumulate, uint32_t form, uint32_t form_sum)
+{
+    __shared__ float part[GROUPS][COLUMNS];
+    uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x, groups = blockDim.y;
+    if (width == 0) {
+        return;
+    }
+    float sum = 0.0f, d[4], h[4];
+    uint64_t row = column < width ? threadIdx.y : rows;
+#pragma unroll 1
+    for (; row + 3 * groups < rows; row += 4 * groups) {
+        bp_load4_apart(d_y, row * width + column, groups * width, form, d);
+        bp_load4_apart(x, row * width + column, groups * width, form, h);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum = fmaf(d[e], h[e] * rstd[row + e * groups], sum);
+        }
+    }
+#pragma unroll 1
+    for (; row < rows; row += groups) {
+        float x1 = bp_get(x, row * width + column, form) * rstd[row];
+        sum = fmaf(bp_get(d_y, row * width + column, form), x1, sum);
+    }
+    sum = groups_sum(sum, part);
+    if (threadIdx.y == 0 && column < width) {
+        write_sum(d_weight, column, sum, accumulate, form_sum);
     }
 }

@@ -347,6 +347,17 @@ static int close_devices(void **state)
     X(norm_partial)                                                                                \
     X(copy)                                                                                        \
     X(random_normal)                                                                               \
+    X(rmsnorm_forward)                                                                             \
+    X(rmsnorm_backward_input)                                                                      \
+    X(rmsnorm_backward_weight)                                                                     \
+    X(rotary)                                                                                      \
+    X(swiglu_forward)                                                                              \
+    X(swiglu_backward)                                                                             \
+    X(activation_forward)                                                                          \
+    X(activation_backward)                                                                         \
+    X(sample_row)                                                                                  \
+    X(sample_row_backward)                                                                         \
+    X(sample_loss)                                                                                 \
     X(pick_row)
 
 #define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)

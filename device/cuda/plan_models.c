@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches of what Llama and BERT have beside GPT-2: RMS norms, rotary positions, gated and other
+ * activations, whole samples. */
+#include "device/cuda/plan.h"
+
+#define RUN_THREADS    256 /* of an elementwise block, four elements each */
+#define RUN_ELEMENTS   1024
+#define ROWS_PER_BLOCK 16 /* of a norm along rows, in 256 threads */
+#define COLUMNS        8  /* of a reduction over rows */
+#define FEW_ROWS       1024
+#define SAMPLE_THREADS 128
+
+/* An op over `count` elements: writes its first `outputs` operands, reads the others. */
+static bool plan_run(bp_cuda_plan *plan, uint32_t function, int64_t count, uint32_t outputs)
+{
+    uint32_t operands = bp_kernel_describe(plan->op->kernel)->operand_count;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, function, bp_cuda_cut(count, RUN_ELEMENTS),
+                      1, RUN_THREADS)) {
+        for (uint32_t i = 0; i < operands; i++) {
+            bp_cuda_operand(plan, i, i < outputs ? BP_ACCESS_WRITE : BP_ACCESS_READ);
+        }
+        bp_cuda_word64(plan, (uint64_t)count);
+        bp_cuda_word32(plan, bp_cuda_form(plan, (UINT32_C(1) << operands) - 1, 0));
+    }
+    return true;
+}
+
+/* Both rows begin with the same scalars. */
+static bool plan_activation(bp_cuda_plan *plan)
+{
+    const bp_activation_forward_scalars *s = plan->op->scalars;
+    bool backward = plan->op->kernel == BP_KERNEL_activation_backward;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_activation,
+                      bp_cuda_cut(s->count, RUN_ELEMENTS), 1, RUN_THREADS)) {
+        bp_cuda_operand(plan, 0, BP_ACCESS_WRITE);
+        if (backward) {
+            BP_CUDA_OPERAND_OF(plan, activation_backward, d_y, BP_ACCESS_READ);
+            BP_CUDA_OPERAND_OF(plan, activation_backward, x, BP_ACCESS_READ);
+        } else {
+            bp_cuda_word64(plan, 0);
+            BP_CUDA_OPERAND_OF(plan, activation_forward, x, BP_ACCESS_READ);
+        }
+        bp_cuda_word64(plan, (uint64_t)s->count);
+        bp_cuda_word32(plan, (uint32_t)s->kind);
+        bp_cuda_word32(plan, bp_cuda_form(plan, backward ? 7 : 3, 0));
+    }
+    return true;
+}
+
+bool bp_cuda_plan_gated(bp_cuda_plan *plan)
+{
+    int64_t count = *(const int64_t *)plan->op->scalars;
+    if (plan->op->kernel == BP_KERNEL_swiglu_forward) {
+        return plan_run(plan, BP_CUDA_FUNCTION_swiglu_forward, count, 1);
+    }
+    if (plan->op->kernel == BP_KERNEL_swiglu_backward) {
+        return plan_run(plan, BP_CUDA_FUNCTION_swiglu_backward, count, 2);
+    }
+    return plan_activation(plan);
+}
+
+static void plan_rms_weight(bp_cuda_plan *plan)
+{
+    const bp_rmsnorm_backward_weight_scalars *s = plan->op->scalars;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_layernorm, BP_CUDA_FUNCTION_rmsnorm_backward_weight,
+                       bp_cuda_cut(s->width, COLUMNS), 1, COLUMNS)) {
+        return;
+    }
+    plan->launch[plan->count - 1].block[1] = s->rows <= FEW_ROWS ? 32 : 128;
+    BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, d_weight,
+                       s->accumulate != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, d_y, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, x, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, rstd, BP_ACCESS_READ);
+    bp_cuda_word64(plan, (uint64_t)s->rows);
+    bp_cuda_word64(plan, (uint64_t)s->width);
+    bp_cuda_word32(plan, s->accumulate != 0);
+    bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
+}
+
+bool bp_cuda_plan_rmsnorm(bp_cuda_plan *plan)
+{
+    /* all three rows begin with these scalars */
+    const bp_rmsnorm_forward_scalars *s = plan->op->scalars;
+    bool forward = plan->op->kernel == BP_KERNEL_rmsnorm_forward;
+    uint32_t function =
+        forward ? BP_CUDA_FUNCTION_rmsnorm_forward : BP_CUDA_FUNCTION_rmsnorm_backward_input;
+    if (plan->op->kernel == BP_KERNEL_rmsnorm_backward_weight) {
+        plan_rms_weight(plan);
+    } else if (bp_cuda_begin(plan, BP_CUDA_FAMILY_layernorm, function,
+                             bp_cuda_cut(s->rows, ROWS_PER_BLOCK), 1, RUN_THREADS)) {
+        uint32_t operands = bp_kernel_describe(plan->op->kernel)->operand_count;
+        for (uint32_t i = 0; i < operands; i++) {
+            bp_cuda_operand(plan, i, i < (forward ? 2u : 1u) ? BP_ACCESS_WRITE : BP_ACCESS_READ);
+        }
+        bp_cuda_word64(plan, (uint64_t)s->rows);
+        bp_cuda_word64(plan, (uint64_t)s->width);
+        if (forward) {
+            bp_cuda_single(plan, (float)s->epsilon);
+        }
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    }
+    return true;
+}
+
+static void plan_rotary_table(bp_cuda_plan *plan)
+{
+    const bp_rotary_table_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_rotary, BP_CUDA_FUNCTION_rotary_table,
+                      bp_cuda_cut(s->rows * (s->width / 2), RUN_THREADS), 1, RUN_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, rotary_table, table, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, rotary_table, step, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->rows);
+        bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word32(plan, s->decode != 0);
+        bp_cuda_double(plan, s->theta);
+        bp_cuda_double(plan, s->factor);
+        bp_cuda_double(plan, s->low);
+        bp_cuda_double(plan, s->high);
+        bp_cuda_double(plan, s->original);
+    }
+}
+
+bool bp_cuda_plan_rotary(bp_cuda_plan *plan)
+{
+    const bp_rotary_scalars *s = plan->op->scalars;
+    if (plan->op->kernel == BP_KERNEL_rotary_table) {
+        plan_rotary_table(plan);
+    } else if (bp_cuda_begin(plan, BP_CUDA_FAMILY_rotary, BP_CUDA_FUNCTION_rotary,
+                             bp_cuda_cut(s->rows * s->heads * (s->width / 2), RUN_THREADS), 1,
+                             RUN_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, rotary, x, BP_ACCESS_READ_WRITE);
+        BP_CUDA_OPERAND_OF(plan, rotary, table, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->rows);
+        bp_cuda_word64(plan, (uint64_t)s->sequence);
+        bp_cuda_word64(plan, (uint64_t)s->heads);
+        bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word64(plan, (uint64_t)s->pitch);
+        bp_cuda_single(plan, s->inverse != 0 ? -1.0f : 1.0f);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    }
+    return true;
+}
+
+static void plan_sample_loss(bp_cuda_plan *plan)
+{
+    const bp_sample_loss_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_samples, BP_CUDA_FUNCTION_sample_loss,
+                      (uint64_t)s->batch, 1, SAMPLE_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, sample_loss, logits, BP_ACCESS_READ_WRITE);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, losses, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, labels, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, lengths, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, step, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, control, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->batch);
+        bp_cuda_word64(plan, (uint64_t)s->sequence);
+        bp_cuda_word64(plan, (uint64_t)s->classes);
+        bp_cuda_word32(plan, (uint32_t)s->kind);
+        bp_cuda_word32(plan, s->gradient != 0);
+        bp_cuda_word32(plan, s->scaled != 0);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    }
+}
+
+bool bp_cuda_plan_samples(bp_cuda_plan *plan)
+{
+    /* the rows of rows have the same scalars */
+    const bp_sample_row_scalars *s = plan->op->scalars;
+    bool forward = plan->op->kernel == BP_KERNEL_sample_row;
+    if (plan->op->kernel == BP_KERNEL_sample_loss) {
+        plan_sample_loss(plan);
+    } else if (bp_cuda_begin(
+                   plan, BP_CUDA_FAMILY_samples,
+                   forward ? BP_CUDA_FUNCTION_sample_row : BP_CUDA_FUNCTION_sample_row_backward,
+                   (uint64_t)(forward ? s->batch : s->batch * s->sequence), 1, SAMPLE_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, sample_row, y, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, sample_row, x, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_row, lengths, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->batch);
+        bp_cuda_word64(plan, (uint64_t)s->sequence);
+        bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    }
+    return true;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* One row of each sample, and the losses of whole samples: few, so that a thread has a sample. */
+#include "device/kernels/double.cuh"
+#include "device/kernels/element.cuh"
+
+#define THREADS 128
+
+/* bp_task of core/spec.h. */
+#define TASK_CLASSES 2u
+#define TASK_LABELS  3u
+
+/* The row of sample b that stands for it. */
+BP_DEVICE uint64_t row_of(const int32_t *lengths, uint64_t b, uint64_t sequence)
+{
+    int64_t length = lengths != NULL ? lengths[b] : 1;
+    length = length > (int64_t)sequence ? (int64_t)sequence : length;
+    length = length < 1 ? 1 : length;
+    return b * sequence + (uint64_t)(length - 1);
+}
+
+/* A block has a sample: y = its row of x. */
+BP_KERNEL bp_sample_row(void *y, const void *x, const int32_t *lengths, uint64_t batch,
+                        uint64_t sequence, uint64_t width, uint32_t form)
+{
+    uint64_t b = blockIdx.x;
+    if (b >= batch) {
+        return;
+    }
+    uint64_t row = row_of(lengths, b, sequence);
+#pragma unroll 1
+    for (uint64_t i = threadIdx.x; i < width; i += THREADS) {
+        bp_put(y, b * width + i, form, bp_get(x, row * width + i, form));
+    }
+}
+
+/* A block has a row of d_x. */
+BP_KERNEL bp_sample_row_backward(void *d_x, const void *d_y, const int32_t *lengths,
+                                 uint64_t batch, uint64_t sequence, uint64_t width, uint32_t form)
+{
+    uint64_t row = blockIdx.x;
+    if (row >= batch * sequence) {
+        return;
+    }
+    uint64_t b = row / sequence;
+    bool picked = row == row_of(lengths, b, sequence);
+#pragma unroll 1
+    for (uint64_t i = threadIdx.x; i < width; i += THREADS) {
+        bp_put(d_x, row * width + i, form, picked ? bp_get(d_y, b * width + i, form) : 0.0f);
+    }
+}
+
+/* What a sample's loss is made of. */
+typedef struct sample {
+    void *logits;
+    uint64_t first;
+    uint64_t classes;
+    uint32_t label;
+    float weight; /* of the gradient; 0: none */
+    uint32_t form;
+} sample;
+
+/* Cross entropy; the logits become softmax - onehot, times weight. */
+BP_DEVICE float class_loss(const sample *s)
+{
+    float most = -INFINITY, sum = 0.0f;
+    float target = bp_get(s->logits, s->first + s->label, s->form);
+#pragma unroll 1
+    for (uint64_t i = 0; i < s->classes; i++) {
+        float x = bp_get(s->logits, s->first + i, s->form);
+        most = x > most ? x : most;
+    }
+#pragma unroll 1
+    for (uint64_t i = 0; i < s->classes; i++) {
+        sum += bp_expf_inline(bp_get(s->logits, s->first + i, s->form) - most);
+    }
+#pragma unroll 1
+    for (uint64_t i = 0; s->weight != 0.0f && i < s->classes; i++) {
+        float part = bp_expf_inline(bp_get(s->logits, s->first + i, s->form) - most) / sum;
+        part = i == s->label ? part - 1.0f : part;
+        bp_put(s->logits, s->first + i, s->form, part * s->weight);
+    }
+    return (most + bp_logf(sum)) - target;
+}
+
+/* Binary cross entropy of the classes whose bits are set, or squared error: means over classes. */
+BP_DEVICE float mean_loss(const sample *s, bool bits)
+{
+    float sum = 0.0f, number = (float)s->classes;
+#pragma unroll 1
+    for (uint64_t i = 0; i < s->classes; i++) {
+        float x = bp_get(s->logits, s->first + i, s->form), gradient;
+        if (bits) {
+            float y = i < 32 && (s->label >> i & 1) != 0 ? 1.0f : 0.0f;
+            float e = bp_expf_inline(-fabsf(x));
+            float chance = x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+            sum += (x > 0.0f ? x : 0.0f) - x * y + bp_logf(1.0f + e);
+            gradient = (chance - y) * (s->weight / number);
+        } else {
+            float off = x - bp_float_from_bits(s->label);
+            sum += off * off;
+            gradient = 2.0f * off * (s->weight / number);
+        }
+        if (s->weight != 0.0f) {
+            bp_put(s->logits, s->first + i, s->form, gradient);
+        }
+    }
+    return sum / number;
+}
+
+/* A block has a sample: its first thread the loss, all of them the zeros. */
+BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels,
+                         const int32_t *lengths, const bp_step_block *step,
+                         const bp_control_block *control, uint64_t batch, uint64_t sequence,
+                         uint64_t classes, uint32_t kind, uint32_t gradient, uint32_t scaled,
+                         uint32_t form)
+{
+    uint64_t b = blockIdx.x;
+    if (b >= batch) {
+        return;
+    }
+    int32_t label = labels[b * sequence];
+    bool there = lengths[b] > 0 && (kind != TASK_CLASSES || label >= 0);
+#pragma unroll 1
+    for (uint64_t i = threadIdx.x + 1; i < sequence; i += THREADS) {
+        losses[b * sequence + i] = 0.0f;
+    }
+#pragma unroll 1
+    for (uint64_t i = threadIdx.x; !there && gradient != 0 && i < classes; i += THREADS) {
+        bp_put(logits, b * classes + i, form, 0.0f);
+    }
+    if (threadIdx.x != 0) {
+        return;
+    }
+    float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
+    weight = gradient != 0 ? weight : 0.0f;
+    const sample s = {logits, b * classes, classes, (uint32_t)label, weight, form};
+    float loss = 0.0f;
+    if (there) {
+        loss = kind == TASK_CLASSES ? class_loss(&s) : mean_loss(&s, kind == TASK_LABELS);
+    }
+    losses[b * sequence] = loss;
+}
