@@ -481,6 +481,28 @@ static void what_frames_a_labelled_text(void **state)
     assert_int_equal(example.count, 2);
     assert_int_equal(example.label, 2);
     assert_int_equal(example.tail, 1); /* [SEP] stays when a row is cut */
+    enum { ROWS = 3, LENGTH = 4 };
+    static const int32_t right_ids[ROWS * LENGTH] = {2, 1165, 888, 3, 2, 3, 9, 9, 2, 1443, 408, 3};
+    static const int32_t right_lengths[ROWS] = {4, 2, 4};
+    int32_t ids[ROWS * LENGTH], labels[ROWS * LENGTH], lengths[ROWS];
+    int32_t scratch[BP_FEED_SCRATCH(LENGTH)];
+    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_feed feed = {.source = source,
+                    .sequence = LENGTH,
+                    .batch = ROWS,
+                    .group = ROWS,
+                    .vocabulary = w.need.tokens,
+                    .kind = BP_LABELS_CLASS,
+                    .classes = 3,
+                    .padding = 9};
+    assert_int_equal(bp_feed_init(&feed, &d.error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, scratch), BP_OK);
+    assert_memory_equal(ids, right_ids, sizeof right_ids);
+    assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
+    assert_int_equal(labels[0], 1);
+    assert_int_equal(labels[LENGTH], 2);
+    assert_int_equal(labels[2 * LENGTH], 0);
+    assert_int_equal(group.valid, 3);
     desk_end(&d);
     /* Special tokens spelt out are special tokens, as in the tokenizers library. */
     desk_begin(&d);
