@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Token files: writing, reading, damage, faults; and making them from documents, once. */
+/* Token files: writing, reading, damage, faults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/host/store_posix.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
-#include "tools/formats/data_tokenise.h"
+#include "tools/formats/data_tokens.h"
 
 static const char path[] = "a.tokens";
 
@@ -20,12 +19,7 @@ typedef struct desk {
     memory_store memory;
     faulty_store faulty;
     unsigned char *buffer; /* of the writer, and for verifying */
-    uint64_t *scratch;
     bp_error error;
-    bp_data data;
-    bp_data_file files[4];
-    uint32_t count;
-    bp_tokenise work;
     bp_tokens tokens;
 } desk;
 
@@ -35,7 +29,6 @@ static void desk_begin(desk *d)
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
     d->buffer = malloc(2 * BP_TOKENS_BUFFER);
-    d->scratch = malloc(BP_TOKENISE_SCRATCH);
 }
 
 static void desk_end(desk *d)
@@ -45,7 +38,6 @@ static void desk_end(desk *d)
     assert_int_equal(d->memory.open_files, 0);
     memory_store_free(&d->memory);
     free(d->buffer);
-    free(d->scratch);
 }
 
 static bool there(desk *d, const char *name)
@@ -187,360 +179,6 @@ static void faults_of_the_store(void **state)
     desk_end(&d);
 }
 
-static void desk_put(desk *d, const char *name, const char *text)
-{
-    memory_store_put(&d->memory, name, text, strlen(text));
-    uint32_t i = 0;
-    while (i < d->count && strcmp(d->files[i].path, name) != 0) {
-        i++;
-    }
-    d->files[i].path = name;
-    d->count = i < d->count ? d->count : i + 1;
-}
-
-/* Tokenises what was put, as bytes. */
-static bp_status tokenise(desk *d, bp_data_format format, bp_labels labels, int64_t end_token)
-{
-    bp_tokens_close(&d->tokens);
-    d->error = (bp_error){.code = BP_OK};
-    assert_int_equal(
-        bp_data_open(&d->data, &d->faulty.store, d->files, d->count, format, &d->error), BP_OK);
-    d->work = (bp_tokenise){.data = &d->data,
-                            .path = path,
-                            .vocabulary = 256,
-                            .end_token = end_token,
-                            .labels = labels,
-                            .classes = 3,
-                            .scratch = d->scratch,
-                            .error = &d->error};
-    bp_status status = bp_tokenise_open(&d->work, &d->tokens);
-    bp_data_close(&d->data);
-    return status;
-}
-
-static void holds(desk *d, const char *text, size_t count)
-{
-    int32_t ids[200];
-    assert_int_equal(d->tokens.source.count, count);
-    assert_int_equal(d->tokens.source.read(&d->tokens.source, 0, (uint32_t)count, ids), BP_OK);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(ids[i], (unsigned char)text[i]);
-    }
-}
-
-static void has_example(desk *d, uint64_t index, uint64_t first, uint64_t count, uint64_t prompt,
-                        uint64_t label)
-{
-    bp_example example;
-    assert_int_equal(d->tokens.source.example(&d->tokens.source, index, &example), BP_OK);
-    assert_int_equal(example.first, first);
-    assert_int_equal(example.count, count);
-    assert_int_equal(example.prompt, prompt);
-    assert_int_equal(example.label, label);
-    assert_int_equal(example.tail, 0);
-}
-
-static void documents_are_packed(void **state)
-{
-    (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.txt", "one\n");
-    desk_put(&d, "b.txt", "");
-    desk_put(&d, "c.txt", "two");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-    holds(&d, "one\n\0two", 8);
-    assert_int_equal(d.tokens.source.examples, 0);
-    assert_int_equal(d.work.documents, 2);
-    assert_int_equal(d.work.bytes, 7);
-    assert_true(d.work.built);
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, -1), BP_OK);
-    holds(&d, "one\ntwo", 7);
-    desk_end(&d);
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n{\"text\": \"bc\"}");
-    desk_put(&d, "b.jsonl", "\n{\"text\": \"d\"}\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 10), BP_OK);
-    holds(&d, "a\nbc\nd\n", 7);
-    assert_int_equal(d.tokens.source.examples, 0);
-    assert_int_equal(d.work.documents, 3);
-    assert_int_equal(d.work.empty, 1);
-    assert_int_equal(d.tokens.head.form, BP_FORM_TEXT);
-    desk_end(&d);
-}
-
-static void prompts_and_labels_are_examples(void **state)
-{
-    (void)state;
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl",
-             "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n"
-             "{\"completion\": \"yes\", \"prompt\": \"\"}\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-    holds(&d, "1+1=2\0yes\0", 10);
-    assert_int_equal(d.tokens.source.examples, 2);
-    has_example(&d, 0, 0, 6, 4, 0);
-    has_example(&d, 1, 6, 4, 0, 0);
-    desk_end(&d);
-    desk_begin(&d);
-    desk_put(&d, "a.tsv", "2\tgood\n0\tbad\n1\t\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_CLASS, 0), BP_OK);
-    holds(&d, "goodbad", 7);
-    assert_int_equal(d.tokens.source.examples, 2);
-    has_example(&d, 0, 0, 4, 0, 2);
-    has_example(&d, 1, 4, 3, 0, 0);
-    assert_int_equal(d.work.empty, 1);
-    desk_end(&d);
-}
-
-static void a_file_is_made_once(void **state)
-{
-    (void)state;
-    desk d;
-    size_t size;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-    assert_true(d.work.built);
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-    assert_false(d.work.built);
-    holds(&d, "one\0", 4);
-    /* Another end token, another text, a file more: another key. */
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_true(d.work.built);
-    desk_put(&d, "a.jsonl", "{\"text\": \"onf\"}\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_true(d.work.built);
-    holds(&d, "onf\1", 4);
-    desk_put(&d, "b.jsonl", "");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_true(d.work.built);
-    /* Damaged, cut, or something else under that name: made anew. */
-    bp_tokens_close(&d.tokens);
-    unsigned char *bytes = memory_store_bytes(&d.memory, path, &size);
-    bytes[size - 1] ^= 1;
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_true(d.work.built);
-    holds(&d, "onf\1", 4);
-    bp_tokens_close(&d.tokens);
-    memory_store_put(&d.memory, path, "what?", 5);
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_true(d.work.built);
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 1), BP_OK);
-    assert_false(d.work.built);
-    desk_end(&d);
-}
-
-static void refuses(const char *name, const char *text, bp_labels labels, const char *place,
-                    const char *why)
-{
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, name, text);
-    memory_store_put(&d.memory, path, "earlier", 7);
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, labels, 0), BP_ERR_DATA);
-    if (strcmp(d.error.name, place) != 0 || strstr(d.error.text, why) == NULL) {
-        fail_msg("%s: %s", d.error.name, d.error.text);
-    }
-    assert_false(there(&d, "a.tokens.tmp"));
-    size_t size;
-    assert_memory_equal(memory_store_bytes(&d.memory, path, &size), "earlier", 7);
-    desk_end(&d);
-}
-
-static void bad_documents_are_refused(void **state)
-{
-    (void)state;
-    refuses("a.jsonl", "", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
-    refuses("a.jsonl", "\n \n\r\n", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
-    refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
-    refuses("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\\u0000c\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 2", "ends documents");
-    refuses("a.jsonl", "{\"prompt\": \"a\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 1", "completion is empty");
-    refuses("a.jsonl", "{\"prompt\": \"\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 1", "completion is empty");
-    refuses("a.tsv", "1\ta\n3\tb\n", BP_LABELS_CLASS, "a.tsv: line 2", "no class");
-    refuses("a.tsv", "1\ta\n", BP_LABELS_NEXT_TOKEN, "a.tsv", "does not learn");
-}
-
-/* A tokenizer of tests/golden/tokenizers, open. */
-typedef struct words {
-    bp_store_posix posix;
-    bp_tokenizer tokenizer;
-    bp_encoder encoder;
-    bp_tokenizer_need need;
-    void *memory;
-    void *room;
-} words;
-
-static void words_begin(words *w, const char *directory)
-{
-    bp_error error = {.code = BP_OK};
-    uint64_t *scratch = malloc(BP_TOKENIZER_SCRATCH);
-    assert_int_equal(bp_store_posix_init(&w->posix, ""), BP_OK);
-    bp_store *store = &w->posix.store;
-    assert_int_equal(bp_tokenizer_measure(store, directory, scratch, &w->need, &error), BP_OK);
-    assert_int_equal(posix_memalign(&w->memory, 64, (size_t)w->need.bytes), 0);
-    assert_int_equal(posix_memalign(&w->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
-    assert_int_equal(
-        bp_tokenizer_open(&w->tokenizer, store, directory, &w->need, w->memory, scratch, &error),
-        BP_OK);
-    assert_int_equal(bp_encoder_init(&w->encoder, &w->tokenizer, 1024, w->room), BP_OK);
-    free(scratch);
-}
-
-static void words_end(words *w)
-{
-    free(w->memory);
-    free(w->room);
-}
-
-/* Tokenises one file with a tokenizer and compares all ids (made with Hugging Face's tokenizers
- * library from the same files). */
-static void tokenises(desk *d, words *w, const char *name, const char *text, bp_labels labels,
-                      int64_t end_token, const int32_t *right, size_t count)
-{
-    int32_t ids[64];
-    desk_put(d, name, text);
-    assert_int_equal(
-        bp_data_open(&d->data, &d->faulty.store, d->files, d->count, BP_DATA_AUTO, &d->error),
-        BP_OK);
-    d->work = (bp_tokenise){.data = &d->data,
-                            .path = path,
-                            .encoder = &w->encoder,
-                            .vocabulary = w->need.tokens,
-                            .end_token = end_token,
-                            .labels = labels,
-                            .classes = 3,
-                            .scratch = d->scratch,
-                            .error = &d->error};
-    assert_int_equal(bp_tokenise_open(&d->work, &d->tokens), BP_OK);
-    bp_data_close(&d->data);
-    bp_source *source = &d->tokens.source;
-    assert_int_equal(source->count, count);
-    assert_int_equal(source->read(source, 0, (uint32_t)count, ids), BP_OK);
-    assert_memory_equal(ids, right, count * sizeof *ids);
-}
-
-#define RIGHT(...)                                                                                 \
-    (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
-
-static void the_first_token_of_a_text(void **state)
-{
-    (void)state;
-    static const char texts[] = "{\"text\": \"What is it?\"}\n{\"text\": \" Ale\"}\n";
-    static const char sums[] = "{\"prompt\": \"What is it?\", \"completion\": \" Ale\"}";
-    desk d;
-    words w;
-    /* Llama 2 begins every text with <s>; a prompt and its completion are one text. */
-    words_begin(&w, "tests/golden/tokenizers/llama2");
-    desk_begin(&d);
-    tokenises(&d, &w, "a.jsonl", texts, BP_LABELS_NEXT_TOKEN, 2,
-              RIGHT(1, 397, 334, 346, 516, 883, 624, 314, 2, 1, 397, 685, 493, 2));
-    desk_end(&d);
-    desk_begin(&d);
-    tokenises(&d, &w, "a.jsonl", sums, BP_LABELS_NEXT_TOKEN, 2,
-              RIGHT(1, 397, 334, 346, 516, 883, 624, 314, 397, 685, 493, 2));
-    has_example(&d, 0, 0, 12, 8, 0);
-    desk_end(&d);
-    words_end(&w);
-    /* GPT-2 has no such token. */
-    words_begin(&w, "tests/golden/tokenizers/gpt2_small");
-    desk_begin(&d);
-    tokenises(&d, &w, "a.jsonl", texts, BP_LABELS_NEXT_TOKEN, 900,
-              RIGHT(54, 71, 405, 220, 369, 552, 30, 900, 674, 357, 900));
-    desk_end(&d);
-    desk_begin(&d);
-    tokenises(&d, &w, "a.jsonl", sums, BP_LABELS_NEXT_TOKEN, 900,
-              RIGHT(54, 71, 405, 220, 369, 552, 30, 674, 357, 900));
-    has_example(&d, 0, 0, 10, 7, 0);
-    desk_end(&d);
-    desk_begin(&d);
-    tokenises(&d, &w, "a.txt", "What is it?", BP_LABELS_NEXT_TOKEN, 900,
-              RIGHT(54, 71, 405, 220, 369, 552, 30));
-    desk_end(&d);
-    words_end(&w);
-}
-
-static void what_frames_a_labelled_text(void **state)
-{
-    (void)state;
-    desk d;
-    words w;
-    words_begin(&w, "tests/golden/tokenizers/bert_uncased");
-    desk_begin(&d);
-    tokenises(&d, &w, "a.tsv", "1\tWhat is it?\n2\t\n0\tAle\n", BP_LABELS_CLASS, -1,
-              RIGHT(2, 1165, 888, 917, 900, 35, 3, 2, 3, 2, 1443, 408, 3));
-    bp_example example;
-    bp_source *source = &d.tokens.source;
-    assert_int_equal(source->examples, 3);
-    assert_int_equal(source->example(source, 1, &example), BP_OK);
-    assert_int_equal(example.first, 7);
-    assert_int_equal(example.count, 2);
-    assert_int_equal(example.label, 2);
-    assert_int_equal(example.tail, 1); /* [SEP] stays when a row is cut */
-    enum { ROWS = 3, LENGTH = 4 };
-    static const int32_t right_ids[ROWS * LENGTH] = {2, 1165, 888, 3, 2, 3, 9, 9, 2, 1443, 408, 3};
-    static const int32_t right_lengths[ROWS] = {4, 2, 4};
-    int32_t ids[ROWS * LENGTH], labels[ROWS * LENGTH], lengths[ROWS];
-    int32_t scratch[BP_FEED_SCRATCH(LENGTH)];
-    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
-    bp_feed feed = {.source = source,
-                    .sequence = LENGTH,
-                    .batch = ROWS,
-                    .group = ROWS,
-                    .vocabulary = w.need.tokens,
-                    .kind = BP_LABELS_CLASS,
-                    .classes = 3,
-                    .padding = 9};
-    assert_int_equal(bp_feed_init(&feed, &d.error), BP_OK);
-    assert_int_equal(bp_feed_stage(&feed, 0, &group, scratch), BP_OK);
-    assert_memory_equal(ids, right_ids, sizeof right_ids);
-    assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
-    assert_int_equal(labels[0], 1);
-    assert_int_equal(labels[LENGTH], 2);
-    assert_int_equal(labels[2 * LENGTH], 0);
-    assert_int_equal(group.valid, 3);
-    desk_end(&d);
-    /* Special tokens spelt out are special tokens, as in the tokenizers library. */
-    desk_begin(&d);
-    tokenises(&d, &w, "a.jsonl", "{\"text\": \"is [MASK] it\"}", BP_LABELS_NEXT_TOKEN, 3,
-              RIGHT(2, 917, 4, 900, 3));
-    desk_end(&d);
-    words_end(&w);
-}
-
-/* Whatever call of the store fails, and wherever power goes: the file is the earlier one, or the
- * new one, or is made anew; never something between. */
-static void faults_while_tokenising(void **state)
-{
-    (void)state;
-    static const fault_kind kinds[] = {FAULT_READ_AT, FAULT_OPEN_WRITE, FAULT_WRITE_AT,
-                                       FAULT_SYNC,    FAULT_CLOSE,      FAULT_RENAME};
-    desk d;
-    desk_begin(&d);
-    desk_put(&d, "a.jsonl", "{\"text\": \"one\"}\n");
-    assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        bp_tokens_close(&d.tokens);
-        desk_put(&d, "a.jsonl", i % 2 == 0 ? "{\"text\": \"two\"}" : "{\"text\": \"one\"}");
-        assert_int_equal(bp_data_open(&d.data, &d.faulty.store, d.files, 1, BP_DATA_AUTO, &d.error),
-                         BP_OK);
-        d.error = (bp_error){.code = BP_OK};
-        /* The first close is that of the earlier file, which was only read. */
-        faulty_store_arm(&d.faulty, kinds[i], kinds[i] == FAULT_CLOSE ? 2 : 1, false);
-        assert_int_equal(bp_tokenise_open(&d.work, &d.tokens), BP_ERR_STORE);
-        bp_data_close(&d.data);
-        assert_int_equal(d.memory.open_files, 0);
-        assert_false(there(&d, "a.tokens.tmp"));
-        assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_NEXT_TOKEN, 0), BP_OK);
-        holds(&d, i % 2 == 0 ? "two\0" : "one\0", 4);
-    }
-    desk_end(&d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,13 +186,6 @@ int main(void)
         cmocka_unit_test(a_damaged_file_is_refused),
         cmocka_unit_test(an_example_beyond_the_tokens_is_refused),
         cmocka_unit_test(faults_of_the_store),
-        cmocka_unit_test(documents_are_packed),
-        cmocka_unit_test(prompts_and_labels_are_examples),
-        cmocka_unit_test(a_file_is_made_once),
-        cmocka_unit_test(bad_documents_are_refused),
-        cmocka_unit_test(the_first_token_of_a_text),
-        cmocka_unit_test(what_frames_a_labelled_text),
-        cmocka_unit_test(faults_while_tokenising),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
