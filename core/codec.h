@@ -11,8 +11,9 @@
  * unsigned one (bp_codec_unsigned) 0 and 255 positive ones: decades 10^-6 to 1, each cut into
  * twice as many equal intervals as the one below it, whose midpoints are the values, and 1. The
  * scale is the element of largest magnitude with its sign, so that it is always exactly 1 (-1 is in
- * no book). Rounding is to nearest, ties away from zero; what x / scale makes negative never
- * becomes 0 (as in bitsandbytes), and a positive second moment never does either: its root divides.
+ * no book), and 0 where that is below the least normal float. Rounding is to nearest, ties away
+ * from zero; what x / scale makes negative never becomes 0 (as in bitsandbytes), and a positive
+ * second moment never does either: its root divides.
  *
  * COMPANDED8 (FlashOptim, arXiv 2602.23349), no table: groups of 32, each with the largest
  * magnitude as a 16-bit scale s (bf16, rounded up, since small moments lie below fp16's range).

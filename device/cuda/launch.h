@@ -87,15 +87,15 @@ uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const
 uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples);
 
 /* Writes the table of an op: one record of BP_CUDA_RECORD_WORDS 64-bit words per tuple, in order,
- *     word 0       blocks of this tuple and all before it: where the next one's begin
- *     word 1       count, elements
- *     word 2 ..    norm_partial: chunk, offset of partials, offset of x, its bp_dtype
- *                  adamw: offsets of weight, m, v, gradient, control, step
- *     the rest     adamw: beta1, beta2, epsilon, decay, rate_scale as the bits of doubles, then the
- *                  bp_dtype of weight and of gradient, the offset of the master, its bp_master,
- *                  first, stream and the offset of trust
- * with offsets in bytes from BP_CUDA_BASE. `table` holds bp_cuda_table_bytes(). */
-#define BP_CUDA_RECORD_WORDS 20
+ *     word 0          blocks of this tuple and all before it: where the next one's begin
+ *     OFFSETS ..      of the row's operands, in bytes from BP_CUDA_BASE; all ones: absent
+ *     TYPES           the bp_dtype of the first eight operands, a byte each
+ *     SCALARS ..      the row's scalars as they are
+ * `table` holds bp_cuda_table_bytes(). device/kernels/optimizer.cu reads it. */
+#define BP_CUDA_RECORD_WORDS   28
+#define BP_CUDA_RECORD_OFFSETS 1
+#define BP_CUDA_RECORD_TYPES   10
+#define BP_CUDA_RECORD_SCALARS 11
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table);
 
 #endif

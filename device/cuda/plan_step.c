@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches of a step's end and their tables: the loss, the norm, the decision, AdamW, poison. */
+/* Launches of a step's end and their tables: the loss, the norm, the decision, updates, poison. */
 #include <string.h>
 
-#include "core/codec.h"
+#include "core/update.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS  256
 #define RUN_ELEMENTS 1024
+#define BP_NO_RULE   UINT32_MAX
 
 static void plan_loss_sum(bp_cuda_plan *plan)
 {
@@ -65,32 +66,72 @@ bool bp_cuda_plan_words(bp_cuda_plan *plan)
     return true;
 }
 
-/* Blocks of one tuple. */
+/* The chunk of a row of norms; its last scalar. */
+static uint64_t chunk_of(const bp_linked_op *op, const uint64_t *scalars)
+{
+    switch (op->kernel) {
+    case BP_KERNEL_norm_partial:
+        return (uint64_t)((const bp_norm_partial_scalars *)(const void *)scalars)->chunk;
+    case BP_KERNEL_lamb_norms:
+        return (uint64_t)((const bp_lamb_norms_scalars *)(const void *)scalars)->chunk;
+    case BP_KERNEL_lars_norms:
+        return (uint64_t)((const bp_lars_norms_scalars *)(const void *)scalars)->chunk;
+    default:
+        return RUN_ELEMENTS;
+    }
+}
+
+static const uint64_t *scalars_of(const bp_linked_op *op, uint32_t tuple)
+{
+    return (const uint64_t *)op->scalars +
+           (size_t)tuple * bp_kernel_describe(op->kernel)->scalar_count;
+}
+
+/* Blocks of one tuple; rows begin with their count. */
 static uint64_t tuple_blocks(const bp_linked_op *op, uint32_t tuple)
 {
-    if (op->kernel == BP_KERNEL_norm_partial) {
-        const bp_norm_partial_scalars *s = (const bp_norm_partial_scalars *)op->scalars + tuple;
-        return bp_cuda_cut(s->count, (uint64_t)s->chunk);
+    const uint64_t *scalars = scalars_of(op, tuple);
+    if (op->kernel == BP_KERNEL_trust_ratio) {
+        return 1;
     }
-    const bp_adamw_scalars *s = (const bp_adamw_scalars *)op->scalars + tuple;
-    return bp_cuda_cut(s->count, RUN_ELEMENTS);
+    return bp_cuda_cut((int64_t)scalars[0], chunk_of(op, scalars));
+}
+
+/* What a list op runs, and its rule (core/update.h numbers rules in the order of their rows). */
+static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
+{
+    *rule = BP_NO_RULE;
+    switch (kernel) {
+    case BP_KERNEL_norm_partial:
+        return BP_CUDA_FUNCTION_norm_partial;
+    case BP_KERNEL_trust_ratio:
+        return BP_CUDA_FUNCTION_trust_ratio;
+    case BP_KERNEL_lamb_norms:
+        *rule = BP_UPDATE_LAMB;
+        return BP_CUDA_FUNCTION_update_norms;
+    case BP_KERNEL_lars_norms:
+        *rule = BP_UPDATE_LARS;
+        return BP_CUDA_FUNCTION_update_norms;
+    default:
+        *rule = (uint32_t)kernel - BP_KERNEL_sgd;
+        return BP_CUDA_FUNCTION_update;
+    }
 }
 
 bool bp_cuda_plan_list(bp_cuda_plan *plan)
 {
-    bool adamw = plan->op->kernel == BP_KERNEL_adamw;
-    uint32_t function = adamw ? BP_CUDA_FUNCTION_adamw : BP_CUDA_FUNCTION_norm_partial;
+    uint32_t rule, function = list_function(plan->op->kernel, &rule);
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < plan->op->tuples; i++) {
-        const bp_adamw_scalars *s = (const bp_adamw_scalars *)plan->op->scalars + i;
-        bool other = adamw && s->form != BP_CODEC_F32;
-        plan->unsupported = plan->unsupported || other;
         blocks += tuple_blocks(plan->op, i);
     }
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, function, blocks, 1, RUN_THREADS)) {
         bp_cuda_place(plan, BP_CUDA_BASE, BP_ACCESS_READ_WRITE);
         bp_cuda_place(plan, BP_CUDA_TABLE, BP_ACCESS_READ);
         bp_cuda_word32(plan, plan->op->tuples);
+        if (rule != BP_NO_RULE) {
+            bp_cuda_word32(plan, rule);
+        }
     }
     return true;
 }
@@ -103,58 +144,30 @@ uint64_t bp_cuda_table_bytes(bp_kernel kernel, uint32_t tuples)
     return (uint64_t)tuples * BP_CUDA_RECORD_WORDS * sizeof(uint64_t);
 }
 
-static const uint8_t *dtypes_of(const bp_linked_op *op, uint32_t tuple)
-{
-    return op->dtypes + (size_t)tuple * bp_kernel_describe(op->kernel)->operand_count;
-}
-
-static void write_norm_partial(const bp_linked_op *op, uint32_t tuple, uint64_t *record)
-{
-    const bp_norm_partial_scalars *s = (const bp_norm_partial_scalars *)op->scalars + tuple;
-    const uint64_t *offsets =
-        op->offsets + (size_t)tuple * bp_kernel_describe(op->kernel)->operand_count;
-    record[1] = (uint64_t)s->count;
-    record[2] = (uint64_t)s->chunk;
-    record[3] = offsets[BP_CUDA_POSITION(norm_partial, partials)];
-    record[4] = offsets[BP_CUDA_POSITION(norm_partial, x)];
-    record[5] = dtypes_of(op, tuple)[BP_CUDA_POSITION(norm_partial, x)];
-}
-
-static void write_adamw(const bp_linked_op *op, uint32_t tuple, uint64_t *record)
-{
-    const bp_adamw_scalars *s = (const bp_adamw_scalars *)op->scalars + tuple;
-    const uint64_t *offsets =
-        op->offsets + (size_t)tuple * bp_kernel_describe(op->kernel)->operand_count;
-    record[1] = (uint64_t)s->count;
-    record[2] = offsets[BP_CUDA_POSITION(adamw, weight)];
-    record[3] = offsets[BP_CUDA_POSITION(adamw, state1)];
-    record[4] = offsets[BP_CUDA_POSITION(adamw, state2)];
-    record[5] = offsets[BP_CUDA_POSITION(adamw, gradient)];
-    record[6] = offsets[BP_CUDA_POSITION(adamw, control)];
-    record[7] = offsets[BP_CUDA_POSITION(adamw, step)];
-    const double reals[] = {s->beta1, s->beta2, s->epsilon, s->decay, s->rate_scale};
-    memcpy(&record[8], reals, sizeof reals);
-    record[13] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, weight)];
-    record[14] = dtypes_of(op, tuple)[BP_CUDA_POSITION(adamw, gradient)];
-    record[15] = offsets[BP_CUDA_POSITION(adamw, master)];
-    record[16] = (uint64_t)s->master_form;
-    record[17] = (uint64_t)s->first;
-    record[18] = (uint64_t)s->stream;
-    record[19] = offsets[BP_CUDA_POSITION(adamw, trust)];
-}
-
 void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)
 {
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     uint64_t blocks = 0;
     memset(table, 0, (size_t)bp_cuda_table_bytes(op->kernel, op->tuples));
     for (uint32_t i = 0; i < op->tuples; i++) {
         uint64_t *record = table + (size_t)i * BP_CUDA_RECORD_WORDS;
+        size_t first = (size_t)i * info->operand_count;
         blocks += tuple_blocks(op, i);
         record[0] = blocks;
-        if (op->kernel == BP_KERNEL_adamw) {
-            write_adamw(op, i, record);
-        } else {
-            write_norm_partial(op, i, record);
+        for (uint32_t k = 0; k < info->operand_count; k++) {
+            record[BP_CUDA_RECORD_OFFSETS + k] = op->offsets[first + k];
+            uint64_t type = k < 8 ? op->dtypes[first + k] : 0;
+            record[BP_CUDA_RECORD_TYPES] |= type << (8 * (k & 7));
         }
+        memcpy(&record[BP_CUDA_RECORD_SCALARS], scalars_of(op, i),
+               info->scalar_count * sizeof(uint64_t));
     }
 }
+
+/* A record holds what any list op has. */
+typedef char record_holds_operands[BP_CUDA_RECORD_TYPES - BP_CUDA_RECORD_OFFSETS >= 9 ? 1 : -1];
+typedef char record_holds_scalars[BP_CUDA_RECORD_WORDS - BP_CUDA_RECORD_SCALARS >=
+                                          (int)(sizeof(bp_ademamix_scalars) / 8)
+                                      ? 1
+                                      : -1];
+typedef char rules_are_in_order[BP_KERNEL_ademamix - BP_KERNEL_sgd == BP_UPDATE_ADEMAMIX ? 1 : -1];

@@ -11,12 +11,6 @@
 
 #define RUN_BLOCKS (BP_RUN_ELEMENTS / BP_CODEC_BLOCK)
 
-typedef struct update_row {
-    bp_kernel kernel;
-    update_rule *rule;
-    bool has_sign[BP_UPDATE_STATES]; /* which states can be negative */
-} update_row;
-
 /* One block in f32: pointers into memory where it is f32 there, else into the scratch. */
 typedef struct update_block {
     float *w;
@@ -132,20 +126,21 @@ static void load_gradient(const bp_update_view *v, uint64_t at, uint32_t count, 
     scale_floats(to, count, clip);
 }
 
-static void update_one(const update_row *row, const bp_update_scalars *s, const bp_update_view *v,
+static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_update_view *v,
                        const bp_update_factors *f, uint64_t at)
 {
     update_block b;
     uint32_t count = (uint32_t)bp_least((uint64_t)s->count - at, BP_CODEC_BLOCK);
+    uint32_t signs = bp_update_signs(rule);
     load_gradient(v, at, count, f->clip, b.gradient);
     load_master(s, v, at, count, &b);
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
-        b.state[i] = load_state(s->form, row->has_sign[i], state_at(v->state[i], s->form, at),
+        b.state[i] = load_state(s->form, (signs >> i & 1) != 0, state_at(v->state[i], s->form, at),
                                 count, b.state_scratch[i]);
     }
-    row->rule(f, count, b.w, b.gradient, b.state);
+    update_rules[rule](f, count, b.w, b.gradient, b.state);
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
-        store_state(s->form, row->has_sign[i], b.state[i], count,
+        store_state(s->form, (signs >> i & 1) != 0, b.state[i], count,
                     state_at(v->state[i], s->form, at));
     }
     store_master(s, v, at, count, &b);
@@ -158,18 +153,17 @@ static uint64_t update_tasks(const void *scalars)
 }
 
 /* A task is a run of blocks. */
-static void update_run(const update_row *row, const bp_host_call *call, uint64_t first,
-                       uint64_t last)
+static void update_run(uint32_t rule, const bp_host_call *call, uint64_t first, uint64_t last)
 {
     const bp_update_scalars *s = call->scalars;
     bp_update_view v = view_of(call);
     if (v.control->skip != 0) {
         return;
     }
-    bp_update_factors f = bp_update_prepare(row->kernel, s, &v);
+    bp_update_factors f = bp_update_factors_of(rule, s, &v);
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t at = first * BP_RUN_ELEMENTS; at < end; at += BP_CODEC_BLOCK) {
-        update_one(row, s, &v, &f, at);
+        update_one(rule, s, &v, &f, at);
     }
 }
 
@@ -199,11 +193,11 @@ static void lamb_block(const bp_update_scalars *s, const bp_update_view *v,
             memcpy(b->state_scratch[i], state, count * sizeof *state);
         }
     }
-    lamb_direction(f, count, b->weight_scratch, b->gradient, b->state_scratch[0],
-                   b->state_scratch[1], u);
+    lamb_directions(f, count, b->weight_scratch, b->gradient, b->state_scratch[0],
+                    b->state_scratch[1], u);
 }
 
-static void norms_chunk(bp_kernel kernel, const bp_update_scalars *s, const bp_update_view *v,
+static void norms_chunk(uint32_t rule, const bp_update_scalars *s, const bp_update_view *v,
                         const bp_update_factors *f, uint64_t from, uint64_t to, double *partials)
 {
     double lane[2][BP_LANES] = {{0.0}};
@@ -216,7 +210,7 @@ static void norms_chunk(bp_kernel kernel, const bp_update_scalars *s, const bp_u
         if (b.w != b.weight_scratch) {
             memcpy(b.weight_scratch, b.w, count * sizeof *b.w);
         }
-        if (kernel == BP_KERNEL_lamb_norms) {
+        if (rule == BP_UPDATE_LAMB) {
             lamb_block(s, v, f, at, count, &b, u);
         } else {
             memcpy(u, b.gradient, count * sizeof *u);
@@ -229,7 +223,7 @@ static void norms_chunk(bp_kernel kernel, const bp_update_scalars *s, const bp_u
 }
 
 /* A task is a chunk. Both rows have the same operands. */
-static void norms_run(bp_kernel kernel, const bp_host_call *call, uint64_t chunk, uint64_t first,
+static void norms_run(uint32_t rule, const bp_host_call *call, uint64_t chunk, uint64_t first,
                       uint64_t last)
 {
     const bp_update_scalars *s = call->scalars;
@@ -243,10 +237,10 @@ static void norms_run(bp_kernel kernel, const bp_host_call *call, uint64_t chunk
                         .step = p->step,
                         .weight_type = (bp_dtype)call->dtypes[1],
                         .gradient_type = (bp_dtype)call->dtypes[5]};
-    bp_update_factors f = bp_update_prepare(kernel, s, &v);
+    bp_update_factors f = bp_update_factors_of(rule, s, &v);
     for (uint64_t task = first; task < last; task++) {
         uint64_t end = bp_least((uint64_t)s->count, (task + 1) * chunk);
-        norms_chunk(kernel, s, &v, &f, task * chunk, end, (double *)p->partials + 2 * task);
+        norms_chunk(rule, s, &v, &f, task * chunk, end, (double *)p->partials + 2 * task);
     }
 }
 
@@ -260,7 +254,7 @@ static void lamb_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
 {
     (void)worker;
     const bp_lamb_norms_scalars *s = call->scalars;
-    norms_run(BP_KERNEL_lamb_norms, call, (uint64_t)s->chunk, first, last);
+    norms_run(BP_UPDATE_LAMB, call, (uint64_t)s->chunk, first, last);
 }
 
 static uint64_t lars_norms_tasks(const void *scalars)
@@ -273,29 +267,27 @@ static void lars_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
 {
     (void)worker;
     const bp_lars_norms_scalars *s = call->scalars;
-    norms_run(BP_KERNEL_lars_norms, call, (uint64_t)s->chunk, first, last);
+    norms_run(BP_UPDATE_LARS, call, (uint64_t)s->chunk, first, last);
 }
 
-/* One row: which states can be negative, and its kernel. */
-#define UPDATE_ROW(name, sign1, sign2, sign3)                                                      \
+#define UPDATE_ROW(name, rule)                                                                     \
     static void name##_run(const bp_host_call *call, uint64_t first, uint64_t last,                \
                            uint32_t worker)                                                        \
     {                                                                                              \
-        static const update_row row = {BP_KERNEL_##name, rule_##name, {sign1, sign2, sign3}};      \
         (void)worker;                                                                              \
-        update_run(&row, call, first, last);                                                       \
+        update_run(rule, call, first, last);                                                       \
     }                                                                                              \
     const bp_host_kernel BP_UPDATE_ROW(name) = {update_tasks, name##_run, NULL};
 
-UPDATE_ROW(sgd, true, false, false)
-UPDATE_ROW(adam, true, false, false)
-UPDATE_ROW(adamw, true, false, false)
-UPDATE_ROW(lion, true, false, false)
-UPDATE_ROW(rmsprop, false, true, false)
-UPDATE_ROW(adagrad, false, false, false)
-UPDATE_ROW(lamb, true, false, false)
-UPDATE_ROW(lars, true, false, false)
-UPDATE_ROW(ademamix, true, true, false)
+UPDATE_ROW(sgd, BP_UPDATE_SGD)
+UPDATE_ROW(adam, BP_UPDATE_ADAM)
+UPDATE_ROW(adamw, BP_UPDATE_ADAMW)
+UPDATE_ROW(lion, BP_UPDATE_LION)
+UPDATE_ROW(rmsprop, BP_UPDATE_RMSPROP)
+UPDATE_ROW(adagrad, BP_UPDATE_ADAGRAD)
+UPDATE_ROW(lamb, BP_UPDATE_LAMB)
+UPDATE_ROW(lars, BP_UPDATE_LARS)
+UPDATE_ROW(ademamix, BP_UPDATE_ADEMAMIX)
 
 const bp_host_kernel BP_UPDATE_ROW(lamb_norms) = {lamb_norms_tasks, lamb_norms_run, NULL};
 const bp_host_kernel BP_UPDATE_ROW(lars_norms) = {lars_norms_tasks, lars_norms_run, NULL};

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* List kernels over all tensors in one launch: partial sums of the gradient norm, and AdamW.
+/* List kernels over all tensors in one launch: partial sums of the gradient norm, update rules, and
+ * the norms and ratios of trust.
  *
  * A record of the table (device/cuda/launch.h) says where a tensor's blocks end and, in bytes from
  * `base`, where its operands are; no pointer is ever read from memory. */
-#include "device/kernels/master.cuh"
-#include "device/kernels/philox.cuh"
+#include "device/kernels/element.cuh"
 #include "device/kernels/reduce.cuh"
+#include "device/kernels/update.cuh"
 
-#define RECORD_WORDS 20
-#define KEY_ROUNDING 0x726f756e64696e67ull
+#define RECORD_WORDS 28
+#define OFFSETS      1  /* of the operands, in the order of the row */
+#define TYPES        10 /* a bp_dtype per byte, of the first eight operands */
+#define SCALARS      11 /* as the row has them */
 
 /* The record that owns this block: the first whose blocks end beyond it. */
 BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint64_t *first)
@@ -26,6 +29,18 @@ BP_DEVICE const uint64_t *my_record(const uint64_t *table, uint32_t tuples, uint
     return record;
 }
 
+/* The type of an operand, as a form of element.cuh. */
+BP_DEVICE uint32_t type_of(const uint64_t *record, uint32_t operand)
+{
+    return (uint32_t)(record[TYPES] >> (8 * operand)) & 0xff;
+}
+
+BP_DEVICE unsigned char *operand_of(unsigned char *base, const uint64_t *record, uint32_t operand)
+{
+    uint64_t offset = record[OFFSETS + operand];
+    return offset == ~0ull ? NULL : base + offset;
+}
+
 /* A block is a chunk; squares in double are exact. */
 BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
@@ -34,10 +49,10 @@ BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t t
     }
     uint64_t first;
     const uint64_t *record = my_record(table, tuples, &first);
-    uint64_t chunk = blockIdx.x - first, count = record[1], size = record[2];
-    double *partials = (double *)(base + record[3]);
-    const void *x = base + record[4];
-    uint32_t form = (uint32_t)record[5];
+    uint64_t chunk = blockIdx.x - first, count = record[SCALARS], size = record[SCALARS + 1];
+    double *partials = (double *)(base + record[OFFSETS]);
+    const void *x = base + record[OFFSETS + 1];
+    uint32_t form = type_of(record, 1);
     uint64_t end = bp_least(count, (chunk + 1) * size);
     double sum = 0.0;
     uint64_t i = chunk * size + threadIdx.x;
@@ -61,101 +76,163 @@ BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t t
     }
 }
 
-/* What is the same for all elements of a tensor, as the host's bp_adamw_prepare has it. */
-typedef struct adamw_factors {
-    float clip;
-    float keep;
-    float m_gain;
-    float v_keep;
-    float v_gain;
-    float v_scale;
-    float epsilon;
-    float rate;
-} adamw_factors;
-
-BP_DEVICE double real_of(uint64_t bits)
+/* The operands of a row of updates, or of norms (which have them one place further on). */
+BP_DEVICE void read_record(update_tensor *t, unsigned char *base, const uint64_t *record,
+                           uint32_t shift)
 {
-    return __longlong_as_double((long long)bits);
-}
-
-BP_DEVICE void adamw_prepare(adamw_factors *f, const unsigned char *base, const uint64_t *record,
-                             const bp_control_block *control, const bp_step_block *step)
-{
-    double beta1 = real_of(record[8]), beta2 = real_of(record[9]);
-    double rate = (double)step->learning_rate * real_of(record[12]);
-    rate *= record[19] != UINT64_MAX ? (double)*(const float *)(base + record[19]) : 1.0;
-    f->clip = control->clip;
-    f->keep = (float)(1.0 - rate * real_of(record[11]));
-    f->m_gain = (float)(1.0 - beta1);
-    f->v_keep = (float)beta2;
-    f->v_gain = (float)(1.0 - beta2);
-    f->v_scale = (float)(1.0 / sqrt(control->correction2));
-    f->epsilon = (float)real_of(record[10]);
-    f->rate = (float)(rate / control->correction1);
-}
-
-/* core/random.h's bp_rounding_bits of elements `first` .. first + 3, a multiple of four. */
-BP_DEVICE void rounding_bits(const bp_step_block *step, uint32_t stream, uint64_t first,
-                             uint32_t random[4])
-{
-    uint64_t generator = first / 256 * 32 + first % 128 / 4;
-    bp_philox((uint32_t)generator, (uint32_t)(generator >> 32), stream, (uint32_t)step->step,
-              step->seed ^ KEY_ROUNDING, random);
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-        random[e] = (first & 128) != 0 ? random[e] >> 16 : random[e] & 0xffff;
+    uint64_t all = 0;
+    t->weight.weight = operand_of(base, record, shift);
+    t->weight.master = operand_of(base, record, shift + 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        t->state[i] = i < 3 - shift ? operand_of(base, record, shift + 2 + i) : NULL;
     }
+    t->gradient = base + record[OFFSETS + 5];
+    for (uint32_t i = shift; i < 6; i++) {
+        uint64_t offset = record[OFFSETS + i];
+        all |= offset == ~0ull ? 0 : offset;
+    }
+    uint32_t wide = (all & 15) == 0 ? BP_WIDE : 0;
+    t->weight.form = type_of(record, shift) | wide;
+    t->weight.kind = (uint32_t)((const bp_update_scalars *)(record + SCALARS))->master_form;
+    t->gradient_form = type_of(record, 5) | wide;
+    t->wide = wide;
 }
 
-/* A block is 1024 elements of one tensor. */
-BP_KERNEL bp_adamw(unsigned char *base, const uint64_t *table, uint32_t tuples)
+/* A block is 1024 elements of one tensor: four blocks of 256 for the states, each of 64 threads. */
+BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples, uint32_t rule)
 {
-    __shared__ adamw_factors shared;
+    __shared__ bp_update_factors factors;
+    __shared__ update_shared shared;
     if (tuples == 0) {
         return;
     }
     uint64_t first;
     const uint64_t *record = my_record(table, tuples, &first);
-    const bp_control_block *control = (const bp_control_block *)(base + record[6]);
+    const bp_control_block *control =
+        (const bp_control_block *)(base + record[OFFSETS + 7]);
     if (control->skip != 0) {
         return;
     }
+    const bp_update_scalars *s = (const bp_update_scalars *)(record + SCALARS);
+    const bp_step_block *step = (const bp_step_block *)(base + record[OFFSETS + 8]);
+    const float *trust = (const float *)operand_of(base, record, 6);
     if (threadIdx.x == 0) {
-        adamw_prepare(&shared, base, record, control, (const bp_step_block *)(base + record[7]));
+        bp_update_prepare(&factors, rule, s, control, step, trust != NULL ? *trust : 1.0f,
+                          rule == BP_UPDATE_ADEMAMIX ? ademamix_beta3(s, control) : 0.0);
     }
+    make_books(&shared, (uint32_t)s->form);
     __syncthreads();
-    adamw_factors f = shared;
-    uint64_t count = record[1];
+    update_tensor t;
+    read_record(&t, base, record, 0);
     uint64_t i = (blockIdx.x - first) * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
-    if (i >= count) {
+    uint64_t left = i < (uint64_t)s->count ? (uint64_t)s->count - i : 0;
+    float w[4], g[4], x[3][4];
+    load_gradient(&t, i, left, factors.clip, g);
+    bp_load_weight4(&t.weight, i, left, w);
+    uint32_t signs = bp_update_signs(rule);
+#pragma unroll
+    for (uint32_t k = 0; k < 3; k++) {
+        load_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[k], i, left, t.wide, x[k]);
+    }
+    apply_rule(&factors, rule, &t, g, w, x);
+    __syncthreads(); /* scales have been read by all before one thread writes them */
+#pragma unroll
+    for (uint32_t k = 0; k < 3; k++) {
+        store_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[k], i,
+                    (uint64_t)s->count, t.wide, k, x[k]);
+    }
+    store_weights(&t, s, step, i, left, w);
+}
+
+/* A block is a chunk of one tensor. */
+BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t tuples,
+                          uint32_t rule)
+{
+    __shared__ bp_update_factors factors;
+    __shared__ update_shared shared;
+    if (tuples == 0) {
         return;
     }
-    const bp_step_block *step = (const bp_step_block *)(base + record[7]);
-    uint64_t places = record[2] | record[3] | record[4] | record[5];
-    places |= record[15] != UINT64_MAX ? record[15] : 0;
-    uint32_t wide = (places & 15) == 0 ? BP_WIDE : 0;
-    uint32_t form_gradient = (uint32_t)record[14] | wide;
-    const bp_weight weight = {base + record[2], base + record[15], (uint32_t)record[13] | wide,
-                              (uint32_t)record[16]};
-    void *m = base + record[3], *v = base + record[4];
-    float w[4], a[4], b[4], g[4];
-    bp_load_weight4(&weight, i, count - i, w);
-    bp_load4_as(m, i, count - i, BP_SINGLE | wide, a);
-    bp_load4_as(v, i, count - i, BP_SINGLE | wide, b);
-    bp_load4(base + record[5], i, count - i, form_gradient, g);
+    uint64_t first;
+    const uint64_t *record = my_record(table, tuples, &first);
+    const bp_update_scalars *s = (const bp_update_scalars *)(record + SCALARS);
+    if (threadIdx.x == 0) {
+        bp_update_prepare(&factors, rule, s,
+                          (const bp_control_block *)(base + record[OFFSETS + 6]),
+                          (const bp_step_block *)(base + record[OFFSETS + 7]), 1.0f, 0.0);
+    }
+    make_books(&shared, (uint32_t)s->form);
+    __syncthreads();
+    update_tensor t;
+    read_record(&t, base, record, 1);
+    uint64_t size = record[SCALARS + 7 + (rule == BP_UPDATE_LAMB ? 3 : 0)];
+    uint64_t chunk = blockIdx.x - first, end = bp_least((uint64_t)s->count, (chunk + 1) * size);
+    double weights = 0.0, updates = 0.0;
+#pragma unroll 1
+    for (uint64_t i = chunk * size + threadIdx.x * 4; i < end; i += BP_RUN_THREADS * 4) {
+        float w[4], g[4], x[2][4];
+        load_gradient(&t, i, end - i, factors.clip, g);
+        bp_load_weight4(&t.weight, i, end - i, w);
+        if (rule == BP_UPDATE_LAMB) {
+            load_state(&shared, (uint32_t)s->form, true, t.state[0], i, end - i, t.wide, x[0]);
+            load_state(&shared, (uint32_t)s->form, false, t.state[1], i, end - i, t.wide, x[1]);
+#pragma unroll 1
+            for (int e = 0; e < 4; e++) {
+                g[0] = bp_update_lamb_direction(&factors, g[0], w[0], &x[0][0], &x[1][0]);
+                BP_TURN(float, g);
+                BP_TURN(float, w);
+                BP_TURN(float, x[0]);
+                BP_TURN(float, x[1]);
+            }
+        }
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        float clipped = g[e] * f.clip;
-        a[e] = fmaf(f.m_gain, clipped - a[e], a[e]);
-        b[e] = fmaf(clipped * f.v_gain, clipped, b[e] * f.v_keep);
-        float below = fmaf(sqrtf(b[e]), f.v_scale, f.epsilon);
-        w[e] = fmaf(-f.rate, a[e] / below, w[e] * f.keep);
+        for (int e = 0; e < 4; e++) {
+            bool there = i + e < end;
+            weights += there ? (double)w[e] * (double)w[e] : 0.0;
+            updates += there ? (double)g[e] * (double)g[e] : 0.0;
+        }
     }
-    uint32_t random[4] = {0, 0, 0, 0};
-    if (weight.kind == BP_MASTER_STOCHASTIC) {
-        rounding_bits(step, (uint32_t)record[18], record[17] + i, random);
+    weights = bp_block_sum_double(weights);
+    __syncthreads();
+    updates = bp_block_sum_double(updates);
+    if (threadIdx.x == 0) {
+        double *partials = (double *)(base + record[OFFSETS]);
+        partials[2 * chunk] = weights;
+        partials[2 * chunk + 1] = updates;
     }
-    bp_store_weight4(&weight, i, count - i, random, w);
-    bp_store4_as(m, i, count - i, BP_SINGLE | wide, a);
-    bp_store4_as(v, i, count - i, BP_SINGLE | wide, b);
+}
+
+/* A block is one tensor: the partial sums come to shared memory together and are added in order. */
+BP_KERNEL bp_trust_ratio(unsigned char *base, const uint64_t *table, uint32_t tuples)
+{
+    __shared__ double part[BP_RUN_THREADS];
+    if (tuples == 0) {
+        return;
+    }
+    const uint64_t *record = table + (uint64_t)blockIdx.x * RECORD_WORDS;
+    const double *partials = (const double *)(base + record[OFFSETS + 1]);
+    uint64_t count = 2 * record[SCALARS];
+    double sum = 0.0; /* of thread 0 the weights', of thread 1 the updates' */
+    for (uint64_t from = 0; from < count; from += BP_RUN_THREADS) {
+        uint64_t size = bp_least(BP_RUN_THREADS, count - from);
+        __syncthreads();
+        if (threadIdx.x < size) {
+            part[threadIdx.x] = partials[from + threadIdx.x];
+        }
+        __syncthreads();
+        for (uint64_t i = threadIdx.x; threadIdx.x < 2 && i < size; i += 2) {
+            sum += part[i];
+        }
+    }
+    __syncthreads();
+    part[threadIdx.x] = sqrt(sum);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double weight = part[0], update = part[1];
+        double coefficient = __longlong_as_double((long long)record[SCALARS + 1]);
+        double decay = __longlong_as_double((long long)record[SCALARS + 2]);
+        bool both = weight > 0.0 && update > 0.0;
+        *(float *)(base + record[OFFSETS]) =
+            both ? (float)(coefficient * weight / (update + decay * weight)) : 1.0f;
+    }
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/codec_element.h"
 #include "core/random.h"
 
 #define BLOCK BP_CODEC_BLOCK
@@ -35,7 +36,7 @@ static void check_book(const float *book, uint32_t size, uint32_t zero, const do
 {
     for (uint32_t i = 0; i < size; i++) {
         double want = i < zero ? -right[zero - i] : right[i - zero];
-        assert_true(fabs((double)book[i] - want) <= 6e-8 * fabs(want));
+        assert_true(fabs((double)book[i] - want) <= 1.3e-7 * fabs(want));
         assert_true(i == 0 || book[i] > book[i - 1]);
     }
 }
@@ -50,6 +51,13 @@ static void books_are_as_constructed(void **state)
     check_book(bp_codec_signed4, 16, 7, right);
     assert_int_equal(construct(7, 1, right), 256);
     check_book(bp_codec_unsigned, 256, 0, right);
+    for (int32_t i = 0; i < 256; i++) { /* the tables are what the kernels compute */
+        assert_true(bp_codec_signed[i] == bp_codec_book_signed(i));
+        assert_true(bp_codec_unsigned[i] == bp_codec_book_unsigned(i));
+        int32_t index = i % 16 - 7;
+        float a = bp_codec_book4(index < 0 ? -index : index);
+        assert_true(bp_codec_signed4[i % 16] == (index < 0 ? -a : a));
+    }
     uint32_t negative = 0, zeros = 0, positive = 0;
     for (uint32_t i = 0; i < 256; i++) {
         negative += bp_codec_signed[i] < 0.0f;
@@ -59,7 +67,7 @@ static void books_are_as_constructed(void **state)
     assert_int_equal(negative, 127);
     assert_int_equal(zeros, 1);
     assert_int_equal(positive, 128);
-    assert_true(bp_codec_signed[0] == -0.99296875f || bp_codec_signed[0] == -0.992968738f);
+    assert_true(fabsf(bp_codec_signed[0] + 0.99296875f) < 1e-7f);
 }
 
 /* What a form can hold when its scale is 1. */
@@ -219,7 +227,7 @@ static void zeros_are_zero_bytes(void **state)
     }
 }
 
-/* Magnitudes from below the least normal float to near the largest. */
+/* Magnitudes from below the least normal float, where all is 0, to near the largest. */
 static void scales_reach_far(void **state)
 {
     static const float scales[] = {1e-44f, 1e-38f, 1e-30f, 1.0f, 1e30f, 3e38f};
@@ -231,7 +239,7 @@ static void scales_reach_far(void **state)
         x[0] = k / 2 % 2 == 0 ? -s : s; /* the sign goes into the scale */
         bp_codec_encode(form, true, x, 3, bytes);
         bp_codec_decode(form, true, bytes, 3, y);
-        assert_true(y[0] == x[0]);
+        assert_true(y[0] == (s < 0x1p-126f ? 0.0f : x[0]));
         assert_true(isfinite(y[1]) && fabsf(y[2]) <= 0.006f * s);
     }
 }

@@ -41,6 +41,8 @@ static double terms_of(bp_kernel kernel, const void *scalars)
     case BP_KERNEL_loss_sum:
         return (double)*(const int64_t *)scalars;
     case BP_KERNEL_norm_partial:
+    case BP_KERNEL_lamb_norms:
+    case BP_KERNEL_lars_norms:
         return 16.0;
     case BP_KERNEL_attention_forward:
     case BP_KERNEL_attention_decode:
@@ -146,11 +148,6 @@ static void row_test(bp_kernel kernel, uint64_t seeds)
 {
     /* the instrument would take poison as word that bytes are undefined, and run no kernel */
     ((cuda_context *)cuda.context)->driver.ptxvmUndefineAsync = NULL;
-    /* rows that have no CUDA form yet */
-    bool update = kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_trust_ratio; /* adamw: below */
-    if (update) {
-        skip();
-    }
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         kernel_case want, got;
         kernel_random_case(&want, &bp_device_host, kernel, seed);
