@@ -11,6 +11,15 @@
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
 
+/* Families whose files can be read; config.json's model_type. Qwen2 is computed as Llama is. */
+typedef enum bp_family {
+    BP_FAMILY_GPT2,
+    BP_FAMILY_LLAMA,
+    BP_FAMILY_QWEN2,
+    BP_FAMILY_BERT,
+    BP_FAMILY_COUNT
+} bp_family;
+
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {
     BP_TASK_CAUSAL_LM, /* each token's successor */
@@ -32,7 +41,7 @@ typedef struct bp_rope_scaling {
 /* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
  * as in Hugging Face's config.json of GPT-2 where it has them, then of Llama and BERT. */
 typedef struct bp_model_config {
-    const char *type;         /* model_type; static text. NULL: gpt2 */
+    bp_family family;
     uint32_t vocabulary;      /* vocab_size */
     uint32_t positions;       /* n_positions: longest sequence */
     uint32_t width;           /* n_embd */

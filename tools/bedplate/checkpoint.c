@@ -32,7 +32,8 @@ static bool same_model(const bp_model_config *a, const bp_model_config *b)
     uint32_t inner_a = a->inner != 0 ? a->inner : 4 * a->width;
     uint32_t inner_b = b->inner != 0 ? b->inner : 4 * b->width;
     return a->vocabulary == b->vocabulary && a->positions == b->positions && a->width == b->width &&
-           a->layers == b->layers && a->heads == b->heads && inner_a == inner_b;
+           a->layers == b->layers && a->heads == b->heads && inner_a == inner_b &&
+           a->family == b->family && a->task == b->task && a->classes == b->classes;
 }
 
 static bp_status check_config(session *s, const char *directory)

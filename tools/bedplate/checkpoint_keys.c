@@ -8,6 +8,7 @@
 #include "core/optimizer.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
+#include "tools/formats/hf_fields.h"
 
 static const char result_prefix[] = "result.";
 
@@ -92,12 +93,33 @@ static void put_count(bp_text *text, const char *name, uint64_t value)
     bp_text_u64(text, value);
 }
 
+/* What only some families and tasks have. */
+static void put_more(bp_text *text, const bp_model_config *config)
+{
+    put_count(text, " kv_heads ", config->kv_heads);
+    put_count(text, " head_width ", config->head_width);
+    put_real(text, " theta ", config->rope_theta);
+    put_real(text, " scaling ", config->rope_scaling.factor);
+    put_real(text, " ", config->rope_scaling.low);
+    put_real(text, " ", config->rope_scaling.high);
+    put_count(text, " ", config->rope_scaling.original);
+    put_count(text, " biases ", config->qkv_bias ? 1 : 0);
+    put_count(text, " ", config->output_bias ? 1 : 0);
+    put_count(text, " ", config->mlp_bias ? 1 : 0);
+    put_count(text, " untied ", config->untied ? 1 : 0);
+    put_count(text, " types ", config->types);
+    put_count(text, " task ", config->task);
+    put_count(text, " classes ", config->classes);
+    put_real(text, " classifier ", config->classifier_dropout);
+}
+
 static bp_status add_model(pool *p, const bp_model_config *config)
 {
-    char value[256];
+    char value[512];
     bp_text text;
     bp_text_init(&text, NULL, NULL, value, sizeof value);
-    put_count(&text, "gpt2 vocabulary ", config->vocabulary);
+    bp_text_string(&text, bp_hf_fields_of(config->family)->model_type);
+    put_count(&text, " vocabulary ", config->vocabulary);
     put_count(&text, " positions ", config->positions);
     put_count(&text, " width ", config->width);
     put_count(&text, " layers ", config->layers);
@@ -107,6 +129,9 @@ static bp_status add_model(pool *p, const bp_model_config *config)
     put_real(&text, " dropout ", config->embedding_dropout);
     put_real(&text, " ", config->residual_dropout);
     put_real(&text, " ", config->attention_dropout);
+    if (config->family != BP_FAMILY_GPT2 || config->task != BP_TASK_CAUSAL_LM) {
+        put_more(&text, config);
+    }
     BP_TRY(bp_text_flush(&text));
     return add(p, result_prefix, "model", value);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/storage.h"
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
@@ -85,7 +86,7 @@ static bp_status open_model(exporting *e)
                             set->model);
     }
     BP_TRY(check_target(e));
-    m->model = model_files_model("gpt2");
+    m->model = model_of(m->config.family);
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
     return model_files_match(m, &bp_hf_family_find(m->model->name)->naming, &e->source);
 }

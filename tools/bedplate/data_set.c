@@ -56,6 +56,17 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     return BP_OK;
 }
 
+/* Without a tokenizer that has a [MASK], as over bytes, a hidden token becomes 0. */
+static bp_masking masking_of(const data_set *set, const bp_spec *spec)
+{
+    const bp_tokenizer_special *special = &set->special;
+    bool there = special->mask >= 0 && special->mask < (int64_t)spec->config.vocabulary;
+    return (bp_masking){.probability = 0.15,
+                        .token = there ? (int32_t)special->mask : 0,
+                        .special = {(int32_t)special->cls, (int32_t)special->sep,
+                                    (int32_t)special->pad, (int32_t)special->bos}};
+}
+
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
 {
     const bp_spec *spec = &s->spec;
@@ -69,6 +80,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .vocabulary = spec->config.vocabulary,
                      .kind = data_labels(&spec->config),
                      .classes = spec->config.classes,
+                     .masking = masking_of(set, spec),
                      .padding = inside ? (int32_t)padding : 0};
 }
 

@@ -23,6 +23,8 @@ bp_labels data_labels(const bp_model_config *config)
     case BP_TASK_LABELS:
     case BP_TASK_REGRESSION:
         return BP_LABELS_BITS;
+    case BP_TASK_MASKED_LM:
+        return BP_LABELS_MASKED;
     default:
         return BP_LABELS_NEXT_TOKEN;
     }

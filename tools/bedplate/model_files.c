@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/storage.h"
-#include "layers/gpt2.h"
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"
 #include "tools/formats/hf_config_copy.h"
 #include "tools/formats/stream_file.h"
@@ -16,16 +16,9 @@
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */
 #define WORK_BYTES  ((size_t)8 << 20)
 
-static const bp_model *const models[] = {&bp_model_gpt2};
-
 const bp_model *model_files_model(const char *model_type)
 {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        if (strcmp(models[i]->name, model_type) == 0) {
-            return models[i];
-        }
-    }
-    return NULL;
+    return model_named(model_type);
 }
 
 bp_status model_files_begin(model_files *m, const settings *set)
@@ -37,6 +30,7 @@ bp_status model_files_begin(model_files *m, const settings *set)
     BP_TRY(memory_take(&m->memory, TABLE_BYTES + WORK_BYTES, false, "memory", &m->error));
     m->room = (bp_staging){m->memory.address, TABLE_BYTES};
     m->work = (bp_staging){(char *)m->memory.address + TABLE_BYTES, WORK_BYTES};
+    m->config.pad_token = -1;
     m->target = (bp_weight_target){.store = m->store, .work = m->work, .error = &m->error};
     m->target.keep = strcmp(set->dtype, "source") == 0;
     m->target.dtype = strcmp(set->dtype, "bf16") == 0   ? BP_BF16

@@ -3,6 +3,7 @@
  * the option. */
 #include <string.h>
 
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/policy.h"
 
@@ -39,6 +40,10 @@ static const option table[] = {
      "where snapshots and the trained model go"},
     {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "every dropout of the model; -1: as its configuration says"},
+    {"task", OPTION_CHOICE, READS | VERB_GENERATE | VERB_BENCH, AT(task), 0, 0, "auto", TASK_WORDS,
+     true, "what the model learns; auto: what its config.json names, BERT else masked-lm"},
+    {"num-labels", OPTION_COUNT, READS | VERB_BENCH, AT(num_labels), 0, 1024, "0", "N", true,
+     "classes of a classification; 0: as config.json says, else 2"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
      "tensors that the weight files lack begin as random ones; each is named"},
     {"allow-unexpected", OPTION_FLAG, LOADS | PORTS, AT(allow_unexpected), 0, 0, "false", NULL,

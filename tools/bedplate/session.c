@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "core/storage.h"
-#include "layers/gpt2.h"
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/optimizer_choice.h"
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/shortage.h"
@@ -81,10 +81,12 @@ static bp_status find_model(session *s)
     } else {
         return no_model(s);
     }
+    BP_TRY(model_task(set, &s->spec.config, &s->error));
     if (set->dropout >= 0.0) {
         s->spec.config.embedding_dropout = set->dropout;
         s->spec.config.residual_dropout = set->dropout;
         s->spec.config.attention_dropout = set->dropout;
+        s->spec.config.classifier_dropout = set->dropout;
     }
     return BP_OK;
 }
@@ -124,7 +126,7 @@ static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
     bp_spec *spec = &s->spec;
-    spec->model = &bp_model_gpt2;
+    spec->model = model_of(spec->config.family);
     BP_TRY(optimizer_fill(set, spec));
     spec->batch = (uint32_t)set->batch;
     spec->accumulation = (uint32_t)set->accumulation;

@@ -5,110 +5,49 @@
 #include <string.h>
 
 #include "core/storage.h"
+#include "tools/formats/hf_fields.h"
+#include "tools/formats/hf_rope.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 1024
 
 static const char where[] = "config.json";
 
-typedef enum field_kind {
-    FIELD_COUNT,      /* an integer of the model */
-    FIELD_COUNT_NULL, /* the same, where null means 0: chosen by the model */
-    FIELD_TOKEN,      /* a token id, a list of them (the first counts), or null: none */
-    FIELD_REAL,
-    FIELD_TEXT,  /* must be this text */
-    FIELD_TRUE,  /* must be true */
-    FIELD_FALSE, /* must be false */
-    FIELD_NULL,  /* must be null */
-    FIELD_EMPTY  /* must be null or an empty object */
-} field_kind;
+#define NAMES "\"gpt2\", \"llama\", \"qwen2\" and \"bert\" are"
 
-typedef struct field {
-    const char *key;
-    field_kind kind;
-    size_t offset; /* in bp_model_config */
-    int64_t most;  /* FIELD_COUNT: 1 .. most */
-    double below;  /* FIELD_REAL: least .. below, exclusive */
-    const char *text;
-} field;
-
-#define AT(member) offsetof(bp_model_config, member)
-
-static const field fields[] = {
-    {"model_type", FIELD_TEXT, 0, 0, 0, "gpt2"},
-    {"vocab_size", FIELD_COUNT, AT(vocabulary), INT32_MAX, 0, NULL},
-    {"n_positions", FIELD_COUNT, AT(positions), 1 << 24, 0, NULL},
-    {"max_position_embeddings", FIELD_COUNT, AT(positions), 1 << 24, 0, NULL},
-    {"n_embd", FIELD_COUNT, AT(width), 1 << 20, 0, NULL},
-    {"hidden_size", FIELD_COUNT, AT(width), 1 << 20, 0, NULL},
-    {"n_layer", FIELD_COUNT, AT(layers), 1 << 12, 0, NULL},
-    {"num_hidden_layers", FIELD_COUNT, AT(layers), 1 << 12, 0, NULL},
-    {"n_head", FIELD_COUNT, AT(heads), 1 << 16, 0, NULL},
-    {"num_attention_heads", FIELD_COUNT, AT(heads), 1 << 16, 0, NULL},
-    {"n_inner", FIELD_COUNT_NULL, AT(inner), 1 << 22, 0, NULL},
-    {"layer_norm_epsilon", FIELD_REAL, AT(norm_epsilon), 0, 1.0, NULL},
-    {"initializer_range", FIELD_REAL, AT(initializer_range), 0, 1e6, NULL},
-    {"embd_pdrop", FIELD_REAL, AT(embedding_dropout), 0, 1.0, NULL},
-    {"resid_pdrop", FIELD_REAL, AT(residual_dropout), 0, 1.0, NULL},
-    {"attn_pdrop", FIELD_REAL, AT(attention_dropout), 0, 1.0, NULL},
-    {"bos_token_id", FIELD_TOKEN, AT(bos_token), 0, 0, NULL},
-    {"eos_token_id", FIELD_TOKEN, AT(eos_token), 0, 0, NULL},
-    {"activation_function", FIELD_TEXT, 0, 0, 0, "gelu_new"},
-    {"scale_attn_weights", FIELD_TRUE, 0, 0, 0, NULL},
-    {"scale_attn_by_inverse_layer_idx", FIELD_FALSE, 0, 0, 0, NULL},
-    {"reorder_and_upcast_attn", FIELD_FALSE, 0, 0, 0, NULL},
-    {"add_cross_attention", FIELD_FALSE, 0, 0, 0, NULL},
-    {"is_encoder_decoder", FIELD_FALSE, 0, 0, 0, NULL},
-    {"tie_word_embeddings", FIELD_TRUE, 0, 0, 0, NULL},
-    {"pruned_heads", FIELD_EMPTY, 0, 0, 0, NULL},
-    {"quantization_config", FIELD_NULL, 0, 0, 0, NULL},
-};
-
-#define FIELDS (sizeof fields / sizeof fields[0])
-
-/* transformers' configuration_gpt2.py. */
-static const bp_model_config defaults = {
-    .vocabulary = 50257,
-    .positions = 1024,
-    .width = 768,
-    .layers = 12,
-    .heads = 12,
-    .inner = 0,
-    .norm_epsilon = 1e-5,
-    .initializer_range = 0.02,
-    .embedding_dropout = 0.1,
-    .residual_dropout = 0.1,
-    .attention_dropout = 0.1,
-    .bos_token = 50256,
-    .eos_token = 50256,
-};
-
+/* The file is read twice: for the model_type, which says what the other keys may hold, and for the
+ * rest. */
 typedef struct reading {
     bp_json json;
+    const bp_hf_fields *table; /* NULL: not known yet */
     bp_model_config config;
-    bool seen[FIELDS];
+    bool seen[BP_HF_FIELDS_MAX];
+    bool judges;   /* architectures names a class that judges samples */
+    bool problem;  /* problem_type is given */
+    bp_task asked; /* by problem_type */
     bp_error error;
 } reading;
 
-static bp_status refuse(reading *r, const field *f, const char *text)
+static bp_status refuse(reading *r, const bp_hf_field *f, const char *text)
 {
     return bp_error_set(&r->error, BP_ERR_DATA, where, text, f->key);
 }
 
 /* The other name of the same member, if it came before: then both must say the same. */
-static bool said_before(const reading *r, const field *f)
+static bool said_before(const reading *r, const bp_hf_field *f)
 {
-    for (size_t i = 0; i < FIELDS; i++) {
-        if (fields[i].offset == f->offset && fields[i].kind == f->kind && r->seen[i]) {
+    for (size_t i = 0; i < r->table->count; i++) {
+        const bp_hf_field *other = &r->table->fields[i];
+        if (other->offset == f->offset && other->kind == f->kind && r->seen[i]) {
             return true;
         }
     }
     return false;
 }
 
-static bp_status take_count(reading *r, const field *f, const bp_json_event *event)
+static bp_status take_count(reading *r, const bp_hf_field *f, const bp_json_event *event)
 {
-    if (event->kind == BP_JSON_NULL && f->kind == FIELD_COUNT_NULL) {
+    if (event->kind == BP_JSON_NULL && f->kind == BP_FIELD_COUNT_NULL) {
         return BP_OK;
     }
     if (event->kind != BP_JSON_NUMBER || !event->integer) {
@@ -130,8 +69,11 @@ static bp_status take_count(reading *r, const field *f, const bp_json_event *eve
     return BP_OK;
 }
 
-static bp_status take_real(reading *r, const field *f, const bp_json_event *event)
+static bp_status take_real(reading *r, const bp_hf_field *f, const bp_json_event *event)
 {
+    if (event->kind == BP_JSON_NULL && f->kind == BP_FIELD_REAL_NULL) {
+        return BP_OK;
+    }
     if (event->kind != BP_JSON_NUMBER) {
         return refuse(r, f, "this field must be a number");
     }
@@ -145,7 +87,7 @@ static bp_status take_real(reading *r, const field *f, const bp_json_event *even
     return BP_OK;
 }
 
-static bp_status take_token_number(reading *r, const field *f, const bp_json_event *event)
+static bp_status take_token_number(reading *r, const bp_hf_field *f, const bp_json_event *event)
 {
     bool good = event->kind == BP_JSON_NUMBER && event->integer;
     if (!good || event->i64 < -1 || event->i64 > INT32_MAX) {
@@ -155,7 +97,7 @@ static bp_status take_token_number(reading *r, const field *f, const bp_json_eve
     return BP_OK;
 }
 
-static bp_status take_token(reading *r, const field *f, bp_json_event *event)
+static bp_status take_token(reading *r, const bp_hf_field *f, bp_json_event *event)
 {
     const int64_t none = -1;
     if (event->kind == BP_JSON_NULL) {
@@ -181,32 +123,138 @@ static bp_status take_token(reading *r, const field *f, bp_json_event *event)
     }
 }
 
-static bp_status take_text(reading *r, const field *f, const bp_json_event *event)
+static bp_status take_text(reading *r, const bp_hf_field *f, const bp_json_event *event)
 {
-    if (event->kind != BP_JSON_TEXT || strcmp(event->text, f->text) != 0) {
-        return refuse(r, f,
-                      f->offset == 0 && strcmp(f->key, "model_type") == 0
-                          ? "this model type is not implemented (\"gpt2\" is)"
-                          : "this value is not implemented (\"gelu_new\" is)");
+    if (event->kind == BP_JSON_TEXT && strcmp(event->text, f->text) == 0) {
+        return BP_OK;
     }
+    bool silu = strcmp(f->text, "silu") == 0, absolute = strcmp(f->text, "absolute") == 0;
+    return refuse(r, f,
+                  silu                           ? "this value is not implemented (\"silu\" is)"
+                  : absolute                     ? "this value is not implemented (\"absolute\" is)"
+                  : strcmp(f->text, "gelu") == 0 ? "this value is not implemented (\"gelu\" is)"
+                  : strcmp(f->text, "gelu_new") == 0
+                      ? "this value is not implemented (\"gelu_new\" is)"
+                      : "this value is not implemented (\"full_attention\" is)");
+}
+
+static bp_status take_texts(reading *r, const bp_hf_field *f, bp_json_event *event)
+{
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_ARRAY_BEGIN) {
+        return refuse(r, f, "this field must be a list of texts");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        BP_TRY(take_text(r, f, event));
+    }
+}
+
+static bp_status take_bool(reading *r, const bp_hf_field *f, const bp_json_event *event)
+{
+    if (event->kind != BP_JSON_TRUE && event->kind != BP_JSON_FALSE) {
+        return refuse(r, f, "this field must be true or false");
+    }
+    bool value = (event->kind == BP_JSON_TRUE) == (f->kind == BP_FIELD_FLAG);
+    memcpy((char *)&r->config + f->offset, &value, sizeof value);
     return BP_OK;
 }
 
-static bp_status take_flag(reading *r, const field *f, const bp_json_event *event)
+static bool ends_with(const char *text, const char *end)
 {
-    bp_json_kind wanted = f->kind == FIELD_TRUE    ? BP_JSON_TRUE
-                          : f->kind == FIELD_FALSE ? BP_JSON_FALSE
-                                                   : BP_JSON_NULL;
+    size_t length = strlen(text), most = strlen(end);
+    return length >= most && strcmp(text + length - most, end) == 0;
+}
+
+static bp_status take_classes(reading *r, const bp_hf_field *f, bp_json_event *event)
+{
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_ARRAY_BEGIN) {
+        return refuse(r, f, "this field must be a list of texts");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        if (event->kind != BP_JSON_TEXT) {
+            return refuse(r, f, "this field must be a list of texts");
+        }
+        r->judges = r->judges || ends_with(event->text, "ForSequenceClassification");
+    }
+}
+
+static bp_status take_problem(reading *r, const bp_hf_field *f, const bp_json_event *event)
+{
+    static const struct {
+        const char *name;
+        bp_task task;
+    } problems[] = {{"single_label_classification", BP_TASK_CLASSES},
+                    {"multi_label_classification", BP_TASK_LABELS},
+                    {"regression", BP_TASK_REGRESSION}};
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    for (size_t i = 0; event->kind == BP_JSON_TEXT && i < 3; i++) {
+        if (strcmp(event->text, problems[i].name) == 0) {
+            r->problem = true;
+            r->asked = problems[i].task;
+            return BP_OK;
+        }
+    }
+    return refuse(r, f,
+                  "this must be null, \"single_label_classification\", "
+                  "\"multi_label_classification\" or \"regression\"");
+}
+
+static bp_status take_labels(reading *r, const bp_hf_field *f, bp_json_event *event)
+{
+    uint32_t count = 0;
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return refuse(r, f, "this field must be an object with a name for each class");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            memcpy((char *)&r->config + f->offset, &count, sizeof count);
+            return BP_OK;
+        }
+        BP_TRY(bp_json_skip(&r->json));
+        count++;
+    }
+}
+
+static bp_status take_one(reading *r, const bp_hf_field *f, const bp_json_event *event)
+{
+    bool one = event->kind == BP_JSON_NUMBER && event->integer && event->i64 == 1;
+    return one ? BP_OK : refuse(r, f, "this value is not implemented (only 1 is)");
+}
+
+static bp_status take_flag(reading *r, const bp_hf_field *f, const bp_json_event *event)
+{
+    bp_json_kind wanted = f->kind == BP_FIELD_TRUE    ? BP_JSON_TRUE
+                          : f->kind == BP_FIELD_FALSE ? BP_JSON_FALSE
+                                                      : BP_JSON_NULL;
     if (event->kind == wanted) {
         return BP_OK;
     }
     return refuse(r, f,
-                  f->kind == FIELD_TRUE    ? "this value is not implemented (only true is)"
-                  : f->kind == FIELD_FALSE ? "this value is not implemented (only false is)"
-                                           : "this is not implemented; the field must be null");
+                  f->kind == BP_FIELD_TRUE    ? "this value is not implemented (only true is)"
+                  : f->kind == BP_FIELD_FALSE ? "this value is not implemented (only false is)"
+                                              : "this is not implemented; the field must be null");
 }
 
-static bp_status take_empty(reading *r, const field *f, bp_json_event *event)
+static bp_status take_empty(reading *r, const bp_hf_field *f, bp_json_event *event)
 {
     if (event->kind == BP_JSON_OBJECT_BEGIN) {
         BP_TRY(bp_json_next(&r->json, event));
@@ -217,28 +265,78 @@ static bp_status take_empty(reading *r, const field *f, bp_json_event *event)
     return take_flag(r, f, event);
 }
 
-static bp_status take_field(reading *r, const field *f)
+static bp_status take_field(reading *r, const bp_hf_field *f, bp_json_event *event)
 {
-    bp_json_event event;
-    BP_TRY(bp_json_next(&r->json, &event));
     switch (f->kind) {
-    case FIELD_COUNT:
-    case FIELD_COUNT_NULL:
-        return take_count(r, f, &event);
-    case FIELD_TOKEN:
-        return take_token(r, f, &event);
-    case FIELD_REAL:
-        return take_real(r, f, &event);
-    case FIELD_TEXT:
-        return take_text(r, f, &event);
-    case FIELD_EMPTY:
-        return take_empty(r, f, &event);
+    case BP_FIELD_COUNT:
+    case BP_FIELD_COUNT_NULL:
+        return take_count(r, f, event);
+    case BP_FIELD_TOKEN:
+        return take_token(r, f, event);
+    case BP_FIELD_REAL:
+    case BP_FIELD_REAL_NULL:
+        return take_real(r, f, event);
+    case BP_FIELD_FLAG:
+    case BP_FIELD_FLAG_NOT:
+        return take_bool(r, f, event);
+    case BP_FIELD_ONE:
+        return take_one(r, f, event);
+    case BP_FIELD_TEXT:
+        return take_text(r, f, event);
+    case BP_FIELD_TEXTS:
+        return take_texts(r, f, event);
+    case BP_FIELD_CLASSES:
+        return take_classes(r, f, event);
+    case BP_FIELD_PROBLEM:
+        return take_problem(r, f, event);
+    case BP_FIELD_LABELS:
+        return take_labels(r, f, event);
+    case BP_FIELD_ROPE:
+        return bp_hf_rope_read(&r->json, f->key, event, &r->config, &r->error);
+    case BP_FIELD_EMPTY:
+        return take_empty(r, f, event);
     default:
-        return take_flag(r, f, &event);
+        return take_flag(r, f, event);
     }
 }
 
-static bp_status take_members(reading *r)
+static const bp_hf_field type_field = {"model_type", BP_FIELD_TEXT, 0, 0, 0, NULL};
+
+/* The first reading: only the model_type. */
+static bp_status take_type(reading *r, bp_json_event *event)
+{
+    if (strcmp(event->text, type_field.key) != 0) {
+        return bp_json_skip(&r->json);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    r->table = event->kind == BP_JSON_TEXT ? bp_hf_fields_find(event->text) : NULL;
+    return r->table != NULL
+               ? BP_OK
+               : refuse(r, &type_field, "this model type is not implemented (" NAMES ")");
+}
+
+/* The second: every key that the family knows. Rows after the first of a key take a plain value. */
+static bp_status take_member(reading *r, bp_json_event *event)
+{
+    size_t first = 0;
+    while (first < r->table->count && strcmp(r->table->fields[first].key, event->text) != 0) {
+        first++;
+    }
+    if (first == r->table->count) {
+        return bp_json_skip(&r->json);
+    }
+    const char *key = r->table->fields[first].key;
+    BP_TRY(bp_json_next(&r->json, event));
+    for (size_t i = first; i < r->table->count; i++) {
+        if (strcmp(r->table->fields[i].key, key) == 0) {
+            BP_TRY(take_field(r, &r->table->fields[i], event));
+            r->seen[i] = true;
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status take_members(reading *r, bool first)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&r->json, &event));
@@ -250,34 +348,49 @@ static bp_status take_members(reading *r)
         if (event.kind == BP_JSON_OBJECT_END) {
             return bp_json_next(&r->json, &event);
         }
-        size_t i = 0;
-        while (i < FIELDS && strcmp(fields[i].key, event.text) != 0) {
-            i++;
-        }
-        if (i == FIELDS) {
-            BP_TRY(bp_json_skip(&r->json));
-        } else {
-            BP_TRY(take_field(r, &fields[i]));
-            r->seen[i] = true;
-        }
+        BP_TRY(first ? take_type(r, &event) : take_member(r, &event));
     }
+}
+
+/* The task that the file names: a class that judges samples, and how. */
+static void settle_task(reading *r)
+{
+    bp_model_config *config = &r->config;
+    if (!r->judges) {
+        return;
+    }
+    config->classes = config->classes == 0 ? 2 : config->classes;
+    config->task = config->classes == 1 ? BP_TASK_REGRESSION : BP_TASK_CLASSES;
+    config->task = r->problem ? r->asked : config->task;
 }
 
 static bp_status check_whole(reading *r)
 {
-    if (!r->seen[0]) {
-        return refuse(r, &fields[0], "the field is missing (\"gpt2\" is implemented)");
+    bp_model_config *config = &r->config;
+    uint32_t left = config->head_width == 0 ? config->width % config->heads : 0;
+    if (left != 0) {
+        bool gpt2 = config->family == BP_FAMILY_GPT2;
+        return bp_error_numbers(
+            &r->error, BP_ERR_DATA, where,
+            gpt2 ? "n_head does not divide n_embd (found the remainder)"
+                 : "num_attention_heads does not divide hidden_size (found the remainder)",
+            gpt2 ? "n_head" : "num_attention_heads", (int64_t)left, 0);
     }
-    if (r->config.width % r->config.heads != 0) {
+    if (config->kv_heads != 0 && config->heads % config->kv_heads != 0) {
         return bp_error_numbers(&r->error, BP_ERR_DATA, where,
-                                "n_head does not divide n_embd (found the remainder)", "n_head",
-                                (int64_t)(r->config.width % r->config.heads), 0);
+                                "num_key_value_heads does not divide num_attention_heads",
+                                "num_key_value_heads", config->kv_heads, config->heads);
     }
+    if (config->classifier_dropout < 0.0) {
+        config->classifier_dropout = config->residual_dropout;
+    }
+    settle_task(r);
     return BP_OK;
 }
 
-static bp_status read_document(reading *r, bp_storage_reader *reader, char *scratch)
+static bp_status read_once(reading *r, bp_storage_reader *reader, char *scratch, bool first)
 {
+    reader->offset = 0;
     reader->buffer = scratch;
     reader->capacity = READ_BYTES;
     reader->error = &r->error;
@@ -290,7 +403,17 @@ static bp_status read_document(reading *r, bp_storage_reader *reader, char *scra
         .max_depth = BP_JSON_DEPTH_MAX,
     };
     BP_TRY(bp_json_init(&r->json, &source, &memory, &r->error));
-    BP_TRY(take_members(r));
+    return take_members(r, first);
+}
+
+static bp_status read_document(reading *r, bp_storage_reader *reader, char *scratch)
+{
+    BP_TRY(read_once(r, reader, scratch, true));
+    if (r->table == NULL) {
+        return refuse(r, &type_field, "the field is missing (" NAMES " implemented)");
+    }
+    r->config = r->table->defaults;
+    BP_TRY(read_once(r, reader, scratch, false));
     return check_whole(r);
 }
 
@@ -313,7 +436,7 @@ bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
                             bp_model_config *config, bp_error *error)
 {
     bp_storage_reader reader = {.store = store, .path = path};
-    reading r = {.config = defaults};
+    reading r = {.table = NULL};
     if (store->open_read(store, path, &reader.file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }

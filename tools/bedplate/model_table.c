@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Families and tasks. */
+#include "tools/bedplate/model_table.h"
+
+#include <string.h>
+
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+
+static const bp_model *const models[BP_FAMILY_COUNT] = {[BP_FAMILY_GPT2] = &bp_model_gpt2,
+                                                        [BP_FAMILY_LLAMA] = &bp_model_llama,
+                                                        [BP_FAMILY_QWEN2] = &bp_model_llama,
+                                                        [BP_FAMILY_BERT] = &bp_model_bert};
+
+const bp_model *model_of(bp_family family)
+{
+    return models[family];
+}
+
+const bp_model *model_named(const char *name)
+{
+    for (uint32_t i = 0; i < BP_FAMILY_COUNT; i++) {
+        if (strcmp(models[i]->name, name) == 0) {
+            return models[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct {
+    const char *word;
+    bp_task task;
+} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM},
+             {"masked-lm", BP_TASK_MASKED_LM},
+             {"classification", BP_TASK_CLASSES},
+             {"multi-label-classification", BP_TASK_LABELS},
+             {"regression", BP_TASK_REGRESSION}};
+
+bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(set->task, tasks[i].word) == 0) {
+            config->task = tasks[i].task;
+        }
+    }
+    if (config->task < BP_TASK_CLASSES) {
+        config->classes = 0;
+        return BP_OK;
+    }
+    const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;
+    config->classes = set->num_labels != 0                 ? (uint32_t)set->num_labels
+                      : config->task == BP_TASK_REGRESSION ? 1
+                      : config->classes != 0               ? config->classes
+                                                           : usual;
+    const uint32_t most = config->task == BP_TASK_LABELS       ? 32
+                          : config->task == BP_TASK_REGRESSION ? 1
+                                                               : 1024;
+    if (config->classes > most) {
+        return bp_error_numbers(error, BP_ERR_USAGE, "model",
+                                "a task has fewer classes than that: regression 1, multi-label 32, "
+                                "classification 1024",
+                                "--num-labels", config->classes, most);
+    }
+    return BP_OK;
+}
