@@ -12,6 +12,9 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
@@ -156,7 +159,7 @@ static void what_is_no_gpt2_configuration_is_refused(void **state)
         "7",
         "{",
         "{}",
-        "{\"model_type\": \"llama\"}",
+        "{\"model_type\": \"mamba\"}",
         "{\"model_type\": 2}",
         "{\"model_type\": \"gpt2\"",
         "{\"model_type\": \"gpt2\"} {}",
@@ -253,20 +256,166 @@ static void what_is_written_reads_back_the_same(void **state)
     }
 }
 
+/* Elements of all parameters that a model publishes. */
+static uint64_t count_parameters(const bp_model *model, const bp_model_config *config)
+{
+    static uint64_t memory[1 << 19];
+    static bp_parameter parameters[4096];
+    const bp_spec spec = {.model = model, .config = *config};
+    const bp_graph_limits limits = {
+        .buffers = 8192, .ops = 1, .refs = 1, .scalars = 1, .name_bytes = 1 << 20};
+    bp_arena arena;
+    bp_graph graph;
+    bp_error error = {.code = BP_OK};
+    uint64_t count = 0;
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_graph_init(&graph, &limits, &arena, &error), BP_OK);
+    bp_emit emit = {
+        .graph = &graph, .spec = &spec, .parameters = parameters, .parameter_limit = 4096};
+    model->parameters(&emit, config);
+    assert_int_equal(emit.status, BP_OK);
+    assert_int_equal(emit.parameter_count, model->parameter_count(config));
+    for (uint32_t i = 0; i < emit.parameter_count; i++) {
+        count += parameters[i].count;
+    }
+    return count;
+}
+
+static void every_preset_is_written_and_read_back(void **state)
+{
+    (void)state;
+    static char json[BP_HF_CONFIG_TEXT];
+    const bp_preset *preset;
+    for (uint32_t i = 0; (preset = bp_preset_at(i)) != NULL; i++) {
+        for (bp_task task = preset->config.task; task <= BP_TASK_REGRESSION; task++) {
+            bp_model_config wanted = preset->config, config;
+            bp_error error;
+            size_t length = 0;
+            if (task != preset->config.task && task < BP_TASK_CLASSES) {
+                continue;
+            }
+            wanted.task = task;
+            wanted.classes = task < BP_TASK_CLASSES ? 0 : task == BP_TASK_REGRESSION ? 1 : 5;
+            assert_int_equal(bp_hf_config_text(&wanted, json, &length), BP_OK);
+            assert_int_equal(read_text(json, &config, &error), BP_OK);
+            if (wanted.family != BP_FAMILY_GPT2 && wanted.kv_heads == 0) {
+                config.kv_heads = 0; /* as many as heads, said or not */
+            }
+            assert_memory_equal(&config, &wanted, sizeof config);
+            json_error_t why;
+            json_t *tree = json_loads(json, JSON_REJECT_DUPLICATES, &why);
+            assert_non_null(tree);
+            json_decref(tree);
+        }
+    }
+}
+
+/* What transformers counts: LlamaForCausalLM, BertForMaskedLM, GPT2LMHeadModel of these shapes. */
 static void presets_have_the_published_sizes(void **state)
 {
     (void)state;
+    static const struct {
+        const char *name;
+        const bp_model *model;
+        uint64_t parameters;
+    } published[] = {{"gpt2", &bp_model_gpt2, UINT64_C(124439808)},
+                     {"gpt2-medium", &bp_model_gpt2, UINT64_C(354823168)},
+                     {"gpt2-large", &bp_model_gpt2, UINT64_C(774030080)},
+                     {"gpt2-xl", &bp_model_gpt2, UINT64_C(1557611200)},
+                     {"llama-7b", &bp_model_llama, UINT64_C(6738415616)},
+                     {"llama-13b", &bp_model_llama, UINT64_C(13015864320)},
+                     {"llama-3-8b", &bp_model_llama, UINT64_C(8030261248)},
+                     {"llama-3.2-1b", &bp_model_llama, UINT64_C(1235814400)},
+                     {"tinyllama-1.1b", &bp_model_llama, UINT64_C(1100048384)},
+                     {"bert-base", &bp_model_bert, UINT64_C(109514298)},
+                     {"bert-large", &bp_model_bert, UINT64_C(335174458)}};
     assert_null(bp_preset_find("gpt3"));
-    uint32_t count = 0;
-    for (; bp_preset_at(count) != NULL; count++) {
-        const bp_preset *preset = bp_preset_at(count);
-        assert_ptr_equal(bp_preset_find(preset->name), preset);
-        assert_int_equal(preset->config.width % preset->config.heads, 0);
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        const bp_preset *preset = bp_preset_find(published[i].name);
+        assert_non_null(preset);
         assert_true(preset->note[0] != '\0');
+        assert_true(count_parameters(published[i].model, &preset->config) ==
+                    published[i].parameters);
     }
-    assert_int_equal(count, 6);
-    assert_int_equal(bp_preset_find("gpt2-large")->config.layers, 36);
-    assert_int_equal(bp_preset_find("gpt2-medium")->config.width, 1024);
+}
+
+static void other_families_are_read(void **state)
+{
+    (void)state;
+    bp_model_config config;
+    bp_error error;
+    assert_int_equal(
+        read_text("{\"rope_theta\": 500000.0, \"rope_scaling\": {\"factor\": 8.0, \"type\": "
+                  "\"llama3\", \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                  "\"original_max_position_embeddings\": 8192}, \"hidden_size\": 96, "
+                  "\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 24, "
+                  "\"attention_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": true, "
+                  "\"sliding_window\": null, \"eos_token_id\": [7, 8], \"model_type\": \"llama\"}",
+                  &config, &error),
+        BP_OK);
+    assert_int_equal(config.family, BP_FAMILY_LLAMA);
+    assert_int_equal(config.width, 96);
+    assert_int_equal(config.kv_heads, 3);
+    assert_int_equal(config.head_width, 24);
+    assert_true(config.qkv_bias && config.output_bias && config.mlp_bias && !config.untied);
+    assert_true(config.rope_theta == 500000.0 && config.rope_scaling.factor == 8.0);
+    assert_int_equal(config.rope_scaling.original, 8192);
+    assert_int_equal(config.eos_token, 7);
+    assert_int_equal(read_text("{\"model_type\": \"qwen2\", \"rope_parameters\": {\"rope_theta\": "
+                               "1e6, \"rope_type\": \"default\"}, \"sliding_window\": 4096, "
+                               "\"use_sliding_window\": false, \"layer_types\": "
+                               "[\"full_attention\"]}",
+                               &config, &error),
+                     BP_OK);
+    assert_true(config.family == BP_FAMILY_QWEN2 && config.qkv_bias && !config.output_bias);
+    assert_true(config.rope_theta == 1e6 && config.rope_scaling.factor == 0.0);
+    assert_int_equal(read_text("{\"model_type\": \"bert\", \"architectures\": "
+                               "[\"BertForSequenceClassification\"], \"id2label\": {\"0\": \"a\", "
+                               "\"1\": \"b\", \"2\": \"c\"}, \"hidden_dropout_prob\": 0.25}",
+                               &config, &error),
+                     BP_OK);
+    assert_true(config.family == BP_FAMILY_BERT && config.task == BP_TASK_CLASSES);
+    assert_int_equal(config.classes, 3);
+    assert_true(config.embedding_dropout == 0.25 && config.residual_dropout == 0.25);
+    assert_true(config.classifier_dropout == 0.25);
+}
+
+static void what_other_families_lack_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        const char *members;
+        const char *name;
+    } refusals[] = {
+        {"llama", "\"hidden_act\": \"gelu\"", "hidden_act"},
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", "rope_scaling"},
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"llama3\"}", "rope_scaling"},
+        {"llama", "\"rope_scaling\": 7", "rope_scaling"},
+        {"llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "rope_parameters"},
+        {"llama", "\"sliding_window\": 4096", "sliding_window"},
+        {"llama", "\"pretraining_tp\": 2", "pretraining_tp"},
+        {"llama", "\"num_key_value_heads\": 5", "num_key_value_heads"},
+        {"llama", "\"num_attention_heads\": 3", "num_attention_heads"},
+        {"llama", "\"attention_bias\": 1", "attention_bias"},
+        {"qwen2", "\"use_sliding_window\": true", "use_sliding_window"},
+        {"qwen2", "\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},
+        {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
+        {"bert", "\"hidden_act\": \"gelu_new\"", "hidden_act"},
+        {"bert", "\"is_decoder\": true", "is_decoder"},
+        {"bert", "\"problem_type\": \"ranking\"", "problem_type"},
+        {"bert", "\"id2label\": []", "id2label"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        char json[512], name[64];
+        bp_model_config config;
+        bp_error error;
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\", %s}", refusals[i].type,
+                 refusals[i].members);
+        snprintf(name, sizeof name, "config.json: %s", refusals[i].name);
+        assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
+        assert_string_equal(error.name, name);
+    }
 }
 
 int main(void)
@@ -280,7 +429,10 @@ int main(void)
         cmocka_unit_test(a_hostile_number_of_keys_is_refused),
         cmocka_unit_test(storage_that_fails_is_said_so),
         cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(every_preset_is_written_and_read_back),
         cmocka_unit_test(presets_have_the_published_sizes),
+        cmocka_unit_test(other_families_are_read),
+        cmocka_unit_test(what_other_families_lack_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
