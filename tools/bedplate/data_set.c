@@ -89,6 +89,10 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
+    bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
+    if (bare && data_learns_rows(&s->spec.config)) {
+        return data_lacks_labels(files, s);
+    }
     if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
         return BP_OK;
     }

@@ -30,6 +30,20 @@ bp_labels data_labels(const bp_model_config *config)
     }
 }
 
+bool data_learns_rows(const bp_model_config *config)
+{
+    bp_labels labels = data_labels(config);
+    return labels == BP_LABELS_CLASS || labels == BP_LABELS_BITS;
+}
+
+bp_status data_lacks_labels(const data_files *files, session *s)
+{
+    return bp_error_set(&s->error, BP_ERR_DATA, where,
+                        "the task learns labels, and the data has none; give a table of labels and "
+                        "texts (--data-format tsv or csv) or JSON lines with `text` and `label`",
+                        files->data.source.name);
+}
+
 /* Where the token file goes: into --output-dir, which is made, or a place of its own. */
 static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
                             const char *name)
@@ -177,5 +191,9 @@ bp_status data_open_tokens(data_files *files, session *s)
     static uint64_t buffer[BP_TOKENS_BUFFER / 8];
     BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
     files->source = &files->tokens.source;
+    bool labelled = files->tokens.head.form == BP_FORM_LABELLED;
+    if (data_learns_rows(&s->spec.config) && !labelled) {
+        return data_lacks_labels(files, s);
+    }
     return check_lengths(files, s);
 }

@@ -15,6 +15,12 @@ bp_labels data_labels(const bp_model_config *config);
 bp_status data_tokenise(data_set *set, data_files *files, session *s,
                         const char *name) BP_MUST_CHECK;
 
+/* Whether each row has a label as a whole. */
+bool data_learns_rows(const bp_model_config *config);
+
+/* BP_ERR_DATA: the task needs labels, and the files have none. */
+bp_status data_lacks_labels(const data_files *files, session *s) BP_MUST_CHECK;
+
 /* Opens a token file that was given as data. */
 bp_status data_open_tokens(data_files *files, session *s) BP_MUST_CHECK;
 
