@@ -2,6 +2,7 @@
 /* The compiler: walks schedules and lets stages and optimizer write their ops. */
 #include "core/compile_private.h"
 
+#include "core/adapter.h"
 #include "core/glob.h"
 #include "core/link.h"
 #include "core/optimizer.h"
@@ -72,11 +73,9 @@ static bp_status check_rules(const bp_emit *emit)
 static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
-    const bp_model *model = spec->model;
     compile->first = compile->stages - 1;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        uint32_t stage =
-            model->parameter_stage != NULL ? model->parameter_stage(&spec->config, i) : 0;
+        uint32_t stage = bp_adapter_stage(emit, i);
         bool lower = emit->parameters[i].trainable && stage < compile->first;
         compile->first = lower ? stage : compile->first;
     }
@@ -231,6 +230,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
     }
     BP_TRY(make_fixed_buffers(compile, emit));
     spec->model->parameters(emit, &spec->config);
+    bp_adapter_publish(emit);
     BP_TRY(emit->status);
     if (spec->optimizer != NULL) {
         BP_TRY(check_rules(emit));

@@ -29,6 +29,10 @@ typedef struct bp_compile {
 /* Table rows that compiling this spec can need; false when a number does not fit 32 bits. */
 bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits);
 
+/* Bounds on what one backward, or with backward = false one forward, of a stage emits, its adapters
+ * included. */
+bp_graph_limits bp_compile_stage_limits(const bp_spec *spec, uint32_t stage, bool backward);
+
 /* Bytes of bp_compile's own tables. */
 uint64_t bp_compile_bytes(const bp_spec *spec);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Closed forms: how much of everything compiling a spec can need. */
+#include "core/adapter.h"
 #include "core/compile_private.h"
 
 #define NAME_BYTES           96 /* longest usual buffer name, for the closed form */
@@ -61,6 +62,20 @@ static void add_limits(wide_limits *sum, bp_graph_limits more, uint64_t times)
     sum->name_bytes = bp_size_add(sum->name_bytes, bp_size_mul(more.name_bytes, times));
 }
 
+/* What adapters add to a stage is at most three times what its dense layers emit: two products, a
+ * scale and a dropout forward, twice as much backward. */
+bp_graph_limits bp_compile_stage_limits(const bp_spec *spec, uint32_t stage, bool backward)
+{
+    bp_graph_limits limits = spec->model->limits(spec, stage, backward);
+    const uint32_t times = spec->lora.rank > 0 ? 4 : 1;
+    limits.buffers *= times;
+    limits.ops *= times;
+    limits.refs *= times;
+    limits.scalars *= times;
+    limits.name_bytes *= times;
+    return limits;
+}
+
 static uint32_t larger(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -83,9 +98,9 @@ static void add_micro(wide_limits *sum, const bp_spec *spec, uint64_t times)
     uint64_t actions = bp_schedule_count(&spec->policy, stages);
     bp_graph_limits forward = {0};
     for (uint32_t s = 0; s < stages; s++) {
-        add_limits(sum, spec->model->limits(spec, s, true), times);
+        add_limits(sum, bp_compile_stage_limits(spec, s, true), times);
         if (s + 1 < stages) {
-            forward = largest(forward, spec->model->limits(spec, s, false));
+            forward = largest(forward, bp_compile_stage_limits(spec, s, false));
         }
     }
     uint64_t forwards = actions > stages ? actions - stages : 0;
@@ -96,7 +111,7 @@ static void add_chain(wide_limits *sum, const bp_spec *spec, uint64_t times)
 {
     uint32_t stages = spec->model->stages(&spec->config);
     for (uint32_t s = 0; s < stages && times > 0; s++) {
-        add_limits(sum, spec->model->limits(spec, s, false), times);
+        add_limits(sum, bp_compile_stage_limits(spec, s, false), times);
     }
 }
 
@@ -130,7 +145,7 @@ static uint32_t narrow(uint64_t value, bool *fits)
 
 bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
 {
-    uint32_t parameters = spec->model->parameter_count(&spec->config);
+    uint32_t parameters = bp_adapter_parameters(spec);
     /* a weight, its master and its gradient */
     uint64_t fixed = FIXED_BUFFERS + 3 * (uint64_t)parameters;
     wide_limits sum = {.buffers = fixed, .name_bytes = fixed * NAME_BYTES};

@@ -38,10 +38,22 @@ static bp_ref whole(uint32_t buffer, bp_dtype dtype)
     return (bp_ref){buffer, dtype, 0};
 }
 
+static bool begins_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* Beside adapters only they are trained, and a classifier, which no base has. */
+static bool frozen_by_adapters(const bp_spec *spec, const char *name, const bp_parameter *parameter)
+{
+    bool own = begins_with(name, "score.") || begins_with(name, "classifier.");
+    return spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own;
+}
+
 /* What the spec's rules say of a parameter. */
 static void apply_rules(const bp_spec *spec, const char *name, bp_parameter *parameter)
 {
-    bool frozen = false;
+    bool frozen = frozen_by_adapters(spec, name, parameter);
     bool train = false;
     for (uint32_t i = 0; i < spec->rule_count; i++) {
         const bp_parameter_rule *rule = &spec->rules[i];
@@ -103,6 +115,8 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .decay = info->decay,
                                 .embedding = info->embedding,
                                 .rate_scale = 1.0,
+                                .adapter = BP_NO_PARAMETER,
+                                .base = info->adapts ? info->base : BP_NO_PARAMETER,
                                 .rank = info->rank,
                                 .count = emit->graph->buffers[weight].bytes /
                                          bp_dtype_bytes(prototype.dtype),

@@ -12,6 +12,8 @@
 
 #define BP_PARAMETER_STATES_MAX 4 /* most state tensors an optimizer keeps per parameter */
 
+#define BP_NO_PARAMETER UINT32_MAX
+
 typedef enum bp_init_kind { BP_INIT_ZEROS, BP_INIT_ONES, BP_INIT_NORMAL } bp_init_kind;
 
 /* One weight tensor as a model publishes it. */
@@ -23,6 +25,8 @@ typedef struct bp_parameter_info {
     double deviation; /* BP_INIT_NORMAL */
     bool decay;       /* weight decay applies (not for norms and biases) */
     bool embedding;   /* looked up by row: its optimizer state stays in 32 bits */
+    bool adapts;      /* an adapter of parameter `base` */
+    uint32_t base;
 } bp_parameter_info;
 
 /* The same inside a plan, with its buffers. */
@@ -41,6 +45,8 @@ typedef struct bp_parameter {
     uint64_t due_count;
     uint64_t count;            /* elements */
     uint32_t rank;             /* 1: a vector */
+    uint32_t adapter;          /* parameter number of its adapter's A, B follows; or none */
+    uint32_t base;             /* of an adapter: the parameter it adapts; else none */
     uint32_t weight;           /* buffer; its name is the parameter's */
     uint32_t master;           /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */

@@ -2,6 +2,7 @@
 /* Stages measured one by one. */
 #include "core/measure.h"
 
+#include "core/adapter.h"
 #include "core/compile.h"
 #include "core/report.h"
 
@@ -33,13 +34,13 @@ static uint32_t larger(uint32_t a, uint32_t b)
 /* Room for the largest trial of any stage: one forward and one backward. */
 static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
 {
-    uint64_t parameters = spec->model->parameter_count(&spec->config);
+    uint64_t parameters = bp_adapter_parameters(spec);
     uint64_t buffers = 3 * parameters + FIXED_BUFFERS;
     uint64_t names = buffers * NAME_BYTES;
     bp_graph_limits trial = {0};
     for (uint32_t s = 0; s < spec->model->stages(&spec->config); s++) {
-        bp_graph_limits one = spec->model->limits(spec, s, false);
-        bp_graph_limits two = spec->model->limits(spec, s, true);
+        bp_graph_limits one = bp_compile_stage_limits(spec, s, false);
+        bp_graph_limits two = bp_compile_stage_limits(spec, s, true);
         trial.buffers = larger(trial.buffers, one.buffers + two.buffers);
         trial.ops = larger(trial.ops, one.ops + two.ops);
         trial.refs = larger(trial.refs, one.refs + two.refs);
@@ -60,7 +61,7 @@ uint64_t bp_measure_bytes(const bp_spec *spec)
     if (!limits_for(spec, &limits)) {
         return BP_SIZE_INVALID;
     }
-    uint64_t parameters = spec->model->parameter_count(&spec->config);
+    uint64_t parameters = bp_adapter_parameters(spec);
     return bp_size_add(bp_graph_bytes(&limits),
                        parameters * sizeof(bp_parameter) + 2 * TABLE_ALIGNMENT);
 }
@@ -301,7 +302,7 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
     measure m = {.spec = spec, .rates = rates};
     bp_graph_limits limits;
     void *parameters = NULL;
-    uint32_t count = spec->model->parameter_count(&spec->config);
+    uint32_t count = bp_adapter_parameters(spec);
     uint32_t stage_count = spec->model->stages(&spec->config);
     if (!limits_for(spec, &limits)) {
         return BP_ERR_OVERFLOW;
@@ -317,6 +318,7 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
                        .action = UINT32_MAX};
     set_inputs(&m);
     spec->model->parameters(&m.emit, &spec->config);
+    bp_adapter_publish(&m.emit);
     const bool grouped = spec->accumulation > 1 && !spec->gradient_release;
     for (uint32_t i = 0; i < m.emit.parameter_count && grouped; i++) {
         own_gradient(&m, i);

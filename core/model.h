@@ -33,6 +33,7 @@ typedef struct bp_slice_call {
 } bp_slice_call;
 
 struct bp_model {
+    bool input_major; /* weights of dense layers are (in, out) */
     const char *name; /* config.json's model_type */
 
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */

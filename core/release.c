@@ -12,6 +12,7 @@
  *
  * A table that the first and the last stage share would have a full gradient all through backward.
  * Its gradient is formed at the end instead, slice by slice, from what both stages left. */
+#include "core/adapter.h"
 #include "core/compile_private.h"
 
 /* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
@@ -23,12 +24,10 @@ typedef enum purpose { MEASURE, UPDATE, BOTH } purpose;
 /* Marks the parameters whose gradients are complete once `stage` has gone backward. */
 static bool mark_due(bp_emit *emit, uint32_t stage, uint32_t sliced)
 {
-    const bp_model *model = emit->spec->model;
     bool any = false;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
-        uint32_t lowest =
-            model->parameter_stage != NULL ? model->parameter_stage(&emit->spec->config, i) : 0;
+        uint32_t lowest = bp_adapter_stage(emit, i);
         parameter->due = parameter->trainable && lowest == stage && i != sliced;
         parameter->due_first = 0;
         parameter->due_count = parameter->count;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/adapter.h"
 #include "core/order.h"
 #include "core/verify.h"
 
@@ -58,7 +59,7 @@ uint64_t bp_runtime_scratch(const bp_spec *spec)
     if (bp_spec_check(spec, NULL) != BP_OK || !bp_compile_limits(spec, &limits)) {
         return BP_SIZE_INVALID;
     }
-    uint64_t parameters = spec->model->parameter_count(&spec->config);
+    uint64_t parameters = bp_adapter_parameters(spec);
     uint64_t tables = bp_size_add(bp_graph_bytes(&limits), bp_compile_bytes(spec));
     tables = bp_size_add(tables, parameters * sizeof(bp_parameter));
     tables = bp_size_add(tables, (uint64_t)limits.buffers * sizeof(uint32_t));
@@ -84,7 +85,7 @@ static bp_status compile(bp_runtime *runtime)
     const bp_spec *spec = &runtime->spec;
     bp_graph_limits limits;
     void *parameters = NULL;
-    uint32_t parameter_limit = spec->model->parameter_count(&spec->config);
+    uint32_t parameter_limit = bp_adapter_parameters(spec);
     if (!bp_compile_limits(spec, &limits)) {
         return bp_error_set(&runtime->error, BP_ERR_OVERFLOW, where,
                             "the programs of this model and policy have too many ops", NULL);

@@ -139,6 +139,23 @@ static bp_status check_precision(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+static bp_status check_lora(const bp_spec *spec, bp_error *error)
+{
+    const bp_lora *lora = &spec->lora;
+    if (lora->rank == 0) {
+        return BP_OK;
+    }
+    if (lora->rank > 4096) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range", "lora-r",
+                                lora->rank, 4096);
+    }
+    if (!inside(lora->dropout, 0.0, 1.0) || !inside(lora->alpha, 1e-9, 1e9)) {
+        return refuse(error, "lora-alpha",
+                      "lora-alpha is a positive number and lora-dropout at least 0 and below 1");
+    }
+    return BP_OK;
+}
+
 static bp_status check_scaling(const bp_spec *spec, bp_error *error)
 {
     const bp_scaling *scaling = &spec->scaling;
@@ -171,6 +188,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_reals(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
+    BP_TRY(check_lora(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                                 "gradient-checkpointing", 0, 1);

@@ -91,6 +91,16 @@ typedef struct bp_optimizer_options {
     double beta3_steps;       /* T_beta3 */
 } bp_optimizer_options;
 
+/* Low-rank adapters (core/adapter.h). */
+typedef struct bp_lora {
+    uint32_t rank; /* 0: none */
+    double alpha;
+    double dropout;             /* of what A reads */
+    bool rank_stabilized;       /* alpha / sqrt(rank) instead of alpha / rank */
+    const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
+    uint32_t target_count;
+} bp_lora;
+
 /* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
 typedef enum bp_scaling_kind {
     BP_SCALING_OFF,
@@ -176,6 +186,7 @@ typedef struct bp_spec {
     bp_master master;
     bp_scaling scaling;
     bool gradient_release; /* update each stage inside backward: no full gradient ever exists */
+    bp_lora lora;
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 

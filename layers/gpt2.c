@@ -280,6 +280,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_gpt2 = {.name = "gpt2",
+                                .input_major = true,
                                 .check = check,
                                 .stages = stage_count,
                                 .stage_name = stage_name,

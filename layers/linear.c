@@ -2,6 +2,8 @@
 /* Dense layers as matrix products; bias, GELU and the residual ride in the product's epilogue. */
 #include "layers/linear.h"
 
+#include "layers/adapter.h"
+
 static int64_t pitch_of(const bp_linear *layer)
 {
     return (int64_t)(layer->pitch != 0 ? layer->pitch : layer->out);
@@ -16,6 +18,19 @@ static int64_t weight_pitch(const bp_linear *layer)
 static bp_ref bias_of(bp_emit *emit, const bp_linear *layer)
 {
     return layer->bias != BP_NO_PARAMETER ? bp_emit_weight(emit, layer->bias) : BP_ABSENT;
+}
+
+static bp_adapted adapted(const bp_linear *layer)
+{
+    return (bp_adapted){.weight = layer->weight,
+                        .in = layer->in,
+                        .out = layer->out,
+                        .pitch = (uint64_t)pitch_of(layer)};
+}
+
+static bool has_adapter(const bp_emit *emit, const bp_linear *layer)
+{
+    return bp_adapter_there(emit, layer->weight);
 }
 
 static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
@@ -42,11 +57,30 @@ void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref r
                                          .residual = residual,
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 0);
+    if (has_adapter(emit, layer)) {
+        const bp_adapted at = adapted(layer);
+        bp_adapter_forward(emit, &at, x, y);
+    }
+}
+
+/* GELU after the adapter, which the product's epilogue cannot have. */
+static void forward_gelu_adapted(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref before,
+                                 bp_ref y)
+{
+    const bp_ref sum = bp_ref_present(before) ? before : y;
+    bp_linear_forward(emit, layer, x, BP_ABSENT, sum);
+    const bp_gelu_forward_scalars scalars = {.count = (int64_t)(emit->rows * layer->out)};
+    const bp_gelu_forward_operands operands = {.y = y, .x = sum};
+    bp_emit_gelu_forward(emit, &operands, &scalars);
 }
 
 void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref before,
                             bp_ref y)
 {
+    if (has_adapter(emit, layer)) {
+        forward_gelu_adapted(emit, layer, x, before, y);
+        return;
+    }
     const bp_matmul_operands operands = {.c = y,
                                          .before = before,
                                          .a = x,
@@ -97,6 +131,10 @@ void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref
     if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
         backward_bias(emit, layer, d_y);
     }
+    if (has_adapter(emit, layer)) {
+        const bp_adapted at = adapted(layer);
+        bp_adapter_backward_parameters(emit, &at, x, d_y);
+    }
 }
 
 static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
@@ -117,6 +155,10 @@ static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp
                                          .residual = residual,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+    if (has_adapter(emit, layer)) {
+        const bp_adapted at = adapted(layer);
+        bp_adapter_backward_input(emit, &at, d_y, d_x);
+    }
 }
 
 void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x)

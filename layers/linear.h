@@ -6,8 +6,6 @@
 
 #include "core/emit.h"
 
-#define BP_NO_PARAMETER UINT32_MAX
-
 typedef struct bp_linear {
     uint32_t weight; /* parameter number, (in, out) */
     uint32_t bias;   /* parameter number, (out); BP_NO_PARAMETER: none */

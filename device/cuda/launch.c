@@ -52,6 +52,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_lars_norms] = bp_cuda_plan_list,
     [BP_KERNEL_trust_ratio] = bp_cuda_plan_list,
     [BP_KERNEL_copy] = bp_cuda_plan_elementwise,
+    [BP_KERNEL_scale] = bp_cuda_plan_elementwise,
     [BP_KERNEL_random_normal] = bp_cuda_plan_elementwise,
     [BP_KERNEL_poison] = bp_cuda_plan_words,
     [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,

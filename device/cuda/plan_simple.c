@@ -29,6 +29,20 @@ static bool plan_gelu(bp_cuda_plan *plan)
     return true;
 }
 
+static bool plan_scale(bp_cuda_plan *plan)
+{
+    const bp_scale_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_scale,
+                      bp_cuda_cut(s->count, RUN_ELEMENTS), 1, RUN_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, scale, y, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, scale, x, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->count);
+        bp_cuda_single(plan, (float)s->factor);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 3, 0));
+    }
+    return true;
+}
+
 static bool plan_copy(bp_cuda_plan *plan)
 {
     const bp_copy_scalars *s = plan->op->scalars;
@@ -96,6 +110,8 @@ bool bp_cuda_plan_elementwise(bp_cuda_plan *plan)
     switch (plan->op->kernel) {
     case BP_KERNEL_copy:
         return plan_copy(plan);
+    case BP_KERNEL_scale:
+        return plan_scale(plan);
     case BP_KERNEL_pick_row:
         return plan_pick_row(plan);
     case BP_KERNEL_dropout:

@@ -83,6 +83,22 @@ BP_KERNEL bp_dropout(void *y, const void *x, const void *residual,
 }
 
 /* y = x, as bits; the type says how many. */
+/* y = factor x; they may be the same. */
+BP_KERNEL bp_scale(void *y, const void *x, uint64_t count, float factor, uint32_t form)
+{
+    uint64_t i = bp_run_first();
+    if (i >= count) {
+        return;
+    }
+    float v[4];
+    bp_load4(x, i, count - i, form, v);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        v[e] *= factor;
+    }
+    bp_store4(y, i, count - i, form, v);
+}
+
 BP_KERNEL bp_copy(void *y, const void *x, uint64_t count, uint32_t form)
 {
     uint64_t i = bp_run_first();

@@ -267,6 +267,10 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_copy:
         s->copy.count = count;
         break;
+    case BP_KERNEL_scale:
+        s->scale.count = count;
+        s->scale.factor = 2.0 / (double)roll(d, 1, 9);
+        break;
     case BP_KERNEL_random_normal:
         s->random_normal.count = count;
         s->random_normal.stream = roll(d, 0, 99);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter.h"
 #include "core/storage.h"
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
@@ -205,7 +206,7 @@ bp_status session_choose(session *s)
 uint64_t session_work_bytes(const session *s)
 {
     const bp_spec *spec = &s->spec;
-    uint64_t tensors = 3 * (uint64_t)spec->model->parameter_count(&spec->config) + 64;
+    uint64_t tensors = 3 * (uint64_t)bp_adapter_parameters(spec) + 64;
     return WORK_BYTES + tensors * WORK_TENSOR;
 }
 

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters as ops. What has r columns is small, so backward makes it again. */
+#include "layers/adapter.h"
+
+#include <math.h>
+
+#include "layers/dropout.h"
+
+#define SITES 0x80000u /* adapters' dropout sites come behind all of a model's */
+
+static uint32_t a_of(const bp_emit *emit, const bp_adapted *layer)
+{
+    return emit->parameters[layer->weight].adapter;
+}
+
+static int64_t rank_of(const bp_emit *emit)
+{
+    return emit->spec->lora.rank;
+}
+
+static double scale_of(const bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const double rank = (double)lora->rank;
+    return lora->alpha / (lora->rank_stabilized ? sqrt(rank) : rank);
+}
+
+static bp_dropout dropout_of(const bp_emit *emit, const bp_adapted *layer)
+{
+    return (bp_dropout){SITES + layer->weight, emit->spec->lora.dropout};
+}
+
+bool bp_adapter_there(const bp_emit *emit, uint32_t weight)
+{
+    return emit->status == BP_OK && emit->parameters[weight].adapter != BP_NO_PARAMETER;
+}
+
+static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const bp_matmul_scalars *scalars)
+{
+    const bp_matmul_operands operands = {.c = c,
+                                         .before = BP_ABSENT,
+                                         .a = a,
+                                         .b = b,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_matmul(emit, &operands, scalars);
+}
+
+static bp_ref narrow_buffer(bp_emit *emit, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                          emit->spec->lora.rank, name);
+}
+
+static void apply_scale(bp_emit *emit, bp_ref u)
+{
+    const double factor = scale_of(emit);
+    if (factor == 1.0) {
+        return;
+    }
+    const bp_scale_scalars scalars = {.count = (int64_t)emit->rows * rank_of(emit),
+                                      .factor = factor};
+    const bp_scale_operands operands = {.y = u, .x = u};
+    bp_emit_scale(emit, &operands, &scalars);
+}
+
+/* What A reads: x, or where it drops elements a copy without them. */
+static bp_ref dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x)
+{
+    const bp_dropout dropout = dropout_of(emit, layer);
+    if (bp_dropout_probability(emit, &dropout) <= 0.0) {
+        return x;
+    }
+    const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                    layer->in, "lora_dropped");
+    bp_dropout_apply(emit, &dropout, layer->in, x, BP_ABSENT, y);
+    return y;
+}
+
+/* s x A^T (rows, r) */
+static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
+{
+    const bp_ref u = narrow_buffer(emit, "lora_u");
+    const int64_t in = (int64_t)layer->in, rank = rank_of(emit);
+    product(emit, u, x, bp_emit_weight(emit, a_of(emit, layer)),
+            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                 .n = rank,
+                                 .k = in,
+                                 .lda = in,
+                                 .ldb = in,
+                                 .ldc = rank,
+                                 .transpose_b = 1});
+    apply_scale(emit, u);
+    return u;
+}
+
+/* s d_y B (rows, r) */
+static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y)
+{
+    const bp_ref d_u = narrow_buffer(emit, "lora_d_u");
+    const int64_t rank = rank_of(emit);
+    product(emit, d_u, d_y, bp_emit_weight(emit, a_of(emit, layer) + 1),
+            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                 .n = rank,
+                                 .k = (int64_t)layer->out,
+                                 .lda = (int64_t)layer->pitch,
+                                 .ldb = rank,
+                                 .ldc = rank});
+    apply_scale(emit, d_u);
+    return d_u;
+}
+
+void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y)
+{
+    const bp_ref u = squeeze(emit, layer, dropped(emit, layer, x));
+    const int64_t rank = rank_of(emit);
+    product(emit, y, u, bp_emit_weight(emit, a_of(emit, layer) + 1),
+            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                 .n = (int64_t)layer->out,
+                                 .k = rank,
+                                 .lda = rank,
+                                 .ldb = rank,
+                                 .ldc = (int64_t)layer->pitch,
+                                 .transpose_b = 1,
+                                 .accumulate = 1});
+}
+
+/* gradient (m, n) (+)= left^T right over all rows */
+static void outer(bp_emit *emit, uint32_t parameter, bp_ref left, uint64_t m, uint64_t left_pitch,
+                  bp_ref right, uint64_t n)
+{
+    bp_matmul_scalars scalars = {.m = (int64_t)m,
+                                 .n = (int64_t)n,
+                                 .k = (int64_t)emit->rows,
+                                 .lda = (int64_t)left_pitch,
+                                 .ldb = (int64_t)n,
+                                 .ldc = (int64_t)n,
+                                 .transpose_a = 1};
+    const bp_ref gradient = bp_emit_gradient(emit, parameter, &scalars.accumulate);
+    product(emit, gradient, left, right, &scalars);
+}
+
+void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y)
+{
+    const uint32_t a = a_of(emit, layer);
+    const uint64_t rank = emit->spec->lora.rank;
+    const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
+    if (!trains_a && !trains_b) {
+        return;
+    }
+    const bp_ref read = dropped(emit, layer, x);
+    if (trains_b) {
+        outer(emit, a + 1, d_y, layer->out, layer->pitch, squeeze(emit, layer, read), rank);
+    }
+    if (trains_a) {
+        outer(emit, a, squeeze_gradient(emit, layer, d_y), rank, rank, read, layer->in);
+    }
+}
+
+void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
+{
+    const bp_ref d_u = squeeze_gradient(emit, layer, d_y);
+    const bp_dropout dropout = dropout_of(emit, layer);
+    const bool drops = bp_dropout_probability(emit, &dropout) > 0.0;
+    const bp_ref d = drops ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                                            emit->rows, layer->in, "lora_d_dropped")
+                           : d_x;
+    const int64_t rank = rank_of(emit), in = (int64_t)layer->in;
+    product(emit, d, d_u, bp_emit_weight(emit, a_of(emit, layer)),
+            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                 .n = in,
+                                 .k = rank,
+                                 .lda = rank,
+                                 .ldb = in,
+                                 .ldc = in,
+                                 .accumulate = drops ? 0 : 1});
+    if (drops) {
+        bp_dropout_apply(emit, &dropout, layer->in, d, d_x, d_x);
+    }
+}

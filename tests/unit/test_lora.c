@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters: they start as nothing, learn what the merged weights say they learnt, and leave the
+ * base alone. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/rig.h"
+
+#define TOKENS 131
+
+static int32_t tokens[TOKENS];
+static const char *const all_linear[] = {"all-linear"};
+static const char *const some[] = {"c_attn", "mlp.c_fc"};
+
+static int make_tokens(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (i * i * 7 + i / 5) % 37;
+    }
+    return 0;
+}
+
+static bp_spec lora_spec(const char *const *targets, uint32_t count)
+{
+    bp_spec spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 3, .alpha = 6.0, .targets = targets, .target_count = count};
+    spec.evaluate = true;
+    return spec;
+}
+
+static double evaluated(rig *r)
+{
+    double loss = 0.0;
+    uint64_t targets = 0;
+    assert_int_equal(bp_runtime_evaluate(&r->runtime, &r->feed, 0, &loss, &targets), BP_OK);
+    return loss;
+}
+
+/* W += s B A for every adapted weight (in, out), and B = 0: the same function. */
+static void merge(rig *r)
+{
+    const bp_emit *emit = &r->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *p = &emit->parameters[i];
+        if (p->adapter == BP_NO_PARAMETER) {
+            continue;
+        }
+        const bp_parameter *pa = &emit->parameters[p->adapter], *pb = pa + 1;
+        const uint64_t rank = emit->spec->lora.rank, in = pa->count / rank, out = pb->count / rank;
+        float *w = rig_read(r, p->weight), *a = rig_read(r, pa->weight);
+        float *b = rig_read(r, pb->weight);
+        for (uint64_t row = 0; row < in; row++) {
+            for (uint64_t column = 0; column < out; column++) {
+                double sum = 0.0;
+                for (uint64_t k = 0; k < rank; k++) {
+                    sum += (double)a[k * in + row] * (double)b[column * rank + k];
+                }
+                w[row * out + column] += (float)(sum * emit->spec->lora.alpha / (double)rank);
+            }
+        }
+        rig_write(r, p->weight, w);
+        memset(b, 0, pb->count * sizeof(float));
+        rig_write(r, pb->weight, b);
+        free(w);
+        free(a);
+        free(b);
+    }
+}
+
+static void test_it_starts_as_nothing_and_merges(void **state)
+{
+    (void)state;
+    bp_spec plain = rig_spec();
+    plain.evaluate = true;
+    const bp_spec spec = lora_spec(all_linear, 1);
+    rig base, r;
+    rig_open(&base, &plain, tokens, TOKENS);
+    rig_open(&r, &spec, tokens, TOKENS);
+    assert_int_equal(r.runtime.emit.parameter_count, base.runtime.emit.parameter_count + 2 * 8);
+    assert_true(evaluated(&r) == evaluated(&base));
+    double first = 0.0, last = 0.0;
+    for (int i = 0; i < 60; i++) {
+        last = rig_step(&r).loss;
+        first = i == 0 ? last : first;
+    }
+    assert_true(last < first - 0.05);
+    for (uint32_t i = 0; i < base.runtime.emit.parameter_count; i++) {
+        float *x = rig_read(&base, base.runtime.emit.parameters[i].weight);
+        float *y = rig_read(&r, r.runtime.emit.parameters[i].weight);
+        assert_memory_equal(x, y, base.runtime.emit.parameters[i].count * sizeof(float));
+        free(x);
+        free(y);
+    }
+    double before = evaluated(&r);
+    merge(&r);
+    assert_true(fabs(evaluated(&r) - before) <= 1e-6 * before);
+    rig_close(&r);
+    rig_close(&base);
+}
+
+/* Gradients of A and B against differences of the loss. */
+static void test_gradients(void **state)
+{
+    (void)state;
+    bp_spec spec = lora_spec(some, 2);
+    spec.optimizer_options.weight_decay = 0.0;
+    spec.optimizer_options.beta1 = 0.0; /* the first moment is the gradient */
+    spec.optimizer_options.learning_rate = 1e-2;
+    spec.accumulation = 1;
+    rig r;
+    rig_open(&r, &spec, tokens, 21); /* one group of two windows: the evaluation sees what it saw */
+    for (int i = 0; i < 5; i++) {
+        (void)rig_step(&r);
+    }
+    const bp_emit *emit = &r.runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *p = &emit->parameters[i];
+        if (p->base == BP_NO_PARAMETER) {
+            continue;
+        }
+        float *w = rig_read(&r, p->weight);
+        uint64_t at = p->count / 3;
+        float kept = w[at];
+        const float h = 1e-2f;
+        w[at] = kept + h;
+        rig_write(&r, p->weight, w);
+        double above = evaluated(&r);
+        w[at] = kept - h;
+        rig_write(&r, p->weight, w);
+        double below = evaluated(&r);
+        w[at] = kept;
+        rig_write(&r, p->weight, w);
+        rig copy;
+        rig_open(&copy, &spec, tokens, 21);
+        for (uint32_t k = 0; k < emit->parameter_count; k++) {
+            void *bytes = rig_read(&r, emit->parameters[k].weight);
+            rig_write(&copy, emit->parameters[k].weight, bytes);
+            free(bytes);
+        }
+        (void)rig_step(&copy);
+        float *m = rig_read(&copy, p->state[0]);
+        double numeric = (above - below) / (2.0 * (double)h);
+        assert_true(fabs(numeric - (double)m[at]) <= 5e-3 * fabs(numeric) + 1e-5);
+        free(m);
+        free(w);
+        rig_close(&copy);
+    }
+    rig_close(&r);
+}
+
+static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
+{
+    rig r;
+    rig_open(&r, spec, tokens, TOKENS);
+    for (uint32_t i = 0; i < steps; i++) {
+        assert_false(rig_step(&r).nonfinite);
+    }
+    const uint64_t digest = rig_digest(&r);
+    rig_close(&r);
+    return digest;
+}
+
+static void test_policies_and_release_agree(void **state)
+{
+    (void)state;
+    const bp_policy policies[] = {{.kind = BP_POLICY_FULL},
+                                  {.kind = BP_POLICY_MEMORY_POOR},
+                                  {.kind = BP_POLICY_SQRT},
+                                  {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL}};
+    for (int set = 0; set < 2; set++) {
+        bp_spec spec = set == 0 ? lora_spec(all_linear, 1) : lora_spec(some, 2);
+        spec.lora.dropout = 0.25;
+        spec.lora.rank_stabilized = set == 1;
+        spec.accumulation = 1 + 2 * (uint32_t)set;
+        spec.optimizer_options.max_grad_norm = 0.5;
+        const uint64_t expected = digest_after(&spec, 4);
+        for (size_t p = 0; p < 4; p++) {
+            spec.policy = policies[p];
+            spec.poison = p == 2;
+            assert_true(digest_after(&spec, 4) == expected);
+        }
+        spec.gradient_release = true;
+        assert_true(digest_after(&spec, 4) == expected);
+    }
+}
+
+static void test_targets_that_are_not_there(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"c_attn", "q_proj"};
+    const bp_spec spec = lora_spec(wrong, 2);
+    uint64_t bytes = bp_runtime_scratch(&spec);
+    static bp_runtime runtime;
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
+    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_ERR_USAGE);
+    assert_non_null(strstr(runtime.error.name, "q_proj"));
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_starts_as_nothing_and_merges),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_policies_and_release_agree),
+        cmocka_unit_test(test_targets_that_are_not_there),
+    };
+    return cmocka_run_group_tests(tests, make_tokens, NULL);
+}
