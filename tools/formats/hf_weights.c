@@ -16,6 +16,8 @@ static const char where[] = "weights";
 typedef struct loading {
     bp_runtime *runtime;
     const bp_hf_place *place;
+    uint32_t first; /* number of the first parameter that the files hold, and of how many */
+    uint32_t count;
     bp_tensor_set set;
     bp_wanted *wanted;
     bp_staging room; /* what the tables left of the scratch */
@@ -40,15 +42,15 @@ static bp_status no_room(const bp_hf_place *place, uint64_t needed, const char *
 /* The runtime's parameters as what a file must hold. */
 static bp_status list_wanted(loading *l)
 {
-    uint32_t count = l->runtime->emit.parameter_count;
+    uint32_t count = l->count;
     l->wanted = bp_room_take(&l->room, (uint64_t)count * sizeof *l->wanted);
     if (l->wanted == NULL) {
         return no_room(l->place, (uint64_t)count * sizeof *l->wanted + 8,
                        "the memory for reading weights is too small");
     }
     for (uint32_t p = 0; p < count; p++) {
-        const bp_buffer *buffer = weight_of(l->runtime, p);
-        l->wanted[p] = (bp_wanted){.name = name_of(l->runtime, p), .rank = buffer->rank};
+        const bp_buffer *buffer = weight_of(l->runtime, l->first + p);
+        l->wanted[p] = (bp_wanted){.name = name_of(l->runtime, l->first + p), .rank = buffer->rank};
         memcpy(l->wanted[p].shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
     }
     return BP_OK;
@@ -79,15 +81,15 @@ static bp_status check_digest(loading *l, const bp_tensor_view *view)
     return status;
 }
 
-static bp_status match_all(loading *l, const bp_hf_family *family, unsigned allow,
+static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned allow,
                            bp_tensor_watch watch)
 {
     const bp_model_config *config = &l->runtime->spec.config;
     const bp_match match = {
         .set = &l->set,
-        .naming = &family->naming,
+        .naming = naming,
         .wanted = l->wanted,
-        .count = l->runtime->emit.parameter_count,
+        .count = l->count,
         .heads = {config->heads, config->kv_heads != 0 ? config->kv_heads : config->heads},
         .allow = allow,
         .work = l->room,
@@ -96,22 +98,33 @@ static bp_status match_all(loading *l, const bp_hf_family *family, unsigned allo
     return bp_tensor_match(&match);
 }
 
-/* Opens the files at `path` and finds every parameter in them. */
-static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp_tensor_watch watch)
+/* Adapters bear the names of their files; the model's own parameters those of its family. */
+static bp_status find_naming(const loading *l, const bp_tensor_naming **naming)
 {
+    static const bp_tensor_rule itself[] = {{"*", "*", BP_FORM_PLAIN}};
+    static const bp_tensor_naming adapters = {.rules = itself, .rule_count = 1};
     const char *type = l->runtime->spec.model->name;
     const bp_hf_family *family = bp_hf_family_find(type);
     if (family == NULL) {
         return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                             "no table says how files call this model's tensors", type);
     }
+    *naming = l->first > 0 ? &adapters : &family->naming;
+    return BP_OK;
+}
+
+/* Opens the files at `path` and finds every parameter in them. */
+static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp_tensor_watch watch)
+{
+    const bp_tensor_naming *naming = NULL;
+    BP_TRY(find_naming(l, &naming));
     BP_TRY(list_wanted(l));
     BP_TRY(bp_hf_open(&l->set, l->place->store, path, &l->room, l->place->error));
     if (bp_room_take(&l->room, 0) == NULL || l->room.capacity < DATA_LEAST) {
         return no_room(l->place, l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
                        "the memory for reading weights is too small");
     }
-    return match_all(l, family, allow, watch);
+    return match_all(l, naming, allow, watch);
 }
 
 /* Whether every value stays finite in the type that the weight is kept in. */
@@ -131,7 +144,7 @@ static bool fits(bp_dtype dtype, const float *values, size_t count)
 static bp_status put_values(const loading *l, uint32_t parameter, uint64_t first,
                             const float *values, size_t count)
 {
-    bp_dtype dtype = weight_of(l->runtime, parameter)->dtype;
+    bp_dtype dtype = weight_of(l->runtime, l->first + parameter)->dtype;
     const char *name = l->wanted[parameter].view.entry->name;
     if (!bp_elements_finite(BP_F32, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -141,7 +154,7 @@ static bp_status put_values(const loading *l, uint32_t parameter, uint64_t first
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
                             "a weight is too large for the type that weights are kept in", name);
     }
-    return bp_runtime_put_weight(l->runtime, parameter, first, values, count);
+    return bp_runtime_put_weight(l->runtime, l->first + parameter, first, values, count);
 }
 
 /* A third of the room is what the file is read through, the rest holds what goes on. */
@@ -165,7 +178,7 @@ static bp_status flow(loading *l, uint32_t parameter)
 
 static bp_status load_all(loading *l)
 {
-    uint32_t count = l->runtime->emit.parameter_count;
+    uint32_t count = l->count;
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
     for (uint32_t p = 0; p < count; p++) {
         if (l->wanted[p].view.entry != NULL) {
@@ -191,18 +204,49 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
 
-bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place)
+/* The model's own parameters come before its adapters. */
+static uint32_t own_count(const bp_runtime *runtime)
 {
-    loading l = {.runtime = runtime, .place = place, .room = place->scratch};
+    uint32_t count = 0;
+    while (count < runtime->emit.parameter_count &&
+           runtime->emit.parameters[count].base == BP_NO_PARAMETER) {
+        count++;
+    }
+    return count;
+}
+
+static loading part_of(bp_runtime *runtime, const bp_hf_place *place, bool adapters)
+{
+    uint32_t own = own_count(runtime);
+    loading l = {.runtime = runtime, .place = place, .count = own, .room = place->scratch};
+    if (adapters) {
+        l.first = own;
+        l.count = runtime->emit.parameter_count - own;
+    }
+    return l;
+}
+
+static bp_status load_part(loading l)
+{
     bp_status status = load_all(&l);
     bp_status closed = bp_tensor_set_close(&l.set);
     return status != BP_OK ? status : closed;
 }
 
+bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place)
+{
+    return load_part(part_of(runtime, place, false));
+}
+
+bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place)
+{
+    return load_part(part_of(runtime, place, true));
+}
+
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
 static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
 {
-    uint32_t count = l->runtime->emit.parameter_count;
+    uint32_t count = l->count;
     memset(types, (int)form->dtype, count);
     if (form->source == NULL) {
         return BP_OK;
@@ -241,15 +285,15 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     return BP_OK;
 }
 
-static void list_weights(const bp_runtime *runtime, const uint8_t *types, bp_tensor_entry *entries)
+static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry *entries)
 {
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_buffer *buffer = weight_of(runtime, p);
+    for (uint32_t p = 0; p < l->count; p++) {
+        const bp_buffer *buffer = weight_of(l->runtime, l->first + p);
         bp_tensor_entry *entry = &entries[p];
-        *entry = (bp_tensor_entry){.name = name_of(runtime, p),
+        *entry = (bp_tensor_entry){.name = name_of(l->runtime, l->first + p),
                                    .dtype = (bp_dtype)types[p],
                                    .rank = buffer->rank,
-                                   .handle = p};
+                                   .handle = l->first + p};
         memcpy(entry->shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
     }
 }
@@ -268,10 +312,10 @@ static bp_status write_file(loading *l, bp_safetensors_plan *plan)
     return bp_replace_end(place->store, place->path, place->error);
 }
 
-bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+static bp_status save_part(loading l, const bp_hf_form *form)
 {
-    loading l = {.runtime = runtime, .place = place, .room = place->scratch};
-    uint32_t count = runtime->emit.parameter_count;
+    const bp_hf_place *place = l.place;
+    uint32_t count = l.count;
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, (uint64_t)count * sizeof *entries);
     if (types == NULL || entries == NULL || l.room.capacity < 64) {
@@ -280,7 +324,17 @@ bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, cons
     }
     loading source = l;
     BP_TRY(find_types(&source, form, types));
-    list_weights(runtime, types, entries);
+    list_weights(&l, types, entries);
     bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
     return write_file(&l, &plan);
+}
+
+bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+{
+    return save_part(part_of(runtime, place, false), form);
+}
+
+bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
+{
+    return save_part(part_of(runtime, place, true), form);
 }

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* PEFT's adapter_config.json. */
+#include "tools/formats/peft_config.h"
+
+#include <string.h>
+
+#include "arena/text.h"
+#include "core/json.h"
+#include "core/storage.h"
+
+#define READ_BYTES 4096
+#define TEXT_BYTES 4096
+
+static const char where[] = "adapter_config.json";
+
+/* Keys whose value must be absent, null, false, empty, or the text given: what they ask for
+ * otherwise is not implemented. */
+static const struct {
+    const char *key;
+    const char *text;
+} plain[] = {{"bias", "none"},
+             {"use_dora", ""},
+             {"rank_pattern", ""},
+             {"alpha_pattern", ""},
+             {"modules_to_save", ""},
+             {"layers_to_transform", ""},
+             {"layers_pattern", ""},
+             {"megatron_config", ""},
+             {"loftq_config", ""},
+             {"eva_config", ""},
+             {"corda_config", ""},
+             {"trainable_token_indices", ""},
+             {"exclude_modules", ""},
+             {"layer_replication", ""},
+             {"lora_bias", ""},
+             {"target_parameters", ""},
+             {"alora_invocation_tokens", ""}};
+
+typedef struct reading {
+    bp_json json;
+    bp_peft_config *config;
+    bp_error error;
+    bool lora;
+} reading;
+
+static bp_status refuse(reading *r, const char *key, const char *text)
+{
+    return bp_error_set(&r->error, BP_ERR_DATA, where, text, key);
+}
+
+static bp_status copy_text(reading *r, const char *key, const bp_json_event *event, char *to,
+                           size_t room)
+{
+    if (event->kind != BP_JSON_TEXT || event->length >= room) {
+        return refuse(r, key, "the value is not a text, or too long");
+    }
+    memcpy(to, event->text, event->length);
+    to[event->length] = '\0';
+    return BP_OK;
+}
+
+static bp_status add_target(reading *r, const bp_json_event *event)
+{
+    bp_peft_config *config = r->config;
+    uint32_t at = config->lora.target_count;
+    if (at == BP_PEFT_TARGETS_MAX) {
+        return refuse(r, "target_modules", "there are more than 64 targets");
+    }
+    BP_TRY(copy_text(r, "target_modules", event, config->names[at], sizeof config->names[at]));
+    config->target[at] = config->names[at];
+    config->lora.target_count++;
+    return BP_OK;
+}
+
+static bp_status take_targets(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind == BP_JSON_TEXT) {
+        return strcmp(event.text, "all-linear") == 0
+                   ? add_target(r, &event)
+                   : refuse(r, "target_modules",
+                            "a regular expression is not implemented; a list of names is");
+    }
+    if (event.kind != BP_JSON_ARRAY_BEGIN) {
+        return refuse(r, "target_modules", "the value is not a list of names");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        BP_TRY(add_target(r, &event));
+    }
+}
+
+static bp_status take_number(reading *r, const char *key, double least, double most, double *value)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    bool inside = event.kind == BP_JSON_NUMBER && event.real >= least && event.real <= most;
+    *value = event.real;
+    return inside ? BP_OK : refuse(r, key, "the value is not a number in its range");
+}
+
+/* A value that must say nothing special. */
+static bp_status take_plain(reading *r, const char *key, const char *text)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    bool nothing = event.kind == BP_JSON_NULL || event.kind == BP_JSON_FALSE ||
+                   (event.kind == BP_JSON_TEXT && strcmp(event.text, text) == 0);
+    if (event.kind == BP_JSON_OBJECT_BEGIN || event.kind == BP_JSON_ARRAY_BEGIN) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        nothing = event.kind == BP_JSON_OBJECT_END || event.kind == BP_JSON_ARRAY_END;
+    }
+    return nothing ? BP_OK : refuse(r, key, "what this value asks for is not implemented");
+}
+
+static bp_status take_base(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    return event.kind == BP_JSON_NULL ? BP_OK
+                                      : copy_text(r, "base_model_name_or_path", &event,
+                                                  r->config->base, sizeof r->config->base);
+}
+
+static bp_status take_type(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    r->lora = event.kind == BP_JSON_TEXT && strcmp(event.text, "LORA") == 0;
+    return r->lora ? BP_OK : refuse(r, "peft_type", "only LORA is implemented");
+}
+
+static bp_status take_flag(reading *r, const char *key, bool *flag)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    *flag = event.kind == BP_JSON_TRUE;
+    bool is = *flag || event.kind == BP_JSON_FALSE || event.kind == BP_JSON_NULL;
+    return is ? BP_OK : refuse(r, key, "the value is not true or false");
+}
+
+static bp_status take_value(reading *r, const char *key)
+{
+    bp_lora *lora = &r->config->lora;
+    double number = 0.0;
+    if (strcmp(key, "peft_type") == 0) {
+        return take_type(r);
+    }
+    if (strcmp(key, "r") == 0) {
+        BP_TRY(take_number(r, "r", 1, 4096, &number));
+        lora->rank = (uint32_t)number;
+        return (double)lora->rank == number ? BP_OK : refuse(r, "r", "the rank is not whole");
+    }
+    if (strcmp(key, "lora_alpha") == 0) {
+        return take_number(r, "lora_alpha", 1e-9, 1e9, &lora->alpha);
+    }
+    if (strcmp(key, "lora_dropout") == 0) {
+        return take_number(r, "lora_dropout", 0.0, 0.999, &lora->dropout);
+    }
+    if (strcmp(key, "use_rslora") == 0) {
+        return take_flag(r, "use_rslora", &lora->rank_stabilized);
+    }
+    if (strcmp(key, "target_modules") == 0) {
+        return take_targets(r);
+    }
+    if (strcmp(key, "base_model_name_or_path") == 0) {
+        return take_base(r);
+    }
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (strcmp(key, plain[i].key) == 0) {
+            return take_plain(r, plain[i].key, plain[i].text);
+        }
+    }
+    return bp_json_skip(&r->json);
+}
+
+static bp_status read_all(reading *r)
+{
+    bp_json_event event;
+    char key[64];
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_json_refuse(&r->json, "the file is not an object");
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_OBJECT_END) {
+            break;
+        }
+        size_t length = event.length < sizeof key - 1 ? event.length : sizeof key - 1;
+        memcpy(key, event.text, length);
+        key[length] = '\0';
+        BP_TRY(take_value(r, key));
+    }
+    if (!r->lora || r->config->lora.rank == 0 || r->config->lora.target_count == 0) {
+        return refuse(r, !r->lora ? "peft_type" : "r",
+                      "the configuration lacks peft_type, r or target_modules");
+    }
+    return BP_OK;
+}
+
+static bp_status read_file(reading *r, bp_store *store, bp_file file, const char *path,
+                           unsigned char *scratch)
+{
+    uint64_t size = 0;
+    if (store->file_size(store, file, &size) != BP_OK) {
+        return bp_storage_failed(&r->error, store, "size", path);
+    }
+    bp_storage_reader reader = {.store = store,
+                                .file = file,
+                                .path = path,
+                                .end = size,
+                                .buffer = scratch,
+                                .capacity = READ_BYTES,
+                                .error = &r->error};
+    const bp_json_source source = {bp_storage_fill, &reader, 1 << 20};
+    const bp_json_memory memory = {.text = (char *)scratch + READ_BYTES,
+                                   .text_bytes = TEXT_BYTES,
+                                   .keys = scratch + READ_BYTES + TEXT_BYTES,
+                                   .keys_bytes = BP_PEFT_CONFIG_SCRATCH - READ_BYTES - TEXT_BYTES,
+                                   .max_depth = 16};
+    BP_TRY(bp_json_init(&r->json, &source, &memory, &r->error));
+    return read_all(r);
+}
+
+bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
+                              bp_peft_config *config, bp_error *error)
+{
+    reading r = {.config = config};
+    bp_file file;
+    *config = (bp_peft_config){.lora = {.alpha = 8.0}};
+    config->lora.targets = config->target;
+    if (store->open_read(store, path, &file) != BP_OK) {
+        return bp_storage_failed(error, store, "open", path);
+    }
+    bp_status status = read_file(&r, store, file, path, scratch);
+    /* Nothing was written: a failing close of a file that was read loses nothing. */
+    (void)store->close(store, file);
+    if (status != BP_OK) {
+        status = bp_error_numbers(error, status, r.error.where, r.error.text, r.error.name,
+                                  r.error.found, r.error.wanted);
+        bp_error_prefix(error, path);
+    }
+    return status;
+}
+
+static void put_pair(bp_text *text, const char *key, const char *value, bool last)
+{
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, ": ");
+    bp_text_string(text, value);
+    bp_text_string(text, last ? "\n" : ",\n");
+}
+
+static void put_real(bp_text *text, const char *key, double value)
+{
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, ": ");
+    bp_text_general(text, value, 15);
+    bp_text_string(text, ",\n");
+}
+
+static void put_targets(bp_text *text, const bp_lora *lora)
+{
+    bp_text_string(text, "  \"target_modules\": ");
+    if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
+        bp_text_string(text, "\"all-linear\",\n");
+        return;
+    }
+    bp_text_string(text, "[");
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        bp_text_string(text, t > 0 ? ", " : "");
+        bp_text_json(text, lora->targets[t]);
+    }
+    bp_text_string(text, "],\n");
+}
+
+bp_status bp_peft_config_text(const bp_lora *lora, const bp_model *model, bp_task task,
+                              const char *base, char *json, size_t room, size_t *length)
+{
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, json, room);
+    bp_text_string(&text, "{\n  \"base_model_name_or_path\": ");
+    bp_text_json(&text, base);
+    bp_text_string(&text, ",\n");
+    put_pair(&text, "bias", "\"none\"", false);
+    put_pair(&text, "fan_in_fan_out", model->input_major ? "true" : "false", false);
+    put_pair(&text, "inference_mode", "true", false);
+    put_pair(&text, "init_lora_weights", "true", false);
+    put_real(&text, "lora_alpha", lora->alpha);
+    put_real(&text, "lora_dropout", lora->dropout);
+    put_pair(&text, "modules_to_save", "null", false);
+    put_pair(&text, "peft_type", "\"LORA\"", false);
+    put_real(&text, "r", (double)lora->rank);
+    put_targets(&text, lora);
+    put_pair(&text, "task_type", task == BP_TASK_CAUSAL_LM ? "\"CAUSAL_LM\"" : "null", false);
+    put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
+    bp_text_string(&text, "}\n");
+    *length = (size_t)text.written;
+    return bp_text_flush(&text);
+}

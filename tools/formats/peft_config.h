@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* adapter_config.json of PEFT (peft/tuners/lora/config.py): into a bp_lora and out of it. */
+#ifndef BP_FORMATS_PEFT_CONFIG_H
+#define BP_FORMATS_PEFT_CONFIG_H
+
+#include "core/model.h"
+#include "core/store.h"
+
+#define BP_PEFT_TARGETS_MAX    64
+#define BP_PEFT_CONFIG_SCRATCH 32768 /* bytes that reading works in */
+#define BP_PEFT_CONFIG_TEXT    16384 /* bytes that hold the text */
+
+/* An adapter's configuration; must not move while lora.targets is in use. */
+typedef struct bp_peft_config {
+    bp_lora lora;
+    const char *target[BP_PEFT_TARGETS_MAX];
+    char names[BP_PEFT_TARGETS_MAX][128];
+    char base[512]; /* base_model_name_or_path; "" where it says none */
+} bp_peft_config;
+
+/* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
+ * that is not implemented (DoRA, per-module ranks, trained biases, saved modules, a regular
+ * expression of targets other than "all-linear"). scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned
+ * to 8. */
+bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
+                              bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* The text of such a file, as PEFT writes it: sorted keys. `base` names the base model's directory.
+ */
+bp_status bp_peft_config_text(const bp_lora *lora, const bp_model *model, bp_task task,
+                              const char *base, char *json, size_t room,
+                              size_t *length) BP_MUST_CHECK;
+
+#endif
