@@ -129,6 +129,9 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
     apply_rules(emit->spec, info->name, parameter);
+    if (!parameter->trainable && emit->spec->optimizer != NULL) {
+        emit->graph->buffers[weight].scope = BP_SCOPE_CONSTANT;
+    }
     make_master(emit, parameter, info->name);
 }
 

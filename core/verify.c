@@ -30,6 +30,7 @@ typedef struct checker {
     const bp_device *device;
     const bp_device_options *options;
     written *defined;
+    uint32_t program; /* being checked */
 } checker;
 
 /* One operand of one tuple, with its bytes. */
@@ -191,7 +192,9 @@ static bp_status check_operand(const checker *check, const bp_kernel_info *info,
     if (!bp_ref_present(o->ref)) {
         return BP_OK;
     }
-    bool constant = check->graph->buffers[o->ref.buffer].scope == BP_SCOPE_CONSTANT;
+    /* Only the program that makes the first weights writes those that stay. */
+    bool constant = check->graph->buffers[o->ref.buffer].scope == BP_SCOPE_CONSTANT &&
+                    check->program != BP_PROGRAM_INITIALIZE;
     if (constant && writes(o)) {
         return refuse(check, info, position, "a constant buffer is written");
     }
@@ -279,6 +282,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         if (graph->program_count[program] == 0) {
             continue;
         }
+        check.program = program;
         enter_program(&check, program);
         for (uint32_t i = 0; i < graph->program_count[program]; i++) {
             const bp_op *op = &graph->ops[graph->program_first[program] + i];

@@ -136,6 +136,7 @@ static bp_status fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
+    BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     return precision_fill(set, &s->rules, spec);
 }
 
@@ -297,6 +298,20 @@ static bp_status load_weights(session *s)
     return status;
 }
 
+/* Whatever differs from this base is told by name. */
+static bp_status load_adapters(session *s)
+{
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_storage_join(path, s->set->adapter, "adapter_model.safetensors", &s->error));
+    const bp_hf_place place = {.store = s->store,
+                               .path = path,
+                               .scratch = s->work,
+                               .watch = print_fault,
+                               .user = path,
+                               .error = &s->error};
+    return bp_hf_adapters_load(&s->runtime, &place);
+}
+
 bp_status session_open(session *s)
 {
     uint64_t bytes = s->runtime.report.arena_bytes;
@@ -305,7 +320,10 @@ bp_status session_open(session *s)
     }
     BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
     BP_TRY(bp_runtime_initialize(&s->runtime));
-    return s->weights ? load_weights(s) : BP_OK;
+    if (s->weights) {
+        BP_TRY(load_weights(s));
+    }
+    return s->set->adapter != NULL ? load_adapters(s) : BP_OK;
 }
 
 bp_status session_start(session *s)

@@ -6,6 +6,7 @@
 #include "core/runtime.h"
 #include "core/safetensors.h"
 #include "device/host/store_posix.h"
+#include "tools/bedplate/adapter_choice.h"
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/coder.h"
 #include "tools/bedplate/memory.h"
@@ -22,6 +23,7 @@ typedef struct session {
     bp_spec spec;
     policy_text policy; /* as given */
     precision_rules rules;
+    adapter_choice adapters;
     bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
     uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */

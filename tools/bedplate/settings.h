@@ -62,6 +62,12 @@ typedef struct settings {
     const char *master;
     const char *gradient_dtype;
     const char *loss_scale;
+    uint64_t lora_r; /* 0: no adapters */
+    double lora_alpha;
+    double lora_dropout;
+    bool use_rslora;
+    const char *target_modules;
+    const char *adapter; /* directory */
     double initial_scale;
     uint64_t scale_window;
     uint64_t scale_hysteresis;

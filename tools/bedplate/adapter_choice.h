@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Low-rank adapters of a run: options and adapter directories in PEFT's form. */
+#ifndef BP_BEDPLATE_ADAPTER_CHOICE_H
+#define BP_BEDPLATE_ADAPTER_CHOICE_H
+
+#include "core/store.h"
+#include "tools/bedplate/settings.h"
+#include "tools/formats/peft_config.h"
+
+/* Must not move once filled: the spec refers to it. */
+typedef struct adapter_choice {
+    bp_peft_config config;
+    char words[1024]; /* --target-modules, cut at its commas */
+} adapter_choice;
+
+/* Fills spec->lora from --adapter's directory or from --lora-r and what goes with it; the default
+ * targets are PEFT's for the model's family. Prints what contradicts itself, BP_ERR_USAGE; what is
+ * wrong with a directory is in `error`. spec->model and config are set. */
+bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *choice, bp_spec *spec,
+                       bp_error *error) BP_MUST_CHECK;
+
+#endif
