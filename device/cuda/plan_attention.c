@@ -15,16 +15,19 @@ static bool in_tiles(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
     return bp_cuda_wide(plan, floats, (uint64_t)width, 4);
 }
 
-/* The parameters that end every attention kernel; step is an operand of both rows. Both rows have
- * the same scalars. */
-static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t floats)
+/* The parameters that end every attention kernel; step and lengths are operands of both rows. Both
+ * rows have the same scalars. */
+static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t lengths, uint32_t floats)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
     bp_cuda_operand(plan, step, BP_ACCESS_READ);
+    bp_cuda_operand(plan, lengths, BP_ACCESS_READ);
     bp_cuda_word64(plan, (uint64_t)s->sequence);
     bp_cuda_word64(plan, (uint64_t)s->heads);
+    bp_cuda_word64(plan, (uint64_t)s->kv_heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, (float)s->scale);
+    bp_cuda_word32(plan, s->causal != 0);
     bp_cuda_dropout(plan, s->site, s->dropout);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
 }
@@ -41,11 +44,11 @@ static bool row_fits(uint64_t shared)
     return shared <= BP_CUDA_SHARED_LEAST - 1024;
 }
 
-/* Begins a kernel in tiles, each block with 64 columns of its outputs. */
-static bool begin_tiles(bp_cuda_plan *plan, uint32_t function, uint32_t shared)
+/* Begins a kernel in tiles of `heads` heads, each block with 64 columns of its outputs. */
+static bool begin_tiles(bp_cuda_plan *plan, uint32_t function, int64_t heads, uint32_t shared)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    uint64_t blocks = (uint64_t)s->batch * (uint64_t)s->heads * bp_cuda_cut(s->sequence, TILE);
+    uint64_t blocks = (uint64_t)s->batch * (uint64_t)heads * bp_cuda_cut(s->sequence, TILE);
     if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention, function, blocks,
                        bp_cuda_cut(s->head_width, TILE), 256)) {
         return false;
@@ -54,12 +57,13 @@ static bool begin_tiles(bp_cuda_plan *plan, uint32_t function, uint32_t shared)
     return true;
 }
 
-/* Begins a kernel of one row per block, with `rows` rows of the head and `weights` weights in
- * shared memory. */
-static bool begin_rows(bp_cuda_plan *plan, uint32_t function, uint64_t rows, uint64_t weights)
+/* Begins a kernel of one row of `heads` heads per block, with `rows` rows of the head and `weights`
+ * weights in shared memory. */
+static bool begin_rows(bp_cuda_plan *plan, uint32_t function, int64_t heads, uint64_t rows,
+                       uint64_t weights)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    uint64_t blocks = (uint64_t)s->batch * (uint64_t)s->heads * (uint64_t)s->sequence;
+    uint64_t blocks = (uint64_t)s->batch * (uint64_t)heads * (uint64_t)s->sequence;
     if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, function, blocks, 1, ROW_THREADS)) {
         return false;
     }
@@ -67,26 +71,15 @@ static bool begin_rows(bp_cuda_plan *plan, uint32_t function, uint64_t rows, uin
     return true;
 }
 
-/* Groups of heads, heads that look at everything and samples of several lengths are the host's. */
-static bool plain(const bp_cuda_plan *plan, uint32_t lengths)
-{
-    const bp_attention_forward_scalars *s = plan->op->scalars;
-    return s->kv_heads == s->heads && s->causal != 0 &&
-           plan->op->offsets[lengths] == BP_OFFSET_ABSENT;
-}
-
 static bool plan_forward(bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
-    if (!plain(plan, BP_CUDA_POSITION(attention_forward, lengths))) {
-        return false;
-    }
     uint32_t floats = BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out);
     bool begun;
     if (in_tiles(plan, s->head_width, floats)) {
-        begun = begin_tiles(plan, BP_CUDA_FUNCTION_attention_forward, FORWARD_SHARED);
+        begun = begin_tiles(plan, BP_CUDA_FUNCTION_attention_forward, s->heads, FORWARD_SHARED);
     } else if (row_fits(row_shared(s->head_width, 2, ROW_THREADS))) {
-        begun = begin_rows(plan, BP_CUDA_FUNCTION_attention_forward_any, 2, ROW_THREADS);
+        begun = begin_rows(plan, BP_CUDA_FUNCTION_attention_forward_any, s->heads, 2, ROW_THREADS);
     } else {
         return false;
     }
@@ -94,7 +87,8 @@ static bool plan_forward(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, attention_forward, out, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, lse, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, attention_forward, qkv, BP_ACCESS_READ);
-        add_shape(plan, BP_CUDA_POSITION(attention_forward, step), floats);
+        add_shape(plan, BP_CUDA_POSITION(attention_forward, step),
+                  BP_CUDA_POSITION(attention_forward, lengths), floats);
     }
     return true;
 }
@@ -109,7 +103,8 @@ static void add_backward(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, attention_backward, qkv, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, lse, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, attention_backward, work, BP_ACCESS_READ);
-    add_shape(plan, BP_CUDA_POSITION(attention_backward, step), floats);
+    add_shape(plan, BP_CUDA_POSITION(attention_backward, step),
+              BP_CUDA_POSITION(attention_backward, lengths), floats);
 }
 
 static bool begin_delta(bp_cuda_plan *plan)
@@ -135,9 +130,6 @@ static bool begin_delta(bp_cuda_plan *plan)
 static bool plan_backward(bp_cuda_plan *plan)
 {
     const bp_attention_backward_scalars *s = plan->op->scalars;
-    if (!plain(plan, BP_CUDA_POSITION(attention_backward, lengths))) {
-        return false;
-    }
     uint32_t floats = BP_CUDA_BIT(attention_backward, qkv) |
                       BP_CUDA_BIT(attention_backward, d_out) |
                       BP_CUDA_BIT(attention_backward, d_qkv);
@@ -149,14 +141,18 @@ static bool plan_backward(bp_cuda_plan *plan)
         return true;
     }
     if (tiles) {
-        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_queries, BACKWARD_SHARED);
+        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_queries, s->heads,
+                          BACKWARD_SHARED);
         add_backward(plan);
-        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_keys, BACKWARD_SHARED);
+        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_keys, s->kv_heads,
+                          BACKWARD_SHARED);
         add_backward(plan);
     } else {
-        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_queries_any, 3, ROW_THREADS);
+        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_queries_any, s->heads, 3,
+                         ROW_THREADS);
         add_backward(plan);
-        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_keys_any, 4, 2 * ROW_THREADS);
+        (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_keys_any, s->kv_heads, 4,
+                         2 * ROW_THREADS);
         add_backward(plan);
     }
     return true;
@@ -171,9 +167,9 @@ bool bp_cuda_plan_attention(bp_cuda_plan *plan)
 bool bp_cuda_plan_decode(bp_cuda_plan *plan)
 {
     const bp_attention_decode_scalars *s = plan->op->scalars;
-    int64_t across = s->heads * s->head_width;
+    int64_t across = s->kv_heads * s->head_width;
     uint64_t shared = row_shared(s->head_width, 2, ROW_THREADS);
-    if (!row_fits(shared) || s->kv_heads != s->heads) {
+    if (!row_fits(shared)) {
         return false;
     }
     if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_cache,
@@ -186,6 +182,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, attention_decode, step, BP_ACCESS_READ);
     bp_cuda_word64(plan, (uint64_t)s->rows);
     bp_cuda_word64(plan, (uint64_t)s->positions);
+    bp_cuda_word64(plan, (uint64_t)(s->heads * s->head_width));
     bp_cuda_word64(plan, (uint64_t)across);
     bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_decode,
@@ -199,6 +196,7 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)s->rows);
     bp_cuda_word64(plan, (uint64_t)s->positions);
     bp_cuda_word64(plan, (uint64_t)s->heads);
+    bp_cuda_word64(plan, (uint64_t)s->kv_heads);
     bp_cuda_word64(plan, (uint64_t)s->head_width);
     bp_cuda_single(plan, (float)s->scale);
     uint32_t floats = BP_CUDA_BIT(attention_decode, k_cache);

@@ -6,8 +6,6 @@
  * al. (arXiv 2205.14135), so nothing of size T x T is kept. */
 #include "device/host/attention.h"
 
-#include <string.h>
-
 #include "core/math.h"
 #include "core/math_inline.h"
 
@@ -148,7 +146,7 @@ typedef struct head_gradient {
     float *score; /* (T), as the next */
     float *factor;
     float *d_q; /* (D) */
-    float *d_k; /* (T, D), as the next: this head's own */
+    float *d_k; /* (T, D), as the next: of the key-value head */
     float *d_v;
 } head_gradient;
 
@@ -203,23 +201,23 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
     }
 }
 
-/* The sum over the heads of a group, in order; the first is the sum so far itself. */
-static void add_head(const head *h, const head_gradient *g, float *sum_k, float *sum_v, bool first)
+/* What a head's gradients by key go on from: 0, or those of the heads before plus 0. */
+static void begin_head(const head *h, const head_gradient *g, bool first)
 {
     for (uint64_t i = 0; i < h->s->sequence * h->s->width; i++) {
-        sum_k[i] = first ? g->d_k[i] : sum_k[i] + g->d_k[i];
-        sum_v[i] = first ? g->d_v[i] : sum_v[i] + g->d_v[i];
+        g->d_k[i] = first ? 0.0f : g->d_k[i] + 0.0f;
+        g->d_v[i] = first ? 0.0f : g->d_v[i] + 0.0f;
     }
 }
 
-static void store_sums(const head *h, void *d_qkv, const float *sum_k, const float *sum_v)
+static void store_keys(const head *h, const head_gradient *g)
 {
     uint64_t width = h->s->width;
     for (uint64_t t = 0; t < h->s->sequence; t++) {
         for (uint64_t d = 0; d < width; d++) {
             uint64_t place = t * h->s->row + d;
-            bp_element_store(d_qkv, h->k + place, sum_k[t * width + d], h->s->type);
-            bp_element_store(d_qkv, h->v + place, sum_v[t * width + d], h->s->type);
+            bp_element_store(g->d_qkv, h->k + place, g->d_k[t * width + d], h->s->type);
+            bp_element_store(g->d_qkv, h->v + place, g->d_v[t * width + d], h->s->type);
         }
     }
 }
@@ -231,16 +229,15 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     const bp_attention_shape s = bp_attention_backward_shape(call);
     float *work = bp_worker_part(
         p->work, bp_attention_backward_workspace(call->scalars, call->dtypes), worker);
-    uint64_t matrix = s.sequence * s.width;
-    float *sum_k = work + 2 * s.sequence + s.width, *sum_v = sum_k + matrix;
+    float *d_q = work + 2 * s.sequence, *d_k = d_q + s.width;
     head_gradient g = {.d_qkv = p->d_qkv,
                        .d_out = p->d_out,
                        .out = p->out,
                        .score = work,
                        .factor = work + s.sequence,
-                       .d_q = work + 2 * s.sequence,
-                       .d_k = sum_v + matrix,
-                       .d_v = sum_v + 2 * matrix};
+                       .d_q = d_q,
+                       .d_k = d_k,
+                       .d_v = d_k + s.sequence * s.width};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
         head h = {.s = NULL};
@@ -248,13 +245,12 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
             h = head_make(&s, p->qkv, sample, number + i);
             g.out_place = bp_attention_out(&s, sample, number + i);
             g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
-            memset(g.d_k, 0, 2 * matrix * sizeof(float));
+            begin_head(&h, &g, i == 0);
             for (uint64_t row = 0; row < s.sequence; row++) {
                 backward_row(&h, &g, row);
             }
-            add_head(&h, &g, sum_k, sum_v, i == 0);
         }
-        store_sums(&h, p->d_qkv, sum_k, sum_v);
+        store_keys(&h, &g);
     }
 }
 

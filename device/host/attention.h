@@ -73,12 +73,12 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
 /* Bytes of workspace per worker, O(T x (const + D)), the same for every form. With T' and D'
  * rounded up to 16 elements: forward 32 rows of T' scores and keys regrouped; backward the same for
  * scores and their gradients, keys and values. Elements of 16 bits need the head's rows and their
- * gradients as floats too, and shared key-value heads a place for one head's gradients. */
+ * gradients as floats too. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 
-/* Floats of a workspace that f32 and ungrouped heads need; what else there is comes after them. */
+/* Floats of a workspace that f32 needs; what else there is comes after them. */
 uint64_t bp_attention_forward_floats(int64_t sequence, int64_t head_width);
 uint64_t bp_attention_backward_floats(int64_t sequence, int64_t head_width);
 

@@ -49,9 +49,6 @@ uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dty
     const bp_attention_backward_scalars *s = scalars;
     uint64_t matrix = bp_attention_matrix((uint64_t)s->sequence, (uint64_t)s->head_width);
     uint64_t floats = bp_attention_backward_floats(s->sequence, s->head_width);
-    if (s->heads > s->kv_heads) {
-        floats = bp_size_add(floats, bp_size_mul(2, matrix)); /* a head's d_k, d_v */
-    }
     if (halves(dtypes)) {
         /* q, k, v, d_out, out, d_q, and the sums of d_k, d_v */
         floats = bp_size_add(floats, bp_size_mul(8, matrix));

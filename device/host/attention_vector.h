@@ -298,6 +298,7 @@ typedef struct head_gradient {
     float *d_v;
     int64_t pitch;      /* of d_q */
     int64_t key_pitch;  /* of d_k and d_v */
+    bool first;         /* of the group: d_k and d_v begin at 0 */
     const float *d_out; /* row t at t * out_pitch, as of out */
     const float *out;
     int64_t out_pitch;
@@ -395,8 +396,8 @@ static void gradient_rows(const head *at, const head_gradient *to, const int64_t
 }
 
 /* Adds the block's queries, in order, to the rows of a gradient by key:
- * to_j = fma(factor (r, j), x_i, to_j). Rows begin at 0: those on the diagonal at their own query,
- * those of keys that all look at with the first block. */
+ * to_j = fma(factor (r, j), x_i, to_j). Rows begin, at 0 in the group's first head, at their own
+ * query on the diagonal or else with the first block. */
 static void add_by_key(const head *at, const head_gradient *g, const int64_t range[2],
                        const float *x, int64_t x_pitch, float *to)
 {
@@ -414,7 +415,7 @@ static void add_by_key(const head *at, const head_gradient *g, const int64_t ran
             tile.a_pitch = QUERIES;
             tile.to = to + j * g->key_pitch + d;
             tile.to_pitch = g->key_pitch;
-            tile.from = diagonal || begin == 0 ? NULL : tile.to;
+            tile.from = g->first && (diagonal || begin == 0) ? NULL : tile.to;
             tile.from_pitch = g->key_pitch;
             FORM->tile(&tile);
         }
@@ -440,8 +441,7 @@ typedef struct backward_work {
     const bp_attention_backward_pointers *p;
     bp_attention_shape s;
     float *score;
-    float *rows; /* 16-bit elements: q, k, v, d_out, out, d_q and the sums of d_k, d_v as floats */
-    float *own;  /* d_k and d_v of a head that is not its group's first */
+    float *rows; /* 16-bit elements: q, k, v, d_out, out, d_q, d_k and d_v as floats */
     uint64_t matrix;
 } backward_work;
 
@@ -471,13 +471,12 @@ static void backward_head(const backward_work *w, head *at, head_gradient *to, u
     }
 }
 
-/* sum += own, over the rows of keys. */
-static void add_own(const head *at, const head_gradient *own, float *sum, int64_t pitch,
-                    const float *gradient)
+/* x += 0 over the rows of keys. */
+static void add_zero(const head *at, float *x, int64_t pitch)
 {
     for (int64_t j = 0; j < at->keys; j++) {
         for (int64_t d = 0; d < at->width; d++) {
-            sum[j * pitch + d] += gradient[j * own->key_pitch + d];
+            x[j * pitch + d] += 0.0f;
         }
     }
 }
@@ -511,33 +510,28 @@ static head_gradient gradient_make(const backward_work *w, uint64_t sample, uint
 static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
 {
     const bp_attention_shape *s = &w->s;
-    const head_gradient sum = gradient_make(w, sample, kv);
+    head_gradient to = gradient_make(w, sample, kv);
     head at = {0};
     for (uint64_t i = 0; i < s->group; i++) {
-        head_gradient to = sum;
         at = head_make(s, w->p->qkv, sample, kv * s->group + i, w->score, w->rows);
+        to.first = i == 0;
         if (s->type == BP_F32) {
             to.d_q = (float *)w->p->d_qkv + bp_attention_q(s, sample, at.number);
         }
         if (i > 0) {
-            to.d_k = w->own;
-            to.d_v = w->own + w->matrix;
-            to.key_pitch = at.width;
+            add_zero(&at, to.d_k, to.key_pitch);
+            add_zero(&at, to.d_v, to.key_pitch);
         }
         backward_head(w, &at, &to, sample);
-        if (i > 0) {
-            add_own(&at, &to, sum.d_k, sum.key_pitch, to.d_k);
-            add_own(&at, &to, sum.d_v, sum.key_pitch, to.d_v);
-        }
     }
-    clear_rows(&at, sum.d_k, sum.key_pitch);
-    clear_rows(&at, sum.d_v, sum.key_pitch);
+    clear_rows(&at, to.d_k, to.key_pitch);
+    clear_rows(&at, to.d_v, to.key_pitch);
     if (s->type != BP_F32) {
         uint16_t *d_qkv = w->p->d_qkv;
         int64_t row = (int64_t)s->row, rows = (int64_t)s->sequence;
-        FORM->store(d_qkv + bp_attention_k(s, sample, kv), row, sum.d_k, sum.key_pitch, rows,
+        FORM->store(d_qkv + bp_attention_k(s, sample, kv), row, to.d_k, to.key_pitch, rows,
                     at.width, s->type);
-        FORM->store(d_qkv + bp_attention_v(s, sample, kv), row, sum.d_v, sum.key_pitch, rows,
+        FORM->store(d_qkv + bp_attention_v(s, sample, kv), row, to.d_v, to.key_pitch, rows,
                     at.width, s->type);
     }
 }
@@ -549,8 +543,7 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     backward_work w = {.p = p, .s = bp_attention_backward_shape(call)};
     w.score = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
     w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
-    w.own = w.score + bp_attention_backward_floats(s->sequence, s->head_width);
-    w.rows = w.own + (w.s.group > 1 ? 2 * w.matrix : 0);
+    w.rows = w.score + bp_attention_backward_floats(s->sequence, s->head_width);
     for (uint64_t task = first; task < last; task++) {
         backward_group(&w, task / w.s.kv_heads, task % w.s.kv_heads);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention in tiles, forward and backward, for head widths that are multiples of 4. Each
+/* Attention in tiles, forward and backward, for head widths that are multiples of 4. Each
  * block makes 64 columns of its outputs; heads wider than 64 have several blocks per tile. */
 #include "device/kernels/attention_tile.cuh"
 
@@ -31,19 +31,20 @@ BP_DEVICE float row_sum(float a)
 }
 
 /* A tile of dot products becomes weights, in place in shared memory, and the running state moves on
- * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns after the
- * row are out. */
+ * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns that the row
+ * does not look at are out. */
 BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uint64_t row,
-                       uint64_t column, const bp_attention *at)
+                       uint64_t column, const bp_attention *at, const bp_head *head)
 {
     uint32_t across = threadIdx.x % 16;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
         float *w = weights + i * PITCH + across;
+        uint32_t left = bp_head_left(at, head, row + i, column);
         float before = state->most[i], largest = before, part = 0.0f;
 #pragma unroll
         for (uint32_t c = 0; c < SIDE; c++) {
-            bool there = column + across + 16 * c <= row + i;
+            bool there = across + 16 * c < left;
             float score = there ? w[16 * c] * at->scale : -INFINITY;
             w[16 * c] = score;
             largest = score > largest ? score : largest;
@@ -66,22 +67,22 @@ BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uin
     }
 }
 
-/* Ends a tile's rows: log-sum-exp to memory, 1 / total to `shrink`. */
+/* Ends a tile's rows: log-sum-exp to memory, 1 / total to `shrink`; 0 without keys. */
 BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_attention *at)
 {
     uint32_t i = threadIdx.x;
     if (i < ROWS) {
         float total = state->total[i];
         if (lse != NULL && blockIdx.y == 0 && first + i < at->sequence) {
-            lse[first + i] = state->most[i] + bp_logf(total);
+            lse[first + i] = total > 0.0f ? state->most[i] + bp_logf(total) : 0.0f;
         }
-        state->shrink[i] = 1.0f / total;
+        state->shrink[i] = total > 0.0f ? 1.0f / total : 0.0f;
     }
     __syncthreads();
 }
 
 /* Shared memory: q, then keys and values in turn, then weights. */
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
     bp_attention_forward(void *out, float *lse, const void *qkv, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
@@ -98,8 +99,9 @@ extern "C" __global__ void __launch_bounds__(256)
     uint64_t mine = (uint64_t)blockIdx.y * ROWS;
     bp_head head = bp_head_make(at, blockIdx.x / tiles);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    const void *from_q = bp_at(qkv, head.first, form), *from_k = bp_at(from_q, head.step_k, form);
-    const void *from_v = bp_at(from_k, head.step_k, form);
+    const void *from_q = bp_at(qkv, head.first, form), *from_k = bp_at(qkv, head.k, form);
+    const void *from_v = bp_at(qkv, head.v, form);
+    uint64_t keys = bp_head_keys(at, &head, first + ROWS - 1);
     float sum[SIDE][SIDE];
     tile_clear(sum);
     if (threadIdx.x < ROWS) {
@@ -107,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256)
         state.total[threadIdx.x] = 0.0f;
     }
 #pragma unroll 1
-    for (uint64_t key = 0; key <= first; key += ROWS) {
+    for (uint64_t key = 0; key < keys; key += ROWS) {
         float score[SIDE][SIDE];
         tile_clear(score);
 #pragma unroll 1
@@ -125,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
         tile_put(weights, score, false);
         __syncthreads();
-        advance(&state, weights, kept, first, key, at);
+        advance(&state, weights, kept, first, key, at, &head);
         tile_load(y, from_v, head.pitch, key, mine, at);
         __syncthreads();
         tile_scale(sum, state.shrink);
@@ -134,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncthreads();
     settle(&state, lse != NULL ? lse + head.first_row : NULL, first, at);
     tile_scale(sum, state.shrink);
-    tile_store(bp_to(out, head.first_out, form), head.step_k, first, mine, sum, at);
+    tile_store(bp_to(out, head.first_out, form), head.out_pitch, first, mine, sum, at);
 }
 
 /* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */

@@ -8,12 +8,15 @@
 #include "device/kernels/mask.cuh"
 #include "device/kernels/reduce.cuh"
 
-/* The shape of an attention and its dropout. qkv (batch, sequence, 3, heads, width). */
+/* The shape of an attention and its dropout. qkv (batch, sequence, heads + 2 kv_heads, width). */
 typedef struct bp_attention {
+    const int32_t *lengths; /* (batch) or NULL */
     uint64_t sequence;
     uint64_t heads;
+    uint64_t kv_heads;
     uint64_t width;
-    float scale; /* 1 / sqrt(width) */
+    float scale;
+    uint32_t causal;
     uint32_t site;
     uint32_t threshold;
     float factor;
@@ -21,17 +24,22 @@ typedef struct bp_attention {
 } bp_attention;
 
 #define BP_ATTENTION_PARAMETERS                                                                    \
-    const bp_step_block *step, uint64_t sequence, uint64_t heads, uint64_t width, float scale,     \
-        uint32_t site, uint32_t threshold, float factor, uint32_t form
-#define BP_ATTENTION_GATHER {sequence, heads, width, scale, site, threshold, factor, form}
+    const bp_step_block *step, const int32_t *lengths, uint64_t sequence, uint64_t heads,          \
+        uint64_t kv_heads, uint64_t width, float scale, uint32_t causal, uint32_t site,            \
+        uint32_t threshold, float factor, uint32_t form
+#define BP_ATTENTION_GATHER                                                                        \
+    {lengths, sequence, heads, kv_heads, width, scale, causal, site, threshold, factor, form}
 
-/* One head of one sample. */
+/* One query head of one sample. */
 typedef struct bp_head {
     uint64_t sample;
     uint64_t number;
+    uint64_t keys;      /* the sample's length */
     uint64_t pitch;     /* between rows of q, of k and of v */
-    uint64_t first;     /* row 0 of q; k is heads * width further, v twice that */
-    uint64_t step_k;    /* heads * width: also the pitch of out and d_out */
+    uint64_t first;     /* row 0 of q */
+    uint64_t k;         /* row 0 of its key-value head */
+    uint64_t v;
+    uint64_t out_pitch; /* of out and d_out */
     uint64_t first_out; /* row 0 of this head in out and d_out */
     uint64_t first_row; /* in lse and delta, (batch, heads, sequence) */
 } bp_head;
@@ -41,12 +49,34 @@ BP_DEVICE bp_head bp_head_make(const bp_attention *at, uint64_t index)
     bp_head head;
     head.sample = index / at->heads;
     head.number = index % at->heads;
-    head.step_k = at->heads * at->width;
-    head.pitch = 3 * head.step_k;
-    head.first = head.sample * at->sequence * head.pitch + head.number * at->width;
-    head.first_out = head.sample * at->sequence * head.step_k + head.number * at->width;
+    head.keys = at->sequence;
+    if (at->lengths != NULL) {
+        int32_t length = at->lengths[head.sample];
+        head.keys = length > 0 ? bp_least((uint64_t)length, at->sequence) : 0;
+    }
+    uint64_t kv = head.number / (at->heads / at->kv_heads), sample = head.sample * at->sequence;
+    head.out_pitch = at->heads * at->width;
+    head.pitch = head.out_pitch + 2 * at->kv_heads * at->width;
+    head.first = sample * head.pitch + head.number * at->width;
+    head.k = sample * head.pitch + head.out_pitch + kv * at->width;
+    head.v = head.k + at->kv_heads * at->width;
+    head.first_out = sample * head.out_pitch + head.number * at->width;
     head.first_row = index * at->sequence;
     return head;
+}
+
+/* How many keys a query looks at: the first so many. */
+BP_DEVICE uint64_t bp_head_keys(const bp_attention *at, const bp_head *head, uint64_t row)
+{
+    return at->causal != 0 ? bp_least(row + 1, head->keys) : head->keys;
+}
+
+/* How many of them are among the 64 keys from `column` on. */
+BP_DEVICE uint32_t bp_head_left(const bp_attention *at, const bp_head *head, uint64_t row,
+                                uint64_t column)
+{
+    uint64_t keys = bp_head_keys(at, head, row);
+    return keys > column ? (uint32_t)bp_least(keys - column, 64) : 0;
 }
 
 /* Bits of the kept ones among elements (number * T + row) * T + column .. + 15. */

@@ -12,7 +12,9 @@
 typedef struct desk {
     bp_head head;
     bp_mask mask;
-    const void *from_q; /* and k, v behind it */
+    const void *from_q;
+    const void *from_k;
+    const void *from_v;
     const void *from_d_out;
     const float *lse; /* of this head */
     const float *delta;
@@ -36,9 +38,10 @@ BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const
         float *w = d->shared + SHARED_P + i * PITCH + across;
         bool inside = row + i < at->sequence;
         float row_lse = inside ? d->lse[row + i] : 0.0f;
+        uint32_t left = inside ? bp_head_left(at, &d->head, row + i, column) : 0;
 #pragma unroll 1
         for (uint32_t c = 0; c < SIDE; c++) {
-            bool there = inside && column + across + 16 * c <= row + i;
+            bool there = across + 16 * c < left;
             float e = bp_expf_inline(w[16 * c] * at->scale - row_lse);
             if (at->threshold != 0) {
                 e = tile_factor(d->kept, i, c, at) != 0.0f ? e : -e;
@@ -62,14 +65,14 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
 #pragma unroll 1
     for (uint32_t turn = 0; turn < 2; turn++) {
         const void *x = turn == 0 ? d->from_q : d->from_d_out;
-        const void *y = bp_at(d->from_q, turn == 0 ? head->step_k : 2 * head->step_k, at->form);
+        const void *y = turn == 0 ? d->from_k : d->from_v;
         float *shared = d->shared + turn * SHARED_D_OUT;
         tile_clear(ds);
 #pragma unroll 1
         for (uint64_t window = 0; window < at->width; window += ROWS) {
             __syncthreads();
             if (new_rows) {
-                tile_load(shared, x, turn == 0 ? head->pitch : head->step_k, row, window, at);
+                tile_load(shared, x, turn == 0 ? head->pitch : head->out_pitch, row, window, at);
             }
             if (new_columns) {
                 tile_load(shared + TILE, y, head->pitch, column, window, at);
@@ -104,6 +107,8 @@ BP_DEVICE void set_desk(desk *d, const void *d_out, const void *qkv, const float
     d->head = bp_head_make(at, head);
     d->mask = bp_mask_make(step, at->site, at->threshold, at->factor);
     d->from_q = bp_at(qkv, d->head.first, at->form);
+    d->from_k = bp_at(qkv, d->head.k, at->form);
+    d->from_v = bp_at(qkv, d->head.v, at->form);
     d->from_d_out = bp_at(d_out, d->head.first_out, at->form);
     d->lse = lse + d->head.first_row;
     d->delta = delta + d->head.first_row;
@@ -130,15 +135,15 @@ extern "C" __global__ void __launch_bounds__(256)
     d.kept = kept;
     float sum[SIDE][SIDE];
     tile_clear(sum);
+    uint64_t keys = bp_head_keys(at, &d.head, first + ROWS - 1);
 #pragma unroll 1
-    for (uint64_t key = 0; key <= first; key += ROWS) {
+    for (uint64_t key = 0; key < keys; key += ROWS) {
         float p[SIDE][SIDE], ds[SIDE][SIDE];
         gradients(p, ds, &d, first, key, key == 0 || several, true, at);
         tile_put(d.shared + SHARED_P, ds, false); /* over this thread's own elements */
         __syncthreads();
         if (several) {
-            const void *from_k = bp_at(d.from_q, d.head.step_k, form);
-            tile_load(d.shared + SHARED_K, from_k, d.head.pitch, key, mine, at);
+            tile_load(d.shared + SHARED_K, d.from_k, d.head.pitch, key, mine, at);
             __syncthreads();
         }
         tile_combine(sum, d.shared + SHARED_P, d.shared + SHARED_K);
@@ -156,7 +161,19 @@ BP_DEVICE void combine_transposed(float sum[SIDE][SIDE], float weights[SIDE][SID
     tile_combine(sum, d->shared + SHARED_P, tile);
 }
 
-/* Adds up d_k and d_v for one tile of keys, over the tiles of queries in order. */
+BP_DEVICE void add_zero(float sum[SIDE][SIDE])
+{
+#pragma unroll
+    for (uint32_t r = 0; r < SIDE; r++) {
+#pragma unroll
+        for (uint32_t n = 0; n < SIDE; n++) {
+            sum[r][n] += 0.0f; /* no -0 goes on */
+        }
+    }
+}
+
+/* Adds up d_k and d_v for one tile of keys, over the tiles of queries of each of its query heads, in
+ * order. */
 extern "C" __global__ void __launch_bounds__(256)
     bp_attention_backward_keys(void *d_qkv, const void *d_out, const void *qkv, const float *lse,
                                const float *delta, BP_ATTENTION_PARAMETERS)
@@ -171,28 +188,38 @@ extern "C" __global__ void __launch_bounds__(256)
     uint64_t tiles = (sequence + ROWS - 1) / ROWS, mine = (uint64_t)blockIdx.y * ROWS;
     uint64_t first = blockIdx.x % tiles * ROWS;
     bool several = width > ROWS;
+    uint64_t group = heads / kv_heads, number = blockIdx.x / tiles * group, begin = first;
+    bool new_keys = true;
     desk d;
-    set_desk(&d, d_out, qkv, lse, delta, at, step, blockIdx.x / tiles);
     d.shared = (float *)memory;
     d.kept = kept;
     float sum_k[SIDE][SIDE], sum_v[SIDE][SIDE];
     tile_clear(sum_k);
     tile_clear(sum_v);
-#pragma unroll 1
-    for (uint64_t row = first; row < sequence; row += ROWS) {
-        float p[SIDE][SIDE], ds[SIDE][SIDE];
-        gradients(p, ds, &d, row, first, true, row == first || several, at);
-        if (several) {
-            __syncthreads();
-            tile_load(d.shared + SHARED_Q, d.from_q, d.head.pitch, row, mine, at);
-            tile_load(d.shared + SHARED_D_OUT, d.from_d_out, d.head.step_k, row, mine, at);
-        }
-        combine_transposed(sum_v, p, &d, d.shared + SHARED_D_OUT);
-        combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q);
+    if (causal == 0) {
+        begin = 0;
     }
-    void *d_k = bp_to(d_qkv, d.head.first + d.head.step_k, form);
-    tile_store(d_k, d.head.pitch, first, mine, sum_k, at);
-    tile_store(bp_to(d_k, d.head.step_k, form), d.head.pitch, first, mine, sum_v, at);
+#pragma unroll 1
+    for (uint64_t i = 0; i < group; i++) {
+        set_desk(&d, d_out, qkv, lse, delta, at, step, number + i);
+        add_zero(sum_k);
+        add_zero(sum_v);
+#pragma unroll 1
+        for (uint64_t row = first < d.head.keys ? begin : sequence; row < sequence; row += ROWS) {
+            float p[SIDE][SIDE], ds[SIDE][SIDE];
+            gradients(p, ds, &d, row, first, true, new_keys || several, at);
+            new_keys = false;
+            if (several) {
+                __syncthreads();
+                tile_load(d.shared + SHARED_Q, d.from_q, d.head.pitch, row, mine, at);
+                tile_load(d.shared + SHARED_D_OUT, d.from_d_out, d.head.out_pitch, row, mine, at);
+            }
+            combine_transposed(sum_v, p, &d, d.shared + SHARED_D_OUT);
+            combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q);
+        }
+    }
+    tile_store(bp_to(d_qkv, d.head.k, form), d.head.pitch, first, mine, sum_k, at);
+    tile_store(bp_to(d_qkv, d.head.v, form), d.head.pitch, first, mine, sum_v, at);
 }
 
 #endif

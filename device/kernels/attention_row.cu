@@ -112,53 +112,58 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
                  bp_least(THREADS, view->count - first), at->width, at->form);
         __syncthreads();
     }
-    row_from_shared(out, first_out, sum, 1.0f / total, at->width, at->form);
+    bool any = view->count > 0; /* a row without keys is 0 */
+    row_from_shared(out, first_out, sum, any ? 1.0f / total : 0.0f, at->width, at->form);
     if (lse != NULL && threadIdx.x == 0) {
-        *lse = most + bp_logf(total);
+        *lse = any ? most + bp_logf(total) : 0.0f;
     }
 }
 
-/* Puts the keys and values of new rows into the caches; an element per thread. */
+/* Puts the keys and values of new rows into the caches; an element per thread. Keys lie `skipped`
+ * elements into a row of qkv, `across` of them, and values behind. */
 BP_KERNEL bp_attention_cache(void *k_cache, void *v_cache, const void *qkv,
                              const bp_step_block *step, uint64_t rows, uint64_t positions,
-                             uint64_t across, uint32_t form)
+                             uint64_t skipped, uint64_t across, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * across) {
         return;
     }
     uint64_t row = i / across, d = i % across, position = step->position + row;
+    uint64_t from = row * (skipped + 2 * across) + skipped + d;
     if (position < positions) {
-        bp_put(k_cache, position * across + d, form, bp_get(qkv, (row * 3 + 1) * across + d, form));
-        bp_put(v_cache, position * across + d, form, bp_get(qkv, (row * 3 + 2) * across + d, form));
+        bp_put(k_cache, position * across + d, form, bp_get(qkv, from, form));
+        bp_put(v_cache, position * across + d, form, bp_get(qkv, from + across, form));
     }
 }
 
 /* A block per new row and head. */
 BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cache, const void *qkv,
                               const bp_step_block *step, uint64_t rows, uint64_t positions,
-                              uint64_t heads, uint64_t width, float scale, uint32_t form)
+                              uint64_t heads, uint64_t kv_heads, uint64_t width, float scale,
+                              uint32_t form)
 {
     extern __shared__ float shared[];
     if (rows == 0) {
         return;
     }
-    uint64_t row = blockIdx.x / heads, number = blockIdx.x % heads, across = heads * width;
+    uint64_t row = blockIdx.x / heads, number = blockIdx.x % heads;
+    uint64_t kv = number / (heads / kv_heads) * width, pitch = (heads + 2 * kv_heads) * width;
     uint64_t position = step->position + row;
     if (position >= positions) {
         return;
     }
-    const bp_attention at = {0, heads, width, scale, 0, 0, 1.0f, form};
+    const bp_attention at = {NULL, 0, heads, kv_heads, width, scale, 1, 0, 0, 1.0f, form};
     row_view view = {qkv,
                      k_cache,
                      v_cache,
-                     row * 3 * across + number * width,
-                     number * width,
-                     number * width,
-                     across,
+                     row * pitch + number * width,
+                     kv,
+                     kv,
+                     kv_heads * width,
                      position + 1,
                      0};
-    attend(&view, &at, NULL, NULL, shared, out, row * across + number * width, NULL);
+    attend(&view, &at, NULL, NULL, shared, out, (row * heads + number) * width, NULL);
 }
 
 /* Which head and row a block of the wide forms has. */
@@ -183,12 +188,12 @@ BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv,
                      qkv,
                      qkv,
                      head.first + row * head.pitch,
-                     head.first + head.step_k,
-                     head.first + 2 * head.step_k,
+                     head.k,
+                     head.v,
                      head.pitch,
-                     row + 1,
+                     bp_head_keys(&at, &head, row),
                      row};
-    attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.step_k,
+    attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.out_pitch,
            lse != NULL ? lse + head.first_row + row : NULL);
 }
 
@@ -220,33 +225,69 @@ BP_KERNEL bp_attention_backward_queries_any(void *d_qkv, const void *d_out, cons
     bp_head head = block_head(&at, &row);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
     float *q = shared, *d_o = q + width, *sum = d_o + width, *weights = sum + width;
-    uint64_t k = head.first + head.step_k, v = k + head.step_k;
+    uint64_t keys = bp_head_keys(&at, &head, row);
     row_to_shared(q, qkv, head.first + row * head.pitch, width, form);
-    row_to_shared(d_o, d_out, head.first_out + row * head.step_k, width, form);
+    row_to_shared(d_o, d_out, head.first_out + row * head.out_pitch, width, form);
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         sum[d] = 0.0f;
     }
     float row_lse = lse[head.first_row + row], row_delta = delta[head.first_row + row];
     __syncthreads();
 #pragma unroll 1
-    for (uint64_t first = 0; first <= row; first += THREADS) {
+    for (uint64_t first = 0; first < keys; first += THREADS) {
         uint64_t j = first + threadIdx.x;
         float p, ds = 0.0f;
-        if (j <= row) {
-            float score = dot(q, qkv, k + j * head.pitch, width, form);
-            float d_p = dot(d_o, qkv, v + j * head.pitch, width, form);
+        if (j < keys) {
+            float score = dot(q, qkv, head.k + j * head.pitch, width, form);
+            float d_p = dot(d_o, qkv, head.v + j * head.pitch, width, form);
             pair_gradient(score, d_p, row_lse, row_delta, row, j, &at, &head, &mask, &p, &ds);
         }
         weights[threadIdx.x] = ds;
         __syncthreads();
-        add_rows(sum, 1.0f, weights, qkv, k + first * head.pitch, head.pitch,
-                 bp_least(THREADS, row + 1 - first), width, form);
+        add_rows(sum, 1.0f, weights, qkv, head.k + first * head.pitch, head.pitch,
+                 bp_least(THREADS, keys - first), width, form);
         __syncthreads();
     }
     row_from_shared(d_qkv, head.first + row * head.pitch, sum, 1.0f, width, form);
 }
 
-/* d_k and d_v of one row; shared: k, v, both sums, twice THREADS weights. */
+/* Adds what the queries of one head give to d_k and d_v of one row. */
+BP_DEVICE void add_queries(float *shared, const void *d_out, const void *qkv, const float *lse,
+                           const float *delta, uint64_t key, const bp_attention *at,
+                           const bp_head *head, const bp_mask *mask)
+{
+    uint64_t width = at->width, q = head->first, d_o = head->first_out;
+    uint64_t begin = at->causal != 0 ? key : 0;
+    float *k = shared, *v = k + width, *sum_k = v + width, *sum_v = sum_k + width;
+    float *weights = sum_v + width;
+    for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
+        sum_k[d] += 0.0f; /* no -0 goes on */
+        sum_v[d] += 0.0f;
+    }
+#pragma unroll 1
+    for (uint64_t first = key < head->keys ? begin : at->sequence; first < at->sequence;
+         first += THREADS) {
+        uint64_t i = first + threadIdx.x, count = bp_least(THREADS, at->sequence - first);
+        float p = 0.0f, ds = 0.0f;
+        if (i < at->sequence) {
+            float score = dot(k, qkv, q + i * head->pitch, width, at->form);
+            float d_p = dot(v, d_out, d_o + i * head->out_pitch, width, at->form);
+            pair_gradient(score, d_p, lse[head->first_row + i], delta[head->first_row + i], i, key,
+                          at, head, mask, &p, &ds);
+        }
+        weights[threadIdx.x] = p;
+        weights[THREADS + threadIdx.x] = ds;
+        __syncthreads();
+        add_rows(sum_v, 1.0f, weights, d_out, d_o + first * head->out_pitch, head->out_pitch, count,
+                 width, at->form);
+        add_rows(sum_k, 1.0f, weights + THREADS, qkv, q + first * head->pitch, head->pitch, count,
+                 width, at->form);
+        __syncthreads();
+    }
+}
+
+/* d_k and d_v of one row of a key-value head, over its query heads in order; shared: k, v, both sums,
+ * twice THREADS weights. */
 BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const void *qkv,
                                          const float *lse, const float *delta,
                                          BP_ATTENTION_PARAMETERS)
@@ -256,39 +297,24 @@ BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const v
         return;
     }
     const bp_attention at = BP_ATTENTION_GATHER;
-    uint64_t key;
-    bp_head head = block_head(&at, &key);
+    uint64_t key = sequence - 1 - blockIdx.x % sequence, group = heads / kv_heads;
+    uint64_t number = blockIdx.x / sequence * group;
+    bp_head head = bp_head_make(&at, number);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    float *k = shared, *v = k + width, *sum_k = v + width, *sum_v = sum_k + width;
-    float *weights = sum_v + width;
-    uint64_t q = head.first, d_o = head.first_out;
-    row_to_shared(k, qkv, q + head.step_k + key * head.pitch, width, form);
-    row_to_shared(v, qkv, q + 2 * head.step_k + key * head.pitch, width, form);
+    float *sum_k = shared + 2 * width, *sum_v = sum_k + width;
+    uint64_t to_k = head.k + key * head.pitch, to_v = head.v + key * head.pitch;
+    row_to_shared(shared, qkv, to_k, width, form);
+    row_to_shared(shared + width, qkv, to_v, width, form);
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         sum_k[d] = 0.0f;
         sum_v[d] = 0.0f;
     }
     __syncthreads();
 #pragma unroll 1
-    for (uint64_t first = key; first < sequence; first += THREADS) {
-        uint64_t i = first + threadIdx.x, count = bp_least(THREADS, sequence - first);
-        float p = 0.0f, ds = 0.0f;
-        if (i < sequence) {
-            float score = dot(k, qkv, q + i * head.pitch, width, form);
-            float d_p = dot(v, d_out, d_o + i * head.step_k, width, form);
-            pair_gradient(score, d_p, lse[head.first_row + i], delta[head.first_row + i], i, key, &at, &head,
-                          &mask, &p, &ds);
-        }
-        weights[threadIdx.x] = p;
-        weights[THREADS + threadIdx.x] = ds;
-        __syncthreads();
-        add_rows(sum_v, 1.0f, weights, d_out, d_o + first * head.step_k, head.step_k, count, width,
-                 form);
-        add_rows(sum_k, 1.0f, weights + THREADS, qkv, q + first * head.pitch, head.pitch, count,
-                 width, form);
-        __syncthreads();
+    for (uint64_t i = 0; i < group; i++) {
+        head = bp_head_make(&at, number + i);
+        add_queries(shared, d_out, qkv, lse, delta, key, &at, &head, &mask);
     }
-    uint64_t to = head.first + key * head.pitch;
-    row_from_shared(d_qkv, to + head.step_k, sum_k, 1.0f, width, form);
-    row_from_shared(d_qkv, to + 2 * head.step_k, sum_v, 1.0f, width, form);
+    row_from_shared(d_qkv, to_k, sum_k, 1.0f, width, form);
+    row_from_shared(d_qkv, to_v, sum_v, 1.0f, width, form);
 }

@@ -108,7 +108,8 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
     int64_t head_width = widths[roll(d, 0, 10)], heads = roll(d, 1, 3);
     int64_t sequence = size(d, 150), batch = roll(d, 1, 2), site = roll(d, 0, 99);
     double dropout = some_dropout(d), scale = 1.0 / sqrt((double)head_width);
-    int64_t kv_heads = heads, causal = 1;
+    int64_t kv_heads = roll(d, 1, 2), causal = roll(d, 0, 3) > 0;
+    heads *= kv_heads;
     if (kernel == BP_KERNEL_attention_forward) {
         s->attention_forward = (bp_attention_forward_scalars){.batch = batch,
                                                               .sequence = sequence,
@@ -482,13 +483,6 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
     }
-    /* the CUDA device leaves samples of several lengths to the host */
-    if (kernel == BP_KERNEL_attention_forward) {
-        absent |= UINT32_C(1) << OPERAND(attention_forward, lengths);
-    }
-    if (kernel == BP_KERNEL_attention_backward) {
-        absent |= UINT32_C(1) << OPERAND(attention_backward, lengths);
-    }
     if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, before);
     }
@@ -525,7 +519,7 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
 {
     int64_t low = 0, high;
     if (strcmp(name, "lengths") == 0) {
-        high = s->sample_row.sequence; /* the same place in all three rows */
+        high = s->sample_row.sequence; /* the same place in all rows with lengths */
     } else if (kernel == BP_KERNEL_sample_loss) {
         low = -1;
         high = s->sample_loss.classes - 1;

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "device/cuda/launch.h"
-#include "tests/support/kernel_case.h"
 #include "device/cuda/ptx_table.h"
 #include "tests/support/kernel_case.h"
 
@@ -25,12 +24,6 @@ static uint32_t plan(bp_kernel kernel, const void *scalars, bp_dtype dtype, uint
     for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
         offsets[i] = ((uint64_t)i << 20) + shift;
         dtypes[i] = (uint8_t)dtype;
-    }
-    if (kernel == BP_KERNEL_attention_forward) {
-        offsets[OPERAND(attention_forward, lengths)] = BP_OFFSET_ABSENT;
-    }
-    if (kernel == BP_KERNEL_attention_backward) {
-        offsets[OPERAND(attention_backward, lengths)] = BP_OFFSET_ABSENT;
     }
     const bp_linked_op op = {kernel, 1, offsets, scalars, dtypes, 0};
     return bp_cuda_plan_launches(&target, &op, launches);
@@ -66,9 +59,6 @@ static void an_op_over_nothing_is_no_launch(void **state)
         if (kernel == BP_KERNEL_lars_norms) {
             scalars[offsetof(bp_lars_norms_scalars, chunk) / 8] = 1;
         }
-        if (kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_backward) {
-            scalars[offsetof(bp_attention_forward_scalars, causal) / 8] = 1; /* as in backward */
-        }
         bool always = kernel == BP_KERNEL_loss_sum || kernel == BP_KERNEL_step_decide ||
                       kernel == BP_KERNEL_trust_ratio;
         assert_int_equal(plan((bp_kernel)kernel, scalars, BP_F32, 0, launches), always ? 1 : 0);
@@ -99,30 +89,6 @@ static void heads_too_wide_for_a_row_are_refused(void **state)
     forward.head_width = 64;
     assert_int_equal(plan(BP_KERNEL_attention_forward, &forward, BP_F32, 4, launches), 1);
     assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_attention_forward_any);
-}
-
-/* Groups of heads, heads that look at everything, and lengths are left to the host. */
-static void what_attention_does_not_do_is_refused(void **state)
-{
-    (void)state;
-    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    bp_attention_forward_scalars grouped = {
-        .batch = 1, .sequence = 2, .heads = 2, .kv_heads = 1, .head_width = 8, .causal = 1};
-    bp_attention_backward_scalars open = {
-        .batch = 1, .sequence = 2, .heads = 2, .kv_heads = 2, .head_width = 8, .causal = 0};
-    bp_attention_decode_scalars decode = {
-        .rows = 1, .positions = 2, .heads = 2, .kv_heads = 1, .head_width = 8};
-    assert_int_equal(plan(BP_KERNEL_attention_forward, &grouped, BP_F32, 0, launches),
-                     BP_CUDA_UNSUPPORTED);
-    assert_int_equal(plan(BP_KERNEL_attention_backward, &open, BP_F32, 0, launches),
-                     BP_CUDA_UNSUPPORTED);
-    assert_int_equal(plan(BP_KERNEL_attention_decode, &decode, BP_F32, 0, launches),
-                     BP_CUDA_UNSUPPORTED);
-    grouped.kv_heads = 2;
-    const uint64_t offsets[BP_OPERANDS_MAX] = {0, 4096, 8192, 12288, 16384, 20480};
-    const uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32, BP_F32, BP_F32, BP_I32};
-    const bp_linked_op padded = {BP_KERNEL_attention_forward, 1, offsets, &grouped, dtypes, 0};
-    assert_int_equal(bp_cuda_plan_launches(&target, &padded, launches), BP_CUDA_UNSUPPORTED);
 }
 
 static void products_split_by_shape_alone(void **state)
@@ -196,7 +162,6 @@ int main(void)
         cmocka_unit_test(element_types_must_agree_and_have_kernels),
         cmocka_unit_test(an_op_over_nothing_is_no_launch),
         cmocka_unit_test(heads_too_wide_for_a_row_are_refused),
-        cmocka_unit_test(what_attention_does_not_do_is_refused),
         cmocka_unit_test(products_split_by_shape_alone),
         cmocka_unit_test(tables_count_blocks),
         cmocka_unit_test(modules_are_what_they_say),
