@@ -50,6 +50,22 @@ static bp_status check_ranges(const field_range *fields, size_t count, bp_error 
     return BP_OK;
 }
 
+/* Sizes that only some families and tasks have. */
+static bp_status check_family(const bp_model_config *config, bp_error *error)
+{
+    bool judges = config->task >= BP_TASK_CLASSES;
+    uint64_t most = config->task == BP_TASK_LABELS    ? 32
+                    : config->task == BP_TASK_CLASSES ? 1024
+                                                      : 1;
+    const field_range fields[] = {
+        {"num_key_value_heads", config->kv_heads, 0, config->heads},
+        {"head_dim", config->head_width, 0, 1u << 14},
+        {"type_vocab_size", config->types, 0, 1u << 16},
+        {"num-labels", config->classes, judges ? 1 : 0, judges ? most : UINT32_MAX},
+    };
+    return check_ranges(fields, sizeof fields / sizeof fields[0], error);
+}
+
 static bp_status check_shapes(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
@@ -67,6 +83,7 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"generate-context", spec->generate_context, 0, config->positions},
     };
     BP_TRY(check_ranges(fields, sizeof fields / sizeof fields[0], error));
+    BP_TRY(check_family(config, error));
     uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
     const field_range products[] = {
         {"per-device-train-batch-size", rows, 1, INT32_MAX},
@@ -97,6 +114,8 @@ static bp_status check_reals(const bp_spec *spec, bp_error *error)
         {"attn_pdrop", config->attention_dropout, 0.0, 1.0},
         {"layer_norm_epsilon", config->norm_epsilon, 0.0, 1.0},
         {"initializer_range", config->initializer_range, 0.0, 1e6},
+        {"rope_theta", config->rope_theta, 0.0, 1e12},
+        {"classifier_dropout", config->classifier_dropout, 0.0, 1.0},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (!inside(fields[i].value, fields[i].least, fields[i].below)) {

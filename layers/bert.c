@@ -173,11 +173,7 @@ static void backward_embed(bp_emit *emit, bp_stage_call *call)
     drop(emit, call->d_output);
     const bp_norm_backward_call norm_call = {sum, statistics, call->d_output, BP_ABSENT, true};
     bp_norm_backward(emit, &norm, &norm_call);
-    if (call->table_deferred) {
-        bp_embedding_backward_position(emit, &embedding, call->d_output);
-    } else {
-        bp_embedding_backward(emit, &embedding, call->d_output);
-    }
+    bp_embedding_backward(emit, &embedding, call->d_output);
     call->d_input = BP_ABSENT;
 }
 
@@ -191,20 +187,6 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     } else {
         bp_bert_block_backward(emit, call);
     }
-}
-
-static uint32_t sliced_table(const bp_model_config *config)
-{
-    return config->task == BP_TASK_MASKED_LM ? TOKEN_TABLE : UINT32_MAX;
-}
-
-/* d_embedded is what backward_embed made of stage 0's gradient: that of the sum. */
-static void slice(bp_emit *emit, bp_slice_call *call)
-{
-    const bp_embedding embedding = describe_embedding(emit);
-    bp_bert_head_slice(emit, call, head_first(&emit->spec->config));
-    bp_embedding_backward_slice(emit, &embedding, call->d_embedded, call->first, call->rows,
-                                call->gradient, 1);
 }
 
 static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
@@ -241,6 +223,9 @@ static bp_status check(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* The vocabulary's table is not sliced under gradient release: its slices would form the logits
+ * again with a bias that the last stage has already updated. So with several micro-batches its
+ * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
                                 .check = check,
                                 .stages = stage_count,
@@ -251,7 +236,4 @@ const bp_model bp_model_bert = {.name = "bert",
                                 .parameter_stage = parameter_stage,
                                 .forward = forward,
                                 .backward = backward,
-                                .sliced_table = sliced_table,
-                                .slice = slice,
-                                .slice_limits = bp_head_limits,
                                 .limits = limits};

@@ -133,8 +133,8 @@ static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
 static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
     const transform t = guess(emit, call->input, first, true);
-    const bp_ref d = bp_loss_keep(emit, t.norm.width, t.out, call->table_deferred, call->kept);
-    bp_loss_backward(emit, &t.head, t.out, d, call->kept[1]);
+    const bp_ref d = t.out;
+    bp_loss_backward(emit, &t.head, t.out, d, BP_ABSENT);
     const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
     bp_norm_backward(emit, &t.norm, &norm);
     bp_activate_backward(emit, BP_ACTIVATION_GELU_ERF, emit->rows * t.dense.out, t.before, d, d);
@@ -158,13 +158,6 @@ void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
         bp_loss_forward(emit, &t.head, t.out);
     }
     call->output = BP_ABSENT;
-}
-
-void bp_bert_head_slice(bp_emit *emit, const bp_slice_call *call, uint32_t first)
-{
-    const bp_model_config *config = &emit->spec->config;
-    const bp_head head = {0, first + VOCABULARY_BIAS, config->vocabulary, config->width};
-    bp_loss_slice_of(emit, &head, call);
 }
 
 void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)

@@ -13,7 +13,4 @@ void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config);
 void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first);
 void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first);
 
-/* A slice of the vocabulary's gradient, of a masked language model (bp_model.slice). */
-void bp_bert_head_slice(bp_emit *emit, const bp_slice_call *call, uint32_t first);
-
 #endif

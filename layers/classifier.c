@@ -118,3 +118,15 @@ bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp
     bp_loss_sum(emit);
     return d_x;
 }
+
+void bp_classify_last_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
+{
+    bp_classifier_forward(emit, classifier, bp_sample_pick(emit, classifier->score.in, true, x));
+}
+
+bp_ref bp_classify_last_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
+{
+    const bp_ref picked = bp_sample_pick(emit, classifier->score.in, true, x);
+    const bp_ref d_picked = bp_classifier_backward(emit, classifier, picked);
+    return bp_sample_spread(emit, classifier->score.in, true, d_picked);
+}

@@ -26,6 +26,11 @@ void bp_classifier_forward(bp_emit *emit, const bp_classifier *classifier, bp_re
 /* The same with gradients: those of the score's parameters, and that of x, which is returned. */
 bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
 
+/* The two over the last token that is no padding of each sample of x (rows, width): the classifiers
+ * of models that read from left to right. Backward returns the gradient (rows, width) of x. */
+void bp_classify_last_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+bp_ref bp_classify_last_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x);
+
 /* emit->rows is the number of samples between these two: dense layers then work on (batch, width).
  */
 void bp_samples_begin(bp_emit *emit);

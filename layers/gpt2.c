@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "layers/classifier.h"
 #include "layers/embedding.h"
 #include "layers/gpt2_block.h"
 #include "layers/loss.h"
@@ -18,9 +19,15 @@ static uint32_t stage_count(const bp_model_config *config)
     return config->layers + 2;
 }
 
+static bool classifies(const bp_model_config *config)
+{
+    return config->task >= BP_TASK_CLASSES;
+}
+
+/* A classifier's score follows the last norm. */
 static uint32_t parameter_count(const bp_model_config *config)
 {
-    return bp_gpt2_block_first(config->layers) + 2;
+    return bp_gpt2_block_first(config->layers) + 2 + (classifies(config) ? 1 : 0);
 }
 
 static bool is_head(const bp_emit *emit, uint32_t stage)
@@ -81,6 +88,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
         "wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
     const bp_publish_row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
     const bp_publish_row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
+    const bp_publish_row score = {"score.weight", {config->classes, width}, BP_INIT_NORMAL, range};
     bp_publish_table(emit, "transformer.", &token);
     bp_publish_table(emit, "transformer.", &position);
     for (uint32_t i = 0; i < config->layers; i++) {
@@ -88,6 +96,9 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     }
     bp_publish(emit, "transformer.", &weight);
     bp_publish(emit, "transformer.", &bias);
+    if (classifies(config)) {
+        bp_publish(emit, "", &score);
+    }
 }
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -129,6 +140,16 @@ static bp_head describe_head(const bp_emit *emit)
                      .width = config->width};
 }
 
+static bp_classifier describe_classifier(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_classifier){.score = {.weight = bp_gpt2_block_first(config->layers) + 2,
+                                     .bias = BP_NO_PARAMETER,
+                                     .in = config->width,
+                                     .out = config->classes,
+                                     .output_major = true}};
+}
+
 /* The last norm's output for `rows` rows of x. */
 static bp_ref normalise(bp_emit *emit, uint64_t rows, bp_ref x, bp_ref statistics)
 {
@@ -147,30 +168,53 @@ static void embed(bp_emit *emit, bp_stage_call *call)
     bp_embedding_forward(emit, &embedding, call->output);
 }
 
+static void forward_head(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_ref y = normalise(emit, emit->rows, call->input, BP_ABSENT);
+    if (classifies(&emit->spec->config)) {
+        const bp_classifier classifier = describe_classifier(emit);
+        bp_classify_last_forward(emit, &classifier, y);
+    } else {
+        const bp_head head = describe_head(emit);
+        bp_loss_forward(emit, &head, y);
+    }
+    call->output = BP_ABSENT;
+}
+
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
     if (call->stage == 0) {
         embed(emit, call);
     } else if (is_head(emit, call->stage)) {
-        const bp_head head = describe_head(emit);
-        bp_loss_forward(emit, &head, normalise(emit, emit->rows, call->input, BP_ABSENT));
-        call->output = BP_ABSENT;
+        forward_head(emit, call);
     } else {
         bp_gpt2_block_forward(emit, call);
     }
 }
 
-/* Forms the loss and its gradients. The norm's output turns, chunk by chunk, into its own gradient
- * and then into that of the input: one (rows, width) buffer in all. */
+/* The gradient of the last norm's output y: in its place, chunk by chunk, or anew where few rows of
+ * it count or the table's gradient is formed later. */
+static bp_ref backward_loss(bp_emit *emit, bp_stage_call *call, bp_ref y)
+{
+    if (classifies(&emit->spec->config)) {
+        const bp_classifier classifier = describe_classifier(emit);
+        return bp_classify_last_backward(emit, &classifier, y);
+    }
+    const bp_head head = describe_head(emit);
+    const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
+    bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
+    return d_y;
+}
+
+/* Forms the loss and its gradients, which become that of the input in place: one (rows, width)
+ * buffer in all. */
 static void backward_head(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_head head = describe_head(emit);
     const bp_norm norm = describe_norm(emit);
     const bp_ref statistics =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "ln_f.statistics");
     const bp_ref y = normalise(emit, emit->rows, call->input, statistics);
-    const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
-    bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
+    const bp_ref d_y = backward_loss(emit, call, y);
     const bp_norm_backward_call norm_call = {call->input, statistics, d_y, BP_ABSENT,
                                              call->input_wanted};
     bp_norm_backward(emit, &norm, &norm_call);
@@ -196,8 +240,7 @@ static void backward(bp_emit *emit, bp_stage_call *call)
 
 static uint32_t sliced_table(const bp_model_config *config)
 {
-    (void)config;
-    return TOKEN_TABLE;
+    return classifies(config) ? UINT32_MAX : TOKEN_TABLE;
 }
 
 /* The head's part of the table's gradient, then the embedding's, as backward adds them. */
@@ -248,6 +291,9 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
     if (stage >= 1 && stage <= spec->config.layers) {
         return bp_gpt2_block_limits(backward);
     }
+    if (classifies(&spec->config) && stage > 0) {
+        return bp_head_limits(spec);
+    }
     if (stage == 0) {
         return (bp_graph_limits){
             .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * BP_NAME_BYTES};
@@ -275,6 +321,14 @@ static bp_status check(const bp_spec *spec, bp_error *error)
         return bp_error_numbers(error, BP_ERR_USAGE, "gpt2",
                                 "the number of heads does not divide the width n_embd", "n_head",
                                 config->heads, config->width);
+    }
+    if (config->task == BP_TASK_MASKED_LM) {
+        return bp_error_set(error, BP_ERR_USAGE, "gpt2",
+                            "this model reads from left to right; masked-lm needs bert", "task");
+    }
+    if (classifies(config) && spec->generate_context > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "gpt2", "a classifier does not generate",
+                            "generate-context");
     }
     return BP_OK;
 }

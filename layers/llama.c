@@ -192,8 +192,7 @@ static void forward_head(bp_emit *emit, bp_stage_call *call)
     const bp_ref y = normalise(emit, emit->rows, call->input, BP_ABSENT);
     if (classifies(&emit->spec->config)) {
         const bp_classifier classifier = describe_classifier(emit);
-        bp_classifier_forward(emit, &classifier,
-                              bp_sample_pick(emit, classifier.score.in, true, y));
+        bp_classify_last_forward(emit, &classifier, y);
     } else {
         const bp_head head = describe_head(emit);
         bp_loss_forward(emit, &head, y);
@@ -223,9 +222,7 @@ static bp_ref backward_loss(bp_emit *emit, bp_stage_call *call, bp_ref y)
         return d_y;
     }
     const bp_classifier classifier = describe_classifier(emit);
-    const bp_ref picked = bp_sample_pick(emit, classifier.score.in, true, y);
-    const bp_ref d_picked = bp_classifier_backward(emit, &classifier, picked);
-    return bp_sample_spread(emit, classifier.score.in, true, d_picked);
+    return bp_classify_last_backward(emit, &classifier, y);
 }
 
 static void backward_head(bp_emit *emit, bp_stage_call *call)

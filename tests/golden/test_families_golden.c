@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Llama, Qwen2 and BERT against what PyTorch computed in float64 (tools/golden/families.py): the
- * loss, every gradient within 1e-5, and the logits of a language model position by position. */
+/* Llama, Qwen2, BERT and GPT-2's classifier against what PyTorch computed in float64
+ * (tools/golden/families.py): the loss, every gradient within 1e-5, and the logits of a language
+ * model position by position. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "layers/bert.h"
+#include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "tests/support/golden.h"
 #include "tests/support/rig.h"
@@ -69,7 +71,9 @@ static void reference_open(reference *ref, const char *name)
     memset(ref, 0, sizeof *ref);
     golden_open(&ref->file, path);
     ref->spec = rig_spec();
-    ref->spec.model = strncmp(name, "bert", 4) == 0 ? &bp_model_bert : &bp_model_llama;
+    ref->spec.model = strncmp(name, "bert", 4) == 0   ? &bp_model_bert
+                      : strncmp(name, "gpt2", 4) == 0 ? &bp_model_gpt2
+                                                      : &bp_model_llama;
     read_shape(ref);
     ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
     ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
@@ -224,10 +228,10 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     reference_close(&ref);
 }
 
-static const char *const cases[] = {"llama_one_head",  "llama_grouped", "llama_biases",
-                                    "llama_one_token", "qwen2_grouped", "llama_classes",
-                                    "bert_classes",    "bert_labels",   "bert_regression",
-                                    "bert_one_token",  "bert_masked"};
+static const char *const cases[] = {"llama_one_head",  "llama_grouped",  "llama_biases",
+                                    "llama_one_token", "qwen2_grouped",  "llama_classes",
+                                    "gpt2_classes",    "bert_classes",   "bert_labels",
+                                    "bert_regression", "bert_one_token", "bert_masked"};
 #define CASES (sizeof cases / sizeof cases[0])
 
 static void test_gradients(void **state)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/{llama,qwen2,bert}_*.safetensors: what PyTorch computes in float64 for small
+"""Makes tests/golden/{llama,qwen2,bert}_*.safetensors and gpt2_classes: what PyTorch computes in float64 for small
 models of these families.
 
 Run from the repository root: tools/golden/families.py (needs torch, transformers, numpy, safetensors;
@@ -167,6 +167,18 @@ def llama_judge(name, v, lengths, seed):
     judge(name, model, v, lengths, generator)
 
 
+def gpt2_judge(name, v, lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    config = transformers.GPT2Config(
+        vocab_size=v["vocabulary"], n_positions=v["positions"], n_embd=v["width"],
+        n_layer=v["layers"], n_head=v["heads"], n_inner=v["inner"], embd_pdrop=0.0, attn_pdrop=0.0,
+        resid_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+        layer_norm_epsilon=v["norm_epsilon"], attn_implementation="sdpa", num_labels=v["classes"],
+        problem_type=PROBLEM[v["task"]])
+    model = draw(transformers.GPT2ForSequenceClassification(config), generator)
+    judge(name, model, v, lengths, generator)
+
+
 def bert_config(v, **more):
     return transformers.BertConfig(
         vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
@@ -213,6 +225,7 @@ def main():
                                    "qkv_bias": 1}, 40, 5, qwen=True)
     llama_judge("llama_classes", {**base, "heads": 4, "head_width": 4, "task": 2, "classes": 3,
                                   "batch": 4}, [7, 3, 1, 5], 6)
+    gpt2_judge("gpt2_classes", {**base, "task": 2, "classes": 4, "batch": 4}, [7, 3, 1, 5], 7)
     bert = dict(vocabulary=41, positions=16, width=16, layers=2, heads=2, inner=24, batch=4,
                 sequence=9, accumulation=1, norm_epsilon=1e-12, types=2)
     bert_judge("bert_classes", {**bert, "task": 2, "classes": 2}, [9, 4, 1, 6], 11)
