@@ -64,7 +64,12 @@ endif
 BINSRC  := $(wildcard tools/bedplate/*.c)
 TESTSRC := $(wildcard tests/unit/test_*.c tests/golden/test_*.c tests/fault/test_*.c \
                       tests/house/test_*.c)
-LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o)
+# Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
+# and X_f16.o are the others'.
+TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
+           rows_avx2 rows_avx512
+TYPED   := $(filter $(TYPED:%=device/host/%.c),$(LIBSRC))
+LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
@@ -86,12 +91,21 @@ $(BUILD)/flags: force
 endif
 $(BUILD)/flags:
 	@mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+COMPILE = $(call say,"$(CC) $<$(ELEMENT:-D%= %)") $(CC) $(CFLAGS) $(ISA) $(HOST) $(ELEMENT) -c $< -o $@
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call say,"$(CC) $<") $(CC) $(CFLAGS) $(ISA) $(HOST) -c $< -o $@
-$(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-$(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
-                            -mprefer-vector-width=512
+	$(COMPILE)
+$(BUILD)/%_bf16.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(BUILD)/%_f16.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(BUILD)/%_bf16.o: ELEMENT := -DBP_BUILD_BF16
+$(BUILD)/%_f16.o: ELEMENT := -DBP_BUILD_F16
+$(addprefix $(BUILD)/%_avx2,.o _bf16.o _f16.o): ISA := -mavx2 -mfma -mf16c
+$(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -mavx512dq \
+                                                        -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 $(BUILD)/device/host/update_%.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)

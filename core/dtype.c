@@ -63,6 +63,15 @@ uint16_t bp_bf16_from_f32(float value)
     return (uint16_t)((bits + 0x8000u) >> 16);
 }
 
+uint16_t bp_bf16_even_from_f32(float value)
+{
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 float bp_f32_from_bf16(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);
@@ -116,7 +125,8 @@ float bp_f32_from_f16(uint16_t bits)
         return sign != 0 ? -magnitude : magnitude;
     }
     if (exponent == 31) {
-        return float_of(sign | 0x7f800000u | fraction << 13);
+        /* a NaN comes out quiet, as from the processor's own instruction */
+        return float_of(sign | 0x7f800000u | fraction << 13 | (fraction != 0 ? 0x400000u : 0));
     }
     return float_of(sign | (exponent + 112) << 23 | fraction << 13);
 }

@@ -3,6 +3,8 @@
 #ifndef BP_DEVICE_HOST_ATTENTION_H
 #define BP_DEVICE_HOST_ATTENTION_H
 
+#include <string.h>
+
 #include "device/host/half.h"
 #include "device/host/lanes.h"
 #include "device/host/mask.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Dropout with an optional residual (Srivastava et al., JMLR 15, 2014), plain form. */
-#include "device/host/kernel.h"
-#include "device/host/lanes.h"
+#include "device/host/element.h"
 #include "device/host/mask.h"
 
 #define BLOCK_ELEMENTS 64 /* elements whose mask is made at a time */
@@ -16,17 +15,17 @@ static uint64_t dropout_tasks(const void *scalars)
 static void block_run(const bp_dropout_pointers *p, uint64_t from, uint64_t count,
                       const float *factor)
 {
-    const float *x = (const float *)p->x + from;
-    float *y = (float *)p->y + from;
+    const bp_element *x = (const bp_element *)p->x + from;
+    bp_element *y = (bp_element *)p->y + from;
     if (p->residual == NULL) {
         for (uint64_t i = 0; i < count; i++) {
-            y[i] = x[i] * factor[i];
+            bp_put(y, i, bp_get(x, i) * factor[i]);
         }
         return;
     }
-    const float *residual = (const float *)p->residual + from;
+    const bp_element *residual = (const bp_element *)p->residual + from;
     for (uint64_t i = 0; i < count; i++) {
-        y[i] = fmaf(x[i], factor[i], residual[i]);
+        bp_put(y, i, fmaf(bp_get(x, i), factor[i], bp_get(residual, i)));
     }
 }
 
@@ -50,4 +49,4 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-const bp_host_kernel bp_host_dropout = {dropout_tasks, dropout_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_dropout) = {dropout_tasks, dropout_run, NULL};

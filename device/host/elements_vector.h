@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* GELU, dropout, squares for the gradient norm and bias gradients in vectors: the operations of
- * gelu.c, dropout.c, norm.c and matmul.c. Included after a vector header, once per form. */
+/* GELU, dropout and bias gradients in vectors: the operations of gelu.c, dropout.c and bias.c.
+ * Included after a vector header, once per form and working type. */
 #include "core/step.h"
+#include "device/host/element_vector.h"
 #include "device/host/forms.h"
 #include "device/host/lanes.h"
 #include "device/host/mask_vector.h"
@@ -29,15 +30,15 @@ static void gelu_forward_run(const bp_host_call *call, uint64_t first, uint64_t 
     (void)worker;
     const bp_gelu_forward_scalars *s = call->scalars;
     const bp_gelu_forward_pointers *p = call->pointers;
-    const float *x = p->x;
-    float *y = p->y;
+    const bp_element *x = p->x;
+    bp_element *y = p->y;
     stretch at = stretch_of(s->count, first, last);
     for (; at.first + BP_V <= at.last; at.first += BP_V) {
         bp_part whole = bp_part_whole();
-        bp_v_store(y + at.first, bp_v_gelu(bp_v_load(x + at.first, whole)), whole);
+        bp_v_put(y + at.first, bp_v_gelu(bp_v_get(x + at.first, whole)), whole);
     }
     bp_part rest = bp_part_first(at.last - at.first);
-    bp_v_store(y + at.first, bp_v_gelu(bp_v_load(x + at.first, rest)), rest);
+    bp_v_put(y + at.first, bp_v_gelu(bp_v_get(x + at.first, rest)), rest);
 }
 
 static uint64_t gelu_backward_tasks(const void *scalars)
@@ -48,9 +49,9 @@ static uint64_t gelu_backward_tasks(const void *scalars)
 
 static inline void gelu_backward_step(const bp_gelu_backward_pointers *p, uint64_t i, bp_part part)
 {
-    bp_v slope = bp_v_gelu_slope(bp_v_load((const float *)p->x + i, part));
-    bp_v d_y = bp_v_load((const float *)p->d_y + i, part);
-    bp_v_store((float *)p->d_x + i, bp_v_mul(d_y, slope), part);
+    bp_v slope = bp_v_gelu_slope(bp_v_get((const bp_element *)p->x + i, part));
+    bp_v d_y = bp_v_get((const bp_element *)p->d_y + i, part);
+    bp_v_put((bp_element *)p->d_x + i, bp_v_mul(d_y, slope), part);
 }
 
 static void gelu_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
@@ -74,13 +75,13 @@ static uint64_t dropout_tasks(const void *scalars)
 static inline void dropout_step(const bp_dropout_pointers *p, uint64_t i, const float *factor,
                                 bp_part part)
 {
-    bp_v x = bp_v_load((const float *)p->x + i, part);
+    bp_v x = bp_v_get((const bp_element *)p->x + i, part);
     bp_v kept = bp_v_load(factor, part);
     bp_v y = bp_v_mul(x, kept);
     if (p->residual != NULL) {
-        y = bp_v_fma(x, kept, bp_v_load((const float *)p->residual + i, part));
+        y = bp_v_fma(x, kept, bp_v_get((const bp_element *)p->residual + i, part));
     }
-    bp_v_store((float *)p->y + i, y, part);
+    bp_v_put((bp_element *)p->y + i, y, part);
 }
 
 /* A block of masks never crosses into the next sample. */
@@ -106,73 +107,54 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-static uint64_t norm_tasks(const void *scalars)
-{
-    const bp_norm_partial_scalars *s = scalars;
-    return bp_cut(s->count, (uint64_t)s->chunk);
-}
-
-static void norm_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
-{
-    (void)worker;
-    const bp_norm_partial_scalars *s = call->scalars;
-    const bp_norm_partial_pointers *p = call->pointers;
-    for (uint64_t task = first; task < last; task++) {
-        uint64_t from = task * (uint64_t)s->chunk;
-        uint64_t count = bp_least((uint64_t)s->count - from, (uint64_t)s->chunk);
-        const float *x = (const float *)p->x + from;
-        bp_v_double sum = bp_v_double_zero();
-        double lane[BP_LANES];
-        uint64_t i = 0;
-        for (; i + BP_V <= count; i += BP_V) {
-            sum = bp_v_double_add_square(sum, bp_v_load(x + i, bp_part_whole()), bp_part_whole());
-        }
-        bp_part rest = bp_part_first(count - i);
-        sum = bp_v_double_add_square(sum, bp_v_load(x + i, rest), rest);
-        bp_v_double_spill(sum, lane);
-        ((double *)p->partials)[task] = bp_lanes_sum_double(lane);
-    }
-}
-
 static uint64_t bias_tasks(const void *scalars)
 {
     const bp_bias_backward_scalars *s = scalars;
     return bp_cut(s->n, BP_COLUMNS);
 }
 
-/* A vector of columns: rows are added in order. */
-static inline void bias_columns(const bp_bias_backward_scalars *s,
-                                const bp_bias_backward_pointers *p, uint64_t column, bp_part part)
+/* What the columns' sums start from. */
+static inline bp_v bias_start(const bp_host_call *call, uint64_t column, bp_part part)
 {
+    const bp_bias_backward_scalars *s = call->scalars;
+    const bp_bias_backward_pointers *p = call->pointers;
+    return s->accumulate != 0 ? bp_v_load_as(p->d_bias, column, bp_call_type(call, 0), part)
+                              : bp_v_set(0.0f);
+}
+
+/* A vector of columns: rows are added in order. */
+static inline void bias_columns(const bp_host_call *call, uint64_t column, bp_part part)
+{
+    const bp_bias_backward_scalars *s = call->scalars;
+    const bp_bias_backward_pointers *p = call->pointers;
     uint64_t pitch = (uint64_t)s->pitch;
-    float *d_bias = (float *)p->d_bias + column;
-    const float *d_y = (const float *)p->d_y + column;
-    bp_v sum = s->accumulate != 0 ? bp_v_load(d_bias, part) : bp_v_set(0.0f);
+    const bp_element *d_y = (const bp_element *)p->d_y + column;
+    bp_v sum = bias_start(call, column, part);
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-        sum = bp_v_add(sum, bp_v_load(d_y + row * pitch, part));
+        sum = bp_v_add(sum, bp_v_get(d_y + row * pitch, part));
     }
-    bp_v_store(d_bias, sum, part);
+    bp_v_store_as(p->d_bias, column, sum, bp_call_type(call, 0), part);
 }
 
 /* Four vectors of columns at once: a whole cache line run of every row. */
-static inline void bias_slice(const bp_bias_backward_scalars *s, const bp_bias_backward_pointers *p,
-                              uint64_t column)
+static inline void bias_slice(const bp_host_call *call, uint64_t column)
 {
+    const bp_bias_backward_scalars *s = call->scalars;
+    const bp_bias_backward_pointers *p = call->pointers;
     uint64_t pitch = (uint64_t)s->pitch;
-    float *d_bias = (float *)p->d_bias + column;
-    const float *d_y = (const float *)p->d_y + column;
+    const bp_element *d_y = (const bp_element *)p->d_y + column;
     const bp_part whole = bp_part_whole();
     bp_v sum[4];
-    for (int i = 0; i < 4; i++) {
-        sum[i] = s->accumulate != 0 ? bp_v_load(d_bias + i * BP_V, whole) : bp_v_set(0.0f);
+    for (uint64_t i = 0; i < 4; i++) {
+        sum[i] = bias_start(call, column + i * BP_V, whole);
     }
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         for (int i = 0; i < 4; i++) {
-            sum[i] = bp_v_add(sum[i], bp_v_load(d_y + row * pitch + i * BP_V, whole));
+            sum[i] = bp_v_add(sum[i], bp_v_get(d_y + row * pitch + i * BP_V, whole));
         }
     }
-    for (int i = 0; i < 4; i++) {
-        bp_v_store(d_bias + i * BP_V, sum[i], whole);
+    for (uint64_t i = 0; i < 4; i++) {
+        bp_v_store_as(p->d_bias, column + i * BP_V, sum[i], bp_call_type(call, 0), whole);
     }
 }
 
@@ -180,19 +162,19 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
 {
     (void)worker;
     const bp_bias_backward_scalars *s = call->scalars;
-    const bp_bias_backward_pointers *p = call->pointers;
     uint64_t column = first * BP_COLUMNS, end = bp_least((uint64_t)s->n, last * BP_COLUMNS);
     for (; column + BP_COLUMNS <= end; column += BP_COLUMNS) {
-        bias_slice(s, p, column);
+        bias_slice(call, column);
     }
     for (; column + BP_V <= end; column += BP_V) {
-        bias_columns(s, p, column, bp_part_whole());
+        bias_columns(call, column, bp_part_whole());
     }
-    bias_columns(s, p, column, bp_part_first(end - column));
+    bias_columns(call, column, bp_part_first(end - column));
 }
 
-const bp_host_kernel BP_FORM(bp_gelu_forward) = {gelu_forward_tasks, gelu_forward_run, NULL};
-const bp_host_kernel BP_FORM(bp_gelu_backward) = {gelu_backward_tasks, gelu_backward_run, NULL};
-const bp_host_kernel BP_FORM(bp_dropout) = {dropout_tasks, dropout_run, NULL};
-const bp_host_kernel BP_FORM(bp_norm_partial) = {norm_tasks, norm_run, NULL};
-const bp_host_kernel BP_FORM(bp_bias_backward) = {bias_tasks, bias_run, NULL};
+const bp_host_kernel BP_BUILT(BP_FORM(bp_gelu_forward)) = {gelu_forward_tasks, gelu_forward_run,
+                                                           NULL};
+const bp_host_kernel BP_BUILT(BP_FORM(bp_gelu_backward)) = {gelu_backward_tasks, gelu_backward_run,
+                                                            NULL};
+const bp_host_kernel BP_BUILT(BP_FORM(bp_dropout)) = {dropout_tasks, dropout_run, NULL};
+const bp_host_kernel BP_BUILT(BP_FORM(bp_bias_backward)) = {bias_tasks, bias_run, NULL};

@@ -2,29 +2,45 @@
 /* Token and position embedding: forward and both backward scatters, plain form. */
 #include <string.h>
 
-#include "device/host/kernel.h"
-#include "device/host/lanes.h"
+#include "device/host/element.h"
 #include "device/host/mask.h"
 
-#define MASKED_COLUMNS BP_COLUMNS /* elements whose mask is made at a time */
+/* What is added up to one row. */
+typedef struct row_terms {
+    const bp_element *token;
+    const bp_element *place; /* or NULL */
+    const bp_element *type;  /* or NULL */
+} row_terms;
 
-/* out[i] = x[i] * mask of elements first .. first + count - 1; x may be out. */
-static void apply_mask(const bp_mask *mask, uint64_t first, uint64_t count, float *out)
+static float row_value(const row_terms *x, uint64_t i)
 {
-    float factor[MASKED_COLUMNS];
-    for (uint64_t at = 0; at < count; at += MASKED_COLUMNS) {
-        uint64_t run = bp_least(count - at, MASKED_COLUMNS);
-        bp_mask_fill(mask, first + at, run, factor);
-        for (uint64_t i = 0; i < run; i++) {
-            out[at + i] *= factor[i];
-        }
+    float value = bp_get(x->token, i);
+    if (x->place != NULL) {
+        value += bp_get(x->place, i);
     }
+    if (x->type != NULL) {
+        value += bp_get(x->type, i);
+    }
+    return value;
 }
 
-static void add_row(const float *x, uint64_t width, float *out)
+/* out = (sum of terms) * mask of elements first .. first + width - 1, rounded once. */
+static void row_forward(const row_terms *x, uint64_t width, const bp_mask *mask, uint64_t first,
+                        bp_element *out)
 {
-    for (uint64_t i = 0; i < width; i++) {
-        out[i] += x[i];
+    float factor[BP_COLUMNS];
+    for (uint64_t at = 0; at < width; at += BP_COLUMNS) {
+        uint64_t end = bp_least(width, at + BP_COLUMNS);
+        if (mask->threshold == 0) {
+            for (uint64_t i = at; i < end; i++) {
+                bp_put(out, i, row_value(x, i));
+            }
+            continue;
+        }
+        bp_mask_fill(mask, first + at, end - at, factor);
+        for (uint64_t i = at; i < end; i++) {
+            bp_put(out, i, row_value(x, i) * factor[i - at]);
+        }
     }
 }
 
@@ -46,21 +62,15 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     for (uint64_t row = first; row < last; row++) {
         uint64_t t = row % (uint64_t)s->sequence;
         uint64_t position = t + (s->decode != 0 ? step->position : 0);
-        float *out = (float *)p->out + row * width;
-        const float *token = (const float *)p->wte + (uint64_t)ids[row] * width;
         /* rows past the last position of a cache have no meaning, but they must stay inside wpe */
         position = bp_least(position, (uint64_t)s->positions - 1);
-        memcpy(out, token, width * sizeof(float));
+        bp_mask mask = bp_mask_make(step, row / (uint64_t)s->sequence, s->site, s->dropout);
+        row_terms terms = {.token = (const bp_element *)p->wte + (uint64_t)ids[row] * width,
+                           .type = p->type_row};
         if (p->wpe != NULL) {
-            add_row((const float *)p->wpe + position * width, width, out);
+            terms.place = (const bp_element *)p->wpe + position * width;
         }
-        if (p->type_row != NULL) {
-            add_row(p->type_row, width, out);
-        }
-        if (s->dropout > 0.0) {
-            bp_mask mask = bp_mask_make(step, row / (uint64_t)s->sequence, s->site, s->dropout);
-            apply_mask(&mask, t * width, width, out);
-        }
+        row_forward(&terms, width, &mask, t * width, (bp_element *)p->out + row * width);
     }
 }
 
@@ -71,19 +81,84 @@ static uint64_t token_tasks(const void *scalars)
 }
 
 /* sum[i] += d_out[i] * mask of element first + i. */
-static void add_masked(float *sum, const float *d_out, uint64_t count, const bp_mask *mask,
+static void add_masked(float *sum, const bp_element *d_out, uint64_t count, const bp_mask *mask,
                        uint64_t first)
 {
     float factor[BP_COLUMNS];
     if (mask->threshold == 0) {
         for (uint64_t i = 0; i < count; i++) {
-            sum[i] += d_out[i];
+            sum[i] += bp_get(d_out, i);
         }
         return;
     }
     bp_mask_fill(mask, first, count, factor);
     for (uint64_t i = 0; i < count; i++) {
-        sum[i] += d_out[i] * factor[i];
+        sum[i] += bp_get(d_out, i) * factor[i];
+    }
+}
+
+/* One slice of columns of the gradient of wte. */
+typedef struct token_slice {
+    const bp_embedding_token_backward_scalars *s;
+    const bp_embedding_token_backward_pointers *p;
+    uint64_t column;
+    uint64_t count; /* of columns */
+} token_slice;
+
+/* sum += the slice of one row. */
+static void add_row(const token_slice *at, uint64_t row, float *sum)
+{
+    uint64_t width = (uint64_t)at->s->width, sequence = (uint64_t)at->s->sequence;
+    bp_mask mask = bp_mask_make(at->p->step, row / sequence, at->s->site, at->s->dropout);
+    add_masked(sum, (const bp_element *)at->p->d_out + row * width + at->column, at->count, &mask,
+               row % sequence * width + at->column);
+}
+
+/* The row of d_wte that belongs to a row's id; beyond its end for another part of the table. */
+static uint64_t place_of(const token_slice *at, uint64_t row)
+{
+    return (uint64_t)((const int32_t *)at->p->ids)[row] - (uint64_t)at->s->first;
+}
+
+/* In float the sums live in d_wte itself. */
+static void token_direct(const token_slice *at)
+{
+    float *d_wte = (float *)at->p->d_wte + at->column;
+    for (uint64_t row = 0; row < (uint64_t)at->s->rows; row++) {
+        uint64_t place = place_of(at, row);
+        if (place < (uint64_t)at->s->vocabulary) {
+            add_row(at, row, d_wte + place * (uint64_t)at->s->width);
+        }
+    }
+}
+
+static uint64_t find(const int32_t *ids, uint64_t first, uint64_t last, int32_t id)
+{
+    while (first < last && ids[first] != id) {
+        first++;
+    }
+    return first;
+}
+
+/* In 16 bits a sum is rounded once: at its id's first row, all rows of that id are looked up. Their
+ * number squared is small beside what a product does with a row. */
+static void token_gathered(const token_slice *at, bp_dtype type)
+{
+    const int32_t *ids = at->p->ids;
+    uint64_t rows = (uint64_t)at->s->rows;
+    for (uint64_t row = 0; row < rows; row++) {
+        int32_t id = ids[row];
+        uint64_t place = place_of(at, row);
+        if (place >= (uint64_t)at->s->vocabulary || find(ids, 0, row, id) < row) {
+            continue;
+        }
+        bp_columns sum = {.at = at->p->d_wte, .type = type, .count = at->count};
+        sum.first = place * (uint64_t)at->s->width + at->column;
+        bp_columns_begin(&sum, at->s->accumulate);
+        for (uint64_t r = row; r < rows; r = find(ids, r + 1, rows, id)) {
+            add_row(at, r, sum.value);
+        }
+        bp_columns_end(&sum);
     }
 }
 
@@ -93,24 +168,20 @@ static void token_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     (void)worker;
     const bp_embedding_token_backward_scalars *s = call->scalars;
     const bp_embedding_token_backward_pointers *p = call->pointers;
-    uint64_t width = (uint64_t)s->width, sequence = (uint64_t)s->sequence;
-    const int32_t *ids = p->ids;
+    uint64_t width = (uint64_t)s->width;
+    bp_dtype type = bp_call_type(call, BP_OPERAND(embedding_token_backward, d_wte));
+    size_t size = bp_dtype_bytes(type);
     for (uint64_t task = first; task < last; task++) {
-        uint64_t column = task * BP_COLUMNS;
-        uint64_t count = bp_least(width - column, BP_COLUMNS);
-        float *d_wte = (float *)p->d_wte + column;
-        const float *d_out = (const float *)p->d_out + column;
+        token_slice at = {s, p, task * BP_COLUMNS, 0};
+        at.count = bp_least(width - at.column, BP_COLUMNS);
+        char *d_wte = (char *)p->d_wte + at.column * size;
         for (uint64_t v = 0; s->accumulate == 0 && v < (uint64_t)s->vocabulary; v++) {
-            memset(d_wte + v * width, 0, count * sizeof(float));
+            memset(d_wte + v * width * size, 0, at.count * size);
         }
-        for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            uint64_t place = (uint64_t)ids[row] - (uint64_t)s->first;
-            if (place >= (uint64_t)s->vocabulary) {
-                continue; /* of another part of the table */
-            }
-            bp_mask mask = bp_mask_make(p->step, row / sequence, s->site, s->dropout);
-            add_masked(d_wte + place * width, d_out + row * width, count, &mask,
-                       row % sequence * width + column);
+        if (type == BP_F32) {
+            token_direct(&at);
+        } else {
+            token_gathered(&at, type);
         }
     }
 }
@@ -128,22 +199,24 @@ static void position_run(const bp_host_call *call, uint64_t first, uint64_t last
     const bp_embedding_position_backward_scalars *s = call->scalars;
     const bp_embedding_position_backward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width, sequence = (uint64_t)s->sequence;
+    bp_columns sum = {.at = p->d_wpe};
+    sum.type = bp_call_type(call, BP_OPERAND(embedding_position_backward, d_wpe));
     for (uint64_t t = first; t < last; t++) {
-        float *d_wpe = (float *)p->d_wpe + t * width;
-        if (s->accumulate == 0) {
-            memset(d_wpe, 0, width * sizeof(float));
-        }
-        for (uint64_t row = t; t < sequence && row < (uint64_t)s->rows; row += sequence) {
-            bp_mask mask = bp_mask_make(p->step, row / sequence, s->site, s->dropout);
-            const float *d_out = (const float *)p->d_out + row * width;
-            for (uint64_t at = 0; at < width; at += BP_COLUMNS) {
-                add_masked(d_wpe + at, d_out + at, bp_least(width - at, BP_COLUMNS), &mask,
-                           t * width + at);
+        for (uint64_t column = 0; column < width; column += BP_COLUMNS) {
+            sum.first = t * width + column;
+            sum.count = bp_least(width - column, BP_COLUMNS);
+            bp_columns_begin(&sum, s->accumulate);
+            for (uint64_t row = t; t < sequence && row < (uint64_t)s->rows; row += sequence) {
+                bp_mask mask = bp_mask_make(p->step, row / sequence, s->site, s->dropout);
+                add_masked(sum.value, (const bp_element *)p->d_out + row * width + column,
+                           sum.count, &mask, t * width + column);
             }
+            bp_columns_end(&sum);
         }
     }
 }
 
-const bp_host_kernel bp_host_embedding_forward = {forward_tasks, forward_run, NULL};
-const bp_host_kernel bp_host_embedding_token_backward = {token_tasks, token_run, NULL};
-const bp_host_kernel bp_host_embedding_position_backward = {position_tasks, position_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_embedding_forward) = {forward_tasks, forward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_embedding_token_backward) = {token_tasks, token_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_embedding_position_backward) = {position_tasks, position_run,
+                                                                      NULL};

@@ -53,9 +53,39 @@ extern const bp_host_form bp_host_avx512;
     X(attention_backward)                                                                          \
     X(attention_decode)
 
+/* The same among the kernels without fast forms. */
+#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(pick_row) X(random_normal)
+
+/* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
+ * NAME_f16 are the others'. Those with fast forms: */
+#define BP_BUILT_KERNELS(X)                                                                        \
+    X(bias_backward)                                                                               \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(dropout)                                                                                     \
+    X(layernorm_forward)                                                                           \
+    X(layernorm_backward_input)                                                                    \
+    X(layernorm_backward_parameters)                                                               \
+    X(cross_entropy)                                                                               \
+    X(cross_entropy_columns)                                                                       \
+    X(cross_entropy_forward)
+
+/* and those without. */
+#define BP_BUILT_PORTABLE_KERNELS(X)                                                               \
+    X(embedding_forward)                                                                           \
+    X(embedding_token_backward)                                                                    \
+    X(embedding_position_backward)
+
 #define BP_FAST_DECLARE(name)                                                                      \
     extern const bp_host_kernel bp_##name##_avx2;                                                  \
     extern const bp_host_kernel bp_##name##_avx512;
 BP_FAST_KERNELS(BP_FAST_DECLARE)
+
+#define BP_BUILT_DECLARE(name)                                                                     \
+    extern const bp_host_kernel bp_##name##_avx2_bf16;                                             \
+    extern const bp_host_kernel bp_##name##_avx2_f16;                                              \
+    extern const bp_host_kernel bp_##name##_avx512_bf16;                                           \
+    extern const bp_host_kernel bp_##name##_avx512_f16;
+BP_BUILT_KERNELS(BP_BUILT_DECLARE)
 
 #endif

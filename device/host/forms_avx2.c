@@ -2,11 +2,13 @@
 /* The table of the AVX2 form. */
 #include "device/host/forms.h"
 
+#define TYPED(name) [BP_KERNEL_##name] = &bp_##name##_avx2,
+#define BF16(name)  [BP_KERNEL_##name] = &bp_##name##_avx2_bf16,
+#define F16(name)   [BP_KERNEL_##name] = &bp_##name##_avx2_f16,
+
 const bp_host_form bp_host_avx2 = {
     "avx2",
-    {{
-#define ROW(name) [BP_KERNEL_##name] = &bp_##name##_avx2,
-         BP_FAST_KERNELS(ROW)},
-     {BP_TYPED_KERNELS(ROW)},
-     {BP_TYPED_KERNELS(ROW)}},
+    {{BP_FAST_KERNELS(TYPED)},
+     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
+     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
 };

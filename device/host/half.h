@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Elements of 16 bits, one at a time: what the portable kernels read and write, and the ends of
- * rows in the fast ones. Arithmetic is in float; a store rounds to nearest even (core/dtype.h
- * rounds bf16 half away from zero: that is the rule of weights only). */
+ * rows in the fast ones. Arithmetic is in float; a store rounds to nearest even. */
 #ifndef BP_DEVICE_HOST_HALF_H
 #define BP_DEVICE_HOST_HALF_H
-
-#include <string.h>
 
 #include "core/dtype.h"
 #include "device/host/kernel.h"
@@ -14,17 +11,6 @@
 static inline bp_dtype bp_call_type(const bp_host_call *call, uint32_t operand)
 {
     return call->dtypes != NULL ? (bp_dtype)call->dtypes[operand] : BP_F32;
-}
-
-/* bf16 to nearest even; a NaN keeps its head and becomes quiet. */
-static inline uint16_t bp_bf16_round(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)(bits >> 16 | 0x40u);
-    }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 /* Element i of x, whose type is BP_F32, BP_BF16 or BP_F16. */
@@ -42,7 +28,8 @@ static inline void bp_element_store(void *x, uint64_t i, float value, bp_dtype t
     if (type == BP_F32) {
         ((float *)x)[i] = value;
     } else {
-        ((uint16_t *)x)[i] = type == BP_BF16 ? bp_bf16_round(value) : bp_f16_from_f32(value);
+        ((uint16_t *)x)[i] =
+            type == BP_BF16 ? bp_bf16_even_from_f32(value) : bp_f16_from_f32(value);
     }
 }
 

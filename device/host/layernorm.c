@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer normalisation (Ba, Kiros, Hinton, arXiv 1607.06450): forward, both backwards, plain form.
  */
-#include "device/host/kernel.h"
-#include "device/host/lanes.h"
+#include "device/host/element.h"
 
 static uint64_t forward_tasks(const void *scalars)
 {
@@ -12,16 +11,17 @@ static uint64_t forward_tasks(const void *scalars)
 
 /* mean = sum x / width; rstd = 1 / sqrt(sum (x - mean)^2 / width + epsilon); sums in lanes, the
  * second by fused multiply-add. */
-static void row_statistics(const float *x, uint64_t width, float epsilon, float *mean, float *rstd)
+static void row_statistics(const bp_element *x, uint64_t width, float epsilon, float *mean,
+                           float *rstd)
 {
     float lane[BP_LANES] = {0.0f};
     for (uint64_t i = 0; i < width; i++) {
-        lane[i % BP_LANES] += x[i];
+        lane[i % BP_LANES] += bp_get(x, i);
     }
     float average = bp_lanes_sum(lane) / (float)width;
     float square[BP_LANES] = {0.0f};
     for (uint64_t i = 0; i < width; i++) {
-        float d = x[i] - average;
+        float d = bp_get(x, i) - average;
         square[i % BP_LANES] = fmaf(d, d, square[i % BP_LANES]);
     }
     *mean = average;
@@ -35,14 +35,14 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     const bp_layernorm_forward_scalars *s = call->scalars;
     const bp_layernorm_forward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
-    const float *weight = p->weight, *bias = p->bias;
+    const bp_element *weight = p->weight, *bias = p->bias;
     for (uint64_t row = first; row < last; row++) {
-        const float *x = (const float *)p->x + row * width;
-        float *y = (float *)p->y + row * width;
+        const bp_element *x = (const bp_element *)p->x + row * width;
+        bp_element *y = (bp_element *)p->y + row * width;
         float mean, rstd;
         row_statistics(x, width, (float)s->epsilon, &mean, &rstd);
         for (uint64_t i = 0; i < width; i++) {
-            y[i] = fmaf((x[i] - mean) * rstd, weight[i], bias[i]);
+            bp_put(y, i, fmaf((bp_get(x, i) - mean) * rstd, bp_get(weight, i), bp_get(bias, i)));
         }
         if (p->mean != NULL) {
             ((float *)p->mean)[row] = mean;
@@ -68,28 +68,28 @@ static void input_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     const bp_layernorm_backward_input_scalars *s = call->scalars;
     const bp_layernorm_backward_input_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
-    const float *weight = p->weight;
+    const bp_element *weight = p->weight;
     for (uint64_t row = first; row < last; row++) {
-        const float *d_y = (const float *)p->d_y + row * width;
-        const float *x = (const float *)p->x + row * width;
-        const float *residual =
-            p->residual != NULL ? (const float *)p->residual + row * width : NULL;
-        float *d_x = (float *)p->d_x + row * width;
+        const bp_element *d_y = (const bp_element *)p->d_y + row * width;
+        const bp_element *x = (const bp_element *)p->x + row * width;
+        const bp_element *residual =
+            p->residual != NULL ? (const bp_element *)p->residual + row * width : NULL;
+        bp_element *d_x = (bp_element *)p->d_x + row * width;
         float mean = ((const float *)p->mean)[row], rstd = ((const float *)p->rstd)[row];
         float lane_g[BP_LANES] = {0.0f}, lane_gh[BP_LANES] = {0.0f};
         for (uint64_t i = 0; i < width; i++) {
-            float g = d_y[i] * weight[i];
-            float h = (x[i] - mean) * rstd;
+            float g = bp_get(d_y, i) * bp_get(weight, i);
+            float h = (bp_get(x, i) - mean) * rstd;
             lane_g[i % BP_LANES] += g;
             lane_gh[i % BP_LANES] = fmaf(g, h, lane_gh[i % BP_LANES]);
         }
         float a = bp_lanes_sum(lane_g) / (float)width;
         float b = bp_lanes_sum(lane_gh) / (float)width;
         for (uint64_t i = 0; i < width; i++) {
-            float g = d_y[i] * weight[i];
-            float h = (x[i] - mean) * rstd;
+            float g = bp_get(d_y, i) * bp_get(weight, i);
+            float h = (bp_get(x, i) - mean) * rstd;
             float t = fmaf(-h, b, g - a);
-            d_x[i] = residual != NULL ? fmaf(rstd, t, residual[i]) : rstd * t;
+            bp_put(d_x, i, residual != NULL ? fmaf(rstd, t, bp_get(residual, i)) : rstd * t);
         }
     }
 }
@@ -109,27 +109,31 @@ static void parameters_run(const bp_host_call *call, uint64_t first, uint64_t la
     const bp_layernorm_backward_parameters_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     const float *mean = p->mean, *rstd = p->rstd;
+    bp_columns weight = {.at = p->d_weight}, bias = {.at = p->d_bias};
+    weight.type = bp_call_type(call, BP_OPERAND(layernorm_backward_parameters, d_weight));
+    bias.type = bp_call_type(call, BP_OPERAND(layernorm_backward_parameters, d_bias));
     for (uint64_t task = first; task < last; task++) {
         uint64_t column = task * BP_COLUMNS;
         uint64_t count = bp_least(width - column, BP_COLUMNS);
-        float *d_weight = (float *)p->d_weight + column;
-        float *d_bias = (float *)p->d_bias + column;
-        for (uint64_t i = 0; s->accumulate == 0 && i < count; i++) {
-            d_weight[i] = 0.0f;
-            d_bias[i] = 0.0f;
-        }
+        weight.first = bias.first = column;
+        weight.count = bias.count = count;
+        bp_columns_begin(&weight, s->accumulate);
+        bp_columns_begin(&bias, s->accumulate);
         for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            const float *d_y = (const float *)p->d_y + row * width + column;
-            const float *x = (const float *)p->x + row * width + column;
+            const bp_element *d_y = (const bp_element *)p->d_y + row * width + column;
+            const bp_element *x = (const bp_element *)p->x + row * width + column;
             for (uint64_t i = 0; i < count; i++) {
-                d_weight[i] = fmaf(d_y[i], (x[i] - mean[row]) * rstd[row], d_weight[i]);
-                d_bias[i] += d_y[i];
+                float d = bp_get(d_y, i);
+                weight.value[i] = fmaf(d, (bp_get(x, i) - mean[row]) * rstd[row], weight.value[i]);
+                bias.value[i] += d;
             }
         }
+        bp_columns_end(&weight);
+        bp_columns_end(&bias);
     }
 }
 
-const bp_host_kernel bp_host_layernorm_forward = {forward_tasks, forward_run, NULL};
-const bp_host_kernel bp_host_layernorm_backward_input = {input_tasks, input_run, NULL};
-const bp_host_kernel bp_host_layernorm_backward_parameters = {parameters_tasks, parameters_run,
-                                                              NULL};
+const bp_host_kernel BP_BUILT(bp_host_layernorm_forward) = {forward_tasks, forward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_layernorm_backward_input) = {input_tasks, input_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_layernorm_backward_parameters) = {parameters_tasks,
+                                                                        parameters_run, NULL};

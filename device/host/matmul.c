@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products in every transposition, with what follows them, and bias gradients; plain form.
- */
+/* Matrix products in every transposition, with what follows them; plain form. */
 #include "core/math_inline.h"
 #include "device/host/half.h"
 #include "device/host/kernel.h"
@@ -114,34 +113,4 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     }
 }
 
-static uint64_t bias_tasks(const void *scalars)
-{
-    const bp_bias_backward_scalars *s = scalars;
-    return bp_cut(s->n, BP_COLUMNS);
-}
-
-/* A task is a slice of 64 columns: rows are added in order. */
-static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
-{
-    (void)worker;
-    const bp_bias_backward_scalars *s = call->scalars;
-    const bp_bias_backward_pointers *p = call->pointers;
-    uint64_t n = (uint64_t)s->n, pitch = (uint64_t)s->pitch;
-    for (uint64_t task = first; task < last; task++) {
-        uint64_t column = task * BP_COLUMNS;
-        uint64_t count = bp_least(n - column, BP_COLUMNS);
-        float *d_bias = (float *)p->d_bias + column;
-        for (uint64_t i = 0; s->accumulate == 0 && i < count; i++) {
-            d_bias[i] = 0.0f;
-        }
-        for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            const float *d_y = (const float *)p->d_y + row * pitch + column;
-            for (uint64_t i = 0; i < count; i++) {
-                d_bias[i] += d_y[i];
-            }
-        }
-    }
-}
-
 const bp_host_kernel bp_host_matmul = {matmul_tasks, matmul_run, bp_matmul_workspace};
-const bp_host_kernel bp_host_bias_backward = {bias_tasks, bias_run, NULL};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/step.h"
-#include "device/host/kernel.h"
+#include "device/host/half.h"
 #include "device/host/lanes.h"
 
 static uint64_t copy_tasks(const void *scalars)
@@ -20,7 +20,8 @@ static void copy_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     const bp_copy_pointers *p = call->pointers;
     uint64_t from = first * BP_RUN_ELEMENTS;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    memcpy((float *)p->y + from, (const float *)p->x + from, (end - from) * sizeof(float));
+    size_t size = bp_dtype_bytes(bp_call_type(call, 0));
+    memcpy((char *)p->y + from * size, (const char *)p->x + from * size, (end - from) * size);
 }
 
 static uint64_t pick_tasks(const void *scalars)
@@ -37,9 +38,9 @@ static void pick_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     (void)worker;
     const bp_pick_row_scalars *s = call->scalars;
     const bp_pick_row_pointers *p = call->pointers;
-    uint64_t width = (uint64_t)s->width;
     uint64_t row = bp_least(((const bp_step_block *)p->step)->last_row, (uint64_t)s->rows - 1);
-    memcpy(p->y, (const float *)p->x + row * width, width * sizeof(float));
+    size_t bytes = (size_t)s->width * bp_dtype_bytes(bp_call_type(call, 0));
+    memcpy(p->y, (const char *)p->x + row * bytes, bytes);
 }
 
 static uint64_t poison_tasks(const void *scalars)

@@ -4,7 +4,7 @@
 
 #include "core/math.h"
 #include "core/step.h"
-#include "device/host/kernel.h"
+#include "device/host/half.h"
 #include "device/host/lanes.h"
 
 static uint64_t partial_tasks(const void *scalars)
@@ -19,13 +19,14 @@ static void partial_run(const bp_host_call *call, uint64_t first, uint64_t last,
     (void)worker;
     const bp_norm_partial_scalars *s = call->scalars;
     const bp_norm_partial_pointers *p = call->pointers;
+    bp_dtype type = bp_call_type(call, 1);
     for (uint64_t task = first; task < last; task++) {
         uint64_t from = task * (uint64_t)s->chunk;
         uint64_t count = bp_least((uint64_t)s->count - from, (uint64_t)s->chunk);
-        const float *x = (const float *)p->x + from;
         double lane[BP_LANES] = {0.0};
         for (uint64_t i = 0; i < count; i++) {
-            lane[i % BP_LANES] += (double)x[i] * (double)x[i];
+            double x = (double)bp_element_load(p->x, from + i, type);
+            lane[i % BP_LANES] += x * x;
         }
         ((double *)p->partials)[task] = bp_lanes_sum_double(lane);
     }

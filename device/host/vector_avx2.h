@@ -6,7 +6,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "device/host/half_avx2.h"
 #include "device/host/math_avx2.h"
 
 #define BP_FORM(name) name##_avx2
@@ -20,20 +22,21 @@ typedef struct bp_v {
 
 typedef struct bp_part {
     bool whole;
+    uint32_t count;
     __m256i low;
     __m256i high;
 } bp_part;
 
 static inline bp_part bp_part_whole(void)
 {
-    return (bp_part){true, _mm256_set1_epi32(-1), _mm256_set1_epi32(-1)};
+    return (bp_part){true, BP_V, _mm256_set1_epi32(-1), _mm256_set1_epi32(-1)};
 }
 
 static inline bp_part bp_part_first(uint64_t count)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     __m256i limit = _mm256_set1_epi32((int)count);
-    return (bp_part){false, _mm256_cmpgt_epi32(limit, lane),
+    return (bp_part){false, (uint32_t)count, _mm256_cmpgt_epi32(limit, lane),
                      _mm256_cmpgt_epi32(limit, _mm256_add_epi32(lane, _mm256_set1_epi32(8)))};
 }
 
@@ -58,6 +61,30 @@ static inline void bp_v_store(float *p, bp_v x, bp_part part)
     } else {
         _mm256_maskstore_ps(p, part.low, x.low);
         _mm256_maskstore_ps(p + 8, part.high, x.high);
+    }
+}
+
+/* There is no masked load of 16-bit words: a last part goes through a copy. */
+static inline bp_v bp_v_load16(const uint16_t *p, bp_dtype type, bp_part part)
+{
+    uint16_t copy[BP_V] = {0};
+    if (!part.whole) {
+        memcpy(copy, p, part.count * sizeof(*p));
+        p = copy;
+    }
+    return (bp_v){
+        bp_half_widen_avx2(_mm_loadu_si128((const __m128i *)(const void *)p), type),
+        bp_half_widen_avx2(_mm_loadu_si128((const __m128i *)(const void *)(p + 8)), type)};
+}
+
+static inline void bp_v_store16(uint16_t *p, bp_v x, bp_dtype type, bp_part part)
+{
+    uint16_t copy[BP_V];
+    uint16_t *to = part.whole ? p : copy;
+    _mm_storeu_si128((__m128i *)(void *)to, bp_half_narrow_avx2(x.low, type));
+    _mm_storeu_si128((__m128i *)(void *)(to + 8), bp_half_narrow_avx2(x.high, type));
+    if (!part.whole) {
+        memcpy(p, copy, part.count * sizeof(*p));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/host/half_avx512.h"
 #include "device/host/math_avx512.h"
 
 /* The name of this form of something. */
@@ -50,6 +51,24 @@ static inline void bp_v_store(float *p, bp_v x, bp_part part)
         _mm512_storeu_ps(p, x);
     } else {
         _mm512_mask_storeu_ps(p, part.mask, x);
+    }
+}
+
+/* The same with 16 bits in memory; type is BP_BF16 or BP_F16. */
+static inline bp_v bp_v_load16(const uint16_t *p, bp_dtype type, bp_part part)
+{
+    __m256i x = part.whole ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                           : _mm256_maskz_loadu_epi16(part.mask, p);
+    return bp_half_widen_avx512(x, type);
+}
+
+static inline void bp_v_store16(uint16_t *p, bp_v x, bp_dtype type, bp_part part)
+{
+    __m256i bits = bp_half_narrow_avx512(x, type);
+    if (part.whole) {
+        _mm256_storeu_si256((__m256i *)(void *)p, bits);
+    } else {
+        _mm256_mask_storeu_epi16(p, part.mask, bits);
     }
 }
 

@@ -57,15 +57,20 @@ static void flag_extent(kernel_case *c, uint64_t offset, const bp_extent *extent
     }
 }
 
-static uint64_t operand_bytes(const bp_device *device, bp_kernel kernel, const void *scalars,
+static size_t element_bytes(const kernel_case *c, uint32_t operand)
+{
+    bp_operand_type type = bp_kernel_describe(c->kernel)->operand[operand].type;
+    return bp_operand_element_bytes(type, (bp_dtype)c->dtypes[operand]);
+}
+
+static uint64_t operand_bytes(const kernel_case *c, const bp_device *device, const void *scalars,
                               uint32_t operand, const bp_extent *extent)
 {
-    const bp_operand_info *info = &bp_kernel_describe(kernel)->operand[operand];
     bp_device_options options = {.threads = CASE_THREADS};
-    if (info->workspace) {
-        return device->workspace(&options, kernel, scalars, NULL);
+    if (bp_kernel_describe(c->kernel)->operand[operand].workspace) {
+        return device->workspace(&options, c->kernel, scalars, c->dtypes);
     }
-    return bp_extent_bytes(extent, bp_operand_element_bytes(info->type, BP_F32));
+    return bp_extent_bytes(extent, element_bytes(c, operand));
 }
 
 /* Sizes and places of one tuple's operands; returns the image's new end. */
@@ -78,7 +83,7 @@ static uint64_t place_tuple(kernel_case *c, const bp_device *device, uint32_t tu
     info->extents(scalars, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
         uint32_t slot = tuple * info->operand_count + i;
-        uint64_t bytes = operand_bytes(device, c->kernel, scalars, i, &extents[i]);
+        uint64_t bytes = operand_bytes(c, device, scalars, i, &extents[i]);
         assert_true(bytes != BP_SIZE_INVALID);
         bool none = (absent >> i & 1) != 0 || (info->operand[i].workspace && bytes == 0);
         c->offsets[slot] = none ? BP_OFFSET_ABSENT : end;
@@ -91,11 +96,22 @@ static uint64_t place_tuple(kernel_case *c, const bp_device *device, uint32_t tu
 void kernel_case_init(kernel_case *c, const bp_device *device, bp_kernel kernel,
                       const void *scalars, uint32_t tuples, uint32_t absent)
 {
+    static const uint8_t floats[BP_OPERANDS_MAX] = {BP_F32};
+    kernel_case_init_typed(c, device, kernel, scalars, tuples, absent, floats);
+}
+
+void kernel_case_init_typed(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                            const void *scalars, uint32_t tuples, uint32_t absent,
+                            const uint8_t *dtypes)
+{
     const bp_kernel_info *info = bp_kernel_describe(kernel);
     memset(c, 0, sizeof(*c));
     c->kernel = kernel;
     c->tuples = tuples;
     assert_true(tuples <= CASE_TUPLES);
+    for (uint32_t tuple = 0; tuple < tuples; tuple++) {
+        memcpy(c->dtypes + tuple * info->operand_count, dtypes, info->operand_count);
+    }
     memcpy(c->scalars, scalars, tuples * info->scalar_count * sizeof(uint64_t));
     uint64_t end = bp_size_align(GUARD_BYTES, BP_ARENA_ALIGNMENT);
     for (uint32_t tuple = 0; tuple < tuples; tuple++) {
@@ -117,8 +133,7 @@ void kernel_case_init(kernel_case *c, const bp_device *device, bp_kernel kernel,
         if (info->operand[i].workspace) {
             memset(c->writable + c->offsets[slot], 2, c->bytes[slot]);
         } else {
-            flag_extent(c, c->offsets[slot], &extents[i],
-                        bp_operand_element_bytes(info->operand[i].type, BP_F32));
+            flag_extent(c, c->offsets[slot], &extents[i], element_bytes(c, i));
         }
     }
 }
@@ -127,6 +142,40 @@ void kernel_case_free(kernel_case *c)
 {
     free(c->image);
     free(c->writable);
+}
+
+bool kernel_case_typed(const kernel_case *c, uint32_t slot)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+    return operand->type <= BP_TYPE_FLOAT && !operand->workspace &&
+           c->offsets[slot] != BP_OFFSET_ABSENT;
+}
+
+void kernel_case_widen(const kernel_case *c, const bp_device *device, kernel_case *wide)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    uint32_t operands = info->operand_count, absent = 0;
+    for (uint32_t i = 0; i < operands; i++) {
+        bool gone = c->offsets[i] == BP_OFFSET_ABSENT && !info->operand[i].workspace;
+        absent |= gone ? UINT32_C(1) << i : 0;
+    }
+    kernel_case_init(wide, device, c->kernel, c->scalars, c->tuples, absent);
+    for (uint32_t slot = 0; slot < c->tuples * operands; slot++) {
+        bp_dtype dtype = (bp_dtype)c->dtypes[slot];
+        if (c->offsets[slot] == BP_OFFSET_ABSENT || info->operand[slot % operands].workspace) {
+            continue;
+        }
+        const unsigned char *from = c->image + c->offsets[slot];
+        if (!kernel_case_typed(c, slot)) {
+            memcpy(wide->image + wide->offsets[slot], from, c->bytes[slot]);
+            continue;
+        }
+        float *to = (float *)(void *)(wide->image + wide->offsets[slot]);
+        for (uint64_t i = 0; i < wide->bytes[slot] / sizeof(float); i++) {
+            to[i] = element_of(from, dtype, i);
+        }
+    }
 }
 
 void *kernel_case_at(const kernel_case *c, uint32_t tuple, uint32_t operand)
@@ -162,7 +211,8 @@ static void check_written(const kernel_case *c)
     for (uint64_t i = 0; i < c->image_bytes && c->kernel != BP_KERNEL_attention_decode; i += 4) {
         uint32_t word;
         memcpy(&word, c->image + i, sizeof(word));
-        if (c->writable[i] == 1 && word == pattern) {
+        bool all = memcmp(c->writable + i, "\1\1\1\1", sizeof(word)) == 0;
+        if (all && word == pattern) {
             print_error("%s: byte %llu of the image was not written\n",
                         bp_kernel_describe(c->kernel)->name, (unsigned long long)i);
             fail();
@@ -183,9 +233,8 @@ static uint64_t place_table(const kernel_case *c, const kernel_device *on)
 void kernel_case_run(kernel_case *c, kernel_device *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX] = {BP_F32};
     uint64_t table = place_table(c, on);
-    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, c->dtypes, table};
     bp_linked_program program = {&op, 1};
     uint64_t link_bytes =
         on->device->link_bytes(1, c->tuples * info->operand_count, c->tuples * info->scalar_count);
@@ -238,6 +287,27 @@ void assert_close_to(const float *got, const double *right, uint64_t count, doub
             fail();
         }
     }
+}
+
+void store_elements(void *to, bp_dtype dtype, const float *from, uint64_t count)
+{
+    uint16_t *half = to;
+    if (dtype == BP_F32) {
+        memcpy(to, from, count * sizeof(float));
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        half[i] = dtype == BP_F16 ? bp_f16_from_f32(from[i]) : bp_bf16_even_from_f32(from[i]);
+    }
+}
+
+float element_of(const void *from, bp_dtype dtype, uint64_t i)
+{
+    if (dtype == BP_F32) {
+        return ((const float *)from)[i];
+    }
+    uint16_t bits = ((const uint16_t *)from)[i];
+    return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
 }
 
 void fill_normal(float *to, uint64_t count, uint64_t seed, double scale)

@@ -33,6 +33,7 @@ typedef struct kernel_case {
     uint64_t scalars[CASE_TUPLES * BP_SCALARS_MAX];
     uint64_t offsets[CASE_TUPLES * BP_OPERANDS_MAX];
     uint64_t bytes[CASE_TUPLES * BP_OPERANDS_MAX]; /* of each operand */
+    uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX]; /* the same in all tuples */
     unsigned char *image;
     unsigned char *writable; /* one flag per byte: 0 kept, 1 written, 2 workspace */
     uint64_t image_bytes;
@@ -42,7 +43,20 @@ typedef struct kernel_case {
  * that operand i is not there. Every byte of the image is CASE_PATTERN. */
 void kernel_case_init(kernel_case *c, const bp_device *device, bp_kernel kernel,
                       const void *scalars, uint32_t tuples, uint32_t absent);
+
+/* The same with element types: a bp_dtype for each operand of the row, of which those of type ANY
+ * and FLOAT count. */
+void kernel_case_init_typed(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                            const void *scalars, uint32_t tuples, uint32_t absent,
+                            const uint8_t *dtypes);
 void kernel_case_free(kernel_case *c);
+
+/* Whether the operand in this slot (tuple * operands + operand) has elements of a chosen type, and
+ * is there. */
+bool kernel_case_typed(const kernel_case *c, uint32_t slot);
+
+/* wide: the same call as c with every element as a float. Extents must agree. */
+void kernel_case_widen(const kernel_case *c, const bp_device *device, kernel_case *wide);
 
 /* Operand number `operand` of a tuple, in the image; NULL when absent. */
 void *kernel_case_at(const kernel_case *c, uint32_t tuple, uint32_t operand);
@@ -81,6 +95,10 @@ void kernel_case_restore(kernel_case *c, const unsigned char *saved);
 void assert_close_to(const float *got, const double *right, uint64_t count, double tolerance,
                      double least);
 void assert_close(const float *got, const double *right, uint64_t count, double tolerance);
+
+/* Rounds floats to nearest even into elements of that type at `to`. */
+void store_elements(void *to, bp_dtype dtype, const float *from, uint64_t count);
+float element_of(const void *from, bp_dtype dtype, uint64_t i);
 
 /* Fills with normal numbers times `scale`; the same numbers for the same seed. */
 void fill_normal(float *to, uint64_t count, uint64_t seed, double scale);

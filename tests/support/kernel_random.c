@@ -3,10 +3,12 @@
 #include "tests/support/kernel_random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/activation.h"
 #include "core/codec.h"
+#include "core/master.h"
 #include "core/random.h"
 #include "core/spec.h"
 #include "core/step.h"
@@ -544,8 +546,9 @@ static void fill_doubles(dice *d, double *at, uint64_t count)
 }
 
 /* Floats: normal numbers, made positive or moderate where the kernel needs that. */
-static void fill_floats(dice *d, const char *name, float *at, uint64_t count)
+static void fill_floats(dice *d, const char *name, void *to, bp_dtype dtype, uint64_t count)
 {
+    float *at = malloc(count * sizeof(float) + 1);
     fill_normal(at, count, d->seed * 31 + (uint64_t)roll(d, 0, 1 << 20),
                 strcmp(name, "logits") == 0 ? 5.0 : 1.0);
     bool statistics = strcmp(name, "statistics") == 0;
@@ -557,6 +560,8 @@ static void fill_floats(dice *d, const char *name, float *at, uint64_t count)
     for (uint64_t i = 0; positive && i < count; i++) {
         at[i] = strcmp(name, "lse") == 0 ? 3.0f + 0.1f * fabsf(at[i]) : fabsf(at[i]);
     }
+    store_elements(to, dtype, at, count);
+    free(at);
 }
 
 static void fill_case(dice *d, kernel_case *c)
@@ -587,24 +592,65 @@ static void fill_case(dice *d, kernel_case *c)
         } else if (operand->type == BP_TYPE_F64) {
             fill_doubles(d, at, c->bytes[slot] / 8);
         } else {
-            fill_floats(d, operand->name, at, c->bytes[slot] / 4);
+            bp_dtype dtype = operand->type == BP_TYPE_F32 ? BP_F32 : (bp_dtype)c->dtypes[slot];
+            fill_floats(d, operand->name, at, dtype, c->bytes[slot] / bp_dtype_bytes(dtype));
         }
     }
 }
 
-void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed)
+/* Element types in 16 bits: see kernel_random.h. A product whose c has followers has c's type as
+ * all others'; update rules are drawn in f32. */
+static void draw_types(dice *d, bp_kernel kernel, bp_dtype working, any_scalars *s,
+                       uint32_t *absent, uint8_t *dtypes)
+{
+    const bp_kernel_info *info = bp_kernel_describe(kernel);
+    uint32_t followers = UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1)
+                                                                    << OPERAND(matmul, residual);
+    bool followed = s->matmul.gelu != 0 || (*absent & followers) != followers;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        bp_operand_type type = info->operand[i].type;
+        bool own = type == BP_TYPE_FLOAT && !(kernel == BP_KERNEL_matmul && followed);
+        dtypes[i] = own ? (uint8_t)roll(d, BP_F32, BP_F16) : (uint8_t)working;
+    }
+    if (kernel == BP_KERNEL_norm_partial) {
+        dtypes[OPERAND(norm_partial, x)] = (uint8_t)working;
+    } else if (bp_kernel_working(info, dtypes) == BP_F32) {
+        memset(dtypes, BP_F32, BP_OPERANDS_MAX);
+    } else if (kernel == BP_KERNEL_random_normal) {
+        s->random_normal.form = working == BP_BF16 ? roll(d, BP_MASTER_FP32, BP_MASTER_STOCHASTIC)
+                                                   : (int64_t)BP_MASTER_FP32;
+        *absent = s->random_normal.form == BP_MASTER_STOCHASTIC
+                      ? UINT32_C(1) << OPERAND(random_normal, master)
+                      : 0;
+    }
+}
+
+void kernel_random_case_typed(kernel_case *c, const bp_device *device, bp_kernel kernel,
+                              bp_dtype working, uint64_t seed)
 {
     const bp_kernel_info *info = bp_kernel_describe(kernel);
     dice d = {seed * 1000 + (uint64_t)kernel, 0};
     uint32_t tuples = info->list ? (uint32_t)roll(&d, 1, 5) : 1;
     uint64_t scalars[CASE_TUPLES * BP_SCALARS_MAX] = {0};
+    uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
     any_scalars s;
     for (uint32_t i = 0; i < tuples; i++) {
         draw_scalars(&d, kernel, &s);
         memcpy(scalars + i * info->scalar_count, &s, info->scalar_count * sizeof(uint64_t));
     }
-    kernel_case_init(c, device, kernel, scalars, tuples, draw_absent(&d, kernel, &s));
+    uint32_t absent = draw_absent(&d, kernel, &s);
+    if (working != BP_F32) {
+        draw_types(&d, kernel, working, &s, &absent, dtypes);
+        memcpy(scalars + (tuples - 1) * info->scalar_count, &s,
+               info->scalar_count * sizeof(uint64_t));
+    }
+    kernel_case_init_typed(c, device, kernel, scalars, tuples, absent, dtypes);
     fill_case(&d, c);
+}
+
+void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed)
+{
+    kernel_random_case_typed(c, device, kernel, BP_F32, seed);
 }
 
 void kernel_shaped_case(kernel_case *c, const bp_device *device, bp_kernel kernel,

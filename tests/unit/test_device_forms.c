@@ -19,22 +19,23 @@
 #define SEEDS_SHORT  3 /* with BP_TEST_SHORT set: builds that are slow */
 #define DEVICES_MOST 8
 
-/* Prints the first byte in which two images differ, as operand and element. */
+/* Prints the first element in which two images differ. */
 static void report(const kernel_case *c, const unsigned char *right, const char *form)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     for (uint32_t slot = 0; slot < c->tuples * info->operand_count; slot++) {
-        const unsigned char *at = c->image + c->offsets[slot];
-        for (uint64_t i = 0; c->offsets[slot] != BP_OFFSET_ABSENT && i < c->bytes[slot]; i += 4) {
-            const unsigned char *other = right + c->offsets[slot] + i;
-            if (memcmp(at + i, other, 4) != 0) {
-                float got, want;
-                memcpy(&got, at + i, 4);
-                memcpy(&want, other, 4);
-                print_error("%s %s: tuple %u, %s[%llu] is %a, portable gives %a\n", form,
+        bp_dtype dtype = kernel_case_typed(c, slot) ? (bp_dtype)c->dtypes[slot] : BP_F32;
+        const unsigned char *at = c->image + c->offsets[slot], *other = right + c->offsets[slot];
+        uint64_t count =
+            c->offsets[slot] == BP_OFFSET_ABSENT ? 0 : c->bytes[slot] / bp_dtype_bytes(dtype);
+        for (uint64_t i = 0; i < count; i++) {
+            uint64_t place = i * bp_dtype_bytes(dtype);
+            if (memcmp(at + place, other + place, bp_dtype_bytes(dtype)) != 0) {
+                print_error("%s %s: tuple %u, %s[%llu] (%s) is %a, portable gives %a\n", form,
                             info->name, slot / info->operand_count,
-                            info->operand[slot % info->operand_count].name,
-                            (unsigned long long)(i / 4), (double)got, (double)want);
+                            info->operand[slot % info->operand_count].name, (unsigned long long)i,
+                            bp_dtype_name(dtype), (double)element_of(at, dtype, i),
+                            (double)element_of(other, dtype, i));
                 return;
             }
         }
@@ -53,45 +54,78 @@ static void print_scalars(const kernel_case *c)
     print_error("\n");
 }
 
-static void all_forms_give_equal_bits(void **state)
+typedef struct form_devices {
+    kernel_device device[DEVICES_MOST]; /* the first is portable, on the caller's thread */
+    const char *name[DEVICES_MOST];
+    uint32_t count;
+} form_devices;
+
+static void open_all(form_devices *all)
 {
-    (void)state;
-    static kernel_device devices[DEVICES_MOST];
-    static const char *names[DEVICES_MOST];
-    uint32_t count = 0;
-    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
     static const uint32_t threads[] = {1, 3};
+    all->count = 0;
     for (uint32_t form = 0; form < BP_HOST_FORMS; form++) {
         for (uint32_t t = 0; bp_host_form_runs(form) && t < 2; t++) {
-            names[count] = bp_host_form_name(form);
-            kernel_device_open(&devices[count++], &bp_device_host, bp_host_form_name(form),
+            all->name[all->count] = bp_host_form_name(form);
+            kernel_device_open(&all->device[all->count++], &bp_device_host, bp_host_form_name(form),
                                threads[t], ARENA_BYTES);
         }
     }
-    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
-        for (uint64_t seed = 1; seed <= seeds; seed++) {
-            kernel_case c;
-            kernel_random_case(&c, &bp_device_host, (bp_kernel)kernel, seed);
-            unsigned char *start = kernel_case_save(&c);
-            kernel_case_run(&c, &devices[0]);
-            unsigned char *right = kernel_case_save(&c);
-            for (uint32_t i = 1; i < count; i++) {
-                kernel_case_restore(&c, start);
-                kernel_case_run(&c, &devices[i]);
-                if (memcmp(c.image, right, c.image_bytes) != 0) {
-                    report(&c, right, names[i]);
-                    print_scalars(&c);
-                    fail();
-                }
-            }
-            free(start);
-            free(right);
-            kernel_case_free(&c);
+}
+
+static void close_all(form_devices *all)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        kernel_device_close(&all->device[i]);
+    }
+}
+
+/* Runs a case on every device; what the first leaves is right. Frees the case. */
+static void compare_all(form_devices *all, kernel_case *c)
+{
+    unsigned char *start = kernel_case_save(c);
+    kernel_case_run(c, &all->device[0]);
+    unsigned char *right = kernel_case_save(c);
+    for (uint32_t i = 1; i < all->count; i++) {
+        kernel_case_restore(c, start);
+        kernel_case_run(c, &all->device[i]);
+        if (memcmp(c->image, right, c->image_bytes) != 0) {
+            report(c, right, all->name[i]);
+            print_scalars(c);
+            fail();
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        kernel_device_close(&devices[i]);
+    free(start);
+    free(right);
+    kernel_case_free(c);
+}
+
+static bool has_form(bp_kernel kernel, bp_dtype dtype)
+{
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    memset(dtypes, (int)dtype, sizeof(dtypes));
+    bp_dtype working = bp_kernel_working(bp_kernel_describe(kernel), dtypes);
+    return bp_host_portable.kernels[working][kernel] != NULL;
+}
+
+static void all_forms_give_equal_bits(void **state)
+{
+    static form_devices all;
+    static const bp_dtype dtypes[] = {BP_F32, BP_BF16, BP_F16};
+    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
+    (void)state;
+    open_all(&all);
+    for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
+        for (uint64_t i = 0; i < 3 * seeds; i++) {
+            kernel_case c;
+            bp_dtype dtype = dtypes[i % 3];
+            if (has_form((bp_kernel)kernel, dtype)) {
+                kernel_random_case_typed(&c, &bp_device_host, (bp_kernel)kernel, dtype, 1 + i / 3);
+                compare_all(&all, &c);
+            }
+        }
     }
+    close_all(&all);
 }
 
 int main(void)

@@ -79,6 +79,26 @@ static void bf16_rounds_half_away_from_zero(void **state)
     assert_true(isnan(bp_f32_from_bf16(bp_bf16_from_f32(float_of(0x7f800001)))));
 }
 
+/* Both neighbours of every value, the half between them, and a hair to both sides of it. */
+static void bf16_rounds_to_nearest_even_when_asked(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 0; bits < 0x7f80; bits++) {
+        uint32_t half = bits << 16 | 0x8000;
+        for (uint32_t sign = 0; sign <= 0x8000; sign += 0x8000) {
+            uint32_t below = sign | bits, tie = sign << 16 | half;
+            assert_int_equal(bp_bf16_even_from_f32(float_of(tie - 0x8000)), below);
+            assert_int_equal(bp_bf16_even_from_f32(float_of(tie - 1)), below);
+            assert_int_equal(bp_bf16_even_from_f32(float_of(tie)), below + (bits & 1));
+            assert_int_equal(bp_bf16_even_from_f32(float_of(tie + 1)), below + 1);
+            assert_int_equal(bp_bf16_even_from_f32(float_of(tie + 0x7fff)), below + 1);
+        }
+    }
+    assert_int_equal(bp_bf16_even_from_f32(-INFINITY), 0xff80);
+    assert_int_equal(bp_bf16_even_from_f32(float_of(0x7f800001)), 0x7fc0); /* no infinity */
+    assert_int_equal(bp_bf16_even_from_f32(float_of(0xffffffff)), 0xffff); /* no zero */
+}
+
 static void every_f16_comes_back(void **state)
 {
     (void)state;
@@ -91,7 +111,7 @@ static void every_f16_comes_back(void **state)
                                        : ldexpf((float)(1024 + fraction), (int)exponent - 25);
         wanted = (bits & 0x8000) != 0 ? -wanted : wanted;
         if (isnan(wanted)) {
-            assert_true(isnan(value));
+            assert_true(isnan(value) && (bits_of(value) & 0x400000) != 0);
             assert_true(isnan(bp_f32_from_f16(bp_f16_from_f32(value))));
         } else {
             assert_int_equal(bits_of(value), bits_of(wanted));
@@ -147,6 +167,7 @@ int main(void)
         cmocka_unit_test(unknown_types_have_no_name_and_no_size),
         cmocka_unit_test(bf16_is_the_upper_half),
         cmocka_unit_test(bf16_rounds_half_away_from_zero),
+        cmocka_unit_test(bf16_rounds_to_nearest_even_when_asked),
         cmocka_unit_test(every_f16_comes_back),
         cmocka_unit_test(f16_rounds_to_nearest_even),
     };

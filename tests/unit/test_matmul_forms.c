@@ -363,7 +363,8 @@ static void every_rounding(void **unused)
                     float value = x[i % FLOATS];
                     uint16_t right = bp_f16_from_f32(value);
                     if (type == BP_BF16) {
-                        right = isfinite(value) ? nearest_bf16(value) : bp_bf16_round(value);
+                        right =
+                            isfinite(value) ? nearest_bf16(value) : bp_bf16_even_from_f32(value);
                     }
                     assert_int_equal(c[i], right);
                 }

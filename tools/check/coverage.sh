@@ -33,7 +33,10 @@ for f in "${folders[@]}"; do [[ -d $build/$f ]] && directories+=(--directory "$b
 # Objects whose source is gone would be looked for in vain.
 find $build -name '*.gcno' | while read -r note; do
     source=${note#"$build"/}
-    [[ -f ${source%.gcno}.c ]] || rm -f "$note" "${note%.gcno}.gcda"
+    source=${source%.gcno}
+    source=${source%_bf16} # several builds of one source
+    source=${source%_f16}
+    [[ -f $source.c ]] || rm -f "$note" "${note%.gcno}.gcda"
 done
 # shellcheck disable=SC2086
 {
