@@ -23,6 +23,16 @@ static inline float bp_element_load(const void *x, uint64_t i, bp_dtype type)
     return type == BP_BF16 ? bp_f32_from_bf16(bits) : bp_f32_from_f16(bits);
 }
 
+/* The nearest value that the type holds. */
+static inline float bp_element_round(float value, bp_dtype type)
+{
+    if (type == BP_F32) {
+        return value;
+    }
+    return type == BP_BF16 ? bp_f32_from_bf16(bp_bf16_even_from_f32(value))
+                           : bp_f32_from_f16(bp_f16_from_f32(value));
+}
+
 static inline void bp_element_store(void *x, uint64_t i, float value, bp_dtype type)
 {
     if (type == BP_F32) {

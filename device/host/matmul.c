@@ -55,7 +55,8 @@ static void tile_multiply(const product *x, const tile *at, float sum[TILE_ROWS]
     }
 }
 
-/* What follows the sum: + bias, + residual, then GELU, one rounding each, and one to c's type. */
+/* What follows the sum: + bias, + residual, then GELU, one rounding each, and one to c's type. GELU
+ * is of the value that `before` holds, whether that is kept or not: as when it is made again. */
 static void tile_finish(const product *x, const tile *at, float sum[TILE_ROWS][TILE_COLUMNS])
 {
     const bp_matmul_pointers *p = x->p;
@@ -72,7 +73,9 @@ static void tile_finish(const product *x, const tile *at, float sum[TILE_ROWS][T
             if (p->before != NULL) {
                 bp_element_store(p->before, place + q, value, x->type);
             }
-            value = x->s->gelu != 0 ? bp_gelu_inline(value) : value;
+            if (x->s->gelu != 0) {
+                value = bp_gelu_inline(bp_element_round(value, x->type));
+            }
             bp_element_store(p->c, place + q, value, x->c);
         }
     }

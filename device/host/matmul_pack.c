@@ -370,6 +370,9 @@ static void run_rounded(const matmul_work *w, const matmul_block *block, bp_matm
     }
     form->tile(tile);
     if (last && w->s->gelu != 0) {
+        /* GELU is of the value that `before` holds, whether that is kept or not */
+        form->store(other, pitch, chain, pitch, tile->rows, tile->columns, w->type);
+        form->load(chain, pitch, other, pitch, tile->rows, tile->columns, w->type);
         form->gelu(chain, other, pitch, tile->rows, tile->columns);
         if (w->before != NULL) {
             form->store((uint16_t *)w->before + at, ldc, other, pitch, tile->rows, tile->columns,
@@ -484,6 +487,9 @@ static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64
         }
     }
     if (w->s->gelu != 0) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = bp_element_round(sums[j], w->type);
+        }
         form->gelu(sums, other, 0, 1, columns);
         if (w->before != NULL) {
             store_strip(w, w->before, first, other, columns, w->type);
