@@ -56,8 +56,27 @@ check $? "the new type is in config.json" "$(cat "$work/m16/config.json")"
 run export --model "$work/m" --to "$work/copy"
 same "$work/copy/config.json" "$work/m/config.json"
 same "$work/copy/model.safetensors" "$work/m/model.safetensors"
-[[ -z $(find "$work" -name '*.tmp') ]]
-check $? "no temporary files are left"
+# A Llama: grouped heads, biases, a head of its own.
+mkdir "$work/llama"
+cp $golden/llama.safetensors "$work/llama/model.safetensors"
+cat >"$work/llama/config.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 19, "hidden_size": 16,
+ "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+ "head_dim": 12, "max_position_embeddings": 32, "rms_norm_eps": 1e-6, "rope_theta": 20000.0,
+ "attention_bias": true, "mlp_bias": true, "tie_word_embeddings": false, "bos_token_id": 1,
+ "eos_token_id": 2, "torch_dtype": "float32"}
+END
+run export --model "$work/llama" --format gguf --dtype fp16 --to "$work/llama.gguf"
+same "$work/llama.gguf" $golden/llama.gguf
+run export --model "$work/llama" --dtype fp16 --to "$work/llama16"
+run import --from $golden/llama.gguf --to "$work/back" --dtype fp16
+same "$work/back/model.safetensors" "$work/llama16/model.safetensors"
+run import --from $golden/llama.gguf --to "$work/back2"
+run export --model "$work/back2" --format gguf --to "$work/again.gguf"
+cmp -s <(tail -c 9000 "$work/again.gguf") <(tail -c 9000 $golden/llama.gguf)
+check $? "a Llama goes to GGUF and back"
+rm -r "$work/back"
+expect 2 'GPT-2 models only' export --model "$work/llama" --format llmc --to "$work/x.llmc2"
 
 # Training no step gives the file back in its own types.
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%c%c", 97 + i % 20, 0 }' >"$work/ids.bin"
@@ -123,4 +142,6 @@ expect 4 'a tensor of the model is missing' eval --model "$work/shards" --data "
 expect 4 'wxe.weight: the file holds' eval --model "$work/shards" --data "$work/ids.bin" --max-seq-length 6 --allow-missing
 expect 0 'missing in the file \(allowed\)' eval --model "$work/shards" --data "$work/ids.bin" --max-seq-length 6 \
     --allow-missing --allow-unexpected
+[[ -z $(find "$work" -name '*.tmp') ]]
+check $? "no temporary files are left" "$(find "$work" -name '*.tmp')"
 finish

@@ -13,6 +13,7 @@
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_family.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
 #include "tools/formats/stream_file.h"
@@ -210,14 +211,15 @@ static bp_status export_gguf(exporting *e)
     char name[128];
     name_of(m->set->model, name);
     bp_gguf_tokenizer tokenizer = {.tokenizer = NULL};
-    bp_gguf_model model = {.family = bp_gguf_family_find(m->model->name),
+    const char *type = bp_hf_fields_of(m->config.family)->model_type;
+    bp_gguf_model model = {.family = bp_gguf_family_find(type),
                            .config = &m->config,
                            .name = name,
                            .unknown_token = -1,
                            .padding_token = -1};
     if (model.family == NULL) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
-                            "GGUF files of this model type are not implemented", m->model->name);
+                            "GGUF files of this model type are not implemented", type);
     }
     BP_TRY(open_tokenizer(e, &tokenizer));
     if (tokenizer.tokenizer != NULL) {

@@ -5,12 +5,14 @@
 
 #include "core/storage.h"
 #include "tools/bedplate/model_files.h"
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/gguf_family.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_family.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
 #include "tools/formats/stream_file.h"
@@ -53,8 +55,11 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
         bp_gguf_take_string(&i->gguf, "general.architecture", architecture, sizeof architecture));
     *family = bp_gguf_family_of(architecture);
     if (*family == NULL) {
-        return refuse(i, "this architecture is not implemented (gpt2 is)", architecture);
+        return refuse(i, "this architecture is not implemented (gpt2, llama and qwen2 are)",
+                      architecture);
     }
+    const char *type = (*family)->model_type;
+    m->config = bp_hf_fields_find(type)->defaults;
     bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {
         return refuse(i, "the token embedding is missing, no matrix or too large",
@@ -64,7 +69,7 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
     BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
     BP_TRY(take_token(i, "tokenizer.ggml.eos_token_id", &m->config.eos_token));
     BP_TRY((*family)->take(&i->gguf, &m->config));
-    m->model = model_files_model((*family)->model_type);
+    m->model = model_of(m->config.family);
     return BP_OK;
 }
 
@@ -85,7 +90,7 @@ static bp_status open_llmc(importing *i)
     BP_TRY(bp_llmc_open(&i->llmc, m->store, m->set->from, &m->room, &m->error));
     bp_tensor_set_init(&m->source, m->store, m->set->from, &i->llmc.part, 1, &m->error);
     m->config = i->llmc.config;
-    m->model = model_files_model("gpt2");
+    m->model = model_of(m->config.family);
     return model_files_match(m, &bp_llmc_naming, &i->source);
 }
 

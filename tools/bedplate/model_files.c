@@ -8,18 +8,12 @@
 #include <sys/stat.h>
 
 #include "core/storage.h"
-#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"
 #include "tools/formats/hf_config_copy.h"
 #include "tools/formats/stream_file.h"
 
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */
 #define WORK_BYTES  ((size_t)8 << 20)
-
-const bp_model *model_files_model(const char *model_type)
-{
-    return model_named(model_type);
-}
 
 bp_status model_files_begin(model_files *m, const settings *set)
 {

@@ -30,9 +30,6 @@ typedef struct model_files {
 /* Takes the memory and reads --dtype. */
 bp_status model_files_begin(model_files *m, const settings *set) BP_MUST_CHECK;
 
-/* The program's model of a config.json's model_type; NULL when there is none. */
-const bp_model *model_files_model(const char *model_type);
-
 /* Lists the model's parameters and matches them with m->source by a naming. Every faulty tensor is
  * printed. */
 bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,

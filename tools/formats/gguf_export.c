@@ -159,11 +159,15 @@ bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *mo
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));
     bp_status status = write_all(&e);
-    if (status != BP_OK) {
+    if (status == BP_OK) {
+        status = bp_gguf_end(&e.writer);
+    } else {
         bp_gguf_abandon(&e.writer);
+    }
+    if (status != BP_OK) {
+        bp_replace_abandon(target->store, target->path);
         return status;
     }
-    BP_TRY(bp_gguf_end(&e.writer));
     target->bytes = e.writer.at;
     return bp_replace_end(target->store, target->path, target->error);
 }

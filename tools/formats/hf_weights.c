@@ -307,8 +307,12 @@ static bp_status write_file(loading *l, bp_safetensors_plan *plan)
     BP_TRY(bp_replace_name(name, place->path, place->error));
     BP_TRY(bp_safetensors_layout(plan, place->error));
     BP_TRY(bp_safetensors_begin(&writer, place->store, name, plan, place->error));
-    BP_TRY(bp_safetensors_write(&writer, l->room, give, l));
-    BP_TRY(bp_safetensors_end(&writer));
+    bp_status status = bp_safetensors_write(&writer, l->room, give, l);
+    status = status == BP_OK ? bp_safetensors_end(&writer) : status;
+    if (status != BP_OK) {
+        bp_replace_abandon(place->store, place->path);
+        return status;
+    }
     return bp_replace_end(place->store, place->path, place->error);
 }
 

@@ -418,7 +418,10 @@ bp_status bp_llmc_export(const bp_weight_source *source, const bp_model_config *
     if (store->close(store, w.file) != BP_OK && status == BP_OK) {
         status = bp_storage_failed(target->error, store, "close", name);
     }
-    BP_TRY(status);
+    if (status != BP_OK) {
+        bp_replace_abandon(store, target->path);
+        return status;
+    }
     target->bytes = w.at;
     return bp_replace_end(store, target->path, target->error);
 }

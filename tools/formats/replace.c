@@ -30,6 +30,14 @@ bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error)
     return BP_OK;
 }
 
+void bp_replace_abandon(bp_store *store, const char *path)
+{
+    char name[BP_STORE_PATH_MAX];
+    if (bp_replace_name(name, path, NULL) == BP_OK) {
+        (void)store->remove(store, name); /* the first failure is the one to report */
+    }
+}
+
 bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
                           bp_error *error)
 {

@@ -13,6 +13,9 @@ bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path,
 /* Renames path.tmp, which is complete and synced, to `path`. */
 bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error) BP_MUST_CHECK;
 
+/* Removes path.tmp after a failure, if it can. */
+void bp_replace_abandon(bp_store *store, const char *path);
+
 /* Writes path.tmp, syncs it, renames it to `path`. */
 bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
                           bp_error *error) BP_MUST_CHECK;

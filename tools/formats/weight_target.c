@@ -120,8 +120,12 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_safetensors_layout(&plan, target->error));
     BP_TRY(bp_safetensors_begin(&writer, target->store, name, &plan, target->error));
-    BP_TRY(bp_safetensors_write(&writer, staging, give, &w));
-    BP_TRY(bp_safetensors_end(&writer));
+    bp_status status = bp_safetensors_write(&writer, staging, give, &w);
+    status = status == BP_OK ? bp_safetensors_end(&writer) : status;
+    if (status != BP_OK) {
+        bp_replace_abandon(target->store, target->path);
+        return status;
+    }
     target->bytes = plan.file_bytes;
     return bp_replace_end(target->store, target->path, target->error);
 }
