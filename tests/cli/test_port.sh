@@ -87,6 +87,8 @@ for model in m m16; do
 done
 run "${zero[@]}" --model "$work/m" --output-dir "$work/zero-16" --save-dtype bf16
 same "$work/zero-16/model.safetensors" "$work/m16/model.safetensors"
+grep -q '"torch_dtype": "bfloat16"' "$work/zero-16/config.json"
+check $? "the trained model's config.json has its type" "$(cat "$work/zero-16/config.json")"
 
 # Shards.
 mkdir "$work/shards"

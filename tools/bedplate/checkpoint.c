@@ -9,8 +9,10 @@
 #include "core/storage.h"
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/options.h"
+#include "tools/formats/hf_config_copy.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/replace.h"
+#include "tools/formats/stream_file.h"
 
 #define STAGING_BYTES ((size_t)1 << 20)
 
@@ -350,6 +352,24 @@ static bp_status export_adapters(checkpoint *c)
     return bp_replace_file(s->store, path, json, length, &s->error);
 }
 
+/* A file beside the weights; config.json says the element type they were saved in. */
+static bp_status export_file(checkpoint *c, const bp_blob *file, bp_dtype dtype)
+{
+    session *s = c->s;
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_storage_join(path, s->set->output_dir, file->name, &s->error));
+    if (dtype == BP_F32 || strcmp(file->name, "config.json") != 0) {
+        return bp_replace_file(s->store, path, file->bytes, file->length, &s->error);
+    }
+    bp_json_span span = {file->bytes, file->length};
+    const bp_json_source source = {bp_json_span_fill, &span, file->length};
+    bp_stream_file stream;
+    BP_TRY(bp_stream_begin(&stream, s->store, path, &s->error));
+    bp_status status = bp_hf_config_copy(&source, dtype == BP_F16 ? "float16" : "bfloat16",
+                                         s->work.memory, bp_stream_add, &stream, &s->error);
+    return bp_stream_end(&stream, status);
+}
+
 bp_status checkpoint_export(checkpoint *c)
 {
     session *s = c->s;
@@ -363,9 +383,7 @@ bp_status checkpoint_export(checkpoint *c)
     const bp_hf_form form = save_form(s);
     BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
     for (size_t i = 0; i < c->snapshot.blob_count; i++) {
-        const bp_blob *file = &c->files[i];
-        BP_TRY(bp_storage_join(path, s->set->output_dir, file->name, &s->error));
-        BP_TRY(bp_replace_file(s->store, path, file->bytes, file->length, &s->error));
+        BP_TRY(export_file(c, &c->files[i], form.dtype));
     }
     if (s->store->sync_directory(s->store, s->set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "sync", s->set->output_dir);
