@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opening, encoding and refusing, for the tests of tokenizers. */
 #include "tests/support/tokenizer_desk.h"
 
 #include <setjmp.h>

@@ -2,10 +2,15 @@
 /* Tokenizers: text to token ids and back, as the tokenizers library of Hugging Face does it.
  *
  * What is read, the first that is there in a directory:
- *   tokenizer.json           byte-level BPE (split as GPT-2, Llama 3 or Qwen2 do, or not at all),
- * BPE with byte fallback (Llama 2), WordPiece (BERT) vocab.json + merges.txt  GPT-2 vocab.txt BERT
- * WordPiece and beside any of them tokenizer_config.json for the names of the special tokens (and,
- * beside vocab.txt, for do_lower_case and its like). What a tokenizer.json asks for and is not
+ *
+ *   tokenizer.json           byte-level BPE (split as GPT-2, Llama 3, Qwen2 or
+ *                            SmolLM, or not at all), BPE with byte fallback
+ *                            (Llama 2), WordPiece (BERT)
+ *   vocab.json, merges.txt   GPT-2
+ *   vocab.txt                BERT WordPiece
+ *
+ * and beside any of them tokenizer_config.json for the names of the special tokens (and, beside
+ * vocab.txt, for do_lower_case and its like). What a tokenizer.json asks for and is not
  * implemented is refused by name; only "truncation" and "padding" are passed over, which
  * transformers too resets at every call.
  *
@@ -91,9 +96,10 @@ bool bp_tokenizer_is_special(const bp_tokenizer *tokenizer, uint32_t id);
 /* ---- Encoding ---- */
 
 /* A stretch of text that the tokenizer takes as one word (what is between the cuts of its split
- * pattern) must lie in memory as a whole. A longer one is cut after word_bytes bytes, before the
- * character that would not fit, and counted in encoder->cut: the only case where ids differ from
- * the tokenizers library's. The same cut is made however the text was fed. */
+ * pattern, after normalising) must lie in memory as a whole. A longer one is cut after word_bytes
+ * bytes, before the character that would not fit, and counted in encoder->cut: there ids may differ
+ * from the tokenizers library's, as they may for characters whose class changed between versions of
+ * Unicode (unicode.h). The same cut is made however the text was fed. */
 #define BP_ENCODER_WORD_BYTES 65536 /* what is usual; a natural word is below 100 */
 #define BP_ENCODER_WORD_MIN   512
 #define BP_ENCODER_WORD_MAX   (1u << 24)
@@ -107,7 +113,7 @@ typedef enum bp_encode_flags {
 
 typedef struct bp_encoder bp_encoder; /* caller-owned; defined below */
 
-/* Bytes an encoder works in, in closed form: about 18 per byte of word_bytes, and 1.2 MiB.
+/* Bytes an encoder works in: 21 for each of word_bytes, and 1,085,440; rounded up to 64.
  * Independent of the tokenizer and of the text. BP_SIZE_INVALID: word_bytes outside its bounds. */
 uint64_t bp_encoder_bytes(uint32_t word_bytes);
 
