@@ -98,6 +98,22 @@ BP_DEVICE void read_record(update_tensor *t, unsigned char *base, const uint64_t
     t->wide = wide;
 }
 
+/* The first state, its elements too, moves behind the others. */
+BP_DEVICE void turn_states(update_tensor *t, float x[3][4])
+{
+    unsigned char *state = t->state[0];
+    t->state[0] = t->state[1];
+    t->state[1] = t->state[2];
+    t->state[2] = state;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float first = x[0][e];
+        x[0][e] = x[1][e];
+        x[1][e] = x[2][e];
+        x[2][e] = first;
+    }
+}
+
 /* A block is 1024 elements of one tensor: four blocks of 256 for the states, each of 64 threads. */
 BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples, uint32_t rule)
 {
@@ -126,20 +142,24 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     read_record(&t, base, record, 0);
     uint64_t i = (blockIdx.x - first) * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
     uint64_t left = i < (uint64_t)s->count ? (uint64_t)s->count - i : 0;
-    float w[4], g[4], x[3][4];
+    float w[4], g[4], x[3][4] = {{0.0f}};
     load_gradient(&t, i, left, factors.clip, g);
     bp_load_weight4(&t.weight, i, left, w);
     uint32_t signs = bp_update_signs(rule);
-#pragma unroll
+    /* states take turns, so that the code is there once */
+#pragma unroll 1
     for (uint32_t k = 0; k < 3; k++) {
-        load_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[k], i, left, t.wide, x[k]);
+        load_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[0], i, left, t.wide,
+                   x[0]);
+        turn_states(&t, x);
     }
     apply_rule(&factors, rule, &t, g, w, x);
     __syncthreads(); /* scales have been read by all before one thread writes them */
-#pragma unroll
+#pragma unroll 1
     for (uint32_t k = 0; k < 3; k++) {
-        store_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[k], i,
-                    (uint64_t)s->count, t.wide, k, x[k]);
+        store_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[0], i,
+                    (uint64_t)s->count, t.wide, k, x[0]);
+        turn_states(&t, x);
     }
     store_weights(&t, s, step, i, left, w);
 }

@@ -48,7 +48,7 @@ BP_DEVICE double ademamix_beta3(const bp_update_scalars *s, const bp_control_blo
         return beta3;
     }
     double log1 = bp_log(beta1), log3 = bp_log(beta3), part = t / steps;
-    double now = exp(log1 * log3 / ((1.0 - part) * log3 + part * log1));
+    double now = bp_exp(log1 * log3 / ((1.0 - part) * log3 + part * log1));
     return now < beta3 ? now : beta3;
 }
 
