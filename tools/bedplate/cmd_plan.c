@@ -78,6 +78,11 @@ static void put_precision(bp_text *text, const bp_spec *spec)
         bp_text_string(text, ", gradients ");
         bp_text_string(text, names[spec->gradient]);
     }
+    if (spec->gradient_release) {
+        bool twice = bp_spec_needs_norm(spec);
+        bp_text_string(text, ", released in backward");
+        bp_text_string(text, twice ? " (twice: the norm first)" : "");
+    }
 }
 
 static void json_precision(output *out, const bp_spec *spec)

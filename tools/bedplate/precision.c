@@ -203,6 +203,7 @@ bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *s
     BP_TRY(fill_gradient(set, spec));
     BP_TRY(fill_scaling(set, spec));
     BP_TRY(fill_rules(set, rules));
+    spec->gradient_release = set->gradient_release;
     spec->rules = rules->rule;
     spec->rule_count = rules->count;
     return BP_OK;
