@@ -21,6 +21,8 @@ typedef struct progress_numbers {
     double norm;
     double rate;
     double tokens_per_second;
+    double scale;      /* the loss scale; 1 without scaling */
+    uint64_t overflow; /* steps that loss scaling has skipped so far in this run */
 } progress_numbers;
 
 /* A clock that only goes forward. */

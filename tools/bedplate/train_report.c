@@ -2,6 +2,8 @@
 /* What a training run says. */
 #include "tools/bedplate/train_report.h"
 
+#include <math.h>
+
 #include "core/digest.h"
 #include "tools/bedplate/output.h"
 
@@ -17,8 +19,11 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     sum->samples += outcome->samples;
     sum->line_seconds += seconds;
     sum->line_tokens += outcome->tokens;
-    sum->line_loss += outcome->loss * (double)outcome->valid;
-    sum->line_valid += outcome->valid;
+    sum->overflow += outcome->skipped ? 1 : 0;
+    if (isfinite(outcome->loss)) {
+        sum->line_loss += outcome->loss * (double)outcome->valid;
+        sum->line_valid += outcome->valid;
+    }
 }
 
 static double ratio(double a, double b)
@@ -32,6 +37,8 @@ progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *out
                               .loss = outcome->loss,
                               .norm = outcome->norm,
                               .rate = outcome->rate,
+                              .scale = outcome->scale,
+                              .overflow = sum->overflow,
                               .tokens_per_second =
                                   ratio((double)sum->line_tokens, sum->line_seconds)};
 }
@@ -105,6 +112,10 @@ void train_report_step(const progress_numbers *now, double epoch, double mean_lo
     json_real(&out, "grad_norm", now->norm, 9);
     json_real(&out, "learning_rate", now->rate, 9);
     json_real(&out, "tokens_per_second", now->tokens_per_second, 6);
+    if (now->scale != 1.0) {
+        json_real(&out, "loss_scale", now->scale, 9);
+        json_count(&out, "overflow_steps", now->overflow);
+    }
     json_count(&out, "arena_bytes", arena_bytes);
     json_end(&out);
     output_end(&out);

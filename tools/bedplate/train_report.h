@@ -18,6 +18,7 @@ typedef struct train_totals {
     uint64_t line_tokens;
     double line_loss; /* sum of losses times their targets */
     uint64_t line_valid;
+    uint64_t overflow; /* steps that loss scaling skipped */
 } train_totals;
 
 void train_totals_begin(train_totals *sum);
