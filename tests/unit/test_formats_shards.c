@@ -45,12 +45,11 @@ static void note(void *user, bp_tensor_fault fault, const char *tensor, bool all
     d->allowed += allowed ? 1 : 0;
 }
 
-static desk *desk_new(void)
+static desk *desk_with(const bp_spec *spec)
 {
     desk *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    bp_spec spec = rig_spec();
-    rig_open(&d->r, &spec, tokens, 60);
+    rig_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
     assert_int_equal(d->memory.store.make_directory(&d->memory.store, "d"), BP_OK);
@@ -62,6 +61,12 @@ static desk *desk_new(void)
                              .user = d,
                              .error = &d->error};
     return d;
+}
+
+static desk *desk_new(void)
+{
+    const bp_spec spec = rig_spec();
+    return desk_with(&spec);
 }
 
 static void desk_free(desk *d)
@@ -363,6 +368,63 @@ static void the_source_types_come_back_bit_by_bit(void **state)
     desk_free(d);
 }
 
+/* Any finite bits. */
+static void fill_bits(made_tensor *tensor, uint32_t seed)
+{
+    for (size_t i = 0; i < made_elements(tensor); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        uint32_t bits = (seed & 0x807fffffu) | (0x70u + (seed >> 9) % 16u) << 23;
+        memcpy(tensor->bytes + 4 * i, &bits, 4);
+    }
+}
+
+static void weights_of_16_bits_keep_exact_masters(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_dtype working;
+        bp_master master;
+        bool exact;
+    } cases[] = {
+        {BP_BF16, BP_MASTER_SPLIT, true},
+        {BP_BF16, BP_MASTER_FP32, true},
+        {BP_F16, BP_MASTER_FP32, true},
+        {BP_BF16, BP_MASTER_STOCHASTIC, false},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        bp_spec spec = rig_spec();
+        spec.working = cases[c].working;
+        spec.gradient = cases[c].working == BP_BF16 ? BP_BF16 : BP_F32;
+        spec.master = cases[c].master;
+        if (spec.working == BP_F16) {
+            spec.scaling = (bp_scaling){.kind = BP_SCALING_STATIC, .initial = 1.0};
+        }
+        desk *d = desk_with(&spec);
+        d->place.path = "m";
+        add_model(d, BP_F32);
+        for (size_t i = 0; i < d->made.count; i++) {
+            fill_bits(&d->made.list[i], (uint32_t)i);
+        }
+        made_write(&d->made, 0, d->made.count, &d->memory.store, "m");
+        assert_int_equal(load(d), BP_OK);
+        const bp_hf_form form = {BP_F32, NULL};
+        d->place.path = "n";
+        assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &form), BP_OK);
+        size_t size;
+        unsigned char *m = memory_store_bytes(&d->memory, "m", &size);
+        unsigned char *n = memory_store_bytes(&d->memory, "n", &size);
+        assert_int_equal(memcmp(m, n, size) == 0, cases[c].exact);
+        if (cases[c].working == BP_F16) { /* what fp16 cannot hold is named */
+            const float huge = 1e6f;
+            memcpy(d->made.list[2].bytes, &huge, 4);
+            made_write(&d->made, 0, d->made.count, &d->memory.store, "n");
+            assert_int_equal(load(d), BP_ERR_DATA);
+            assert_string_equal(d->error.name + 3, d->made.list[2].name);
+        }
+        desk_free(d);
+    }
+}
+
 static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **state)
 {
     (void)state;
@@ -397,6 +459,7 @@ int main(void)
         cmocka_unit_test(what_is_allowed_is_told_and_passes),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(the_source_types_come_back_bit_by_bit),
+        cmocka_unit_test(weights_of_16_bits_keep_exact_masters),
         cmocka_unit_test(a_weight_too_large_for_fp16_is_named_and_nothing_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
