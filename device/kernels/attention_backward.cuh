@@ -115,7 +115,7 @@ BP_DEVICE void set_desk(desk *d, const void *d_out, const void *qkv, const float
 }
 
 /* Adds up d_q for one tile of queries, over the tiles of keys in order. */
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     bp_attention_backward_queries(void *d_qkv, const void *d_out, const void *qkv,
                                   const float *lse, const float *delta, BP_ATTENTION_PARAMETERS)
 {
