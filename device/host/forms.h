@@ -54,7 +54,7 @@ extern const bp_host_form bp_host_avx512;
     X(attention_decode)
 
 /* The same among the kernels without fast forms. */
-#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(pick_row) X(random_normal)
+#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(pick_row) X(random_normal) X(scale)
 
 /* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
  * NAME_f16 are the others'. Those with fast forms: */
@@ -68,13 +68,24 @@ extern const bp_host_form bp_host_avx512;
     X(layernorm_backward_parameters)                                                               \
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
-    X(cross_entropy_forward)
+    X(cross_entropy_forward)                                                                       \
+    X(rmsnorm_forward)                                                                             \
+    X(rmsnorm_backward_input)                                                                      \
+    X(rmsnorm_backward_weight)                                                                     \
+    X(rotary)                                                                                      \
+    X(swiglu_forward)                                                                              \
+    X(swiglu_backward)                                                                             \
+    X(activation_forward)                                                                          \
+    X(activation_backward)
 
 /* and those without. */
 #define BP_BUILT_PORTABLE_KERNELS(X)                                                               \
     X(embedding_forward)                                                                           \
     X(embedding_token_backward)                                                                    \
-    X(embedding_position_backward)
+    X(embedding_position_backward)                                                                 \
+    X(sample_row)                                                                                  \
+    X(sample_row_backward)                                                                         \
+    X(sample_loss)
 
 #define BP_FAST_DECLARE(name)                                                                      \
     extern const bp_host_kernel bp_##name##_avx2;                                                  \

@@ -21,12 +21,12 @@ static void swiglu_forward_run(const bp_host_call *call, uint64_t first, uint64_
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
         uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block gate = bp_plain_load((const float *)p->gate + i, count);
-        bp_plain_block up = bp_plain_load((const float *)p->up + i, count);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
         for (int l = 0; l < BP_LANES; l++) {
             up.lane[l] *= bp_silu_inline(gate.lane[l]);
         }
-        bp_plain_store((float *)p->y + i, count, &up);
+        bp_plain_store((bp_element *)p->y + i, count, &up);
     }
 }
 
@@ -57,17 +57,17 @@ static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
         uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block gate = bp_plain_load((const float *)p->gate + i, count);
-        bp_plain_block up = bp_plain_load((const float *)p->up + i, count);
-        bp_plain_block d_y = bp_plain_load((const float *)p->d_y + i, count);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
+        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + i, count);
         for (int l = 0; l < BP_LANES; l++) {
             float active, slope;
             swiglu_slopes(gate.lane[l], &active, &slope);
             gate.lane[l] = (d_y.lane[l] * up.lane[l]) * slope;
             up.lane[l] = d_y.lane[l] * active;
         }
-        bp_plain_store((float *)p->d_gate + i, count, &gate);
-        bp_plain_store((float *)p->d_up + i, count, &up);
+        bp_plain_store((bp_element *)p->d_gate + i, count, &gate);
+        bp_plain_store((bp_element *)p->d_up + i, count, &up);
     }
 }
 
@@ -102,11 +102,11 @@ static inline void activate_run(const bp_activation_forward_pointers *p, uint64_
 {
     for (; i < end; i += BP_LANES) {
         uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block x = bp_plain_load((const float *)p->x + i, count);
+        bp_plain_block x = bp_plain_load((const bp_element *)p->x + i, count);
         for (int l = 0; l < BP_LANES; l++) {
             x.lane[l] = activate(kind, x.lane[l]);
         }
-        bp_plain_store((float *)p->y + i, count, &x);
+        bp_plain_store((bp_element *)p->y + i, count, &x);
     }
 }
 
@@ -141,12 +141,12 @@ static inline void slope_run(const bp_activation_backward_pointers *p, uint64_t 
 {
     for (; i < end; i += BP_LANES) {
         uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block x = bp_plain_load((const float *)p->x + i, count);
-        bp_plain_block d_y = bp_plain_load((const float *)p->d_y + i, count);
+        bp_plain_block x = bp_plain_load((const bp_element *)p->x + i, count);
+        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + i, count);
         for (int l = 0; l < BP_LANES; l++) {
             d_y.lane[l] *= activation_slope(kind, x.lane[l]);
         }
-        bp_plain_store((float *)p->d_x + i, count, &d_y);
+        bp_plain_store((bp_element *)p->d_x + i, count, &d_y);
     }
 }
 

@@ -11,17 +11,14 @@ static uint64_t rmsnorm_forward_tasks(const void *scalars)
 }
 
 /* 1 / sqrt(mean(x^2) + epsilon), the squares by fused multiply-add. */
-static float row_rms(const float *x, uint64_t width, float epsilon)
+static float row_rms(const bp_element *x, uint64_t width, float epsilon)
 {
     float lane[BP_LANES] = {0.0f};
-    uint64_t i = 0;
-    for (; i + BP_LANES <= width; i += BP_LANES) {
+    for (uint64_t i = 0; i < width; i += BP_LANES) {
+        bp_plain_block v = bp_plain_load(x + i, bp_least(width - i, BP_LANES));
         for (int l = 0; l < BP_LANES; l++) {
-            lane[l] = fmaf(x[i + (uint64_t)l], x[i + (uint64_t)l], lane[l]);
+            lane[l] = fmaf(v.lane[l], v.lane[l], lane[l]);
         }
-    }
-    for (; i < width; i++) {
-        lane[i % BP_LANES] = fmaf(x[i], x[i], lane[i % BP_LANES]);
     }
     return 1.0f / sqrtf(bp_lanes_sum(lane) / (float)width + epsilon);
 }
@@ -35,14 +32,14 @@ static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64
     const bp_rmsnorm_forward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t row = first; row < last; row++) {
-        const float *x = (const float *)p->x + row * width;
-        float *y = (float *)p->y + row * width;
+        const bp_element *x = (const bp_element *)p->x + row * width;
+        bp_element *y = (bp_element *)p->y + row * width;
         float rstd = row_rms(x, width, (float)s->epsilon);
         bp_plain_block v, w;
         for (uint64_t i = 0; i < width; i += BP_LANES) {
             uint64_t count = bp_least(width - i, BP_LANES);
             v = bp_plain_load(x + i, count);
-            w = bp_plain_load((const float *)p->weight + i, count);
+            w = bp_plain_load((const bp_element *)p->weight + i, count);
             for (int l = 0; l < BP_LANES; l++) {
                 v.lane[l] = (v.lane[l] * rstd) * w.lane[l];
             }
@@ -62,11 +59,11 @@ static uint64_t rmsnorm_input_tasks(const void *scalars)
 
 /* One row's operands. */
 typedef struct rms_row {
-    const float *d_y;
-    const float *x;
-    const float *weight;
-    const float *residual; /* or NULL */
-    float *d_x;
+    const bp_element *d_y;
+    const bp_element *x;
+    const bp_element *weight;
+    const bp_element *residual; /* or NULL */
+    bp_element *d_x;
     uint64_t width;
     float rstd;
 } rms_row;
@@ -125,12 +122,12 @@ static void rmsnorm_input_run(const bp_host_call *call, uint64_t first, uint64_t
     const bp_rmsnorm_backward_input_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t row = first; row < last; row++) {
-        rms_row r = {.d_y = (const float *)p->d_y + row * width,
-                     .x = (const float *)p->x + row * width,
+        rms_row r = {.d_y = (const bp_element *)p->d_y + row * width,
+                     .x = (const bp_element *)p->x + row * width,
                      .weight = p->weight,
                      .residual =
-                         p->residual != NULL ? (const float *)p->residual + row * width : NULL,
-                     .d_x = (float *)p->d_x + row * width,
+                         p->residual != NULL ? (const bp_element *)p->residual + row * width : NULL,
+                     .d_x = (bp_element *)p->d_x + row * width,
                      .width = width,
                      .rstd = ((const float *)p->rstd)[row]};
         rms_input_row(&r);
@@ -152,22 +149,26 @@ static void rmsnorm_weight_run(const bp_host_call *call, uint64_t first, uint64_
     const bp_rmsnorm_backward_weight_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     const float *rstd = p->rstd;
+    bp_dtype type = bp_call_type(call, BP_OPERAND(rmsnorm_backward_weight, d_weight));
     for (uint64_t task = first; task < last; task++) {
         uint64_t column = task * BP_LANES;
         uint64_t count = bp_least(width - column, BP_LANES);
-        float *d_weight = (float *)p->d_weight + column;
         bp_plain_block sum = {{0.0f}};
-        if (s->accumulate != 0) {
-            sum = bp_plain_load(d_weight, count);
+        for (uint64_t l = 0; l < count && s->accumulate != 0; l++) {
+            sum.lane[l] = bp_element_load(p->d_weight, column + l, type);
         }
         for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            bp_plain_block d = bp_plain_load((const float *)p->d_y + row * width + column, count);
-            bp_plain_block x = bp_plain_load((const float *)p->x + row * width + column, count);
+            bp_plain_block d =
+                bp_plain_load((const bp_element *)p->d_y + row * width + column, count);
+            bp_plain_block x =
+                bp_plain_load((const bp_element *)p->x + row * width + column, count);
             for (int l = 0; l < BP_LANES; l++) {
                 sum.lane[l] = fmaf(d.lane[l], x.lane[l] * rstd[row], sum.lane[l]);
             }
         }
-        bp_plain_store(d_weight, count, &sum);
+        for (uint64_t l = 0; l < count; l++) {
+            bp_element_store(p->d_weight, column + l, sum.lane[l], type);
+        }
     }
 }
 
@@ -179,14 +180,15 @@ static uint64_t rotary_tasks(const void *scalars)
 
 /* a' = fma(a, cos, -(b sin)), b' = fma(b, cos, a sin) for `count` pairs (a[i], b[i]); back with the
  * sines' signs changed. */
-static void rotate(float *a, float *b, const float *cosine, const float *sine, uint64_t half,
-                   float sign)
+static void rotate(bp_element *a, bp_element *b, const float *cosine, const float *sine,
+                   uint64_t half, float sign)
 {
     for (uint64_t i = 0; i < half; i += BP_LANES) {
         uint64_t count = bp_least(half - i, BP_LANES);
         bp_plain_block x = bp_plain_load(a + i, count), y = bp_plain_load(b + i, count);
-        bp_plain_block c = bp_plain_load(cosine + i, count), s = bp_plain_load(sine + i, count);
-        bp_plain_block u, v;
+        bp_plain_block c = {{0.0f}}, s = c, u, v;
+        memcpy(c.lane, cosine + i, count * sizeof(float));
+        memcpy(s.lane, sine + i, count * sizeof(float));
         for (int l = 0; l < BP_LANES; l++) {
             float turned = s.lane[l] * sign;
             u.lane[l] = fmaf(x.lane[l], c.lane[l], -(y.lane[l] * turned));
@@ -206,7 +208,7 @@ static void rotary_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t width = (uint64_t)s->width, half = width / 2;
     float sign = s->inverse != 0 ? -1.0f : 1.0f;
     for (uint64_t row = first; row < last; row++) {
-        float *x = (float *)p->x + row * (uint64_t)s->pitch;
+        bp_element *x = (bp_element *)p->x + row * (uint64_t)s->pitch;
         const float *angles = (const float *)p->table + row % (uint64_t)s->sequence * width;
         for (uint64_t head = 0; head < (uint64_t)s->heads; head++, x += width) {
             rotate(x, x + half, angles, angles + half, half, sign);

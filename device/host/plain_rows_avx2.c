@@ -2,6 +2,6 @@
 /* plain_rows.h compiled for AVX2. */
 #include "device/host/forms.h"
 
-#define BP_PLAIN(name) bp_##name##_avx2
+#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx2)
 
 #include "device/host/plain_rows.h"

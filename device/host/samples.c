@@ -5,8 +5,7 @@
 #include "core/math.h"
 #include "core/spec.h"
 #include "core/step.h"
-#include "device/host/kernel.h"
-#include "device/host/lanes.h"
+#include "device/host/element.h"
 
 /* The row of sample b that stands for it. */
 static uint64_t row_of(const int32_t *lengths, uint64_t b, int64_t sequence)
@@ -29,9 +28,9 @@ static void row_run(const bp_host_call *call, uint64_t first, uint64_t last, uin
     const bp_sample_row_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t b = first; b < last; b++) {
-        memcpy((float *)p->y + b * width,
-               (const float *)p->x + row_of(p->lengths, b, s->sequence) * width,
-               width * sizeof(float));
+        memcpy((bp_element *)p->y + b * width,
+               (const bp_element *)p->x + row_of(p->lengths, b, s->sequence) * width,
+               width * sizeof(bp_element));
     }
 }
 
@@ -48,49 +47,57 @@ static void back_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     const bp_sample_row_backward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width, sample = (uint64_t)s->sequence * width;
     for (uint64_t b = first; b < last; b++) {
-        memset((float *)p->d_x + b * sample, 0, sample * sizeof(float));
-        memcpy((float *)p->d_x + row_of(p->lengths, b, s->sequence) * width,
-               (const float *)p->d_y + b * width, width * sizeof(float));
+        memset((bp_element *)p->d_x + b * sample, 0, sample * sizeof(bp_element));
+        memcpy((bp_element *)p->d_x + row_of(p->lengths, b, s->sequence) * width,
+               (const bp_element *)p->d_y + b * width, width * sizeof(bp_element));
     }
 }
 
 /* Cross entropy of one sample; x becomes softmax - onehot, times weight, where that is not 0. */
-static float class_loss(float *x, uint64_t classes, int32_t label, float weight)
+static float class_loss(bp_element *x, uint64_t classes, int32_t label, float weight)
 {
-    float most = bp_row_max(x, classes), sum = 0.0f, target = x[label];
+    float most = -INFINITY, sum = 0.0f, target = bp_get(x, (uint64_t)label);
     for (uint64_t i = 0; i < classes; i++) {
-        sum += bp_expf(x[i] - most);
+        most = bp_get(x, i) > most ? bp_get(x, i) : most;
+    }
+    for (uint64_t i = 0; i < classes; i++) {
+        sum += bp_expf(bp_get(x, i) - most);
     }
     for (uint64_t i = 0; weight != 0.0f && i < classes; i++) {
-        float part = bp_expf(x[i] - most) / sum;
-        x[i] = (i == (uint64_t)label ? part - 1.0f : part) * weight;
+        float part = bp_expf(bp_get(x, i) - most) / sum;
+        bp_put(x, i, (i == (uint64_t)label ? part - 1.0f : part) * weight);
     }
     return (most + bp_logf(sum)) - target;
 }
 
 /* Binary cross entropy, mean over classes: max(x, 0) - x y + log(1 + e^-|x|). */
-static float bits_loss(float *x, uint64_t classes, uint32_t bits, float weight)
+static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
 {
     float sum = 0.0f;
     for (uint64_t i = 0; i < classes; i++) {
+        float v = bp_get(x, i);
         float y = i < 32 && (bits >> i & 1) != 0 ? 1.0f : 0.0f;
-        float e = bp_expf(-fabsf(x[i]));
-        float chance = x[i] >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
-        sum += (x[i] > 0.0f ? x[i] : 0.0f) - x[i] * y + bp_logf(1.0f + e);
-        x[i] = weight != 0.0f ? (chance - y) * (weight / (float)classes) : x[i];
+        float e = bp_expf(-fabsf(v));
+        float chance = v >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+        sum += (v > 0.0f ? v : 0.0f) - v * y + bp_logf(1.0f + e);
+        if (weight != 0.0f) {
+            bp_put(x, i, (chance - y) * (weight / (float)classes));
+        }
     }
     return sum / (float)classes;
 }
 
 /* Squared error, mean over classes (which are one). */
-static float square_loss(float *x, uint64_t classes, uint32_t bits, float weight)
+static float square_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
 {
     float target, sum = 0.0f;
     memcpy(&target, &bits, sizeof(target));
     for (uint64_t i = 0; i < classes; i++) {
-        float off = x[i] - target;
+        float off = bp_get(x, i) - target;
         sum += off * off;
-        x[i] = weight != 0.0f ? 2.0f * off * (weight / (float)classes) : x[i];
+        if (weight != 0.0f) {
+            bp_put(x, i, 2.0f * off * (weight / (float)classes));
+        }
     }
     return sum / (float)classes;
 }
@@ -115,12 +122,12 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     uint64_t sequence = (uint64_t)s->sequence, classes = (uint64_t)s->classes;
     float weight = s->gradient != 0 ? bp_loss_weight(p->step, p->control, s->scaled) : 0.0f;
     for (uint64_t b = first; b < last; b++) {
-        float *x = (float *)p->logits + b * classes;
+        bp_element *x = (bp_element *)p->logits + b * classes;
         float *losses = (float *)p->losses + b * sequence;
         int32_t label = ((const int32_t *)p->labels)[b * sequence];
         memset(losses, 0, sequence * sizeof(float));
         if (!there(s, label, ((const int32_t *)p->lengths)[b])) {
-            memset(x, 0, s->gradient != 0 ? classes * sizeof(float) : 0);
+            memset(x, 0, s->gradient != 0 ? classes * sizeof(bp_element) : 0);
         } else if (s->kind == BP_TASK_CLASSES) {
             losses[0] = class_loss(x, classes, label, weight);
         } else if (s->kind == BP_TASK_LABELS) {
@@ -131,6 +138,6 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
-const bp_host_kernel bp_host_sample_row = {row_tasks, row_run, NULL};
-const bp_host_kernel bp_host_sample_row_backward = {back_tasks, back_run, NULL};
-const bp_host_kernel bp_host_sample_loss = {loss_tasks, loss_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_sample_row) = {row_tasks, row_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_sample_row_backward) = {back_tasks, back_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_sample_loss) = {loss_tasks, loss_run, NULL};
