@@ -198,6 +198,19 @@ static inline float bp_codec_book4(int32_t index)
     return index >= 8 ? 1.0f : a;
 }
 
+/* The values of codes of 4 bits. */
+static inline float bp_codec_value4_signed(uint8_t code)
+{
+    int32_t index = (int32_t)code - 7;
+    float a = bp_codec_book4(index < 0 ? -index : index);
+    return index < 0 ? -a : a;
+}
+
+static inline float bp_codec_value4_unsigned(uint8_t code)
+{
+    return (float)(code + 1) * 0.0625f;
+}
+
 static inline uint8_t bp_codec_code4_signed(float x, float inverse)
 {
     float n = x * inverse;

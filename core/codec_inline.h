@@ -106,18 +106,28 @@ static inline void bp_codec_compand(bool has_sign, const float *restrict x, uint
     }
 }
 
+/* One group; a size that is known makes straight code of it. */
+static inline void bp_codec_group8(bool has_sign, const float *restrict x, uint32_t size,
+                                   uint8_t *restrict scale, uint8_t *restrict codes)
+{
+    float most = has_sign ? fabsf(bp_codec_largest(x, size)) : sqrtf(bp_codec_most(x, size));
+    uint32_t half = bp_codec_round_up(most);
+    float inverse = bp_codec_inverse(bp_codec_float(half << 16));
+    bp_codec_put_half(scale, inverse != 0.0f ? half : 0);
+    bp_codec_compand(has_sign, x, size, inverse, codes);
+}
+
 static inline void bp_codec_encode_companded(bool has_sign, const float *restrict x, uint32_t count,
                                              uint8_t *restrict state)
 {
+    uint32_t first = 0, group = 0;
     memset(state, 0, 16);
-    for (uint32_t first = 0, group = 0; first < count; first += BP_CODEC_GROUP8, group++) {
-        uint32_t size = count - first < BP_CODEC_GROUP8 ? count - first : BP_CODEC_GROUP8;
-        float most = has_sign ? fabsf(bp_codec_largest(x + first, size))
-                              : sqrtf(bp_codec_most(x + first, size));
-        uint32_t half = bp_codec_round_up(most);
-        float inverse = bp_codec_inverse(bp_codec_float(half << 16));
-        bp_codec_put_half(state + 2 * group, inverse != 0.0f ? half : 0);
-        bp_codec_compand(has_sign, x + first, size, inverse, state + 16 + first);
+    for (; first + BP_CODEC_GROUP8 <= count; first += BP_CODEC_GROUP8, group++) {
+        bp_codec_group8(has_sign, x + first, BP_CODEC_GROUP8, state + 2 * group,
+                        state + 16 + first);
+    }
+    if (first < count) {
+        bp_codec_group8(has_sign, x + first, count - first, state + 2 * group, state + 16 + first);
     }
 }
 
@@ -183,11 +193,20 @@ static inline void bp_codec_encode4(bool has_sign, const float *restrict x, uint
 static inline void bp_codec_decode4(bool has_sign, const uint8_t *restrict state, uint32_t count,
                                     float *restrict x)
 {
-    float scale[2] = {bp_codec_get_float(state), bp_codec_get_float(state + 4)};
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t code = (uint32_t)state[8 + i / 2] >> 4 * (i % 2) & 15u;
-        float value = has_sign ? bp_codec_signed4[code] : (float)(code + 1) * 0.0625f;
-        x[i] = value * scale[i / BP_CODEC_GROUP4];
+    uint8_t codes[BP_CODEC_BLOCK + 1];
+    for (uint32_t i = 0; i < (count + 1) / 2; i++) {
+        codes[2 * i] = state[8 + i] & 15u;
+        codes[2 * i + 1] = (uint8_t)(state[8 + i] >> 4);
+    }
+    for (uint32_t first = 0, group = 0; first < count; first += BP_CODEC_GROUP4, group++) {
+        uint32_t size = count - first < BP_CODEC_GROUP4 ? count - first : BP_CODEC_GROUP4;
+        float scale = bp_codec_get_float(state + 4 * group);
+        for (uint32_t i = first; has_sign && i < first + size; i++) {
+            x[i] = bp_codec_value4_signed(codes[i]) * scale;
+        }
+        for (uint32_t i = first; !has_sign && i < first + size; i++) {
+            x[i] = bp_codec_value4_unsigned(codes[i]) * scale;
+        }
     }
 }
 

@@ -201,7 +201,7 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
     if (planners[op->kernel] == NULL || !types_fit(op, working)) {
         return BP_CUDA_UNSUPPORTED;
     }
-    bool planned = planners[op->kernel] != NULL && planners[op->kernel](&plan) && !plan.unsupported;
+    bool planned = planners[op->kernel](&plan) && !plan.unsupported;
     return planned ? plan.count : BP_CUDA_UNSUPPORTED;
 }
 

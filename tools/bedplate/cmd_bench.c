@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate bench: a training step, or a matrix product, against the machine's peak. */
+/* bedplate bench: a training step, or a matrix product, against the machine's peak; updates. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/host/cpu.h"
 #include "device/host/host.h"
+#include "tools/bedplate/bench_optim.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/peak.h"
 #include "tools/bedplate/progress.h"
@@ -277,9 +278,14 @@ int cmd_bench(const settings *set)
         bp_status status = bench_gemm(set, &error);
         return report_status(status, &error);
     }
+    if (strcmp(what, "optim") == 0) {
+        bp_error error = {.code = BP_OK};
+        bp_status status = bench_optim(set, &error);
+        return report_status(status, &error);
+    }
     fprintf(stderr,
-            "bedplate: bench: unknown measurement (found \"%s\", right would be step or "
-            "gemm)\n",
+            "bedplate: bench: unknown measurement (found \"%s\", right would be step, gemm or "
+            "optim)\n",
             what);
     return 2;
 }

@@ -37,7 +37,7 @@ static const verb verbs[] = {
      cmd_tokenize, "Turns text into a token file in llm.c's format."},
     {"verify", " DIR [options]", 1, 1, VERB_VERIFY, cmd_verify,
      "Checks every digest of a snapshot, or of the newest one in an output directory."},
-    {"bench", " step|gemm [options]", 1, 1, VERB_BENCH, cmd_bench,
+    {"bench", " step|gemm|optim [options]", 1, 1, VERB_BENCH, cmd_bench,
      "Measures a training step, or a matrix product, against this machine's peak."},
     {"devices", " [options]", 0, 0, VERB_DEVICES, cmd_devices, "Lists what can execute."},
     {"arena", " FILE.csv [options]", 1, 1, VERB_ARENA, cmd_arena,

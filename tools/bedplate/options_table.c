@@ -209,6 +209,8 @@ static const option table[] = {
     {"m", OPTION_COUNT, VERB_BENCH, AT(m), 1, 1 << 20, "1024", "M", false, "gemm: rows"},
     {"n", OPTION_COUNT, VERB_BENCH, AT(n), 1, 1 << 20, "1024", "N", false, "gemm: columns"},
     {"k", OPTION_COUNT, VERB_BENCH, AT(k), 1, 1 << 20, "1024", "K", false, "gemm: terms"},
+    {"elements", OPTION_COUNT, VERB_BENCH, AT(elements), 1, 1e12, "16777216", "N", false,
+     "optim: weights that are updated"},
     {"repeat", OPTION_COUNT, VERB_BENCH, AT(repeat), 1, 1 << 20, "10", "N", false,
      "timed runs; the median counts"},
 

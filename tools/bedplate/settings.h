@@ -134,6 +134,7 @@ typedef struct settings {
     uint64_t n;
     uint64_t k;
     uint64_t repeat;
+    uint64_t elements;
 
     uint64_t capacity; /* arena; bytes, 0: the least */
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Random update rows (see kernel_random_update.h). */
+#include "tests/support/kernel_random_update.h"
+
+#include <string.h>
+
+#include "core/codec.h"
+
+/* The rows of UPDATE_SCALARS: all begin with the same scalars. */
+bool is_update(bp_kernel kernel)
+{
+    return kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_lars_norms;
+}
+
+/* Which states a row has (bits), and which of them have a sign. */
+static const struct update_states {
+    uint32_t has;
+    uint32_t signs;
+} update_states[BP_KERNEL_COUNT] = {
+    [BP_KERNEL_sgd] = {1, 1},        [BP_KERNEL_adam] = {3, 1},      [BP_KERNEL_adamw] = {3, 1},
+    [BP_KERNEL_lion] = {1, 1},       [BP_KERNEL_rmsprop] = {3, 2},   [BP_KERNEL_adagrad] = {1, 0},
+    [BP_KERNEL_lamb] = {3, 1},       [BP_KERNEL_lars] = {1, 1},      [BP_KERNEL_ademamix] = {7, 3},
+    [BP_KERNEL_lamb_norms] = {3, 1}, [BP_KERNEL_lars_norms] = {0, 0}};
+
+static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    s->adamw.beta1 = 0.9; /* adam, adamw, lion, lamb and its norms; momentum, alpha of others */
+    switch (kernel) {
+    case BP_KERNEL_sgd:
+        s->sgd.dampening = 0.3 * (double)roll(d, 0, 1);
+        s->sgd.nesterov = roll(d, 0, 1);
+        break;
+    case BP_KERNEL_rmsprop:
+        s->rmsprop.epsilon = 1e-8;
+        s->rmsprop.momentum = 0.9;
+        break;
+    case BP_KERNEL_adagrad:
+        s->adagrad.epsilon = 1e-10;
+        break;
+    case BP_KERNEL_lars:
+        break;
+    case BP_KERNEL_ademamix:
+        s->ademamix.beta2 = 0.999;
+        s->ademamix.beta3 = 0.9999;
+        s->ademamix.epsilon = 1e-8;
+        s->ademamix.alpha = 5.0;
+        s->ademamix.t_alpha = 500.0 * (double)roll(d, 0, 1);
+        s->ademamix.t_beta3 = 500.0 * (double)roll(d, 0, 1);
+        break;
+    case BP_KERNEL_lars_norms:
+        s->lars_norms.chunk = 256 * roll(d, 1, 9);
+        break;
+    default:
+        s->adamw.beta2 = 0.999;
+        s->adamw.epsilon = kernel == BP_KERNEL_lion ? 0.0 : 1e-8;
+        s->lamb_norms.chunk = kernel == BP_KERNEL_lamb_norms ? 256 * roll(d, 1, 9) : 0;
+        break;
+    }
+}
+
+void draw_update(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
+    s->adamw = (bp_adamw_scalars){.count = count,
+                                  .first = 256 * roll(d, 0, 3),
+                                  .stream = roll(d, 0, 99),
+                                  .form = roll(d, 0, BP_CODEC_COUNT - 1),
+                                  .master_form = (int64_t)(d->seed & 1), /* of all tuples */
+                                  .decay = 0.1 * (double)roll(d, 0, 1),
+                                  .rate_scale = 1.0};
+    draw_update_own(d, kernel, s);
+}
+
+/* Masters are where their form has them; sgd and rmsprop do without their momentum too. */
+uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s)
+{
+    bool norms = kernel == BP_KERNEL_lamb_norms || kernel == BP_KERNEL_lars_norms;
+    uint32_t shift = norms ? OPERAND(lamb_norms, state1) : OPERAND(sgd, state1);
+    uint32_t states = update_states[kernel].has, absent = 0;
+    states &= kernel == BP_KERNEL_sgd && roll(d, 0, 1) == 0 ? ~1u : ~0u;
+    states &= kernel == BP_KERNEL_rmsprop && roll(d, 0, 1) == 0 ? ~2u : ~0u;
+    absent |= s->adamw.master_form == 0 ? UINT32_C(1) << (shift - 1) : 0;
+    absent |= (~states & (norms ? 3u : 7u)) << shift;
+    absent |= !norms && roll(d, 0, 1) == 0 ? UINT32_C(1) << OPERAND(sgd, trust) : 0;
+    return absent;
+}
+
+/* States as the row could have left them, in their form. */
+static void fill_state(dice *d, bp_kernel kernel, const any_scalars *s, uint32_t state,
+                       unsigned char *at)
+{
+    uint64_t count = (uint64_t)s->adamw.count, seed = d->seed * 7 + state;
+    bool has_sign = (update_states[kernel].signs >> state & 1) != 0;
+    for (uint64_t first = 0; first < count; first += BP_CODEC_BLOCK) {
+        float values[BP_CODEC_BLOCK];
+        uint32_t size_here =
+            (uint32_t)(count - first < BP_CODEC_BLOCK ? count - first : BP_CODEC_BLOCK);
+        fill_normal(values, size_here, seed + first, 1e-2);
+        for (uint32_t i = 0; i < size_here; i++) {
+            values[i] = has_sign ? values[i] : values[i] * values[i];
+        }
+        bp_codec_encode((bp_codec)s->adamw.form, has_sign, values, size_here,
+                        at + bp_codec_bytes(first, s->adamw.form));
+    }
+}
+
+void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,
+                       unsigned char *at)
+{
+    if (strncmp(name, "state", 5) == 0) {
+        fill_state(d, kernel, s, (uint32_t)(name[5] - '1'), at);
+    } else {
+        fill_normal((float *)(void *)at, (uint64_t)s->adamw.count, d->seed + 5, 1.0);
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Dice, and random scalars and operands of the update rows: parts of kernel_random.c. */
+#ifndef BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
+#define BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
+
+#include "core/random.h"
+#include "tests/support/kernel_case.h"
+
+typedef struct dice {
+    uint64_t seed;
+    uint64_t next;
+} dice;
+
+/* An integer in low .. high. */
+static inline int64_t roll(dice *d, int64_t low, int64_t high)
+{
+    double u = bp_random_uniform(d->seed, 77, d->next++);
+    return low + (int64_t)(u * (double)(high - low + 1));
+}
+
+/* A size up to `most`: often 1, a tile's end or one off it. */
+static inline int64_t size(dice *d, int64_t most)
+{
+    static const int64_t ends[] = {1, 2, 4, 6, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65};
+    int64_t s = roll(d, 0, 1) == 0
+                    ? roll(d, 1, most)
+                    : ends[roll(d, 0, (int64_t)(sizeof(ends) / sizeof(ends[0])) - 1)];
+    return s < most ? s : most;
+}
+
+typedef union any_scalars {
+#define KERNEL(name) bp_##name##_scalars name;
+#include "core/kernels.def"
+    uint64_t slots[BP_SCALARS_MAX];
+} any_scalars;
+
+/* Whether a row begins with UPDATE_SCALARS of kernels.def. */
+bool is_update(bp_kernel kernel);
+
+/* The scalars of such a row; the operands that it has not; its states and master. */
+void draw_update(dice *d, bp_kernel kernel, any_scalars *s);
+uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s);
+void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,
+                       unsigned char *at);
+
+#endif

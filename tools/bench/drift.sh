@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Drift: how far training with narrow states and masters gets from fp32 AdamW. Trains a small GPT on a
+# text with each recipe and seed and prints the loss over all held-out text, the mean over the seeds,
+# its difference from fp32, and the bound that the project holds it to.
+#
+#     tools/bench/drift.sh TEXT [STEPS] [SEEDS]        2000 steps and seeds "1 2 3" unless given
+#
+# BUILD (build/release), DRIFT_OUT (a fresh folder), DRIFT_MODEL (tiny) and DRIFT_RECIPES (all) are taken
+# from the environment. Exits 1 when a bound is broken. A short form for CI is
+# `DRIFT_RECIPES="adamw adamw_8bit" tools/bench/drift.sh TEXT 200 1`.
+set -u
+text=${1:?usage: drift.sh TEXT [STEPS] [SEEDS]}
+steps=${2:-2000}
+seeds=${3:-1 2 3}
+bedplate=${BUILD:-build/release}/bedplate
+out=${DRIFT_OUT:-$(mktemp -d)}
+model=${DRIFT_MODEL:-tiny}
+
+# name, bound of the mean and of a seed in percent (- : none), options
+recipes() {
+    cat <<'END'
+adamw                   -    -    --optim adamw
+bf16_fp32               1.5  2    --optim adamw --bf16 --master fp32
+bf16_split              0.5  1    --optim adamw --bf16 --master split
+bf16_split8             0.5  1    --optim adamw --bf16 --master split8
+bf16_none               1.5  2    --optim adamw --bf16 --master none
+adamw_8bit              0.5  1    --optim adamw_8bit
+adamw_8bit_all          0.5  1    --optim adamw_8bit --param-override *:optim_bits=8
+adamw_8bit_companded    0.5  1    --optim adamw_8bit_companded
+companded_all           0.5  1    --optim adamw_8bit_companded --param-override *:optim_bits=8
+split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8
+adamw_4bit              1.5  2    --optim adamw_4bit
+END
+}
+
+loss_of() { # name seed options..: the loss over the held-out text after training
+    local name=$1 seed=$2
+    shift 2
+    "$bedplate" train --model "$model" --data "$text" --validation-split 0.1 --output-dir "$out/$name-$seed" \
+        --max-steps "$steps" --seed "$seed" --learning-rate 1e-3 --lr-scheduler-type cosine \
+        --warmup-steps 100 --weight-decay 0.1 --adam-beta2 0.99 --max-grad-norm 1 \
+        --per-device-train-batch-size 8 --eval-steps 0 --save-steps 0 --device host --json --quiet "$@" |
+        sed -n 's/.*"eval_loss": \([0-9.e+-]*\).*/\1/p' | tail -1
+}
+
+set -f # patterns are the program's
+bad=0
+declare -A base
+printf '%-22s %-36s %9s %9s %8s\n' recipe 'loss by seed' mean 'of fp32' bound
+while read -r name mean_bound seed_bound options; do
+    [[ -n ${DRIFT_RECIPES:-} && " $DRIFT_RECIPES " != *" $name "* ]] && continue
+    losses=()
+    for seed in $seeds; do
+        # shellcheck disable=SC2086
+        loss=$(loss_of "$name" "$seed" $options)
+        [[ -n $loss ]] || { echo "$name, seed $seed: no loss" >&2; exit 1; }
+        losses+=("$loss")
+        [[ $name == adamw ]] && base[$seed]=$loss
+    done
+    i=0 sum=0 base_sum=0 verdict=ok
+    for seed in $seeds; do
+        loss=${losses[$i]}
+        i=$((i + 1))
+        sum=$(awk "BEGIN{print $sum + $loss}")
+        base_sum=$(awk "BEGIN{print $base_sum + ${base[$seed]:-$loss}}")
+        [[ $seed_bound == - ]] || awk "BEGIN{exit !($loss <= ${base[$seed]} * (1 + $seed_bound / 100))}" || verdict=SEED
+    done
+    [[ $mean_bound == - ]] || awk "BEGIN{exit !($sum <= $base_sum * (1 + $mean_bound / 100))}" || verdict=MEAN
+    [[ $verdict == ok ]] || bad=1
+    printf '%-22s %-36s %9s %8s%% %8s %s\n' "$name" "${losses[*]}" "$(awk "BEGIN{printf \"%.5f\", $sum / $i}")" \
+        "$(awk "BEGIN{printf \"%+.3f\", 100 * ($sum / $base_sum - 1)}")" "$mean_bound" "$verdict"
+done < <(recipes)
+exit $bad
