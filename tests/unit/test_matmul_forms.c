@@ -70,7 +70,8 @@ static void compute_right(product *x)
             sum = x->p.bias != NULL ? sum + x->bias[j] : sum;
             sum = x->p.residual != NULL ? sum + x->residual[at] : sum;
             x->right_before[at] = x->p.before != NULL ? sum : x->start[at];
-            x->right[at] = s->gelu != 0 ? bp_gelu_inline(sum) : sum;
+            /* GELU takes the value that `before` holds */
+            x->right[at] = s->gelu != 0 ? bp_gelu_inline(bp_element_round(sum, x->type)) : sum;
         }
     }
 }
