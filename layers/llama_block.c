@@ -26,7 +26,9 @@ typedef enum slot {
 #define KEEP(s)        (1U << (s))
 #define KEEP_NOTHING   0U
 #define KEEP_ALL       (KEEP(SLOT_COUNT) - 1U)
-#define KEEP_NORMS     (KEEP(SLOT_NORM_1) | KEEP(SLOT_RSTD_1) | KEEP(SLOT_NORM_2) | KEEP(SLOT_RSTD_2))
+#define KEEP_NORM_1    (KEEP(SLOT_NORM_1) | KEEP(SLOT_RSTD_1))
+#define KEEP_NORM_2    (KEEP(SLOT_NORM_2) | KEEP(SLOT_RSTD_2))
+#define KEEP_NORMS     (KEEP_NORM_1 | KEEP_NORM_2)
 #define KEEP_ATTENTION (KEEP(SLOT_ATTENTION) | KEEP(SLOT_LSE))
 
 /* What each tape variant keeps: bits of `variant` name what it lacks. */

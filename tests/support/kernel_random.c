@@ -215,6 +215,20 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+static void draw_activation(dice *d, bp_kernel kernel, int64_t count, any_scalars *s)
+{
+    const int64_t kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
+    if (kernel == BP_KERNEL_swiglu_forward) {
+        s->swiglu_forward.count = count;
+    } else if (kernel == BP_KERNEL_swiglu_backward) {
+        s->swiglu_backward.count = count;
+    } else if (kernel == BP_KERNEL_activation_forward) {
+        s->activation_forward = (bp_activation_forward_scalars){count, kind};
+    } else {
+        s->activation_backward = (bp_activation_backward_scalars){count, kind};
+    }
+}
+
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
@@ -226,18 +240,10 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->gelu_backward.count = count;
         break;
     case BP_KERNEL_swiglu_forward:
-        s->swiglu_forward.count = count;
-        break;
     case BP_KERNEL_swiglu_backward:
-        s->swiglu_backward.count = count;
-        break;
     case BP_KERNEL_activation_forward:
-        s->activation_forward.count = count;
-        s->activation_forward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
-        break;
     case BP_KERNEL_activation_backward:
-        s->activation_backward.count = count;
-        s->activation_backward.kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
+        draw_activation(d, kernel, count, s);
         break;
     case BP_KERNEL_copy:
         s->copy.count = count;
