@@ -593,9 +593,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_faults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ledger, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_coverage, set_up, tear_down)};
-    if (cuMemGetInfo_v2(NULL, NULL) != 3) {
-        return 1; /* nothing works before cuInit */
-    }
+    const int early = cuMemGetInfo_v2(NULL, NULL); /* nothing works before cuInit */
     run_open();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return early != 3 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

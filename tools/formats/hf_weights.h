@@ -46,8 +46,8 @@ typedef struct bp_hf_form {
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place,
                              const bp_hf_form *form) BP_MUST_CHECK;
 
-/* The same for the adapters of a runtime that has some (core/adapter.h): adapter_model.safetensors in
- * PEFT's form, whose names are the parameters' own. */
+/* The same for the adapters of a runtime that has some (core/adapter.h): adapter_model.safetensors
+ * in PEFT's form, whose names are the parameters' own. */
 bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place,
                               const bp_hf_form *form) BP_MUST_CHECK;
