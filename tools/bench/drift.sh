@@ -16,6 +16,7 @@ seeds=${3:-1 2 3}
 bedplate=${BUILD:-build/release}/bedplate
 out=${DRIFT_OUT:-$(mktemp -d)}
 model=${DRIFT_MODEL:-tiny}
+mkdir -p "$out"
 
 # name, bound of the mean and of a seed in percent (- : none), options
 recipes() {
