@@ -174,7 +174,7 @@ BP_DEVICE void add_zero(float sum[SIDE][SIDE])
 
 /* Adds up d_k and d_v for one tile of keys, over the tiles of queries of each of its query heads, in
  * order. */
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     bp_attention_backward_keys(void *d_qkv, const void *d_out, const void *qkv, const float *lse,
                                const float *delta, BP_ATTENTION_PARAMETERS)
 {

@@ -296,8 +296,7 @@ static void test_capture_of_a_lost_stream(void **state)
     assert_int_equal(cuEventQuery(event), 0);
     assert_int_equal(launch(f, 1, 1, f->other), 0);
     assert_int_equal(cuStreamSynchronize(f->other), 0);
-    /* the other way round */
-    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0); /* the other way round */
     begin(f);
     assert_int_equal(cuEventRecord(event, f->stream), 0);
     assert_int_equal(cuStreamWaitEvent(stream, event, 0), 0);
