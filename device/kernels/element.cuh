@@ -117,6 +117,16 @@ BP_DEVICE void bp_narrow4(const float x[4], uint32_t form, uint32_t bits[4])
     }
 }
 
+/* What a store and a load of this type would make of x. */
+BP_DEVICE void bp_round4(uint32_t form, float x[4])
+{
+    if (!bp_is_single(form)) {
+        uint32_t bits[4];
+        bp_narrow4(x, form, bits);
+        bp_widen4(bits, form, x);
+    }
+}
+
 /* x[e] = from[first + e * step], which are all there. */
 BP_DEVICE void bp_load4_apart(const void *from, uint64_t first, uint64_t step, uint32_t form,
                               float x[4])

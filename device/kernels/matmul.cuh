@@ -95,6 +95,7 @@ BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t col
     for (uint32_t turn = 0; turn < 2; turn++) {
         void *to = turn == 0 ? p->before : p->c;
         if (turn == 1 && (p->flags & BP_GELU) != 0) {
+            bp_round4(bp_form_others(p), v); /* as it is kept, or would be */
             bp_gelu4(v);
         }
         if (to != NULL) {
