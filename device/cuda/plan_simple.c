@@ -185,6 +185,13 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
     const bp_embedding_forward_scalars *s = plan->op->scalars;
     uint32_t floats = BP_CUDA_BIT(embedding_forward, out) | BP_CUDA_BIT(embedding_forward, wte) |
                       BP_CUDA_BIT(embedding_forward, wpe);
+    const uint64_t *at = plan->op->offsets;
+    bool positions =
+        at[offsetof(bp_embedding_forward_operands, wpe) / sizeof(bp_ref)] != BP_OFFSET_ABSENT;
+    bool types =
+        at[offsetof(bp_embedding_forward_operands, type_row) / sizeof(bp_ref)] != BP_OFFSET_ABSENT;
+    /* The kernel knows tables of positions only: no rotary positions, no token types yet. */
+    plan->unsupported = plan->unsupported || (s->rows > 0 && (!positions || types));
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_embedding, BP_CUDA_FUNCTION_embedding_forward,
                       (uint64_t)s->rows, bp_cuda_cut(s->width, EMBEDDING_COLUMNS),
                       EMBEDDING_THREADS)) {
