@@ -229,6 +229,21 @@ static void draw_activation(dice *d, bp_kernel kernel, int64_t count, any_scalar
     }
 }
 
+static void draw_decision(dice *d, bp_step_decide_scalars *s)
+{
+    *s = (bp_step_decide_scalars){.partials = size(d, 300),
+                                  .max_norm = (double)roll(d, 0, 2),
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.99,
+                                  .scaling = roll(d, 0, 2),
+                                  .growth = 2.0,
+                                  .backoff = 0.5,
+                                  .interval = roll(d, 1, 3),
+                                  .hysteresis = roll(d, 1, 2),
+                                  .floor = 1.0,
+                                  .later = roll(d, 0, 1)};
+}
+
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
@@ -270,17 +285,7 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->norm_partial = (bp_norm_partial_scalars){.count = count, .chunk = size(d, 3000)};
         break;
     case BP_KERNEL_step_decide:
-        s->step_decide = (bp_step_decide_scalars){.partials = size(d, 300),
-                                                  .max_norm = (double)roll(d, 0, 2),
-                                                  .beta1 = 0.9,
-                                                  .beta2 = 0.99,
-                                                  .scaling = roll(d, 0, 2),
-                                                  .growth = 2.0,
-                                                  .backoff = 0.5,
-                                                  .interval = roll(d, 1, 3),
-                                                  .hysteresis = roll(d, 1, 2),
-                                                  .floor = 1.0,
-                                                  .later = roll(d, 0, 1)};
+        draw_decision(d, &s->step_decide);
         break;
     default:
         s->trust_ratio = (bp_trust_ratio_scalars){
