@@ -16,6 +16,8 @@
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
+#include "tools/formats/merge.h"
+#include "tools/formats/peft_config.h"
 #include "tools/formats/stream_file.h"
 
 static const char where[] = "export";
@@ -25,6 +27,10 @@ typedef struct exporting {
     char weights[BP_STORE_PATH_MAX];
     bp_weight_source source;
     bp_tokenizer tokenizer;
+    bp_peft_config adapter;
+    bp_tensor_set adapters;
+    char adapter_path[BP_STORE_PATH_MAX];
+    struct bp_merge merge;
 } exporting;
 
 static bp_status need(model_files *m, const char *value, const char *option, const char *text)
@@ -245,10 +251,36 @@ static bp_status export_llmc(exporting *e)
     return bp_llmc_export(&e->source, &m->config, &m->target);
 }
 
+/* --adapter DIR --merge: its tensors are read now and added to what is written. */
+static bp_status open_adapter(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    char path[BP_STORE_PATH_MAX];
+    if ((set->adapter != NULL) != set->merge) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "an adapter is exported merged, by --adapter DIR and --merge together",
+                            set->merge ? "--merge" : "--adapter");
+    }
+    if (!set->merge) {
+        return BP_OK;
+    }
+    BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", &m->error));
+    BP_TRY(bp_peft_config_read(m->store, path, m->work.memory, &e->adapter, &m->error));
+    BP_TRY(bp_storage_join(e->adapter_path, set->adapter, "adapter_model.safetensors", &m->error));
+    BP_TRY(bp_hf_open(&e->adapters, m->store, e->adapter_path, &m->room, &m->error));
+    bp_status status = bp_merge_load(&e->merge, &e->adapters, &e->adapter.lora,
+                                     m->model->input_major, &e->source, &m->room, &m->error);
+    bp_status closed = bp_tensor_set_close(&e->adapters);
+    e->source.merge = &e->merge;
+    return status != BP_OK ? status : closed;
+}
+
 static bp_status export_model(exporting *e, const settings *set)
 {
     BP_TRY(model_files_begin(&e->m, set));
     BP_TRY(open_model(e));
+    BP_TRY(open_adapter(e));
     if (strcmp(set->format, "hf") == 0) {
         return export_directory(e);
     }

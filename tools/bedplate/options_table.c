@@ -104,8 +104,10 @@ static const option table[] = {
      "layers that get adapters, by the ends of their names; all-linear: all of the blocks'; "
      "default: "
      "c_attn (gpt2), q_proj,v_proj (llama), query,value (bert)"},
-    {"adapter", OPTION_TEXT, PLANS, AT(adapter), 0, 0, NULL, "DIR", false,
+    {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT, AT(adapter), 0, 0, NULL, "DIR", false,
      "adapters to use, or to go on training, in PEFT's form"},
+    {"merge", OPTION_FLAG, VERB_EXPORT, AT(merge), 0, 0, "false", NULL, false,
+     "add the --adapter to the weights that are written"},
     {"freeze", OPTION_LIST, SHAPES, AT(freeze), 0, 0, NULL, "GLOB", true,
      "parameters that stay as they are, by name (* and ?); may be repeated"},
     {"trainable", OPTION_LIST, SHAPES, AT(trainable), 0, 0, NULL, "GLOB", true,

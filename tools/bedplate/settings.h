@@ -69,6 +69,7 @@ typedef struct settings {
     bool use_rslora;
     const char *target_modules;
     const char *adapter; /* directory */
+    bool merge;
     double initial_scale;
     uint64_t scale_window;
     uint64_t scale_hysteresis;

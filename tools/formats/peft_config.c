@@ -232,8 +232,12 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
 {
     reading r = {.config = config};
     bp_file file;
+    bool there = false;
     *config = (bp_peft_config){.lora = {.alpha = 8.0}};
     config->lora.targets = config->target;
+    if (store->exists(store, path, &there) != BP_OK || !there) {
+        return bp_error_set(error, BP_ERR_DATA, where, "there is no adapter here", path);
+    }
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }

@@ -2,6 +2,8 @@
 /* From matched files to a writer, and the writer of safetensors. */
 #include "tools/formats/weight_target.h"
 
+#include "tools/formats/merge.h"
+
 #include <string.h>
 
 #include "tools/formats/replace.h"
@@ -22,12 +24,36 @@ bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
     return BP_OK;
 }
 
+/* In floats, with the adapter's part, then rounded once: half of the memory reads, half holds. */
+static bp_status read_merged(const bp_weight_source *source, size_t index,
+                             const bp_tensor_view *view, uint64_t first, size_t count, bp_dtype to,
+                             void *out, bp_staging work)
+{
+    size_t half = work.capacity / 2 / 8 * 8;
+    bp_staging raw = {work.memory, half};
+    float *values = (float *)(void *)((char *)work.memory + half);
+    size_t most = half / sizeof *values, size = bp_dtype_bytes(to);
+    for (size_t done = 0; done < count;) {
+        size_t piece = count - done < most ? count - done : most;
+        BP_TRY(bp_tensor_view_read(source->set, view, first + done, piece, BP_F32, values, raw));
+        bp_merge_add(source->merge, source, index, view, first + done, piece, values);
+        if (!bp_elements_convert(BP_F32, values, to, (char *)out + done * size, piece)) {
+            return bp_error_set(source->set->error, BP_ERR_DATA, "merge",
+                                "a merged weight is too large for its type", view->entry->name);
+        }
+        done += piece;
+    }
+    return BP_OK;
+}
+
 bp_status bp_weight_source_read(const bp_weight_source *source, size_t index,
                                 const bp_tensor_view *view, uint64_t first, size_t count,
                                 bp_dtype to, void *out, bp_staging work)
 {
-    (void)index;
-    return bp_tensor_view_read(source->set, view, first, count, to, out, work);
+    if (source->merge == NULL || view->rank != 2) {
+        return bp_tensor_view_read(source->set, view, first, count, to, out, work);
+    }
+    return read_merged(source, index, view, first, count, to, out, work);
 }
 
 bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Merging adapters into weights on their way out. */
+#include "tools/formats/merge.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NAME_BYTES 400
+
+static const char where[] = "merge";
+static const char prefix[] = "base_model.model.";
+static const char weight[] = ".weight";
+
+static bp_status foreign(bp_error *error, const char *text, const char *name)
+{
+    return bp_error_set(error, BP_ERR_DATA, where, text, name);
+}
+
+/* "base_model.model.<module><end>" of a parameter; false for one that is no weight. */
+static bool name_of(const char *parameter, const char *end, char name[NAME_BYTES])
+{
+    size_t length = strlen(parameter), tail = sizeof weight - 1;
+    if (length <= tail || strcmp(parameter + length - tail, weight) != 0 ||
+        sizeof prefix + length + strlen(end) > NAME_BYTES) {
+        return false;
+    }
+    memcpy(name, prefix, sizeof prefix - 1);
+    memcpy(name + sizeof prefix - 1, parameter, length - tail);
+    memcpy(name + sizeof prefix - 1 + length - tail, end, strlen(end) + 1);
+    return true;
+}
+
+/* One factor as floats; *values stays NULL where the file has none of that name. */
+static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, uint64_t columns,
+                          bp_staging *room, const float **values, bp_error *error)
+{
+    uint32_t part = 0;
+    const bp_tensor_entry *entry = bp_tensor_set_find(set, name, &part);
+    bp_tensor_view view;
+    const bp_tensor_heads heads = {1, 1};
+    *values = NULL;
+    if (entry == NULL) {
+        return BP_OK;
+    }
+    bool shaped = entry->rank == 2 && entry->shape[0] == rows && entry->shape[1] == columns;
+    if (!shaped || !bp_tensor_readable(entry->dtype) ||
+        !bp_tensor_view_of(&view, part, entry, BP_FORM_PLAIN, heads)) {
+        return foreign(error, "the adapter is of another base: its shape or type differs", name);
+    }
+    uint64_t count = rows * columns;
+    float *to = bp_room_take(room, count * sizeof *to);
+    if (to == NULL || room->capacity < BP_VIEW_WORK_MIN) {
+        return bp_error_set(error, BP_ERR_FIT, where, "the adapters are too large", name);
+    }
+    *values = to;
+    return bp_tensor_view_read(set, &view, 0, (size_t)count, BP_F32, to, *room);
+}
+
+static bp_status load_pair(struct bp_merge *merge, bp_tensor_set *set, const bp_wanted *wanted,
+                           bp_merge_pair *pair, bp_staging *room, bp_error *error)
+{
+    char name[NAME_BYTES];
+    if (wanted->rank != 2 || !name_of(wanted->name, ".lora_A.weight", name)) {
+        return BP_OK;
+    }
+    pair->in = wanted->shape[merge->input_major ? 0 : 1];
+    pair->out = wanted->shape[merge->input_major ? 1 : 0];
+    BP_TRY(load_one(set, name, merge->rank, pair->in, room, &pair->a, error));
+    (void)name_of(wanted->name, ".lora_B.weight", name);
+    BP_TRY(load_one(set, name, pair->out, merge->rank, room, &pair->b, error));
+    if ((pair->a == NULL) != (pair->b == NULL)) {
+        return foreign(error, "an adapter has one of its two tensors only", name);
+    }
+    return BP_OK;
+}
+
+bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
+                        bool input_major, const bp_weight_source *source, bp_staging *room,
+                        bp_error *error)
+{
+    const double rank = (double)lora->rank;
+    size_t found = 0, there = 0;
+    *merge = (struct bp_merge){
+        .pairs = bp_room_take(room, source->count * sizeof *merge->pairs),
+        .rank = lora->rank,
+        .scale = (float)(lora->alpha / (lora->rank_stabilized ? sqrt(rank) : rank)),
+        .input_major = input_major};
+    if (merge->pairs == NULL) {
+        return bp_error_set(error, BP_ERR_FIT, where, "the model has too many tensors", NULL);
+    }
+    memset(merge->pairs, 0, source->count * sizeof *merge->pairs);
+    for (size_t i = 0; i < source->count; i++) {
+        BP_TRY(load_pair(merge, adapters, &source->list[i], &merge->pairs[i], room, error));
+        found += merge->pairs[i].a != NULL ? 2 : 0;
+    }
+    for (uint32_t p = 0; p < adapters->part_count; p++) {
+        there += adapters->parts[p].entry_count;
+    }
+    if (found != there || found == 0) {
+        return bp_error_numbers(error, BP_ERR_DATA, where,
+                                "the adapter is of another base: tensors of modules that this "
+                                "model has not",
+                                adapters->path, (int64_t)found, (int64_t)there);
+    }
+    return BP_OK;
+}
+
+/* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
+static uint64_t row_of(const bp_tensor_view *view, uint64_t row)
+{
+    if (view->heads == 0) {
+        return row;
+    }
+    uint64_t width = view->shape[0] / view->heads, half = width / 2;
+    uint64_t head = row / width, at = row % width;
+    return view->to_halves ? row : head * width + at % 2 * half + at / 2;
+}
+
+static float product(const struct bp_merge *merge, const bp_merge_pair *pair, uint64_t in,
+                     uint64_t out)
+{
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < merge->rank; k++) {
+        sum = fmaf(pair->b[out * merge->rank + k], pair->a[k * pair->in + in], sum);
+    }
+    return sum * merge->scale;
+}
+
+void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
+                  const bp_tensor_view *view, uint64_t first, size_t count, float *values)
+{
+    const bp_merge_pair *pair = &merge->pairs[index];
+    const bp_tensor_view *own = &source->list[index].view;
+    if (pair->a == NULL) {
+        return;
+    }
+    const uint64_t columns = view->shape[1];
+    const bool turned = view->transposed != own->transposed;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t row = row_of(view, (first + i) / columns), column = (first + i) % columns;
+        uint64_t r = turned ? column : row, c = turned ? row : column;
+        uint64_t in = merge->input_major ? r : c, out = merge->input_major ? c : r;
+        values[i] += product(merge, pair, in, out);
+    }
+}

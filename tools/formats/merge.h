@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters added to the weights that are written: W + s B A (core/adapter.h), element by element,
+ * so that no merged matrix is ever in memory. */
+#ifndef BP_FORMATS_MERGE_H
+#define BP_FORMATS_MERGE_H
+
+#include "core/spec.h"
+#include "tools/formats/parameters.h"
+
+/* The adapter of one parameter. */
+typedef struct bp_merge_pair {
+    const float *a; /* (rank, in); NULL: this parameter has none */
+    const float *b; /* (out, rank) */
+    uint64_t in;
+    uint64_t out;
+} bp_merge_pair;
+
+struct bp_merge {
+    bp_merge_pair *pairs; /* one per parameter of the source */
+    uint32_t rank;
+    float scale;
+    bool input_major; /* parameters are (in, out) */
+};
+
+/* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source; tables
+ * and values are taken from *room. BP_ERR_DATA naming the tensor when it is of another base: of a
+ * module that the model has not, of another shape or type. */
+bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
+                        bool input_major, const bp_weight_source *source, bp_staging *room,
+                        bp_error *error) BP_MUST_CHECK;
+
+/* Adds the adapter's part to `count` elements from number `first` on of a view of parameter
+ * `index`. */
+void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
+                  const bp_tensor_view *view, uint64_t first, size_t count, float *values);
+
+#endif
