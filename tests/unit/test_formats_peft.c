@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* adapter_config.json: what PEFT writes is read, what is not implemented is refused by its key, and
+ * what is written is read again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "tests/support/store_faulty.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/peft_config.h"
+
+static uint64_t scratch[BP_PEFT_CONFIG_SCRATCH / 8];
+static bp_peft_config config;
+
+static bp_status read_text(const char *json, size_t length, bp_error *error)
+{
+    memory_store memory;
+    memory_store_init(&memory);
+    memory_store_put(&memory, "adapter_config.json", json, length);
+    *error = (bp_error){0};
+    bp_status status =
+        bp_peft_config_read(&memory.store, "adapter_config.json", scratch, &config, error);
+    assert_int_equal(memory.open_files, 0);
+    memory_store_free(&memory);
+    return status;
+}
+
+/* As peft 0.21 writes one. */
+static const char good[] =
+    "{\"alora_invocation_tokens\": null, \"alpha_pattern\": {}, \"auto_mapping\": null, "
+    "\"base_model_name_or_path\": \"base\", \"bias\": \"none\", \"corda_config\": null, "
+    "\"eva_config\": null, \"exclude_modules\": null, \"fan_in_fan_out\": false, "
+    "\"inference_mode\": true, \"init_lora_weights\": true, \"layer_replication\": null, "
+    "\"layers_pattern\": null, \"layers_to_transform\": null, \"loftq_config\": {}, "
+    "\"lora_alpha\": 16, \"lora_bias\": false, \"lora_dropout\": 0.05, \"megatron_config\": null, "
+    "\"megatron_core\": \"megatron.core\", \"modules_to_save\": null, \"peft_type\": \"LORA\", "
+    "\"r\": 4, \"rank_pattern\": {}, \"revision\": null, \"target_modules\": [\"v_proj\", "
+    "\"q_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_rslora\": true}";
+
+static void test_what_peft_writes(void **state)
+{
+    (void)state;
+    bp_error error;
+    assert_int_equal(read_text(good, sizeof good - 1, &error), BP_OK);
+    const bp_lora *lora = &config.lora;
+    assert_true(lora->rank == 4 && lora->alpha == 16.0 && lora->dropout == 0.05);
+    assert_true(lora->rank_stabilized && lora->target_count == 2);
+    assert_string_equal(lora->targets[0], "v_proj");
+    assert_string_equal(lora->targets[1], "q_proj");
+    assert_string_equal(config.base, "base");
+}
+
+static void test_what_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"[]", "not an object"},
+        {"{\"peft_type\": \"IA3\"}", "only LORA"},
+        {"{\"peft_type\": \"LORA\", \"r\": 0}", "in its range"},
+        {"{\"peft_type\": \"LORA\", \"r\": 2.5}", "not whole"},
+        {"{\"peft_type\": \"LORA\", \"r\": \"8\"}", "in its range"},
+        {"{\"lora_alpha\": -1}", "in its range"},
+        {"{\"lora_dropout\": 1.5}", "in its range"},
+        {"{\"use_rslora\": 3}", "true or false"},
+        {"{\"use_dora\": true}", "not implemented"},
+        {"{\"bias\": \"all\"}", "not implemented"},
+        {"{\"rank_pattern\": {\"a\": 2}}", "not implemented"},
+        {"{\"modules_to_save\": [\"score\"]}", "not implemented"},
+        {"{\"target_modules\": \".*proj\"}", "regular expression"},
+        {"{\"target_modules\": {}}", "not a list"},
+        {"{\"target_modules\": [1]}", "not a text"},
+        {"{\"base_model_name_or_path\": 5}", "not a text"},
+        {"{\"peft_type\": \"LORA\", \"r\": 4}", "lacks"},
+        {"{\"r\": 4, \"target_modules\": [\"a\"]}", "lacks"},
+        {"{\"r\": 4, \"r\": 5}", ""},
+        {"{\"r\": 4", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_error error;
+        assert_int_equal(read_text(cases[i].json, strlen(cases[i].json), &error), BP_ERR_DATA);
+        if (strstr(error.text, cases[i].text) == NULL) {
+            fail_msg("%s: %s", cases[i].json, error.text);
+        }
+        assert_non_null(strstr(error.name, "adapter_config.json"));
+    }
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    static char json[16384];
+    bp_error error;
+    size_t used = (size_t)sprintf(json, "{\"target_modules\": [\"a\"");
+    for (int i = 0; i < BP_PEFT_TARGETS_MAX; i++) {
+        used += (size_t)sprintf(json + used, ", \"b%d\"", i);
+    }
+    used += (size_t)sprintf(json + used, "]}");
+    assert_int_equal(read_text(json, used, &error), BP_ERR_DATA);
+    assert_non_null(strstr(error.text, "64 targets"));
+    used = (size_t)sprintf(json, "{\"target_modules\": [\"");
+    memset(json + used, 'x', 200);
+    used += 200;
+    used += (size_t)sprintf(json + used, "\"]}");
+    assert_int_equal(read_text(json, used, &error), BP_ERR_DATA);
+    for (size_t length = 0; length < sizeof good - 1; length += 7) {
+        assert_int_equal(read_text(good, length, &error), BP_ERR_DATA);
+    }
+}
+
+static void test_failing_reads(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
+                                       FAULT_EXISTS};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        memory_store memory;
+        faulty_store faulty;
+        bp_error error = {0};
+        memory_store_init(&memory);
+        memory_store_put(&memory, "c", good, sizeof good - 1);
+        faulty_store_init(&faulty, &memory.store);
+        faulty_store_arm(&faulty, kinds[i], 1, false);
+        bp_status status = bp_peft_config_read(&faulty.store, "c", scratch, &config, &error);
+        assert_true(status == BP_ERR_STORE || status == BP_ERR_DATA);
+        assert_int_equal(bp_peft_config_read(&memory.store, "d", scratch, &config, &error),
+                         BP_ERR_DATA);
+        memory_store_free(&memory);
+    }
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"c_attn", "mlp.c_fc"};
+    static const char *const every[] = {"all-linear"};
+    static char json[BP_PEFT_CONFIG_TEXT];
+    for (int kind = 0; kind < 2; kind++) {
+        bp_lora lora = {.rank = 8,
+                        .alpha = 12.5,
+                        .dropout = 0.1,
+                        .rank_stabilized = kind == 1,
+                        .targets = kind == 0 ? names : every,
+                        .target_count = kind == 0 ? 2 : 1};
+        const bp_model *model = kind == 0 ? &bp_model_gpt2 : &bp_model_llama;
+        bp_task task = kind == 0 ? BP_TASK_CAUSAL_LM : BP_TASK_CLASSES;
+        size_t length = 0;
+        bp_error error;
+        assert_int_equal(
+            bp_peft_config_text(&lora, model, task, "dir \"a\"", json, sizeof json, &length),
+            BP_OK);
+        assert_int_equal(read_text(json, length, &error), BP_OK);
+        assert_true(config.lora.rank == 8 && config.lora.alpha == 12.5);
+        assert_int_equal(config.lora.rank_stabilized, lora.rank_stabilized);
+        assert_int_equal(config.lora.target_count, lora.target_count);
+        assert_string_equal(config.lora.targets[0], lora.targets[0]);
+        assert_string_equal(config.base, "dir \"a\"");
+        assert_int_equal(bp_peft_config_text(&lora, model, task, "b", json, 40, &length),
+                         BP_ERR_FIT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_peft_writes), cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_limits),           cmocka_unit_test(test_failing_reads),
+        cmocka_unit_test(test_round_trip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

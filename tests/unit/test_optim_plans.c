@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Every optimizer in a plan of a whole model: it learns, released gradients give the same bits, and
+ * what it cannot take is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "optim/adagrad.h"
+#include "optim/adam.h"
+#include "optim/adamw.h"
+#include "optim/ademamix.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/lion.h"
+#include "optim/rmsprop.h"
+#include "optim/rule.h"
+#include "optim/sgd.h"
+#include "tests/support/rig.h"
+
+#define TOKENS 131
+
+static int32_t tokens[TOKENS];
+
+static const struct {
+    const bp_optimizer *optimizer;
+    double rate;
+} all[] = {{&bp_optimizer_sgd, 0.3},         {&bp_optimizer_sgd_8bit, 0.1},
+           {&bp_optimizer_adam, 1e-2},       {&bp_optimizer_adam_8bit, 1e-2},
+           {&bp_optimizer_adamw, 1e-2},      {&bp_optimizer_adamw_8bit, 1e-2},
+           {&bp_optimizer_adamw_4bit, 1e-2}, {&bp_optimizer_adamw_8bit_companded, 1e-2},
+           {&bp_optimizer_lion, 3e-3},       {&bp_optimizer_lion_8bit, 3e-3},
+           {&bp_optimizer_rmsprop, 1e-3},    {&bp_optimizer_rmsprop_8bit, 1e-3},
+           {&bp_optimizer_adagrad, 3e-2},    {&bp_optimizer_adagrad_8bit, 3e-2},
+           {&bp_optimizer_lamb, 3e-2},       {&bp_optimizer_lamb_8bit, 3e-2},
+           {&bp_optimizer_lars, 0.2},       {&bp_optimizer_lars_8bit, 0.2},
+           {&bp_optimizer_ademamix, 1e-2},   {&bp_optimizer_ademamix_8bit, 1e-2}};
+#define ALL (sizeof all / sizeof all[0])
+
+static const bp_parameter_rule every_state[] = {
+    {.glob = "*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = 8}};
+
+static int make_tokens(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (i * i * 7 + i / 5) % 37;
+    }
+    return 0;
+}
+
+static bp_spec spec_of(size_t i)
+{
+    bp_spec spec = rig_spec();
+    spec.optimizer = all[i].optimizer;
+    spec.optimizer_options = *all[i].optimizer->defaults;
+    spec.optimizer_options.learning_rate = all[i].rate;
+    spec.optimizer_options.max_grad_norm = 1.0;
+    spec.optimizer_options.momentum = 0.9;
+    spec.optimizer_options.trust_coefficient = 0.05;
+    spec.optimizer_options.percentile = i % 3 == 0 ? 90 : 0;
+    if (all[i].optimizer->form != BP_CODEC_F32) {
+        spec.rules = every_state;
+        spec.rule_count = 1;
+    }
+    return spec;
+}
+
+static uint64_t train(const bp_spec *spec, double *first, double *last)
+{
+    rig r;
+    rig_open(&r, spec, tokens, TOKENS);
+    for (uint32_t step = 0; step < 25; step++) {
+        const bp_outcome outcome = rig_step(&r);
+        assert_true(isfinite(outcome.loss));
+        *first = step == 0 ? outcome.loss : *first;
+        *last = outcome.loss;
+    }
+    const uint64_t digest = rig_digest(&r);
+    rig_close(&r);
+    return digest;
+}
+
+static void test_every_rule_learns(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ALL; i++) {
+        double first = 0.0, last = 0.0;
+        bp_spec spec = spec_of(i);
+        const uint64_t plain = train(&spec, &first, &last);
+        if (!(last < first - 0.02)) {
+            fail_msg("%s: loss %g, then %g", spec.optimizer->name, first, last);
+        }
+        spec.gradient_release = true;
+        assert_true(train(&spec, &first, &last) == plain);
+    }
+}
+
+static bp_status check_of(const bp_spec *spec, bp_error *error)
+{
+    *error = (bp_error){0};
+    return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
+}
+
+static void test_what_rules_refuse(void **state)
+{
+    (void)state;
+    bp_error error;
+    for (size_t i = 0; i < ALL; i++) {
+        bp_spec spec = spec_of(i);
+        assert_int_equal(check_of(&spec, &error), BP_OK);
+        spec.optimizer_options.percentile = 100;
+        assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+        assert_string_equal(error.name, "percentile-clipping");
+        spec = spec_of(i);
+        spec.optimizer_options.learning_rate = -1.0;
+        assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+        assert_string_equal(error.name, "learning-rate");
+    }
+    bp_spec spec = spec_of(0);
+    spec.optimizer_options.nesterov = true;
+    assert_int_equal(check_of(&spec, &error), BP_OK);
+    spec.optimizer_options.dampening = 0.5;
+    assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+    spec = spec_of(1);
+    spec.optimizer_options.momentum = 0.0;
+    assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+    spec = spec_of(4);
+    spec.optimizer_options.beta2 = 1.0;
+    assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, "adam-beta2");
+}
+
+/* By name: 32 bits for a tensor of an 8-bit optimizer, 4 for one of a 32-bit one; small tensors and
+ * embeddings keep 32. */
+static void test_bits_of_states(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(5);
+    bp_parameter large = {.count = 4096}, small = {.count = 4095}, table = {.count = 1 << 20};
+    table.embedding = true;
+    assert_int_equal(bp_rule_form(&spec, &large), BP_CODEC_BLOCK8);
+    assert_int_equal(bp_rule_form(&spec, &small), BP_CODEC_F32);
+    assert_int_equal(bp_rule_form(&spec, &table), BP_CODEC_F32);
+    table.optim_bits = 8;
+    large.optim_bits = 32;
+    small.optim_bits = 4;
+    assert_int_equal(bp_rule_form(&spec, &table), BP_CODEC_BLOCK8);
+    assert_int_equal(bp_rule_form(&spec, &large), BP_CODEC_F32);
+    assert_int_equal(bp_rule_form(&spec, &small), BP_CODEC_BLOCK4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_rule_learns),
+        cmocka_unit_test(test_what_rules_refuse),
+        cmocka_unit_test(test_bits_of_states),
+    };
+    return cmocka_run_group_tests(tests, make_tokens, NULL);
+}
