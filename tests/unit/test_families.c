@@ -224,6 +224,30 @@ static void test_padding_is_not_seen(void **state)
     }
 }
 
+/* Evaluation without dropout sees the loss that the first step sees. */
+static void test_evaluation(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k <= KINDS; k++) {
+        const bool gpt2 = k == KINDS;
+        bp_spec spec = gpt2 ? rig_spec() : spec_of(kinds[k].task, kinds[k].bert);
+        if (gpt2) {
+            spec.config.task = BP_TASK_CLASSES;
+            spec.config.classes = 3;
+        }
+        spec.evaluate = true;
+        rig r;
+        double loss = 0.0;
+        uint64_t targets = 0;
+        open_model(&r, &spec);
+        assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
+        assert_true(isfinite(loss) && loss > 0.0 && targets > 0);
+        const bp_outcome outcome = rig_step(&r);
+        assert_true(fabs(outcome.loss - loss) <= 1e-6 * loss);
+        rig_close(&r);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -258,7 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policies),    cmocka_unit_test(test_release_with_clipping),
         cmocka_unit_test(test_differences), cmocka_unit_test(test_padding_is_not_seen),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_evaluation),
     };
     return cmocka_run_group_tests(tests, make_tokens, NULL);
 }
