@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Merging: every element of every adapted tensor, in the model's own order and as files have it
+ * turned, and adapters of another base. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/llama.h"
+#include "tests/support/disk_file.h"
+#include "tests/support/store_memory.h"
+#include "tests/support/tensors_made.h"
+#include "tools/formats/hf_family.h"
+#include "tools/formats/hf_files.h"
+#include "tools/formats/merge.h"
+#include "tools/formats/weight_target.h"
+
+#define QUERY "base_model.model.model.layers.0.self_attn.q_proj"
+#define WIDTH 16u
+#define OUT   24u /* 2 heads of 12 */
+#define RANK  3u
+
+static const bp_model_config llama = {.vocabulary = 19,
+                                      .positions = 32,
+                                      .width = WIDTH,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .kv_heads = 1,
+                                      .inner = 24,
+                                      .head_width = 12,
+                                      .norm_epsilon = 1e-6,
+                                      .rope_theta = 20000.0,
+                                      .qkv_bias = true,
+                                      .output_bias = true,
+                                      .mlp_bias = true,
+                                      .untied = true};
+
+typedef struct desk {
+    memory_store memory;
+    bp_error error;
+    bp_tensor_set set;
+    bp_tensor_set adapters;
+    bp_parameters parameters;
+    bp_weight_source source;
+    struct bp_merge merge;
+    bp_staging room;
+    uint64_t scratch[1 << 16];
+    uint64_t work[1 << 12];
+} desk;
+
+static desk *desk_new(void)
+{
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    memory_store_init(&d->memory);
+    d->room = (bp_staging){d->scratch, sizeof d->scratch};
+    disk_file_put(&d->memory, "tests/golden/port/llama.safetensors", "in");
+    assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
+    assert_int_equal(
+        bp_parameters_list(&bp_model_llama, &llama, &d->room, &d->parameters, &d->error), BP_OK);
+    const bp_match m = {.set = &d->set,
+                        .naming = &bp_hf_family_find("llama")->naming,
+                        .wanted = d->parameters.list,
+                        .count = d->parameters.count,
+                        .heads = {2, 1},
+                        .work = {d->work, sizeof d->work}};
+    assert_int_equal(bp_tensor_match(&m), BP_OK);
+    d->source = (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL};
+    return d;
+}
+
+static void desk_free(desk *d)
+{
+    assert_int_equal(bp_tensor_set_close(&d->set), BP_OK);
+    assert_int_equal(bp_tensor_set_close(&d->adapters), BP_OK);
+    memory_store_free(&d->memory);
+    free(d);
+}
+
+/* Writes and loads adapters of the first query projection; out and rank may be wrong ones. */
+static bp_status load(desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
+{
+    made_tensors made = {.count = 0};
+    const uint64_t a[2] = {rank, WIDTH}, b[2] = {out, rank};
+    const bp_lora lora = {.rank = RANK, .alpha = 6.0};
+    char name[96];
+    snprintf(name, sizeof name, "%s.lora_A.weight", module);
+    made_add_values(&made, name, BP_F32, 2, a, 1);
+    if (both) {
+        snprintf(name, sizeof name, "%s.lora_B.weight", module);
+        made_add_values(&made, name, BP_BF16, 2, b, 2);
+    }
+    made_write(&made, 0, made.count, &d->memory.store, "ad");
+    made_free(&made);
+    d->error = (bp_error){0};
+    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
+    return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+}
+
+static size_t index_of(const desk *d, const char *name)
+{
+    for (size_t i = 0; i < d->parameters.count; i++) {
+        if (strcmp(d->parameters.list[i].name, name) == 0) {
+            return i;
+        }
+    }
+    fail_msg("%s is not there", name);
+    return 0;
+}
+
+static float expected(uint64_t row, uint64_t column)
+{
+    float sum = 0.0f;
+    for (uint64_t k = 0; k < RANK; k++) {
+        sum = fmaf(made_value(2, row * RANK + k), made_value(1, k * WIDTH + column), sum);
+    }
+    return 2.0f * sum;
+}
+
+/* What a form holds, merged, less what it holds plain, is the adapter's part. */
+static void check_form(desk *d, bp_tensor_form form, bp_dtype type)
+{
+    size_t index = index_of(d, "model.layers.0.self_attn.q_proj.weight");
+    bp_tensor_view view = d->parameters.list[index].view;
+    static float plain[OUT * WIDTH], merged[OUT * WIDTH];
+    static uint16_t narrow[OUT * WIDTH];
+    bp_staging work = {d->work, sizeof d->work};
+    assert_true(bp_tensor_view_turn(&view, form, d->source.heads));
+    d->source.merge = NULL;
+    assert_int_equal(
+        bp_weight_source_read(&d->source, index, &view, 0, OUT * WIDTH, BP_F32, plain, work),
+        BP_OK);
+    d->source.merge = &d->merge;
+    void *to = type == BP_F32 ? (void *)merged : (void *)narrow;
+    assert_int_equal(bp_weight_source_read(&d->source, index, &view, 0, 7, type, to, work), BP_OK);
+    to = type == BP_F32 ? (void *)(merged + 7) : (void *)(narrow + 7);
+    assert_int_equal(
+        bp_weight_source_read(&d->source, index, &view, 7, OUT * WIDTH - 7, type, to, work), BP_OK);
+    for (uint64_t i = 0; i < OUT * WIDTH; i++) {
+        uint64_t row = i / WIDTH, column = i % WIDTH;
+        if (form == BP_FORM_TRANSPOSED) {
+            row = i % OUT;
+            column = i / OUT;
+        } else if (form == BP_FORM_QUERY_HEADS) {
+            uint64_t at = row % 12;
+            row = row / 12 * 12 + at % 2 * 6 + at / 2;
+        }
+        float want = plain[i] + expected(row, column);
+        if (type == BP_F32) {
+            assert_true(merged[i] == want);
+        } else {
+            assert_int_equal(narrow[i], bp_bf16_from_f32(want));
+        }
+    }
+}
+
+static void test_elements(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
+    check_form(d, BP_FORM_PLAIN, BP_F32);
+    check_form(d, BP_FORM_PLAIN, BP_BF16);
+    check_form(d, BP_FORM_TRANSPOSED, BP_F32);
+    check_form(d, BP_FORM_QUERY_HEADS, BP_F32);
+    desk_free(d);
+}
+
+static void test_other_bases(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *module;
+        uint64_t out, rank;
+        bool both;
+    } cases[] = {{"base_model.model.model.layers.7.self_attn.q_proj", OUT, RANK, true},
+                 {QUERY, OUT + 1, RANK, true},
+                 {QUERY, OUT, RANK + 1, true},
+                 {QUERY, OUT, RANK, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        desk *d = desk_new();
+        assert_int_equal(load(d, cases[i].module, cases[i].out, cases[i].rank, cases[i].both),
+                         BP_ERR_DATA);
+        desk_free(d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_other_bases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
