@@ -37,7 +37,7 @@ static const struct {
            {&bp_optimizer_rmsprop, 1e-3},    {&bp_optimizer_rmsprop_8bit, 1e-3},
            {&bp_optimizer_adagrad, 3e-2},    {&bp_optimizer_adagrad_8bit, 3e-2},
            {&bp_optimizer_lamb, 3e-2},       {&bp_optimizer_lamb_8bit, 3e-2},
-           {&bp_optimizer_lars, 0.2},       {&bp_optimizer_lars_8bit, 0.2},
+           {&bp_optimizer_lars, 0.2},        {&bp_optimizer_lars_8bit, 0.2},
            {&bp_optimizer_ademamix, 1e-2},   {&bp_optimizer_ademamix_8bit, 1e-2}};
 #define ALL (sizeof all / sizeof all[0])
 
