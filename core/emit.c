@@ -129,7 +129,9 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
     apply_rules(emit->spec, info->name, parameter);
-    if (!parameter->trainable && emit->spec->optimizer != NULL) {
+    /* The base of adapters is read again from where it came; what is only frozen belongs to the
+     * model that a snapshot holds. */
+    if (!parameter->trainable && emit->spec->lora.rank > 0) {
         emit->graph->buffers[weight].scope = BP_SCOPE_CONSTANT;
     }
     make_master(emit, parameter, info->name);

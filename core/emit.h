@@ -89,7 +89,7 @@ typedef struct bp_emit {
 } bp_emit;
 
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
- * constant where a rule freezes it), its master where the spec asks for one, and its row in the
+ * constant in the base of adapters), its master where the spec asks for one, and its row in the
  * table, in the order of calls. Called by bp_model.parameters only. */
 void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
 

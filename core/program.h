@@ -28,7 +28,7 @@ typedef enum bp_class {
 
 /* How long a buffer lives. */
 typedef enum bp_scope {
-    BP_SCOPE_CONSTANT,   /* always, written by no program but INITIALIZE: frozen weights */
+    BP_SCOPE_CONSTANT,   /* always, written by no program but INITIALIZE: a base of adapters */
     BP_SCOPE_PERSISTENT, /* always; the state */
     BP_SCOPE_RESIDENT,   /* always, but not state: step block, tokens, results */
     BP_SCOPE_GROUP,      /* from its first write in a group to its last use in the update */

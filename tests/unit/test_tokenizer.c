@@ -94,7 +94,19 @@ static void bad_vocabularies_and_merges_are_refused(void **state)
     desk_free(&d);
 }
 
-static void settings_that_are_not_implemented_are_named(void **state)
+/* Opens a tokenizer with each of the settings and sees it refused with the text beside it. */
+static void each_is_refused(const char *const (*cases)[2], size_t count)
+{
+    tokenizer_desk d;
+    desk_init(&d);
+    for (size_t i = 0; i < count; i++) {
+        desk_put(&d, "tokenizer.json", desk_bpe(cases[i][0], "", ""));
+        desk_refused(&d, cases[i][1]);
+    }
+    desk_free(&d);
+}
+
+static void settings_of_text_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -135,6 +147,14 @@ static void settings_that_are_not_implemented_are_named(void **state)
         {"\"pre_tokenizer\":{\"type\":\"Sequence\"},", "pre_tokenizer"},
         {"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"X\"}]},",
          "pre_tokenizer"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0]);
+}
+
+static void decoders_and_tokens_that_are_not_implemented_are_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
         {LEVEL "\"decoder\":3,", "decoder"},
         {LEVEL "\"decoder\":{\"type\":\"Sequence\"},", "decoder"},
         {LEVEL "\"post_processor\":3,", "post_processor"},
@@ -167,13 +187,7 @@ static void settings_that_are_not_implemented_are_named(void **state)
          "\"normalizer\":{\"type\":\"NFC\"},\"added_tokens\":[{\"id\":300,\"content\":\"zz\"}],",
          "normalized true"},
     };
-    tokenizer_desk d;
-    desk_init(&d);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        desk_put(&d, "tokenizer.json", desk_bpe(cases[i][0], "", ""));
-        desk_refused(&d, cases[i][1]);
-    }
-    desk_free(&d);
+    each_is_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
 static void deep_and_long_documents_are_refused(void **state)
@@ -324,7 +338,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tokenizer_over_bytes_passes_every_byte),
         cmocka_unit_test(bad_vocabularies_and_merges_are_refused),
-        cmocka_unit_test(settings_that_are_not_implemented_are_named),
+        cmocka_unit_test(settings_of_text_that_are_not_implemented_are_named),
+        cmocka_unit_test(decoders_and_tokens_that_are_not_implemented_are_named),
         cmocka_unit_test(deep_and_long_documents_are_refused),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
         cmocka_unit_test(other_files_are_checked_too),
