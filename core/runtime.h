@@ -106,6 +106,11 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
 bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                            const void *from, size_t bytes) BP_MUST_CHECK;
 
+/* The state digest's formula (core/digest.h) over the constant weights, the base of adapters, in
+ * the order of publication, which a model's configuration fixes. *there is false, and *digest 0,
+ * when none is constant. Reads each of their bytes once, through the transfer piece. */
+bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *digest) BP_MUST_CHECK;
+
 /* Elements first .. first + count - 1 of parameter number `parameter` (order of publication, as in
  * emit.parameters) as fp32: put rounds and splits them into weight and master (core/master.h), get
  * joins them, exactly for the forms that are exact. */

@@ -2,6 +2,7 @@
 /* The persistent state: random initialisation, and reading and writing buffers from outside. */
 #include <string.h>
 
+#include "core/digest.h"
 #include "core/runtime.h"
 
 static const char where[] = "state";
@@ -68,6 +69,38 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
     bp_status status =
         runtime->spec.device->upload(runtime->device, buffer->offset + offset, from, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
+}
+
+static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buffer *buffer)
+{
+    bp_digest bytes;
+    bp_digest_begin(&bytes, 0);
+    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
+        uint64_t left = buffer->bytes - done;
+        size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
+        BP_TRY(bp_runtime_read(runtime, buffer, done, runtime->transfer, piece));
+        bp_digest_add(&bytes, runtime->transfer, piece);
+    }
+    bp_digest_add_tensor(digest, runtime->graph.names + buffer->name, buffer->dtype, buffer->shape,
+                         buffer->rank, bp_digest_end(&bytes));
+    return BP_OK;
+}
+
+bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *digest)
+{
+    bp_digest all;
+    bp_digest_begin(&all, 0);
+    *there = false;
+    *digest = 0;
+    for (uint32_t i = 0; i < runtime->graph.used.buffers; i++) {
+        const bp_buffer *buffer = &runtime->graph.buffers[i];
+        if (buffer->scope == BP_SCOPE_CONSTANT && buffer->class_of == BP_CLASS_WEIGHTS) {
+            BP_TRY(add_buffer(runtime, &all, buffer));
+            *there = true;
+        }
+    }
+    *digest = *there ? bp_digest_end(&all) : 0;
+    return BP_OK;
 }
 
 static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)

@@ -54,6 +54,12 @@ check $? "a resumed adapter ends in the same state"
 ! grep -aq '"transformer.h.0.attn.c_attn.weight"' "$work/cut/checkpoint-12/state.safetensors"
 check $? "a snapshot holds the adapters and not the base's state"
 
+# Nor would adapters go on beside a base that is not theirs, of the same shapes.
+run train --model tiny --seed 7 --output-dir "$work/other" --max-steps 1 "${common[@]}"
+expect 2 'base-digest differs from the snapshot' train --model "$work/other" --output-dir "$work/cut" \
+    --max-steps 12 --learning-rate 1e-2 --lora-r 3 --target-modules all-linear --gradient-release \
+    --resume "${common[@]}"
+
 # Bad input.
 expect 4 'is of another base' export --model "$work/llama" --adapter "$work/gpt-a" --merge --to "$work/x"
 expect 4 'q_proj.lora_A.weight: a tensor of the model is missing' eval --model "$work/llama" \

@@ -191,6 +191,33 @@ static void test_policies_and_release_agree(void **state)
     }
 }
 
+/* Steps leave the base's digest alone; another bit of the base makes another digest. */
+static void test_the_base_has_a_digest(void **state)
+{
+    (void)state;
+    const bp_spec plain = rig_spec(), spec = lora_spec(some, 2);
+    rig r;
+    bool there;
+    uint64_t first, later;
+    rig_open(&r, &plain, tokens, TOKENS);
+    assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &first), BP_OK);
+    assert_false(there);
+    rig_close(&r);
+    rig_open(&r, &spec, tokens, TOKENS);
+    assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &first), BP_OK);
+    assert_true(there);
+    (void)rig_step(&r);
+    assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
+    assert_true(first == later);
+    float *w = rig_read(&r, r.runtime.emit.parameters[0].weight);
+    w[0] += 1.0f;
+    rig_write(&r, r.runtime.emit.parameters[0].weight, w);
+    free(w);
+    assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
+    assert_true(first != later);
+    rig_close(&r);
+}
+
 static void test_targets_that_are_not_there(void **state)
 {
     (void)state;
@@ -211,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_it_starts_as_nothing_and_merges),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_policies_and_release_agree),
+        cmocka_unit_test(test_the_base_has_a_digest),
         cmocka_unit_test(test_targets_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, make_tokens, NULL);

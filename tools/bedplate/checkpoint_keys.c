@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/digest.h"
 #include "core/optimizer.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
@@ -146,14 +147,29 @@ static bp_status add_length(pool *p, const session *s, uint64_t total)
     return add(p, shapes ? result_prefix : "run.", "total-steps", value);
 }
 
+/* A base is not in the snapshots of its adapters: its digest tells another one. */
+static bp_status add_base(pool *p, session *s)
+{
+    char value[BP_DIGEST_TEXT];
+    bool there;
+    uint64_t digest;
+    BP_TRY(bp_runtime_base_digest(&s->runtime, &there, &digest));
+    if (!there) {
+        return BP_OK;
+    }
+    bp_digest_text(digest, value);
+    return add(p, result_prefix, "base-digest", value);
+}
+
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
 {
     static settings set;
     pool p = {.c = c};
-    const session *s = c->s;
+    session *s = c->s;
     set = resolve(s);
     c->snapshot.keys = (bp_pairs){c->keys, 0};
     BP_TRY(add_model(&p, &s->spec.config));
+    BP_TRY(add_base(&p, s));
     BP_TRY(add(&p, result_prefix, "data", facts->data));
     BP_TRY(add_length(&p, s, facts->total_steps));
     BP_TRY(add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
