@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/{llama,qwen2,bert}_*.safetensors and gpt2_classes: what PyTorch computes in float64 for small
-models of these families.
+"""Makes tests/golden/{llama,qwen2,bert,lora}_*.safetensors and gpt2_classes: what PyTorch computes in float64 for
+small models of these families, and PEFT for adapters of them.
 
-Run from the repository root: tools/golden/families.py (needs torch, transformers, numpy, safetensors;
-written with torch 2.15 and transformers 5.23; some seconds on one core).
+Run from the repository root: tools/golden/families.py (needs torch, transformers, peft, numpy, safetensors;
+written with torch 2.15, transformers 5.23 and peft 0.21; some seconds on one core).
 
 The models are Hugging Face's classes with sdpa attention, no dropout, converted to float64 after their
 weights were drawn and rounded to float32; Llama's norm, which computes in float32 whatever the type, is
@@ -12,8 +12,8 @@ replaced by the same formula in float64. Streams of tokens follow the feed's rul
 (classifiers, masked language models) are given row by row with their lengths.
 
 Files, all tensors row-major:
-  <names of the family>   float32  weights, in the files' own layouts and names
-  grad.<name>             float32  gradients of the only group
+  <names of the family>   float32  weights, in the files' own layouts and names; adapters by PEFT's names
+  grad.<name>             float32  gradients of the first group, of what is trained
   shape                   int32    see SHAPE
   reals                   float64  see REALS
   tokens                  int32    the source of a causal language model, or (samples, sequence) ids
@@ -22,10 +22,13 @@ Files, all tensors row-major:
   loss                    float64  mean loss
   norm                    float64  global gradient norm
   logits                  float32  causal models: (sequence, vocabulary) of the first window
+  curve                   float64  mean losses of 50 steps of AdamW (RATE, no decay, no clipping) over the groups in
+                                   order, round and round; the first is loss
 """
 import math
 
 import numpy as np
+import peft
 import torch
 import transformers
 from safetensors.numpy import save_file
@@ -33,8 +36,10 @@ from safetensors.numpy import save_file
 OUT = "tests/golden/"
 SHAPE = ["vocabulary", "positions", "width", "layers", "heads", "inner", "batch", "sequence",
          "accumulation", "kv_heads", "head_width", "qkv_bias", "output_bias", "mlp_bias", "untied",
-         "types", "task", "classes"]
-REALS = ["norm_epsilon", "rope_theta", "factor", "low", "high", "original"]
+         "types", "task", "classes", "rank", "rslora", "all_linear"]
+REALS = ["norm_epsilon", "rope_theta", "factor", "low", "high", "original", "alpha"]
+RATE = 2e-3
+STEPS = 50
 TASKS = {"causal": 0, "masked": 1, "classes": 2, "labels": 3, "regression": 4}
 
 
@@ -78,17 +83,40 @@ def token_loss(logits, labels):
         logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-1)
 
 
-def finish(name, model, loss, values, tensors):
+def own_name(name):
+    """PEFT's name of a parameter as its files (adapters) and the base's (the others) have it."""
+    if ".lora_" in name:
+        return name.replace(".default", "")
+    return name.removeprefix("base_model.model.").replace(".base_layer", "")
+
+
+def curve_of(model, losses):
+    """The losses of STEPS steps; losses(step) is the loss of a step's group."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE,
+                                  betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    curve = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = losses(step)
+        loss.backward()
+        optimizer.step()
+        curve.append(loss.item())
+    return np.array(curve, np.float64)
+
+
+def finish(name, model, losses, values, tensors):
+    loss = losses(0)
     loss.backward()
-    parameters = dict(model.named_parameters())
+    parameters = {own_name(n): p for n, p in model.named_parameters()}
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in parameters.values() if p.grad is not None))
     tensors.update({n: single(p) for n, p in parameters.items()})
     tensors.update({"grad." + n: single(p.grad if p.grad is not None else torch.zeros_like(p))
-                    for n, p in parameters.items()})
+                    for n, p in parameters.items() if p.requires_grad})
     tensors["shape"] = np.array([int(values.get(k, 0)) for k in SHAPE], np.int32)
     tensors["reals"] = np.array([float(values.get(k, 0)) for k in REALS], np.float64)
     tensors["loss"] = np.array([loss.item()], np.float64)
     tensors["norm"] = np.array([norm], np.float64)
+    tensors["curve"] = curve_of(model, losses)
     save_file(tensors, f"{OUT}{name}.safetensors", metadata={"format": "pt"})
     print(name, sum(t.nbytes for t in tensors.values()), "bytes, loss", loss.item(), "norm", norm)
 
@@ -113,17 +141,49 @@ def llama_config(v, qwen=False, **more):
         mlp_bias=bool(v.get("mlp_bias")), **common)
 
 
+def adapted(model, v, targets, generator):
+    """The model with adapters of random A and B; everything else is frozen."""
+    config = peft.LoraConfig(
+        r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0, use_rslora=bool(v.get("rslora")),
+        target_modules="all-linear" if v.get("all_linear") else targets, task_type="CAUSAL_LM")
+    model = peft.get_peft_model(model, config).double()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if ".lora_" in name:
+                drawn = torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.2
+                p.copy_(drawn.float().double())
+    return model
+
+
 def llama_stream(name, v, token_count, seed, qwen=False):
     generator = torch.Generator().manual_seed(seed)
     kind = transformers.Qwen2ForCausalLM if qwen else transformers.LlamaForCausalLM
     model = draw(kind(llama_config(v, qwen)), generator)
+    if v.get("rank"):
+        model = adapted(model, v, ["q_proj", "v_proj", "down_proj"], generator)
+    stream(name, model, v, token_count, generator)
+
+
+def gpt2_stream(name, v, token_count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    model = draw(transformers.GPT2LMHeadModel(gpt2_config(v)), generator)
+    stream(name, adapted(model, v, ["c_attn", "mlp.c_proj"], generator), v, token_count, generator)
+
+
+def stream(name, model, v, token_count, generator):
     tokens = torch.randint(v["vocabulary"], (token_count,), generator=generator).numpy()
     ids, labels = windows_of(tokens, v["sequence"])
     group = v["batch"] * v["accumulation"]
-    logits = model(input_ids=ids[:group]).logits
-    loss = token_loss(logits, labels[:group])
-    tensors = {"tokens": tokens.astype(np.int32), "logits": single(logits[0])}
-    finish(name, model, loss, v, tensors)
+    groups = math.ceil(len(ids) / group)
+
+    def losses(step):
+        first = step % groups * group
+        part = slice(first, first + group)
+        return token_loss(model(input_ids=ids[part]).logits, labels[part])
+
+    tensors = {"tokens": tokens.astype(np.int32),
+               "logits": single(model(input_ids=ids[:group]).logits[0])}
+    finish(name, model, losses, v, tensors)
 
 
 def samples(v, lengths, generator, low=3):
@@ -154,10 +214,13 @@ PROBLEM = {2: "single_label_classification", 3: "multi_label_classification", 4:
 def judge(name, model, v, lengths, generator, **more):
     ids, mask = samples(v, lengths, generator)
     labels, words = sample_labels(v, len(lengths), generator)
-    loss = model(input_ids=ids, attention_mask=mask, labels=labels, **more).loss
+
+    def losses(_):
+        return model(input_ids=ids, attention_mask=mask, labels=labels, **more).loss
+
     tensors = {"tokens": ids.numpy().astype(np.int32), "labels": words,
                "lengths": np.array(lengths, np.int32)}
-    finish(name, model, loss, v, tensors)
+    finish(name, model, losses, v, tensors)
 
 
 def llama_judge(name, v, lengths, seed):
@@ -167,14 +230,17 @@ def llama_judge(name, v, lengths, seed):
     judge(name, model, v, lengths, generator)
 
 
-def gpt2_judge(name, v, lengths, seed):
-    generator = torch.Generator().manual_seed(seed)
-    config = transformers.GPT2Config(
+def gpt2_config(v, **more):
+    return transformers.GPT2Config(
         vocab_size=v["vocabulary"], n_positions=v["positions"], n_embd=v["width"],
         n_layer=v["layers"], n_head=v["heads"], n_inner=v["inner"], embd_pdrop=0.0, attn_pdrop=0.0,
         resid_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0, pad_token_id=0,
-        layer_norm_epsilon=v["norm_epsilon"], attn_implementation="sdpa", num_labels=v["classes"],
-        problem_type=PROBLEM[v["task"]])
+        layer_norm_epsilon=v["norm_epsilon"], attn_implementation="sdpa", **more)
+
+
+def gpt2_judge(name, v, lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    config = gpt2_config(v, num_labels=v["classes"], problem_type=PROBLEM[v["task"]])
     model = draw(transformers.GPT2ForSequenceClassification(config), generator)
     judge(name, model, v, lengths, generator)
 
@@ -202,10 +268,13 @@ def bert_masked(name, v, lengths, seed):
     hidden[0, 0] = True
     labels = torch.where(hidden, ids, -1)
     ids = torch.where(hidden, 2, ids)
-    loss = token_loss(model(input_ids=ids, attention_mask=mask).logits, labels)
+
+    def losses(_):
+        return token_loss(model(input_ids=ids, attention_mask=mask).logits, labels)
+
     tensors = {"tokens": ids.numpy().astype(np.int32), "labels": labels.numpy().astype(np.int32),
                "lengths": np.array(lengths, np.int32)}
-    finish(name, model, loss, v, tensors)
+    finish(name, model, losses, v, tensors)
 
 
 def main():
@@ -223,6 +292,10 @@ def main():
     llama_stream("llama_one_token", {**base, "sequence": 1, "batch": 1}, 3, 4)
     llama_stream("qwen2_grouped", {**base, "heads": 4, "kv_heads": 1, "head_width": 4,
                                    "qkv_bias": 1}, 40, 5, qwen=True)
+    llama_stream("lora_llama", {**base, "heads": 4, "head_width": 4, "untied": 1, "rank": 3, "alpha": 6,
+                                "all_linear": 1}, 40, 8)
+    llama_stream("lora_some", {**base, "rank": 4, "alpha": 2, "rslora": 1, "accumulation": 2}, 60, 9)
+    gpt2_stream("lora_gpt2", {**base, "rank": 2, "alpha": 4, "all_linear": 1}, 40, 10)
     llama_judge("llama_classes", {**base, "heads": 4, "head_width": 4, "task": 2, "classes": 3,
                                   "batch": 4}, [7, 3, 1, 5], 6)
     gpt2_judge("gpt2_classes", {**base, "task": 2, "classes": 4, "batch": 4}, [7, 3, 1, 5], 7)
