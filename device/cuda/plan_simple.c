@@ -184,14 +184,8 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
 {
     const bp_embedding_forward_scalars *s = plan->op->scalars;
     uint32_t floats = BP_CUDA_BIT(embedding_forward, out) | BP_CUDA_BIT(embedding_forward, wte) |
-                      BP_CUDA_BIT(embedding_forward, wpe);
-    const uint64_t *at = plan->op->offsets;
-    bool positions =
-        at[offsetof(bp_embedding_forward_operands, wpe) / sizeof(bp_ref)] != BP_OFFSET_ABSENT;
-    bool types =
-        at[offsetof(bp_embedding_forward_operands, type_row) / sizeof(bp_ref)] != BP_OFFSET_ABSENT;
-    /* The kernel knows tables of positions only: no rotary positions, no token types yet. */
-    plan->unsupported = plan->unsupported || (s->rows > 0 && (!positions || types));
+                      BP_CUDA_BIT(embedding_forward, wpe) |
+                      BP_CUDA_BIT(embedding_forward, type_row);
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_embedding, BP_CUDA_FUNCTION_embedding_forward,
                       (uint64_t)s->rows, bp_cuda_cut(s->width, EMBEDDING_COLUMNS),
                       EMBEDDING_THREADS)) {
@@ -199,6 +193,7 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, embedding_forward, ids, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, embedding_forward, wte, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, embedding_forward, wpe, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, embedding_forward, type_row, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, embedding_forward, step, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->rows);
         bp_cuda_word64(plan, (uint64_t)s->sequence);

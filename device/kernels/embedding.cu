@@ -11,12 +11,13 @@ BP_DEVICE uint64_t first_column(void)
     return ((uint64_t)blockIdx.y * THREADS + threadIdx.x) * 4;
 }
 
-/* One row per block: out = (wte[id] + wpe[position]) * mask. Rows past the last position of a cache
- * have no meaning, but they must stay inside wpe. */
+/* One row per block: out = (wte[id] + wpe[position] + type_row) * mask; a NULL table adds nothing.
+ * Rows past the last position of a cache have no meaning, but they must stay inside wpe. */
 BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte,
-                               const void *wpe, const bp_step_block *step, uint64_t rows,
-                               uint64_t sequence, uint64_t width, uint64_t positions, uint32_t site,
-                               uint32_t decode, uint32_t threshold, float factor, uint32_t form)
+                               const void *wpe, const void *type_row, const bp_step_block *step,
+                               uint64_t rows, uint64_t sequence, uint64_t width,
+                               uint64_t positions, uint32_t site, uint32_t decode,
+                               uint32_t threshold, float factor, uint32_t form)
 {
     uint64_t row = blockIdx.x, column = first_column();
     if (row >= rows || column >= width) {
@@ -24,12 +25,20 @@ BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte,
     }
     uint64_t t = row % sequence;
     uint64_t position = bp_least(t + (decode != 0 ? step->position : 0), positions - 1);
-    float token[4], place[4];
+    float token[4];
     bp_load4(wte, (uint64_t)ids[row] * width + column, width - column, form, token);
-    bp_load4(wpe, position * width + column, width - column, form, place);
+#pragma unroll 1
+    for (uint32_t term = 0; term < 2; term++) {
+        const void *table = term == 0 ? wpe : type_row;
+        if (table == NULL) {
+            continue;
+        }
+        float more[4];
+        bp_load4(table, (term == 0 ? position * width : 0) + column, width - column, form, more);
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        token[e] += place[e];
+        for (int e = 0; e < 4; e++) {
+            token[e] += more[e];
+        }
     }
     if (threshold != 0) {
         float f[4];

@@ -354,9 +354,6 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
         bool optional = info->operand[i].optional && !info->operand[i].workspace;
         absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
     }
-    if (kernel == BP_KERNEL_embedding_forward) { /* the CUDA row has neither yet */
-        absent = UINT32_C(1) << OPERAND(embedding_forward, type_row);
-    }
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);
     }
