@@ -34,6 +34,9 @@
 #define LLVMFuzzerTestOneInput fuzz_config
 #include "tests/fuzz/fuzz_config.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_adapter
+#include "tests/fuzz/fuzz_adapter.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_tokenizer
 #include "tests/fuzz/fuzz_tokenizer.c"
 #undef LLVMFuzzerTestOneInput
@@ -128,6 +131,12 @@ static void config_corpus(void **state)
     run_corpus(fuzz_config, "tests/fuzz/corpus/config");
 }
 
+static void adapter_corpus(void **state)
+{
+    (void)state;
+    run_corpus(fuzz_adapter, "tests/fuzz/corpus/adapter");
+}
+
 static void tokenizer_corpus(void **state)
 {
     (void)state;
@@ -140,7 +149,8 @@ int main(void)
         cmocka_unit_test(json_corpus),      cmocka_unit_test(safetensors_corpus),
         cmocka_unit_test(documents_corpus), cmocka_unit_test(gguf_corpus),
         cmocka_unit_test(llmc_corpus),      cmocka_unit_test(index_corpus),
-        cmocka_unit_test(config_corpus),    cmocka_unit_test(tokenizer_corpus),
+        cmocka_unit_test(config_corpus),    cmocka_unit_test(adapter_corpus),
+        cmocka_unit_test(tokenizer_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
