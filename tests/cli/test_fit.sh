@@ -163,4 +163,13 @@ expect 3 'does not fit' "${fit[@]}" --output-dir "$work/nowhere" --arena 1MB
 [[ ! -e $work/nowhere ]]
 check $? "a plan that does not fit leaves no directory"
 expect 0 'ms_per_step' bench step --model tiny --arena 6MB --repeat 1 --json
+
+# Of 32 x 250 tokens and 40,000 words all logits would take 1.28 GB, and their gradients as much again.
+mkdir "$work/words"
+echo '{"model_type":"gpt2","vocab_size":40000,"n_positions":256,"n_embd":64,"n_layer":2,"n_head":2}' \
+    >"$work/words/config.json"
+run plan --model "$work/words" --max-seq-length 250 --per-device-train-batch-size 32 --listing
+logits=$(grep -oE 'logits = [^ ]* @[^ ]* [0-9]+ bytes' <<<"$out" | awk '{ if ($5 > m) m = $5 } END { print m + 0 }')
+[[ $logits -gt 0 && $logits -le 64000000 ]]
+check $? "logits and their gradients share one chunk of at most 64 MB ($logits bytes)"
 finish
