@@ -51,9 +51,11 @@ bp_status bp_rules_refuse(const bp_rules_source *s, const char *part, uint32_t n
 static bool in_list(const char *list, const char *key)
 {
     size_t length = strlen(key);
-    for (const char *at = strstr(list, key); at != NULL; at = strstr(at + 1, key)) {
+    /* An empty key is found in every place, the one behind the list's end among them. */
+    const char *at = length > 0 ? strstr(list, key) : NULL;
+    for (; at != NULL; at = strstr(at + 1, key)) {
         bool begins = at == list || at[-1] == ' ';
-        if (begins && (at[length] == ' ' || at[length] == '\0') && length > 0) {
+        if (begins && (at[length] == ' ' || at[length] == '\0')) {
             return true;
         }
     }

@@ -64,6 +64,7 @@ void bp_token_table_init(bp_tokenizer *t, const bp_tokenizer_need *need, void *m
     t->lengths = (uint16_t *)(void *)(base + l.lengths);
     t->text = base + l.text;
     t->text_room = need->text_bytes;
+    t->added_room = need->added;
     t->merge_mask = (uint32_t)(slots_for(need->merges) - 1);
     t->slot_mask = (uint32_t)(slots_for((uint64_t)need->entries + need->added) - 1);
     memset(t->merges, 0xff, ((size_t)t->merge_mask + 1) * sizeof *t->merges);
@@ -110,9 +111,18 @@ uint32_t bp_token_find(const bp_tokenizer *t, const void *text, size_t length)
     return bp_token_lookup(t, hash_of(text, length), text, length);
 }
 
+/* The tables have room for what was measured; a file that holds more of it now is another file. */
+static bp_status refuse_changed(const char *name, bp_error *error)
+{
+    return bp_error_set(error, BP_ERR_DATA, where, "the file changed while it was read", name);
+}
+
 static bp_status list_token(bp_tokenizer *t, uint32_t id, bp_error *error)
 {
     size_t length;
+    if (t->listed > t->slot_mask / 2) {
+        return refuse_changed("vocab", error);
+    }
     const unsigned char *text = bp_token_text(t, id, &length);
     uint64_t slot = mixed(hash_of(text, length)) & t->slot_mask;
     for (uint32_t probes = 0; t->slots[slot] != BP_TOKEN_NONE; probes++) {
@@ -131,6 +141,7 @@ static bp_status list_token(bp_tokenizer *t, uint32_t id, bp_error *error)
         slot = (slot + 1) & t->slot_mask;
     }
     t->slots[slot] = id;
+    t->listed++;
     return BP_OK;
 }
 
@@ -142,8 +153,7 @@ bp_status bp_token_add(bp_tokenizer *t, const void *text, size_t length, uint32_
                                 (int64_t)length, BP_TOKENIZER_DECODED_MAX - 1);
     }
     if (id >= t->tokens || length > t->text_room - t->text_used) {
-        return bp_error_set(error, BP_ERR_DATA, where, "the file changed while it was read",
-                            "vocab");
+        return refuse_changed("vocab", error);
     }
     if ((t->lengths[id] & BP_TOKEN_ABSENT) == 0) {
         return bp_error_numbers(error, BP_ERR_DATA, where, "two tokens have the same id (found it)",
@@ -192,8 +202,7 @@ bp_status bp_token_add_merge(bp_tokenizer *t, const bp_token_merge *merge, bp_er
         slot = (slot + 1) & t->merge_mask;
     }
     if (t->merge_count > t->merge_mask / 2) {
-        return bp_error_set(error, BP_ERR_DATA, where, "the file changed while it was read",
-                            "merges");
+        return refuse_changed("merges", error);
     }
     t->merges[slot] = *merge;
     t->merge_count++;
@@ -214,6 +223,9 @@ static bp_status insert_added(bp_tokenizer *t, const bp_token_added *added, bp_e
     const unsigned char *text = (const unsigned char *)t->text + added->start;
     uint32_t low = 0;
     uint32_t high = t->added_count;
+    if (t->added_count == t->added_room) {
+        return refuse_changed("added_tokens", error);
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         int order = compare_added(t, &t->added[middle], text, added->length);
@@ -252,8 +264,7 @@ bp_status bp_token_add_spelling(bp_tokenizer *t, const char *before, uint32_t id
     size_t more = strlen(before);
     const bp_token_added added = {(uint32_t)t->text_used, (uint32_t)(more + length), id, flags};
     if (more + length > t->text_room - t->text_used) {
-        return bp_error_set(error, BP_ERR_DATA, where, "the file changed while it was read",
-                            "added_tokens");
+        return refuse_changed("added_tokens", error);
     }
     memcpy(t->text + t->text_used, before, more);
     memcpy(t->text + t->text_used + more, text, length);

@@ -109,6 +109,8 @@ struct bp_tokenizer {
     uint32_t tokens;
     uint32_t merge_count;
     uint32_t added_count;
+    uint32_t added_room;     /* that were measured */
+    uint32_t listed;         /* tokens that slots hold */
     uint32_t token_longest;  /* bytes of the vocabulary's longest */
     uint32_t unknown;        /* WordPiece's id for it */
     uint32_t missing_bytes;  /* that are no token: they are left out of the text */
