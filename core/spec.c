@@ -69,11 +69,12 @@ static bp_status check_family(const bp_model_config *config, bp_error *error)
 static bp_status check_shapes(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
+    const bool numbers = config->family == BP_FAMILY_MLP;
     const field_range fields[] = {
-        {"vocab_size", config->vocabulary, 1, INT32_MAX},
+        {"vocab_size", config->vocabulary, numbers ? 0 : 1, numbers ? 0 : INT32_MAX},
         {"n_positions", config->positions, 1, 1u << 24},
         {"n_embd", config->width, 1, 1u << 20},
-        {"n_layer", config->layers, 1, 1u << 12},
+        {"n_layer", config->layers, numbers ? 0 : 1, 1u << 12},
         {"n_head", config->heads, 1, 1u << 16},
         {"n_inner", config->inner, 0, 1u << 22},
         {"per-device-train-batch-size", spec->batch, 1, 1u << 20},

@@ -5,6 +5,7 @@
 #define BP_CORE_SPEC_H
 
 #include "arena/base.h"
+#include "core/activation.h"
 #include "core/device.h"
 #include "core/master.h"
 
@@ -17,6 +18,7 @@ typedef enum bp_family {
     BP_FAMILY_LLAMA,
     BP_FAMILY_QWEN2,
     BP_FAMILY_BERT,
+    BP_FAMILY_MLP,
     BP_FAMILY_COUNT
 } bp_family;
 
@@ -38,12 +40,14 @@ typedef struct bp_rope_scaling {
     uint32_t original; /* original_max_position_embeddings */
 } bp_rope_scaling;
 
+#define BP_HIDDEN_SIZES_MAX 16 /* dense layers that may each have a width of its own */
+
 /* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
  * as in Hugging Face's config.json of GPT-2 where it has them, then of Llama and BERT. */
 typedef struct bp_model_config {
     bp_family family;
-    uint32_t vocabulary;      /* vocab_size */
-    uint32_t positions;       /* n_positions: longest sequence */
+    uint32_t vocabulary;      /* vocab_size; 0: rows of numbers instead of tokens (mlp) */
+    uint32_t positions;       /* n_positions: longest sequence; mlp: input_size, numbers of a row */
     uint32_t width;           /* n_embd */
     uint32_t layers;          /* n_layer */
     uint32_t heads;           /* n_head; divides width */
@@ -67,7 +71,9 @@ typedef struct bp_model_config {
     int64_t pad_token;
     double classifier_dropout; /* of what the classifier reads */
     bp_task task;
-    uint32_t classes; /* outputs of the classifier: num_labels */
+    uint32_t classes;                           /* outputs of the classifier: num_labels */
+    bp_activation activation;                   /* mlp: hidden_act */
+    uint32_t hidden_sizes[BP_HIDDEN_SIZES_MAX]; /* mlp: widths of its layers; 0: width */
 } bp_model_config;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */

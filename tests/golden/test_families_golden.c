@@ -14,8 +14,7 @@
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
-#include "tests/support/golden.h"
-#include "tests/support/rig.h"
+#include "tests/support/reference.h"
 
 enum { SHAPE = 21, REALS = 7, STEPS = 50 };
 
@@ -143,84 +142,6 @@ static void open_rig(reference *ref, rig *r)
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
 }
 
-static void load_weights(const reference *ref, rig *r)
-{
-    const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        uint32_t buffer = emit->parameters[i].weight;
-        size_t bytes = 0;
-        float *weight = golden_tensor(&ref->file, bp_graph_name(&r->runtime.graph, buffer), &bytes);
-        assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
-        rig_write(r, buffer, weight);
-        free(weight);
-    }
-}
-
-static float *gradient_of(const reference *ref, const rig *r, uint32_t index)
-{
-    char name[160];
-    size_t bytes = 0;
-    const bp_parameter *parameter = &r->runtime.emit.parameters[index];
-    snprintf(name, sizeof name, "grad.%s", bp_graph_name(&r->runtime.graph, parameter->weight));
-    float *gradient = golden_tensor(&ref->file, name, &bytes);
-    assert_int_equal(bytes, parameter->count * sizeof *gradient);
-    return gradient;
-}
-
-static double largest(const float *values, uint64_t count)
-{
-    double most = 0.0;
-    for (uint64_t i = 0; i < count; i++) {
-        most = fmax(most, fabs((double)values[i]));
-    }
-    return most;
-}
-
-static double number_of(const reference *ref, const char *name, size_t index)
-{
-    size_t bytes = 0;
-    double *value = golden_tensor(&ref->file, name, &bytes);
-    assert_true(index < bytes / sizeof *value);
-    double scalar = value[index];
-    free(value);
-    return scalar;
-}
-
-static double worst_gradient(const reference *ref, rig *r, const char *name)
-{
-    double most = 0.0, worst = 0.0;
-    const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (!emit->parameters[i].trainable) {
-            continue;
-        }
-        float *wanted = gradient_of(ref, r, i);
-        most = fmax(most, largest(wanted, emit->parameters[i].count));
-        free(wanted);
-    }
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
-        if (!parameter->trainable) {
-            continue;
-        }
-        float *wanted = gradient_of(ref, r, i), *found = rig_read(r, parameter->gradient);
-        double error = 0.0;
-        for (uint64_t k = 0; k < parameter->count; k++) {
-            assert_true(isfinite(found[k]));
-            error = fmax(error, fabs((double)found[k] - (double)wanted[k]));
-        }
-        error /= fmax(largest(wanted, parameter->count), 1e-3 * most);
-        if (error > 1e-5) {
-            fail_msg("%s: gradient of %s off by %g", name,
-                     bp_graph_name(&r->runtime.graph, parameter->weight), error);
-        }
-        worst = fmax(worst, error);
-        free(wanted);
-        free(found);
-    }
-    return worst;
-}
-
 static void check(const char *name, const char *variant, uint32_t loss_rows, bp_policy policy)
 {
     reference ref;
@@ -231,15 +152,17 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     ref.spec.loss_rows = loss_rows;
     ref.spec.policy = policy;
     open_rig(&ref, &r);
-    load_weights(&ref, &r);
+    reference_weights(&ref.file, &r);
     /* The update reads every gradient in its last op, so all of them still lie in the arena. */
     const bp_outcome outcome = rig_step(&r);
-    const double loss = number_of(&ref, "loss", 0), norm = number_of(&ref, "norm", 0);
+    const double loss = reference_number(&ref.file, "loss", 0),
+                 norm = reference_number(&ref.file, "norm", 0);
     if (fabs(outcome.loss - loss) > 1e-6 * loss || fabs(outcome.norm - norm) > 1e-5 * norm) {
         fail_msg("%s: loss %.9g for %.9g, norm %.9g for %.9g", name, outcome.loss, loss,
                  outcome.norm, norm);
     }
-    print_message("%s: worst gradient %.1e of its scale\n", name, worst_gradient(&ref, &r, name));
+    print_message("%s: worst gradient %.1e of its scale\n", name,
+                  reference_gradients(&ref.file, &r, name));
     rig_close(&r);
     reference_close(&ref);
 }
@@ -283,9 +206,10 @@ static void test_curves(void **state)
         ref.spec.optimizer_options.learning_rate = 2e-3;
         ref.spec.device_options.variant = NULL;
         open_rig(&ref, &r);
-        load_weights(&ref, &r);
+        reference_weights(&ref.file, &r);
         for (uint32_t step = 0; step < STEPS; step++) {
-            const double wanted = number_of(&ref, "curve", step), found = rig_step(&r).loss;
+            const double wanted = reference_number(&ref.file, "curve", step),
+                         found = rig_step(&r).loss;
             const double error = fabs(found - wanted) / wanted;
             worst = fmax(worst, error);
             if (error > 1e-4) {
@@ -308,11 +232,11 @@ static void check_logits(const char *name, uint32_t at_once)
     ref.spec.generate_context = ref.spec.sequence;
     ref.spec.device_options.variant = NULL;
     open_rig(&ref, &r);
-    load_weights(&ref, &r);
+    reference_weights(&ref.file, &r);
     const uint32_t vocabulary = ref.spec.config.vocabulary;
     float *logits = golden_tensor(&ref.file, "logits", &bytes);
     assert_int_equal(bytes, ref.spec.sequence * vocabulary * sizeof *logits);
-    const double scale = largest(logits, bytes / sizeof *logits);
+    const double scale = reference_largest(logits, bytes / sizeof *logits);
     assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
     for (uint32_t t = 0; t < ref.spec.sequence; t += at_once) {
         const uint32_t left = ref.spec.sequence - t, count = at_once < left ? at_once : left;

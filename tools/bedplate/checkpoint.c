@@ -29,13 +29,27 @@ static bp_status look_at(void *user, const char *name)
     return BP_OK;
 }
 
+static bool same_sizes(const bp_model_config *a, const bp_model_config *b)
+{
+    for (uint32_t i = 0; i < a->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
+        uint32_t size_a = a->hidden_sizes[i] != 0 ? a->hidden_sizes[i] : a->width;
+        uint32_t size_b = b->hidden_sizes[i] != 0 ? b->hidden_sizes[i] : b->width;
+        if (size_a != size_b) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool same_model(const bp_model_config *a, const bp_model_config *b)
 {
     uint32_t inner_a = a->inner != 0 ? a->inner : 4 * a->width;
     uint32_t inner_b = b->inner != 0 ? b->inner : 4 * b->width;
-    return a->vocabulary == b->vocabulary && a->positions == b->positions && a->width == b->width &&
-           a->layers == b->layers && a->heads == b->heads && inner_a == inner_b &&
-           a->family == b->family && a->task == b->task && a->classes == b->classes;
+    bool listed = a->family == BP_FAMILY_MLP; /* then the width says nothing of itself */
+    return a->vocabulary == b->vocabulary && a->positions == b->positions &&
+           (listed || a->width == b->width) && a->layers == b->layers && a->heads == b->heads &&
+           inner_a == inner_b && a->family == b->family && a->task == b->task &&
+           a->classes == b->classes && a->activation == b->activation && same_sizes(a, b);
 }
 
 static bp_status check_config(session *s, const char *directory)

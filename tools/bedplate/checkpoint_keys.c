@@ -112,6 +112,13 @@ static void put_more(bp_text *text, const bp_model_config *config)
     put_count(text, " task ", config->task);
     put_count(text, " classes ", config->classes);
     put_real(text, " classifier ", config->classifier_dropout);
+    if (config->family == BP_FAMILY_MLP) {
+        put_count(text, " activation ", config->activation);
+        for (uint32_t i = 0; i < config->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
+            uint32_t own = config->hidden_sizes[i];
+            put_count(text, " ", own != 0 ? own : config->width);
+        }
+    }
 }
 
 static bp_status add_model(pool *p, const bp_model_config *config)

@@ -33,6 +33,12 @@ static void print(const session *s, double loss, uint64_t tokens, double seconds
         json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         json_end(&out);
+    } else if (s->spec.config.vocabulary == 0) {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 6);
+        bp_text_string(&out.text, " per row over ");
+        bp_text_grouped(&out.text, tokens);
+        bp_text_string(&out.text, " rows\n");
     } else {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 4);

@@ -251,6 +251,10 @@ static bp_status generate(generation *g, const settings *set)
     output out;
     session *s = &g->s;
     BP_TRY(session_begin(s, set));
+    if (s->spec.config.vocabulary == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "this model judges rows of numbers; it does not generate", "--model");
+    }
     s->spec.optimizer = NULL;
     s->spec.batch = 1;
     s->spec.accumulation = 1;

@@ -89,6 +89,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
+    if (s->spec.config.vocabulary == 0) {
+        return data_open_numbers(set, files, s, name);
+    }
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
@@ -224,7 +227,7 @@ static bp_status take_sample(session *s, bp_source *source, uint64_t first, uint
     static int32_t tokens[SAMPLE_TOKENS];
     uint32_t vocabulary = s->spec.config.vocabulary;
     BP_TRY(source->read(source, first, n, tokens));
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; vocabulary > 0 && i < n; i++) {
         if ((uint32_t)tokens[i] >= vocabulary) {
             return bp_error_numbers(&s->error, BP_ERR_DATA, where,
                                     "a token id is not below the model's vocabulary", source->name,

@@ -9,6 +9,7 @@
 
 #include "core/storage.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"
 
 #define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
@@ -179,6 +180,46 @@ bp_status data_tokenise(data_set *set, data_files *files, session *s, const char
         (void)s->store->remove(s->store, files->path);
     }
     return status == BP_OK ? check_lengths(files, s) : status;
+}
+
+static bp_status numbers(data_files *files, session *s)
+{
+    static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
+    const bp_model_config *config = &s->spec.config;
+    bp_numbers work = {.data = &files->data,
+                       .path = files->path,
+                       .inputs = config->positions,
+                       .labels = data_labels(config),
+                       .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                       .scratch = scratch,
+                       .error = &s->error};
+    BP_TRY(bp_numbers_open(&work, &files->tokens));
+    files->source = &files->tokens.source;
+    files->source->name = files->data.source.name;
+    if (!s->set->quiet) {
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers and a label, %s",
+                files->data.source.name, work.rows, work.inputs,
+                work.built ? "read" : "as read before");
+        fprintf(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
+    }
+    return BP_OK;
+}
+
+bp_status data_open_numbers(data_set *set, data_files *files, session *s, const char *name)
+{
+    bp_data_format format = files->data.format;
+    if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the model reads rows of numbers; give a table of them (--data-format "
+                            "csv or tsv) or float32 numbers (f32)",
+                            files->data.source.name);
+    }
+    BP_TRY(token_path(set, s, files->path, name));
+    bp_status status = numbers(files, s);
+    if (s->set->output_dir == NULL) {
+        (void)s->store->remove(s->store, files->path);
+    }
+    return status;
 }
 
 bp_status data_open_tokens(data_files *files, session *s)

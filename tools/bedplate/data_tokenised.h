@@ -21,6 +21,10 @@ bool data_learns_rows(const bp_model_config *config);
 /* BP_ERR_DATA: the task needs labels, and the files have none. */
 bp_status data_lacks_labels(const data_files *files, session *s) BP_MUST_CHECK;
 
+/* The same for rows of numbers, of a model that reads such (data_numbers.h). */
+bp_status data_open_numbers(data_set *set, data_files *files, session *s,
+                            const char *name) BP_MUST_CHECK;
+
 /* Opens a token file that was given as data. */
 bp_status data_open_tokens(data_files *files, session *s) BP_MUST_CHECK;
 

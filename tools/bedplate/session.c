@@ -55,10 +55,10 @@ static bp_status read_directory(session *s)
 
 static bp_status no_model(session *s)
 {
-    const char *names[16];
+    const char *names[32];
     uint32_t count = 0;
     const bp_preset *preset;
-    while (count < 16 && (preset = bp_preset_at(count)) != NULL) {
+    while (count < 32 && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
     options_unknown("model: no directory with a config.json, and no preset", s->set->model, names,
@@ -118,6 +118,9 @@ static uint32_t sequence_of(const session *s)
     uint64_t asked = s->set->sequence;
     uint32_t most = s->spec.config.positions;
     if (asked == 0) {
+        if (s->spec.config.vocabulary == 0) {
+            return most; /* a row of numbers is as long as the model says */
+        }
         return most < SEQUENCE_DEFAULT ? most : SEQUENCE_DEFAULT;
     }
     return (uint32_t)asked;

@@ -191,8 +191,10 @@ static bp_status label_of(maker *m, float value)
 {
     const bp_numbers *work = m->work;
     uint32_t bits;
-    if (work->labels == BP_LABELS_CLASS) {
-        bool class = value >= 0.0f && value < (float)work->classes;
+    if (work->labels == BP_LABELS_CLASS || work->classes > 0) {
+        bool mask = work->labels != BP_LABELS_CLASS;
+        float most = mask ? (float)((uint64_t)1 << work->classes) : (float)work->classes;
+        bool class = value >= 0.0f && value < most;
         if (!class || (float)(uint32_t)value != value) {
             return bp_data_refuse(&m->reader, "the label is no class of the model");
         }

@@ -4,7 +4,8 @@
  * CSV, TSV  a row a line, every field a number as JSON writes them, spaces around it. If no field
  *           of the first row is one, that row names the columns, and the column named `label` or
  *           `target` is the label; else the last one is.
- * f32       float32, little-endian, row after row; the last number of each is the label.
+ * f32       float32, little-endian, row after row; the last number of each is the label. Of any of
+ *           several classes the label is the sum of 2^class.
  *
  * The "ids" of such a source are the bits of the numbers as float32; a feed over it has vocabulary
  * 0 and as many inputs per row as `sequence` says. Labels are classes, or floats (BP_LABELS_BITS

@@ -13,7 +13,7 @@
 
 static const char where[] = "config.json";
 
-#define NAMES "\"gpt2\", \"llama\", \"qwen2\" and \"bert\" are"
+#define NAMES "\"gpt2\", \"llama\", \"qwen2\", \"bert\" and \"mlp\" are"
 
 /* The file is read twice: for the model_type, which says what the other keys may hold, and for the
  * rest. */
@@ -25,6 +25,8 @@ typedef struct reading {
     bool judges;   /* architectures names a class that judges samples */
     bool problem;  /* problem_type is given */
     bp_task asked; /* by problem_type */
+    bool listed;   /* hidden_sizes is given */
+    uint32_t sizes;
     bp_error error;
 } reading;
 
@@ -136,6 +138,46 @@ static bp_status take_text(reading *r, const bp_hf_field *f, const bp_json_event
                   : strcmp(f->text, "gelu_new") == 0
                       ? "this value is not implemented (\"gelu_new\" is)"
                       : "this value is not implemented (\"full_attention\" is)");
+}
+
+/* Which of the words of "a|b|c" the text is. */
+static bp_status take_choice(reading *r, const bp_hf_field *f, const bp_json_event *event)
+{
+    uint32_t number = 0;
+    const char *word = f->text;
+    while (event->kind == BP_JSON_TEXT && word != NULL) {
+        const char *end = strchr(word, '|');
+        size_t length = end != NULL ? (size_t)(end - word) : strlen(word);
+        if (strlen(event->text) == length && memcmp(event->text, word, length) == 0) {
+            memcpy((char *)&r->config + f->offset, &number, sizeof number);
+            return BP_OK;
+        }
+        word = end != NULL ? end + 1 : NULL;
+        number++;
+    }
+    return refuse(r, f, "this value is not implemented (\"gelu\", \"tanh\" and \"relu\" are)");
+}
+
+static bp_status take_sizes(reading *r, const bp_hf_field *f, bp_json_event *event)
+{
+    if (event->kind != BP_JSON_ARRAY_BEGIN) {
+        return refuse(r, f, "this field must be a list of whole numbers");
+    }
+    r->listed = true;
+    for (r->sizes = 0;; r->sizes++) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        if (r->sizes == BP_HIDDEN_SIZES_MAX) {
+            return bp_error_numbers(&r->error, BP_ERR_DATA, where, "the list is too long", f->key,
+                                    r->sizes + 1, BP_HIDDEN_SIZES_MAX);
+        }
+        bp_hf_field item = *f;
+        item.kind = BP_FIELD_COUNT;
+        item.offset += r->sizes * sizeof r->config.hidden_sizes[0];
+        BP_TRY(take_count(r, &item, event));
+    }
 }
 
 static bp_status take_texts(reading *r, const bp_hf_field *f, bp_json_event *event)
@@ -283,6 +325,10 @@ static bp_status take_field(reading *r, const bp_hf_field *f, bp_json_event *eve
         return take_one(r, f, event);
     case BP_FIELD_TEXT:
         return take_text(r, f, event);
+    case BP_FIELD_CHOICE:
+        return take_choice(r, f, event);
+    case BP_FIELD_SIZES:
+        return take_sizes(r, f, event);
     case BP_FIELD_TEXTS:
         return take_texts(r, f, event);
     case BP_FIELD_CLASSES:
@@ -356,7 +402,7 @@ static bp_status take_members(reading *r, bool first)
 static void settle_task(reading *r)
 {
     bp_model_config *config = &r->config;
-    if (!r->judges) {
+    if (!r->judges && config->family != BP_FAMILY_MLP) {
         return;
     }
     config->classes = config->classes == 0 ? 2 : config->classes;
@@ -364,9 +410,41 @@ static void settle_task(reading *r)
     config->task = r->problem ? r->asked : config->task;
 }
 
+static bool was_seen(const reading *r, const char *key)
+{
+    for (size_t i = 0; i < r->table->count; i++) {
+        if (strcmp(r->table->fields[i].key, key) == 0 && r->seen[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Chains of dense layers have no usual number of inputs; their widths are listed, or all the same.
+ */
+static bp_status check_chain(reading *r)
+{
+    bp_model_config *config = &r->config;
+    if (config->family != BP_FAMILY_MLP) {
+        return BP_OK;
+    }
+    if (config->positions == 0) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "the field is missing: how many numbers a row has", "input_size");
+    }
+    if (r->listed && was_seen(r, "num_hidden_layers") && config->layers != r->sizes) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "hidden_sizes lists another number of layers", "num_hidden_layers",
+                                config->layers, r->sizes);
+    }
+    config->layers = r->listed ? r->sizes : config->layers;
+    return BP_OK;
+}
+
 static bp_status check_whole(reading *r)
 {
     bp_model_config *config = &r->config;
+    BP_TRY(check_chain(r));
     uint32_t left = config->head_width == 0 ? config->width % config->heads : 0;
     if (left != 0) {
         bool gpt2 = config->family == BP_FAMILY_GPT2;

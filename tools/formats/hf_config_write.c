@@ -223,22 +223,55 @@ static void put_bert(bp_text *text, const bp_model_config *config)
     put_count(text, "type_vocab_size", config->types);
 }
 
+static void put_mlp(bp_text *text, const bp_model_config *config)
+{
+    static const char *const words[] = {[BP_ACTIVATION_GELU_ERF] = "\"gelu\"",
+                                        [BP_ACTIVATION_TANH] = "\"tanh\"",
+                                        [BP_ACTIVATION_RELU] = "\"relu\""};
+    bool listed = config->layers == 0;
+    for (uint32_t i = 0; i < config->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
+        listed = listed || config->hidden_sizes[i] != 0;
+    }
+    put_word(text, "hidden_act", words[config->activation]);
+    put_real(text, "hidden_dropout_prob", config->residual_dropout);
+    if (!listed) {
+        put_count(text, "hidden_size", config->width);
+    } else {
+        put_key(text, "hidden_sizes");
+        bp_text_string(text, "[");
+        for (uint32_t i = 0; i < config->layers; i++) {
+            const uint32_t own = config->hidden_sizes[i];
+            bp_text_string(text, i == 0 ? "" : ", ");
+            bp_text_u64(text, own != 0 ? own : config->width);
+        }
+        bp_text_string(text, "],\n");
+    }
+    put_real(text, "initializer_range", config->initializer_range);
+    put_count(text, "input_size", config->positions);
+    put_word(text, "model_type", "\"mlp\"");
+    if (!listed) {
+        put_count(text, "num_hidden_layers", config->layers);
+    }
+}
+
 bp_status bp_hf_config_text(const bp_model_config *config, char *json, size_t *length)
 {
     static void (*const put[])(bp_text *, const bp_model_config *) = {[BP_FAMILY_GPT2] = put_gpt2,
                                                                       [BP_FAMILY_LLAMA] = put_llama,
                                                                       [BP_FAMILY_QWEN2] = put_llama,
-                                                                      [BP_FAMILY_BERT] = put_bert};
+                                                                      [BP_FAMILY_BERT] = put_bert,
+                                                                      [BP_FAMILY_MLP] = put_mlp};
     bp_text text;
     bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
     bp_text_string(&text, "{\n");
     put[config->family](&text, config);
-    put_tokens(&text, config);
     put_classes(&text, config);
-    put_word(&text, "torch_dtype", "\"float32\"");
-    put_key(&text, "vocab_size");
-    bp_text_u64(&text, config->vocabulary);
-    bp_text_string(&text, "\n}\n");
+    if (config->family != BP_FAMILY_MLP) {
+        put_tokens(&text, config);
+        put_count(&text, "vocab_size", config->vocabulary);
+    }
+    put_key(&text, "torch_dtype");
+    bp_text_string(&text, "\"float32\"\n}\n");
     *length = (size_t)text.written;
     return bp_text_flush(&text);
 }

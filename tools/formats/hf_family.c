@@ -59,6 +59,9 @@ static const bp_tensor_twin bert_twins[] = {
     {"cls.predictions.decoder.bias", "cls.predictions.bias", "classifier.weight"},
 };
 
+/* Bedplate's own files. */
+static const bp_tensor_rule mlp_rules[] = {{"*", "*", BP_FORM_PLAIN}};
+
 #define NAMING(family)                                                                             \
     {                                                                                              \
         family##_rules, COUNT(family##_rules), family##_ignored, COUNT(family##_ignored),          \
@@ -69,6 +72,7 @@ static const bp_hf_family families[] = {
     {"gpt2", NAMING(gpt2)},
     {"llama", NAMING(llama)},
     {"bert", NAMING(bert)},
+    {"mlp", {mlp_rules, COUNT(mlp_rules), NULL, 0, NULL, 0}},
 };
 
 const bp_hf_family *bp_hf_family_find(const char *model_type)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of config.json: transformers' configuration_gpt2.py, configuration_llama.py,
- * configuration_qwen2.py and configuration_bert.py. Keys that change nothing about the model are
- * not listed. */
+ * configuration_qwen2.py and configuration_bert.py, and Bedplate's own. Keys that change nothing
+ * about the model are not listed. */
 #include "tools/formats/hf_fields.h"
 
 #include <string.h>
@@ -111,6 +111,21 @@ static const bp_hf_field bert_fields[] = {
     {"tie_word_embeddings", BP_FIELD_TRUE, 0, 0, 0, NULL},
 };
 
+/* Bedplate's own: transformers has no such class. */
+static const bp_hf_field mlp_fields[] = {
+    {"input_size", BP_FIELD_COUNT, AT(positions), POSITIONS_MOST, 0, NULL},
+    {"hidden_size", BP_FIELD_COUNT, AT(width), WIDTH_MOST, 0, NULL},
+    {"num_hidden_layers", BP_FIELD_COUNT, AT(layers), LAYERS_MOST, 0, NULL},
+    {"hidden_sizes", BP_FIELD_SIZES, AT(hidden_sizes), WIDTH_MOST, 0, NULL},
+    {"hidden_act", BP_FIELD_CHOICE, AT(activation), 0, 0, "gelu|tanh|relu"},
+    {"hidden_dropout_prob", BP_FIELD_REAL, AT(residual_dropout), 0, 1.0, NULL},
+    {"initializer_range", BP_FIELD_REAL, AT(initializer_range), 0, 1e6, NULL},
+    {"problem_type", BP_FIELD_PROBLEM, 0, 0, 0, NULL},
+    {"num_labels", BP_FIELD_COUNT, AT(classes), 1024, 0, NULL},
+    {"id2label", BP_FIELD_LABELS, AT(classes), 0, 0, NULL},
+    {"quantization_config", BP_FIELD_NULL, 0, 0, 0, NULL},
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const bp_hf_fields tables[] = {
@@ -188,6 +203,18 @@ static const bp_hf_fields tables[] = {
                          .pad_token = 0,
                          .classifier_dropout = -1.0,
                          .task = BP_TASK_MASKED_LM}},
+    [BP_FAMILY_MLP] = {"mlp",
+                       mlp_fields,
+                       COUNT(mlp_fields),
+                       {.family = BP_FAMILY_MLP,
+                        .width = 64,
+                        .layers = 1,
+                        .heads = 1,
+                        .activation = BP_ACTIVATION_RELU,
+                        .bos_token = -1,
+                        .eos_token = -1,
+                        .pad_token = -1,
+                        .task = BP_TASK_CLASSES}},
 };
 
 const bp_hf_fields *bp_hf_fields_find(const char *model_type)

@@ -15,6 +15,8 @@ typedef enum bp_hf_field_kind {
     BP_FIELD_FLAG_NOT,  /* the member holds the opposite */
     BP_FIELD_ONE,       /* must be 1 */
     BP_FIELD_TEXT,      /* must be this text */
+    BP_FIELD_CHOICE,    /* one of the words of this text, "a|b|c"; the member is its number */
+    BP_FIELD_SIZES,     /* a list of integers: the widths of the layers, which it counts */
     BP_FIELD_TEXTS,     /* null, or a list in which every item must be this text */
     BP_FIELD_TRUE,      /* must be true */
     BP_FIELD_FALSE,     /* must be false */

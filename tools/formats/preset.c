@@ -56,6 +56,14 @@
         .task = BP_TASK_MASKED_LM                                                                  \
     }
 
+/* Chains of dense layers over rows of numbers. */
+#define MLP(inputs_, width_, layers_, classes_, activation_)                                       \
+    {                                                                                              \
+        .family = BP_FAMILY_MLP, .positions = (inputs_), .width = (width_), .layers = (layers_),   \
+        .heads = 1, .bos_token = -1, .eos_token = -1, .pad_token = -1, .task = BP_TASK_CLASSES,    \
+        .classes = (classes_), .activation = (activation_)                                         \
+    }
+
 static const bp_preset presets[] = {
     {"gpt2", "GPT-2, 124 million parameters", GPT2(768, 12, 12)},
     {"gpt2-medium", "GPT-2, 355 million parameters", GPT2(1024, 24, 16)},
@@ -90,6 +98,10 @@ static const bp_preset presets[] = {
       .kv_heads = 2,
       .rope_theta = 10000.0}},
     {"tiny-bert", "a byte-level BERT for tests", BERT(256, 128, 64, 2, 4, 0.0)},
+    {"mlp", "a chain of dense layers for images of 28 x 28 pixels",
+     MLP(784, 512, 2, 10, BP_ACTIVATION_RELU)},
+    {"tiny-mlp", "a chain of dense layers for tests: 4 numbers a row",
+     MLP(4, 16, 2, 3, BP_ACTIVATION_TANH)},
 };
 
 const bp_preset *bp_preset_at(uint32_t index)

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains of dense layers as chains of stages. */
+#include "layers/mlp_model.h"
+
+#include <math.h>
+
+#include "layers/activate.h"
+#include "layers/classifier.h"
+#include "layers/publish.h"
+
+/* Of a stage's tape. */
+enum { BEFORE = 0 };
+
+static uint32_t stage_count(const bp_model_config *config)
+{
+    return config->layers + 1;
+}
+
+static uint32_t parameter_count(const bp_model_config *config)
+{
+    return 2 * (config->layers + 1);
+}
+
+static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+{
+    (void)config;
+    return parameter / 2;
+}
+
+static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+{
+    if (stage == config->layers) {
+        bp_name_append(text, "head");
+    } else {
+        bp_name_append_number(bp_name_append(text, "layers."), stage);
+    }
+}
+
+/* The value before the activation is all the tape there is: nothing of it is cheap to make again.
+ */
+static uint32_t variants(const bp_model_config *config, uint32_t stage)
+{
+    return stage < config->layers ? BP_RECOMPUTE_ALL + 2 : 1;
+}
+
+/* Numbers that a hidden layer gives. */
+static uint64_t width_of(const bp_model_config *config, uint32_t layer)
+{
+    const uint32_t own = layer < BP_HIDDEN_SIZES_MAX ? config->hidden_sizes[layer] : 0;
+    return own != 0 ? own : config->width;
+}
+
+static uint64_t input_of(const bp_model_config *config, uint32_t layer)
+{
+    return layer == 0 ? config->positions : width_of(config, layer - 1);
+}
+
+/* Without a range of the config's: variances that hold from layer to layer (He et al., arXiv
+ * 1502.01852, of ReLU; LeCun, 1998, of the others). */
+static double deviation_of(const bp_model_config *config, uint32_t layer)
+{
+    if (config->initializer_range > 0.0) {
+        return config->initializer_range;
+    }
+    const bool halves = config->activation == BP_ACTIVATION_RELU && layer < config->layers;
+    return sqrt((halves ? 2.0 : 1.0) / (double)input_of(config, layer));
+}
+
+static void parameters(bp_emit *emit, const bp_model_config *config)
+{
+    for (uint32_t i = 0; i <= config->layers; i++) {
+        const bool head = i == config->layers;
+        const uint64_t out = head ? config->classes : width_of(config, i);
+        const bp_publish_row weight = {
+            "weight", {out, input_of(config, i)}, BP_INIT_NORMAL, deviation_of(config, i)};
+        const bp_publish_row bias = {"bias", {out, 0}, BP_INIT_ZEROS, 0.0};
+        char prefix[BP_NAME_BYTES];
+        if (head) {
+            bp_name_append(prefix, "classifier.");
+        } else {
+            bp_name_append(bp_name_append_number(bp_name_append(prefix, "layers."), i), ".");
+        }
+        bp_publish(emit, prefix, &weight);
+        bp_publish(emit, prefix, &bias);
+    }
+}
+
+static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_linear){.weight = 2 * layer,
+                       .bias = 2 * layer + 1,
+                       .in = input_of(config, layer),
+                       .out = layer < config->layers ? width_of(config, layer) : config->classes,
+                       .output_major = true};
+}
+
+static bp_ref make(bp_emit *emit, bp_class class_of, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, class_of, bp_emit_working(emit), emit->rows, width, name);
+}
+
+/* What a stage reads: rows of numbers (batch, in). Those of the data lie where ids would. */
+static bp_ref input_rows(const bp_emit *emit, const bp_stage_call *call)
+{
+    return call->stage > 0 ? call->input : (bp_ref){emit->ids.buffer, BP_F32, emit->ids.offset};
+}
+
+/* x with dropout in place, whose masks belong to samples: its own derivative. */
+static void drop(bp_emit *emit, uint32_t stage, uint64_t width, bp_ref x)
+{
+    const bp_dropout dropout = {stage, emit->spec->config.residual_dropout};
+    const double probability = bp_dropout_probability(emit, &dropout);
+    if (!(probability > 0.0)) {
+        return;
+    }
+    const bp_dropout_scalars scalars = {.count = (int64_t)(emit->rows * width),
+                                        .per_sample = (int64_t)width,
+                                        .site = stage,
+                                        .dropout = probability};
+    const bp_dropout_operands operands = {
+        .y = x, .x = x, .residual = BP_ABSENT, .step = emit->step};
+    bp_emit_dropout(emit, &operands, &scalars);
+}
+
+static void forward_hidden(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_linear layer = describe_layer(emit, call->stage);
+    const bool keep = emit->mode == BP_MODE_TRAIN && call->variant <= BP_RECOMPUTE_ALL;
+    call->output = make(emit, emit->output_class, layer.out, "out");
+    const bp_ref before = keep ? make(emit, BP_CLASS_TAPE, layer.out, "before") : call->output;
+    bp_linear_forward(emit, &layer, input_rows(emit, call), BP_ABSENT, before);
+    bp_activate(emit, config->activation, emit->rows * layer.out, before, call->output);
+    drop(emit, call->stage, layer.out, call->output);
+    call->tape[BEFORE] = keep ? before : BP_ABSENT;
+}
+
+static void backward_hidden(bp_emit *emit, bp_stage_call *call)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_linear layer = describe_layer(emit, call->stage);
+    const bp_ref x = input_rows(emit, call);
+    const bp_ref d_y = call->d_output;
+    bp_ref before = call->tape[BEFORE];
+    if (!bp_ref_present(before)) {
+        before = make(emit, BP_CLASS_WORKSPACE, layer.out, "before");
+        bp_linear_forward(emit, &layer, x, BP_ABSENT, before);
+    }
+    drop(emit, call->stage, layer.out, d_y);
+    bp_activate_backward(emit, config->activation, emit->rows * layer.out, before, d_y, d_y);
+    bp_linear_backward_parameters(emit, &layer, x, d_y);
+    call->d_input = BP_ABSENT;
+    if (call->input_wanted) {
+        call->d_input = make(emit, BP_CLASS_WORKSPACE, layer.in, "d_in");
+        bp_linear_backward_input(emit, &layer, d_y, call->d_input);
+    }
+}
+
+static void forward(bp_emit *emit, bp_stage_call *call)
+{
+    const bool head = call->stage == emit->spec->config.layers;
+    bp_samples_begin(emit);
+    if (head) {
+        const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
+        bp_classifier_forward(emit, &judge, input_rows(emit, call));
+        call->output = BP_ABSENT;
+    } else {
+        forward_hidden(emit, call);
+    }
+    bp_samples_end(emit);
+}
+
+static void backward(bp_emit *emit, bp_stage_call *call)
+{
+    const bool head = call->stage == emit->spec->config.layers;
+    bp_samples_begin(emit);
+    if (head) {
+        const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
+        const bp_ref d_x = bp_classifier_backward(emit, &judge, input_rows(emit, call));
+        call->d_input = call->input_wanted ? d_x : BP_ABSENT;
+    } else {
+        backward_hidden(emit, call);
+    }
+    bp_samples_end(emit);
+}
+
+/* At most a dropout, an activation, three products and a sum over columns, with their workspaces;
+ * of the head a loss and its sum beside. */
+static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
+{
+    (void)spec;
+    (void)stage;
+    (void)back;
+    return (bp_graph_limits){
+        .buffers = 12, .ops = 10, .refs = 70, .scalars = 90, .name_bytes = 12 * BP_NAME_BYTES};
+}
+
+/* Ranges are bp_spec_check's. */
+static bp_status check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    if (config->task < BP_TASK_CLASSES || spec->generate_context > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "mlp",
+                            "this model judges rows of numbers: its tasks are classification, "
+                            "multi-label-classification and regression",
+                            "task");
+    }
+    if (spec->sequence != config->positions) {
+        return bp_error_numbers(error, BP_ERR_USAGE, "mlp",
+                                "a row is as long as the model's input_size", "max-seq-length",
+                                spec->sequence, config->positions);
+    }
+    if (spec->working != BP_F32) {
+        return bp_error_set(error, BP_ERR_USAGE, "mlp",
+                            "rows of numbers are read in fp32, which is the working type that this "
+                            "model has",
+                            "bf16");
+    }
+    return BP_OK;
+}
+
+const bp_model bp_model_mlp = {.name = "mlp",
+                               .check = check,
+                               .stages = stage_count,
+                               .stage_name = stage_name,
+                               .variants = variants,
+                               .parameters = parameters,
+                               .parameter_count = parameter_count,
+                               .parameter_stage = parameter_stage,
+                               .forward = forward,
+                               .backward = backward,
+                               .limits = limits};

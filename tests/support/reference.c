@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* A rig against a file of reference values. */
+#include "tests/support/reference.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+void reference_weights(const golden *g, rig *r)
+{
+    const bp_emit *emit = &r->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        uint32_t buffer = emit->parameters[i].weight;
+        size_t bytes = 0;
+        float *weight = golden_tensor(g, bp_graph_name(&r->runtime.graph, buffer), &bytes);
+        assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
+        rig_write(r, buffer, weight);
+        free(weight);
+    }
+}
+
+static float *gradient_of(const golden *g, const rig *r, uint32_t index)
+{
+    char name[160];
+    size_t bytes = 0;
+    const bp_parameter *parameter = &r->runtime.emit.parameters[index];
+    snprintf(name, sizeof name, "grad.%s", bp_graph_name(&r->runtime.graph, parameter->weight));
+    float *gradient = golden_tensor(g, name, &bytes);
+    assert_int_equal(bytes, parameter->count * sizeof *gradient);
+    return gradient;
+}
+
+double reference_largest(const float *values, uint64_t count)
+{
+    double most = 0.0;
+    for (uint64_t i = 0; i < count; i++) {
+        most = fmax(most, fabs((double)values[i]));
+    }
+    return most;
+}
+
+double reference_number(const golden *g, const char *name, size_t index)
+{
+    size_t bytes = 0;
+    double *value = golden_tensor(g, name, &bytes);
+    assert_true(index < bytes / sizeof *value);
+    double number = value[index];
+    free(value);
+    return number;
+}
+
+double reference_gradients(const golden *g, rig *r, const char *name)
+{
+    double most = 0.0, worst = 0.0;
+    const bp_emit *emit = &r->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (!emit->parameters[i].trainable) {
+            continue;
+        }
+        float *wanted = gradient_of(g, r, i);
+        most = fmax(most, reference_largest(wanted, emit->parameters[i].count));
+        free(wanted);
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        if (!parameter->trainable) {
+            continue;
+        }
+        float *wanted = gradient_of(g, r, i), *found = rig_read(r, parameter->gradient);
+        double error = 0.0;
+        for (uint64_t k = 0; k < parameter->count; k++) {
+            assert_true(isfinite(found[k]));
+            error = fmax(error, fabs((double)found[k] - (double)wanted[k]));
+        }
+        error /= fmax(reference_largest(wanted, parameter->count), 1e-3 * most);
+        if (error > 1e-5) {
+            fail_msg("%s: gradient of %s off by %g", name,
+                     bp_graph_name(&r->runtime.graph, parameter->weight), error);
+        }
+        worst = fmax(worst, error);
+        free(wanted);
+        free(found);
+    }
+    return worst;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains of dense layers as whole models: equal bits under every checkpoint policy and gradient
+ * release, gradients with dropout against finite differences, what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/mlp_model.h"
+#include "tests/support/rig.h"
+
+#define INPUTS 5
+#define ROWS   13
+
+static float numbers[ROWS * INPUTS];
+
+static int make_numbers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROWS * INPUTS; i++) {
+        numbers[i] = (float)(i * i % 17) / 8.0f - 1.0f;
+    }
+    return 0;
+}
+
+static bp_status read_numbers(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    memcpy(to, numbers + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){.first = index * INPUTS, .count = INPUTS, .label = index % 3};
+    return BP_OK;
+}
+
+static bp_spec spec_of(uint32_t layers)
+{
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_mlp;
+    spec.config = (bp_model_config){.family = BP_FAMILY_MLP,
+                                    .positions = INPUTS,
+                                    .width = 6,
+                                    .layers = layers,
+                                    .heads = 1,
+                                    .task = BP_TASK_CLASSES,
+                                    .classes = 3,
+                                    .activation = BP_ACTIVATION_TANH,
+                                    .residual_dropout = 0.2};
+    spec.config.hidden_sizes[1] = 9;
+    spec.sequence = INPUTS;
+    spec.batch = 4;
+    return spec;
+}
+
+static void open_model(rig *r, const bp_spec *spec)
+{
+    rig_open(r, spec, NULL, 1000);
+    r->source.count = ROWS * INPUTS;
+    r->source.read = read_numbers;
+    r->source.examples = ROWS;
+    r->source.example = example;
+    r->feed.classes = 3;
+    r->feed.kind = BP_LABELS_CLASS;
+    assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
+}
+
+static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
+{
+    rig r;
+    open_model(&r, spec);
+    for (uint32_t i = 0; i < steps; i++) {
+        const bp_outcome outcome = rig_step(&r);
+        assert_true(isfinite(outcome.loss));
+    }
+    const uint64_t digest = rig_digest(&r);
+    rig_close(&r);
+    return digest;
+}
+
+static void test_policies(void **state)
+{
+    (void)state;
+    const bp_policy policies[] = {{.kind = BP_POLICY_FULL},
+                                  {.kind = BP_POLICY_MEMORY_POOR},
+                                  {.kind = BP_POLICY_SQRT},
+                                  {.kind = BP_POLICY_EVERY, .every = 2},
+                                  {.kind = BP_POLICY_SELECTIVE, .recompute = 7}};
+    for (uint32_t layers = 0; layers <= 5; layers += 5) {
+        for (uint32_t accumulation = 1; accumulation <= 2; accumulation++) {
+            bp_spec spec = spec_of(layers);
+            spec.accumulation = accumulation;
+            const uint64_t wanted = digest_after(&spec, 5);
+            spec.poison = true;
+            for (size_t p = 0; p < sizeof policies / sizeof policies[0]; p++) {
+                spec.policy = policies[p];
+                assert_true(digest_after(&spec, 5) == wanted);
+            }
+            spec.gradient_release = true;
+            assert_true(digest_after(&spec, 5) == wanted);
+        }
+    }
+}
+
+/* Four rows at once or two by two: the same masks, the same sums up to their rounding. */
+static void test_accumulation(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(2);
+    rig whole, halves;
+    open_model(&whole, &spec);
+    spec.batch = 2;
+    spec.accumulation = 2;
+    open_model(&halves, &spec);
+    for (uint32_t i = 0; i < 4; i++) {
+        const double a = rig_step(&whole).loss, b = rig_step(&halves).loss;
+        assert_true(fabs(a - b) <= 1e-6 * a);
+    }
+    rig_close(&whole);
+    rig_close(&halves);
+}
+
+static double loss_of(rig *r)
+{
+    r->runtime.steps = 0;
+    return rig_step(r).loss;
+}
+
+/* The central difference of the loss along a parameter's gradient, and that gradient's norm. */
+static void differ(rig *r, const bp_parameter *parameter, double *difference, double *norm)
+{
+    (void)loss_of(r);
+    float *gradient = rig_read(r, parameter->gradient);
+    float *weight = rig_read(r, parameter->weight), *moved = rig_read(r, parameter->weight);
+    double square = 0.0;
+    for (uint64_t i = 0; i < parameter->count; i++) {
+        square += (double)gradient[i] * (double)gradient[i];
+    }
+    *norm = sqrt(square);
+    *difference = 0.0;
+    const double step = 4e-3;
+    for (int side = -1; side <= 1; side += 2) {
+        for (uint64_t i = 0; i < parameter->count; i++) {
+            moved[i] = (float)((double)weight[i] + side * step * (double)gradient[i] / *norm);
+        }
+        rig_write(r, parameter->weight, moved);
+        *difference += side * loss_of(r) / (2.0 * step);
+    }
+    rig_write(r, parameter->weight, weight);
+    free(gradient);
+    free(weight);
+    free(moved);
+}
+
+/* ReLU has a kink where biases are 0: it is compared with PyTorch (tests/golden). */
+static void test_differences(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < BP_ACTIVATION_RELU; kind++) {
+        bp_spec spec = spec_of(2);
+        rig r;
+        spec.config.activation = (bp_activation)kind;
+        spec.optimizer_options.learning_rate = 0.0;
+        spec.optimizer_options.weight_decay = 0.0;
+        open_model(&r, &spec);
+        for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
+            double difference, norm;
+            differ(&r, &r.runtime.emit.parameters[p], &difference, &norm);
+            if (fabs(difference - norm) > 0.02 * norm + 1e-4) {
+                fail_msg("activation %d, parameter %u: differences say %g, the gradient %g", kind,
+                         p, difference, norm);
+            }
+        }
+        rig_close(&r);
+    }
+}
+
+static void refused(const bp_spec *spec, const char *name)
+{
+    bp_error error = {.code = BP_OK};
+    assert_int_equal(bp_spec_check(spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, name);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(2);
+    spec.config.task = BP_TASK_CAUSAL_LM;
+    spec.config.classes = 0;
+    refused(&spec, "task");
+    spec = spec_of(2);
+    spec.generate_context = 2;
+    refused(&spec, "task");
+    spec = spec_of(2);
+    spec.sequence = INPUTS - 1;
+    refused(&spec, "max-seq-length");
+    spec = spec_of(2);
+    spec.config.vocabulary = 7;
+    refused(&spec, "vocab_size");
+    spec = spec_of(2);
+    spec.working = BP_BF16;
+    spec.master = BP_MASTER_FP32;
+    refused(&spec, "bf16");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, make_numbers, NULL);
+}
