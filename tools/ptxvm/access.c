@@ -145,6 +145,20 @@ static bool find_region(vm_warp *warp, uint64_t address, vm_region *region)
     return true;
 }
 
+bool vm_access_region(vm_warp *warp, uint64_t address)
+{
+    vm_region *region = &warp->region;
+    if (address >= region->low && address < region->high) {
+        return true;
+    }
+    vm_region fresh;
+    if (!find_region(warp, address, &fresh) || address < fresh.low || address >= fresh.high) {
+        return false;
+    }
+    *region = fresh;
+    return true;
+}
+
 static bool fail_global(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
                         unsigned bytes, const vm_region *region)
 {
@@ -165,14 +179,11 @@ static bool fail_global(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_
 static bool find_global(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
                         unsigned bytes, bool write, spot *found)
 {
-    vm_region *region = &warp->region;
-    if (address < region->low || address >= region->high) {
-        vm_region fresh;
-        bool known = find_region(warp, address, &fresh);
-        if (!known || address < fresh.low || address >= fresh.high) {
-            return fail_global(warp, in, lane, address, bytes, &fresh);
-        }
-        *region = fresh;
+    const vm_region *region = &warp->region;
+    if (!vm_access_region(warp, address)) {
+        vm_region other;
+        find_region(warp, address, &other);
+        return fail_global(warp, in, lane, address, bytes, &other);
     }
     uint64_t offset = address - region->low;
     if (bytes > region->high - address) {
@@ -276,34 +287,4 @@ uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space spa
         }
     }
     return found.data;
-}
-
-bool vm_quick_prepare(vm_warp *warp, vm_space space, vm_quick *quick)
-{
-    vm_block *block = warp->block;
-    const vm_launch *launch = block->launch;
-    const vm_region *region = &warp->region;
-    quick->first_thread = warp->index * VM_LANES;
-    quick->warp = warp->index;
-    quick->key.place = (uint64_t)(uint32_t)block->linear << 32 | launch->serial;
-    quick->key.moment = block->time;
-    if (space == VS_SHARED) {
-        quick->low = 0;
-        quick->size = launch->shared_bytes;
-        quick->data = block->shared;
-        quick->defined = block->shared_defined;
-        quick->bit = 0;
-        quick->race = &block->shared_race;
-        return true;
-    }
-    if (space != VS_GLOBAL || region->window != NULL || region->low == region->high) {
-        return false;
-    }
-    quick->low = region->low;
-    quick->size = region->high - region->low;
-    quick->data = region->data;
-    quick->defined = region->defined;
-    quick->bit = region->bit;
-    quick->race = region->race;
-    return true;
 }

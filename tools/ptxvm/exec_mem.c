@@ -6,34 +6,30 @@
 
 enum { SPINS_MAX = 1000 };
 
-/* The address of one lane of a memory operand. */
-static uint64_t address_of(const vm_operand *operand, const void *base, unsigned lane)
+/* The addresses of all lanes of a memory operand. 32-bit ones wrap in the windows that are that
+ * small. */
+static void find_addresses(const vm_warp *warp, const vm_insn *in, unsigned operand,
+                           uint64_t addresses[VM_LANES])
 {
-    return vm_lane(base, operand->bytes, lane) + (uint64_t)operand->displacement;
-}
-
-/* 32-bit bases wrap at 32 bits in the windows that are that small. */
-static uint64_t wrap(uint64_t address, unsigned bytes, vm_space space)
-{
-    bool small = bytes == 4 && space != VS_GENERIC && space != VS_GLOBAL;
-    return small ? address & 0xffffffffu : address;
+    const vm_operand *memory = vm_operand_at(warp, in, operand);
+    const void *base = vm_source(warp, in, operand);
+    uint64_t displacement = (uint64_t)memory->displacement;
+    bool small = in->space != VS_GENERIC && in->space != VS_GLOBAL;
+    uint64_t kept = memory->bytes == 4 && small ? UINT32_MAX : UINT64_MAX;
+    if (memory->bytes == 4) {
+        for (unsigned lane = 0; lane < VM_LANES; lane++) {
+            addresses[lane] = (((const uint32_t *)base)[lane] + displacement) & kept;
+        }
+        return;
+    }
+    for (unsigned lane = 0; lane < VM_LANES; lane++) {
+        addresses[lane] = vm_lane(base, memory->bytes, lane) + displacement;
+    }
 }
 
 static unsigned how_of(const vm_insn *in, unsigned how)
 {
     return how | ((in->flags & VF_STRONG) != 0 ? VA_STRONG : 0u);
-}
-
-/* One element from memory into a lane of its register, extended to the register's width. */
-static void place(uint8_t *lanes, unsigned register_bytes, unsigned lane, const uint8_t *from,
-                  unsigned bytes, bool is_signed)
-{
-    uint8_t *at = lanes + (size_t)lane * register_bytes;
-    memcpy(at, from, bytes < register_bytes ? bytes : register_bytes);
-    if (register_bytes > bytes) {
-        bool negative = is_signed && (from[bytes - 1] & 0x80u) != 0;
-        memset(at + bytes, negative ? 0xff : 0, register_bytes - bytes);
-    }
 }
 
 static void finish_strong(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,
@@ -58,40 +54,6 @@ static void finish_strong(vm_warp *warp, const vm_insn *in, unsigned lane, vm_sp
     }
 }
 
-/* What one load keeps from lane to lane. */
-typedef struct load_state {
-    vm_quick quick;
-    vm_space space;
-    unsigned bytes;
-    bool weak;
-    bool is_quick;
-    uint64_t last;       /* the address before this one */
-    const uint8_t *data; /* of it */
-    unsigned repeats;    /* how many lanes in a row have had it */
-} load_state;
-
-/* The bytes for one lane. Lanes that name the address of the lane before them need no checks from
- * the third on: the second has made the history say "several lanes of this warp". */
-static const uint8_t *fetch(vm_warp *warp, const vm_insn *in, load_state *state, unsigned lane,
-                            uint64_t address)
-{
-    bool again = state->data != NULL && address == state->last && state->weak;
-    state->repeats = again ? state->repeats + 1 : 0;
-    state->last = address;
-    if (state->repeats > 1 && state->space != VS_LOCAL && state->space != VS_PARAM &&
-        state->space != VS_GENERIC) {
-        return state->data;
-    }
-    state->data =
-        state->is_quick ? vm_quick_load(&state->quick, address, state->bytes, lane) : NULL;
-    if (state->data == NULL) {
-        state->data =
-            vm_access(warp, in, lane, state->space, address, state->bytes, how_of(in, VA_READ));
-        state->is_quick = state->weak && vm_quick_prepare(warp, state->space, &state->quick);
-    }
-    return state->data;
-}
-
 /* A strong load of one global word again and again waits for another block, which may not run
  * before this one has ended. */
 static bool check_spin(vm_warp *warp, const vm_insn *in, uint64_t address, unsigned lane)
@@ -105,6 +67,47 @@ static bool check_spin(vm_warp *warp, const vm_insn *in, uint64_t address, unsig
                    "a loop waits for another block: the same word was read %u times", warp->spins);
 }
 
+/* Where each lane's bytes are, after every check. */
+static bool find_loads(vm_warp *warp, const vm_insn *in, uint32_t mask, const uint64_t *addresses,
+                       unsigned bytes, uint8_t **data)
+{
+    vm_space space = (vm_space)in->space;
+    bool weak = (in->flags & VF_STRONG) == 0;
+    if (weak && vm_access_together(warp, mask, space, addresses, bytes, false, data)) {
+        return true;
+    }
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        uint64_t address = addresses[lane];
+        data[lane] = vm_access(warp, in, lane, space, address, bytes, how_of(in, VA_READ));
+        if (data[lane] == NULL) {
+            return false;
+        }
+        finish_strong(warp, in, lane, space, address, true);
+        if (!weak && space == VS_GLOBAL && !check_spin(warp, in, address, lane)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Elements of `bytes` bytes, `from` bytes behind where each lane's begin, into the lanes of a
+ * register, extended to its width. */
+static void place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data, size_t from,
+                  unsigned bytes, bool is_signed)
+{
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        const uint8_t *element = data[lane] + from;
+        uint8_t *at = lanes + (size_t)lane * width;
+        memcpy(at, element, bytes < width ? bytes : width);
+        if (width > bytes) {
+            bool negative = is_signed && (element[bytes - 1] & 0x80u) != 0;
+            memset(at + bytes, negative ? 0xff : 0, width - bytes);
+        }
+    }
+}
+
 /* ld: targets 0 .. n-1, then the address. */
 static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -112,47 +115,44 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
     vm_type type = (vm_type)in->types[0];
     unsigned bytes = vm_type_bytes(type);
     bool is_signed = vm_type_signed(type);
-    const vm_operand *memory = vm_operand_at(warp, in, count);
-    const void *base = vm_source(warp, in, count);
-    vm_space space = (vm_space)in->space;
-    uint8_t lanes[8][VM_LANES * 16];
-    load_state state;
-    state.space = space;
-    state.bytes = bytes * count;
-    state.weak = (in->flags & VF_STRONG) == 0;
-    state.is_quick = state.weak && vm_quick_prepare(warp, space, &state.quick);
-    state.data = NULL;
-    state.last = 0;
-    state.repeats = 0;
-    /* The commonest loads of all: words into registers of their size. */
-    bool plain = bytes == 4 && state.weak;
-    for (unsigned e = 0; e < count; e++) {
-        plain = plain && vm_operand_at(warp, in, e)->bytes == 4;
+    uint64_t addresses[VM_LANES];
+    uint8_t *data[VM_LANES];
+    find_addresses(warp, in, count, addresses);
+    if (!find_loads(warp, in, mask, addresses, bytes * count, data)) {
+        return false;
     }
-    for (uint32_t left = mask; left != 0; left &= left - 1) {
-        unsigned lane = vm_first_lane(left);
-        uint64_t address = wrap(address_of(memory, base, lane), memory->bytes, space);
-        const uint8_t *data = fetch(warp, in, &state, lane, address);
-        if (data == NULL) {
-            return false;
-        }
-        if (plain) {
-            for (unsigned e = 0; e < count; e++) {
-                memcpy(lanes[e] + (size_t)lane * 4, data + (size_t)e * 4, 4);
+    for (unsigned e = 0; e < count; e++) {
+        const vm_operand *target = vm_operand_at(warp, in, e);
+        uint8_t *lanes = warp->bases[target->where] + target->offset;
+        size_t from = (size_t)e * bytes;
+        if (bytes == 4 && target->bytes == 4) { /* the commonest of all */
+            for (uint32_t left = mask; left != 0; left &= left - 1) {
+                unsigned lane = vm_first_lane(left);
+                memcpy(lanes + (size_t)lane * 4, data[lane] + from, 4);
             }
-            continue;
-        }
-        for (unsigned e = 0; e < count; e++) {
-            place(lanes[e], vm_operand_at(warp, in, e)->bytes, lane, data + (size_t)e * bytes,
-                  bytes, is_signed);
-        }
-        finish_strong(warp, in, lane, space, address, true);
-        if (!state.weak && space == VS_GLOBAL && !check_spin(warp, in, address, lane)) {
-            return false;
+        } else {
+            place(lanes, target->bytes, mask, data, from, bytes, is_signed);
         }
     }
+    return true;
+}
+
+/* The weak stores of a whole warp; false where the lanes have to go one by one. */
+static bool store_together(vm_warp *warp, const vm_insn *in, uint32_t mask,
+                           const uint64_t *addresses, unsigned bytes, unsigned count)
+{
+    uint8_t *data[VM_LANES];
+    if ((in->flags & VF_STRONG) != 0 || !vm_access_together(warp, mask, (vm_space)in->space,
+                                                            addresses, bytes * count, true, data)) {
+        return false;
+    }
     for (unsigned e = 0; e < count; e++) {
-        vm_put(warp, in, e, mask, lanes[e]);
+        const vm_operand *operand = vm_operand_at(warp, in, 1 + e);
+        const uint8_t *source = vm_source(warp, in, 1 + e);
+        for (uint32_t left = mask; left != 0; left &= left - 1) {
+            unsigned lane = vm_first_lane(left);
+            memcpy(data[lane] + (size_t)e * bytes, source + (size_t)lane * operand->bytes, bytes);
+        }
     }
     return true;
 }
@@ -162,12 +162,15 @@ static bool exec_store(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     unsigned count = in->vector == 0 ? 1 : in->vector;
     unsigned bytes = vm_type_bytes((vm_type)in->types[0]);
-    const vm_operand *memory = vm_operand_at(warp, in, 0);
-    const void *base = vm_source(warp, in, 0);
     vm_space space = (vm_space)in->space;
+    uint64_t addresses[VM_LANES];
+    find_addresses(warp, in, 0, addresses);
+    if (store_together(warp, in, mask, addresses, bytes, count)) {
+        return true;
+    }
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
-        uint64_t address = wrap(address_of(memory, base, lane), memory->bytes, space);
+        uint64_t address = addresses[lane];
         finish_strong(warp, in, lane, space, address, false);
         uint8_t *data =
             vm_access(warp, in, lane, space, address, bytes * count, how_of(in, VA_WRITE));

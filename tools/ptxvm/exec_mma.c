@@ -167,24 +167,43 @@ static uint64_t row_address(const vm_warp *warp, const vm_insn *in, unsigned ope
     return memory->bytes == 4 ? address & 0xffffffffu : address;
 }
 
+/* Where the rows of `count` matrices are, after every check. */
+static bool find_rows(vm_warp *warp, const vm_insn *in, unsigned count, uint8_t **data)
+{
+    uint64_t addresses[VM_LANES];
+    for (unsigned lane = 0; lane < VM_LANES; lane++) {
+        addresses[lane] = row_address(warp, in, count, lane);
+    }
+    uint32_t mask = VM_ALL_LANES >> (VM_LANES - 8 * count);
+    if (vm_access_together(warp, mask, (vm_space)in->space, addresses, 16, false, data)) {
+        return true;
+    }
+    for (unsigned lane = 0; lane < 8 * count; lane++) {
+        data[lane] = vm_access(warp, in, lane, (vm_space)in->space, addresses[lane], 16, VA_READ);
+        if (data[lane] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool exec_ldmatrix(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     unsigned count = in->vector;
+    bool trans = (in->flags & VF_TRANS) != 0;
+    uint8_t *data[VM_LANES];
+    if (!find_rows(warp, in, count, data)) {
+        return false;
+    }
     for (unsigned m = 0; m < count; m++) {
         uint16_t rows[8][8];
         for (unsigned r = 0; r < 8; r++) {
-            const uint8_t *data = vm_access(warp, in, m * 8 + r, (vm_space)in->space,
-                                            row_address(warp, in, count, m * 8 + r), 16, VA_READ);
-            if (data == NULL) {
-                return false;
-            }
-            memcpy(rows[r], data, 16);
+            memcpy(rows[r], data[m * 8 + r], 16);
         }
         uint32_t lanes[VM_LANES];
         for (unsigned lane = 0; lane < VM_LANES; lane++) {
             unsigned i = lane / 4;
             unsigned j = (lane % 4) * 2;
-            bool trans = (in->flags & VF_TRANS) != 0;
             uint32_t low = trans ? rows[j][i] : rows[i][j];
             uint32_t high = trans ? rows[j + 1][i] : rows[i][j + 1];
             lanes[lane] = high << 16 | low;

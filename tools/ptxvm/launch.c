@@ -131,7 +131,17 @@ bool vm_exec_kernel(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const void *a = vm_source(warp, in, in->operands > 1 ? 1 : 0);
     const void *b = in->operands > 2 ? vm_source(warp, in, 2) : a;
     const void *c = in->operands > 3 ? vm_source(warp, in, 3) : a;
+    const vm_operand *target = vm_operand_at(warp, in, 0);
+    uint8_t *at = warp->bases[target->where] + target->offset;
+    if (mask == VM_ALL_LANES && at != a && at != b && at != c) {
+        in->kernel(at, a, b, c, in->flags);
+        return true;
+    }
     in->kernel(lanes, a, b, c, in->flags);
+    if (mask == VM_ALL_LANES && target->bytes == 4) {
+        memcpy(at, lanes, (size_t)4 * VM_LANES);
+        return true;
+    }
     vm_put(warp, in, 0, mask, lanes);
     return true;
 }

@@ -69,44 +69,14 @@ enum { VA_READ = 1, VA_WRITE = 2, VA_STRONG = 4, VA_UNCHECKED = 8 };
 uint8_t *vm_access(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_space space,
                    uint64_t address, unsigned bytes, unsigned how);
 
-/* The stretches that a load may be served from without the full checks: see vm_access_quickly. */
-typedef struct vm_quick {
-    uint64_t low;
-    uint64_t size;
-    const uint8_t *data;
-    const uint64_t *defined;
-    uint64_t bit;
-    const vm_race *race;
-    vm_touch_key key;
-    uint32_t first_thread;
-    uint32_t warp;
-} vm_quick;
+/* The same for the weak accesses of all lanes of `mask` at once, in 4 to 32 bytes each: data[lane]
+ * points to a lane's bytes. False, and nothing is reported, where the lanes have to be asked one by
+ * one. */
+bool vm_access_together(struct vm_warp *warp, uint32_t mask, vm_space space,
+                        const uint64_t *addresses, unsigned bytes, bool write, uint8_t **data);
 
-/* Prepares quick loads of a space; false when there are none (gaps between rows, other spaces). */
-bool vm_quick_prepare(struct vm_warp *warp, vm_space space, vm_quick *quick);
-
-/* The bytes of a load when every check is known to pass; NULL: ask vm_access. */
-static inline const uint8_t *vm_quick_load(const vm_quick *quick, uint64_t address, unsigned bytes,
-                                           unsigned lane)
-{
-    uint64_t offset = address - quick->low;
-    if (offset >= quick->size || bytes > quick->size - offset || (address & (bytes - 1)) != 0) {
-        return NULL;
-    }
-    uint64_t bit = quick->bit + offset;
-    if (quick->defined != NULL) {
-        uint64_t mask = (1ull << bytes) - 1; /* at most 32 bytes, aligned: one word holds them */
-        uint64_t word = __atomic_load_n(&quick->defined[bit / 64], __ATOMIC_RELAXED);
-        if ((word >> (bit % 64) & mask) != mask) {
-            return NULL;
-        }
-    }
-    if (quick->race != NULL && !vm_race_known_read(quick->race, bit, bytes, quick->key,
-                                                   quick->first_thread + lane, quick->warp)) {
-        return NULL;
-    }
-    return quick->data + offset;
-}
+/* Makes warp->region the one that holds the address; false when there is none. */
+bool vm_access_region(struct vm_warp *warp, uint64_t address);
 
 /* The history that an address belongs to, without any check; *race stays NULL where none is kept.
  */

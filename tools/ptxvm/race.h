@@ -27,12 +27,6 @@ enum {
     VM_TOUCH_SET = 1 << 20
 };
 
-/* A touch as the two words that comparing it takes. */
-typedef struct vm_touch_key {
-    uint64_t place;  /* launch and block */
-    uint64_t moment; /* time and thread */
-} vm_touch_key;
-
 /* Four bytes. split: index + 1 of four cells, one for each byte, once their histories differ. */
 typedef struct vm_cell {
     vm_touch write;
@@ -75,39 +69,6 @@ static inline void vm_page_unlock(const vm_race *race, vm_page *page)
     }
 }
 
-static inline bool vm_cell_knows_read(const vm_cell *cell, vm_touch_key key, uint32_t thread,
-                                      uint32_t warp)
-{
-    vm_touch_key found;
-    __builtin_memcpy(&found, &cell->read, sizeof found);
-    uint32_t who = (uint32_t)(found.moment >> 32);
-    bool same = (who & (VM_TOUCH_THREAD | VM_TOUCH_MANY)) == thread;
-    bool among = (who & VM_TOUCH_MANY) != 0 && (cell->readers >> warp & 1) != 0;
-    bool whole = cell->split == 0 && cell->read_bytes == 15 && (who & VM_TOUCH_STRONG) == 0;
-    return found.place == key.place && (uint32_t)found.moment == (uint32_t)key.moment && whole &&
-           (same || among);
-}
-
-/* Whether reading these bytes again adds nothing to what the history already holds: the same
- * thread, or its warp among others, has read them since the last synchronisation and the last
- * write. key is the reader's block and time. */
-static inline bool vm_race_known_read(const vm_race *race, uint64_t offset, unsigned bytes,
-                                      vm_touch_key key, uint32_t thread, uint32_t warp)
-{
-    vm_page *page = __atomic_load_n(&race->pages[offset / (4 * VM_PAGE_CELLS)], __ATOMIC_ACQUIRE);
-    if (page == NULL || bytes < 4) {
-        return false;
-    }
-    const vm_cell *cell = &page->cells[offset / 4 % VM_PAGE_CELLS];
-    bool known = true;
-    vm_page_lock(race, page);
-    for (unsigned i = 0; i < bytes / 4 && known; i++) {
-        known = vm_cell_knows_read(cell + i, key, thread, warp);
-    }
-    vm_page_unlock(race, page);
-    return known;
-}
-
 /* What a warp has seen of the others of its block, and its own lanes of each other. */
 typedef struct vm_clock {
     uint32_t seen[VM_WARPS_MAX];
@@ -143,6 +104,26 @@ void vm_race_free(vm_race *race);
 /* Records an access and reports a conflict (returning false). how: VA_*. */
 bool vm_race_touch(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
                    uint64_t offset, unsigned bytes, unsigned how);
+/* The weak accesses of one instruction by lanes of a warp, in words of four bytes: begin, once for
+ * each word, end. False where only vm_race_touch() can tell; asked again there, nothing has been
+ * lost. */
+typedef struct vm_race_turn {
+    const vm_race *race;
+    vm_page *page; /* the one whose lock is held, or NULL */
+    uint64_t page_index;
+    vm_touch now; /* who is to be filled in */
+    const vm_clock *clock;
+    uint32_t warp;
+    bool own; /* memory of one block: other blocks' records are stale */
+} vm_race_turn;
+
+void vm_race_turn_begin(vm_race_turn *turn, const struct vm_warp *warp, const vm_race *race);
+/* many: several lanes read these bytes at once. */
+bool vm_race_turn_read(vm_race_turn *turn, unsigned lane, bool many, uint64_t offset,
+                       unsigned bytes);
+bool vm_race_turn_write(vm_race_turn *turn, unsigned lane, uint64_t offset, unsigned bytes);
+void vm_race_turn_end(vm_race_turn *turn);
+
 /* Marks or unmarks bytes that an asynchronous copy is writing; thread is the issuer's. */
 bool vm_race_flight(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
                     uint64_t offset, unsigned bytes, bool begins);
