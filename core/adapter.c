@@ -42,13 +42,13 @@ static bool ends_with(const char *name, size_t length, const char *target)
     return end == length || name[length - end - 1] == '.';
 }
 
-/* The dense layers of the blocks: matrices between the first and the last stage. */
-static bool can_adapt(const bp_emit *emit, uint32_t index)
+bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter)
 {
-    uint32_t stage = bp_adapter_stage(emit, index);
+    uint32_t stage = bp_adapter_stage(emit, parameter);
     uint32_t stages = emit->spec->model->stages(&emit->spec->config);
-    const bp_parameter *p = &emit->parameters[index];
-    return p->rank == 2 && !p->embedding && stage > 0 && stage + 1 < stages;
+    const bp_parameter *p = &emit->parameters[parameter];
+    bool own = p->base == BP_NO_PARAMETER;
+    return own && p->rank == 2 && !p->embedding && stage > 0 && stage + 1 < stages;
 }
 
 static bool is_target(const char *target, const char *name, size_t length)
@@ -63,7 +63,7 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     const char *name = bp_graph_name(emit->graph, emit->parameters[index].weight);
     size_t length = module_length(name);
     bool found = false;
-    if (length == 0 || !can_adapt(emit, index)) {
+    if (length == 0 || !bp_adapter_dense(emit, index)) {
         return false;
     }
     for (uint32_t t = 0; t < lora->target_count; t++) {
@@ -100,11 +100,11 @@ static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t
 
 static void publish_pair(bp_emit *emit, uint32_t base)
 {
-    const bp_buffer *buffer = &emit->graph->buffers[emit->parameters[base].weight];
+    const uint64_t *shape = emit->parameters[base].shape;
     const char *name = bp_graph_name(emit->graph, emit->parameters[base].weight);
     const bool input_major = emit->spec->model->input_major;
-    const uint64_t in = buffer->shape[input_major ? 0 : 1];
-    const uint64_t out = buffer->shape[input_major ? 1 : 0];
+    const uint64_t in = shape[input_major ? 0 : 1];
+    const uint64_t out = shape[input_major ? 1 : 0];
     const uint64_t rank = emit->spec->lora.rank;
     const size_t length = module_length(name);
     emit->parameters[base].adapter = emit->parameter_count;

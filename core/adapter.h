@@ -14,6 +14,11 @@
 /* Bound on the parameters of a spec's model, its adapters included. */
 uint32_t bp_adapter_parameters(const bp_spec *spec);
 
+/* Whether a weight is that of a dense layer of the blocks: a matrix that is no table of an
+ * embedding, between the first and the last stage. These are what adapters adapt and what
+ * spec->quantised quantises. */
+bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter);
+
 /* Publishes two parameters for every weight that spec->lora names, under PEFT's names
  * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", after those of the model. A
  * target is the end of a module's name ("q_proj", "attn.c_attn"), or "all-linear" for every dense

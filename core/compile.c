@@ -70,6 +70,20 @@ static bp_status check_rules(const bp_emit *emit)
                         "every parameter is frozen; --trainable GLOB keeps some of them", "freeze");
 }
 
+/* What was asked to be quantised has to be there. */
+static bp_status check_quantised(const bp_emit *emit)
+{
+    bool any = emit->spec->quantised == BP_QUANTISED_NONE;
+    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
+        any = bp_emit_quantised(emit, i);
+    }
+    return any ? BP_OK
+               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                              "this model has no dense layers in blocks to quantise",
+                              emit->spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                                                         : "load-in-4bit");
+}
+
 static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
@@ -124,7 +138,8 @@ static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind prog
     }
 }
 
-/* Normal variates come from the device; zeros and ones from the host, they are few. */
+/* Normal variates come from the device; zeros and ones from the host, they are few, and so do
+ * weights that have to be quantised. */
 static void write_initialization(bp_compile *compile, bp_emit *emit)
 {
     compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
@@ -132,7 +147,7 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     emit->action = UINT32_MAX;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (parameter->init == BP_INIT_NORMAL) {
+        if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
             bp_emit_random_normal(
                 emit,
                 &(bp_random_normal_operands){.y = bp_emit_weight(emit, i),
@@ -232,6 +247,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
     spec->model->parameters(emit, &spec->config);
     bp_adapter_publish(emit);
     BP_TRY(emit->status);
+    BP_TRY(check_quantised(emit));
     if (spec->optimizer != NULL) {
         BP_TRY(check_rules(emit));
         spec->optimizer->declare(emit);

@@ -67,7 +67,9 @@ static void add_limits(wide_limits *sum, bp_graph_limits more, uint64_t times)
 bp_graph_limits bp_compile_stage_limits(const bp_spec *spec, uint32_t stage, bool backward)
 {
     bp_graph_limits limits = spec->model->limits(spec, stage, backward);
-    const uint32_t times = spec->lora.rank > 0 ? 4 : 1;
+    const uint32_t codes =
+        spec->quantised != BP_QUANTISED_NONE ? 2 : 1; /* their products' operands */
+    const uint32_t times = spec->lora.rank > 0 ? 4 : codes;
     limits.buffers *= times;
     limits.ops *= times;
     limits.refs *= times;

@@ -7,6 +7,11 @@ static double matmul_flops(const bp_matmul_scalars *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
+static double quantised_flops(const bp_matmul_quantised_scalars *s)
+{
+    return 2.0 * (double)s->m * (double)s->n * (double)s->k;
+}
+
 /* Each of `products` products of a (T, D) by a (D, T) matrix per head, half of it masked away when
  * causal. */
 static double attention_flops(int64_t batch, int64_t sequence, int64_t heads, int64_t head_width,
@@ -21,6 +26,9 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
 {
     if (kernel == BP_KERNEL_matmul) {
         return matmul_flops(scalars);
+    }
+    if (kernel == BP_KERNEL_matmul_quantised) {
+        return quantised_flops(scalars);
     }
     if (kernel == BP_KERNEL_attention_forward) {
         const bp_attention_forward_scalars *s = scalars;

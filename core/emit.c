@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/adapter.h"
 #include "core/glob.h"
 
 #define NAME_MAX_BYTES 160
@@ -93,14 +94,68 @@ static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name
     parameter->master = make_buffer(emit, &prototype, full);
 }
 
-void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
+static uint32_t codes_buffer(bp_emit *emit, uint64_t bytes, bp_dtype dtype, const char *name)
+{
+    const bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
+                                 .scope = BP_SCOPE_CONSTANT,
+                                 .dtype = dtype,
+                                 .rank = 1,
+                                 .shape = {bytes}};
+    return make_buffer(emit, &prototype, name);
+}
+
+/* A weight as codes and scales. */
+static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *name)
+{
+    const bp_quantised form = emit->spec->quantised;
+    const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
+    const uint64_t nested = bp_quantised_nested(parameter->count, form);
+    char full[NAME_MAX_BYTES];
+    parameter->quantised = form;
+    parameter->weight = codes_buffer(emit, bp_quantised_codes(parameter->count, form), BP_U8, name);
+    join_name(full, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
+    parameter->scales =
+        codes_buffer(emit, bp_quantised_scales(rows, parameter->count, form), BP_U8, full);
+    if (nested > 0) {
+        join_name(full, name, "nested_absmax");
+        parameter->nested = codes_buffer(emit, nested, BP_F32, full);
+    }
+}
+
+static void make_weight(bp_emit *emit, bp_parameter *parameter, const char *name)
 {
     bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
                            .scope = BP_SCOPE_PERSISTENT,
                            .dtype = emit->spec->working,
-                           .rank = info->rank,
-                           .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0}};
-    uint32_t weight = make_buffer(emit, &prototype, info->name);
+                           .rank = parameter->rank,
+                           .shape = {parameter->shape[0], parameter->shape[1]}};
+    /* The base of adapters is read again from where it came; what is only frozen belongs to the
+     * model that a snapshot holds. */
+    if (!parameter->trainable && emit->spec->lora.rank > 0) {
+        prototype.scope = BP_SCOPE_CONSTANT;
+    }
+    parameter->weight = make_buffer(emit, &prototype, name);
+    if (emit->status == BP_OK) {
+        make_master(emit, parameter, name);
+    }
+}
+
+static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
+{
+    bp_parameter *parameter = &emit->parameters[index];
+    if (emit->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(emit, index)) {
+        make_weight(emit, parameter, name);
+    } else if (parameter->trainable && emit->spec->optimizer != NULL) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                    "a quantised weight cannot be trained", name);
+        bp_error_prefix(emit->graph->error, "trainable");
+    } else {
+        make_quantised(emit, parameter, name);
+    }
+}
+
+void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
+{
     if (emit->status != BP_OK) {
         return;
     }
@@ -109,7 +164,9 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                     "the model publishes more parameters than it said", info->name);
         return;
     }
-    bp_parameter *parameter = &emit->parameters[emit->parameter_count++];
+    const uint32_t index = emit->parameter_count++;
+    bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t width = info->rank > 1 ? info->shape[1] : 1;
     *parameter = (bp_parameter){.init = info->init,
                                 .deviation = info->deviation,
                                 .decay = info->decay,
@@ -118,9 +175,11 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .adapter = BP_NO_PARAMETER,
                                 .base = info->adapts ? info->base : BP_NO_PARAMETER,
                                 .rank = info->rank,
-                                .count = emit->graph->buffers[weight].bytes /
-                                         bp_dtype_bytes(prototype.dtype),
-                                .weight = weight,
+                                .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0},
+                                .count = bp_size_mul(info->shape[0], width),
+                                .master = BP_NO_BUFFER,
+                                .scales = BP_NO_BUFFER,
+                                .nested = BP_NO_BUFFER,
                                 .gradient = BP_NO_BUFFER};
     for (uint32_t i = 0; i < BP_PARAMETER_STATES_MAX; i++) {
         parameter->state[i] = BP_NO_BUFFER;
@@ -129,12 +188,12 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
     apply_rules(emit->spec, info->name, parameter);
-    /* The base of adapters is read again from where it came; what is only frozen belongs to the
-     * model that a snapshot holds. */
-    if (!parameter->trainable && emit->spec->lora.rank > 0) {
-        emit->graph->buffers[weight].scope = BP_SCOPE_CONSTANT;
-    }
-    make_master(emit, parameter, info->name);
+    make_tensors(emit, index, info->name);
+}
+
+bool bp_emit_quantised(const bp_emit *emit, uint32_t index)
+{
+    return emit->status == BP_OK && emit->parameters[index].quantised != BP_QUANTISED_NONE;
 }
 
 bool bp_emit_trainable(const bp_emit *emit, uint32_t index)

@@ -45,6 +45,10 @@ typedef struct bp_parameter {
     uint64_t due_count;
     uint64_t count;            /* elements */
     uint32_t rank;             /* 1: a vector */
+    uint64_t shape[2];         /* as the model publishes it; 0 in the second place of a vector */
+    bp_quantised quantised;    /* then `weight` holds codes, of the matrix as (out, in) */
+    uint32_t scales;           /* of a quantised one: buffer "<parameter>.absmax" */
+    uint32_t nested;           /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
     uint32_t adapter;          /* parameter number of its adapter's A, B follows; or none */
     uint32_t base;             /* of an adapter: the parameter it adapts; else none */
     uint32_t weight;           /* buffer; its name is the parameter's */
@@ -119,6 +123,10 @@ static inline bp_dtype bp_emit_working(const bp_emit *emit)
 {
     return emit->spec->working;
 }
+
+/* Whether parameter `index` is quantised: its weight, scales and nested scales are then operands of
+ * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
+bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
 
 /* The weight of parameter number `index` (order of publication). */
 bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);

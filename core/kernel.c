@@ -4,24 +4,28 @@
 
 #include "core/codec.h"
 #include "core/master.h"
+#include "core/quantised.h"
 #include "core/step.h"
 
 /* The words that formulas use; all saturate (arena/base.h). A negative scalar becomes a huge number
  * and saturates in its turn. */
-#define S(x)              ((uint64_t)s->x)
-#define MUL(a, b)         bp_size_mul((a), (b))
-#define ADD(a, b)         bp_size_add((a), (b))
-#define SUB(a, b)         bp_size_sub((a), (b))
-#define CEIL_DIV(a, b)    bp_size_ceil_div((a), (b))
-#define SELECT(f, a, b)   ((f) != 0 ? (a) : (b))
-#define STEP_BYTES        sizeof(bp_step_block)
-#define CONTROL_BYTES     sizeof(bp_control_block)
-#define RESULT_BYTES      sizeof(bp_result_block)
-#define MASTER_BYTES(f)   bp_master_bytes((int64_t)(f))
-#define STATE_BYTES(n, f) bp_codec_bytes((n), (int64_t)(f))
-#define NORM_HISTORY      BP_NORM_HISTORY
-#define BLOCK(r, w, p)    (r), (w), (p)
-#define FLAT(n)           1, (n), (n)
+#define S(x)                      ((uint64_t)s->x)
+#define MUL(a, b)                 bp_size_mul((a), (b))
+#define ADD(a, b)                 bp_size_add((a), (b))
+#define SUB(a, b)                 bp_size_sub((a), (b))
+#define CEIL_DIV(a, b)            bp_size_ceil_div((a), (b))
+#define SELECT(f, a, b)           ((f) != 0 ? (a) : (b))
+#define STEP_BYTES                sizeof(bp_step_block)
+#define CONTROL_BYTES             sizeof(bp_control_block)
+#define RESULT_BYTES              sizeof(bp_result_block)
+#define MASTER_BYTES(f)           bp_master_bytes((int64_t)(f))
+#define STATE_BYTES(n, f)         bp_codec_bytes((n), (int64_t)(f))
+#define QUANTISED_CODES(n, f)     bp_quantised_codes((n), (int64_t)(f))
+#define QUANTISED_SCALES(r, n, f) bp_quantised_scales((r), (n), (int64_t)(f))
+#define QUANTISED_NESTED(n, f)    bp_quantised_nested((n), (int64_t)(f))
+#define NORM_HISTORY              BP_NORM_HISTORY
+#define BLOCK(r, w, p)            (r), (w), (p)
+#define FLAT(n)                   1, (n), (n)
 
 #define KERNEL(name)                                                                               \
     static void extents_##name(const void *scalars, bp_extent *e)                                  \

@@ -184,6 +184,10 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
                             NULL);
     }
     runtime->report.host_bytes = runtime->host.peak;
+    runtime->report.parameters = 0;
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        runtime->report.parameters += runtime->emit.parameters[i].count;
+    }
     return BP_OK;
 }
 

@@ -36,6 +36,15 @@ typedef struct bp_outcome {
                        before the step */
 } bp_outcome;
 
+/* What quantising a parameter carries from call to call. */
+typedef struct bp_quantiser {
+    double sum;
+    float offset;
+    float largest;
+    uint32_t kept;
+    float scales[BP_NESTED_BLOCK];
+} bp_quantiser;
+
 typedef struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
@@ -54,9 +63,10 @@ typedef struct bp_runtime {
     int32_t *window;
     float *logits_host; /* (vocabulary), when generating */
     uint8_t *transfer;  /* BP_TRANSFER_BYTES for filling and copying state */
-    uint64_t steps;     /* attempted steps */
-    uint64_t skipped;   /* groups without a valid target */
-    uint32_t position;  /* tokens in the decode caches */
+    bp_quantiser quantiser;
+    uint64_t steps;    /* attempted steps */
+    uint64_t skipped;  /* groups without a valid target */
+    uint32_t position; /* tokens in the decode caches */
     bool open;
 } bp_runtime;
 
@@ -75,6 +85,12 @@ bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_M
 
 /* Random weights from the seed, zero optimizer state, step 0. */
 bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* The same but for quantised weights, which are to be loaded: those it leaves as they are. */
+bp_status bp_runtime_initialize_rest(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* Random values for the quantised weights: slow, they are made on the host, twice. */
+bp_status bp_runtime_draw_quantised(bp_runtime *runtime) BP_MUST_CHECK;
 
 /* The part of it that runs on the device: normal variates into the weights that want them. */
 bp_status bp_runtime_draw(bp_runtime *runtime) BP_MUST_CHECK;
@@ -117,6 +133,15 @@ bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *dig
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count) BP_MUST_CHECK;
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count) BP_MUST_CHECK;
+
+/* The same for a quantised parameter, whose elements are those of the matrix as (out, in). quantise
+ * is called in order from the first element to the last, for every pass (bp_quantised_passes) anew,
+ * with whole blocks of 64 but at the end; put and get are not for it. BP_ERR_USAGE otherwise.
+ * dequantise gives values in f32, element by element: slow. */
+bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t pass,
+                              uint64_t first, const float *values, uint64_t count) BP_MUST_CHECK;
+bp_status bp_runtime_dequantise(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count) BP_MUST_CHECK;
 
 void bp_runtime_close(bp_runtime *runtime);

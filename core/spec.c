@@ -176,6 +176,16 @@ static bp_status check_lora(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Codes have no gradient. */
+static bp_status check_quantised(const bp_spec *spec, bp_error *error)
+{
+    if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {
+        return BP_OK;
+    }
+    return refuse(error, spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit" : "load-in-4bit",
+                  "quantised weights are frozen: training needs adapters, --lora-r 8 for instance");
+}
+
 static bp_status check_scaling(const bp_spec *spec, bp_error *error)
 {
     const bp_scaling *scaling = &spec->scaling;
@@ -209,6 +219,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));
+    BP_TRY(check_quantised(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                                 "gradient-checkpointing", 0, 1);

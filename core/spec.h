@@ -8,6 +8,7 @@
 #include "core/activation.h"
 #include "core/device.h"
 #include "core/master.h"
+#include "core/quantised.h"
 
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
@@ -74,6 +75,7 @@ typedef struct bp_model_config {
     uint32_t classes;                           /* outputs of the classifier: num_labels */
     bp_activation activation;                   /* mlp: hidden_act */
     uint32_t hidden_sizes[BP_HIDDEN_SIZES_MAX]; /* mlp: widths of its layers; 0: width */
+    bp_quantised quantised; /* the files' form of the blocks' dense layers: quantization_config */
 } bp_model_config;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */
@@ -193,6 +195,7 @@ typedef struct bp_spec {
     bp_scaling scaling;
     bool gradient_release; /* update each stage inside backward: no full gradient ever exists */
     bp_lora lora;
+    bp_quantised quantised;         /* of the blocks' dense layers, which are frozen then */
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 

@@ -139,9 +139,21 @@ static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
                          .masters = runtime->transfer + BP_TRANSFER_BYTES / 2};
 }
 
+/* Codes are not put and got one by one. */
+static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
+{
+    if (!bp_emit_quantised(&runtime->emit, parameter)) {
+        return BP_OK;
+    }
+    uint32_t weight = runtime->emit.parameters[parameter].weight;
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the weight is quantised",
+                        bp_graph_name(&runtime->graph, weight));
+}
+
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count)
 {
+    BP_TRY(check_plain(runtime, parameter));
     weight_desk desk = desk_of(runtime, parameter);
     const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
     for (uint64_t done = 0; done < count;) {
@@ -163,6 +175,7 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
+    BP_TRY(check_plain(runtime, parameter));
     weight_desk desk = desk_of(runtime, parameter);
     const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
     for (uint64_t done = 0; done < count;) {
@@ -206,6 +219,12 @@ static bp_status fill_control(bp_runtime *runtime)
 
 bp_status bp_runtime_initialize(bp_runtime *runtime)
 {
+    BP_TRY(bp_runtime_initialize_rest(runtime));
+    return bp_runtime_draw_quantised(runtime);
+}
+
+bp_status bp_runtime_initialize_rest(bp_runtime *runtime)
+{
     for (uint32_t i = 0; i < runtime->state_count; i++) {
         const bp_buffer *buffer = bp_runtime_state(runtime, i);
         if (buffer->class_of != BP_CLASS_WEIGHTS && buffer->class_of != BP_CLASS_MASTER) {
@@ -215,7 +234,7 @@ bp_status bp_runtime_initialize(bp_runtime *runtime)
     BP_TRY(fill_control(runtime));
     for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
         const bp_parameter *parameter = &runtime->emit.parameters[i];
-        if (parameter->init != BP_INIT_NORMAL) {
+        if (parameter->init != BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
             BP_TRY(fill_weight(runtime, i, parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
         }
     }

@@ -33,6 +33,35 @@ static bool has_adapter(const bp_emit *emit, const bp_linear *layer)
     return bp_adapter_there(emit, layer->weight);
 }
 
+/* A product whose b is the layer's weight: as it is, or as codes, which are (out, in). */
+static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
+                         const bp_matmul_scalars *scalars, bool by_output)
+{
+    if (!bp_emit_quantised(emit, layer->weight)) {
+        bp_emit_matmul(emit, operands, scalars);
+        return;
+    }
+    const bp_parameter *weight = &emit->parameters[layer->weight];
+    const bp_matmul_quantised_operands codes = {.c = operands->c,
+                                                .before = operands->before,
+                                                .a = operands->a,
+                                                .codes = operands->b,
+                                                .scales = {weight->scales, BP_U8, 0},
+                                                .nested = {weight->nested, BP_F32, 0},
+                                                .bias = operands->bias,
+                                                .residual = operands->residual,
+                                                .work = BP_ABSENT};
+    bp_emit_matmul_quantised(emit, &codes,
+                             &(bp_matmul_quantised_scalars){.m = scalars->m,
+                                                            .n = scalars->n,
+                                                            .k = scalars->k,
+                                                            .lda = scalars->lda,
+                                                            .ldc = scalars->ldc,
+                                                            .transpose_b = by_output,
+                                                            .gelu = scalars->gelu,
+                                                            .form = (int64_t)weight->quantised});
+}
+
 static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
                          int64_t gelu)
 {
@@ -44,7 +73,7 @@ static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_
                                        .ldc = pitch_of(layer),
                                        .transpose_b = layer->output_major,
                                        .gelu = gelu};
-    bp_emit_matmul(emit, operands, &scalars);
+    emit_product(emit, layer, operands, &scalars, true);
 }
 
 void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual, bp_ref y)
@@ -154,7 +183,7 @@ static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp
                                          .bias = BP_ABSENT,
                                          .residual = residual,
                                          .work = BP_ABSENT};
-    bp_emit_matmul(emit, &operands, &scalars);
+    emit_product(emit, layer, &operands, &scalars, false);
     if (has_adapter(emit, layer)) {
         const bp_adapted at = adapted(layer);
         bp_adapter_backward_input(emit, &at, d_y, d_x);

@@ -26,6 +26,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_layernorm_backward_input] = bp_cuda_plan_layernorm,
     [BP_KERNEL_layernorm_backward_parameters] = bp_cuda_plan_layernorm,
     [BP_KERNEL_matmul] = bp_cuda_plan_matmul,
+    [BP_KERNEL_matmul_quantised] = bp_cuda_plan_matmul_quantised,
     [BP_KERNEL_bias_backward] = bp_cuda_plan_layernorm,
     [BP_KERNEL_gelu_forward] = bp_cuda_plan_elementwise,
     [BP_KERNEL_gelu_backward] = bp_cuda_plan_elementwise,

@@ -137,3 +137,11 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
     }
     return true;
 }
+
+/* There is no kernel of it yet. */
+bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    plan->unsupported = plan->unsupported || (s->m > 0 && s->n > 0);
+    return true;
+}

@@ -12,6 +12,7 @@ extern const bp_host_form bp_host_avx512;
 /* The kernels that have fast forms. */
 #define BP_FAST_KERNELS(X)                                                                         \
     X(matmul)                                                                                      \
+    X(matmul_quantised)                                                                            \
     X(bias_backward)                                                                               \
     X(gelu_forward)                                                                                \
     X(gelu_backward)                                                                               \
@@ -49,6 +50,7 @@ extern const bp_host_form bp_host_avx512;
 /* The kernels whose one object serves every working type: it looks at the call's dtypes. */
 #define BP_TYPED_KERNELS(X)                                                                        \
     X(matmul)                                                                                      \
+    X(matmul_quantised)                                                                            \
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
     X(attention_decode)

@@ -5,6 +5,7 @@
 #include "device/host/kernel.h"
 #include "device/host/lanes.h"
 #include "device/host/matmul_pack.h"
+#include "device/host/matmul_quantised.h"
 
 #define TILE_ROWS    4
 #define TILE_COLUMNS 16
@@ -23,6 +24,7 @@ typedef struct product {
     const bp_matmul_pointers *p;
     bp_dtype c;
     bp_dtype type;
+    const bp_quantised_matrix *weights; /* b, where it is quantised; else NULL */
 } product;
 
 /* Where a tile lies in c, and how far it reaches there. */
@@ -32,6 +34,14 @@ typedef struct tile {
     uint64_t rows;
     uint64_t columns;
 } tile;
+
+static float load_b(const product *x, uint64_t i)
+{
+    if (x->weights != NULL) {
+        return bp_element_round(bp_quantised_value(x->weights, i), x->type);
+    }
+    return bp_element_load(x->p->b, i, x->type);
+}
 
 /* sum[r][q] = fma(a_rk, b_kq, sum[r][q]) for k in order; columns past the tile's end are zeros. */
 static void tile_multiply(const product *x, const tile *at, float sum[TILE_ROWS][TILE_COLUMNS])
@@ -44,7 +54,7 @@ static void tile_multiply(const product *x, const tile *at, float sum[TILE_ROWS]
     float b_row[TILE_COLUMNS] = {0.0f};
     for (uint64_t k = 0; k < (uint64_t)s->k; k++) {
         for (uint64_t q = 0; q < at->columns; q++) {
-            b_row[q] = bp_element_load(x->p->b, b + k * b_step + q * b_column, x->type);
+            b_row[q] = load_b(x, b + k * b_step + q * b_column);
         }
         for (uint64_t r = 0; r < at->rows; r++) {
             float a_value = bp_element_load(x->p->a, a + k * a_step + r * a_row, x->type);
@@ -95,13 +105,10 @@ static void tile_run(const product *x, const tile *at)
 }
 
 /* A task is a block of 32 x 64 elements of c, and those are cut into tiles. */
-static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void run_tasks(const product *x, uint64_t first, uint64_t last)
 {
-    (void)worker;
-    const bp_matmul_scalars *s = call->scalars;
-    const product x = {s, call->pointers, bp_call_type(call, 0), bp_call_type(call, 2)};
-    uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n;
-    uint64_t across = bp_cut(s->n, TASK_COLUMNS);
+    uint64_t m = (uint64_t)x->s->m, n = (uint64_t)x->s->n;
+    uint64_t across = bp_cut(x->s->n, TASK_COLUMNS);
     for (uint64_t task = first; task < last; task++) {
         uint64_t row = task / across * TASK_ROWS, column = task % across * TASK_COLUMNS;
         uint64_t row_end = bp_least(m, row + TASK_ROWS);
@@ -110,10 +117,37 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
             for (uint64_t j = column; j < column_end; j += TILE_COLUMNS) {
                 tile at = {i, j, bp_least(row_end - i, TILE_ROWS),
                            bp_least(column_end - j, TILE_COLUMNS)};
-                tile_run(&x, &at);
+                tile_run(x, &at);
             }
         }
     }
 }
 
+static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const product x = {call->scalars, call->pointers, bp_call_type(call, 0), bp_call_type(call, 2),
+                       NULL};
+    run_tasks(&x, first, last);
+}
+
 const bp_host_kernel bp_host_matmul = {matmul_tasks, matmul_run, bp_matmul_workspace};
+
+static uint64_t quantised_tasks(const void *scalars)
+{
+    const bp_matmul_scalars s = bp_matmul_as_plain(scalars);
+    return matmul_tasks(&s);
+}
+
+static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_matmul_scalars s = bp_matmul_as_plain(call->scalars);
+    const bp_matmul_pointers p = bp_matmul_plain_pointers(call->pointers);
+    const bp_quantised_matrix weights = bp_matmul_weights(call);
+    const product x = {&s, &p, bp_call_type(call, 0), bp_call_type(call, 2), &weights};
+    run_tasks(&x, first, last);
+}
+
+const bp_host_kernel bp_host_matmul_quantised = {quantised_tasks, quantised_run,
+                                                 bp_matmul_quantised_workspace};

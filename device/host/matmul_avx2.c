@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The matrix product's leaf functions in 256-bit registers: tiles of 6 rows x 16 columns of c. */
+#include <string.h>
+
 #include "device/host/forms.h"
 #include "device/host/half_avx2.h"
 #include "device/host/math_avx2.h"
@@ -222,10 +224,37 @@ static inline void leaf_columns4(leaf column[4], const void *from, int64_t pitch
     bp_turn_columns4(column, row, 0);
 }
 
+/* The values of 8 codes of four bits, 4 bytes of them, out of a table of two registers. */
+static inline __m256 leaf_codes(const uint8_t *pairs, const float table[16])
+{
+    const __m128i mask = _mm_set1_epi8(15);
+    int32_t word;
+    memcpy(&word, pairs, sizeof word);
+    __m128i both = _mm_cvtsi32_si128(word);
+    __m128i high = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
+    __m256i codes = _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(high, _mm_and_si128(both, mask)));
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), codes);
+    __m256 upper = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), codes);
+    return _mm256_blendv_ps(low, upper, _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28)));
+}
+
+/* 8 signed bytes. */
+static inline __m256 leaf_bytes(const uint8_t *codes)
+{
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)codes)));
+}
+
+static inline __m256 leaf_times(__m256 a, __m256 b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
 #include "device/host/matmul_leaf.h"
 
-const bp_matmul_form bp_matmul_form_avx2 = {
-    ROWS, COLUMNS, tile, load, store, pack_columns, pack_rows, transpose, row, row_turned, gelu};
+const bp_matmul_form bp_matmul_form_avx2 = {ROWS,  COLUMNS,      tile,       load,
+                                            store, pack_columns, pack_rows,  transpose,
+                                            row,   row_turned,   dequantise, gelu};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -238,3 +267,16 @@ static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_
 }
 
 const bp_host_kernel bp_matmul_avx2 = {tasks, run, bp_matmul_workspace};
+
+static uint64_t quantised_tasks(const void *scalars)
+{
+    return bp_matmul_quantised_tasks(scalars, &bp_matmul_form_avx2);
+}
+
+static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_quantised_run(&bp_matmul_form_avx2, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_quantised_avx2 = {quantised_tasks, quantised_run,
+                                                 bp_matmul_quantised_workspace};

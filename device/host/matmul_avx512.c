@@ -279,10 +279,33 @@ static inline void leaf_columns4(__m512 column[4], const void *from, int64_t pit
     column[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
+/* The values of 16 codes of four bits, 8 bytes of them, out of a table. */
+static inline __m512 leaf_codes(const uint8_t *pairs, const float table[16])
+{
+    const __m128i mask = _mm_set1_epi8(15);
+    __m128i both = _mm_loadl_epi64((const __m128i *)(const void *)pairs);
+    __m128i high = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
+    __m128i codes = _mm_unpacklo_epi8(high, _mm_and_si128(both, mask));
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(codes), _mm512_loadu_ps(table));
+}
+
+/* 16 signed bytes. */
+static inline __m512 leaf_bytes(const uint8_t *codes)
+{
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)codes)));
+}
+
+static inline __m512 leaf_times(__m512 a, __m512 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
 #include "device/host/matmul_leaf.h"
 
-const bp_matmul_form bp_matmul_form_avx512 = {
-    ROWS, COLUMNS, tile, load, store, pack_columns, pack_rows, transpose, row, row_turned, gelu};
+const bp_matmul_form bp_matmul_form_avx512 = {ROWS,  COLUMNS,      tile,       load,
+                                              store, pack_columns, pack_rows,  transpose,
+                                              row,   row_turned,   dequantise, gelu};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -295,3 +318,16 @@ static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_
 }
 
 const bp_host_kernel bp_matmul_avx512 = {tasks, run, bp_matmul_workspace};
+
+static uint64_t quantised_tasks(const void *scalars)
+{
+    return bp_matmul_quantised_tasks(scalars, &bp_matmul_form_avx512);
+}
+
+static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_quantised_run(&bp_matmul_form_avx512, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_run,
+                                                   bp_matmul_quantised_workspace};

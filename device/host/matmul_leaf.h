@@ -8,6 +8,7 @@
  *   leaf_load_first(p, count), leaf_store_first(p, x, count)   the first count < LANES floats
  *   leaf_widen(p, type), leaf_narrow(p, x, type)               LANES elements of 16 bits
  *   leaf_split(pairs, low, high, type)     the halves of LANES pairs of 16-bit elements
+ *   leaf_codes(pairs, table), leaf_bytes(codes), leaf_times(a, b)     of quantised weights
  *   leaf_columns4(column, from, pitch)     column[q] = element q of LANES rows, `pitch` bytes apart
  */
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
@@ -245,6 +246,65 @@ static void row_turned(float *sums, const float *a, const void *b, int64_t pitch
         row_turned_of(sums, a, b, pitch, depth, columns, BP_BF16);
     } else {
         row_turned_of(sums, a, b, pitch, depth, columns, BP_F16);
+    }
+}
+
+/* A piece of one block: 16 values, each already what the type holds, are looked up. */
+static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t first,
+                           int64_t count, bp_dtype type)
+{
+    const float scale = bp_quantised_scale(from, first);
+    const uint8_t *codes = from->codes;
+    float table[16];
+    for (int i = 0; i < 16; i++) {
+        table[i] = bp_element_round(bp_nf4[i] * scale, type);
+    }
+    int64_t i = 0;
+    if (first % 2 != 0 && count > 0) {
+        to[i++] = table[codes[first / 2] & 15];
+    }
+    for (; i + LANES <= count; i += LANES) {
+        leaf_store(to + i, leaf_codes(codes + (first + (uint64_t)i) / 2, table));
+    }
+    for (; i < count; i++) {
+        uint64_t at = first + (uint64_t)i;
+        to[i] = table[at % 2 == 0 ? codes[at / 2] >> 4 : codes[at / 2] & 15];
+    }
+}
+
+static void dequantise_int8(float *to, const bp_quantised_matrix *from, uint64_t first,
+                            int64_t count, bp_dtype type)
+{
+    const leaf scale = leaf_set(bp_quantised_scale(from, first)), step = leaf_set(BP_INT8_STEP);
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        leaf x = leaf_times(leaf_times(leaf_bytes(from->codes + first + i), scale), step);
+        if (type != BP_F32) {
+            uint16_t narrow[LANES];
+            leaf_narrow(narrow, x, type);
+            x = leaf_widen(narrow, type);
+        }
+        leaf_store(to + i, x);
+    }
+    for (; i < count; i++) {
+        to[i] = bp_element_round(bp_quantised_value(from, first + (uint64_t)i), type);
+    }
+}
+
+static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
+                       bp_dtype type)
+{
+    if (from->form == BP_QUANTISED_INT8) {
+        dequantise_int8(to, from, first, count, type);
+        return;
+    }
+    while (count > 0) {
+        int64_t left = (int64_t)(BP_NF4_BLOCK - first % BP_NF4_BLOCK);
+        int64_t some = count < left ? count : left;
+        dequantise_nf4(to, from, first, some, type);
+        to += some;
+        first += (uint64_t)some;
+        count -= some;
     }
 }
 

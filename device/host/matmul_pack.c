@@ -2,6 +2,9 @@
 /* Tasks, rectangles and cache blocks of the matrix product (see matmul_pack.h). */
 #include "device/host/matmul_pack.h"
 
+#include "device/host/matmul_quantised.h"
+#include "device/host/matmul_work.h"
+
 /* Blocks in elements. a's block and the unfinished part of c share a second-level cache of 1 to 2
  * MiB with two panels of b; a depth of DEPTH makes reloading an unfinished tile a cost of 2 %. */
 #define DEPTH        512
@@ -11,42 +14,9 @@
 #define SIDE_LEAST   48 /* shorter tasks would pack more than they compute */
 #define ROW_ROUND    24 /* a multiple of every form's tile rows */
 #define TILE_MAX     (8 * BP_MATMUL_PANEL_MAX)  /* elements of a form's tile */
-#define STAGE_TERMS  64                         /* terms turned at once from 16 bits, */
-#define STAGE_ROWS   16                         /* and rows of them */
 #define SCRATCH      (STAGE_TERMS * STAGE_ROWS) /* holds two tiles and a bias too */
 #define PACK_PANELS  4                          /* panels of b that pay for packing a */
 #define OVERRUN      16 /* floats after packed a, at least what packing may write there */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t unit)
-{
-    return ceil_div(a, unit) * unit;
-}
-
-/* `total` in even pieces of at most `most`, each a multiple of `unit` (but for the last). */
-static int64_t piece(int64_t total, int64_t most, int64_t unit)
-{
-    return round_up(ceil_div(total, ceil_div(total, most)), unit);
-}
-
-/* How a matmul is cut: sizes in elements. */
-typedef struct matmul_cut {
-    int64_t depth;   /* of a block of k */
-    int64_t rows;    /* of a block of c */
-    int64_t columns; /* of a block of c */
-    int64_t a_count; /* elements of workspace for packed a, the panel and unfinished c */
-    int64_t panel_count;
-    int64_t c_count;
-} matmul_cut;
 
 static matmul_cut cut_of(const bp_matmul_scalars *s)
 {
@@ -73,16 +43,31 @@ static bool single_row(const bp_matmul_scalars *s)
     return s->m == 1 && s->transpose_a == 0;
 }
 
-uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
+static uint64_t workspace_of(const bp_matmul_scalars *s, bool scratch)
 {
-    const bp_matmul_scalars *s = scalars;
     if (s->m <= 0 || s->n <= 0 || s->k < 0 || single_row(s)) {
         return 0;
     }
     matmul_cut cut = cut_of(s);
-    bool floats = dtypes == NULL || (dtypes[0] == BP_F32 && dtypes[2] == BP_F32);
-    int64_t count = cut.a_count + cut.panel_count + cut.c_count + (floats ? 0 : SCRATCH);
+    int64_t count = cut.a_count + cut.panel_count + cut.c_count + (scratch ? SCRATCH : 0);
     return (uint64_t)round_up(count, 64) * sizeof(float);
+}
+
+uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    bool floats = dtypes == NULL || (dtypes[0] == BP_F32 && dtypes[2] == BP_F32);
+    return workspace_of(scalars, !floats);
+}
+
+/* What is dequantised goes through the scratch, or, for a c of one row, through a strip. */
+uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_matmul_scalars s = bp_matmul_as_plain(scalars);
+    (void)dtypes;
+    if (s.m == 1 && s.n > 0 && s.k >= 0) {
+        return BP_QUANTISED_STRIP * sizeof(float);
+    }
+    return workspace_of(&s, true);
 }
 
 /* The grid of tasks: tiles of `rows` x `columns` of c, the longer side of c running slowest. */
@@ -136,44 +121,6 @@ uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
     return (uint64_t)(grid.down * grid.across);
 }
 
-/* One call as its worker sees it. */
-typedef struct matmul_work {
-    const bp_matmul_form *form;
-    const bp_matmul_scalars *s;
-    bp_dtype type;   /* of a, b, bias, residual, before */
-    bp_dtype c_type; /* of c: the same, or there are no bias, residual and before */
-    const void *a;
-    const void *b;
-    const void *bias;
-    const void *residual;
-    void *c;
-    void *before;
-    float *packed_a;
-    float *panel;
-    float *unfinished;
-    float *scratch; /* (SCRATCH): a stage of packing, or what surrounds a tile of 16-bit c */
-    matmul_cut cut;
-} matmul_work;
-
-/* A rectangle of c, later one block of it, and one block of k. */
-typedef struct matmul_block {
-    int64_t row;
-    int64_t rows;
-    int64_t column;
-    int64_t columns;
-    int64_t term;
-    int64_t terms;
-} matmul_block;
-
-/* Where op(b)'s term `term` of column `column` lies. */
-static const void *place_b(const matmul_work *w, int64_t term, int64_t column)
-{
-    if (w->s->transpose_b != 0) {
-        return bp_element_at(w->b, column * w->s->ldb + term, w->type);
-    }
-    return bp_element_at(w->b, term * w->s->ldb + column, w->type);
-}
-
 /* Rows of 16-bit elements turned by way of floats: panels of b whose rows run along k. */
 static void turn_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
 {
@@ -195,6 +142,10 @@ static void pack_panel(const matmul_work *w, const matmul_block *block, int64_t 
                        int64_t columns)
 {
     const bp_matmul_form *form = w->form;
+    if (w->weights != NULL) {
+        bp_matmul_quantised_panel(w, block, column, columns);
+        return;
+    }
     const void *from = place_b(w, block->term, column);
     if (w->s->transpose_b == 0) {
         form->load(w->panel, form->columns, from, w->s->ldb, block->terms, columns, w->type);
@@ -266,6 +217,9 @@ static matmul_ahead next_panel(const matmul_work *w, const matmul_block *block, 
     matmul_ahead ahead = {0};
     int64_t bytes = (int64_t)bp_dtype_bytes(w->type), columns = w->form->columns;
     int64_t term = block->term;
+    if (w->weights != NULL) {
+        return (matmul_ahead){(const char *)w->panel, 0, 0, 1}; /* it is small */
+    }
     if (column + columns < block->column + block->columns) {
         column += columns;
     } else if (term + block->terms < w->s->k) {
@@ -441,75 +395,6 @@ static void run_block(const matmul_work *w, matmul_block block)
     }
 }
 
-/* sums += a b over the strip's columns; an a of 16 bits becomes floats a few terms at a time. */
-static void strip_products(const matmul_work *w, float *sums, int64_t first, int64_t columns)
-{
-    const bp_matmul_scalars *s = w->s;
-    float floats[BP_MATMUL_STRIP];
-    int64_t most = w->type == BP_F32 ? s->k : BP_MATMUL_STRIP;
-    for (int64_t k = 0; k < s->k; k += most) {
-        int64_t run = least(most, s->k - k);
-        const float *a = w->a;
-        if (w->type != BP_F32) {
-            w->form->load(floats, 0, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
-            a = floats;
-        }
-        (s->transpose_b != 0 ? w->form->row_turned : w->form->row)(sums, a, place_b(w, k, first),
-                                                                   s->ldb, run, columns, w->type);
-    }
-}
-
-static void store_strip(const matmul_work *w, void *to, int64_t first, const float *from,
-                        int64_t columns, bp_dtype type)
-{
-    if (type == BP_F32) {
-        w->form->load((float *)to + first, 0, from, 0, 1, columns, BP_F32);
-    } else {
-        w->form->store((uint16_t *)to + first, 0, from, 0, 1, columns, type);
-    }
-}
-
-/* What follows the chains of a strip; c_0 is the strip's first element. */
-static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
-{
-    const bp_matmul_form *form = w->form;
-    float other[BP_MATMUL_STRIP];
-    if (w->bias != NULL) {
-        form->load(other, 0, bp_element_at(w->bias, first, w->type), 0, 1, columns, w->type);
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] += other[j];
-        }
-    }
-    if (w->residual != NULL) {
-        form->load(other, 0, bp_element_at(w->residual, first, w->type), 0, 1, columns, w->type);
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] += other[j];
-        }
-    }
-    if (w->s->gelu != 0) {
-        for (int64_t j = 0; j < columns; j++) {
-            sums[j] = bp_element_round(sums[j], w->type);
-        }
-        form->gelu(sums, other, 0, 1, columns);
-        if (w->before != NULL) {
-            store_strip(w, w->before, first, other, columns, w->type);
-        }
-    }
-    store_strip(w, w->c, first, sums, columns, w->c_type);
-}
-
-/* Columns first .. first + columns - 1 of a c of one row. */
-static void run_strip(const matmul_work *w, int64_t first, int64_t columns)
-{
-    const bp_matmul_scalars *s = w->s;
-    float sums[BP_MATMUL_STRIP] = {0.0f};
-    if (s->accumulate != 0) {
-        w->form->load(sums, 0, bp_element_at(w->c, first, w->c_type), 0, 1, columns, w->c_type);
-    }
-    strip_products(w, sums, first, columns);
-    finish_strip(w, sums, first, columns);
-}
-
 /* A rectangle of c in blocks that the caches hold. */
 static void run_rectangle(const matmul_work *w, matmul_block all)
 {
@@ -541,36 +426,25 @@ static matmul_block rectangle(const matmul_work *w, const matmul_grid *grid, con
     return block;
 }
 
-void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
-                   uint64_t last, uint32_t worker)
+/* Tasks first .. last - 1; `work` is this worker's part of the workspace. */
+static void run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
-    const bp_matmul_pointers *p = call->pointers;
-    const bp_matmul_scalars *s = call->scalars;
-    matmul_work w = {.form = form,
-                     .s = s,
-                     .type = bp_call_type(call, 2),
-                     .c_type = bp_call_type(call, 0),
-                     .a = p->a,
-                     .b = p->b,
-                     .bias = p->bias,
-                     .residual = p->residual,
-                     .c = p->c,
-                     .before = p->before};
-    matmul_grid grid = grid_of(s, form);
+    const bp_matmul_scalars *s = w->s;
+    matmul_grid grid = grid_of(s, w->form);
     int64_t per_slow = grid.rows_slow ? grid.across : grid.down;
     int64_t task = (int64_t)first;
+    w->packed_a = work;
     if (single_row(s)) {
         for (; task < (int64_t)last; task++) {
             int64_t column = task * BP_MATMUL_STRIP;
-            run_strip(&w, column, least(BP_MATMUL_STRIP, s->n - column));
+            bp_matmul_strip(w, column, least(BP_MATMUL_STRIP, s->n - column));
         }
         return;
     }
-    w.cut = cut_of(s);
-    w.packed_a = (float *)((char *)p->work + worker * bp_matmul_workspace(s, call->dtypes));
-    w.panel = w.packed_a + w.cut.a_count;
-    w.unfinished = w.panel + w.cut.panel_count;
-    w.scratch = w.unfinished + w.cut.c_count;
+    w->cut = cut_of(s);
+    w->panel = w->packed_a + w->cut.a_count;
+    w->unfinished = w->panel + w->cut.panel_count;
+    w->scratch = w->unfinished + w->cut.c_count;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
         int64_t slow[2] = {task / per_slow, 1};
@@ -579,7 +453,56 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
         if (fast[1] == per_slow) {
             slow[1] = left / per_slow;
         }
-        run_rectangle(&w, rectangle(&w, &grid, slow, fast));
+        run_rectangle(w, rectangle(w, &grid, slow, fast));
         task += slow[1] * fast[1];
     }
+}
+
+static matmul_work work_of(const bp_matmul_form *form, const bp_matmul_scalars *s,
+                           const bp_matmul_pointers *p, const bp_host_call *call)
+{
+    return (matmul_work){.form = form,
+                         .s = s,
+                         .type = bp_call_type(call, 2),
+                         .c_type = bp_call_type(call, 0),
+                         .a = p->a,
+                         .b = p->b,
+                         .bias = p->bias,
+                         .residual = p->residual,
+                         .c = p->c,
+                         .before = p->before};
+}
+
+/* A worker's part of a workspace, `bytes` each; NULL where there is none. */
+static float *part_of(void *work, uint64_t bytes, uint32_t worker)
+{
+    return work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;
+}
+
+void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                   uint64_t last, uint32_t worker)
+{
+    const bp_matmul_pointers *p = call->pointers;
+    matmul_work w = work_of(form, call->scalars, p, call);
+    uint64_t bytes = bp_matmul_workspace(call->scalars, call->dtypes);
+    run_tasks(&w, part_of(p->work, bytes, worker), first, last);
+}
+
+uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form)
+{
+    const bp_matmul_scalars s = bp_matmul_as_plain(scalars);
+    return bp_matmul_tasks(&s, form);
+}
+
+void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                             uint64_t last, uint32_t worker)
+{
+    const bp_matmul_quantised_pointers *p = call->pointers;
+    const bp_matmul_scalars s = bp_matmul_as_plain(call->scalars);
+    const bp_matmul_pointers plain = bp_matmul_plain_pointers(p);
+    const bp_quantised_matrix weights = bp_matmul_weights(call);
+    matmul_work w = work_of(form, &s, &plain, call);
+    uint64_t bytes = bp_matmul_quantised_workspace(call->scalars, call->dtypes);
+    w.weights = &weights;
+    run_tasks(&w, part_of(p->work, bytes, worker), first, last);
 }

@@ -12,6 +12,7 @@
 #ifndef BP_DEVICE_HOST_MATMUL_PACK_H
 #define BP_DEVICE_HOST_MATMUL_PACK_H
 
+#include "core/quantised.h"
 #include "device/host/half.h"
 #include "device/host/kernel.h"
 
@@ -79,6 +80,10 @@ typedef struct bp_matmul_form {
                 int64_t columns, bp_dtype type);
     void (*row_turned)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
                        int64_t columns, bp_dtype type);
+    /* Elements first .. first + count - 1 of a quantised matrix, all of one row where its scales
+     * are per row, rounded to that type. */
+    void (*dequantise)(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
+                       bp_dtype type);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
 } bp_matmul_form;
@@ -94,5 +99,11 @@ uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form);
 void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker);
+
+/* The same for matmul_quantised. */
+uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form);
+void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                             uint64_t last, uint32_t worker);
 
 #endif

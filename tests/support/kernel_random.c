@@ -8,6 +8,7 @@
 
 #include "core/activation.h"
 #include "core/master.h"
+#include "core/quantised.h"
 #include "core/random.h"
 #include "core/spec.h"
 #include "core/step.h"
@@ -35,6 +36,18 @@ static void draw_matmul(dice *d, bp_matmul_scalars *s)
     s->lda = (s->transpose_a != 0 ? s->m : s->k) + pad * roll(d, 0, 20);
     s->ldb = (s->transpose_b != 0 ? s->k : s->n) + pad * roll(d, 0, 20);
     s->ldc = s->n + pad * roll(d, 0, 20);
+}
+
+static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
+{
+    *s = (bp_matmul_quantised_scalars){.m = roll(d, 0, 2) == 0 ? 1 : size(d, 150),
+                                       .n = size(d, 200),
+                                       .k = size(d, 600),
+                                       .transpose_b = roll(d, 0, 1),
+                                       .gelu = roll(d, 0, 1),
+                                       .form = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_INT8)};
+    s->lda = s->k + roll(d, 0, 1) * roll(d, 0, 20);
+    s->ldc = s->n + roll(d, 0, 1) * roll(d, 0, 20);
 }
 
 static void draw_embedding(dice *d, bp_kernel kernel, any_scalars *s)
@@ -301,6 +314,9 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_matmul:
         draw_matmul(d, &s->matmul);
         break;
+    case BP_KERNEL_matmul_quantised:
+        draw_quantised(d, &s->matmul_quantised);
+        break;
     case BP_KERNEL_embedding_forward:
     case BP_KERNEL_embedding_token_backward:
     case BP_KERNEL_embedding_position_backward:
@@ -360,7 +376,28 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, before);
     }
+    if (kernel == BP_KERNEL_matmul_quantised) {
+        const uint32_t nested = UINT32_C(1) << OPERAND(matmul_quantised, nested);
+        bool there = s->matmul_quantised.form == BP_QUANTISED_NF4_DOUBLE;
+        absent = there ? absent & ~nested : absent | nested;
+        absent |=
+            s->matmul_quantised.gelu == 0 ? UINT32_C(1) << OPERAND(matmul_quantised, before) : 0;
+    }
     return absent;
+}
+
+/* Any codes; scales that are floats are positive. */
+static void fill_quantised(dice *d, const any_scalars *s, const char *name, unsigned char *at,
+                           uint64_t bytes)
+{
+    bool floats =
+        strcmp(name, "scales") == 0 && s->matmul_quantised.form != BP_QUANTISED_NF4_DOUBLE;
+    for (uint64_t i = 0; floats && i < bytes / 4; i++) {
+        ((float *)(void *)at)[i] = 0.01f * (float)roll(d, 1, 300);
+    }
+    for (uint64_t i = 0; !floats && i < bytes; i++) {
+        at[i] = (unsigned char)roll(d, 0, 255);
+    }
 }
 
 static void fill_block(dice *d, const char *name, void *at)
@@ -455,7 +492,9 @@ static void fill_case(dice *d, kernel_case *c)
         }
         bool block = strcmp(operand->name, "step") == 0 || strcmp(operand->name, "control") == 0 ||
                      strcmp(operand->name, "result") == 0;
-        if (operand->type == BP_TYPE_BYTE && !block) {
+        if (c->kernel == BP_KERNEL_matmul_quantised && operand->type == BP_TYPE_BYTE) {
+            fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
+        } else if (operand->type == BP_TYPE_BYTE && !block) {
             fill_update_bytes(d, c->kernel, &s, operand->name, at);
         } else if (operand->type == BP_TYPE_BYTE) {
             fill_block(d, operand->name, at);

@@ -66,6 +66,16 @@ static void an_op_over_nothing_is_no_launch(void **state)
     }
 }
 
+static void quantised_weights_are_refused(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_matmul_quantised_scalars s = {
+        .m = 2, .n = 64, .k = 64, .lda = 64, .ldc = 64, .transpose_b = 1, .form = 1};
+    assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_F32, 0, launches),
+                     BP_CUDA_UNSUPPORTED);
+}
+
 static void heads_too_wide_for_a_row_are_refused(void **state)
 {
     (void)state;
@@ -161,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(element_types_must_agree_and_have_kernels),
         cmocka_unit_test(an_op_over_nothing_is_no_launch),
+        cmocka_unit_test(quantised_weights_are_refused),
         cmocka_unit_test(heads_too_wide_for_a_row_are_refused),
         cmocka_unit_test(products_split_by_shape_alone),
         cmocka_unit_test(tables_count_blocks),

@@ -133,7 +133,7 @@ static bool half_row(bp_kernel kernel)
     for (uint32_t i = 0; i < info->operand_count; i++) {
         any = any || info->operand[i].type == BP_TYPE_ANY;
     }
-    return any && kernel != BP_KERNEL_random_normal;
+    return any && kernel != BP_KERNEL_random_normal && kernel != BP_KERNEL_matmul_quantised;
 }
 
 static bool has_form(bp_kernel kernel, bp_dtype dtype)

@@ -78,6 +78,10 @@ static void put_precision(bp_text *text, const bp_spec *spec)
         bp_text_string(text, ", gradients ");
         bp_text_string(text, names[spec->gradient]);
     }
+    if (spec->quantised != BP_QUANTISED_NONE) {
+        bp_text_string(text, ", frozen base in ");
+        bp_text_string(text, bp_quantised_name(spec->quantised));
+    }
     if (spec->gradient_release) {
         bool twice = bp_spec_needs_norm(spec);
         bp_text_string(text, ", released in backward");
@@ -87,7 +91,7 @@ static void put_precision(bp_text *text, const bp_spec *spec)
 
 static void json_precision(output *out, const bp_spec *spec)
 {
-    char words[96];
+    char words[160];
     bp_text text;
     bp_text_init(&text, NULL, NULL, words, sizeof words);
     put_precision(&text, spec);

@@ -15,6 +15,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/quantised_choice.h"
 #include "tools/bedplate/shortage.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_files.h"
@@ -140,6 +141,7 @@ static bp_status fill_spec(session *s)
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
+    BP_TRY(quantised_fill(set, spec));
     return precision_fill(set, &s->rules, spec);
 }
 
@@ -322,7 +324,10 @@ bp_status session_open(session *s)
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }
     BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
-    BP_TRY(bp_runtime_initialize(&s->runtime));
+    BP_TRY(bp_runtime_initialize_rest(&s->runtime));
+    if (!s->weights || s->set->allow_missing || s->set->ignore_mismatched) {
+        BP_TRY(bp_runtime_draw_quantised(&s->runtime));
+    }
     if (s->weights) {
         BP_TRY(load_weights(s));
     }

@@ -70,6 +70,9 @@ typedef struct settings {
     const char *target_modules;
     const char *adapter; /* directory */
     bool merge;
+    bool load_in_4bit;
+    bool load_in_8bit;
+    const char *double_quant; /* "true" or "false" */
     double initial_scale;
     uint64_t scale_window;
     uint64_t scale_hysteresis;

@@ -23,9 +23,9 @@ typedef struct loading {
     bp_staging room; /* what the tables left of the scratch */
 } loading;
 
-static const bp_buffer *weight_of(const bp_runtime *runtime, uint32_t parameter)
+static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
 {
-    return &runtime->graph.buffers[runtime->emit.parameters[parameter].weight];
+    return &l->runtime->emit.parameters[l->first + parameter];
 }
 
 static const char *name_of(const bp_runtime *runtime, uint32_t parameter)
@@ -49,9 +49,10 @@ static bp_status list_wanted(loading *l)
                        "the memory for reading weights is too small");
     }
     for (uint32_t p = 0; p < count; p++) {
-        const bp_buffer *buffer = weight_of(l->runtime, l->first + p);
-        l->wanted[p] = (bp_wanted){.name = name_of(l->runtime, l->first + p), .rank = buffer->rank};
-        memcpy(l->wanted[p].shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
+        const bp_parameter *parameter = parameter_of(l, p);
+        l->wanted[p] =
+            (bp_wanted){.name = name_of(l->runtime, l->first + p), .rank = parameter->rank};
+        memcpy(l->wanted[p].shape, parameter->shape, sizeof parameter->shape);
     }
     return BP_OK;
 }
@@ -140,11 +141,21 @@ static bool fits(bp_dtype dtype, const float *values, size_t count)
     return true;
 }
 
-/* The one place where values become a weight and its master. */
-static bp_status put_values(const loading *l, uint32_t parameter, uint64_t first,
+/* The type that values must fit: 8 bits are made from fp16, 4 bits from any float. */
+static bp_dtype type_of(const loading *l, uint32_t parameter)
+{
+    const bp_parameter *p = parameter_of(l, parameter);
+    bool plain = p->quantised == BP_QUANTISED_NONE;
+    return plain                               ? l->runtime->graph.buffers[p->weight].dtype
+           : p->quantised == BP_QUANTISED_INT8 ? BP_F16
+                                               : BP_F32;
+}
+
+/* The one place where values become a weight and its master, or codes. */
+static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass, uint64_t first,
                             const float *values, size_t count)
 {
-    bp_dtype dtype = weight_of(l->runtime, l->first + parameter)->dtype;
+    bp_dtype dtype = type_of(l, parameter);
     const char *name = l->wanted[parameter].view.entry->name;
     if (!bp_elements_finite(BP_F32, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -154,24 +165,47 @@ static bp_status put_values(const loading *l, uint32_t parameter, uint64_t first
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
                             "a weight is too large for the type that weights are kept in", name);
     }
+    if (parameter_of(l, parameter)->quantised != BP_QUANTISED_NONE) {
+        return bp_runtime_quantise(l->runtime, l->first + parameter, pass, first, values, count);
+    }
     return bp_runtime_put_weight(l->runtime, l->first + parameter, first, values, count);
 }
 
 /* A third of the room is what the file is read through, the rest holds what goes on. */
-static bp_status flow(loading *l, uint32_t parameter)
+static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view *view,
+                           uint32_t pass)
 {
-    const bp_tensor_view *view = &l->wanted[parameter].view;
     size_t third = l->room.capacity / 3 / 8 * 8;
     bp_staging work = {l->room.memory, third};
     float *values = (float *)(void *)((char *)l->room.memory + third);
-    size_t most = 2 * third / sizeof *values;
+    size_t most = 2 * third / sizeof *values / BP_NF4_BLOCK * BP_NF4_BLOCK;
     uint64_t elements = bp_tensor_view_elements(view);
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;
         size_t count = left < most ? (size_t)left : most;
         BP_TRY(bp_tensor_view_read(&l->set, view, first, count, BP_F32, values, work));
-        BP_TRY(put_values(l, parameter, first, values, count));
+        BP_TRY(put_values(l, parameter, pass, first, values, count));
         first += count;
+    }
+    return BP_OK;
+}
+
+/* What is quantised is read as (out, in), once per pass. */
+static bp_status flow(loading *l, uint32_t parameter)
+{
+    const bp_quantised form = parameter_of(l, parameter)->quantised;
+    const bp_tensor_heads heads = {1, 1};
+    bp_tensor_view view = l->wanted[parameter].view;
+    if (form == BP_QUANTISED_NONE) {
+        return flow_once(l, parameter, &view, 0);
+    }
+    if (l->runtime->spec.model->input_major &&
+        !bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, heads)) {
+        return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+                            "a tensor of this form cannot be quantised", view.entry->name);
+    }
+    for (uint32_t pass = 0; pass < bp_quantised_passes(form); pass++) {
+        BP_TRY(flow_once(l, parameter, &view, pass));
     }
     return BP_OK;
 }
@@ -288,13 +322,13 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
 static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
-        const bp_buffer *buffer = weight_of(l->runtime, l->first + p);
+        const bp_parameter *parameter = parameter_of(l, p);
         bp_tensor_entry *entry = &entries[p];
         *entry = (bp_tensor_entry){.name = name_of(l->runtime, l->first + p),
                                    .dtype = (bp_dtype)types[p],
-                                   .rank = buffer->rank,
+                                   .rank = parameter->rank,
                                    .handle = l->first + p};
-        memcpy(entry->shape, buffer->shape, buffer->rank * sizeof buffer->shape[0]);
+        memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
     }
 }
 

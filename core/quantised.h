@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Frozen weights in 4 or 8 bits, stored as bitsandbytes stores them.
+ *
+ * NF4 (Dettmers et al., arXiv 2305.14314): a matrix (rows, columns) flattened row by row, in blocks
+ * of 64 elements; a 4-bit code per element, two to a byte, the even element in the high half, and
+ * one f32 scale per block, its largest magnitude. value = bp_nf4[code] * scale. 0.5625 bytes an
+ * element.
+ *
+ * NF4_DOUBLE: the scales are quantised again, in blocks of 256: a byte per scale and f32 numbers in
+ * one array, nested = {offset, map[256], largest of each block}. scale = map[byte] * largest +
+ * offset. The map is the signed 8-bit one of core/codec.h; a file may bring its own. 0.5159 bytes
+ * an element.
+ *
+ * INT8 (Dettmers et al., arXiv 2208.07339): one byte an element and one f32 scale per row, its
+ * largest magnitude. value = code * scale * (1 / 127).
+ *
+ * Each product and sum is rounded to f32 on its own; the value is then rounded to the working type,
+ * to nearest even. */
+#ifndef BP_CORE_QUANTISED_H
+#define BP_CORE_QUANTISED_H
+
+#include "arena/base.h"
+
+#define BP_NF4_BLOCK     64  /* elements that share a scale */
+#define BP_NESTED_BLOCK  256 /* scales that share a scale */
+#define BP_NESTED_MAP    1   /* where the map begins in `nested` */
+#define BP_NESTED_SCALES 257 /* and where the scales of scales do */
+
+typedef enum bp_quantised {
+    BP_QUANTISED_NONE,
+    BP_QUANTISED_NF4,
+    BP_QUANTISED_NF4_DOUBLE,
+    BP_QUANTISED_INT8,
+    BP_QUANTISED_COUNT
+} bp_quantised;
+
+/* "nf4", "nf4 with double quantisation", "int8"; "" for NONE. */
+const char *bp_quantised_name(bp_quantised form);
+
+/* The sixteen values of NF4 by code; 0 is number 7. */
+extern const float bp_nf4[16];
+
+/* 1 / 127 as a float. */
+#define BP_INT8_STEP 7.874015718698502e-3f
+
+/* Bytes of the codes of `count` elements, of the scales of a matrix of `rows` rows and `count`
+ * elements, and the floats of `nested` (0: there is none). All saturate. */
+static inline uint64_t bp_quantised_codes(uint64_t count, int64_t form)
+{
+    return form == BP_QUANTISED_INT8 ? count : bp_size_ceil_div(count, 2);
+}
+
+static inline uint64_t bp_quantised_scales(uint64_t rows, uint64_t count, int64_t form)
+{
+    if (form == BP_QUANTISED_INT8) {
+        return bp_size_mul(rows, sizeof(float));
+    }
+    uint64_t blocks = bp_size_ceil_div(count, BP_NF4_BLOCK);
+    return form == BP_QUANTISED_NF4_DOUBLE ? blocks : bp_size_mul(blocks, sizeof(float));
+}
+
+static inline uint64_t bp_quantised_nested(uint64_t count, int64_t form)
+{
+    if (form != BP_QUANTISED_NF4_DOUBLE) {
+        return 0;
+    }
+    uint64_t blocks = bp_size_ceil_div(count, BP_NF4_BLOCK);
+    return bp_size_add(BP_NESTED_SCALES, bp_size_ceil_div(blocks, BP_NESTED_BLOCK));
+}
+
+/* A stored matrix. */
+typedef struct bp_quantised_matrix {
+    int64_t form;
+    uint64_t columns;
+    const uint8_t *codes;
+    const void *scales;  /* f32, or bytes where they are nested */
+    const float *nested; /* NULL where there is none */
+} bp_quantised_matrix;
+
+/* The scale of the block (of the row for INT8) that element number `index` belongs to. */
+static inline float bp_quantised_scale(const bp_quantised_matrix *matrix, uint64_t index)
+{
+    if (matrix->form == BP_QUANTISED_INT8) {
+        return ((const float *)matrix->scales)[index / matrix->columns];
+    }
+    uint64_t block = index / BP_NF4_BLOCK;
+    if (matrix->form == BP_QUANTISED_NF4) {
+        return ((const float *)matrix->scales)[block];
+    }
+    const float *nested = matrix->nested;
+    float value = nested[BP_NESTED_MAP + ((const uint8_t *)matrix->scales)[block]] *
+                  nested[BP_NESTED_SCALES + block / BP_NESTED_BLOCK];
+    return value + nested[0];
+}
+
+/* Element number `index`, in f32. */
+static inline float bp_quantised_value(const bp_quantised_matrix *matrix, uint64_t index)
+{
+    const float scale = bp_quantised_scale(matrix, index);
+    if (matrix->form == BP_QUANTISED_INT8) {
+        const int code =
+            matrix->codes[index] < 128 ? matrix->codes[index] : (int)matrix->codes[index] - 256;
+        return (float)code * scale * BP_INT8_STEP;
+    }
+    const unsigned pair = matrix->codes[index / 2];
+    return bp_nf4[index % 2 == 0 ? pair >> 4 : pair & 15] * scale;
+}
+
+/* How a stored matrix comes to be: quantising in passes over all its elements, in order. */
+
+/* Passes that a form needs: what the first ones measure, the last one uses. */
+uint32_t bp_quantised_passes(bp_quantised form);
+
+/* The largest magnitude of some values, `so_far` included. */
+float bp_quantised_largest(const float *values, uint64_t count, float so_far);
+
+/* The scale of a block of NF4. */
+float bp_nf4_scale(const float *values, uint32_t count);
+
+/* One block of NF4, count <= 64 values: its codes, one to a byte, and its scale, which is returned.
+ * The code is the number of midpoints between neighbours of bp_nf4 that are below value / scale. A
+ * whole block multiplies by 1 / scale, a short one divides, as bitsandbytes does. */
+float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK]);
+
+/* One block of scales, count <= 256, less the offset: their codes, and their own scale, which is
+ * returned: to the nearest of the map, ties to the lower. */
+float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes);
+
+/* One value of a row whose largest magnitude is `scale`: round(value * (127 / scale)), ties to
+ * even; 0 in a row of zeros. Value and scale are fp16's, as in bitsandbytes. */
+int8_t bp_int8_code(float value, float scale);
+
+#endif
