@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* Sets of fewer items may be searched up to the whole of the caller's limit. */
+#define NODE_ITEMS 320u
+
 void *work_take(work_cursor *cursor, uint64_t count, uint64_t size)
 {
     uint64_t at = cursor->used;
@@ -229,6 +232,13 @@ static void plan_report(const plan_work *work, const bp_plan_options *options,
     report->method = work->method;
 }
 
+/* The placements that a search of so many items may try. Each one costs more or less the square of
+ * their number, so that larger sets get fewer of them and the time is about the same. */
+static uint64_t plan_nodes(uint64_t limit, uint32_t items)
+{
+    return limit / ((uint64_t)items * items / ((uint64_t)NODE_ITEMS * NODE_ITEMS) + 1);
+}
+
 /* The attempts, from the cheapest to the dearest. */
 static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count, uint64_t limit,
                             bp_plan_report *report)
@@ -245,7 +255,7 @@ static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count
         report->nodes = window.nodes;
     }
     if (limit != 0 && work->items <= SEARCH_ITEMS && !plan_done(work)) {
-        report->optimal = plan_exact_run(&exact, work, limit);
+        report->optimal = plan_exact_run(&exact, work, plan_nodes(limit, work->items));
         report->nodes += exact.nodes;
     }
 }

@@ -19,11 +19,13 @@ typedef struct bp_interval {
 typedef struct bp_plan_options {
     uint64_t alignment;  /* of every offset and, by rounding up, of every size; 0 means 1 */
     uint64_t capacity;   /* planning ends as soon as a layout needs no more bytes; 0: the least */
-    uint64_t node_limit; /* placements that the exact search may try; 0: greedy layouts only */
+    uint64_t node_limit; /* placements that the exact search of a set of up to 320 buffers may try;
+                            larger sets get fewer, by the square of their number; 0: greedy only */
 } bp_plan_options;
 
-/* Enough placements for the hardest public instances: some seconds when even they find nothing. */
-#define BP_PLAN_NODES_DEFAULT 2000000u
+/* Enough placements for the hardest public instances: about ten seconds when even they find
+ * nothing, whatever the number of buffers. */
+#define BP_PLAN_NODES_DEFAULT 1000000u
 
 /* The certificate. No layout can need less than lower_bound, the largest sum of rounded sizes that
  * live at one time, so waste 0 proves a layout optimal. */

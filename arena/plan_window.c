@@ -10,21 +10,43 @@
 
 #include <string.h>
 
-/* Steps of first fit that one call may take, counted as items squared; and rounds at most. */
+/* First fits that one call may make: some for any set, more for one so small that all of them take
+ * fewer steps than this, counted as items squared. */
 #define WINDOW_STEPS  4000000000u
-#define WINDOW_ROUNDS 12u
-/* Rounds with the same window before it is widened. */
+#define WINDOW_LEAST  12u
+#define WINDOW_ROUNDS 120u
+/* First fits around the same window before it is widened. */
 #define WINDOW_TURNS 3u
-/* Placements that the search inside a window may try. */
-#define WINDOW_NODES 4096u
+/* Placements that the search inside a window may try: in one, in all of them, and in one of a small
+ * set; and the largest set that is worth it, since more items make each placement dearer. */
+#define WINDOW_NODES 16384u
+#define WINDOW_TOTAL 131072u
+#define WINDOW_SMALL 4096u
+#define WINDOW_ITEMS 512u
 
 /* Orders of those who live through the whole window, lowest first. */
 typedef enum window_stack {
     STACK_BY_SIZE,
     STACK_BY_BIRTH, /* oldest first, so that before the window free memory is in one piece */
     STACK_BY_WIDTH,
+    STACK_BY_DEATH, /* first to die first, so that it is in one piece after the window */
     STACK_COUNT
 } window_stack;
+
+/* One way of going about it: who is in the first window, whether it may grow, and what order the
+ * others are fitted in. */
+typedef struct window_way {
+    uint32_t
+        share; /* sections within this part of the bound are hot; 0: only those that reach it */
+    bool widens;
+    bool by_width; /* the others of one size: longest life first, not first born first */
+} window_way;
+
+/* From the cheapest. */
+static const window_way ways[] = {{0, false, false},  {0, false, true},   {0, true, false},
+                                  {200, true, false}, {100, true, false}, {33, true, false},
+                                  {10, true, false}};
+#define WAYS_SMALL 3 /* for sets whose exact search as a whole comes next */
 
 typedef struct window_context {
     const plan_item *item;
@@ -42,22 +64,39 @@ static bool stack_before(const void *opaque, uint32_t a, uint32_t b)
     if (context->stack == STACK_BY_BIRTH && x->last != y->last) {
         return x->last > y->last;
     }
-    if (context->stack == STACK_BY_WIDTH && x->width != y->width) {
+    if (context->stack == STACK_BY_DEATH && x->last != y->last) {
+        return x->last < y->last;
+    }
+    bool by_width = context->stack == STACK_BY_WIDTH || context->stack == STACK_BY_DEATH;
+    if (by_width && x->width != y->width) {
         return x->width > y->width;
     }
     return a < b;
 }
 
-/* The least range of sections that holds every one in which the bound is reached. */
-static void window_begin(plan_window *window)
+/* Largest first, of these the longest life. */
+static bool width_before(const void *opaque, uint32_t a, uint32_t b)
+{
+    const window_context *context = opaque;
+    const plan_item *x = &context->item[a];
+    const plan_item *y = &context->item[b];
+    if (x->size != y->size) {
+        return x->size > y->size;
+    }
+    return x->width != y->width ? x->width > y->width : a < b;
+}
+
+/* The least range of sections that holds every hot one. */
+static void window_begin(plan_window *window, uint32_t share)
 {
     const plan_work *work = window->work;
+    uint64_t hot = work->bound - (share != 0 ? work->bound / share : 0);
     window->first = 0;
-    while (work->total[window->first] != work->bound) {
+    while (work->total[window->first] < hot) {
         window->first++;
     }
     window->last = work->sections;
-    while (work->total[window->last - 1] != work->bound) {
+    while (work->total[window->last - 1] < hot) {
         window->last--;
     }
 }
@@ -111,8 +150,10 @@ static uint32_t window_solve(plan_window *window, uint32_t placed)
     plan_work *work = window->work;
     plan_work *inner = &window->inner;
     plan_attempts(inner);
-    if (window->exact != NULL && inner->items <= SEARCH_ITEMS && !plan_done(inner)) {
-        (void)plan_exact_run(window->exact, inner, WINDOW_NODES);
+    bool affordable = inner->items <= WINDOW_ITEMS && window->nodes < WINDOW_TOTAL;
+    if (window->exact != NULL && affordable && !plan_done(inner)) {
+        bool small = work->items <= WINDOW_ITEMS;
+        (void)plan_exact_run(window->exact, inner, small ? WINDOW_SMALL : WINDOW_NODES);
         window->nodes += window->exact->nodes;
     }
     for (uint32_t i = 0; i < inner->items; i++) {
@@ -123,14 +164,19 @@ static uint32_t window_solve(plan_window *window, uint32_t placed)
 }
 
 /* Lists those who do not live in the window after the `placed` ones, largest first. */
-static void window_append(const plan_window *window, uint32_t placed)
+static void window_append(const plan_window *window, uint32_t placed, bool by_width)
 {
     plan_work *work = window->work;
+    const uint32_t from = placed;
     for (uint32_t i = 0; i < work->items; i++) {
         const plan_item *item = &work->item[i];
         if (item->first >= window->last || item->last <= window->first) {
             work->order[placed++] = i;
         }
+    }
+    if (by_width) {
+        window_context context = {.item = work->item};
+        bp_sort(work->order + from, work->spare, placed - from, width_before, &context);
     }
 }
 
@@ -178,29 +224,36 @@ static bool window_widen(plan_window *window)
     return wider;
 }
 
-/* One window after another for one way of stacking; false if not even a search found a good layout
- * for a window alone, which another way of stacking would not change. */
-static bool window_run(plan_window *window, window_stack stack, uint64_t rounds)
+/* Fits the others around the window, and again with those first who ended too high. */
+static void window_fit(plan_window *window, uint32_t placed)
 {
     plan_work *work = window->work;
-    window_begin(window);
-    while (rounds > 0) {
+    bool turning = true;
+    for (uint32_t turn = 0; turn < WINDOW_TURNS && turning && window->rounds > 0; turn++) {
+        window->rounds--;
+        plan_keep(work, plan_first_fit(work, UINT64_MAX, placed), "hot window");
+        turning = !plan_done(work) && window_turn(work, placed);
+    }
+}
+
+/* One window after another for one way of stacking; false if not even a search found a good layout
+ * for a window alone, which another way of stacking would not change. */
+static bool window_run(plan_window *window, const window_way *way, window_stack stack)
+{
+    plan_work *work = window->work;
+    window_begin(window, way->share);
+    while (window->rounds > 0) {
         uint32_t placed = window_cut(window, stack);
         if (placed + window->inner.items == work->items) {
             return true; /* the window has become the whole problem */
         }
         placed = window_solve(window, placed);
-        window_append(window, placed);
-        bool turning = true;
-        for (uint32_t turn = 0; turn < WINDOW_TURNS && turning && rounds > 0; turn++) {
-            rounds--;
-            plan_keep(work, plan_first_fit(work, UINT64_MAX, placed), "hot window");
-            turning = !plan_done(work) && window_turn(work, placed);
-        }
+        window_append(window, placed, way->by_width);
+        window_fit(window, placed);
         if (window->exact != NULL && !plan_done(&window->inner)) {
             return false;
         }
-        if (plan_done(work) || !window_widen(window)) {
+        if (plan_done(work) || !way->widens || !window_widen(window)) {
             return true;
         }
     }
@@ -210,11 +263,15 @@ static bool window_run(plan_window *window, window_stack stack, uint64_t rounds)
 void plan_window_run(plan_window *window)
 {
     const plan_work *work = window->work;
-    uint64_t rounds = WINDOW_STEPS / ((uint64_t)work->items * work->items) / STACK_COUNT + 1;
-    rounds = rounds < WINDOW_ROUNDS ? rounds : WINDOW_ROUNDS;
+    uint64_t rounds = WINDOW_STEPS / ((uint64_t)work->items * work->items);
+    rounds = rounds > WINDOW_LEAST ? rounds : WINDOW_LEAST;
+    window->rounds = rounds < WINDOW_ROUNDS ? (uint32_t)rounds : WINDOW_ROUNDS;
     window->nodes = 0;
-    bool promising = true;
-    for (int stack = 0; stack < STACK_COUNT && promising && !plan_done(work); stack++) {
-        promising = window_run(window, (window_stack)stack, rounds);
+    size_t count = work->items <= WINDOW_ITEMS ? WAYS_SMALL : sizeof ways / sizeof ways[0];
+    for (size_t w = 0; w < count; w++) {
+        bool promising = true;
+        for (int stack = 0; stack < STACK_COUNT && promising && !plan_done(work); stack++) {
+            promising = window_run(window, &ways[w], (window_stack)stack);
+        }
     }
 }

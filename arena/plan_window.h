@@ -11,7 +11,8 @@ typedef struct plan_window {
     plan_exact *exact; /* for the inner problem; NULL to do without */
     uint32_t first;    /* the window's sections [first, last) */
     uint32_t last;
-    uint64_t nodes; /* placements that searches tried */
+    uint64_t nodes;  /* placements that searches tried */
+    uint32_t rounds; /* first fits that may still be made */
 } plan_window;
 
 /* Improves on work's best layout; work->items must not be 0. The work is bounded by a number of
