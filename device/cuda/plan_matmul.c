@@ -7,8 +7,6 @@
 #define SPLIT_DEPTH    128 /* fewest terms of a split */
 #define SPLITS_MOST    64
 #define TENSOR_THREADS 128
-#define LARGE_SHARED   67584 /* the sums of a tile, at a pitch of 132 floats, over four slices */
-#define SMALL_SHARED   32768 /* four slices */
 #define SLICE          32 /* a split is a multiple of the terms that any kernel takes at a time */
 
 /* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
@@ -107,17 +105,43 @@ static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool j
     bp_cuda_word32(plan, flags_of(plan, s));
 }
 
-/* Threads and shared memory of the product kernels: the single-precision ones declare theirs. */
+/* The kernels of a product, for tiles of 128 and of 64. */
+typedef struct product_kernel {
+    bp_cuda_family family;
+    uint32_t function[2];
+    uint32_t threads[2];
+    uint32_t shared[2];
+} product_kernel;
+
+/* The single-precision ones declare their shared memory. On tensor cores it is four slices of both
+ * operands, or over them the sums of a tile of 128 at a pitch of 132 floats. */
+static const product_kernel single_kernel = {
+    BP_CUDA_FAMILY_matmul,
+    {BP_CUDA_FUNCTION_matmul_128, BP_CUDA_FUNCTION_matmul_64},
+    {256, 64},
+    {0, 0}};
+static const product_kernel tf32_kernel = {
+    BP_CUDA_FAMILY_matmul_tf32,
+    {BP_CUDA_FUNCTION_matmul_tf32_128, BP_CUDA_FUNCTION_matmul_tf32_64},
+    {TENSOR_THREADS, TENSOR_THREADS},
+    {81920, 40960}};
+static const product_kernel sixteen_kernel = {
+    BP_CUDA_FAMILY_matmul,
+    {BP_CUDA_FUNCTION_matmul_128, BP_CUDA_FUNCTION_matmul_64},
+    {TENSOR_THREADS, TENSOR_THREADS},
+    {67584, 32768}};
+
 static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
 {
-    bool large = shape->tile == 128, single = plan->dtype == BP_F32;
-    uint32_t function = large ? BP_CUDA_FUNCTION_matmul_128 : BP_CUDA_FUNCTION_matmul_64;
-    uint32_t simple_threads = large ? 256 : 64, shared = large ? LARGE_SHARED : SMALL_SHARED;
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, function, shape->tiles, shape->splits,
-                       single ? simple_threads : TENSOR_THREADS)) {
+    const product_kernel *kernel = plan->dtype != BP_F32 ? &sixteen_kernel
+                                   : plan->target->tf32  ? &tf32_kernel
+                                                         : &single_kernel;
+    uint32_t small = shape->tile == 128 ? 0 : 1;
+    if (!bp_cuda_begin(plan, kernel->family, kernel->function[small], shape->tiles, shape->splits,
+                       kernel->threads[small])) {
         return false;
     }
-    plan->launch[plan->count - 1].shared_bytes = single ? 0 : shared;
+    plan->launch[plan->count - 1].shared_bytes = kernel->shared[small];
     return true;
 }
 

@@ -53,4 +53,21 @@ BP_DEVICE void bp_copy_narrow16(uint32_t to, const uint16_t *from, uint32_t coun
     }
 }
 
+/* The bits of a float rounded to TF32: to nearest, ties away from zero. */
+BP_DEVICE uint32_t bp_tf32(float x)
+{
+    uint32_t y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+}
+
+/* sum (16 x 8) += x (16 x 8) y (8 x 8), of TF32 elements. */
+BP_DEVICE void bp_multiply_add_tf32(float sum[4], const uint32_t x[4], const uint32_t y[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+}
+
 #endif

@@ -30,6 +30,17 @@ check $? "a share that is not known" "$out"
 expect 0 'step 3 [0-9,]+$' train "${common[@]}" --output-dir "$work/c"
 expect 0 '"cold_jit_seconds"' devices --json
 
+# Every family, with adapters too.
+for model in tiny-llama "tiny-bert --task masked-lm"; do
+    for more in "" "--bf16 --lora-r 2 --target-modules all-linear"; do
+        rm -rf "$work/f"
+        expect 0 'model directory' train --model $model $more --data "$work/text" --max-steps 2 \
+            --max-seq-length 8 --per-device-train-batch-size 1 --device cuda --output-dir "$work/f"
+    done
+done
+expect 0 'step 4/4' train "${common[@]}" --tf32 --output-dir "$work/t"
+expect 2 'TF32 is for a GPU' train "${common[@]}" --tf32 --device host --output-dir "$work/t2"
+
 PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
 finish

@@ -28,6 +28,19 @@ static void choose_cuda(bp_spec *spec, uint32_t ordinal, const char *target)
     spec->device_options = (bp_device_options){.threads = 1, .ordinal = ordinal, .target = target};
 }
 
+/* Whether products may be rounded is the user's word, and only a GPU's tensor cores take it. */
+static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *error)
+{
+    if (set->tf32 && spec->device != &bp_device_cuda) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "the host computes fp32 in full; TF32 is for a GPU's tensor cores "
+                            "(right would be --device cuda, or no --tf32)",
+                            "--tf32");
+    }
+    spec->device_options.tf32 = set->tf32;
+    return BP_OK;
+}
+
 /* A GPU of this machine, by number. */
 static bp_status choose_gpu(bp_spec *spec, uint32_t ordinal, bp_error *error)
 {
@@ -68,7 +81,7 @@ static bp_status choose_named(bp_spec *spec, const char *word, bp_error *error)
     return choose_gpu(spec, (uint32_t)strtoul(word, NULL, 10), error);
 }
 
-bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
+static bp_status choose_device(const settings *set, bp_spec *spec, bp_error *error)
 {
     const char *word = set->device;
     if (strcmp(word, "host") == 0) {
@@ -87,6 +100,12 @@ bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
     }
     bool named = strncmp(word, "cuda:", 5) == 0;
     return choose_named(spec, named ? word + 5 : "", error);
+}
+
+bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
+{
+    BP_TRY(choose_device(set, spec, error));
+    return choose_products(set, spec, error);
 }
 
 bool device_takes_memory(const bp_spec *spec)

@@ -73,6 +73,8 @@ static const option table[] = {
      "weights and activations in bfloat16; norms, softmax, loss, sums and updates stay in fp32"},
     {"fp16", OPTION_FLAG, PLANS, AT(fp16), 0, 0, "false", NULL, true,
      "weights and activations in half precision, with loss scaling and an fp32 master"},
+    {"tf32", OPTION_FLAG, PLANS, AT(tf32), 0, 0, "false", NULL, false,
+     "cuda: fp32 matrix products round their operands to TF32 for tensor cores"},
     {"master", OPTION_CHOICE, SHAPES, AT(master), 0, 0, "auto", "auto|fp32|split|split8|none", true,
      "where 16-bit weights keep their exact value: fp32 4 bytes more; split 2 (exact); split8 1 "
      "(24 "

@@ -57,6 +57,7 @@ typedef struct settings {
     const char *checkpointing;
     bool calibrate;
     bool fp32;
+    bool tf32;
     bool bf16;
     bool fp16;
     const char *master;
