@@ -40,6 +40,27 @@ expect 0 '"steps": 3' train "${common[@]}" --task multi-label-classification --n
 printf '0.5\tlukewarm\n-1.25\tcold\n' >"$work/warm.tsv"
 expect 0 '"steps": 3' train "${common[@]}" --task regression --data "$work/warm.tsv" --output-dir "$work/e" --max-steps 3 --json
 
+# What the configuration calls its classes, and what it was made for.
+names='"id2label":{"0":"good","1":"so so","2":"\\u00fcbel"}'
+mkdir "$work/named"
+sed "s/\"id2label\".*/$names,/; s/\"label2id\".*//" "$work/a/config.json" >"$work/named/config.json"
+printf 'a film\tgood\nb film\tso so\nc film\tübel\nd film\t1\n' >"$work/named.tsv"
+printf '{"text":"a film","label":"good"}\n{"text":"b film","label":"so so"}\n{"text":"c film","label":"übel"}\n{"text":"d film","label":1}\n' \
+    >"$work/named.jsonl"
+named=("${common[@]}" --model "$work/named" --max-steps 3 --json)
+run train "${named[@]}" --data "$work/named.tsv" --output-dir "$work/f"
+digest=$(json state_digest)
+grep -q '"1": "so so", "2": "übel"' "$work/f/config.json" && grep -q '"so so": 1' "$work/f/config.json"
+check $? "the model keeps the names of its classes" "$err"
+run train "${named[@]}" --data "$work/named.jsonl" --output-dir "$work/g"
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "names of classes are labels, in either column and in JSON lines" "$out$err"
+sed -i 's/"problem_type".*/"problem_type": "multi_label_classification",/' "$work/named/config.json"
+printf '{"text":"a","label":["good","übel"]}\n{"text":"b","label":[]}\n' >"$work/some.jsonl"
+expect 0 '"steps": 3' train "${named[@]}" --data "$work/some.jsonl" --output-dir "$work/h"
+printf '{"text":"a","label":["better"]}\n' >"$work/some.jsonl"
+expect 4 'line 1: the label is neither' train "${named[@]}" --data "$work/some.jsonl" --output-dir "$work/x"
+
 # Bad labels.
 bad() {
     printf "$2" >"$work/$1"
@@ -47,7 +68,7 @@ bad() {
 }
 bad bad.tsv '1\tgood\n2\tbetter\n' 'bad.tsv: line 2: the label is no class of the model \(found 2, right would be 1\)'
 bad bad.tsv '1\tgood\n-1\tbad\n' 'bad.tsv: line 2: the label is no class of the model \(found -1'
-bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv: line 2: the label is not a number'
+bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv: line 2: the label is neither a number nor'
 bad bad.tsv '1\tgood\n\n1\n' 'bad.tsv: line 3: the row has another number of fields \(found 1, right would be 2\)'
 bad bad.csv 'text,label\n"open,1\n' 'bad.csv: line 2: a quoted field has no end'
 bad bad.jsonl '{"text": "a", "label": 3}' 'bad.jsonl: line 1: the label is no class'

@@ -242,7 +242,7 @@ static void what_is_written_reads_back_the_same(void **state)
         size_t length;
         bp_model_config config;
         bp_error error;
-        assert_int_equal(bp_hf_config_text(&configs[i], json, &length), BP_OK);
+        assert_int_equal(bp_hf_config_text(&configs[i], NULL, json, &length), BP_OK);
         assert_int_equal(strlen(json), length);
         assert_int_equal(read_text(json, &config, &error), BP_OK);
         assert_memory_equal(&config, &configs[i], sizeof config);
@@ -296,7 +296,7 @@ static void every_preset_is_written_and_read_back(void **state)
             }
             wanted.task = task;
             wanted.classes = task < BP_TASK_CLASSES ? 0 : task == BP_TASK_REGRESSION ? 1 : 5;
-            assert_int_equal(bp_hf_config_text(&wanted, json, &length), BP_OK);
+            assert_int_equal(bp_hf_config_text(&wanted, NULL, json, &length), BP_OK);
             assert_int_equal(read_text(json, &config, &error), BP_OK);
             if (wanted.family != BP_FAMILY_GPT2 && wanted.kv_heads == 0) {
                 config.kv_heads = 0; /* as many as heads, said or not */

@@ -233,9 +233,10 @@ static void json_lines_with_labels(void **state)
     refuses_labels("{\"text\": \"a\", \"label\": 1.5}", BP_DATA_JSONL, "a.file: line 1",
                    "whole number");
     refuses_labels("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, "a.file: line 1: byte ",
-                   "not a number");
-    refuses_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL, "a.file: line 1: byte ",
-                   "not a number");
+                   "neither a number nor");
+    gives_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL, "<T:a=1>");
+    refuses_labels("{\"text\": \"a\", \"label\": \"one\"}", BP_DATA_JSONL, "a.file: line 1",
+                   "neither a number nor the name");
 }
 
 static void malformed_lines_are_named(void **state)
@@ -349,8 +350,8 @@ static void bad_tables_are_refused(void **state)
     refuses_labels("1\tgood\n5\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
     refuses_labels("1\tgood\n-1\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
     refuses_labels("1\tgood\n1.0\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
-    refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file: line 2", "not a number");
-    refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file: line 2", "not a number");
+    refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
+    refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
     refuses_labels("1\tgood\n99999999999999999999\tbad\n", BP_DATA_TSV, "a.file: line 2", "");
     refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file: line 2", "fields");
     refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file: line 3", "fields");
@@ -364,7 +365,7 @@ static void bad_tables_are_refused(void **state)
     char text[400];
     memset(text, '7', sizeof text);
     memcpy(text + 300, "\tx\n", 4);
-    refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "not a number");
+    refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "too long to be one");
     memset(text, '\t', 70);
     memcpy(text + 70, "\n", 2);
     refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "more columns");

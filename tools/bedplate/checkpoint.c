@@ -131,7 +131,7 @@ static bp_status list_files(checkpoint *c)
 {
     const bp_model_config *config = &c->s->spec.config;
     size_t length;
-    BP_TRY(bp_hf_config_text(config, c->config_json, &length));
+    BP_TRY(bp_hf_config_text(config, &c->s->names, c->config_json, &length));
     c->files[0] = (bp_blob){"config.json", c->config_json, length};
     c->snapshot.blob_count = 1;
     coder_kind kind = c->s->coder.kind;

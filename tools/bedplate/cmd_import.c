@@ -157,7 +157,7 @@ static bp_status write_directory(importing *i)
     }
     m->target.path = path;
     BP_TRY(bp_hf_export(&i->source, &bp_hf_family_find(m->model->name)->naming, &m->target));
-    BP_TRY(bp_hf_config_text(&m->config, json, &length));
+    BP_TRY(bp_hf_config_text(&m->config, NULL, json, &length));
     bp_json_span span = {json, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};
     BP_TRY(model_files_config(m, &source, to));

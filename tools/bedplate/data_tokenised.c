@@ -158,6 +158,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .end_token = end_token,
                         .labels = data_labels(config),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                        .names = &s->names,
                         .scratch = c->scratch,
                         .error = &s->error};
     uint64_t bytes_of_all = files->data.source.count;

@@ -39,13 +39,23 @@ static const struct {
              {"multi-label-classification", BP_TASK_LABELS},
              {"regression", BP_TASK_REGRESSION}};
 
-bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
+/* The task of the option, or the configuration's own. A configuration's problem_type says what
+ * kind of classification its model was made for, unless another number of classes is asked. */
+static bp_task task_of(const settings *set, const bp_model_config *config)
 {
+    bool one = config->task == BP_TASK_REGRESSION && set->num_labels < 2;
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         if (strcmp(set->task, tasks[i].word) == 0) {
-            config->task = tasks[i].task;
+            bool own = config->task == BP_TASK_LABELS || one;
+            return tasks[i].task == BP_TASK_CLASSES && own ? config->task : tasks[i].task;
         }
     }
+    return config->task;
+}
+
+bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
+{
+    config->task = task_of(set, config);
     if (config->task < BP_TASK_CLASSES) {
         config->classes = 0;
         return BP_OK;

@@ -44,6 +44,7 @@ static bp_status read_directory(session *s)
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
+    BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
     if (!s->weights && there(s, directory, "pytorch_model.bin")) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
@@ -84,6 +85,9 @@ static bp_status find_model(session *s)
         return no_model(s);
     }
     BP_TRY(model_task(set, &s->spec.config, &s->error));
+    if (s->names.count != s->spec.config.classes) {
+        s->names.count = 0; /* those of other classes */
+    }
     if (set->dropout >= 0.0) {
         s->spec.config.embedding_dropout = set->dropout;
         s->spec.config.residual_dropout = set->dropout;

@@ -13,6 +13,7 @@
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/precision.h"
 #include "tools/bedplate/settings.h"
+#include "tools/formats/class_names.h"
 
 /* Must not move once begun. */
 typedef struct session {
@@ -34,6 +35,7 @@ typedef struct session {
     bool directory;                       /* the model is a directory */
     bool weights;                         /* which holds weights */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
+    bp_class_names names;                 /* of the model's classes; count 0: none */
     coder coder;                          /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */

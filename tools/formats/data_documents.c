@@ -58,7 +58,15 @@ static bp_status class_of(const bp_documents *documents, bp_data_reader *reader,
                           size_t length, uint64_t *class)
 {
     bp_number number;
-    BP_TRY(number_of(reader, text, length, &number));
+    uint32_t named;
+    if (bp_number_parse(text, length, &number) != BP_OK) {
+        if (bp_class_names_find(documents->names, text, length, &named)) {
+            *class = named;
+            return BP_OK;
+        }
+        return bp_data_refuse(reader, "the label is neither a number nor the name of a class that "
+                                      "the model's id2label has");
+    }
     if (!number.integer) {
         return bp_data_refuse(reader, "the label is not a whole number");
     }
@@ -115,4 +123,14 @@ bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *read
     memcpy(&bits, &value, sizeof bits);
     *label = bits;
     return BP_OK;
+}
+
+bool bp_documents_is_label(const bp_documents *documents, bp_data_reader *reader, const char *text,
+                           size_t length)
+{
+    bp_error unheard = {.code = BP_OK};
+    bp_data_reader quiet = *reader;
+    uint64_t label;
+    quiet.error = &unheard;
+    return bp_documents_label(documents, &quiet, text, length, &label) == BP_OK;
 }

@@ -6,20 +6,21 @@
  *
  * text        the whole file is one document, whatever its bytes are.
  * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             `text` and `label`: a number, or a list of the classes that hold. Other keys and
- *             blank lines are passed over, CR LF is accepted. Refused, with file and line: what is
- *             not JSON (invalid UTF-8 and control characters included), a line without these keys,
- *             or of another form than those before it.
- * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
- *             if one of its fields is `label` (or `labels`): the text is then `text`, `sentence` or
- *             `content`, or, of two columns, the other one. Without names the first of exactly two
- *             columns is the label. Blank lines are passed over, CR LF is accepted. Refused, with
- *             file and line: another number of fields, NUL, invalid UTF-8, a label that is none.
+ *             `text` and `label`: a number or a name, or a list of the classes that hold. Other
+ * keys and blank lines are passed over, CR LF is accepted. Refused, with file and line: what is not
+ * JSON (invalid UTF-8 and control characters included), a line without these keys, or of another
+ * form than those before it. TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The
+ * first row names the columns if one of its fields is `label` (or `labels`): the text is then
+ * `text`, `sentence` or `content`, or, of two columns, the other one. Without names the first of
+ * exactly two columns is the label, or the second if only that can be one in the first row. Blank
+ * lines are passed over, CR LF is accepted. Refused, with file and line: another number of fields,
+ * NUL, invalid UTF-8, a label that is none.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
 
 #include "core/feed.h"
+#include "tools/formats/class_names.h"
 #include "tools/formats/data.h"
 #include "tools/formats/data_reader.h"
 
@@ -54,6 +55,7 @@ typedef struct bp_documents {
     bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS: one of the classes; BP_LABELS_BITS:
                               any of them, as a mask; and without classes, a float */
     uint32_t classes;      /* 0 ... classes - 1; 32 at most where any of them may be */
+    const bp_class_names *names; /* of the classes, or NULL */
 } bp_documents;
 
 /* Reads all documents of a file of this format. scratch: BP_DOCUMENTS_SCRATCH bytes aligned to 8.
@@ -68,12 +70,16 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,
 bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
                              void *scratch) BP_MUST_CHECK;
 
-/* The label of a text: a number, or, where any of the classes may be, their numbers separated by
- * spaces, none for none. */
+/* The label of a text: a number or the name of a class, or, where any of the classes may be, theirs
+ * separated by spaces, none for none. What is a number is never looked up as a name. */
 bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *reader,
                              const char *text, size_t length, uint64_t *label) BP_MUST_CHECK;
 
-/* Joins one class, by its number, to a mask of them. */
+/* Whether a text can be such a label. */
+bool bp_documents_is_label(const bp_documents *documents, bp_data_reader *reader, const char *text,
+                           size_t length);
+
+/* Joins one class, by its number or name, to a mask of them. */
 bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *reader,
                              const char *text, size_t length, uint64_t *mask) BP_MUST_CHECK;
 

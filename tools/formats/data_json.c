@@ -83,12 +83,12 @@ static bp_status take_classes(line *l)
     bp_json_event event;
     l->label = 0;
     BP_TRY(bp_json_next(&l->json, &event));
-    while (event.kind == BP_JSON_NUMBER) {
+    while (event.kind == BP_JSON_NUMBER || event.kind == BP_JSON_TEXT) {
         BP_TRY(bp_documents_class(l->documents, l->reader, event.text, event.length, &l->label));
         BP_TRY(bp_json_next(&l->json, &event));
     }
     if (event.kind != BP_JSON_ARRAY_END) {
-        return bp_json_refuse(&l->json, "a list of labels holds numbers of classes");
+        return bp_json_refuse(&l->json, "a list of labels holds numbers or names of classes");
     }
     return BP_OK;
 }
@@ -104,8 +104,8 @@ static bp_status take_label(line *l)
         l->documents->classes > 0) {
         return take_classes(l);
     }
-    if (event.kind != BP_JSON_NUMBER) {
-        return bp_json_refuse(&l->json, "the label is not a number");
+    if (event.kind != BP_JSON_NUMBER && event.kind != BP_JSON_TEXT) {
+        return bp_json_refuse(&l->json, "the label is neither a number nor a name");
     }
     return bp_documents_label(l->documents, l->reader, event.text, event.length, &l->label);
 }

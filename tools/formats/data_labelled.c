@@ -77,6 +77,14 @@ static bp_status read_names(labelled *t, names *n)
     return BP_OK;
 }
 
+/* Without names of columns the label is the first one, unless only the second can be one. */
+static uint32_t label_column(const labelled *t, const names *n)
+{
+    bool first = bp_documents_is_label(t->documents, t->table.reader, n->text[0], n->length[0]);
+    bool second = bp_documents_is_label(t->documents, t->table.reader, n->text[1], n->length[1]);
+    return !first && second ? 1 : 0;
+}
+
 /* Finds out which columns there are, and leaves the table at its first row of content. */
 static bp_status read_heading(labelled *t, names *n)
 {
@@ -100,8 +108,8 @@ static bp_status read_heading(labelled *t, names *n)
                                           "and text",
                                           t->columns, 2);
         }
-        t->label_column = 0;
-        t->text_column = 1;
+        t->label_column = label_column(t, n);
+        t->text_column = 1 - t->label_column;
         t->table.offset = first;
         t->table.feeds = feeds;
     }
@@ -116,7 +124,7 @@ static bp_status take_piece(labelled *t, uint32_t column)
     }
     if (column == t->label_column) {
         if (t->table.count > LABEL_BYTES - t->label_length) {
-            return bp_data_refuse(t->table.reader, "the label is not a number");
+            return bp_data_refuse(t->table.reader, "the label is too long to be one");
         }
         memcpy(t->label + t->label_length, t->table.piece, t->table.count);
         t->label_length += t->table.count;

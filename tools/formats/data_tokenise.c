@@ -50,6 +50,14 @@ static bp_data_reader reader_of(const bp_tokenise *work, uint32_t file, const ro
                             .error = work->error};
 }
 
+/* Names decide which class a text has. */
+static void add_names(bp_digest *digest, const bp_class_names *names)
+{
+    if (names != NULL && names->count > 0) {
+        bp_digest_add(digest, names->text, names->used);
+    }
+}
+
 /* The key, and how many examples there can be at most. */
 static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_t *lines)
 {
@@ -59,6 +67,7 @@ static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_
     bp_data_key_number(&digest, work->data->format);
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
+    add_names(&digest, work->names);
     bp_data_key_number(&digest, (uint64_t)work->end_token);
     bp_data_key_number(&digest, work->vocabulary);
     bp_data_key_number(&digest,
@@ -292,7 +301,8 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                  .end = end,
                                  .form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN,
                                  .labels = work->labels,
-                                 .classes = work->classes};
+                                 .classes = work->classes,
+                                 .names = work->names};
     m.writer = (bp_tokens_writer){
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
     m.writer.head = (bp_tokens_head){

@@ -34,7 +34,8 @@ typedef struct bp_tokenise {
     int64_t end_token;   /* -1: none */
     bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
     uint32_t classes;    /* BP_LABELS_CLASS */
-    void *scratch;       /* BP_TOKENISE_SCRATCH, aligned to 8 */
+    const bp_class_names *names; /* of the classes, or NULL */
+    void *scratch;               /* BP_TOKENISE_SCRATCH, aligned to 8 */
     /* Told now and then how far it is; NULL: nobody is. */
     void (*watch)(void *user, uint64_t bytes, uint64_t of);
     void *user;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/store.h"
+#include "tools/formats/class_names.h"
 
 #define BP_HF_CONFIG_SCRATCH   65536   /* bytes that reading needs */
 #define BP_HF_CONFIG_BYTES_MAX 1048576 /* a longer config.json is refused */
@@ -22,11 +23,12 @@
 bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
                             bp_model_config *config, bp_error *error) BP_MUST_CHECK;
 
-#define BP_HF_CONFIG_TEXT 65536 /* bytes that hold any config.json written here */
+#define BP_HF_CONFIG_TEXT 131072 /* bytes that hold any config.json written here */
 
 /* Writes config.json for `config` as text: `json` has BP_HF_CONFIG_TEXT bytes, *length becomes the
- * characters used. */
-bp_status bp_hf_config_text(const bp_model_config *config, char *json,
+ * characters used. A class is called as `names` has it, where that has as many as the model, else
+ * LABEL_0 and so on; NULL: no names. */
+bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *json,
                             size_t *length) BP_MUST_CHECK;
 
 #endif

@@ -72,8 +72,12 @@ static void put_tokens(bp_text *text, const bp_model_config *config)
     put_token(text, "pad_token_id", config->pad_token);
 }
 
-static void put_label(bp_text *text, uint32_t number)
+static void put_label(bp_text *text, const bp_class_names *names, uint32_t number)
 {
+    if (names != NULL) {
+        bp_text_json(text, names->text + names->start[number]);
+        return;
+    }
     bp_text_string(text, "\"LABEL_");
     bp_text_u64(text, number);
     bp_text_string(text, "\"");
@@ -87,7 +91,7 @@ static void put_number_key(bp_text *text, uint32_t number)
 }
 
 /* id2label and label2id, and what kind of problem it is. */
-static void put_classes(bp_text *text, const bp_model_config *config)
+static void put_classes(bp_text *text, const bp_model_config *config, const bp_class_names *names)
 {
     static const char *const problems[] = {[BP_TASK_CLASSES] = "\"single_label_classification\"",
                                            [BP_TASK_LABELS] = "\"multi_label_classification\"",
@@ -100,13 +104,13 @@ static void put_classes(bp_text *text, const bp_model_config *config)
         bp_text_string(text, i == 0 ? "{" : ", ");
         put_number_key(text, i);
         bp_text_string(text, ": ");
-        put_label(text, i);
+        put_label(text, names, i);
     }
     bp_text_string(text, "},\n");
     put_key(text, "label2id");
     for (uint32_t i = 0; i < config->classes; i++) {
         bp_text_string(text, i == 0 ? "{" : ", ");
-        put_label(text, i);
+        put_label(text, names, i);
         bp_text_string(text, ": ");
         bp_text_u64(text, i);
     }
@@ -254,7 +258,8 @@ static void put_mlp(bp_text *text, const bp_model_config *config)
     }
 }
 
-bp_status bp_hf_config_text(const bp_model_config *config, char *json, size_t *length)
+bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *json,
+                            size_t *length)
 {
     static void (*const put[])(bp_text *, const bp_model_config *) = {[BP_FAMILY_GPT2] = put_gpt2,
                                                                       [BP_FAMILY_LLAMA] = put_llama,
@@ -265,7 +270,8 @@ bp_status bp_hf_config_text(const bp_model_config *config, char *json, size_t *l
     bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
     bp_text_string(&text, "{\n");
     put[config->family](&text, config);
-    put_classes(&text, config);
+    bool named = names != NULL && names->count == config->classes;
+    put_classes(&text, config, named ? names : NULL);
     if (config->family != BP_FAMILY_MLP) {
         put_tokens(&text, config);
         put_count(&text, "vocab_size", config->vocabulary);
