@@ -84,7 +84,7 @@ static void chains_are_written(void **state)
         if (i == 2) {
             memcpy(wanted.hidden_sizes, (const uint32_t[]){8, 64, 7}, 3 * sizeof(uint32_t));
         }
-        assert_int_equal(bp_hf_config_text(&wanted, json, &length), BP_OK);
+        assert_int_equal(bp_hf_config_text(&wanted, NULL, json, &length), BP_OK);
         assert_int_equal(read_text(json, &config, &error), BP_OK);
         assert_memory_equal(&config, &wanted, sizeof config);
     }
