@@ -175,13 +175,13 @@ static void write_update(bp_emit *emit)
     }
     emit->norms = BP_ABSENT;
     optimizer->norms(emit);
-    optimizer->decide(emit, false);
+    optimizer->decide(emit, false, true);
     optimizer->apply(emit);
 }
 
 static void write_training(bp_compile *compile, bp_emit *emit)
 {
-    if (emit->spec->gradient_release) {
+    if (emit->spec->gradient_release != BP_RELEASE_NONE) {
         compile_released(compile, emit);
         return;
     }

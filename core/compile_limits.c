@@ -40,7 +40,7 @@ uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 
 uint32_t bp_compile_micros(const bp_spec *spec)
 {
-    return spec->gradient_release ? spec->accumulation : 1;
+    return spec->gradient_release != BP_RELEASE_NONE ? spec->accumulation : 1;
 }
 
 uint64_t bp_compile_input_bytes(const bp_spec *spec)
@@ -118,22 +118,23 @@ static void add_chain(wide_limits *sum, const bp_spec *spec, uint64_t times)
 }
 
 /* With gradient release one program holds the whole group, its backward once or twice, and the
- * norms, decisions and updates of the stages one by one. */
+ * norms, decisions and updates of the stages one by one, for each backward or each micro-batch. */
 static void add_released(wide_limits *sum, const bp_spec *spec, uint32_t parameters)
 {
     uint64_t micros = spec->accumulation;
     uint32_t stages = spec->model->stages(&spec->config);
     bp_graph_limits end = spec->optimizer->limits(spec, parameters);
     add_micro(sum, spec, bp_size_mul(2, micros));
-    add_limits(sum, end, 1);
-    uint64_t ends = 2 * (uint64_t)stages;
+    uint64_t passes = spec->gradient_release == BP_RELEASE_ADAMA ? micros : 2;
+    add_limits(sum, end, spec->gradient_release == BP_RELEASE_ADAMA ? micros : 1);
+    uint64_t ends = bp_size_mul(passes, stages);
     if (spec->model->sliced_table != NULL) {
-        ends += 2 * (uint64_t)COMPILE_SLICES_MOST;
+        ends += passes * (uint64_t)COMPILE_SLICES_MOST;
         add_limits(sum, spec->model->slice_limits(spec),
                    bp_size_mul(2 * (uint64_t)COMPILE_SLICES_MOST, micros));
     }
-    sum->buffers += 2 * (uint64_t)parameters + ends * (end.ops + 1);
-    sum->name_bytes += (2 * (uint64_t)parameters + ends * (end.ops + 1)) * NAME_BYTES;
+    sum->buffers += passes * (uint64_t)parameters + ends * (end.ops + 1);
+    sum->name_bytes += (passes * (uint64_t)parameters + ends * (end.ops + 1)) * NAME_BYTES;
     sum->ops += ends * end.ops;
     sum->refs += ends * end.ops * BP_OPERANDS_MAX;
     sum->scalars += ends * end.ops * BP_SCALARS_MAX;
@@ -155,7 +156,7 @@ bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
     add_limits(&sum, initialize, parameters);
     add_chain(&sum, spec, (spec->evaluate ? 1u : 0u) + (spec->generate_context > 0 ? 2u : 0u));
     if (spec->optimizer != NULL) {
-        if (spec->gradient_release) {
+        if (spec->gradient_release != BP_RELEASE_NONE) {
             add_released(&sum, spec, parameters);
         } else {
             add_micro(&sum, spec, spec->accumulation > 1 ? 2 : 1);

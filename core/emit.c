@@ -289,7 +289,8 @@ static void make_gradient(bp_emit *emit, bp_parameter *parameter)
     char full[NAME_MAX_BYTES];
     join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad");
     bp_buffer prototype = emit->graph->buffers[parameter->weight];
-    const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_release;
+    const bool grouped =
+        emit->spec->accumulation > 1 && emit->spec->gradient_release == BP_RELEASE_NONE;
     prototype.class_of = BP_CLASS_GRADIENTS;
     prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
     prototype.dtype = emit->spec->gradient;

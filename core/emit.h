@@ -59,6 +59,14 @@ typedef struct bp_parameter {
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
 } bp_parameter;
 
+/* Which part of an update apply emits (core/update.h). */
+typedef enum bp_fold {
+    BP_FOLD_WHOLE, /* of a group's only gradient, or the sum of all */
+    BP_FOLD_FIRST, /* of the first micro-batch's gradient: the moments move */
+    BP_FOLD_NEXT,
+    BP_FOLD_LAST /* the moments move, then the weights */
+} bp_fold;
+
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
 
 typedef struct bp_emit {
@@ -88,6 +96,7 @@ typedef struct bp_emit {
     bp_ref logits;         /* decoding: (1, vocabulary), what the host samples from */
     bool loss_written;     /* the result's loss_sum was written earlier in the group */
     bool loss_counted;     /* this is a second backward: its losses are in the sum already */
+    bp_fold fold;          /* what apply emits */
     bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
     uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
 } bp_emit;

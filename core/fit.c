@@ -114,7 +114,7 @@ static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
 {
     const bp_graph *graph = &runtime->graph;
     uint32_t k = runtime->spec.accumulation;
-    if (k == 1 || runtime->spec.gradient_release) {
+    if (k == 1 || runtime->spec.gradient_release != BP_RELEASE_NONE) {
         return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
     }
     return bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +

@@ -270,7 +270,8 @@ static void keep_gradients(measure *m)
 {
     uint32_t trial = m->mark.buffers;
     m->graph.used = m->mark;
-    for (uint32_t i = 0; i < m->emit.parameter_count && !m->spec->gradient_release; i++) {
+    for (uint32_t i = 0;
+         i < m->emit.parameter_count && m->spec->gradient_release == BP_RELEASE_NONE; i++) {
         uint32_t gradient = m->emit.parameters[i].gradient;
         if (gradient != BP_NO_BUFFER && gradient >= trial) {
             own_gradient(m, i);
@@ -319,7 +320,7 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
     set_inputs(&m);
     spec->model->parameters(&m.emit, &spec->config);
     bp_adapter_publish(&m.emit);
-    const bool grouped = spec->accumulation > 1 && !spec->gradient_release;
+    const bool grouped = spec->accumulation > 1 && spec->gradient_release == BP_RELEASE_NONE;
     for (uint32_t i = 0; i < m.emit.parameter_count && grouped; i++) {
         own_gradient(&m, i);
     }

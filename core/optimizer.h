@@ -13,6 +13,7 @@ struct bp_optimizer {
     bp_codec form;                        /* how the states of large tensors are stored */
     const bp_optimizer_options *defaults; /* of the rule's own numbers: PyTorch's or the paper's */
     bool whole_tensors;  /* apply needs all of a tensor's gradient at once (trust ratios) */
+    bool folds;          /* gradients can be folded into the moments one by one (bp_fold) */
     const bp_rule *rule; /* what implements it (optim/rule.h) */
     bp_status (*check)(const bp_optimizer *self, const bp_optimizer_options *options,
                        bp_error *error);
@@ -25,9 +26,10 @@ struct bp_optimizer {
      * emits the partial sums of squares of their gradients into emit->norms (made at the first call
      * of a program); decide the decision over those written so far (skip or not, the clip factor,
      * the applied step's corrections), with later = true only whether the norm is still finite;
-     * apply the update. With gradient release norms and apply are called stage by stage. */
+     * apply the update, or the part of it that emit->fold says. With gradient release norms and
+     * apply are called stage by stage, and last = true says that no norm is missing any more. */
     void (*norms)(bp_emit *emit);
-    void (*decide)(bp_emit *emit, bool later);
+    void (*decide)(bp_emit *emit, bool later, bool last);
     void (*apply)(bp_emit *emit);
 
     /* Ops, buffers, refs and scalars that update and declare emit for this many parameters, all due

@@ -8,7 +8,13 @@
  * scaling need the norm over all gradients before the first update: the backward part is written
  * twice, first for the norm alone, then for the updates (LOMO, arXiv 2306.09782, does the same for
  * one micro-batch). Without them one backward is enough: each stage is decided on with the norm so
- * far, so that what is not finite reaches no weight of its stage or of one below.
+ * far, so that what is not finite reaches no weight of its stage or of one below. That is also how
+ * the clip factor of the step before is used (BP_RELEASE_PREVIOUS_NORM), known at the first
+ * decision.
+ *
+ * AdamA (BP_RELEASE_ADAMA) folds the gradients of each micro-batch into the moments as soon as they
+ * are complete, so micro-batches go one after the other and only one of them has a tape; the last
+ * one's fold is joined with the update of the weights.
  *
  * A table that the first and the last stage share would have a full gradient all through backward.
  * Its gradient is formed at the end instead, slice by slice, from what both stages left. */
@@ -20,6 +26,14 @@
 #define CHUNK 65536
 
 typedef enum purpose { MEASURE, UPDATE, BOTH } purpose;
+
+/* One backward part: what for, and of which micro-batches. */
+typedef struct backward_pass {
+    purpose what;
+    uint32_t from;
+    uint32_t to;
+    bool last; /* none comes after it */
+} backward_pass;
 
 /* Marks the parameters whose gradients are complete once `stage` has gone backward. */
 static bool mark_due(bp_emit *emit, uint32_t stage, uint32_t sliced)
@@ -44,18 +58,21 @@ static void forget_gradients(bp_emit *emit)
     }
 }
 
-/* What follows the backward of a stage by all micro-batches. */
-static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stage, purpose what)
+/* What follows the backward of a stage by the micro-batches of a pass. */
+static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stage,
+                         const backward_pass *pass)
 {
     const bp_optimizer *optimizer = emit->spec->optimizer;
     bool any = mark_due(emit, stage, compile->sliced);
-    if (any && what != UPDATE) {
+    if (any && pass->what != UPDATE) {
         optimizer->norms(emit);
     }
-    if (what == BOTH) {
-        optimizer->decide(emit, stage + 1 < compile->stages);
+    if (pass->what == BOTH) {
+        bool later = stage + 1 < compile->stages || pass->from > 0;
+        bool last = stage == compile->first && compile->sliced == UINT32_MAX && pass->last;
+        optimizer->decide(emit, later, last);
     }
-    if (any && what != MEASURE) {
+    if (any && pass->what != MEASURE) {
         optimizer->apply(emit);
     }
 }
@@ -74,8 +91,8 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
     compile->sliced = UINT32_MAX;
-    if (!spec->gradient_release || spec->optimizer == NULL || spec->model->sliced_table == NULL ||
-        spec->optimizer->whole_tensors) {
+    if (spec->gradient_release == BP_RELEASE_NONE || spec->optimizer == NULL ||
+        spec->model->sliced_table == NULL || spec->optimizer->whole_tensors) {
         return;
     }
     uint32_t table = spec->model->sliced_table(&spec->config);
@@ -89,20 +106,21 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
     compile->slice_rows = bp_size_align(rows, unit);
 }
 
-/* The gradient of one slice of the table, from all micro-batches. */
-static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint64_t rows)
+/* The gradient of one slice of the table, from the micro-batches of a pass. */
+static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint64_t rows,
+                        const backward_pass *pass)
 {
     bp_parameter *parameter = &emit->parameters[compile->sliced];
     uint64_t width = emit->graph->buffers[parameter->weight].shape[1];
     bp_ref gradient =
         bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
-    for (uint32_t micro = 0; micro < compile->micros; micro++) {
+    for (uint32_t micro = pass->from; micro < pass->to; micro++) {
         bp_slice_call *call = &compile->slices[micro];
         compile_inputs(compile, emit, micro);
         call->first = first;
         call->rows = rows;
         call->gradient = gradient;
-        call->accumulate = micro > 0 ? 1 : 0;
+        call->accumulate = micro > pass->from ? 1 : 0;
         emit->spec->model->slice(emit, call);
     }
     compile_inputs(compile, emit, 0);
@@ -113,7 +131,7 @@ static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint
 }
 
 /* The shared table, after everything else. */
-static void finish_table(bp_compile *compile, bp_emit *emit, purpose what)
+static void finish_table(bp_compile *compile, bp_emit *emit, const backward_pass *pass)
 {
     const bp_optimizer *optimizer = emit->spec->optimizer;
     bp_parameter *parameter = &emit->parameters[compile->sliced];
@@ -123,34 +141,61 @@ static void finish_table(bp_compile *compile, bp_emit *emit, purpose what)
     }
     for (uint64_t first = 0; first < all && emit->status == BP_OK; first += compile->slice_rows) {
         uint64_t rows = all - first < compile->slice_rows ? all - first : compile->slice_rows;
-        write_slice(compile, emit, first, rows);
-        if (what != UPDATE) {
+        write_slice(compile, emit, first, rows, pass);
+        if (pass->what != UPDATE) {
             optimizer->norms(emit);
         }
-        if (what == BOTH) {
-            optimizer->decide(emit, true);
+        if (pass->what == BOTH) {
+            optimizer->decide(emit, true, first + rows == all && pass->last);
         }
-        if (what != MEASURE) {
+        if (pass->what != MEASURE) {
             optimizer->apply(emit);
         }
     }
 }
 
-static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t first, purpose what)
+static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t first,
+                                const backward_pass *pass)
 {
     forget_gradients(emit);
     for (uint32_t i = first; i < compile->action_count && emit->status == BP_OK; i++) {
-        for (uint32_t micro = 0; micro < compile->micros; micro++) {
+        for (uint32_t micro = pass->from; micro < pass->to; micro++) {
             compile_action(compile, emit, i, micro);
         }
         if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
             compile_inputs(compile, emit, 0);
-            finish_stage(compile, emit, compile->actions[i].stage, what);
+            finish_stage(compile, emit, compile->actions[i].stage, pass);
         }
     }
     if (compile->sliced != UINT32_MAX) {
-        finish_table(compile, emit, what);
+        finish_table(compile, emit, pass);
     }
+}
+
+static void write_forward_part(bp_compile *compile, bp_emit *emit, uint32_t first, uint32_t from,
+                               uint32_t to)
+{
+    for (uint32_t micro = from; micro < to; micro++) {
+        for (uint32_t i = 0; i < first && emit->status == BP_OK; i++) {
+            compile_action(compile, emit, i, micro);
+        }
+    }
+}
+
+/* AdamA: one micro-batch after the other. */
+static void write_folded(bp_compile *compile, bp_emit *emit, uint32_t first)
+{
+    const uint32_t micros = compile->micros;
+    for (uint32_t micro = 0; micro < micros; micro++) {
+        const backward_pass pass = {BOTH, micro, micro + 1, micro + 1 == micros};
+        emit->fold = micros == 1 ? BP_FOLD_WHOLE
+                     : pass.last ? BP_FOLD_LAST
+                     : micro > 0 ? BP_FOLD_NEXT
+                                 : BP_FOLD_FIRST;
+        write_forward_part(compile, emit, first, micro, micro + 1);
+        write_backward_part(compile, emit, first, &pass);
+    }
+    emit->fold = BP_FOLD_WHOLE;
 }
 
 void compile_released(bp_compile *compile, bp_emit *emit)
@@ -162,18 +207,21 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     while (compile->actions[first].kind == BP_ACTION_FORWARD) {
         first++; /* the head's backward is in every schedule */
     }
-    for (uint32_t micro = 0; micro < compile->micros; micro++) {
-        for (uint32_t i = 0; i < first && emit->status == BP_OK; i++) {
-            compile_action(compile, emit, i, micro);
-        }
-    }
-    if (!bp_spec_needs_norm(emit->spec)) {
-        write_backward_part(compile, emit, first, BOTH);
+    if (emit->spec->gradient_release == BP_RELEASE_ADAMA) {
+        write_folded(compile, emit, first);
         return;
     }
-    write_backward_part(compile, emit, first, MEASURE);
-    emit->spec->optimizer->decide(emit, false);
+    write_forward_part(compile, emit, first, 0, compile->micros);
+    if (!bp_spec_needs_norm(emit->spec)) {
+        const backward_pass pass = {BOTH, 0, compile->micros, true};
+        write_backward_part(compile, emit, first, &pass);
+        return;
+    }
+    const backward_pass measure = {MEASURE, 0, compile->micros, false};
+    const backward_pass update = {UPDATE, 0, compile->micros, true};
+    write_backward_part(compile, emit, first, &measure);
+    emit->spec->optimizer->decide(emit, false, true);
     emit->loss_counted = true;
-    write_backward_part(compile, emit, first, UPDATE);
+    write_backward_part(compile, emit, first, &update);
     emit->loss_counted = false;
 }

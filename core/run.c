@@ -141,7 +141,7 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 
 static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 {
-    if (runtime->spec.gradient_release) {
+    if (runtime->spec.gradient_release != BP_RELEASE_NONE) {
         return run_whole_group(runtime, block);
     }
     if (runtime->spec.accumulation == 1) {
@@ -157,7 +157,7 @@ static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
 {
     const bp_spec *spec = &runtime->spec;
-    bool single = spec->accumulation == 1 || spec->gradient_release;
+    bool single = spec->accumulation == 1 || spec->gradient_release != BP_RELEASE_NONE;
     bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
     BP_TRY(require(runtime, first, "the plan has no training programs, or is not open"));
     bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);

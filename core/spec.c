@@ -13,6 +13,9 @@ static const char where[] = "spec";
 
 bool bp_spec_needs_norm(const bp_spec *spec)
 {
+    if (spec->gradient_release > BP_RELEASE_EXACT) {
+        return false;
+    }
     return spec->optimizer_options.max_grad_norm > 0.0 || spec->optimizer_options.percentile != 0 ||
            spec->scaling.kind != BP_SCALING_OFF;
 }
@@ -212,6 +215,40 @@ static bp_status check_scaling(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* What the approximate forms of gradient release cannot go with. */
+static bp_status check_release(const bp_spec *spec, bp_error *error)
+{
+    const bp_optimizer_options *options = &spec->optimizer_options;
+    if (spec->gradient_release <= BP_RELEASE_EXACT || spec->optimizer == NULL) {
+        return BP_OK;
+    }
+    if (spec->scaling.kind == BP_SCALING_DYNAMIC) {
+        return refuse(error, "gradient-release",
+                      "a dynamic loss scale has to find an overflow before the first update, and "
+                      "only exact does; take exact, a fixed --loss-scale X, or --bf16");
+    }
+    if (options->percentile != 0) {
+        return refuse(error, "gradient-release",
+                      "percentile clipping needs the step's own norm before the first update, and "
+                      "only exact has it; take exact, or --percentile-clipping 0");
+    }
+    if (spec->gradient_release == BP_RELEASE_PREVIOUS_NORM) {
+        return BP_OK;
+    }
+    if (!spec->optimizer->folds) {
+        return refuse(error, "gradient-release",
+                      "adama folds gradients into the moments of Adam; take --optim adamw or adam "
+                      "(in 32, 8 or 4 bits), or another form: exact, previous-norm");
+    }
+    if (options->max_grad_norm > 0.0) {
+        return refuse(error, "gradient-release",
+                      "adama folds a gradient away before the norm of the step is known, so it "
+                      "cannot be clipped; take --max-grad-norm 0, or another form: exact, "
+                      "previous-norm");
+    }
+    return BP_OK;
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
@@ -228,5 +265,6 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     if (spec->optimizer == NULL) {
         return BP_OK;
     }
+    BP_TRY(check_release(spec, error));
     return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }

@@ -126,6 +126,25 @@ typedef struct bp_scaling {
     double floor;        /* it never shrinks below this; 0 in GradScaler */
 } bp_scaling;
 
+/* Gradient release: each stage is updated inside backward, and no full gradient ever exists.
+ *   EXACT          what the ordinary form computes. Several micro-batches go stage by stage;
+ *                  clipping and loss scaling run backward twice, the first time for the norm.
+ *   PREVIOUS_NORM  the same with one backward: the clip factor is min(1, max_norm / (|g'| + 1e-6)),
+ *                  g' the whole gradient of the applied step before. The first step has none and is
+ *                  not clipped. |g'| is part of the state.
+ *   ADAMA          AdamA (Zhang et al., arXiv 2305.19982): the gradient g_i of each micro-batch is
+ *                  folded into the moments at once, m = beta1 m + (1 - beta1) sum g_i, v = beta2 v
+ * + (1 - beta2) sum g_i^2 (Adam has (sum g_i)^2), so that one micro-batch after the other goes
+ * forward and backward. One micro-batch: Adam itself. Both approximations decide on each stage with
+ * what is known by then, so an overflow is found after the stages above it have moved: they stop
+ * training there, as without loss scaling, and cannot go with a dynamic scale. */
+typedef enum bp_release {
+    BP_RELEASE_NONE,
+    BP_RELEASE_EXACT,
+    BP_RELEASE_PREVIOUS_NORM,
+    BP_RELEASE_ADAMA
+} bp_release;
+
 /* A rule for the parameters whose name matches `glob` (* any run of characters, ? any one); what is
  * not set in it stays. The last rule that sets a thing wins. */
 typedef struct bp_parameter_rule {
@@ -193,7 +212,7 @@ typedef struct bp_spec {
     bp_dtype gradient; /* element type of weight gradients */
     bp_master master;
     bp_scaling scaling;
-    bool gradient_release; /* update each stage inside backward: no full gradient ever exists */
+    bp_release gradient_release;
     bp_lora lora;
     bp_quantised quantised;         /* of the blocks' dense layers, which are frozen then */
     const bp_parameter_rule *rules; /* the caller's */
@@ -215,7 +234,7 @@ typedef struct bp_spec {
 } bp_spec;
 
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or
- * loss scaling. */
+ * loss scaling, and no approximation that does without. */
 bool bp_spec_needs_norm(const bp_spec *spec);
 
 /* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch *

@@ -28,7 +28,8 @@ typedef struct bp_control_block {
     float scale;         /* the loss scale; gradients carry it until the update */
     uint32_t good_steps; /* applied steps in a row since the scale last changed */
     uint32_t bad_steps;  /* skips since the scale last grew or shrank (hysteresis) */
-    uint32_t unused[5];
+    float norm;          /* of the last applied step, where a step is clipped by the one before */
+    uint32_t unused[4];
 } bp_control_block;
 
 #define BP_NORM_HISTORY 100 /* norms that percentile clipping remembers */

@@ -25,6 +25,10 @@ enum {
     BP_UPDATE_ADEMAMIX
 };
 
+/* Parts of AdamA (kernels.def, adamw): all of the rule, the first gradient of a step, a further
+ * one, the last one. */
+enum { BP_UPDATE_FOLD_NONE, BP_UPDATE_FOLD_FIRST, BP_UPDATE_FOLD_NEXT, BP_UPDATE_FOLD_LAST };
+
 #define BP_UPDATE_STATES 3
 #define BP_UPDATE_OWN    7 /* most scalars of a row's own */
 
@@ -58,6 +62,7 @@ typedef struct bp_update_factors {
     float v_scale; /* 1 / sqrt(1 - beta2^t) */
     float epsilon; /* beside the root of the second moment */
     uint32_t nesterov;
+    uint32_t fold; /* adam, adamw: which part of AdamA; 0: the whole rule */
 } bp_update_factors;
 
 /* Which states of a rule can be negative: bit 0 for state1. */
@@ -123,7 +128,12 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
     f->c_keep = 0.0f;
     f->c_gain = 0.0f;
     f->nesterov = 0;
-    if (rule == BP_UPDATE_SGD) { /* momentum, dampening, nesterov */
+    f->fold = 0;
+    if (rule == BP_UPDATE_ADAM || rule == BP_UPDATE_ADAMW) { /* beta1, beta2, epsilon, fold */
+        int64_t fold;
+        memcpy(&fold, (const char *)s + sizeof *s + 24, sizeof fold);
+        f->fold = (uint32_t)fold;
+    } else if (rule == BP_UPDATE_SGD) { /* momentum, dampening, nesterov */
         int64_t nesterov;
         memcpy(&nesterov, (const char *)s + sizeof *s + 16, sizeof nesterov);
         f->m_gain = control->applied > 1 ? (float)(1.0 - b) : 1.0f;
@@ -143,6 +153,12 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
         f->n_gain = (float)(1.0 - beta3);
         f->mix = (float)(t_alpha > t ? t / t_alpha * alpha : alpha);
     }
+}
+
+/* Whether weights move at all: not in the first parts of AdamA. */
+static inline bool bp_update_moves(const bp_update_factors *f)
+{
+    return f->fold == BP_UPDATE_FOLD_NONE || f->fold == BP_UPDATE_FOLD_LAST;
 }
 
 /* SGD without momentum. */
@@ -183,6 +199,27 @@ static inline void bp_update_adamw(const bp_update_factors *f, float g, float *w
 {
     float below = bp_update_moments(f, g, m, v);
     *w = fmaf(-f->rate, *m / below, *w * f->keep);
+}
+
+/* AdamA: one more gradient of the same step enters the moments. */
+static inline void bp_update_fold(const bp_update_factors *f, float g, float *m, float *v)
+{
+    *m = fmaf(f->m_gain, g, *m);
+    *v = fmaf(g * f->v_gain, g, *v);
+}
+
+static inline void bp_update_adam_last(const bp_update_factors *f, float g, float *w, float *m,
+                                       float *v)
+{
+    bp_update_fold(f, fmaf(f->decay, *w, g), m, v);
+    *w = fmaf(-f->rate, *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon), *w);
+}
+
+static inline void bp_update_adamw_last(const bp_update_factors *f, float g, float *w, float *m,
+                                        float *v)
+{
+    bp_update_fold(f, g, m, v);
+    *w = fmaf(-f->rate, *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon), *w * f->keep);
 }
 
 static inline void bp_update_lion(const bp_update_factors *f, float g, float *w, float *m)

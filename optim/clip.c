@@ -11,10 +11,10 @@ static uint64_t partials_of(const bp_parameter *parameter)
 }
 
 /* All that this program will have: those due now, or with gradient release those of every
- * parameter that is trained. */
+ * parameter that is trained, for AdamA once for each micro-batch. */
 static bool counts(const bp_emit *emit, const bp_parameter *parameter)
 {
-    return emit->spec->gradient_release ? parameter->trainable : parameter->due;
+    return emit->spec->gradient_release != BP_RELEASE_NONE ? parameter->trainable : parameter->due;
 }
 
 static void make_partials(bp_emit *emit)
@@ -23,6 +23,9 @@ static void make_partials(bp_emit *emit)
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
         partials += counts(emit, parameter) ? partials_of(parameter) : 0;
+    }
+    if (emit->spec->gradient_release == BP_RELEASE_ADAMA) {
+        partials = bp_size_mul(partials, emit->spec->accumulation);
     }
     emit->norms = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, partials, 1, "norm_partials");
     emit->norms_used = 0;
@@ -33,7 +36,7 @@ static void make_partials(bp_emit *emit)
 static uint64_t place_of(const bp_emit *emit, uint32_t index)
 {
     uint64_t place = 0;
-    if (emit->spec->gradient_release && !bp_spec_needs_norm(emit->spec)) {
+    if (emit->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(emit->spec)) {
         return emit->norms_used;
     }
     for (uint32_t i = 0; i < index; i++) {
@@ -76,13 +79,14 @@ void bp_clip_norms(bp_emit *emit)
     }
 }
 
-void bp_clip_decide(bp_emit *emit, bool later)
+void bp_clip_decide(bp_emit *emit, bool later, bool last)
 {
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     const bp_scaling *scaling = &emit->spec->scaling;
     if (!bp_ref_present(emit->norms)) {
         make_partials(emit); /* nothing is due yet: the loss alone decides */
     }
+    const bool delayed = emit->spec->gradient_release == BP_RELEASE_PREVIOUS_NORM;
     const bp_step_decide_scalars scalars = {.partials = (int64_t)emit->norms_used,
                                             .max_norm = options->max_grad_norm,
                                             .beta1 = options->beta1,
@@ -94,7 +98,10 @@ void bp_clip_decide(bp_emit *emit, bool later)
                                             .hysteresis = scaling->hysteresis,
                                             .floor = scaling->floor,
                                             .later = later ? 1 : 0,
-                                            .percentile = (int64_t)options->percentile};
+                                            .percentile = (int64_t)options->percentile,
+                                            .previous = !delayed ? 0
+                                                        : last   ? 2
+                                                                 : 1};
     const bp_step_decide_operands operands = {.control = emit->control,
                                               .result = emit->result,
                                               .norms = options->percentile != 0 ? emit->norm_history
@@ -108,6 +115,6 @@ bp_graph_limits bp_clip_limits(uint32_t parameters)
     return (bp_graph_limits){.buffers = 2,
                              .ops = 2,
                              .refs = 2 * parameters + 4,
-                             .scalars = 2 * parameters + 12,
+                             .scalars = 2 * parameters + 13,
                              .name_bytes = 128};
 }

@@ -18,7 +18,7 @@ void bp_clip_declare(bp_emit *emit);
  * of torch.nn.utils.clip_grad_norm_, the loss scale, and whether the step changes anything. The
  * norm is formed when there is no clipping too, because it is what finds NaN and infinity. */
 void bp_clip_norms(bp_emit *emit);
-void bp_clip_decide(bp_emit *emit, bool later);
+void bp_clip_decide(bp_emit *emit, bool later, bool last);
 
 /* Bounds on what it emits for this many parameters. */
 bp_graph_limits bp_clip_limits(uint32_t parameters);

@@ -146,6 +146,9 @@ static bp_rule_scalars scalars_of(const bp_emit *emit, uint32_t index)
                                             .decay = parameter->weight_decay,
                                             .rate_scale = parameter->rate_scale}};
     optimizer_of(emit->spec)->rule->fill(&emit->spec->optimizer_options, &scalars);
+    if (optimizer_of(emit->spec)->folds) {
+        scalars.adamw.fold = (int64_t)emit->fold; /* adam's is in the same place */
+    }
     return scalars;
 }
 

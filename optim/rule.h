@@ -63,16 +63,20 @@ bp_graph_limits bp_rule_limits(const bp_spec *spec, uint32_t parameters);
 bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
 
 /* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. WHOLE for
- * the rules with a trust ratio, which need all of a tensor's gradient at once. */
+ * the rules with a trust ratio, which need all of a tensor's gradient at once; FOLDS for those that
+ * AdamA has a form of (core/update.h). */
 #define BP_RULE_OPTIMIZER(rule_name, c_suffix, text, form_of, options)                             \
-    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false)
+    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, false)
+#define BP_RULE_OPTIMIZER_FOLDS(rule_name, c_suffix, text, form_of, options)                       \
+    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, true)
 #define BP_RULE_OPTIMIZER_WHOLE(rule_name, c_suffix, text, form_of, options)                       \
-    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, true)
-#define BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, whole)                   \
+    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, true, false)
+#define BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, whole, fold)             \
     const bp_optimizer bp_optimizer_##rule_name##c_suffix = {.name = text,                         \
                                                              .form = form_of,                      \
                                                              .defaults = &options,                 \
                                                              .whole_tensors = whole,               \
+                                                             .folds = fold,                        \
                                                              .rule = &rule,                        \
                                                              .check = bp_rule_check,               \
                                                              .declare = bp_rule_declare,           \

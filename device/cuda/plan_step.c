@@ -41,6 +41,7 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_word32(plan, (uint32_t)s->hysteresis);
     bp_cuda_word32(plan, s->later != 0);
     bp_cuda_word32(plan, (uint32_t)s->percentile);
+    bp_cuda_word32(plan, (uint32_t)s->previous);
 }
 
 static void plan_poison(bp_cuda_plan *plan)

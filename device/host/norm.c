@@ -86,6 +86,14 @@ static float percentile_of(const bp_step_decide_scalars *s, float *norms, uint64
     return found;
 }
 
+/* For the step after this one, once no gradient is missing. */
+static void keep_norm(const bp_step_decide_scalars *s, bp_control_block *control, double norm)
+{
+    if (s->previous == 2 && control->skip == 0) {
+        control->norm = (float)norm;
+    }
+}
+
 static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)first;
@@ -102,11 +110,13 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     }
     double scale = s->scaling != 0 ? (double)control->scale : 1.0;
     double norm = sqrt(sum) / scale;
-    double clip = s->max_norm > 0.0 ? s->max_norm / (norm + 1e-6) : 1.0;
+    double judged = s->previous != 0 ? (double)control->norm : norm;
+    double clip = s->max_norm > 0.0 ? s->max_norm / (judged + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = isfinite(norm) && (s->scaling != 0 || isfinite(result->loss_sum));
     if (s->later != 0) {
         control->skip = finite ? control->skip : 1;
+        keep_norm(s, control, norm);
         result->norm = (float)norm;
         result->skip = control->skip;
         return;
@@ -121,6 +131,7 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     if (finite) {
         apply_step(s, control);
     }
+    keep_norm(s, control, norm);
     if (s->scaling == 2) {
         move_scale(s, control);
     }

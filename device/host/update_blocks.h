@@ -130,10 +130,14 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
                        const bp_update_factors *f, uint64_t at)
 {
     update_block b;
+    b.w = b.weight_scratch;
     uint32_t count = (uint32_t)bp_least((uint64_t)s->count - at, BP_CODEC_BLOCK);
     uint32_t signs = bp_update_signs(rule);
     load_gradient(v, at, count, f->clip, b.gradient);
-    load_master(s, v, at, count, &b);
+    bool moves = bp_update_moves(f);
+    if (moves) {
+        load_master(s, v, at, count, &b);
+    }
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
         b.state[i] = load_state(s->form, (signs >> i & 1) != 0, state_at(v->state[i], s->form, at),
                                 count, b.state_scratch[i]);
@@ -143,7 +147,9 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
         store_state(s->form, (signs >> i & 1) != 0, b.state[i], count,
                     state_at(v->state[i], s->form, at));
     }
-    store_master(s, v, at, count, &b);
+    if (moves) {
+        store_master(s, v, at, count, &b);
+    }
 }
 
 static uint64_t update_tasks(const void *scalars)

@@ -52,6 +52,8 @@ LOOP1(momentum)
 LOOP1(nesterov)
 LOOP2(adam)
 LOOP2(adamw)
+LOOP2(adam_last)
+LOOP2(adamw_last)
 LOOP1(lion)
 LOOP1(rmsprop)
 LOOP2(rmsprop_momentum)
@@ -69,6 +71,62 @@ static void rule_sgd(const bp_update_factors *f, uint32_t count, float *restrict
         loop_nesterov(f, count, w, g, state);
     } else {
         loop_momentum(f, count, w, g, state);
+    }
+}
+
+/* AdamA's first and further micro-batches: the weights stay. */
+static void fold_first(const bp_update_factors *factors, uint32_t count, const float *restrict g,
+                       float *restrict m, float *restrict v)
+{
+    const bp_update_factors f = *factors;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)bp_update_moments(&f, g[i], &m[i], &v[i]);
+    }
+}
+
+static void fold_next(const bp_update_factors *factors, uint32_t count, const float *restrict g,
+                      float *restrict m, float *restrict v)
+{
+    const bp_update_factors f = *factors;
+    for (uint32_t i = 0; i < count; i++) {
+        bp_update_fold(&f, g[i], &m[i], &v[i]);
+    }
+}
+
+static bool fold_moments(const bp_update_factors *f, uint32_t count, const float *g,
+                         float *const state[BP_UPDATE_STATES])
+{
+    if (f->fold == BP_UPDATE_FOLD_FIRST) {
+        fold_first(f, count, g, state[0], state[1]);
+    } else if (f->fold == BP_UPDATE_FOLD_NEXT) {
+        fold_next(f, count, g, state[0], state[1]);
+    }
+    return !bp_update_moves(f);
+}
+
+static void rule_adam(const bp_update_factors *f, uint32_t count, float *restrict w,
+                      const float *restrict g, float *const state[BP_UPDATE_STATES])
+{
+    if (fold_moments(f, count, g, state)) {
+        return;
+    }
+    if (f->fold == BP_UPDATE_FOLD_LAST) {
+        loop_adam_last(f, count, w, g, state);
+    } else {
+        loop_adam(f, count, w, g, state);
+    }
+}
+
+static void rule_adamw(const bp_update_factors *f, uint32_t count, float *restrict w,
+                       const float *restrict g, float *const state[BP_UPDATE_STATES])
+{
+    if (fold_moments(f, count, g, state)) {
+        return;
+    }
+    if (f->fold == BP_UPDATE_FOLD_LAST) {
+        loop_adamw_last(f, count, w, g, state);
+    } else {
+        loop_adamw(f, count, w, g, state);
     }
 }
 
@@ -94,7 +152,7 @@ static void lamb_directions(const bp_update_factors *factors, uint32_t count,
 }
 
 /* By BP_UPDATE_ number. */
-static update_rule *const update_rules[] = {rule_sgd,  loop_adam,    loop_adamw,
+static update_rule *const update_rules[] = {rule_sgd,  rule_adam,    rule_adamw,
                                             loop_lion, rule_rmsprop, loop_adagrad,
                                             loop_lamb, loop_lars,    loop_ademamix};
 

@@ -161,7 +161,9 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
                     (uint64_t)s->count, t.wide, k, x[0]);
         turn_states(&t, x);
     }
-    store_weights(&t, s, step, i, left, w);
+    if (bp_update_moves(&factors)) {
+        store_weights(&t, s, step, i, left, w);
+    }
 }
 
 /* A block is a chunk of one tensor. */

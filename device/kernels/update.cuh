@@ -281,6 +281,23 @@ BP_DEVICE void store_state(update_shared *shared, uint32_t form, bool has_sign,
     }
 }
 
+/* Adam and AdamW, and their parts for AdamA, with core/update.h's operations in their order. */
+BP_DEVICE void adam_one(const bp_update_factors *f, bool coupled, float g, float *w, float *m,
+                        float *v)
+{
+    bool moves = bp_update_moves(f);
+    g = coupled && moves ? fmaf(f->decay, *w, g) : g;
+    if (f->fold <= BP_UPDATE_FOLD_FIRST) {
+        (void)bp_update_moments(f, g, m, v);
+    } else {
+        bp_update_fold(f, g, m, v);
+    }
+    if (moves) {
+        float u = *m / fmaf(sqrtf(*v), f->v_scale, f->epsilon);
+        *w = fmaf(-f->rate, u, coupled ? *w : *w * f->keep);
+    }
+}
+
 /* One step of one element; the choice is the same in all threads. */
 BP_DEVICE void apply_one(const bp_update_factors *f, uint32_t rule, const update_tensor *t, float g,
                          float *w, float *a, float *b, float *c)
@@ -296,10 +313,10 @@ BP_DEVICE void apply_one(const bp_update_factors *f, uint32_t rule, const update
         }
         break;
     case BP_UPDATE_ADAM:
-        bp_update_adam(f, g, w, a, b);
+        adam_one(f, true, g, w, a, b);
         break;
     case BP_UPDATE_ADAMW:
-        bp_update_adamw(f, g, w, a, b);
+        adam_one(f, false, g, w, a, b);
         break;
     case BP_UPDATE_LION:
         bp_update_lion(f, g, w, a);

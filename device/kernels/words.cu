@@ -111,7 +111,7 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
                          const double *sums, uint64_t partials, double max_norm, double beta1,
                          double beta2, uint32_t scaling, float growth, float backoff, float floor,
                          uint32_t interval, uint32_t hysteresis, uint32_t later,
-                         uint32_t percentile)
+                         uint32_t percentile, uint32_t previous)
 {
     __shared__ double part[BP_RUN_THREADS];
     __shared__ double shared_norm;
@@ -136,7 +136,8 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
     }
     __syncthreads();
     double norm = shared_norm;
-    double clip = max_norm > 0.0 ? max_norm / (norm + 1e-6) : 1.0;
+    double judged = previous != 0 ? (double)control->norm : norm;
+    double clip = max_norm > 0.0 ? max_norm / (judged + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = norm < (double)INFINITY &&
                   (scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
@@ -148,15 +149,17 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
     if (threadIdx.x != 0) {
         return;
     }
+    control->skip = finite ? (later != 0 ? control->skip : 0) : 1;
+    if (previous == 2 && control->skip == 0) {
+        control->norm = (float)norm;
+    }
     if (later != 0) {
-        control->skip = finite ? control->skip : 1;
         result->norm = (float)norm;
         result->skip = control->skip;
         return;
     }
     result->scale = (float)scale;
     control->clip = (float)(clip / scale);
-    control->skip = finite ? 0 : 1;
     if (finite) {
         control->applied += 1;
         control->correction1 = 1.0 - power_integer(beta1, control->applied);

@@ -254,7 +254,8 @@ static void draw_decision(dice *d, bp_step_decide_scalars *s)
                                   .interval = roll(d, 1, 3),
                                   .hysteresis = roll(d, 1, 2),
                                   .floor = 1.0,
-                                  .later = roll(d, 0, 1)};
+                                  .later = roll(d, 0, 1),
+                                  .previous = roll(d, 0, 2)};
 }
 
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)

@@ -53,6 +53,7 @@ static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
     default:
         s->adamw.beta2 = 0.999;
         s->adamw.epsilon = kernel == BP_KERNEL_lion ? 0.0 : 1e-8;
+        s->adamw.fold = kernel == BP_KERNEL_adam || kernel == BP_KERNEL_adamw ? roll(d, 0, 3) : 0;
         s->lamb_norms.chunk = kernel == BP_KERNEL_lamb_norms ? 256 * roll(d, 1, 9) : 0;
         break;
     }

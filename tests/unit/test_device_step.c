@@ -99,6 +99,40 @@ static void decision_skips_what_is_not_finite_on(kernel_device *on)
 }
 TEST_ON_HOST(decision_skips_what_is_not_finite)
 
+/* Clipped by the norm of the step before; the step's own is kept by its last decision alone, and
+ * only where nothing is skipped. */
+static void decision_clips_by_the_step_before_on(kernel_device *on)
+{
+    for (int64_t previous = 1; previous <= 2; previous++) {
+        for (int later = 0; later < 2; later++) {
+            for (int bad = 0; bad < 2; bad++) {
+                bp_step_decide_scalars s = {.partials = 1,
+                                            .max_norm = 2.0,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.999,
+                                            .later = later,
+                                            .previous = previous};
+                kernel_case c;
+                kernel_case_init(&c, on->device, BP_KERNEL_step_decide, &s, 1,
+                                 UINT32_C(1) << OPERAND(step_decide, norms));
+                *(double *)AT(&c, step_decide, sums) = bad != 0 ? (double)INFINITY : 9.0;
+                *(bp_control_block *)AT(&c, step_decide, control) =
+                    (bp_control_block){.norm = 8.0f, .clip = 0.5f};
+                *(bp_result_block *)AT(&c, step_decide, result) =
+                    (bp_result_block){.loss_sum = 1.0};
+                kernel_case_run(&c, on);
+                const bp_control_block *control = AT(&c, step_decide, control);
+                double clip = later != 0 ? 0.5 : 2.0 / (8.0 + 1e-6);
+                assert_true(fabs((double)control->clip - clip) <= 1e-7);
+                assert_int_equal(control->skip, bad);
+                assert_true(control->norm == (previous == 2 && bad == 0 ? 3.0f : 8.0f));
+                kernel_case_free(&c);
+            }
+        }
+    }
+}
+TEST_ON_HOST(decision_clips_by_the_step_before)
+
 /* 130 steps of growing and shrinking norms against a sorted copy of the last hundred; a step that
  * is skipped leaves no norm. */
 static void decision_clips_at_a_percentile_on(kernel_device *on)
@@ -322,6 +356,7 @@ int main(void)
         cmocka_unit_test(decision_clips_and_counts),
         cmocka_unit_test(decision_skips_what_is_not_finite),
         cmocka_unit_test(decision_clips_at_a_percentile),
+        cmocka_unit_test(decision_clips_by_the_step_before),
         cmocka_unit_test(adamw_agrees_over_a_list),
         cmocka_unit_test(random_normal_draws_by_number),
         cmocka_unit_test(copy_copies),

@@ -186,7 +186,7 @@ static void test_policies_and_release_agree(void **state)
             spec.poison = p == 2;
             assert_true(digest_after(&spec, 4) == expected);
         }
-        spec.gradient_release = true;
+        spec.gradient_release = BP_RELEASE_EXACT;
         assert_true(digest_after(&spec, 4) == expected);
     }
 }

@@ -95,7 +95,7 @@ static void test_every_rule_learns(void **state)
         if (!(last < first - 0.02)) {
             fail_msg("%s: loss %g, then %g", spec.optimizer->name, first, last);
         }
-        spec.gradient_release = true;
+        spec.gradient_release = BP_RELEASE_EXACT;
         assert_true(train(&spec, &first, &last) == plain);
     }
 }

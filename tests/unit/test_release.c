@@ -86,7 +86,7 @@ static void test_one_micro_batch_is_exact(void **state)
             plain.policy = policies[p];
             plain.poison = p == 1;
             released = plain;
-            released.gradient_release = true;
+            released.gradient_release = BP_RELEASE_EXACT;
             bool exact = false;
             compare(&plain, &released, &exact);
             assert_true(clip == 0 || exact); /* without clipping the norm is added up by stages */
@@ -106,7 +106,7 @@ static void test_accumulation_and_clipping(void **state)
             plain.config.attention_dropout = 0.1;
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
             released = plain;
-            released.gradient_release = true;
+            released.gradient_release = BP_RELEASE_EXACT;
             released.policy.kind = p == 0 ? BP_POLICY_FULL : BP_POLICY_SQRT;
             bool exact = false;
             assert_true(compare(&plain, &released, &exact) == 0.0);
@@ -126,7 +126,7 @@ static void test_accumulation_is_exact_without_sharing(void **state)
     plain.accumulation = 3;
     plain.optimizer_options.max_grad_norm = 0.5;
     released = plain;
-    released.gradient_release = true;
+    released.gradient_release = BP_RELEASE_EXACT;
     bool exact = false;
     assert_true(compare(&plain, &released, &exact) == 0.0 && exact);
 }
@@ -137,7 +137,7 @@ static void test_nonfinite_loss(void **state)
     (void)state;
     for (int clip = 0; clip < 2; clip++) {
         bp_spec spec = rig_spec();
-        spec.gradient_release = true;
+        spec.gradient_release = BP_RELEASE_EXACT;
         spec.optimizer_options.max_grad_norm = clip != 0 ? 1.0 : 0.0;
         rig r;
         rig_open(&r, &spec, tokens, TOKENS);

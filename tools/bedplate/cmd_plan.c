@@ -9,6 +9,7 @@
 #include "tools/bedplate/frozen.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/release_text.h"
 #include "tools/bedplate/schedule_text.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
@@ -82,10 +83,8 @@ static void put_precision(bp_text *text, const bp_spec *spec)
         bp_text_string(text, ", frozen base in ");
         bp_text_string(text, bp_quantised_name(spec->quantised));
     }
-    if (spec->gradient_release) {
-        bool twice = bp_spec_needs_norm(spec);
+    if (spec->gradient_release != BP_RELEASE_NONE) {
         bp_text_string(text, ", released in backward");
-        bp_text_string(text, twice ? " (twice: the norm first)" : "");
     }
 }
 
@@ -127,6 +126,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
     json_precision(out, &s->runtime.spec);
+    release_json(out, &s->runtime.spec);
     frozen_json(out, s, &more->still);
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
@@ -224,6 +224,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
+    release_put(text, &s->runtime.spec);
     frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {

@@ -94,6 +94,10 @@ static bp_status take_value(reading *r, const option *which, const char *value, 
     if (which->kind == OPTION_FLAG) {
         return option_set(which, r->set, "true", origin);
     }
+    bool next = r->at < r->count && which->kind == OPTION_MAYBE;
+    if (which->kind == OPTION_MAYBE && !(next && option_has_choice(which, r->arguments[r->at]))) {
+        return option_set(which, r->set, "true", origin);
+    }
     if (which->kind == OPTION_PATHS) {
         return take_paths(r, which, origin);
     }

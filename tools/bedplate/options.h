@@ -16,6 +16,7 @@ typedef enum option_kind {
     OPTION_TEXT,   /* const char * */
     OPTION_LIST,   /* path_list of texts, one per use */
     OPTION_CHOICE, /* one of the words in `choices`, separated by '|' */
+    OPTION_MAYBE,  /* the same; without a value, or for true, the first word, for false the last */
     OPTION_POLICY, /* a checkpoint policy */
     OPTION_PATHS   /* path_list; takes every argument up to the next option */
 } option_kind;
@@ -28,8 +29,9 @@ typedef struct option {
     double least;
     double most;
     const char *fallback; /* the default as text; NULL: none */
-    const char *choices;  /* OPTION_CHOICE: words; else what help shows for the value */
-    bool result;          /* a resumed run must have the same value */
+    const char
+        *choices; /* OPTION_CHOICE, OPTION_MAYBE: words; else what help shows for the value */
+    bool result;  /* a resumed run must have the same value */
     const char *help;
 } option;
 
@@ -49,6 +51,9 @@ bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHEC
 /* Sets one option from text; `origin` is what messages call it ("--seed", "run.conf:3"). */
 bp_status option_set(const option *which, settings *set, const char *value,
                      const char *origin) BP_MUST_CHECK;
+
+/* Whether one of an option's choices is `value`, - and _ alike. */
+bool option_has_choice(const option *which, const char *value);
 
 /* Applies a file of `name = value` lines to every option that `given` does not mark. */
 bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;

@@ -65,7 +65,7 @@ void options_help(const char *verb, const char *arguments, const char *purpose, 
         }
         printf("  --%s", which->name);
         if (which->kind != OPTION_FLAG) {
-            printf(" %s", which->choices);
+            printf(which->kind == OPTION_MAYBE ? " [%s]" : " %s", which->choices);
         }
         printf("\n        %s", which->help);
         bool shown = which->fallback != NULL && which->kind != OPTION_FLAG;

@@ -81,9 +81,12 @@ static const option table[] = {
      "bits); none 0 (stochastic rounding); auto: split with --bf16, fp32 with --fp16"},
     {"gradient-dtype", OPTION_CHOICE, SHAPES, AT(gradient_dtype), 0, 0, "auto", "auto|fp32|bf16",
      true, "weight gradients; auto: bf16 with split, split8 and none, else fp32"},
-    {"gradient-release", OPTION_FLAG, SHAPES, AT(gradient_release), 0, 0, "false", NULL, true,
-     "update each stage inside backward, so that no full gradient exists; exact: with clipping or "
-     "loss scaling backward runs twice"},
+    {"gradient-release", OPTION_MAYBE, SHAPES, AT(gradient_release), 0, 0, "none",
+     "exact|previous-norm|adama|none", true,
+     "update each stage inside backward, so that no full gradient exists; exact (meant when no "
+     "value "
+     "follows): with clipping or loss scaling backward runs twice; previous-norm: once, clipped by "
+     "the norm of the step before; adama: micro-batches are folded into Adam's moments one by one"},
     {"loss-scale", OPTION_TEXT, SHAPES, AT(loss_scale), 0, 0, "auto", "auto|dynamic|none|X", true,
      "dynamic as torch.amp.GradScaler does it, or a fixed scale; auto: dynamic with --fp16"},
     {"initial-loss-scale", OPTION_REAL, SHAPES, AT(initial_scale), 1e-30, 1e30, "65536", "X", true,

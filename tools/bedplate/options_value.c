@@ -169,6 +169,31 @@ static bp_status set_choice(const option *which, settings *set, const char *valu
     return BP_OK;
 }
 
+bool option_has_choice(const option *which, const char *value)
+{
+    size_t length;
+    return choice_find(which->choices, value, &length) != NULL;
+}
+
+/* A choice that is a flag too; the value is one of its words as the table spells it, up to its '|'
+ * or the end: option_put cuts it there. */
+static bp_status set_maybe(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    size_t length;
+    const char *word = choice_find(which->choices, value, &length);
+    if (strcmp(value, "true") == 0) {
+        word = which->choices;
+    } else if (strcmp(value, "false") == 0) {
+        word = strrchr(which->choices, '|') + 1;
+    }
+    if (word == NULL) {
+        return wrong(origin, "there is no such choice", value, which->choices);
+    }
+    memcpy(slot(set, which), &word, sizeof word);
+    return BP_OK;
+}
+
 /* transformers' flag of the same name says true and false. */
 static bp_status set_policy(const option *which, settings *set, const char *value,
                             const char *origin)
@@ -210,6 +235,8 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
         return set_real(which, set, value, origin);
     case OPTION_CHOICE:
         return set_choice(which, set, value, origin);
+    case OPTION_MAYBE:
+        return set_maybe(which, set, value, origin);
     case OPTION_POLICY:
         return set_policy(which, set, value, origin);
     case OPTION_PATHS:
@@ -255,6 +282,10 @@ void option_put(bp_text *text, const option *which, const settings *set)
     case OPTION_REAL:
         memcpy(&real, at, sizeof real);
         bp_text_general(text, real, 15);
+        break;
+    case OPTION_MAYBE:
+        memcpy(&string, at, sizeof string);
+        bp_text_bytes(text, string, strcspn(string, "|"));
         break;
     case OPTION_PATHS:
         break;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/release_text.h"
 
 static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
 {
@@ -203,7 +204,7 @@ bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *s
     BP_TRY(fill_gradient(set, spec));
     BP_TRY(fill_scaling(set, spec));
     BP_TRY(fill_rules(set, rules));
-    spec->gradient_release = set->gradient_release;
+    spec->gradient_release = release_find(set);
     spec->rules = rules->rule;
     spec->rule_count = rules->count;
     return BP_OK;

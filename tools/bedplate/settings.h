@@ -62,7 +62,7 @@ typedef struct settings {
     bool fp16;
     const char *master;
     const char *gradient_dtype;
-    bool gradient_release;
+    const char *gradient_release;
     const char *loss_scale;
     uint64_t lora_r; /* 0: no adapters */
     double lora_alpha;

@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Update rules and forms of gradient release through the program: the rules' own numbers, what the plan
+# says of a form, what is refused, and that runs resume bit for bit.
+. "$(dirname "$0")/lib.sh"
+
+data=$work/data.txt
+for ((i = 0; i < 400; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"
+# train DIR ARGUMENTS: 8 steps; the digest of the state is left in $digest.
+train() {
+    local directory=$work/$1
+    shift
+    run train --model tiny --data "$data" --output-dir "$directory" --max-steps 8 --max-seq-length 16 \
+        --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --threads 2 --json "$@"
+    digest=$(json state_digest)
+    [[ $code -eq 0 && -n $digest ]]
+    check $? "train $*" "$err"
+}
+same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
+differ() { [[ $1 != "$2" ]]; check $? "$3 ($1)"; }
+
+# --optim-args: what a rule takes, and what it is told when it does not.
+args='bedplate: --optim-args: '
+expect 2 "^${args}not a key of this rule \(found \"beta3=0.9\", right would be KEY=VALUE,.. of momentum, dampening, nesterov for sgd\)" \
+    plan --model tiny --optim sgd --optim-args beta3=0.9
+expect 2 "^${args}not a key of this rule \(found \"momentum=0.9\", right would be KEY=VALUE,.. of other rules, none for adamw\)" \
+    plan --model tiny --optim-args momentum=0.9
+expect 2 "^${args}not a key of this rule \(found \"adam-beta1=0.9\"" plan --model tiny --optim lion --optim-args adam-beta1=0.9
+expect 2 "^${args}a key without a value \(found \"momentum\"" plan --model tiny --optim sgd --optim-args momentum
+expect 2 "^${args}not a number \(found \"momentum=much\"" plan --model tiny --optim sgd --optim-args momentum=much
+expect 2 "^${args}not a number \(found \"momentum=\"" plan --model tiny --optim sgd --optim-args momentum=0.5,momentum=
+expect 2 "^${args}neither true nor false \(found \"nesterov=2\"" plan --model tiny --optim sgd --optim-args momentum=0.9,nesterov=2
+expect 2 'momentum: has to be at least 0 and below 1' plan --model tiny --optim sgd --optim-args momentum=1
+expect 2 'nesterov: nesterov needs a momentum above 0' plan --model tiny --optim sgd --optim-args nesterov=true
+expect 2 'without momentum it has no state to store in 8 bits' plan --model tiny --optim sgd_8bit --optim-args momentum=0
+expect 2 'alpha: has to be a number of at least 0' plan --model tiny --optim ademamix --optim-args alpha=-1
+for given in 'sgd momentum=0.9,nesterov=1' 'sgd_8bit momentum=0.9,dampening=0.1' 'rmsprop alpha=0.9,momentum=0.5' \
+    'lars momentum=0.8,trust_coefficient=0.02' 'ademamix alpha=2,beta3=0.99,t_alpha=10,t_beta3=10'; do
+    expect 0 ", ${given%% *}\$" plan --model tiny --device host --optim "${given%% *}" --optim-args "${given#* }"
+done
+# They change the result, are kept with it, and without a change resume to the same bits.
+train sgd --optim sgd
+one=$digest
+train heavy --optim sgd --optim-args momentum=0.9
+two=$digest
+differ "$one" "$two" 'momentum changes what is trained'
+train heavy_cut --optim sgd --optim-args momentum=0.9 --stop-at-step 3
+run train --model tiny --data "$data" --output-dir "$work/heavy_cut" --max-steps 8 --max-seq-length 16 \
+    --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --optim sgd --optim-args momentum=0.8 --resume
+[[ $code -eq 2 ]] && grep -q 'optim-args differs' <<<"$err"
+check $? 'resuming with another momentum is refused' "$err"
+train heavy_cut --optim sgd --optim-args momentum=0.9 --resume
+same "$digest" "$two" 'a run with momentum resumed ends in the same state'
+
+# What the plan says of the forms of gradient release.
+plan=(plan --model tiny --device host --gradient-accumulation-steps 3)
+expect 0 '^release +exact: what the ordinary form computes; .*: 2 \(the norm first\)' "${plan[@]}" --gradient-release
+expect 0 '^release +exact: .*micro-batch: 1, .*: 1$' "${plan[@]}" --gradient-release exact --max-grad-norm 0
+expect 0 '^release +previous-norm: clip factor .*micro-batch: 1, .*: 1$' "${plan[@]}" --gradient-release previous_norm
+expect 0 '^release +adama: m = beta1 m .*sum g_i\^2.*micro-batch: 1, .*: 3$' "${plan[@]}" --gradient-release adama --max-grad-norm 0
+run "${plan[@]}"
+! grep -q '^release' <<<"$out"
+check $? 'without gradient release there is no such line' "$out"
+run "${plan[@]}" --gradient-release adama --max-grad-norm 0 --json
+[[ $(json form) == adama && $(json backward_passes) == 1 && $(json moment_passes) == 3 ]]
+check $? 'the form in JSON' "$out"
+for word in true exact; do
+    echo "gradient-release = $word" >"$work/run.conf"
+    expect 0 '^gradient-release = exact$' plan --model tiny --config "$work/run.conf" --print-options
+done
+expect 0 '^gradient-release = none$' plan --model tiny --gradient-release=false --print-options
+expect 2 '^bedplate: --gradient-release: there is no such choice \(found "sometimes", right would be exact\|previous-norm\|adama\|none\)' \
+    plan --model tiny --gradient-release=sometimes
+expect 2 '^bedplate: sometimes: an argument that is not expected' plan --model tiny --gradient-release sometimes
+expect 2 'gradient-release: adama folds a gradient away before the norm' plan --model tiny --gradient-release adama
+expect 2 'gradient-release: adama folds gradients into the moments' plan --model tiny --gradient-release adama --max-grad-norm 0 --optim lion
+expect 2 'gradient-release: percentile clipping needs' plan --model tiny --gradient-release previous-norm --percentile-clipping 90
+expect 2 'gradient-release: a dynamic loss scale .*fixed --loss-scale' plan --model tiny --fp16 --gradient-release previous-norm
+
+# The approximate forms resume bit for bit: the norm of the step before is part of the state.
+forms() { # NAME OPTIONS: trains through, and in two pieces
+    local name=$1
+    shift
+    train "$name" "$@"
+    local whole=$digest
+    train "${name}_cut" "$@" --stop-at-step 3
+    train "${name}_cut" "$@" --resume
+    same "$digest" "$whole" "$name resumed ends in the same state"
+    digest=$whole
+}
+forms exact --gradient-release --gradient-accumulation-steps 2 --max-grad-norm 0.3
+one=$digest
+forms previous --gradient-release previous-norm --gradient-accumulation-steps 2 --max-grad-norm 0.3
+differ "$digest" "$one" 'the norm of the step before clips otherwise'
+forms adama --gradient-release adama --gradient-accumulation-steps 2 --max-grad-norm 0 --bf16 --optim adamw_8bit
+run train --model tiny --data "$data" --output-dir "$work/previous_cut" --max-steps 8 --max-seq-length 16 \
+    --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --gradient-accumulation-steps 2 \
+    --max-grad-norm 0.3 --gradient-release exact --resume
+[[ $code -eq 2 ]] && grep -q 'gradient-release differs from the snapshot' <<<"$err"
+check $? 'another form does not resume it' "$err"
+finish
