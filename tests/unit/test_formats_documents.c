@@ -194,6 +194,44 @@ static void text_is_one_document(void **state)
     gives("\xef\xbb", BP_DATA_TEXT, "<T:\xef\xbb>");
     gives("", BP_DATA_TEXT, "");
     refuses_labels("text", BP_DATA_TEXT, "a.file", "no labels");
+    desk d;
+    desk_begin(&d);
+    d.documents.form = BP_FORM_PROMPT;
+    assert_int_equal(read_window(&d, "text", 4, BP_DATA_TEXT, 4), BP_ERR_DATA);
+    assert_string_equal(d.error.text, "the files before this one hold prompts and completions");
+    desk_end(&d);
+}
+
+/* Labels that no number in single precision is, or no list of classes. */
+static void refuses_bits(const char *text, bp_data_format format, uint32_t classes, const char *why)
+{
+    desk d;
+    desk_begin(&d);
+    d.documents.form = BP_FORM_LABELLED;
+    d.documents.labels = BP_LABELS_BITS;
+    d.documents.classes = classes;
+    assert_int_equal(read_window(&d, text, strlen(text), format, 4), BP_ERR_DATA);
+    if (strstr(d.error.text, why) == NULL) {
+        fail_msg("%s: %s", d.error.name, d.error.text);
+    }
+    desk_end(&d);
+}
+
+static void bad_bits_are_refused(void **state)
+{
+    (void)state;
+    refuses_bits("1e39\tx\n", BP_DATA_TSV, 0, "beyond single precision");
+    refuses_bits("-1e39\tx\n", BP_DATA_TSV, 0, "beyond single precision");
+    refuses_bits("1\ta\nhot\tx\n", BP_DATA_TSV, 0, "not a number");
+    refuses_bits("0 5\tx\n", BP_DATA_TSV, 5, "no class");
+    refuses_bits("0\ta\n0 x\tx\n", BP_DATA_TSV, 5, "not a number");
+    refuses_bits("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, 0, "not a number");
+    refuses_bits("{\"text\": \"a\", \"label\": [1, 5]}", BP_DATA_JSONL, 5, "no class");
+    refuses_bits("{\"text\": \"a\", \"label\": [1, \"2\"]}", BP_DATA_JSONL, 5,
+                 "holds numbers of classes");
+    refuses_bits("{\"text\": \"a\", \"label\": [}", BP_DATA_JSONL, 5, "");
+    refuses_bits("{\"text\": \"a\", \"label\": [1 2]}", BP_DATA_JSONL, 5, "");
+    refuses_bits("{\"text\": \"a\", \"label\": ", BP_DATA_JSONL, 5, "");
 }
 
 static void json_lines_with_text(void **state)
@@ -273,6 +311,7 @@ static void lines_of_other_forms_are_refused(void **state)
     refuses("{\"text\": \"a\"}\n{}", BP_DATA_JSONL, "a.file: line 2", "neither");
     refuses("{\"prompt\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
     refuses("{\"completion\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
+    refuses("{\"text\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
     refuses("{\"text\": \"a\", \"prompt\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL,
             "a.file: line 1", "neither");
     refuses("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL,
@@ -410,6 +449,7 @@ int main(void)
         cmocka_unit_test(json_lines_with_text),
         cmocka_unit_test(json_lines_with_prompts),
         cmocka_unit_test(json_lines_with_labels),
+        cmocka_unit_test(bad_bits_are_refused),
         cmocka_unit_test(malformed_lines_are_named),
         cmocka_unit_test(lines_of_other_forms_are_refused),
         cmocka_unit_test(a_huge_line_needs_no_more_memory),

@@ -12,6 +12,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_tokens.h"
+#include "tools/formats/data_tokens_form.h"
 
 static const char path[] = "a.tokens";
 
@@ -150,6 +151,88 @@ static void an_example_beyond_the_tokens_is_refused(void **state)
     desk_end(&d);
 }
 
+/* Headers whose digest is right and whose numbers are not. */
+static void headers_that_contradict_the_file(void **state)
+{
+    (void)state;
+    enum { EXAMPLES = 4, IDS = 100 };
+    desk d;
+    size_t size;
+    desk_begin(&d);
+    assert_int_equal(write_file(&d, 4, 9, IDS, EXAMPLES), BP_OK);
+    assert_int_equal(open_file(&d), BP_OK);
+    const bp_tokens_head head = d.tokens.head;
+    bp_tokens_close(&d.tokens);
+    unsigned char *bytes = memory_store_bytes(&d.memory, path, &size);
+    for (int i = 0; i < 8; i++) {
+        bp_tokens_head other = head;
+        other.width = i == 0 ? 3 : i == 1 ? 0 : i == 2 ? 2 : other.width;
+        other.examples = i == 3 ? EXAMPLES + 4 : i == 4 ? UINT64_MAX / 16 : other.examples;
+        other.tokens = i == 5 ? IDS + 1 : i == 6 ? UINT64_MAX / 2 : other.tokens;
+        other.start = i == 7 ? UINT64_MAX : other.start;
+        bp_tokens_head_write(&other, bytes);
+        assert_int_equal(open_file(&d), BP_ERR_DATA);
+        assert_string_equal(d.error.text, "the file's size differs from what its header says");
+    }
+    desk_end(&d);
+}
+
+static void there_is_no_room_for_more_examples(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    bp_tokens_writer writer = {
+        .store = &d.faulty.store, .path = path, .buffer = d.buffer, .error = &d.error};
+    writer.head = (bp_tokens_head){.width = 1};
+    const bp_example example = {.first = 0};
+    assert_int_equal(bp_tokens_begin(&writer, 1), BP_OK);
+    assert_int_equal(bp_tokens_put_example(&writer, &example), BP_OK);
+    assert_int_equal(bp_tokens_put_example(&writer, &example), BP_ERR_INTERNAL);
+    assert_int_equal(d.error.found, 2);
+    assert_int_equal(d.error.wanted, 1);
+    bp_tokens_abandon(&writer);
+    char longest[BP_STORE_PATH_MAX];
+    memset(longest, 'p', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    writer.path = longest;
+    assert_int_equal(bp_tokens_begin(&writer, 1), BP_ERR_USAGE);
+    bp_tokens_abandon(&writer);
+    desk_end(&d);
+}
+
+/* Files of more than the buffers hold: any write, and any read of verifying. */
+static void faults_in_the_middle(void **state)
+{
+    (void)state;
+    desk d;
+    desk_begin(&d);
+    bp_status status = BP_ERR_STORE;
+    uint32_t call = 0;
+    while (status == BP_ERR_STORE) {
+        faulty_store_arm(&d.faulty, FAULT_WRITE_AT, ++call, false);
+        status = write_file(&d, 2, 2, 70000, 5000);
+        assert_int_equal(d.memory.open_files, 0);
+    }
+    assert_int_equal(status, BP_OK);
+    assert_int_equal(call, 8); /* three of ids, three of examples, the header, and then none */
+    status = BP_ERR_STORE;
+    call = 0;
+    while (status == BP_ERR_STORE) {
+        faulty_store_arm(&d.faulty, FAULT_READ_AT, ++call, false);
+        status = open_file(&d);
+        assert_int_equal(d.memory.open_files, status == BP_OK);
+    }
+    assert_int_equal(status, BP_OK);
+    assert_int_equal(call, 8);
+    faulty_store_arm(&d.faulty, FAULT_READ_AT, 1, false);
+    bp_example example;
+    assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &example), BP_ERR_STORE);
+    int32_t id;
+    assert_int_equal(d.tokens.source.read(&d.tokens.source, 70001, 0, &id), BP_ERR_INTERNAL);
+    desk_end(&d);
+}
+
 static void faults_of_the_store(void **state)
 {
     (void)state;
@@ -185,6 +268,9 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_damaged_file_is_refused),
         cmocka_unit_test(an_example_beyond_the_tokens_is_refused),
+        cmocka_unit_test(headers_that_contradict_the_file),
+        cmocka_unit_test(there_is_no_room_for_more_examples),
+        cmocka_unit_test(faults_in_the_middle),
         cmocka_unit_test(faults_of_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,12 +73,6 @@ void bp_gguf_item_f32(bp_gguf_writer *w, float value)
     put_u64(w, bits, 4);
 }
 
-void bp_gguf_put_bool(bp_gguf_writer *w, const char *key, bool value)
-{
-    put_key(w, key, BP_GGUF_BOOL);
-    put_u64(w, value ? 1 : 0, 1);
-}
-
 void bp_gguf_put_string(bp_gguf_writer *w, const char *key, const char *value, size_t length)
 {
     put_key(w, key, BP_GGUF_STRING);

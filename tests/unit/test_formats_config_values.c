@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* Values of config.json: what each says about the model, and what is refused. Documents are written
+ * with ' for ". */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/store_memory.h"
+#include "tools/formats/hf_config.h"
+#include "tools/formats/hf_fields.h"
+
+static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+
+/* Reads {'model_type': type, members}. */
+static bp_status read_members(const char *type, const char *members, bp_model_config *config,
+                              bp_error *error)
+{
+    char json[2048];
+    memory_store memory;
+    int length = snprintf(json, sizeof json, "{'model_type': '%s'%s%s", type,
+                          members[0] == '\0' || members[0] == '}' ? "" : ", ", members);
+    assert_true(length > 0 && length < (int)sizeof json - 1);
+    for (int i = 0; i < length; i++) {
+        json[i] = (char)(json[i] == '\'' ? '"' : json[i]);
+    }
+    memory_store_init(&memory);
+    memory_store_put(&memory, "c", json, (size_t)length);
+    *error = (bp_error){.code = BP_OK};
+    bp_status status = bp_hf_config_read(&memory.store, "c", scratch, config, error);
+    assert_int_equal(memory.open_files, 0);
+    memory_store_free(&memory);
+    return status;
+}
+
+static bp_model_config config_of(const char *type, const char *members)
+{
+    char whole[1024];
+    bp_model_config config;
+    bp_error error;
+    snprintf(whole, sizeof whole, "%s}", members);
+    if (read_members(type, whole, &config, &error) != BP_OK) {
+        fail_msg("%s: %s: %s", members, error.name, error.text);
+    }
+    return config;
+}
+
+typedef struct refusal {
+    const char *type;
+    const char *members;
+    const char *wanted; /* in "name: text" */
+} refusal;
+
+static void each_is_refused(const refusal *cases, size_t count, const char *end)
+{
+    for (size_t i = 0; i < count; i++) {
+        char members[1024], message[512];
+        bp_model_config config;
+        bp_error error;
+        snprintf(members, sizeof members, "%s%s", cases[i].members, end);
+        assert_int_equal(read_members(cases[i].type, members, &config, &error), BP_ERR_DATA);
+        assert_int_equal(error.code, BP_ERR_DATA);
+        snprintf(message, sizeof message, "%s: %s", error.name, error.text);
+        if (strstr(message, cases[i].wanted) == NULL) {
+            fail_msg("\"%s\" has no \"%s\"", message, cases[i].wanted);
+        }
+    }
+}
+
+static void values_out_of_place_are_refused(void **state)
+{
+    (void)state;
+    static const refusal cases[] = {
+        {"bert", "'classifier_dropout': 'x'", "classifier_dropout: this field must be a number"},
+        {"bert", "'classifier_dropout': 1", "classifier_dropout: a value is out of range"},
+        {"bert", "'pad_token_id': 2147483648", "pad_token_id: this field must be a token id"},
+        {"bert", "'pad_token_id': [2147483648]", "pad_token_id: this field must be a token id"},
+        {"bert", "'architectures': 'BertModel'", "architectures: this field must be a list"},
+        {"bert", "'architectures': [3]", "architectures: this field must be a list of texts"},
+        {"bert", "'problem_type': 3", "problem_type: this must be null,"},
+        {"bert", "'problem_type': 'classification'", "problem_type: this must be null,"},
+        {"bert", "'id2label': 3", "id2label: this field must be an object"},
+        {"bert", "'position_embedding_type': 3", "this value is not implemented (\"absolute\" is)"},
+        {"bert", "'hidden_act': 'relu'", "this value is not implemented (\"gelu\" is)"},
+        {"gpt2", "'activation_function': 'relu'", "not implemented (\"gelu_new\" is)"},
+        {"gpt2", "'n_embd': 768, 'hidden_size': 64", "two names of the same field hold different"},
+        {"gpt2", "'pruned_heads': 3", "pruned_heads"},
+        {"llama", "'hidden_act': 'relu'", "this value is not implemented (\"silu\" is)"},
+        {"llama", "'pretraining_tp': 1.0", "pretraining_tp: this value is not implemented"},
+        {"llama", "'pretraining_tp': '1'", "pretraining_tp: this value is not implemented"},
+        {"llama", "'pretraining_tp': 0", "pretraining_tp: this value is not implemented"},
+        {"llama", "'layer_types': 'full_attention'", "layer_types: this field must be a list"},
+        {"llama", "'layer_types': [3]", "this value is not implemented (\"full_attention\" is)"},
+        {"llama", "'rope_theta': 1e12", "rope_theta: a value is out of range"},
+        {"llama", "'attention_bias': null", "attention_bias: this field must be true or false"},
+        {"llama", "'hidden_size': 10, 'num_attention_heads': 3",
+         "num_attention_heads: num_attention_heads does not divide hidden_size"},
+        {"gpt2", "'n_embd': 10, 'n_head': 3", "n_head: n_head does not divide n_embd"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
+}
+
+static void documents_that_end_too_soon_are_refused(void **state)
+{
+    (void)state;
+    static const refusal cases[] = {
+        {"gpt2", "'eos_token_id': [1 2]", "c: byte"},
+        {"gpt2", "'eos_token_id': [1, ", "c: byte"},
+        {"llama", "'layer_types': ['full_attention'", "c: byte"},
+        {"bert", "'architectures': ['a'", "c: byte"},
+        {"bert", "'id2label': {'0': ", "c: byte"},
+        {"bert", "'id2label': {'0': 'a' 3", "c: byte"},
+        {"bert", "'vocab_size': ", "c: byte"},
+        {"bert", "'pruned_heads': {", "c: byte"},
+        {"llama", "'rope_scaling': {", "c: byte"},
+        {"llama", "'rope_scaling': {'factor': ", "c: byte"},
+        {"llama", "'rope_scaling': {'unknown': ", "c: byte"},
+        {"llama", "'other': [", "c: byte"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "");
+}
+
+static void positions_that_are_not_implemented_are_refused(void **state)
+{
+    (void)state;
+#define LLAMA3 "'rope_scaling': {'rope_type': 'llama3', "
+    static const char whole[] = "rope_scaling: rope_type llama3 needs factor";
+    static const char number[] = "rope_scaling: a number of this object is missing";
+    static const refusal cases[] = {
+        {"llama",
+         LLAMA3 "'low_freq_factor': 1, 'high_freq_factor': 4,"
+                "'original_max_position_embeddings': 8}",
+         whole},
+        {"llama",
+         LLAMA3 "'factor': 8, 'high_freq_factor': 4,"
+                "'original_max_position_embeddings': 8}",
+         whole},
+        {"llama",
+         LLAMA3 "'factor': 8, 'low_freq_factor': 4, 'high_freq_factor': 4,"
+                "'original_max_position_embeddings': 8}",
+         whole},
+        {"llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4}", whole},
+        {"llama",
+         LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
+                "'original_max_position_embeddings': 16777217}",
+         whole},
+        {"llama", "'rope_scaling': {'factor': '8'}", number},
+        {"llama", "'rope_scaling': {'factor': 0}", number},
+        {"llama", "'rope_scaling': {'factor': 1e12}", number},
+        {"llama", "'rope_scaling': {'partial_rotary_factor': 0.5}", number},
+        {"llama", "'rope_scaling': {'partial_rotary_factor': '1'}", number},
+        {"llama", "'rope_scaling': {'type': 3}", "rope_scaling: this rope_type is not implemented"},
+        {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}", "this rope_type is not"},
+        {"llama", "'rope_scaling': []", "rope_scaling: this field must be null or an object"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
+    bp_model_config config = config_of(
+        "llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4, 'rope_theta':"
+                        "5e5, 'partial_rotary_factor': 1.0, 'other': [{}],"
+                        "'original_max_position_embeddings': 16777216}");
+    assert_int_equal(config.rope_scaling.original, 16777216);
+    assert_true(config.rope_theta == 5e5);
+    assert_true(config.rope_scaling.low == 1.0 && config.rope_scaling.high == 4.0);
+    config = config_of("llama", "'rope_scaling': {'type': 'default', 'factor': 3}");
+    assert_true(config.rope_scaling.factor == 0.0 && config.rope_theta == 10000.0);
+    config = config_of("llama", "'rope_scaling': null");
+    assert_true(config.rope_scaling.factor == 0.0);
+}
+
+static void the_task_is_what_architecture_and_labels_say(void **state)
+{
+    (void)state;
+#define JUDGE "'architectures': ['BertForSequenceClassification', 'Short']"
+    static const struct {
+        const char *members;
+        bp_task task;
+        uint32_t classes;
+    } cases[] = {
+        {"'architectures': null", BP_TASK_MASKED_LM, 0},
+        {"'architectures': ['BertForMaskedLM']", BP_TASK_MASKED_LM, 0},
+        {JUDGE, BP_TASK_CLASSES, 2},
+        {JUDGE ", 'id2label': null", BP_TASK_CLASSES, 2},
+        {JUDGE ", 'id2label': {'0': 'a', '1': ['b', {}], '2': null}", BP_TASK_CLASSES, 3},
+        {JUDGE ", 'id2label': {'0': 'a'}", BP_TASK_REGRESSION, 1},
+        {JUDGE ", 'id2label': {'0': 'a'}, 'problem_type': null", BP_TASK_REGRESSION, 1},
+        {JUDGE ", 'id2label': {'0': 'a', '1': 'b'}, 'problem_type': 'regression'",
+         BP_TASK_REGRESSION, 2},
+        {JUDGE ", 'problem_type': 'multi_label_classification'", BP_TASK_LABELS, 2},
+        {JUDGE ", 'problem_type': 'single_label_classification'", BP_TASK_CLASSES, 2},
+        {"'problem_type': 'regression'", BP_TASK_MASKED_LM, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_model_config config = config_of("bert", cases[i].members);
+        assert_int_equal(config.task, cases[i].task);
+        assert_int_equal(config.classes, cases[i].classes);
+    }
+}
+
+static void values_that_say_nothing(void **state)
+{
+    (void)state;
+    bp_model_config config = config_of("bert", "'classifier_dropout': null, 'pruned_heads': {},"
+                                               "'hidden_dropout_prob': 0.5");
+    assert_true(config.classifier_dropout == 0.5);
+    config = config_of("bert", "'classifier_dropout': 0.25, 'pruned_heads': null");
+    assert_true(config.classifier_dropout == 0.25);
+    config = config_of("llama", "'layer_types': null, 'pretraining_tp': 1, 'head_dim': null");
+    assert_int_equal(config.head_width, 0);
+    config = config_of("llama", "'layer_types': [], 'head_dim': 100, 'hidden_size': 333");
+    assert_int_equal(config.head_width, 100); /* heads need not divide the width then */
+    config = config_of("bert", "'eos_token_id': [7, 8, 9], 'bos_token_id': []");
+    assert_int_equal(config.eos_token, 7);
+    assert_int_equal(config.bos_token, -1);
+    for (bp_family family = BP_FAMILY_GPT2; family <= BP_FAMILY_BERT; family++) {
+        const bp_hf_fields *fields = bp_hf_fields_of(family);
+        assert_ptr_equal(bp_hf_fields_find(fields->model_type), fields);
+        assert_int_equal(fields->defaults.family, family);
+        assert_int_equal(config_of(fields->model_type, "'other': 1").family, family);
+    }
+    assert_null(bp_hf_fields_find("gpt3"));
+}
+
+/* What is written of a model in an unusual shape says the same when it is read. */
+static void unusual_shapes_read_back_the_same(void **state)
+{
+    (void)state;
+    static const char *const shapes[][2] = {
+        {"qwen2", "'hidden_size': 96, 'num_attention_heads': 6, 'num_key_value_heads': 2,"
+                  "'tie_word_embeddings': true"},
+        {"qwen2", "'architectures': ['Qwen2ForSequenceClassification'], 'id2label': {'0': 'a'}"},
+        {"llama", "'head_dim': 100, 'hidden_size': 333, 'mlp_bias': true"},
+        {"llama", "'architectures': ['LlamaForSequenceClassification'], 'problem_type':"
+                  "'multi_label_classification', 'num_key_value_heads': 4"},
+        {"llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
+                         "'original_max_position_embeddings': 8192}, 'num_key_value_heads': 8"},
+        {"bert", "'classifier_dropout': 0.25, 'type_vocab_size': 1, 'pad_token_id': null"},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        char json[BP_HF_CONFIG_TEXT + 1];
+        size_t length;
+        bp_error error = {.code = BP_OK};
+        bp_model_config again, config = config_of(shapes[i][0], shapes[i][1]);
+        memory_store memory;
+        assert_int_equal(bp_hf_config_text(&config, json, &length), BP_OK);
+        memory_store_init(&memory);
+        memory_store_put(&memory, "c", json, length);
+        assert_int_equal(bp_hf_config_read(&memory.store, "c", scratch, &again, &error), BP_OK);
+        if (config.kv_heads == 0) {
+            again.kv_heads = 0; /* as many as heads, said or not */
+        }
+        assert_memory_equal(&again, &config, sizeof config);
+        memory_store_free(&memory);
+    }
+    /* A width of the inner layer that nobody named is four times the outer. */
+    bp_model_config again, config = config_of("bert", "");
+    bp_error error;
+    char json[BP_HF_CONFIG_TEXT + 1];
+    size_t length;
+    config.inner = 0;
+    assert_int_equal(bp_hf_config_text(&config, json, &length), BP_OK);
+    assert_non_null(strstr(json, "\"intermediate_size\": 3072"));
+    memory_store memory;
+    memory_store_init(&memory);
+    memory_store_put(&memory, "c", json, length);
+    assert_int_equal(bp_hf_config_read(&memory.store, "c", scratch, &again, &error), BP_OK);
+    assert_int_equal(again.inner, 3072);
+    memory_store_free(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_out_of_place_are_refused),
+        cmocka_unit_test(documents_that_end_too_soon_are_refused),
+        cmocka_unit_test(positions_that_are_not_implemented_are_refused),
+        cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
+        cmocka_unit_test(values_that_say_nothing),
+        cmocka_unit_test(unusual_shapes_read_back_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
