@@ -92,7 +92,7 @@ static bp_status make(desk *d)
                        .path = "tokens",
                        .inputs = d->inputs,
                        .labels = d->labels,
-                       .classes = 3,
+                       .classes = d->labels == BP_LABELS_CLASS ? 3 : 0,
                        .scratch = d->scratch,
                        .error = &d->error};
     return d->inputs > 0 ? bp_numbers_open(&rows, &d->tokens)

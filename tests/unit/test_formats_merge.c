@@ -81,12 +81,15 @@ static void desk_free(desk *d)
     free(d);
 }
 
-/* Writes and loads adapters of the first query projection; out and rank may be wrong ones. */
-static bp_status load(desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
+/* Writes and loads adapters of the first query projection; out and rank may be wrong ones. The
+ * scale is 2 either way. */
+static bp_status load_scaled(desk *d, const char *module, uint64_t out, uint64_t rank, bool both,
+                             bool stabilized)
 {
     made_tensors made = {.count = 0};
     const uint64_t a[2] = {rank, WIDTH}, b[2] = {out, rank};
-    const bp_lora lora = {.rank = RANK, .alpha = 6.0};
+    const bp_lora lora = {
+        .rank = RANK, .alpha = stabilized ? 2.0 * sqrt(RANK) : 6.0, .rank_stabilized = stabilized};
     char name[96];
     snprintf(name, sizeof name, "%s.lora_A.weight", module);
     made_add_values(&made, name, BP_F32, 2, a, 1);
@@ -99,6 +102,11 @@ static bp_status load(desk *d, const char *module, uint64_t out, uint64_t rank, 
     d->error = (bp_error){0};
     assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
     return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+}
+
+static bp_status load(desk *d, const char *module, uint64_t out, uint64_t rank, bool both)
+{
+    return load_scaled(d, module, out, rank, both, false);
 }
 
 static size_t index_of(const desk *d, const char *name)
@@ -168,6 +176,58 @@ static void test_elements(void **state)
     check_form(d, BP_FORM_TRANSPOSED, BP_F32);
     check_form(d, BP_FORM_QUERY_HEADS, BP_F32);
     desk_free(d);
+    d = desk_new();
+    assert_int_equal(load_scaled(d, QUERY, OUT, RANK, true, true), BP_OK);
+    check_form(d, BP_FORM_PLAIN, BP_F32);
+    desk_free(d);
+}
+
+/* Where the model has its weights turned (GPT-2), the factors' product is turned too. */
+static void test_input_major(void **state)
+{
+    (void)state;
+    static const float a[3] = {1.0f, 2.0f, 3.0f}, b[2] = {5.0f, 7.0f}; /* rank 1: 3 in, 2 out */
+    bp_merge_pair pairs[2] = {{.a = a, .b = b, .in = 3, .out = 2}, {.a = NULL}};
+    const struct bp_merge merge = {.pairs = pairs, .rank = 1, .scale = 0.5f, .input_major = true};
+    bp_wanted list[2];
+    memset(list, 0, sizeof list);
+    for (size_t i = 0; i < 2; i++) {
+        list[i].view = (bp_tensor_view){.rank = 2, .shape = {3, 2}};
+    }
+    const bp_weight_source source = {.list = list, .count = 2};
+    float values[6] = {0};
+    bp_merge_add(&merge, &source, 0, &list[0].view, 0, 6, values);
+    for (size_t i = 0; i < 6; i++) {
+        assert_true(values[i] == 0.5f * a[i / 2] * b[i % 2]);
+    }
+    /* A view that is turned once more. */
+    bp_tensor_view view = {.rank = 2, .shape = {2, 3}, .transposed = true};
+    memset(values, 0, sizeof values);
+    bp_merge_add(&merge, &source, 0, &view, 1, 5, values + 1);
+    for (size_t i = 1; i < 6; i++) {
+        assert_true(values[i] == 0.5f * a[i % 3] * b[i / 3]);
+    }
+    assert_true(values[0] == 0.0f);
+    /* Nothing is added to a tensor without adapters. */
+    bp_merge_add(&merge, &source, 1, &list[1].view, 1, 5, values + 1);
+    assert_true(values[1] == 0.5f * a[1] * b[0]);
+}
+
+static void test_little_memory(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    assert_int_equal(load(d, QUERY, OUT, RANK, true), BP_OK);
+    const bp_lora lora = {.rank = RANK, .alpha = 6.0};
+    for (size_t bytes = 8; bytes < 4096; bytes += 8) {
+        bp_staging room = {d->work, bytes};
+        d->error = (bp_error){0};
+        bp_status status =
+            bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &room, &d->error);
+        assert_true(status == BP_ERR_FIT || status == BP_OK);
+        assert_int_equal(d->error.code, status);
+    }
+    desk_free(d);
 }
 
 static void test_other_bases(void **state)
@@ -180,6 +240,7 @@ static void test_other_bases(void **state)
     } cases[] = {{"base_model.model.model.layers.7.self_attn.q_proj", OUT, RANK, true},
                  {QUERY, OUT + 1, RANK, true},
                  {QUERY, OUT, RANK + 1, true},
+                 {"base_model.model.model.layers.0.input_layernorm", OUT, RANK, true},
                  {QUERY, OUT, RANK, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         desk *d = desk_new();
@@ -193,6 +254,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_input_major),
+        cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_other_bases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
