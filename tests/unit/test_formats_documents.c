@@ -224,11 +224,14 @@ static void bad_bits_are_refused(void **state)
     refuses_bits("-1e39\tx\n", BP_DATA_TSV, 0, "beyond single precision");
     refuses_bits("1\ta\nhot\tx\n", BP_DATA_TSV, 0, "not a number");
     refuses_bits("0 5\tx\n", BP_DATA_TSV, 5, "no class");
-    refuses_bits("0\ta\n0 x\tx\n", BP_DATA_TSV, 5, "not a number");
-    refuses_bits("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, 0, "not a number");
+    refuses_bits("0\ta\n0 x\tx\n", BP_DATA_TSV, 5, "neither a number nor the name of a class");
+    refuses_bits("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, 0,
+                 "neither a number nor a name");
     refuses_bits("{\"text\": \"a\", \"label\": [1, 5]}", BP_DATA_JSONL, 5, "no class");
-    refuses_bits("{\"text\": \"a\", \"label\": [1, \"2\"]}", BP_DATA_JSONL, 5,
-                 "holds numbers of classes");
+    refuses_bits("{\"text\": \"a\", \"label\": [1, null]}", BP_DATA_JSONL, 5,
+                 "a list of labels holds numbers or names of classes");
+    refuses_bits("{\"text\": \"a\", \"label\": [1, \"x\"]}", BP_DATA_JSONL, 5,
+                 "neither a number nor the name of a class");
     refuses_bits("{\"text\": \"a\", \"label\": [}", BP_DATA_JSONL, 5, "");
     refuses_bits("{\"text\": \"a\", \"label\": [1 2]}", BP_DATA_JSONL, 5, "");
     refuses_bits("{\"text\": \"a\", \"label\": ", BP_DATA_JSONL, 5, "");
