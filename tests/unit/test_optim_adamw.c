@@ -257,7 +257,7 @@ static bp_status emit_update(bp_graph_limits limit, uint32_t parameters, bp_grap
     bp_optimizer_adamw.declare(&emit);
     bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
     bp_optimizer_adamw.norms(&emit);
-    bp_optimizer_adamw.decide(&emit, false);
+    bp_optimizer_adamw.decide(&emit, false, true);
     bp_optimizer_adamw.apply(&emit);
     *used = graph.used;
     if (emit.status == BP_OK) {
