@@ -2,7 +2,6 @@
 /* Weights on their way into codes, through the runtime's transfer piece. */
 #include <string.h>
 
-#include "core/codec.h"
 #include "core/dtype.h"
 #include "core/random.h"
 #include "core/runtime.h"
@@ -88,7 +87,7 @@ static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float
     }
     uint64_t blocks = bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK);
     desk->floats[0] = (float)(q->sum / (double)blocks);
-    memcpy(desk->floats + BP_NESTED_MAP, bp_codec_signed, sizeof bp_codec_signed);
+    memcpy(desk->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
     q->offset = desk->floats[0];
     return bp_runtime_write(desk->runtime, desk->nested, 0, desk->floats,
                             BP_NESTED_SCALES * sizeof(float));

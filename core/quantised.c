@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include "core/codec.h"
-
 /* Quantiles of the normal distribution (arXiv 2305.14314, appendix E), as bitsandbytes rounds them.
  */
 const float bp_nf4[16] = {-1.0f,
@@ -101,12 +99,12 @@ float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t
     bool whole = count == BP_NESTED_BLOCK;
     for (uint32_t i = 0; i < count; i++) {
         float x = scales[i] - offset;
-        codes[i] = code_of(bp_codec_signed, 256, clamped(whole ? x * inverse : x / divisor));
+        codes[i] = code_of(bp_nested_map, 256, clamped(whole ? x * inverse : x / divisor));
     }
     return whole ? largest : divisor;
 }
 
 int8_t bp_int8_code(float value, float scale)
 {
-    return scale > 0.0f ? (int8_t)nearbyintf(value * (127.0f / scale)) : (int8_t)0;
+    return scale > 0.0f ? (int8_t)nearbyintf(value * (1.0f / scale * 127.0f)) : (int8_t)0;
 }

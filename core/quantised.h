@@ -8,7 +8,7 @@
  *
  * NF4_DOUBLE: the scales are quantised again, in blocks of 256: a byte per scale and f32 numbers in
  * one array, nested = {offset, map[256], largest of each block}. scale = map[byte] * largest +
- * offset. The map is the signed 8-bit one of core/codec.h; a file may bring its own. 0.5159 bytes
+ * offset. The map is bp_nested_map; a file may bring its own. 0.5159 bytes
  * an element.
  *
  * INT8 (Dettmers et al., arXiv 2208.07339): one byte an element and one f32 scale per row, its
@@ -39,6 +39,9 @@ const char *bp_quantised_name(bp_quantised form);
 
 /* The sixteen values of NF4 by code; 0 is number 7. */
 extern const float bp_nf4[16];
+
+/* The map of nested scales by code, as bitsandbytes makes it: 0 is number 127. */
+extern const float bp_nested_map[BP_NESTED_BLOCK];
 
 /* 1 / 127 as a float. */
 #define BP_INT8_STEP 7.874015718698502e-3f
@@ -126,7 +129,7 @@ float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLO
  * returned: to the nearest of the map, ties to the lower. */
 float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes);
 
-/* One value of a row whose largest magnitude is `scale`: round(value * (127 / scale)), ties to
+/* One value of a row whose largest magnitude is `scale`: round(value * (1 / scale * 127)), ties to
  * even; 0 in a row of zeros. Value and scale are fp16's, as in bitsandbytes. */
 int8_t bp_int8_code(float value, float scale);
 

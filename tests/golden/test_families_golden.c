@@ -71,6 +71,15 @@ static void read_shape(reference *ref)
     free(real);
 }
 
+/* Files of quantised.py say how the dense layers are kept. */
+static void read_form(reference *ref)
+{
+    size_t bytes = 0;
+    int32_t *form = golden_tensor(&ref->file, "quantised", &bytes);
+    ref->spec.quantised = (bp_quantised)form[0];
+    free(form);
+}
+
 static void reference_open(reference *ref, const char *name)
 {
     char path[128];
@@ -83,6 +92,9 @@ static void reference_open(reference *ref, const char *name)
                       : strstr(name, "gpt2") != NULL ? &bp_model_gpt2
                                                      : &bp_model_llama;
     read_shape(ref);
+    if (strncmp(name, "qlora", 5) == 0) {
+        read_form(ref);
+    }
     ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
     ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
     if (ref->spec.config.task != BP_TASK_CAUSAL_LM) {
@@ -168,11 +180,13 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
 }
 
 static const char *const cases[] = {
-    "llama_one_head", "llama_grouped", "llama_biases",    "llama_one_token", "qwen2_grouped",
-    "lora_llama",     "lora_some",     "lora_gpt2",       "llama_classes",   "gpt2_classes",
-    "bert_classes",   "bert_labels",   "bert_regression", "bert_one_token",  "bert_masked"};
+    "llama_one_head",  "llama_grouped",      "llama_biases",     "llama_one_token",
+    "qwen2_grouped",   "lora_llama",         "lora_some",        "lora_gpt2",
+    "qlora_llama_nf4", "qlora_llama_double", "qlora_llama_int8", "qlora_gpt2",
+    "llama_classes",   "gpt2_classes",       "bert_classes",     "bert_labels",
+    "bert_regression", "bert_one_token",     "bert_masked"};
 #define CASES (sizeof cases / sizeof cases[0])
-enum { CAUSAL = 8 }; /* the first cases are language models over a stream */
+enum { CAUSAL = 12 }; /* the first cases are language models over a stream */
 
 static void test_gradients(void **state)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/storage.h"
+#include "tools/formats/bnb.h"
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_rope.h"
 
@@ -339,6 +340,8 @@ static bp_status take_field(reading *r, const bp_hf_field *f, bp_json_event *eve
         return take_labels(r, f, event);
     case BP_FIELD_ROPE:
         return bp_hf_rope_read(&r->json, f->key, event, &r->config, &r->error);
+    case BP_FIELD_QUANTISED:
+        return bp_bnb_config_read(&r->json, event, &r->config.quantised, &r->error);
     case BP_FIELD_EMPTY:
         return take_empty(r, f, event);
     default:

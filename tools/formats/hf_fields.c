@@ -26,7 +26,7 @@
         {"add_cross_attention", BP_FIELD_FALSE, 0, 0, 0, NULL},                                    \
         {"is_encoder_decoder", BP_FIELD_FALSE, 0, 0, 0, NULL},                                     \
         {"pruned_heads", BP_FIELD_EMPTY, 0, 0, 0, NULL},                                           \
-        {"quantization_config", BP_FIELD_NULL, 0, 0, 0, NULL},                                     \
+        {"quantization_config", BP_FIELD_QUANTISED, AT(quantised), 0, 0, NULL},                    \
         {"architectures", BP_FIELD_CLASSES, 0, 0, 0, NULL},                                        \
         {"problem_type", BP_FIELD_PROBLEM, 0, 0, 0, NULL},                                         \
     {                                                                                              \

@@ -25,6 +25,7 @@ typedef enum bp_hf_field_kind {
     BP_FIELD_CLASSES,   /* architectures: a list; a name tells the task */
     BP_FIELD_PROBLEM,   /* problem_type: null or a kind of classification */
     BP_FIELD_LABELS,    /* id2label: an object with one member per class */
+    BP_FIELD_QUANTISED, /* quantization_config: null or an object (bnb.h) */
     BP_FIELD_ROPE       /* rope_scaling, rope_parameters: null or an object */
 } bp_hf_field_kind;
 

@@ -92,6 +92,7 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
         .wanted = l->wanted,
         .count = l->count,
         .heads = {config->heads, config->kv_heads != 0 ? config->kv_heads : config->heads},
+        .input_major = l->runtime->spec.model->input_major,
         .allow = allow,
         .work = l->room,
         .watch = watch,
@@ -190,6 +191,44 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     return BP_OK;
 }
 
+static bp_status copy_tensor(loading *l, bp_bnb_tensor from, uint32_t buffer, uint64_t offset)
+{
+    const bp_buffer *to = &l->runtime->graph.buffers[buffer];
+    if (offset + from.entry->bytes != to->bytes) {
+        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+                            "a part of a quantised weight has another size", from.entry->name);
+    }
+    for (uint64_t done = 0; done < from.entry->bytes;) {
+        uint64_t left = from.entry->bytes - done;
+        size_t some = left < l->room.capacity ? (size_t)left : l->room.capacity;
+        BP_TRY(bp_tensor_set_read(&l->set, from.part, from.entry, done, l->room.memory, some));
+        BP_TRY(bp_runtime_write(l->runtime, to, offset + done, l->room.memory, some));
+        done += some;
+    }
+    return BP_OK;
+}
+
+/* Codes that a file holds in the form in which they are kept, bit for bit. */
+static bp_status copy_codes(loading *l, uint32_t parameter, const bp_bnb *bnb)
+{
+    const bp_parameter *p = parameter_of(l, parameter);
+    float head[BP_NESTED_SCALES];
+    if (bnb->form != p->quantised) {
+        return bp_error_set(l->place->error, BP_ERR_DATA, where,
+                            "the weight is quantised in another form than the run keeps it in",
+                            bnb->codes.entry->name);
+    }
+    BP_TRY(copy_tensor(l, bnb->codes, p->weight, 0));
+    BP_TRY(copy_tensor(l, bnb->scales, p->scales, 0));
+    if (p->nested == BP_NO_BUFFER) {
+        return BP_OK;
+    }
+    BP_TRY(bp_bnb_nested(&l->set, bnb, head));
+    BP_TRY(
+        bp_runtime_write(l->runtime, &l->runtime->graph.buffers[p->nested], 0, head, sizeof head));
+    return copy_tensor(l, bnb->nested, p->nested, sizeof head);
+}
+
 /* What is quantised is read as (out, in), once per pass. */
 static bp_status flow(loading *l, uint32_t parameter)
 {
@@ -198,6 +237,9 @@ static bp_status flow(loading *l, uint32_t parameter)
     bp_tensor_view view = l->wanted[parameter].view;
     if (form == BP_QUANTISED_NONE) {
         return flow_once(l, parameter, &view, 0);
+    }
+    if (view.bnb.form != BP_QUANTISED_NONE) {
+        return copy_codes(l, parameter, &view.bnb);
     }
     if (l->runtime->spec.model->input_major &&
         !bp_tensor_view_turn(&view, BP_FORM_TRANSPOSED, heads)) {
@@ -232,8 +274,9 @@ static bp_status load_all(loading *l)
 uint64_t bp_hf_scratch(const bp_runtime *runtime)
 {
     /* Twice the tensors: a file may hold two mask buffers per layer, which has twelve parameters.
-     */
-    uint64_t tensors = 2 * (uint64_t)runtime->emit.parameter_count + 16;
+     * A quantised weight has five tensors beside it. */
+    uint64_t each = runtime->spec.config.quantised != BP_QUANTISED_NONE ? 6 : 2;
+    uint64_t tensors = each * (uint64_t)runtime->emit.parameter_count + 16;
     return DATA_BYTES + BP_HF_INDEX_WORK + BP_SAFETENSORS_WORK +
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
@@ -289,7 +332,8 @@ static bp_status find_types(loading *l, const bp_hf_form *form, uint8_t *types)
     bp_status status = open_and_match(l, form->source, all, NULL);
     for (uint32_t p = 0; status == BP_OK && p < count; p++) {
         const bp_tensor_entry *entry = l->wanted[p].view.entry;
-        types[p] = entry != NULL ? (uint8_t)entry->dtype : types[p];
+        bool plain = entry != NULL && bp_tensor_readable(entry->dtype);
+        types[p] = plain ? (uint8_t)entry->dtype : types[p];
     }
     bp_status closed = bp_tensor_set_close(&l->set);
     return status != BP_OK ? status : closed;

@@ -89,7 +89,25 @@ static bool same_shape(const bp_wanted *wanted, const bp_tensor_view *view)
     return same;
 }
 
-static void find(matching *g, size_t index)
+/* A tensor as it lies in the file, or the matrix that its codes stand for; NULL entry: it does not
+ * fit.
+ */
+static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule,
+                     bp_tensor_entry *entry, uint32_t part, bp_tensor_view *view)
+{
+    bp_bnb bnb = {.form = BP_QUANTISED_NONE};
+    if (bp_bnb_possible(entry)) {
+        BP_TRY(bp_bnb_find(g->m->set, entry, part, (uint64_t)index + 1, &bnb));
+    }
+    if (bnb.form != BP_QUANTISED_NONE && rule->form == BP_FORM_PLAIN) {
+        bp_tensor_view_codes(view, &bnb, g->m->input_major);
+    } else if (!bp_tensor_view_of(view, part, entry, rule->form, g->m->heads)) {
+        view->entry = NULL;
+    }
+    return BP_OK;
+}
+
+static bp_status find(matching *g, size_t index)
 {
     bp_wanted *wanted = &g->m->wanted[index];
     bp_tensor_entry *entry = NULL;
@@ -98,18 +116,19 @@ static void find(matching *g, size_t index)
     wanted->view.entry = NULL;
     if (rule == NULL) {
         blame(g, BP_TENSOR_MISSING, wanted->name);
-        return;
+        return BP_OK;
     }
     entry->handle = (uint64_t)index + 1;
     bp_tensor_view view;
-    bool turned = bp_tensor_view_of(&view, part, entry, rule->form, g->m->heads);
-    if (!turned || !same_shape(wanted, &view)) {
+    BP_TRY(see(g, index, rule, entry, part, &view));
+    if (view.entry == NULL || !same_shape(wanted, &view)) {
         blame(g, BP_TENSOR_SHAPE, wanted->name);
-    } else if (!bp_tensor_readable(entry->dtype)) {
+    } else if (!bp_tensor_readable(entry->dtype) && view.bnb.form == BP_QUANTISED_NONE) {
         blame(g, BP_TENSOR_DTYPE, wanted->name);
     } else {
         wanted->view = view;
     }
+    return BP_OK;
 }
 
 /* Whether the file's tensor has the type, the shape and the bytes of a parameter's. */
@@ -196,7 +215,7 @@ bp_status bp_tensor_match(const bp_match *match)
         }
     }
     for (size_t i = 0; i < match->count; i++) {
-        find(&g, i);
+        BP_TRY(find(&g, i));
     }
     BP_TRY(judge_rest(&g));
     if (g.faults > 0) {

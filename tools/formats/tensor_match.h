@@ -43,8 +43,9 @@ typedef struct bp_match {
     bp_wanted *wanted;
     size_t count;
     bp_tensor_heads heads;
-    unsigned allow;        /* BP_ALLOW_ bits */
-    bp_staging work;       /* for comparing tensors */
+    bool input_major; /* dense layers are (in, out): quantised ones are (out, in) in any file */
+    unsigned allow;   /* BP_ALLOW_ bits */
+    bp_staging work;  /* for comparing tensors */
     bp_tensor_watch watch; /* may be NULL */
     void *user;
 } bp_match;
@@ -52,7 +53,7 @@ typedef struct bp_match {
 /* Sets every wanted->view. BP_ERR_DATA when something is wrong with a tensor that is not allowed:
  * every such tensor is told to `watch`, and set->error names the first under set->path. Changes
  * entry->handle of all tensors (index of the parameter plus one; 0: nobody's). Reads data only to
- * compare twins. */
+ * compare twins and to check quantised weights (bnb.h). */
 bp_status bp_tensor_match(const bp_match *match) BP_MUST_CHECK;
 
 /* What a file with this naming calls a parameter, by the first rule that matches, and how the

@@ -56,6 +56,18 @@ bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entr
     return apply(view, form, heads, true);
 }
 
+void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_major)
+{
+    *view = (bp_tensor_view){.entry = bnb->codes.entry,
+                             .part = bnb->codes.part,
+                             .rank = 2,
+                             .shape = {bnb->rows, bnb->columns},
+                             .bnb = *bnb};
+    if (input_major) {
+        (void)set_transposed(view); /* a matrix can be */
+    }
+}
+
 bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads)
 {
     return apply(view, form, heads, false);
@@ -143,11 +155,31 @@ static bp_status too_large(const pull *p)
                         p->view->entry->name);
 }
 
+/* The same of codes. */
+static bp_status pull_codes(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    float values[256];
+    while (count > 0) {
+        size_t piece = count < 256 ? count : 256;
+        BP_TRY(bp_bnb_read(p->set, &p->view->bnb, first, piece, values));
+        if (!bp_elements_convert(BP_F32, values, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
 /* Elements [first, first + count) in the file's own order. */
 static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
     const bp_tensor_entry *entry = p->view->entry;
     size_t most = p->work.capacity / p->from_bytes;
+    if (p->view->bnb.form != BP_QUANTISED_NONE) {
+        return pull_codes(p, first, count, out);
+    }
     if (entry->dtype == p->to) {
         return bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes, out,
                                   count * p->from_bytes);
@@ -197,18 +229,15 @@ static bp_status pull_heads(const pull *p, uint64_t first, size_t count, unsigne
  * strip of it. */
 static bp_status pull_block(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
-    const bp_tensor_entry *entry = p->view->entry;
     uint64_t length = p->view->shape[1]; /* of a row of the view: rows of the file */
     uint64_t width = p->view->shape[0];
     uint64_t top = first / length;
     size_t strip = (size_t)((first + count - 1) / length - top + 1);
     unsigned char *converted = (unsigned char *)p->work.memory + p->work.capacity / 2 / 8 * 8;
+    pull half = *p;
+    half.work.capacity = p->work.capacity / 2 / 8 * 8;
     for (uint64_t j = 0; j < length; j++) {
-        BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, (j * width + top) * p->from_bytes,
-                                  p->work.memory, strip * p->from_bytes));
-        if (!bp_elements_convert(entry->dtype, p->work.memory, p->to, converted, strip)) {
-            return too_large(p);
-        }
+        BP_TRY(pull_run(&half, j * width + top, strip, converted));
         for (size_t i = 0; i < strip; i++) {
             uint64_t at = (top + i) * length + j;
             if (at >= first && at - first < count) {

@@ -6,19 +6,21 @@
 #ifndef BP_FORMATS_TENSOR_VIEW_H
 #define BP_FORMATS_TENSOR_VIEW_H
 
+#include "tools/formats/bnb.h"
 #include "tools/formats/tensor_naming.h"
 #include "tools/formats/tensor_set.h"
 
 #define BP_VIEW_WORK_MIN 1024u /* least memory that reading a view works in, bytes */
 
 typedef struct bp_tensor_view {
-    const bp_tensor_entry *entry; /* F32, F16 or BF16; NULL: nothing to see */
+    const bp_tensor_entry *entry; /* F32, F16, BF16, or codes; NULL: nothing to see */
     uint32_t part;
     uint32_t rank; /* of the view; 1 or 2 where it is not plain */
     uint64_t shape[BP_TENSOR_RANK_MAX];
     bool transposed; /* element (i, j) of the view is (j, i) of the file */
     bool to_halves;  /* with heads: the file interleaves, the view has halves; else the reverse */
     uint32_t heads;  /* 0: rows in the file's order */
+    bp_bnb bnb;      /* where the file holds codes: its (out, in) is then the file's order */
 } bp_tensor_view;
 
 /* Head counts, for forms that need them. */
@@ -31,6 +33,10 @@ typedef struct bp_tensor_heads {
  * does not go with the tensor's shape. */
 bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
                        bp_tensor_form form, bp_tensor_heads heads);
+
+/* The same of a quantised weight, whose matrix is (out, in); `input_major`: the parameter is (in,
+ * out). */
+void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_major);
 
 /* Changes a view of a parameter into what a file of that form holds of it. False when the forms
  * do not go together (heads need a plain view). */

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Codes and scales against what bitsandbytes makes of the same weights, byte for byte, and the
+ * values of codes against its own (tools/golden/quantised.py). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/dtype.h"
+#include "core/quantised.h"
+#include "tests/support/golden.h"
+
+enum { MATRICES = 6 };
+
+static const uint64_t sides[MATRICES][2] = {{1, 1},    {3, 7},   {5, 64},
+                                            {37, 100}, {64, 64}, {129, 130}};
+
+typedef struct desk {
+    golden file;
+    int index;
+    uint64_t rows;
+    uint64_t columns;
+    uint64_t count;
+    float *weight;
+} desk;
+
+static void *take(const desk *d, const char *name, size_t bytes)
+{
+    char full[32];
+    size_t found = 0;
+    snprintf(full, sizeof full, "%s.%d", name, d->index);
+    void *data = golden_tensor(&d->file, full, &found);
+    assert_int_equal(found, bytes);
+    return data;
+}
+
+static void open_desk(desk *d, int index)
+{
+    golden_open(&d->file, "tests/golden/quantised.safetensors");
+    d->index = index;
+    d->rows = sides[index][0];
+    d->columns = sides[index][1];
+    d->count = d->rows * d->columns;
+    uint16_t *half = take(d, "weight", d->count * 2);
+    d->weight = malloc(d->count * sizeof *d->weight);
+    for (uint64_t i = 0; i < d->count; i++) {
+        d->weight[i] = bp_f32_from_f16(half[i]);
+    }
+    free(half);
+}
+
+static void close_desk(desk *d)
+{
+    free(d->weight);
+    golden_close(&d->file);
+}
+
+static void equal(const void *found, const void *wanted, size_t bytes, const char *what, int index)
+{
+    if (memcmp(found, wanted, bytes) != 0) {
+        fail_msg("matrix %d: %s differ", index, what);
+    }
+}
+
+static void values_equal(const desk *d, const bp_quantised_matrix *matrix, const char *name)
+{
+    float *wanted = take(d, name, d->count * sizeof *wanted);
+    for (uint64_t i = 0; i < d->count; i++) {
+        float value = bp_quantised_value(matrix, i);
+        assert_memory_equal(&value, &wanted[i], sizeof value);
+    }
+    free(wanted);
+}
+
+static bool small(const desk *d)
+{
+    return d->count < 4000;
+}
+
+static void nf4_is_that_of_bitsandbytes(void **state)
+{
+    (void)state;
+    for (int index = 0; index < MATRICES; index++) {
+        desk d;
+        open_desk(&d, index);
+        const uint64_t blocks = (d.count + 63) / 64, pairs = (d.count + 1) / 2;
+        uint8_t *codes = calloc(pairs + 64, 1), block[BP_NF4_BLOCK + 1];
+        float *scales = malloc(blocks * sizeof *scales);
+        for (uint64_t b = 0; b < blocks; b++) {
+            uint64_t left = d.count - 64 * b, some = left < 64 ? left : 64;
+            block[some] = 7; /* follows an odd one */
+            scales[b] = bp_nf4_block(d.weight + 64 * b, (uint32_t)some, block);
+            assert_true(scales[b] == bp_nf4_scale(d.weight + 64 * b, (uint32_t)some));
+            for (uint64_t i = 0; i < some; i += 2) {
+                codes[32 * b + i / 2] = (uint8_t)(block[i] << 4 | block[i + 1]);
+            }
+        }
+        uint8_t *wanted = take(&d, "codes", pairs);
+        float *absmax = take(&d, "absmax", blocks * sizeof *absmax);
+        equal(codes, wanted, pairs, "codes", index);
+        equal(scales, absmax, blocks * sizeof *scales, "scales", index);
+        const bp_quantised_matrix matrix = {BP_QUANTISED_NF4, d.columns, codes, scales, NULL};
+        if (small(&d)) {
+            values_equal(&d, &matrix, "value");
+        }
+        free(wanted);
+        free(absmax);
+        free(codes);
+        free(scales);
+        close_desk(&d);
+    }
+}
+
+static void nested_scales_are_the_nearest(void **state)
+{
+    (void)state;
+    for (int index = 0; index < MATRICES; index++) {
+        desk d;
+        open_desk(&d, index);
+        const uint64_t blocks = (d.count + 63) / 64, groups = (blocks + 255) / 256;
+        float *absmax = take(&d, "absmax", blocks * sizeof *absmax);
+        float *scales = take(&d, "scales", (1 + groups) * sizeof *scales);
+        uint8_t *wanted = take(&d, "nested", blocks), *codes = take(&d, "codes", (d.count + 1) / 2);
+        uint8_t *found = malloc(blocks);
+        float *nested = malloc((BP_NESTED_SCALES + groups) * sizeof *nested);
+        double sum = 0.0;
+        for (uint64_t b = 0; b < blocks; b++) {
+            sum += (double)absmax[b];
+        }
+        nested[0] = (float)(sum / (double)blocks);
+        memcpy(nested + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
+        for (uint64_t g = 0; g < groups; g++) {
+            uint64_t left = blocks - 256 * g;
+            nested[BP_NESTED_SCALES + g] = bp_nested_block(
+                absmax + 256 * g, left < 256 ? (uint32_t)left : 256, nested[0], found + 256 * g);
+        }
+        equal(nested, scales, sizeof *nested, "offsets", index);
+        equal(nested + BP_NESTED_SCALES, scales + 1, groups * sizeof *nested, "scales", index);
+        equal(found, wanted, blocks, "codes of scales", index);
+        const bp_quantised_matrix matrix = {BP_QUANTISED_NF4_DOUBLE, d.columns, codes, found,
+                                            nested};
+        if (small(&d)) {
+            values_equal(&d, &matrix, "double");
+        }
+        free(absmax);
+        free(scales);
+        free(wanted);
+        free(codes);
+        free(found);
+        free(nested);
+        close_desk(&d);
+    }
+}
+
+static void int8_is_that_of_bitsandbytes(void **state)
+{
+    (void)state;
+    for (int index = 0; index < MATRICES; index++) {
+        desk d;
+        open_desk(&d, index);
+        int8_t *codes = malloc(d.count), *wanted = take(&d, "int8", d.count);
+        float *rows = take(&d, "rows", d.rows * sizeof *rows);
+        for (uint64_t row = 0; row < d.rows; row++) {
+            const float *from = d.weight + row * d.columns;
+            assert_true(bp_quantised_largest(from, d.columns, 0.0f) == rows[row]);
+            for (uint64_t i = 0; i < d.columns; i++) {
+                codes[row * d.columns + i] = bp_int8_code(from[i], rows[row]);
+            }
+        }
+        equal(codes, wanted, d.count, "codes in 8 bits", index);
+        const bp_quantised_matrix matrix = {BP_QUANTISED_INT8, d.columns, (const uint8_t *)codes,
+                                            rows, NULL};
+        if (small(&d)) {
+            values_equal(&d, &matrix, "back");
+        }
+        free(codes);
+        free(wanted);
+        free(rows);
+        close_desk(&d);
+    }
+}
+
+static void the_map_is_that_of_bitsandbytes(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, 0);
+    float *map = take(&d, "map", sizeof bp_nested_map);
+    assert_memory_equal(map, bp_nested_map, sizeof bp_nested_map);
+    free(map);
+    close_desk(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_map_is_that_of_bitsandbytes),
+        cmocka_unit_test(nf4_is_that_of_bitsandbytes),
+        cmocka_unit_test(nested_scales_are_the_nearest),
+        cmocka_unit_test(int8_is_that_of_bitsandbytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
