@@ -22,7 +22,8 @@ typedef struct bp_action {
     bool checkpoint;  /* forward: the boundary it makes is a checkpoint slot */
 } bp_action;
 
-/* Most actions of a policy over n stages (exact when every stage has a tape); 0 for a policy that
+/* Most actions of a policy over n stages, whatever is frozen (exact when every stage has a tape and
+ * is trained; BP_POLICY_ACTIONS: n more than are given); 0 for a policy that
  * makes no sense, UINT32_MAX when the number does not fit. */
 uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages);
 
@@ -30,7 +31,7 @@ uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages);
  * keep nothing, its input is kept, and the policy is applied to the chain from it on
  * (BP_POLICY_ACTIONS numbers stages from it). variants[s] is the number of tape variants of stage
  * s. BP_ERR_FIT when `limit` rows are too few, BP_ERR_USAGE for a policy whose k is 0 or that lists
- * a stage that is not there. With first > 0 there are no more actions than with 0. */
+ * a stage that is not there. No policy makes more actions than bp_schedule_count says. */
 bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, uint32_t first,
                                const uint32_t *variants, bp_action *actions, uint32_t limit,
                                uint32_t *count) BP_MUST_CHECK;

@@ -19,6 +19,12 @@ expect 3 'it would fit with --[a-z-]+ [a-z0-9]+.*: [0-9]+ bytes' plan "${fixed[@
 advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
 # shellcheck disable=SC2086
 expect 0 '"fits": true' plan "${fixed[@]}" --json $advice
+for budget in 2.2MB 1900kB 1.5MB 1.1MB; do
+    run plan --model tiny --arena $budget
+    advice=$(grep -oE 'fit with .*:' <<<"$err" | sed 's/fit with //; s/:$//')
+    # shellcheck disable=SC2086
+    expect 0 '"fits": true' plan --model tiny --arena $budget --json $advice
+done
 expect 3 'no option makes it fit; the least is [0-9]+ bytes' plan --model tiny --arena 1000
 run plan "${fixed[@]}" --json
 [[ $code -eq 3 && $(json fits) == false ]]

@@ -60,6 +60,19 @@ expect 2 'base-digest differs from the snapshot' train --model "$work/other" --o
     --max-steps 12 --learning-rate 1e-2 --lora-r 3 --target-modules all-linear --gradient-release \
     --resume "${common[@]}"
 
+# The fit holds a budget when the lowest stages are frozen, the chain's own schedules among its choices.
+run plan --model tiny-llama --lora-r 3 --max-seq-length 64 --json
+most=$(json arena_bytes)
+run plan --model tiny-llama --lora-r 3 --max-seq-length 64 --gradient-checkpointing memory-poor \
+    --per-device-train-batch-size 1 --gradient-accumulation-steps 8 --json
+least=$(json arena_bytes)
+for tenth in 0 1 3 5 7 9; do
+    budget=$((least + (most - least) * tenth / 10))
+    run plan --model tiny-llama --lora-r 3 --max-seq-length 64 --arena $budget --json
+    [[ $code -eq 0 && $(json arena_bytes) -le $budget ]]
+    check $? "a plan of adapters inside $budget bytes" "$err"
+done
+
 # Bad input.
 expect 4 'is of another base' export --model "$work/llama" --adapter "$work/gpt-a" --merge --to "$work/x"
 expect 4 'q_proj.lora_A.weight: a tensor of the model is missing' eval --model "$work/llama" \

@@ -4,7 +4,7 @@
 
 #define NAMES_SHOWN 4
 
-/* Plans the spec with the rules that freeze taken out. */
+/* Plans the spec with nothing frozen: no rules that freeze, and no adapters beside a base. */
 static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 {
     static bp_runtime runtime; /* large */
@@ -13,6 +13,8 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     memory_block memory = {0};
     spec.rules = rules;
     spec.rule_count = 0;
+    spec.lora = (bp_lora){.rank = 0};
+    spec.quantised = BP_QUANTISED_NONE;
     for (uint32_t i = 0; i < s->runtime.spec.rule_count; i++) {
         const bp_parameter_rule *rule = &s->runtime.spec.rules[i];
         if (rule->kind == BP_RULE_OVERRIDE) {

@@ -91,6 +91,7 @@ static bp_status set_bytes(const option *which, settings *set, const char *value
         {"", 1},
         {"B", 1},
         {"KB", 1e3},
+        {"kB", 1e3},
         {"MB", 1e6},
         {"GB", 1e9},
         {"TB", 1e12},

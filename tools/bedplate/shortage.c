@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "tools/bedplate/policy.h"
+#include "tools/bedplate/technique.h"
 
 #define SHORT_CHUNK 64 /* rows of the shortest loss chunk that the fit tries */
 
@@ -82,7 +83,8 @@ static bool frees_more(const bp_fit_request *request, const change *free)
            (free->chunk && !request->free_chunk);
 }
 
-/* Whether the way of training that needs the fewest bytes fits at this sequence: two plans. */
+/* Whether the way of training that needs the fewest bytes, a single micro-batch of one sequence,
+ * fits at this length: two plans of few ops. What does not fit so fits in no way. */
 static bool least_fits(const choice *c, uint32_t sequence)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
@@ -93,7 +95,7 @@ static bool least_fits(const choice *c, uint32_t sequence)
     least.request.free_policy = false;
     least.request.free_batch = false;
     least.request.free_chunk = false;
-    spec->accumulation *= spec->batch;
+    spec->accumulation = 1;
     spec->batch = 1;
     spec->loss_rows = SHORT_CHUNK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -155,6 +157,48 @@ static bool print_sequence(const choice *c)
     return false;
 }
 
+/* Prints what a changed spec needs beside `options`, if it fits with everything else free. */
+static bool print_technique(const choice *c, const bp_spec *spec, const char *options)
+{
+    const change all = {true, true, true};
+    static choice trial;
+    choice changed = *c;
+    char rest[512];
+    bp_text text;
+    changed.request.spec = *spec;
+    if (!least_fits(&changed, spec->sequence) ||
+        !fits_with(&changed, &all, spec->sequence, &trial)) {
+        return false;
+    }
+    bp_text_init(&text, NULL, NULL, rest, sizeof rest);
+    put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
+    bp_status cut = bp_text_flush(&text);
+    (void)cut;
+    fprintf(stderr, "bedplate: it would fit with%s%s%s: %" PRIu64 " bytes\n", options,
+            rest[0] != '\0' ? " " : "", rest, trial.fit.best.arena_bytes);
+    return true;
+}
+
+/* The first technique that is enough by itself; `together`: that is with those before it. */
+static bool print_techniques(const choice *c, bool together)
+{
+    char options[512];
+    bp_text text;
+    bp_spec spec = c->request.spec;
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    for (uint32_t i = 0; i < TECHNIQUES; i++) {
+        if (!together) {
+            spec = c->request.spec;
+            bp_text_init(&text, NULL, NULL, options, sizeof options);
+        }
+        bool done = technique_apply(i, &spec, &text) && bp_text_flush(&text) == BP_OK;
+        if (done && print_technique(c, &spec, options)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t limit)
 {
     const change all = {true, true, true};
@@ -172,7 +216,10 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         }
         least = trial.fit.least.arena_bytes;
     }
-    if (runtime->report.resident_bytes >= limit || !print_sequence(c)) {
+    bool found_one = print_techniques(c, false) ||
+                     (runtime->report.resident_bytes < limit && print_sequence(c)) ||
+                     print_techniques(c, true);
+    if (!found_one) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64
                 " bytes, of which weights and their optimizer's state take %" PRIu64 "\n",
