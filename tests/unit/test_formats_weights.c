@@ -62,12 +62,11 @@ static void put_file(desk *d)
     made_write_digests(&d->made, 0, d->made.count, &d->memory.store, "m", d->digests);
 }
 
-static desk *desk_new(void)
+static desk *desk_of(const bp_spec *spec)
 {
     desk *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    bp_spec spec = rig_spec();
-    rig_open(&d->r, &spec, tokens, 60);
+    rig_open(&d->r, spec, tokens, 60);
     memory_store_init(&d->memory);
     faulty_store_init(&d->faulty, &d->memory.store);
     d->scratch = malloc(SCRATCH_BYTES);
@@ -78,6 +77,12 @@ static desk *desk_new(void)
                              .user = d,
                              .error = &d->error};
     return d;
+}
+
+static desk *desk_new(void)
+{
+    const bp_spec spec = rig_spec();
+    return desk_of(&spec);
 }
 
 static void desk_free(desk *d)
@@ -279,6 +284,80 @@ static void what_is_saved_loads_again(void **state)
     desk_free(d);
 }
 
+/* FNV-1a over the weights of the adapters, or over all others. */
+static uint64_t digest_of(desk *d, bool adapters)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    const bp_emit *emit = &d->r.runtime.emit;
+    for (uint32_t p = 0; p < emit->parameter_count; p++) {
+        if ((emit->parameters[p].base != BP_NO_PARAMETER) == adapters) {
+            unsigned char *bytes = rig_read(&d->r, emit->parameters[p].weight);
+            for (size_t i = 0; i < emit->parameters[p].count * sizeof(float); i++) {
+                hash = (hash ^ bytes[i]) * 0x100000001b3u;
+            }
+            free(bytes);
+        }
+    }
+    return hash;
+}
+
+static void adapters_are_saved_and_loaded_by_themselves(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"c_attn"};
+    bp_spec spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
+    desk *d = desk_of(&spec);
+    const uint64_t fresh = digest_of(d, true), base = digest_of(d, false);
+    rig_step(&d->r);
+    const uint64_t saved = digest_of(d, true);
+    assert_true(saved != fresh);
+    assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &d->place, &plain), BP_OK);
+    size_t size, whole;
+    (void)memory_store_bytes(&d->memory, "m", &size);
+    rig_step(&d->r);
+    assert_true(digest_of(d, true) != saved);
+    assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_OK);
+    assert_true(digest_of(d, true) == saved);
+    assert_true(digest_of(d, false) == base);
+    /* The model's own weights are another file, and neither is taken for the other. */
+    d->place.path = "own";
+    assert_int_equal(bp_hf_weights_save(&d->r.runtime, &d->place, &plain), BP_OK);
+    (void)memory_store_bytes(&d->memory, "own", &whole);
+    assert_true(whole > 4 * size);
+    assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_ERR_DATA);
+    assert_true(d->faults[BP_TENSOR_MISSING] == 4); /* A and B in two layers */
+    d->place.path = "m";
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_hf_weights_load(&d->r.runtime, &d->place), BP_ERR_DATA);
+    assert_true(digest_of(d, true) == saved);
+    assert_true(digest_of(d, false) == base);
+    d->place.path = "none";
+    assert_int_equal(bp_hf_adapters_load(&d->r.runtime, &d->place), BP_ERR_STORE);
+    desk_free(d);
+}
+
+/* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
+static void every_failing_read_of_digests_is_told(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    d->digests = true;
+    add_model(d, BP_F32, true);
+    bp_status status = BP_ERR_STORE;
+    size_t call = 0;
+    while (status == BP_ERR_STORE) {
+        faulty_store_arm(&d->faulty, FAULT_READ_AT, ++call, false);
+        status = load(d);
+        assert_int_equal(d->error.code, status);
+        assert_int_equal(d->memory.open_files, 0);
+    }
+    assert_int_equal(status, BP_OK);
+    assert_true(call > 2 * d->r.runtime.emit.parameter_count);
+    assert_loaded(d);
+    desk_free(d);
+}
+
 static void a_save_that_fails_leaves_the_old_file(void **state)
 {
     (void)state;
@@ -321,6 +400,8 @@ int main(void)
         cmocka_unit_test(storage_that_fails_is_said_so),
         cmocka_unit_test(too_little_memory_is_said_so),
         cmocka_unit_test(what_is_saved_loads_again),
+        cmocka_unit_test(adapters_are_saved_and_loaded_by_themselves),
+        cmocka_unit_test(every_failing_read_of_digests_is_told),
         cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
