@@ -8,6 +8,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/quantised_choice.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/gguf_export.h"
 #include "tools/formats/gguf_tokenizer.h"
@@ -126,7 +127,7 @@ static bp_status copy_config(exporting *e)
     bool copied;
     BP_TRY(bp_storage_join(from, m->set->model, "config.json", &m->error));
     BP_TRY(bp_storage_join(to, m->set->to, "config.json", &m->error));
-    if (m->target.keep) {
+    if (m->target.keep && m->target.form == m->config.quantised) {
         return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied,
                             &m->error);
     }
@@ -276,11 +277,32 @@ static bp_status open_adapter(exporting *e)
     return status != BP_OK ? status : closed;
 }
 
+/* In which form weights go out: merged ones as floats, and so what is given another type; else as they
+ * are, or as the options say. */
+static bp_status choose_form(exporting *e)
+{
+    model_files *m = &e->m;
+    const settings *set = m->set;
+    bp_spec spec = {.model = m->model, .config = m->config};
+    bool asked = set->load_in_4bit || set->load_in_8bit;
+    bool floats = set->merge || !m->target.keep || strcmp(set->format, "hf") != 0;
+    if (asked && floats) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "quantised weights go out as --format hf with --dtype source, and not "
+                            "merged",
+                            set->load_in_4bit ? "--load-in-4bit" : "--load-in-8bit");
+    }
+    BP_TRY(quantised_fill(set, &spec));
+    m->target.form = floats ? BP_QUANTISED_NONE : spec.quantised;
+    return BP_OK;
+}
+
 static bp_status export_model(exporting *e, const settings *set)
 {
     BP_TRY(model_files_begin(&e->m, set));
     BP_TRY(open_model(e));
     BP_TRY(open_adapter(e));
+    BP_TRY(choose_form(e));
     if (strcmp(set->format, "hf") == 0) {
         return export_directory(e);
     }

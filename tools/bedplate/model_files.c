@@ -70,7 +70,8 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
     *source = (bp_weight_source){.set = &m->source,
                                  .list = m->parameters.list,
                                  .count = m->parameters.count,
-                                 .heads = match.heads};
+                                 .heads = match.heads,
+                                 .input_major = m->model->input_major};
     return BP_OK;
 }
 
@@ -83,7 +84,7 @@ static const char *hf_word(bp_dtype dtype)
 static bp_dtype kept_type(const model_files *m)
 {
     bool any = m->parameters.count > 0 && m->parameters.list[0].view.entry != NULL;
-    return any ? m->parameters.list[0].view.entry->dtype : BP_F32;
+    return any ? bp_tensor_view_dtype(&m->parameters.list[0].view) : BP_F32;
 }
 
 bp_status model_files_config(model_files *m, const bp_json_source *source, const char *to)
@@ -91,10 +92,13 @@ bp_status model_files_config(model_files *m, const bp_json_source *source, const
     char path[BP_STORE_PATH_MAX];
     bp_stream_file stream;
     bp_dtype dtype = m->target.keep ? kept_type(m) : m->target.dtype;
+    const bp_config_change change = {.dtype = hf_word(dtype),
+                                     .requantised = true,
+                                     .quantised = m->target.form};
     BP_TRY(bp_storage_join(path, to, "config.json", &m->error));
     BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
-    bp_status status = bp_hf_config_copy(source, hf_word(dtype), m->work.memory, bp_stream_add,
-                                         &stream, &m->error);
+    bp_status status = bp_hf_config_change(source, &change, m->work.memory, bp_stream_add, &stream,
+                                           &m->error);
     return bp_stream_end(&stream, status);
 }
 

@@ -29,7 +29,7 @@ static bp_dtype type_of(const exporting *e, const char *name, const bp_tensor_vi
     bool always_f32 = view->rank < 2 || ends_with(name, "_norm.weight") ||
                       !ends_with(name, ".weight") || strcmp(name, "position_embd.weight") == 0 ||
                       strcmp(name, "token_types.weight") == 0;
-    return always_f32 ? BP_F32 : e->target->keep ? view->entry->dtype : e->target->dtype;
+    return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
 }
 
 static uint32_t file_type(bp_dtype dtype)

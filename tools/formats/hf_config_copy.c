@@ -9,7 +9,7 @@ enum { TEXT_BYTES = 262144, BUFFER_BYTES = 4096 };
 typedef struct copying {
     bp_json json;
     bp_text text;
-    const char *dtype;
+    bp_config_change change;
     bool seen;  /* a dtype was replaced */
     bool first; /* nothing stands in the innermost container yet */
     bool value; /* a key was just written */
@@ -62,13 +62,43 @@ static void put_pair(copying *c, const char *key, size_t length)
     separate(c, 1);
     bp_text_json_bytes(&c->text, key, length);
     bp_text_string(&c->text, ": ");
-    bp_text_json(&c->text, c->dtype);
+    bp_text_json(&c->text, c->change.dtype);
     c->seen = true;
+}
+
+/* As transformers writes it; what stands for the other number of bits is its default. */
+static void put_quantised(copying *c)
+{
+    const bp_quantised form = c->change.quantised;
+    const bool eight = form == BP_QUANTISED_INT8;
+    if (form == BP_QUANTISED_NONE) {
+        return;
+    }
+    separate(c, 1);
+    bp_text_string(&c->text, "\"quantization_config\": {\"quant_method\": \"bitsandbytes\", "
+                             "\"load_in_4bit\": ");
+    bp_text_string(&c->text, eight ? "false" : "true");
+    bp_text_string(&c->text, ", \"load_in_8bit\": ");
+    bp_text_string(&c->text, eight ? "true" : "false");
+    bp_text_string(&c->text, ", \"bnb_4bit_quant_type\": ");
+    bp_text_string(&c->text, eight ? "\"fp4\"" : "\"nf4\"");
+    bp_text_string(&c->text, ", \"bnb_4bit_use_double_quant\": ");
+    bp_text_string(&c->text, form == BP_QUANTISED_NF4_DOUBLE ? "true" : "false");
+    bp_text_string(&c->text, ", \"bnb_4bit_quant_storage\": \"uint8\", "
+                             "\"bnb_4bit_compute_dtype\": \"float32\", "
+                             "\"llm_int8_threshold\": 6.0, \"llm_int8_skip_modules\": null, "
+                             "\"llm_int8_has_fp16_weight\": false, "
+                             "\"llm_int8_enable_fp32_cpu_offload\": false}");
 }
 
 static bp_status put_key(copying *c, const bp_json_event *event)
 {
-    bool dtype = strcmp(event->text, "torch_dtype") == 0 || strcmp(event->text, "dtype") == 0;
+    bool dtype = c->change.dtype != NULL &&
+                 (strcmp(event->text, "torch_dtype") == 0 || strcmp(event->text, "dtype") == 0);
+    bool codes = c->change.requantised && strcmp(event->text, "quantization_config") == 0;
+    if (event->depth == 1 && codes) {
+        return bp_json_skip(&c->json);
+    }
     if (event->depth == 1 && dtype) {
         put_pair(c, event->text, event->length);
         return bp_json_skip(&c->json);
@@ -90,8 +120,11 @@ static bp_status put_event(copying *c, const bp_json_event *event)
         put_begin(c, '[', event->depth);
         return BP_OK;
     case BP_JSON_OBJECT_END:
-        if (event->depth == 0 && !c->seen) {
+        if (event->depth == 0 && !c->seen && c->change.dtype != NULL) {
             put_pair(c, "torch_dtype", strlen("torch_dtype"));
+        }
+        if (event->depth == 0) {
+            put_quantised(c);
         }
         put_end(c, '}', event->depth);
         return BP_OK;
@@ -122,7 +155,14 @@ static bp_status put_event(copying *c, const bp_json_event *event)
 bp_status bp_hf_config_copy(const bp_json_source *source, const char *dtype, void *scratch,
                             bp_sink sink, void *user, bp_error *error)
 {
-    copying c = {.dtype = dtype};
+    const bp_config_change change = {.dtype = dtype};
+    return bp_hf_config_change(source, &change, scratch, sink, user, error);
+}
+
+bp_status bp_hf_config_change(const bp_json_source *source, const bp_config_change *change,
+                              void *scratch, bp_sink sink, void *user, bp_error *error)
+{
+    copying c = {.change = *change};
     char *buffer = scratch;
     char *text = buffer + BUFFER_BYTES;
     bp_json_memory memory = {.text = text,

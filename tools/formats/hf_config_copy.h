@@ -5,6 +5,7 @@
 
 #include "arena/text.h"
 #include "core/json.h"
+#include "core/quantised.h"
 
 #define BP_CONFIG_COPY_SCRATCH 393216 /* bytes */
 
@@ -15,5 +16,16 @@
  * statuses are passed on. */
 bp_status bp_hf_config_copy(const bp_json_source *source, const char *dtype, void *scratch,
                             bp_sink sink, void *user, bp_error *error) BP_MUST_CHECK;
+
+/* What else may change. */
+typedef struct bp_config_change {
+    const char *dtype;        /* as above; NULL: it stays */
+    bool requantised;         /* quantization_config is left out, */
+    bp_quantised quantised;   /* and bitsandbytes' for this form is added, but for NONE */
+} bp_config_change;
+
+bp_status bp_hf_config_change(const bp_json_source *source, const bp_config_change *change,
+                              void *scratch, bp_sink sink, void *user,
+                              bp_error *error) BP_MUST_CHECK;
 
 #endif

@@ -363,7 +363,7 @@ static bp_dtype choose_type(const bp_weight_source *source, const bp_weight_targ
         return target->dtype;
     }
     for (size_t i = 0; i < source->count; i++) {
-        if (source->list[i].view.entry->dtype != BP_BF16) {
+        if (bp_tensor_view_dtype(&source->list[i].view) != BP_BF16) {
             return BP_F32;
         }
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/emit.h"
+#include "core/adapter.h"
 
 #define NAME_BYTES 160 /* most that a buffer's name takes (core/emit.c) */
 
@@ -52,6 +52,7 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
         const bp_buffer *buffer = &graph.buffers[emit.parameters[p].weight];
         bp_wanted *wanted = &parameters->list[p];
         *wanted = (bp_wanted){.name = graph.names + buffer->name, .rank = buffer->rank};
+        wanted->dense = bp_adapter_dense(&emit, p);
         memcpy(wanted->shape, buffer->shape, sizeof wanted->shape);
     }
     return BP_OK;

@@ -26,6 +26,7 @@ typedef struct bp_weight_source {
     const bp_wanted *list;
     size_t count;
     bp_tensor_heads heads;
+    bool input_major;             /* the model's dense layers are (in, out) */
     const struct bp_merge *merge; /* adapters to add; NULL: none (merge.h) */
 } bp_weight_source;
 

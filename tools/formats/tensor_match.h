@@ -34,6 +34,7 @@ typedef struct bp_wanted {
     const char *name;
     uint32_t rank;
     uint64_t shape[2];
+    bool dense;          /* a dense layer's in the blocks: what quantising quantises */
     bp_tensor_view view; /* entry is NULL where nothing was found */
 } bp_wanted;
 

@@ -73,6 +73,11 @@ bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_he
     return apply(view, form, heads, false);
 }
 
+bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view)
+{
+    return view->bnb.form != BP_QUANTISED_NONE ? view->bnb.dtype : view->entry->dtype;
+}
+
 uint64_t bp_tensor_view_elements(const bp_tensor_view *view)
 {
     uint64_t count = 1;

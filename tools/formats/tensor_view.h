@@ -42,6 +42,9 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
  * do not go together (heads need a plain view). */
 bool bp_tensor_view_turn(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads heads);
 
+/* The type that the tensor's values have or had before they were quantised. */
+bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view);
+
 /* Product of the shape. */
 uint64_t bp_tensor_view_elements(const bp_tensor_view *view);
 

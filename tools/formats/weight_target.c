@@ -2,6 +2,7 @@
 /* From matched files to a writer, and the writer of safetensors. */
 #include "tools/formats/weight_target.h"
 
+#include "tools/formats/bnb_write.h"
 #include "tools/formats/merge.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
 typedef struct writing {
     const bp_weight_source *source;
     const bp_tensor_naming *naming;
+    bp_bnb_writing codes;
     bp_staging raw;
 } writing;
 
@@ -87,12 +89,16 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
                       size_t bytes)
 {
     const writing *w = user;
+    const size_t index = BP_BNB_INDEX(entry->handle);
     size_t size = bp_dtype_bytes(entry->dtype);
     char name[BP_TENSOR_NAME_MAX];
     bp_tensor_view view;
-    BP_TRY(bp_weight_source_view(w->source, (size_t)entry->handle, w->naming, name, &view));
-    return bp_weight_source_read(w->source, (size_t)entry->handle, &view, offset / size,
-                                 bytes / size, entry->dtype, to, w->raw);
+    if (BP_BNB_PART(entry->handle) != 0) {
+        return bp_bnb_give(&w->codes, entry->handle, offset, to, bytes);
+    }
+    BP_TRY(bp_weight_source_view(w->source, index, w->naming, name, &view));
+    return bp_weight_source_read(w->source, index, &view, offset / size, bytes / size,
+                                 entry->dtype, to, w->raw);
 }
 
 static bp_status no_room(const bp_weight_target *target)
@@ -102,51 +108,46 @@ static bp_status no_room(const bp_weight_target *target)
                             (int64_t)target->work.capacity, BP_TARGET_WORK_MIN);
 }
 
-static bp_status list_entries(const writing *w, const bp_weight_target *target, bp_staging *room,
-                              bp_tensor_entry *entries)
+/* The tensors of parameter `i` behind `entries`. */
+static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, bp_staging *room,
+                          bp_tensor_entry *entries, size_t *count)
 {
-    for (size_t i = 0; i < w->source->count; i++) {
-        char name[BP_TENSOR_NAME_MAX];
-        bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(w->source, i, w->naming, name, &view));
-        size_t length = strlen(name) + 1;
-        char *kept = bp_room_take(room, length);
-        if (kept == NULL) {
-            return no_room(target);
+    char name[BP_TENSOR_NAME_MAX];
+    bp_tensor_view view;
+    if (bp_bnb_goes(&w->codes, i)) {
+        if (bp_tensor_name(w->naming, w->source->list[i].name, name) == NULL) {
+            return bp_error_set(target->error, BP_ERR_USAGE, where,
+                                "the format has no name for this tensor", w->source->list[i].name);
         }
-        memcpy(kept, name, length);
-        entries[i] = (bp_tensor_entry){.name = kept,
-                                       .dtype = target->keep ? view.entry->dtype : target->dtype,
-                                       .rank = view.rank,
-                                       .handle = i};
-        memcpy(entries[i].shape, view.shape, sizeof view.shape);
+        return bp_bnb_list(&w->codes, i, name, room, entries, count);
     }
+    BP_TRY(bp_weight_source_view(w->source, i, w->naming, name, &view));
+    size_t length = strlen(name) + 1;
+    char *kept = bp_room_take(room, length);
+    if (kept == NULL) {
+        return no_room(target);
+    }
+    memcpy(kept, name, length);
+    *count = 1;
+    entries[0] =
+        (bp_tensor_entry){.name = kept,
+                          .dtype = target->keep ? bp_tensor_view_dtype(&view) : target->dtype,
+                          .rank = view.rank,
+                          .handle = BP_BNB_HANDLE(i, 0)};
+    memcpy(entries[0].shape, view.shape, sizeof view.shape);
     return BP_OK;
 }
 
-bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
-                       bp_weight_target *target)
+static bp_status write_all(writing *w, bp_weight_target *target, bp_tensor_entry *entries,
+                           size_t count, bp_staging staging)
 {
-    bp_staging room = target->work;
-    writing w = {.source = source, .naming = naming};
-    bp_tensor_entry *entries = bp_room_take(&room, source->count * sizeof *entries);
-    if (entries == NULL) {
-        return no_room(target);
-    }
-    BP_TRY(list_entries(&w, target, &room, entries));
-    size_t half = room.capacity / 2 / 8 * 8;
-    if (half < 2 * BP_VIEW_WORK_MIN) {
-        return no_room(target);
-    }
-    w.raw = (bp_staging){room.memory, half};
-    bp_staging staging = {(char *)room.memory + half, half};
-    bp_safetensors_plan plan = {.entries = entries, .entry_count = source->count};
+    bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
     bp_safetensors_writer writer;
     char name[BP_STORE_PATH_MAX];
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_safetensors_layout(&plan, target->error));
     BP_TRY(bp_safetensors_begin(&writer, target->store, name, &plan, target->error));
-    bp_status status = bp_safetensors_write(&writer, staging, give, &w);
+    bp_status status = bp_safetensors_write(&writer, staging, give, w);
     status = status == BP_OK ? bp_safetensors_end(&writer) : status;
     if (status != BP_OK) {
         bp_replace_abandon(target->store, target->path);
@@ -154,4 +155,32 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     }
     target->bytes = plan.file_bytes;
     return bp_replace_end(target->store, target->path, target->error);
+}
+
+/* Tables from the front; the second half of the memory is what the source is read through. */
+bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
+                       bp_weight_target *target)
+{
+    const bool codes = target->form != BP_QUANTISED_NONE;
+    size_t half = target->work.capacity / 2 / 8 * 8, count = 0;
+    bp_staging room = {target->work.memory, half};
+    writing w = {.source = source,
+                 .naming = naming,
+                 .codes = {.source = source, .form = target->form},
+                 .raw = {(char *)target->work.memory + half, half}};
+    size_t parts = codes ? BP_BNB_PARTS : 1;
+    bp_tensor_entry *entries = bp_room_take(&room, source->count * parts * sizeof *entries);
+    w.codes.offsets = bp_room_take(&room, source->count * sizeof(float));
+    w.codes.raw = w.raw;
+    if (entries == NULL || w.codes.offsets == NULL || half < 2 * BP_VIEW_WORK_MIN) {
+        return no_room(target);
+    }
+    for (size_t i = 0; i < source->count; i++) {
+        size_t more = 0;
+        BP_TRY(list_one(&w, target, i, &room, entries + count, &more));
+        count += more;
+    }
+    bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
+    return staging.capacity == 0 ? no_room(target)
+                                 : write_all(&w, target, entries, count, staging);
 }

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* The tensors of quantised weights, listed and given. */
+#include "tools/formats/bnb_write.h"
+
+#include <string.h>
+
+#include "tools/formats/bnb_state.h"
+
+#define GROUP (BP_NF4_BLOCK * BP_NESTED_BLOCK) /* elements whose scales share a scale */
+
+static const char where[] = "export";
+
+enum { PART_FLOATS, PART_CODES, PART_SCALES, PART_MAP, PART_STATE, PART_NESTED, PART_NESTED_MAP };
+
+/* A weight as a matrix (out, in). */
+typedef struct matrix {
+    const bp_bnb_writing *w;
+    size_t index;
+    bp_tensor_view view;
+    bp_quantised form;
+    uint64_t rows;
+    uint64_t columns;
+    uint64_t count;
+    float *values; /* room for `most` of them */
+    size_t most;
+    bp_staging work;
+} matrix;
+
+bool bp_bnb_goes(const bp_bnb_writing *w, size_t index)
+{
+    const bp_wanted *wanted = &w->source->list[index];
+    bool stored = wanted->view.bnb.form != BP_QUANTISED_NONE;
+    return w->form != BP_QUANTISED_NONE && (stored || wanted->dense);
+}
+
+static bp_status matrix_of(const bp_bnb_writing *w, size_t index, matrix *m)
+{
+    const bp_wanted *wanted = &w->source->list[index];
+    const bp_tensor_heads heads = {1, 1};
+    size_t half = w->raw.capacity / 2 / 8 * 8;
+    *m = (matrix){.w = w, .index = index, .view = wanted->view, .form = w->form};
+    if (wanted->view.bnb.form != BP_QUANTISED_NONE) {
+        m->form = wanted->view.bnb.form;
+    }
+    if (w->source->input_major && !bp_tensor_view_turn(&m->view, BP_FORM_TRANSPOSED, heads)) {
+        return bp_error_set(w->source->set->error, BP_ERR_USAGE, where,
+                            "a tensor of this form cannot be quantised", wanted->name);
+    }
+    m->rows = m->view.shape[0];
+    m->columns = m->view.shape[1];
+    m->count = bp_size_mul(m->rows, m->columns);
+    m->work = (bp_staging){w->raw.memory, half};
+    m->values = (float *)(void *)((char *)w->raw.memory + half);
+    uint64_t most = half / sizeof(float);
+    uint64_t unit = m->form == BP_QUANTISED_INT8 ? m->columns : GROUP;
+    m->most = (size_t)(most / unit * unit);
+    if (half < BP_VIEW_WORK_MIN || m->most == 0) {
+        return bp_error_numbers(w->source->set->error, BP_ERR_FIT, where,
+                                "the memory for writing weights is too small", wanted->name,
+                                (int64_t)w->raw.capacity, (int64_t)(2 * unit * sizeof(float)));
+    }
+    return BP_OK;
+}
+
+/* Elements from `first` on, as many as there is room for; *count of them. */
+static bp_status read_some(const matrix *m, uint64_t first, size_t *count)
+{
+    bp_tensor_set *set = m->w->source->set;
+    uint64_t left = m->count - first;
+    *count = left < m->most ? (size_t)left : m->most;
+    BP_TRY(bp_tensor_view_read(set, &m->view, first, *count, BP_F32, m->values, m->work));
+    if (!bp_elements_finite(BP_F32, m->values, *count)) {
+        return bp_error_set(set->error, BP_ERR_DATA, where, "a weight is infinite or not a number",
+                            m->view.entry->name);
+    }
+    for (size_t i = 0; m->form == BP_QUANTISED_INT8 && i < *count; i++) {
+        m->values[i] = bp_f32_from_f16(bp_f16_from_f32(m->values[i]));
+    }
+    if (!bp_elements_finite(BP_F32, m->values, *count)) {
+        return bp_error_set(set->error, BP_ERR_DATA, where,
+                            "a weight is too large for 8 bits, which are made from fp16",
+                            m->view.entry->name);
+    }
+    return BP_OK;
+}
+
+static uint32_t block_at(size_t count, size_t i)
+{
+    size_t left = count - i;
+    return left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
+}
+
+/* The mean of all scales. */
+static bp_status measure(const matrix *m, float *offset)
+{
+    double sum = 0.0;
+    size_t count;
+    for (uint64_t first = 0; first < m->count; first += count) {
+        BP_TRY(read_some(m, first, &count));
+        for (size_t i = 0; i < count; i += BP_NF4_BLOCK) {
+            sum += (double)bp_nf4_scale(m->values + i, block_at(count, i));
+        }
+    }
+    *offset = (float)(sum / (double)bp_size_ceil_div(m->count, BP_NF4_BLOCK));
+    return BP_OK;
+}
+
+static size_t put_state(const matrix *m, char text[BP_BNB_STATE_MAX])
+{
+    const bool nested = m->form == BP_QUANTISED_NF4_DOUBLE;
+    const bp_bnb_state state = {.rows = m->rows,
+                                .columns = m->columns,
+                                .dtype = m->view.entry->dtype,
+                                .nested = nested,
+                                .offset = nested ? (double)m->w->offsets[m->index] : 0.0};
+    return bp_bnb_state_write(&state, text);
+}
+
+/* A name with another end, from the room. */
+static const char *name_with(const char *name, const char *end, size_t cut, bp_staging *room)
+{
+    size_t length = strlen(name) - cut, tail = strlen(end) + 1;
+    char *text = bp_room_take(room, length + tail);
+    if (text != NULL) {
+        memcpy(text, name, length);
+        memcpy(text + length, end, tail);
+    }
+    return text;
+}
+
+/* What a part is: its end of the name, type and shape. */
+typedef struct part_row {
+    const char *end;
+    size_t cut; /* characters of the weight's name that it replaces */
+    uint32_t part;
+    bp_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[2];
+} part_row;
+
+static size_t nf4_rows(const matrix *m, size_t state_bytes, part_row rows[BP_BNB_PARTS])
+{
+    const bool nested = m->form == BP_QUANTISED_NF4_DOUBLE;
+    const uint64_t blocks = bp_size_ceil_div(m->count, BP_NF4_BLOCK);
+    const part_row all[BP_BNB_PARTS] = {
+        {"", 0, PART_CODES, BP_U8, 2, {bp_size_ceil_div(m->count, 2), 1}},
+        {".absmax", 0, PART_SCALES, nested ? BP_U8 : BP_F32, 1, {blocks, 0}},
+        {".quant_map", 0, PART_MAP, BP_F32, 1, {16, 0}},
+        {".quant_state.bitsandbytes__nf4", 0, PART_STATE, BP_U8, 1, {state_bytes, 0}},
+        {".nested_absmax", 0, PART_NESTED, BP_F32, 1, {bp_size_ceil_div(blocks, BP_NESTED_BLOCK)}},
+        {".nested_quant_map", 0, PART_NESTED_MAP, BP_F32, 1, {BP_NESTED_BLOCK, 0}}};
+    memcpy(rows, all, sizeof all);
+    return nested ? 6 : 4;
+}
+
+static size_t int8_rows(const matrix *m, part_row rows[BP_BNB_PARTS])
+{
+    const size_t weight = strlen("weight");
+    const part_row all[3] = {{"", 0, PART_CODES, BP_I8, 2, {m->rows, m->columns}},
+                             {"SCB", weight, PART_SCALES, BP_F32, 1, {m->rows, 0}},
+                             {"weight_format", weight, PART_STATE, BP_U8, 0, {0, 0}}};
+    memcpy(rows, all, sizeof all);
+    return 3;
+}
+
+/* Bytes of the state: as the source has it, or as it is going to be written. */
+static bp_status find_state(bp_bnb_writing *w, const matrix *m, size_t *bytes)
+{
+    char text[BP_BNB_STATE_MAX];
+    const bp_bnb *bnb = &m->view.bnb;
+    if (bnb->form != BP_QUANTISED_NONE) {
+        *bytes = bnb->state.entry != NULL ? (size_t)bnb->state.entry->bytes : 0;
+        return BP_OK;
+    }
+    if (m->form == BP_QUANTISED_NF4_DOUBLE) {
+        BP_TRY(measure(m, &w->offsets[m->index]));
+    }
+    *bytes = put_state(m, text);
+    return BP_OK;
+}
+
+bp_status bp_bnb_list(bp_bnb_writing *w, size_t index, const char *name, bp_staging *room,
+                      bp_tensor_entry entries[BP_BNB_PARTS], size_t *count)
+{
+    part_row rows[BP_BNB_PARTS];
+    size_t state_bytes = 0;
+    matrix m;
+    BP_TRY(matrix_of(w, index, &m));
+    BP_TRY(find_state(w, &m, &state_bytes));
+    *count = m.form == BP_QUANTISED_INT8 ? int8_rows(&m, rows) : nf4_rows(&m, state_bytes, rows);
+    for (size_t i = 0; i < *count; i++) {
+        entries[i] = (bp_tensor_entry){.name = name_with(name, rows[i].end, rows[i].cut, room),
+                                       .dtype = rows[i].dtype,
+                                       .rank = rows[i].rank,
+                                       .shape = {rows[i].shape[0], rows[i].shape[1]},
+                                       .handle = BP_BNB_HANDLE(index, rows[i].part)};
+        if (entries[i].name == NULL) {
+            return bp_error_set(w->source->set->error, BP_ERR_FIT, where,
+                                "the model has too many tensors", name);
+        }
+    }
+    return BP_OK;
+}
+
+/* What of a chunk of values goes into `to`, which begins at byte `offset` of the part and ends at
+ * `end`: a chunk's output begins at a multiple of what a group makes, as every piece does. */
+typedef struct piece {
+    uint64_t offset;
+    uint64_t end;
+    unsigned char *to;
+} piece;
+
+static void put(const piece *p, uint64_t at, const void *bytes, size_t count)
+{
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < count; i++) {
+        if (at + i >= p->offset && at + i < p->end) {
+            p->to[at + i - p->offset] = from[i];
+        }
+    }
+}
+
+static void put_codes(const matrix *m, const piece *p, uint64_t first, size_t count)
+{
+    uint8_t codes[BP_NF4_BLOCK + 1], packed[BP_NF4_BLOCK / 2];
+    for (size_t i = 0; i < count; i += BP_NF4_BLOCK) {
+        uint32_t some = block_at(count, i);
+        (void)bp_nf4_block(m->values + i, some, codes);
+        codes[some] = 7; /* of 0, after an odd one */
+        for (uint32_t k = 0; k < some; k += 2) {
+            packed[k / 2] = (uint8_t)((unsigned)codes[k] << 4 | codes[k + 1]);
+        }
+        put(p, (first + i) / 2, packed, (some + 1) / 2);
+    }
+}
+
+/* Scales of NF4, whatever of them is wanted; values begin a group. */
+static void put_scales(const matrix *m, const piece *p, uint32_t part, uint64_t first, size_t count)
+{
+    float scales[BP_NESTED_BLOCK];
+    uint8_t codes[BP_NESTED_BLOCK];
+    for (size_t i = 0; i < count; i += GROUP) {
+        uint64_t block = (first + i) / BP_NF4_BLOCK;
+        uint32_t some = 0;
+        for (size_t k = i; k < count && k < i + GROUP; k += BP_NF4_BLOCK) {
+            scales[some++] = bp_nf4_scale(m->values + k, block_at(count, k));
+        }
+        if (m->form == BP_QUANTISED_NF4) {
+            put(p, block * sizeof(float), scales, some * sizeof(float));
+            continue;
+        }
+        float scale = bp_nested_block(scales, some, m->w->offsets[m->index], codes);
+        if (part == PART_SCALES) {
+            put(p, block, codes, some);
+        } else {
+            put(p, block / BP_NESTED_BLOCK * sizeof scale, &scale, sizeof scale);
+        }
+    }
+}
+
+static void put_rows(const matrix *m, const piece *p, uint32_t part, uint64_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i += m->columns) {
+        float scale = bp_quantised_largest(m->values + i, m->columns, 0.0f);
+        uint64_t row = (first + i) / m->columns;
+        if (part == PART_SCALES) {
+            put(p, row * sizeof scale, &scale, sizeof scale);
+            continue;
+        }
+        for (uint64_t k = 0; k < m->columns; k++) {
+            int8_t code = bp_int8_code(m->values[i + k], scale);
+            put(p, first + i + k, &code, 1);
+        }
+    }
+}
+
+/* Elements behind one byte of a part, so that only they are read. */
+static uint64_t elements_of(const matrix *m, uint32_t part)
+{
+    if (m->form == BP_QUANTISED_INT8) {
+        return part == PART_CODES ? 1 : m->columns / sizeof(float);
+    }
+    if (part == PART_CODES) {
+        return 2;
+    }
+    if (part == PART_NESTED) {
+        return GROUP / sizeof(float);
+    }
+    return m->form == BP_QUANTISED_NF4 ? BP_NF4_BLOCK / sizeof(float) : BP_NF4_BLOCK;
+}
+
+static bp_status quantise(const matrix *m, uint32_t part, const piece *p)
+{
+    const uint64_t unit = m->form == BP_QUANTISED_INT8 ? m->columns : GROUP;
+    const uint64_t each = elements_of(m, part);
+    size_t count;
+    uint64_t first = p->offset * each / unit * unit;
+    uint64_t end = bp_size_mul(p->end, each + 1); /* each was rounded down */
+    for (end = end < m->count ? end : m->count; first < end; first += count) {
+        BP_TRY(read_some(m, first, &count));
+        if (m->form == BP_QUANTISED_INT8) {
+            put_rows(m, p, part, first, count);
+        } else if (part == PART_CODES) {
+            put_codes(m, p, first, count);
+        } else {
+            put_scales(m, p, part, first, count);
+        }
+    }
+    return BP_OK;
+}
+
+/* A part of fixed content. */
+static bp_status give_fixed(const matrix *m, uint32_t part, const piece *p)
+{
+    char text[BP_BNB_STATE_MAX];
+    if (part == PART_MAP) {
+        put(p, 0, bp_nf4, sizeof bp_nf4);
+    } else if (part == PART_NESTED_MAP) {
+        put(p, 0, bp_nested_map, sizeof bp_nested_map);
+    } else if (m->form == BP_QUANTISED_INT8) {
+        put(p, 0, "", 1); /* weight_format 0 */
+    } else {
+        size_t length = put_state(m, text);
+        put(p, 0, text, length);
+    }
+    return BP_OK;
+}
+
+/* The source's own tensor, as it is. A file may leave weight_format out. */
+static bp_status give_stored(const matrix *m, uint32_t part, const piece *p)
+{
+    const bp_bnb *bnb = &m->view.bnb;
+    const bp_bnb_tensor *from = part == PART_CODES    ? &bnb->codes
+                                : part == PART_SCALES ? &bnb->scales
+                                : part == PART_MAP    ? &bnb->map
+                                : part == PART_NESTED ? &bnb->nested
+                                : part == PART_STATE  ? &bnb->state
+                                                      : &bnb->nested_map;
+    if (from->entry == NULL) {
+        return give_fixed(m, part, p);
+    }
+    return bp_tensor_set_read(m->w->source->set, from->part, from->entry, p->offset, p->to,
+                              (size_t)(p->end - p->offset));
+}
+
+bp_status bp_bnb_give(const bp_bnb_writing *w, uint64_t handle, uint64_t offset, void *to,
+                      size_t bytes)
+{
+    const uint32_t part = BP_BNB_PART(handle);
+    const piece p = {offset, offset + bytes, to};
+    matrix m;
+    BP_TRY(matrix_of(w, BP_BNB_INDEX(handle), &m));
+    if (m.view.bnb.form != BP_QUANTISED_NONE) {
+        return give_stored(&m, part, &p);
+    }
+    bool fixed = part == PART_MAP || part == PART_NESTED_MAP || part == PART_STATE;
+    return fixed ? give_fixed(&m, part, &p) : quantise(&m, part, &p);
+}
