@@ -277,8 +277,8 @@ static bp_status open_adapter(exporting *e)
     return status != BP_OK ? status : closed;
 }
 
-/* In which form weights go out: merged ones as floats, and so what is given another type; else as they
- * are, or as the options say. */
+/* In which form weights go out: merged ones as floats, and so what is given another type; else as
+ * they are, or as the options say. */
 static bp_status choose_form(exporting *e)
 {
     model_files *m = &e->m;

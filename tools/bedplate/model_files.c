@@ -92,13 +92,12 @@ bp_status model_files_config(model_files *m, const bp_json_source *source, const
     char path[BP_STORE_PATH_MAX];
     bp_stream_file stream;
     bp_dtype dtype = m->target.keep ? kept_type(m) : m->target.dtype;
-    const bp_config_change change = {.dtype = hf_word(dtype),
-                                     .requantised = true,
-                                     .quantised = m->target.form};
+    const bp_config_change change = {
+        .dtype = hf_word(dtype), .requantised = true, .quantised = m->target.form};
     BP_TRY(bp_storage_join(path, to, "config.json", &m->error));
     BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
-    bp_status status = bp_hf_config_change(source, &change, m->work.memory, bp_stream_add, &stream,
-                                           &m->error);
+    bp_status status =
+        bp_hf_config_change(source, &change, m->work.memory, bp_stream_add, &stream, &m->error);
     return bp_stream_end(&stream, status);
 }
 

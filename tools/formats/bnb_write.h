@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights on their way into bitsandbytes' files: as a file holds them already, or quantised from what
- * it holds, a stretch at a time. */
+/* Weights on their way into bitsandbytes' files: as a file holds them already, or quantised from
+ * what it holds, a stretch at a time. */
 #ifndef BP_FORMATS_BNB_WRITE_H
 #define BP_FORMATS_BNB_WRITE_H
 
@@ -19,9 +19,9 @@ typedef struct bp_bnb_writing {
  * w->form says so. */
 bool bp_bnb_goes(const bp_bnb_writing *w, size_t index);
 
-/* The tensors of a parameter that goes out as codes, which a file calls `name`; their names are taken
- * from *room, their handles are BP_BNB_HANDLE. Nested scales cost one reading of the weight. BP_ERR_FIT:
- * the room is too small. */
+/* The tensors of a parameter that goes out as codes, which a file calls `name`; their names are
+ * taken from *room, their handles are BP_BNB_HANDLE. Nested scales cost one reading of the weight.
+ * BP_ERR_FIT: the room is too small. */
 bp_status bp_bnb_list(bp_bnb_writing *w, size_t index, const char *name, bp_staging *room,
                       bp_tensor_entry entries[BP_BNB_PARTS], size_t *count) BP_MUST_CHECK;
 

@@ -19,9 +19,9 @@ bp_status bp_hf_config_copy(const bp_json_source *source, const char *dtype, voi
 
 /* What else may change. */
 typedef struct bp_config_change {
-    const char *dtype;        /* as above; NULL: it stays */
-    bool requantised;         /* quantization_config is left out, */
-    bp_quantised quantised;   /* and bitsandbytes' for this form is added, but for NONE */
+    const char *dtype;      /* as above; NULL: it stays */
+    bool requantised;       /* quantization_config is left out, */
+    bp_quantised quantised; /* and bitsandbytes' for this form is added, but for NONE */
 } bp_config_change;
 
 bp_status bp_hf_config_change(const bp_json_source *source, const bp_config_change *change,

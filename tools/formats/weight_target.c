@@ -97,8 +97,8 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
         return bp_bnb_give(&w->codes, entry->handle, offset, to, bytes);
     }
     BP_TRY(bp_weight_source_view(w->source, index, w->naming, name, &view));
-    return bp_weight_source_read(w->source, index, &view, offset / size, bytes / size,
-                                 entry->dtype, to, w->raw);
+    return bp_weight_source_read(w->source, index, &view, offset / size, bytes / size, entry->dtype,
+                                 to, w->raw);
 }
 
 static bp_status no_room(const bp_weight_target *target)
@@ -181,6 +181,5 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
         count += more;
     }
     bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
-    return staging.capacity == 0 ? no_room(target)
-                                 : write_all(&w, target, entries, count, staging);
+    return staging.capacity == 0 ? no_room(target) : write_all(&w, target, entries, count, staging);
 }

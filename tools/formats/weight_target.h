@@ -10,12 +10,12 @@
 
 typedef struct bp_weight_target {
     bp_store *store;
-    const char *path; /* the file, replaced as a whole when it is complete and synced */
-    bool keep;        /* every tensor keeps the type that it has in the source */
-    bp_dtype dtype;   /* otherwise: F32, F16 or BF16 */
-    bp_quantised form; /* hf: dense layers are quantised so, and what is quantised in the source stays as
-                          it is; NONE: floats */
-    bp_staging work;  /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
+    const char *path;  /* the file, replaced as a whole when it is complete and synced */
+    bool keep;         /* every tensor keeps the type that it has in the source */
+    bp_dtype dtype;    /* otherwise: F32, F16 or BF16 */
+    bp_quantised form; /* hf: dense layers are quantised so, and what is quantised in the source
+                          stays as it is; NONE: floats */
+    bp_staging work;   /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
     bp_error *error;
     uint64_t bytes; /* out: the file's */
 } bp_weight_target;
@@ -40,8 +40,8 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
                                   const bp_tensor_view *view, bp_dtype to, bp_staging work,
                                   bp_weight_sink sink, void *user) BP_MUST_CHECK;
 
-/* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the first rule of the naming). Afterwards
- * target->bytes is set. */
+/* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
+ * first rule of the naming). Afterwards target->bytes is set. */
 bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *naming,
                        bp_weight_target *target) BP_MUST_CHECK;
 
