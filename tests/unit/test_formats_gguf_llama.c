@@ -93,7 +93,8 @@ static void match(desk *d, const bp_tensor_naming *naming)
                         .count = d->parameters.count,
                         .heads = {d->config.heads, d->config.kv_heads},
                         .work = d->target.work};
-    d->source = (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL};
+    d->source =
+        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     assert_int_equal(bp_tensor_match(&m), BP_OK);
 }
 

@@ -69,7 +69,8 @@ static desk *desk_new(void)
                         .heads = {2, 1},
                         .work = {d->work, sizeof d->work}};
     assert_int_equal(bp_tensor_match(&m), BP_OK);
-    d->source = (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL};
+    d->source =
+        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     return d;
 }
 

@@ -82,7 +82,8 @@ static bp_status match(desk *d, const bp_tensor_naming *naming)
                         .count = d->parameters.count,
                         .heads = {d->config.heads, d->config.heads},
                         .work = d->target.work};
-    d->source = (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL};
+    d->source =
+        (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     return bp_tensor_match(&m);
 }
 
