@@ -68,7 +68,7 @@ TESTSRC := $(wildcard tests/unit/test_*.c tests/golden/test_*.c tests/fault/test
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
            rows_avx2 rows_avx512 samples plain_rows plain_elements plain_rows_avx2 \
-           plain_rows_avx512 plain_elements_avx2 plain_elements_avx512
+           plain_rows_avx512 plain_elements_avx2 plain_elements_avx512 plain_cells
 TYPED   := $(filter $(TYPED:%=device/host/%.c),$(LIBSRC))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)

@@ -20,6 +20,7 @@ typedef enum bp_family {
     BP_FAMILY_QWEN2,
     BP_FAMILY_BERT,
     BP_FAMILY_MLP,
+    BP_FAMILY_RNN,
     BP_FAMILY_COUNT
 } bp_family;
 
@@ -31,6 +32,9 @@ typedef enum bp_task {
     BP_TASK_LABELS,    /* any of at most 32 classes: multi_label_classification */
     BP_TASK_REGRESSION /* a number per sample */
 } bp_task;
+
+/* Which recurrent cell an rnn has. */
+typedef enum bp_cell { BP_CELL_GRU, BP_CELL_LSTM } bp_cell;
 
 /* How the frequencies of rotary positions are stretched: rope_type llama3 (kernels.def,
  * rotary_table). */
@@ -52,7 +56,7 @@ typedef struct bp_model_config {
     uint32_t width;           /* n_embd */
     uint32_t layers;          /* n_layer */
     uint32_t heads;           /* n_head; divides width */
-    uint32_t inner;           /* n_inner; 0 means 4 * width */
+    uint32_t inner;           /* n_inner; 0 means 4 * width; rnn: embedding_size, 0 means width */
     double norm_epsilon;      /* layer_norm_epsilon */
     double initializer_range; /* deviation of random weights */
     double embedding_dropout; /* embd_pdrop */
@@ -76,6 +80,9 @@ typedef struct bp_model_config {
     bp_activation activation;                   /* mlp: hidden_act */
     uint32_t hidden_sizes[BP_HIDDEN_SIZES_MAX]; /* mlp: widths of its layers; 0: width */
     bp_quantised quantised; /* the files' form of the blocks' dense layers: quantization_config */
+    bp_cell cell;           /* rnn */
+    uint32_t chunks; /* rnn: pieces of time, each a stage, that a sequence is cut into; a choice of
+                        the run, not of the model */
 } bp_model_config;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */

@@ -44,7 +44,9 @@ typedef struct chunk {
 
 static chunk first_chunk(bp_emit *emit, uint64_t columns)
 {
-    chunk c = {.rows = bp_loss_rows(emit->spec), .pitch = bp_size_align(columns, PITCH_ELEMENTS)};
+    const uint64_t most = bp_loss_rows(emit->spec);
+    chunk c = {.rows = most < emit->rows ? most : emit->rows,
+               .pitch = bp_size_align(columns, PITCH_ELEMENTS)};
     c.logits =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
     return c;

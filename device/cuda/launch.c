@@ -69,6 +69,12 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_sample_row] = bp_cuda_plan_samples,
     [BP_KERNEL_sample_row_backward] = bp_cuda_plan_samples,
     [BP_KERNEL_sample_loss] = bp_cuda_plan_samples,
+    [BP_KERNEL_time_slice] = bp_cuda_plan_cells,
+    [BP_KERNEL_state_begin] = bp_cuda_plan_cells,
+    [BP_KERNEL_gru_forward] = bp_cuda_plan_cells,
+    [BP_KERNEL_gru_backward] = bp_cuda_plan_cells,
+    [BP_KERNEL_lstm_forward] = bp_cuda_plan_cells,
+    [BP_KERNEL_lstm_backward] = bp_cuda_plan_cells,
 };
 
 /* The module of a family for the op's working type; BP_CUDA_MODULE_COUNT when there is none. */

@@ -43,6 +43,10 @@ extern const bp_host_form bp_host_avx512;
     X(swiglu_backward)                                                                             \
     X(activation_forward)                                                                          \
     X(activation_backward)                                                                         \
+    X(gru_forward)                                                                                 \
+    X(gru_backward)                                                                                \
+    X(lstm_forward)                                                                                \
+    X(lstm_backward)                                                                               \
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)
@@ -56,7 +60,7 @@ extern const bp_host_form bp_host_avx512;
     X(attention_decode)
 
 /* The same among the kernels without fast forms. */
-#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(pick_row) X(random_normal) X(scale)
+#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(state_begin) X(pick_row) X(random_normal) X(scale)
 
 /* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
  * NAME_f16 are the others'. Those with fast forms: */
@@ -80,14 +84,18 @@ extern const bp_host_form bp_host_avx512;
     X(activation_forward)                                                                          \
     X(activation_backward)
 
-/* and those without. */
+/* and those without, or in single precision only. */
 #define BP_BUILT_PORTABLE_KERNELS(X)                                                               \
     X(embedding_forward)                                                                           \
     X(embedding_token_backward)                                                                    \
     X(embedding_position_backward)                                                                 \
     X(sample_row)                                                                                  \
     X(sample_row_backward)                                                                         \
-    X(sample_loss)
+    X(sample_loss)                                                                                 \
+    X(gru_forward)                                                                                 \
+    X(gru_backward)                                                                                \
+    X(lstm_forward)                                                                                \
+    X(lstm_backward)
 
 #define BP_FAST_DECLARE(name)                                                                      \
     extern const bp_host_kernel bp_##name##_avx2;                                                  \

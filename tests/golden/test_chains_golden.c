@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains of dense layers against what PyTorch computed in float64 (tools/golden/chains.py): the
- * loss, every gradient within 1e-5, and the losses of 50 steps within 1e-4. */
+/* Chains of dense layers and recurrent models against what PyTorch computed in float64
+ * (tools/golden/chains.py): the loss, every gradient and logit within 1e-5, and the losses of 50
+ * steps within 1e-4. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "layers/mlp_model.h"
+#include "layers/rnn.h"
 #include "tests/support/reference.h"
 
 enum { SHAPE = 16 };
@@ -39,6 +41,8 @@ static void read_shape(chain *c)
                           .task = (bp_task)n[8],
                           .classes = (uint32_t)n[9],
                           .activation = (bp_activation)n[10],
+                          .cell = (bp_cell)n[11],
+                          .chunks = (uint32_t)n[12],
                           .hidden_sizes = {(uint32_t)n[13], (uint32_t)n[14], (uint32_t)n[15]}};
     c->spec.sequence = c->spec.config.positions;
     c->spec.batch = (uint32_t)n[5];
@@ -55,11 +59,12 @@ static void chain_open(chain *c, const char *name)
     golden_open(&c->file, path);
     c->spec = rig_spec();
     read_shape(c);
-    c->spec.config.family = BP_FAMILY_MLP;
-    c->spec.model = &bp_model_mlp;
+    const bool rnn = strncmp(name, "rnn", 3) == 0;
+    c->spec.config.family = rnn ? BP_FAMILY_RNN : BP_FAMILY_MLP;
+    c->spec.model = rnn ? &bp_model_rnn : &bp_model_mlp;
     c->tokens = golden_tensor(&c->file, "tokens", &bytes);
     c->token_count = (uint32_t)(bytes / sizeof *c->tokens);
-    c->labels = golden_tensor(&c->file, "labels", &bytes);
+    c->labels = rnn ? NULL : golden_tensor(&c->file, "labels", &bytes);
 }
 
 static void chain_close(chain *c)
@@ -131,7 +136,9 @@ static void check(const char *name, const char *variant, uint32_t threads, bp_po
     chain_close(&c);
 }
 
-static const char *const cases[] = {"mlp_classes", "mlp_labels", "mlp_regression", "mlp_no_hidden"};
+static const char *const cases[] = {"mlp_classes",   "mlp_labels",    "mlp_regression",
+                                    "mlp_no_hidden", "rnn_gru",       "rnn_gru_deep",
+                                    "rnn_lstm",      "rnn_lstm_deep", "rnn_one_token"};
 #define CASES (sizeof cases / sizeof cases[0])
 
 static void test_training(void **state)
@@ -151,11 +158,55 @@ static void test_training_otherwise(void **state)
     }
 }
 
+/* Generation reads the first window token by token, and in pieces. */
+static void check_logits(const char *name, uint32_t at_once)
+{
+    chain c;
+    rig r;
+    size_t bytes = 0;
+    chain_open(&c, name);
+    c.spec.generate_context = c.spec.sequence;
+    c.spec.prefill_rows = at_once > 1 ? 4 : 1;
+    c.spec.poison = true;
+    open_rig(&c, &r);
+    const uint32_t vocabulary = c.spec.config.vocabulary;
+    float *logits = golden_tensor(&c.file, "logits", &bytes);
+    const double scale = reference_largest(logits, bytes / sizeof *logits);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
+        for (uint32_t t = 0; t < c.spec.sequence; t += at_once) {
+            const uint32_t left = c.spec.sequence - t, count = at_once < left ? at_once : left;
+            assert_int_equal(bp_runtime_accept(&r.runtime, c.tokens + t, count), BP_OK);
+            for (uint32_t v = 0; v < vocabulary; v++) {
+                const float wanted = logits[(t + count - 1) * vocabulary + v];
+                const double off = fabs((double)r.runtime.logits_host[v] - (double)wanted);
+                assert_true(off <= 1e-5 * scale);
+            }
+        }
+    }
+    free(logits);
+    rig_close(&r);
+    chain_close(&c);
+}
+
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        if (strncmp(cases[i], "rnn", 3) == 0) {
+            check_logits(cases[i], 1);
+            check_logits(cases[i], 3);
+            check_logits(cases[i], 100);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_training_otherwise),
+        cmocka_unit_test(test_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

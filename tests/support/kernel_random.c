@@ -217,6 +217,17 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
         s->sample_row_backward =
             (bp_sample_row_backward_scalars){.batch = batch, .sequence = sequence, .width = width};
         break;
+    case BP_KERNEL_time_slice:
+        s->time_slice = (bp_time_slice_scalars){
+            .batch = batch, .sequence = sequence + roll(d, 0, 9), .length = sequence};
+        break;
+    case BP_KERNEL_gru_forward:
+    case BP_KERNEL_gru_backward:
+    case BP_KERNEL_lstm_forward:
+    case BP_KERNEL_lstm_backward:
+        /* the rows of cells have the same scalars */
+        s->gru_forward = (bp_gru_forward_scalars){.rows = batch, .width = width};
+        break;
     default:
         s->sample_loss = (bp_sample_loss_scalars){.batch = batch,
                                                   .sequence = sequence,
@@ -276,6 +287,9 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         break;
     case BP_KERNEL_copy:
         s->copy.count = count;
+        break;
+    case BP_KERNEL_state_begin:
+        s->state_begin = (bp_state_begin_scalars){.count = count, .decode = roll(d, 0, 1)};
         break;
     case BP_KERNEL_scale:
         s->scale.count = count;
@@ -347,6 +361,11 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_sample_row:
     case BP_KERNEL_sample_row_backward:
     case BP_KERNEL_sample_loss:
+    case BP_KERNEL_time_slice:
+    case BP_KERNEL_gru_forward:
+    case BP_KERNEL_gru_backward:
+    case BP_KERNEL_lstm_forward:
+    case BP_KERNEL_lstm_backward:
         draw_samples(d, kernel, s);
         break;
     default:
@@ -432,6 +451,8 @@ static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const
     int64_t low = 0, high;
     if (strcmp(name, "lengths") == 0) {
         high = s->sample_row.sequence; /* the same place in all rows with lengths */
+    } else if (kernel == BP_KERNEL_time_slice) {
+        high = 1000;
     } else if (kernel == BP_KERNEL_sample_loss) {
         low = -1;
         high = s->sample_loss.classes - 1;

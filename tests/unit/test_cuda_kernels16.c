@@ -361,6 +361,11 @@ static int close_devices(void **state)
     X(sample_row)                                                                                  \
     X(sample_row_backward)                                                                         \
     X(sample_loss)                                                                                 \
+    X(state_begin)                                                                                 \
+    X(gru_forward)                                                                                 \
+    X(gru_backward)                                                                                \
+    X(lstm_forward)                                                                                \
+    X(lstm_backward)                                                                               \
     X(pick_row)
 
 #define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)

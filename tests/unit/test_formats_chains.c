@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Configurations of chains of dense layers, and rows of bare numbers with several classes. */
+/* Configurations of chains of dense layers and of recurrent models, and rows of bare numbers with
+ * several classes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -90,6 +91,47 @@ static void chains_are_written(void **state)
     }
 }
 
+static void recurrent_models_are_read_and_written(void **state)
+{
+    (void)state;
+    static char json[BP_HF_CONFIG_TEXT];
+    bp_model_config config, again;
+    bp_error error;
+    size_t length = 0;
+    assert_int_equal(read_text("{\"model_type\": \"rnn\"}", &config, &error), BP_OK);
+    assert_int_equal(config.family, BP_FAMILY_RNN);
+    assert_int_equal(config.cell, BP_CELL_GRU);
+    assert_int_equal(config.vocabulary, 256);
+    assert_true(config.untied && config.task == BP_TASK_CAUSAL_LM);
+    assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
+    assert_int_equal(read_text(json, &again, &error), BP_OK);
+    assert_memory_equal(&config, &again, sizeof config);
+    assert_int_equal(
+        read_text("{\"model_type\": \"rnn\", \"cell\": \"lstm\", \"vocab_size\": 77, "
+                  "\"hidden_size\": 33, \"embedding_size\": 22, \"num_hidden_layers\": 3, "
+                  "\"tie_word_embeddings\": true, \"max_position_embeddings\": 99, \"dropout\": "
+                  "0.25, \"bidirectional\": false, \"eos_token_id\": 5}",
+                  &config, &error),
+        BP_OK);
+    assert_int_equal(config.cell, BP_CELL_LSTM);
+    assert_int_equal(config.inner, 22);
+    assert_int_equal(config.layers, 3);
+    assert_int_equal(config.positions, 99);
+    assert_true(!config.untied && config.residual_dropout == 0.25 && config.eos_token == 5);
+    assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
+    assert_int_equal(read_text(json, &again, &error), BP_OK);
+    assert_memory_equal(&config, &again, sizeof config);
+    assert_int_equal(
+        read_text("{\"model_type\": \"rnn\", \"cell\": \"rnn_tanh\"}", &config, &error),
+        BP_ERR_DATA);
+    assert_string_equal(error.name, "config.json: cell");
+    assert_non_null(strstr(error.text, "lstm"));
+    assert_int_equal(
+        read_text("{\"model_type\": \"rnn\", \"bidirectional\": true}", &config, &error),
+        BP_ERR_DATA);
+    assert_non_null(bp_hf_family_find("rnn"));
+}
+
 static void wrong_chains_are_refused_by_name(void **state)
 {
     (void)state;
@@ -173,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_read),
         cmocka_unit_test(chains_are_written),
+        cmocka_unit_test(recurrent_models_are_read_and_written),
         cmocka_unit_test(wrong_chains_are_refused_by_name),
         cmocka_unit_test(several_classes_are_bits),
     };

@@ -291,7 +291,8 @@ static void every_preset_is_written_and_read_back(void **state)
             bp_model_config wanted = preset->config, config;
             bp_error error;
             size_t length = 0;
-            if (task != preset->config.task && task < BP_TASK_CLASSES) {
+            const bool judges = preset->config.family != BP_FAMILY_RNN;
+            if (task != preset->config.task && (task < BP_TASK_CLASSES || !judges)) {
                 continue;
             }
             wanted.task = task;

@@ -49,7 +49,8 @@ static bool same_model(const bp_model_config *a, const bp_model_config *b)
     return a->vocabulary == b->vocabulary && a->positions == b->positions &&
            (listed || a->width == b->width) && a->layers == b->layers && a->heads == b->heads &&
            inner_a == inner_b && a->family == b->family && a->task == b->task &&
-           a->classes == b->classes && a->activation == b->activation && same_sizes(a, b);
+           a->classes == b->classes && a->activation == b->activation && a->cell == b->cell &&
+           same_sizes(a, b);
 }
 
 static bp_status check_config(session *s, const char *directory)

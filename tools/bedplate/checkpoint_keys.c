@@ -69,6 +69,9 @@ static settings resolve(const session *s)
     const bp_spec *spec = &s->runtime.spec;
     set.sequence = spec->sequence;
     set.loss_rows = spec->loss_rows;
+    if (spec->config.chunks != 0) {
+        set.time_chunk = bp_size_ceil_div(spec->sequence, spec->config.chunks);
+    }
     set.batch = spec->batch;
     set.accumulation = spec->accumulation;
     set.optimizer = spec->optimizer->name;
@@ -112,6 +115,9 @@ static void put_more(bp_text *text, const bp_model_config *config)
     put_count(text, " task ", config->task);
     put_count(text, " classes ", config->classes);
     put_real(text, " classifier ", config->classifier_dropout);
+    if (config->family == BP_FAMILY_RNN) {
+        put_count(text, " cell ", config->cell);
+    }
     if (config->family == BP_FAMILY_MLP) {
         put_count(text, " activation ", config->activation);
         for (uint32_t i = 0; i < config->layers && i < BP_HIDDEN_SIZES_MAX; i++) {

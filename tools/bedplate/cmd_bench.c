@@ -76,7 +76,9 @@ static double step_operations(const bp_runtime *runtime, double tokens)
             matrices += (double)buffer->shape[0] * (double)buffer->shape[1];
         }
     }
-    double attention = 12.0 * config->layers * (double)config->width * runtime->spec.sequence;
+    bool recurrent = config->family == BP_FAMILY_RNN;
+    double attention =
+        recurrent ? 0.0 : 12.0 * config->layers * (double)config->width * runtime->spec.sequence;
     return tokens * (6.0 * matrices + attention);
 }
 
@@ -131,6 +133,11 @@ static void print_step(const session *s, const speeds *v, double tokens)
 static bp_status bench_step(session *s, const settings *set)
 {
     BP_TRY(session_begin(s, set));
+    if (s->spec.config.vocabulary == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "bench",
+                            "steps are timed over made-up tokens, which this model does not read",
+                            "--model");
+    }
     BP_TRY(session_choose(s));
     BP_TRY(session_start(s));
     double *seconds = malloc((size_t)set->repeat * sizeof *seconds);

@@ -259,6 +259,7 @@ static bp_status generate(generation *g, const settings *set)
     s->spec.batch = 1;
     s->spec.accumulation = 1;
     s->spec.sequence = 1;
+    s->spec.config.chunks = 1;
     BP_TRY(read_prompt(g));
     s->spec.generate_context = g->room;
     BP_TRY(session_start(s));

@@ -8,12 +8,12 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/rnn.h"
 
-static const bp_model *const models[BP_FAMILY_COUNT] = {[BP_FAMILY_GPT2] = &bp_model_gpt2,
-                                                        [BP_FAMILY_LLAMA] = &bp_model_llama,
-                                                        [BP_FAMILY_QWEN2] = &bp_model_llama,
-                                                        [BP_FAMILY_BERT] = &bp_model_bert,
-                                                        [BP_FAMILY_MLP] = &bp_model_mlp};
+static const bp_model *const models[BP_FAMILY_COUNT] = {
+    [BP_FAMILY_GPT2] = &bp_model_gpt2,   [BP_FAMILY_LLAMA] = &bp_model_llama,
+    [BP_FAMILY_QWEN2] = &bp_model_llama, [BP_FAMILY_BERT] = &bp_model_bert,
+    [BP_FAMILY_MLP] = &bp_model_mlp,     [BP_FAMILY_RNN] = &bp_model_rnn};
 
 const bp_model *model_of(bp_family family)
 {

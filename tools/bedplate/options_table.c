@@ -63,6 +63,8 @@ static const option table[] = {
      "tokens per sequence; 0: the model's n_positions, at most 1024"},
     {"loss-chunk-rows", OPTION_COUNT, SHAPES, AT(loss_rows), 0, 1 << 30, "0", "N", true,
      "tokens whose logits exist at one time; 0: as many as fit 60 MB"},
+    {"time-chunk", OPTION_COUNT, SHAPES | VERB_EVAL, AT(time_chunk), 0, 1 << 24, "0", "N", true,
+     "rnn: tokens of a stage, a piece of time; 0: 16, or a 64th of the sequence if that is more"},
     {"gradient-checkpointing", OPTION_POLICY, SHAPES, AT(checkpointing), 0, 0, "none", POLICY_WORDS,
      false, "which activations are computed again, not kept; auto: the fastest that fits --arena"},
     {"calibrate", OPTION_FLAG, SHAPES, AT(calibrate), 0, 0, "false", NULL, false,

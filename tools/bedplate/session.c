@@ -25,6 +25,8 @@
 #define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */
 #define WORK_TENSOR      2048u               /* tables, per tensor of a file */
 #define SEQUENCE_DEFAULT 1024u
+#define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
+#define TIME_STEPS       16u     /* in each at least */
 #define PLAN_NODES       200000u /* of exact search, where greedy layouts waste */
 
 static const char where[] = "bedplate";
@@ -131,6 +133,19 @@ static uint32_t sequence_of(const session *s)
     return (uint32_t)asked;
 }
 
+/* Into how many pieces of time a recurrent model's sequences are cut. */
+static void cut_time(session *s)
+{
+    bp_spec *spec = &s->spec;
+    if (spec->config.family != BP_FAMILY_RNN) {
+        return;
+    }
+    uint64_t usual = bp_size_ceil_div(spec->sequence, TIME_PIECES);
+    usual = usual > TIME_STEPS ? usual : TIME_STEPS;
+    uint64_t steps = s->set->time_chunk != 0 ? s->set->time_chunk : usual;
+    spec->config.chunks = (uint32_t)bp_size_ceil_div(spec->sequence, steps);
+}
+
 static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
@@ -140,6 +155,7 @@ static bp_status fill_spec(session *s)
     spec->batch = (uint32_t)set->batch;
     spec->accumulation = (uint32_t)set->accumulation;
     spec->sequence = sequence_of(s);
+    cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;

@@ -54,6 +54,7 @@ typedef struct settings {
     uint64_t accumulation;
     uint64_t sequence; /* 0: the model's longest, at most 1024 */
     uint64_t loss_rows;
+    uint64_t time_chunk; /* 0: chosen */
     const char *checkpointing;
     bool calibrate;
     bool fp32;

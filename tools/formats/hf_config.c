@@ -14,7 +14,7 @@
 
 static const char where[] = "config.json";
 
-#define NAMES "\"gpt2\", \"llama\", \"qwen2\", \"bert\" and \"mlp\" are"
+#define NAMES "\"gpt2\", \"llama\", \"qwen2\", \"bert\", \"mlp\" and \"rnn\" are"
 
 /* The file is read twice: for the model_type, which says what the other keys may hold, and for the
  * rest. */
@@ -156,7 +156,10 @@ static bp_status take_choice(reading *r, const bp_hf_field *f, const bp_json_eve
         word = end != NULL ? end + 1 : NULL;
         number++;
     }
-    return refuse(r, f, "this value is not implemented (\"gelu\", \"tanh\" and \"relu\" are)");
+    return refuse(r, f,
+                  f->text[1] == 'r'
+                      ? "this value is not implemented (\"gru\" and \"lstm\" are)"
+                      : "this value is not implemented (\"gelu\", \"tanh\" and \"relu\" are)");
 }
 
 static bp_status take_sizes(reading *r, const bp_hf_field *f, bp_json_event *event)

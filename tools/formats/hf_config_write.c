@@ -258,14 +258,27 @@ static void put_mlp(bp_text *text, const bp_model_config *config)
     }
 }
 
+static void put_rnn(bp_text *text, const bp_model_config *config)
+{
+    put_word(text, "cell", config->cell == BP_CELL_LSTM ? "\"lstm\"" : "\"gru\"");
+    put_real(text, "dropout", config->residual_dropout);
+    if (config->inner != 0) {
+        put_count(text, "embedding_size", config->inner);
+    }
+    put_count(text, "hidden_size", config->width);
+    put_real(text, "initializer_range", config->initializer_range);
+    put_count(text, "max_position_embeddings", config->positions);
+    put_word(text, "model_type", "\"rnn\"");
+    put_count(text, "num_hidden_layers", config->layers);
+    put_flag(text, "tie_word_embeddings", !config->untied);
+}
+
 bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *json,
                             size_t *length)
 {
-    static void (*const put[])(bp_text *, const bp_model_config *) = {[BP_FAMILY_GPT2] = put_gpt2,
-                                                                      [BP_FAMILY_LLAMA] = put_llama,
-                                                                      [BP_FAMILY_QWEN2] = put_llama,
-                                                                      [BP_FAMILY_BERT] = put_bert,
-                                                                      [BP_FAMILY_MLP] = put_mlp};
+    static void (*const put[])(bp_text *, const bp_model_config *) = {
+        [BP_FAMILY_GPT2] = put_gpt2, [BP_FAMILY_LLAMA] = put_llama, [BP_FAMILY_QWEN2] = put_llama,
+        [BP_FAMILY_BERT] = put_bert, [BP_FAMILY_MLP] = put_mlp,     [BP_FAMILY_RNN] = put_rnn};
     bp_text text;
     bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
     bp_text_string(&text, "{\n");

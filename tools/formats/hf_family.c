@@ -60,7 +60,10 @@ static const bp_tensor_twin bert_twins[] = {
 };
 
 /* Bedplate's own files. */
-static const bp_tensor_rule mlp_rules[] = {{"*", "*", BP_FORM_PLAIN}};
+static const bp_tensor_rule own_rules[] = {{"*", "*", BP_FORM_PLAIN}};
+
+/* Of a tied model PyTorch's state dict holds the table twice. */
+static const bp_tensor_twin rnn_twins[] = {{"decoder.weight", "encoder.weight", NULL}};
 
 #define NAMING(family)                                                                             \
     {                                                                                              \
@@ -72,7 +75,8 @@ static const bp_hf_family families[] = {
     {"gpt2", NAMING(gpt2)},
     {"llama", NAMING(llama)},
     {"bert", NAMING(bert)},
-    {"mlp", {mlp_rules, COUNT(mlp_rules), NULL, 0, NULL, 0}},
+    {"mlp", {own_rules, COUNT(own_rules), NULL, 0, NULL, 0}},
+    {"rnn", {own_rules, COUNT(own_rules), NULL, 0, rnn_twins, COUNT(rnn_twins)}},
 };
 
 const bp_hf_family *bp_hf_family_find(const char *model_type)

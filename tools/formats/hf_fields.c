@@ -126,6 +126,23 @@ static const bp_hf_field mlp_fields[] = {
     {"quantization_config", BP_FIELD_NULL, 0, 0, 0, NULL},
 };
 
+static const bp_hf_field rnn_fields[] = {
+    {"vocab_size", BP_FIELD_COUNT, AT(vocabulary), INT32_MAX, 0, NULL},
+    {"embedding_size", BP_FIELD_COUNT_NULL, AT(inner), WIDTH_MOST, 0, NULL},
+    {"hidden_size", BP_FIELD_COUNT, AT(width), WIDTH_MOST, 0, NULL},
+    {"num_hidden_layers", BP_FIELD_COUNT, AT(layers), LAYERS_MOST, 0, NULL},
+    {"max_position_embeddings", BP_FIELD_COUNT, AT(positions), POSITIONS_MOST, 0, NULL},
+    {"cell", BP_FIELD_CHOICE, AT(cell), 0, 0, "gru|lstm"},
+    {"tie_word_embeddings", BP_FIELD_FLAG_NOT, AT(untied), 0, 0, NULL},
+    {"dropout", BP_FIELD_REAL, AT(residual_dropout), 0, 1.0, NULL},
+    {"bidirectional", BP_FIELD_FALSE, 0, 0, 0, NULL},
+    {"initializer_range", BP_FIELD_REAL, AT(initializer_range), 0, 1e6, NULL},
+    {"bos_token_id", BP_FIELD_TOKEN, AT(bos_token), 0, 0, NULL},
+    {"eos_token_id", BP_FIELD_TOKEN, AT(eos_token), 0, 0, NULL},
+    {"pad_token_id", BP_FIELD_TOKEN, AT(pad_token), 0, 0, NULL},
+    {"quantization_config", BP_FIELD_NULL, 0, 0, 0, NULL},
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const bp_hf_fields tables[] = {
@@ -215,6 +232,19 @@ static const bp_hf_fields tables[] = {
                         .eos_token = -1,
                         .pad_token = -1,
                         .task = BP_TASK_CLASSES}},
+    [BP_FAMILY_RNN] = {"rnn",
+                       rnn_fields,
+                       COUNT(rnn_fields),
+                       {.family = BP_FAMILY_RNN,
+                        .vocabulary = 256,
+                        .positions = 1 << 20,
+                        .width = 256,
+                        .layers = 1,
+                        .heads = 1,
+                        .bos_token = -1,
+                        .eos_token = -1,
+                        .pad_token = -1,
+                        .untied = true}},
 };
 
 const bp_hf_fields *bp_hf_fields_find(const char *model_type)

@@ -64,6 +64,14 @@
         .classes = (classes_), .activation = (activation_)                                         \
     }
 
+/* Recurrent models over bytes. */
+#define RNN(cell_, width_, layers_)                                                                \
+    {                                                                                              \
+        .family = BP_FAMILY_RNN, .vocabulary = 256, .positions = 1 << 20, .width = (width_),       \
+        .layers = (layers_), .heads = 1, .bos_token = -1, .eos_token = -1, .pad_token = -1,        \
+        .untied = true, .cell = (cell_)                                                            \
+    }
+
 static const bp_preset presets[] = {
     {"gpt2", "GPT-2, 124 million parameters", GPT2(768, 12, 12)},
     {"gpt2-medium", "GPT-2, 355 million parameters", GPT2(1024, 24, 16)},
@@ -102,6 +110,10 @@ static const bp_preset presets[] = {
      MLP(784, 512, 2, 10, BP_ACTIVATION_RELU)},
     {"tiny-mlp", "a chain of dense layers for tests: 4 numbers a row",
      MLP(4, 16, 2, 3, BP_ACTIVATION_TANH)},
+    {"gru", "a byte-level GRU", RNN(BP_CELL_GRU, 512, 2)},
+    {"lstm", "a byte-level LSTM", RNN(BP_CELL_LSTM, 512, 2)},
+    {"tiny-gru", "a byte-level GRU for tests", RNN(BP_CELL_GRU, 32, 2)},
+    {"tiny-lstm", "a byte-level LSTM for tests", RNN(BP_CELL_LSTM, 32, 1)},
 };
 
 const bp_preset *bp_preset_at(uint32_t index)
