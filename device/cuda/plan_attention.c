@@ -1,18 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches of attention: tiles for heads up to 128 wide, a row per block beyond and when
- * generating. */
+/* Launches of attention: in tiles where rows can be read in whole groups, on tensor cores in 16
+ * bits; a row per block elsewhere and when generating. */
 #include "device/cuda/plan.h"
 
-#define ROW_THREADS     128
-#define TILE            64
-#define FORWARD_SHARED  52224 /* three tiles at a pitch of 68 floats */
-#define BACKWARD_SHARED 87040 /* five */
+#define ROW_THREADS 128
+#define TILE        64
 
-/* Whether a head goes through tiles, which are read in groups of four elements (`floats`: the
- * operands they are read from); else a block has one row. */
-static bool in_tiles(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
+/* The kernels in tiles of one working type, and their shared memory. */
+typedef struct tile_kernels {
+    bp_cuda_family family;
+    uint32_t forward;
+    uint32_t queries;
+    uint32_t keys;
+    uint32_t forward_shared;
+    uint32_t backward_shared;
+} tile_kernels;
+
+/* Three and five tiles at a pitch of 68 floats. */
+static const tile_kernels single_kernels = {BP_CUDA_FAMILY_attention,
+                                            BP_CUDA_FUNCTION_attention_forward,
+                                            BP_CUDA_FUNCTION_attention_backward_queries,
+                                            BP_CUDA_FUNCTION_attention_backward_keys,
+                                            52224,
+                                            87040};
+
+/* Two and four tiles at a pitch of 72 elements, and weights at one of 72 floats. */
+static const tile_kernels sixteen_kernels = {BP_CUDA_FAMILY_attention_16,
+                                             BP_CUDA_FUNCTION_attention_forward_16,
+                                             BP_CUDA_FUNCTION_attention_backward_queries_16,
+                                             BP_CUDA_FUNCTION_attention_backward_keys_16,
+                                             36864,
+                                             55296};
+
+/* The kernels of a head that goes through tiles, which are read 16 bytes at a time (`floats`: the
+ * operands they are read from); NULL: a block has one row. */
+static const tile_kernels *in_tiles(const bp_cuda_plan *plan, int64_t width, uint32_t floats)
 {
-    return bp_cuda_wide(plan, floats, (uint64_t)width, 4);
+    bool single = plan->dtype == BP_F32;
+    if (!bp_cuda_wide(plan, floats, (uint64_t)width, single ? 4 : 8)) {
+        return NULL;
+    }
+    return single ? &single_kernels : &sixteen_kernels;
 }
 
 /* The parameters that end every attention kernel; step and lengths are operands of both rows. Both
@@ -45,12 +73,12 @@ static bool row_fits(uint64_t shared)
 }
 
 /* Begins a kernel in tiles of `heads` heads, each block with 64 columns of its outputs. */
-static bool begin_tiles(bp_cuda_plan *plan, uint32_t function, int64_t heads, uint32_t shared)
+static bool begin_tiles(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, int64_t heads,
+                        uint32_t shared)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
     uint64_t blocks = (uint64_t)s->batch * (uint64_t)heads * bp_cuda_cut(s->sequence, TILE);
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_attention, function, blocks,
-                       bp_cuda_cut(s->head_width, TILE), 256)) {
+    if (!bp_cuda_begin(plan, family, function, blocks, bp_cuda_cut(s->head_width, TILE), 256)) {
         return false;
     }
     plan->launch[plan->count - 1].shared_bytes = shared;
@@ -75,9 +103,10 @@ static bool plan_forward(bp_cuda_plan *plan)
 {
     const bp_attention_forward_scalars *s = plan->op->scalars;
     uint32_t floats = BP_CUDA_BIT(attention_forward, qkv) | BP_CUDA_BIT(attention_forward, out);
+    const tile_kernels *tiles = in_tiles(plan, s->head_width, floats);
     bool begun;
-    if (in_tiles(plan, s->head_width, floats)) {
-        begun = begin_tiles(plan, BP_CUDA_FUNCTION_attention_forward, s->heads, FORWARD_SHARED);
+    if (tiles != NULL) {
+        begun = begin_tiles(plan, tiles->family, tiles->forward, s->heads, tiles->forward_shared);
     } else if (row_fits(row_shared(s->head_width, 2, ROW_THREADS))) {
         begun = begin_rows(plan, BP_CUDA_FUNCTION_attention_forward_any, s->heads, 2, ROW_THREADS);
     } else {
@@ -133,19 +162,17 @@ static bool plan_backward(bp_cuda_plan *plan)
     uint32_t floats = BP_CUDA_BIT(attention_backward, qkv) |
                       BP_CUDA_BIT(attention_backward, d_out) |
                       BP_CUDA_BIT(attention_backward, d_qkv);
-    bool tiles = in_tiles(plan, s->head_width, floats);
-    if (!tiles && !row_fits(row_shared(s->head_width, 4, 2 * ROW_THREADS))) {
+    const tile_kernels *tiles = in_tiles(plan, s->head_width, floats);
+    if (tiles == NULL && !row_fits(row_shared(s->head_width, 4, 2 * ROW_THREADS))) {
         return false;
     }
     if (!begin_delta(plan)) {
         return true;
     }
-    if (tiles) {
-        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_queries, s->heads,
-                          BACKWARD_SHARED);
+    if (tiles != NULL) {
+        (void)begin_tiles(plan, tiles->family, tiles->queries, s->heads, tiles->backward_shared);
         add_backward(plan);
-        (void)begin_tiles(plan, BP_CUDA_FUNCTION_attention_backward_keys, s->kv_heads,
-                          BACKWARD_SHARED);
+        (void)begin_tiles(plan, tiles->family, tiles->keys, s->kv_heads, tiles->backward_shared);
         add_backward(plan);
     } else {
         (void)begin_rows(plan, BP_CUDA_FUNCTION_attention_backward_queries_any, s->heads, 3,

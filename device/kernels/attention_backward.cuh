@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention backward in tiles; the second half of attention.cu. Probabilities are recomputed twice,
+/* Attention backward in tiles; the second half of attention_body.cuh. Probabilities are recomputed twice,
  * once by rows of queries for d_q and once by rows of keys for d_k and d_v, so that every sum is one
  * chain in order of the rows: no atomics, and the host's order. Shared memory: q, k, d_out, v, then
  * weights. */
 #ifndef BP_DEVICE_KERNELS_ATTENTION_BACKWARD_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_BACKWARD_CUH
-
-#include "device/kernels/attention_tile.cuh"
 
 /* What one block of backward works with. */
 typedef struct desk {
@@ -32,21 +30,21 @@ typedef struct desk {
  * elements that it put there. A dropped one gets a minus sign; pairs that are not there become 0. */
 BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const bp_attention *at)
 {
-    uint32_t across = threadIdx.x % 16;
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
-        float *w = d->shared + SHARED_P + i * PITCH + across;
+    for (uint32_t r = 0; r < OWN_ROWS; r++) {
+        uint32_t i = own_row(r);
+        float *w = d->shared + SHARED_P + i * PITCH;
         bool inside = row + i < at->sequence;
         float row_lse = inside ? d->lse[row + i] : 0.0f;
         uint32_t left = inside ? bp_head_left(at, &d->head, row + i, column) : 0;
 #pragma unroll 1
-        for (uint32_t c = 0; c < SIDE; c++) {
-            bool there = across + 16 * c < left;
-            float e = bp_expf_inline(w[16 * c] * at->scale - row_lse);
+        for (uint32_t c = 0; c < OWN_COLUMNS; c++) {
+            uint32_t j = own_column(c);
+            float e = bp_expf_inline(w[j] * at->scale - row_lse);
             if (at->threshold != 0) {
-                e = tile_factor(d->kept, i, c, at) != 0.0f ? e : -e;
+                e = tile_factor(d->kept, i, j, at) != 0.0f ? e : -e;
             }
-            w[16 * c] = there ? e : 0.0f;
+            w[j] = j < left ? e : 0.0f;
         }
     }
 }
@@ -78,24 +76,28 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
                 tile_load(shared + TILE, y, head->pitch, column, window, at);
             }
             __syncthreads();
-            tile_scores(ds, shared, shared + TILE);
+            tile_scores(ds, shared, shared + TILE, at);
         }
         if (turn == 0) {
             tile_put(d->shared + SHARED_P, ds, false);
             probabilities(d, row, column, at);
         }
     }
+    float row_delta[OWN_ROWS];
+#pragma unroll
+    for (uint32_t r = 0; r < OWN_ROWS; r++) {
+        row_delta[r] = row + own_row(r) < at->sequence ? d->delta[row + own_row(r)] : 0.0f;
+    }
 #pragma unroll
     for (uint32_t r = 0; r < SIDE; r++) {
-        uint32_t i = threadIdx.x / 16 + 16 * r;
-        float row_delta = row + i < at->sequence ? d->delta[row + i] : 0.0f;
 #pragma unroll
         for (uint32_t c = 0; c < SIDE; c++) {
-            float e = d->shared[SHARED_P + i * PITCH + threadIdx.x % 16 + 16 * c];
+            uint32_t i = OWN_ROW(r, c), j = own_column(OWN_COLUMN(r, c));
+            float e = d->shared[SHARED_P + own_row(i) * PITCH + j];
             float f = (bp_float_bits(e) & 0x80000000u) != 0 ? 0.0f : at->factor;
             e = fabsf(e);
             p[r][c] = e * f;
-            ds[r][c] = (e * (ds[r][c] * f - row_delta)) * at->scale;
+            ds[r][c] = (e * (ds[r][c] * f - row_delta[i])) * at->scale;
         }
     }
 }
@@ -116,8 +118,9 @@ BP_DEVICE void set_desk(desk *d, const void *d_out, const void *qkv, const float
 
 /* Adds up d_q for one tile of queries, over the tiles of keys in order. */
 extern "C" __global__ void __launch_bounds__(256, 2)
-    bp_attention_backward_queries(void *d_qkv, const void *d_out, const void *qkv,
-                                  const float *lse, const float *delta, BP_ATTENTION_PARAMETERS)
+    NAME(bp_attention_backward_queries)(void *d_qkv, const void *d_out, const void *qkv,
+                                        const float *lse, const float *delta,
+                                        BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];
@@ -146,19 +149,19 @@ extern "C" __global__ void __launch_bounds__(256, 2)
             tile_load(d.shared + SHARED_K, d.from_k, d.head.pitch, key, mine, at);
             __syncthreads();
         }
-        tile_combine(sum, d.shared + SHARED_P, d.shared + SHARED_K);
+        tile_combine(sum, d.shared + SHARED_P, d.shared + SHARED_K, at);
     }
     tile_store(bp_to(d_qkv, d.head.first, form), d.head.pitch, first, mine, sum, at);
 }
 
 /* sum += weights^T . (rows of queries), with the weights that this thread holds. */
 BP_DEVICE void combine_transposed(float sum[SIDE][SIDE], float weights[SIDE][SIDE], const desk *d,
-                                  float *tile)
+                                  float *tile, const bp_attention *at)
 {
     __syncthreads();
     tile_put(d->shared + SHARED_P, weights, true);
     __syncthreads();
-    tile_combine(sum, d->shared + SHARED_P, tile);
+    tile_combine(sum, d->shared + SHARED_P, tile, at);
 }
 
 BP_DEVICE void add_zero(float sum[SIDE][SIDE])
@@ -175,8 +178,9 @@ BP_DEVICE void add_zero(float sum[SIDE][SIDE])
 /* Adds up d_k and d_v for one tile of keys, over the tiles of queries of each of its query heads, in
  * order. */
 extern "C" __global__ void __launch_bounds__(256, 2)
-    bp_attention_backward_keys(void *d_qkv, const void *d_out, const void *qkv, const float *lse,
-                               const float *delta, BP_ATTENTION_PARAMETERS)
+    NAME(bp_attention_backward_keys)(void *d_qkv, const void *d_out, const void *qkv,
+                                     const float *lse, const float *delta,
+                                     BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];
@@ -214,8 +218,8 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                 tile_load(d.shared + SHARED_Q, d.from_q, d.head.pitch, row, mine, at);
                 tile_load(d.shared + SHARED_D_OUT, d.from_d_out, d.head.out_pitch, row, mine, at);
             }
-            combine_transposed(sum_v, p, &d, d.shared + SHARED_D_OUT);
-            combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q);
+            combine_transposed(sum_v, p, &d, d.shared + SHARED_D_OUT, at);
+            combine_transposed(sum_k, ds, &d, d.shared + SHARED_Q, at);
         }
     }
     tile_store(bp_to(d_qkv, d.head.k, form), d.head.pitch, first, mine, sum_k, at);

@@ -13,6 +13,24 @@
 #define PITCH (ROWS + 4)  /* floats between rows in shared memory */
 #define TILE  (ROWS * PITCH)
 
+/* A thread's own elements of a tile of scores: OWN_ROWS rows and OWN_COLUMNS columns. */
+#define OWN_ROWS    SIDE
+#define OWN_COLUMNS SIDE
+
+BP_DEVICE uint32_t own_row(uint32_t i)
+{
+    return threadIdx.x / 16 + 16 * i;
+}
+
+BP_DEVICE uint32_t own_column(uint32_t i)
+{
+    return threadIdx.x % 16 + 16 * i;
+}
+
+/* Which of them is element [r][c] of a thread's scores. */
+#define OWN_ROW(r, c)    (r)
+#define OWN_COLUMN(r, c) (c)
+
 /* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column` on;
  * what is not there is 0. Rows are whole groups of four elements, each aligned to that. */
 BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t first,
@@ -23,15 +41,17 @@ BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t f
     for (uint32_t row = threadIdx.x / 16; row < ROWS; row += 16) {
         float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (first + row < at->sequence && column + d < at->width) {
-            bp_load4_wide(from, (first + row) * pitch + column + d, bp_hidden(at->form), v);
+            *(float4 *)v = *(const float4 *)((const float *)from + (first + row) * pitch + column + d);
         }
         *(float4 *)(to + row * PITCH + d) = *(float4 *)v;
     }
 }
 
 /* sum[r][c] += x_row . y_column, fused, in order of the columns. */
-BP_DEVICE void tile_scores(float sum[SIDE][SIDE], const float *x, const float *y)
+BP_DEVICE void tile_scores(float sum[SIDE][SIDE], const float *x, const float *y,
+                           const bp_attention *at)
 {
+    (void)at;
     x += threadIdx.x / 16 * PITCH;
     y += threadIdx.x % 16 * PITCH;
 #pragma unroll 1
@@ -56,8 +76,10 @@ BP_DEVICE void tile_scores(float sum[SIDE][SIDE], const float *x, const float *y
 }
 
 /* sum[r][n] += weights_row . y, over the rows of y in order; outputs are columns 4 across + n. */
-BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const float *y)
+BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const float *y,
+                            const bp_attention *at)
 {
+    (void)at;
     weights += threadIdx.x / 16 * PITCH;
     y += threadIdx.x % 16 * 4;
 #pragma unroll 1
@@ -78,17 +100,6 @@ BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const f
                     sum[r][n] = fmaf(w[r][e], v[n], sum[r][n]);
                 }
             }
-        }
-    }
-}
-
-BP_DEVICE void tile_clear(float sum[SIDE][SIDE])
-{
-#pragma unroll
-    for (uint32_t r = 0; r < SIDE; r++) {
-#pragma unroll
-        for (uint32_t n = 0; n < SIDE; n++) {
-            sum[r][n] = 0.0f;
         }
     }
 }
@@ -129,24 +140,9 @@ BP_DEVICE void tile_store(void *to, uint64_t pitch, uint64_t first, uint64_t col
     for (uint32_t r = 0; r < SIDE; r++) {
         uint64_t row = first + threadIdx.x / 16 + 16 * r;
         if (row < at->sequence && column < at->width) {
-            bp_store4_wide(to, row * pitch + column, bp_hidden(at->form), sum[r]);
+            *(float4 *)((float *)to + row * pitch + column) = *(float4 *)sum[r];
         }
     }
-}
-
-/* Which elements of a tile of scores are kept, 16 columns to a word. */
-BP_DEVICE void tile_masks(uint16_t *kept, const bp_mask *mask, const bp_attention *at,
-                          const bp_head *head, uint64_t row, uint64_t column)
-{
-    uint32_t s = threadIdx.x;
-    kept[s] = (uint16_t)bp_head_mask16(mask, at, head, row + s / SIDE, column + s % SIDE * 16);
-}
-
-/* The factor of this thread's element of row `row` and column across + 16 c. */
-BP_DEVICE float tile_factor(const uint16_t *kept, uint32_t row, uint32_t c, const bp_attention *at)
-{
-    uint32_t word = kept[row * SIDE + c];
-    return (word >> threadIdx.x % 16 & 1) != 0 ? at->factor : 0.0f;
 }
 
 #endif

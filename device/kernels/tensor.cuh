@@ -70,4 +70,22 @@ BP_DEVICE void bp_multiply_add_tf32(float sum[4], const uint32_t x[4], const uin
                  : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }
 
+/* Two floats rounded to halves or bfloat16, the first in the lower half. */
+BP_DEVICE uint32_t bp_pair(float x, float y, bool half)
+{
+    uint32_t u, v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(y), "f"(x));
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
+    return half ? u : v;
+}
+
+/* The parts of two floats that such elements hold exactly (turn 0), or what is left of them (1). */
+BP_DEVICE uint32_t bp_pair_part(float x, float y, uint32_t turn, bool half)
+{
+    uint32_t kept = half ? 0xffffe000u : 0xffff0000u;
+    float u = bp_float_from_bits(bp_float_bits(x) & kept);
+    float v = bp_float_from_bits(bp_float_bits(y) & kept);
+    return bp_pair(turn == 0 ? u : x - u, turn == 0 ? v : y - v, half);
+}
+
 #endif

@@ -24,6 +24,7 @@
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
 #define SEEDS       10
+#define ORDERED     1 /* of them also run in other orders */
 
 static instrument driver;
 static kernel_device host, cuda;
@@ -50,6 +51,7 @@ typedef enum mix { MIX_ALL, MIX_WORKING, MIX_OTHERS, MIX_COUNT } mix;
 typedef struct trial {
     bp_dtype dtype; /* of 16 bits */
     mix mix;
+    bool ordered; /* also runs in other orders */
 } trial;
 
 static uint32_t slots_of(const kernel_case *c)
@@ -116,6 +118,20 @@ static float float_at(const unsigned char *at, uint64_t i)
     return x;
 }
 
+/* How far a value may be from the host's: a unit of its last place, which where halves are
+ * subnormal is the same for all, and what long sums in float are off. */
+static double bound_of(const trial *on, double right, double largest)
+{
+    double unit = on->dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
+    return unit * fabs(right) + 0x1p-14 * largest + (on->dtype == BP_F16 ? 0x1p-24 : 0.0);
+}
+
+/* What a half cannot hold becomes infinite. */
+static bool too_large(double x, double right, const trial *on)
+{
+    return on->dtype == BP_F16 && isinf(x) && fabs(right) >= 65520.0 && (x > 0.0) == (right > 0.0);
+}
+
 /* Compares what the op may have written, in 16 bits or in float. */
 static void compare_slot(const kernel_case *got, const kernel_case *want, uint32_t slot,
                          const trial *on)
@@ -124,7 +140,7 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
     const unsigned char *a = got->image + got->offsets[slot];
     const unsigned char *b = want->image + want->offsets[slot];
     uint64_t count = want->bytes[slot] / 4;
-    double largest = 1e-30, unit = on->dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
+    double largest = 1e-30;
     for (uint64_t i = 0; i < count; i++) {
         double x = fabs((double)float_at(b, i));
         largest = want->writable[want->offsets[slot] + i * 4] == 1 && x > largest ? x : largest;
@@ -137,7 +153,7 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
         memcpy(&bits, a + i * 2, 2);
         double x = (double)(narrow(got, slot, on) ? from_16(bits, on->dtype) : float_at(a, i));
         double y = (double)float_at(b, i);
-        if (!(fabs(x - y) <= unit * fabs(y) + 0x1p-14 * largest)) {
+        if (!(fabs(x - y) <= bound_of(on, y, largest)) && !too_large(x, y, on)) {
             print_error("%s: %s[%llu] is %.9g, the host gives %.9g, the largest is %.3g\n",
                         info->name, info->operand[slot % info->operand_count].name,
                         (unsigned long long)i, x, y, largest);
@@ -150,13 +166,40 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
     }
 }
 
+/* The same call with fragments, warps and blocks in other orders: equal bits. */
+static void run_in_other_orders(kernel_case *c, const unsigned char *start, const trial *on)
+{
+    static const char *const orders[] = {"1", "2", "3"};
+    unsigned char *right = kernel_case_save(c);
+    for (uint32_t i = 0; driver.set != NULL && i < 3; i++) {
+        assert_int_equal(driver.set("PTXVM_SEED", orders[i]), 0);
+        kernel_case_restore(c, start);
+        run_16(c, on);
+        for (uint64_t b = 0; b < c->image_bytes; b++) {
+            /* of the workspace there is nothing to say */
+            if (c->writable[b] != 2 && c->image[b] != right[b]) {
+                fail_msg("%s: other bits in order %s", bp_kernel_describe(c->kernel)->name,
+                         orders[i]);
+            }
+        }
+    }
+    assert_true(driver.set == NULL || driver.set("PTXVM_SEED", "0") == 0);
+    kernel_case_restore(c, right);
+    free(right);
+}
+
 /* Runs both cases, whose inputs are the same floats, and compares what they wrote. */
 static void run_both(kernel_case *want, kernel_case *got, const trial *on)
 {
     round_inputs(want, on, false);
     kernel_case_run(want, &host);
     round_inputs(got, on, true);
+    unsigned char *start = kernel_case_save(got);
     run_16(got, on);
+    if (on->ordered) {
+        run_in_other_orders(got, start, on);
+    }
+    free(start);
     const bp_kernel_info *info = bp_kernel_describe(got->kernel);
     for (uint32_t slot = 0; slot < slots_of(got); slot++) {
         bp_operand_type type = info->operand[slot % info->operand_count].type;
@@ -194,7 +237,7 @@ static void row_test(bp_kernel kernel, bp_dtype dtype)
         kernel_case want, got;
         kernel_random_case(&want, &bp_device_host, kernel, seed);
         kernel_random_case(&got, &bp_device_cuda, kernel, seed);
-        trial on = {dtype, mixable(&got) ? (mix)(seed % MIX_COUNT) : MIX_ALL};
+        trial on = {dtype, mixable(&got) ? (mix)(seed % MIX_COUNT) : MIX_ALL, seed <= ORDERED};
         run_both(&want, &got, &on);
     }
 }
@@ -224,7 +267,7 @@ static void products_test(bp_dtype dtype)
         const bp_matmul_scalars *s = &products[i].scalars;
         kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_matmul, s, products[i].absent, i);
         kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_matmul, s, products[i].absent, i);
-        trial on = {dtype, mixable(&got) ? MIX_WORKING : MIX_ALL};
+        trial on = {dtype, mixable(&got) ? MIX_WORKING : MIX_ALL, false};
         run_both(&want, &got, &on);
     }
 }
