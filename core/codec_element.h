@@ -206,9 +206,17 @@ static inline float bp_codec_value4_signed(uint8_t code)
     return index < 0 ? -a : a;
 }
 
+/* ((index) / 16)^4, exact. */
+static inline float bp_codec_power4(int32_t index)
+{
+    float root = (float)index * 0.0625f;
+    float square = root * root;
+    return square * square;
+}
+
 static inline float bp_codec_value4_unsigned(uint8_t code)
 {
-    return (float)(code + 1) * 0.0625f;
+    return bp_codec_power4(code + 1);
 }
 
 static inline uint8_t bp_codec_code4_signed(float x, float inverse)
@@ -219,7 +227,11 @@ static inline uint8_t bp_codec_code4_signed(float x, float inverse)
 
 static inline uint8_t bp_codec_code4_unsigned(float x, float inverse)
 {
-    int32_t index = (int32_t)(16.0f * bp_codec_magnitude(x * inverse) + 0.5f);
+    float a = bp_codec_magnitude(x * inverse);
+    int32_t below = (int32_t)(16.0f * sqrtf(sqrtf(a)));
+    below = below > 15 ? 15 : below;
+    float midpoint = 0.5f * (bp_codec_power4(below) + bp_codec_power4(below + 1));
+    int32_t index = a >= midpoint ? below + 1 : below;
     return (uint8_t)(index > 1 ? index - 1 : 0);
 }
 

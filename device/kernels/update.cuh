@@ -148,7 +148,7 @@ BP_DEVICE void load_state(const update_shared *shared, uint32_t form, bool has_s
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             code[e] = pair[e / 2] >> 4 * (e % 2) & 15;
-            float value = has_sign ? shared->book4[code[e]] : (float)(code[e] + 1) * 0.0625f;
+            float value = has_sign ? shared->book4[code[e]] : bp_codec_value4_unsigned((uint8_t)code[e]);
             x[e] = e < left ? value * scale : 0.0f;
         }
         return;

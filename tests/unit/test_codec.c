@@ -80,7 +80,7 @@ static uint32_t values_of(bp_codec form, bool has_sign, double *to)
         }
     } else if (form == BP_CODEC_BLOCK4) {
         for (; count < 16; count++) {
-            to[count] = has_sign ? (double)bp_codec_signed4[count] : (count + 1) / 16.0;
+            to[count] = has_sign ? (double)bp_codec_signed4[count] : pow((count + 1) / 16.0, 4.0);
         }
     } else if (has_sign) {
         for (int q = -127; q <= 127; q++) {
