@@ -4,4 +4,6 @@
 
 #define BP_UPDATE_ROW(name) bp_##name##_avx512
 
+#include "device/host/update_vector_avx512.h"
+
 #include "device/host/update_blocks.h"

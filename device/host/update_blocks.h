@@ -11,6 +11,33 @@
 
 #define RUN_BLOCKS (BP_RUN_ELEMENTS / BP_CODEC_BLOCK)
 
+#ifndef BP_UPDATE_VECTOR
+/* A form without code of its own for whole blocks. */
+static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
+{
+    (void)form, (void)has_sign, (void)state, (void)x;
+    return false;
+}
+
+static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *state)
+{
+    (void)form, (void)has_sign, (void)state, (void)x;
+    return false;
+}
+
+static bool updates_whole(uint32_t rule, const bp_update_factors *f, int64_t form)
+{
+    (void)rule, (void)f, (void)form;
+    return false;
+}
+
+static void update_block_whole(const bp_update_factors *f, int64_t form, const float *g, float *w,
+                               uint8_t *const state[2])
+{
+    (void)f, (void)form, (void)g, (void)w, (void)state;
+}
+#endif
+
 /* One block in f32: pointers into memory where it is f32 there, else into the scratch. */
 typedef struct update_block {
     float *w;
@@ -93,6 +120,9 @@ static float *load_state(int64_t form, bool has_sign, unsigned char *state, uint
     if (form == BP_CODEC_F32 || state == NULL) {
         return (float *)(void *)state;
     }
+    if (count == BP_CODEC_BLOCK && decode_block(form, has_sign, state, scratch)) {
+        return scratch;
+    }
     if (form == BP_CODEC_BLOCK8) {
         bp_codec_decode8(has_sign, state, count, scratch);
     } else if (form == BP_CODEC_COMPANDED8) {
@@ -107,6 +137,9 @@ static void store_state(int64_t form, bool has_sign, const float *values, uint32
                         unsigned char *state)
 {
     if (form == BP_CODEC_F32 || state == NULL) {
+        return;
+    }
+    if (count == BP_CODEC_BLOCK && encode_block(form, has_sign, values, state)) {
         return;
     }
     if (form == BP_CODEC_BLOCK8) {
@@ -126,6 +159,29 @@ static void load_gradient(const bp_update_view *v, uint64_t at, uint32_t count, 
     scale_floats(to, count, clip);
 }
 
+/* The clipped gradient: where it lies, if it is f32 and clipping changes nothing. */
+static const float *gradient_of(const bp_update_view *v, uint64_t at, uint32_t count, float clip,
+                                float *scratch)
+{
+    if (v->gradient_type == BP_F32 && clip == 1.0f) {
+        return (const float *)(const void *)v->gradient + at;
+    }
+    load_gradient(v, at, count, clip, scratch);
+    return scratch;
+}
+
+/* A block in one piece. */
+static void update_whole(const bp_update_scalars *s, const bp_update_view *v,
+                         const bp_update_factors *f, uint64_t at, update_block *b)
+{
+    unsigned char *const state[2] = {state_at(v->state[0], s->form, at),
+                                     state_at(v->state[1], s->form, at)};
+    const float *g = gradient_of(v, at, BP_CODEC_BLOCK, f->clip, b->gradient);
+    load_master(s, v, at, BP_CODEC_BLOCK, b);
+    update_block_whole(f, s->form, g, b->w, state);
+    store_master(s, v, at, BP_CODEC_BLOCK, b);
+}
+
 static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_update_view *v,
                        const bp_update_factors *f, uint64_t at)
 {
@@ -133,7 +189,11 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
     b.w = b.weight_scratch;
     uint32_t count = (uint32_t)bp_least((uint64_t)s->count - at, BP_CODEC_BLOCK);
     uint32_t signs = bp_update_signs(rule);
-    load_gradient(v, at, count, f->clip, b.gradient);
+    if (count == BP_CODEC_BLOCK && updates_whole(rule, f, s->form)) {
+        update_whole(s, v, f, at, &b);
+        return;
+    }
+    const float *g = gradient_of(v, at, count, f->clip, b.gradient);
     bool moves = bp_update_moves(f);
     if (moves) {
         load_master(s, v, at, count, &b);
@@ -142,7 +202,7 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
         b.state[i] = load_state(s->form, (signs >> i & 1) != 0, state_at(v->state[i], s->form, at),
                                 count, b.state_scratch[i]);
     }
-    update_rules[rule](f, count, b.w, b.gradient, b.state);
+    update_rules[rule](f, count, b.w, g, b.state);
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
         store_state(s->form, (signs >> i & 1) != 0, b.state[i], count,
                     state_at(v->state[i], s->form, at));
