@@ -162,10 +162,42 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
     return true;
 }
 
-/* There is no kernel of it yet. */
+#define QUANTISED_TILE    64
+#define QUANTISED_THREADS 256
+
+static uint32_t quantised_flags(const bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const uint32_t c = BP_CUDA_BIT(matmul_quantised, c) | BP_CUDA_BIT(matmul_quantised, before) |
+                       BP_CUDA_BIT(matmul_quantised, residual) |
+                       BP_CUDA_BIT(matmul_quantised, bias);
+    uint32_t flags = s->transpose_b != 0 ? TRANSPOSE_B : 0;
+    flags |= s->gelu != 0 ? GELU : 0;
+    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
+    return flags | (uint32_t)plan->dtype << TYPE_C | (uint32_t)plan->dtype << TYPE_OTHERS;
+}
+
 bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
-    plan->unsupported = plan->unsupported || (s->m > 0 && s->n > 0);
+    const uint64_t tiles = bp_cuda_cut(s->m, QUANTISED_TILE) * bp_cuda_cut(s->n, QUANTISED_TILE);
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised, BP_CUDA_FUNCTION_matmul_quantised, tiles, 1,
+                      QUANTISED_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, c, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, before, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, a, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, codes, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, scales, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, nested, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, bias, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, matmul_quantised, residual, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->m);
+        bp_cuda_word64(plan, (uint64_t)s->n);
+        bp_cuda_word64(plan, (uint64_t)s->k);
+        bp_cuda_word64(plan, (uint64_t)s->lda);
+        bp_cuda_word64(plan, (uint64_t)s->ldc);
+        bp_cuda_word32(plan, (uint32_t)s->form);
+        bp_cuda_word32(plan, quantised_flags(plan));
+    }
     return true;
 }

@@ -146,9 +146,6 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 
 static void row_test(bp_kernel kernel, uint64_t seeds)
 {
-    if (kernel == BP_KERNEL_matmul_quantised) {
-        return; /* refused: test_cuda_launch.c */
-    }
     /* the instrument would take poison as word that bytes are undefined, and run no kernel */
     ((cuda_context *)cuda.context)->driver.ptxvmUndefineAsync = NULL;
     for (uint64_t seed = 1; seed <= seeds; seed++) {

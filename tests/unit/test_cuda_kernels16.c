@@ -230,9 +230,6 @@ static bool mixable(const kernel_case *c)
 
 static void row_test(bp_kernel kernel, bp_dtype dtype)
 {
-    if (kernel == BP_KERNEL_matmul_quantised) {
-        return; /* refused: test_cuda_launch.c */
-    }
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         kernel_case want, got;
         kernel_random_case(&want, &bp_device_host, kernel, seed);

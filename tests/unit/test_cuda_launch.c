@@ -66,14 +66,17 @@ static void an_op_over_nothing_is_no_launch(void **state)
     }
 }
 
-static void quantised_weights_are_refused(void **state)
+static void quantised_weights_have_tiles_of_their_own(void **state)
 {
     (void)state;
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     bp_matmul_quantised_scalars s = {
-        .m = 2, .n = 64, .k = 64, .lda = 64, .ldc = 64, .transpose_b = 1, .form = 1};
-    assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_F32, 0, launches),
-                     BP_CUDA_UNSUPPORTED);
+        .m = 65, .n = 130, .k = 64, .lda = 64, .ldc = 130, .transpose_b = 1, .form = 1};
+    assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_F32, 0, launches), 1);
+    assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_matmul_quantised);
+    assert_int_equal(launches[0].grid[0], 6);
+    assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_BF16, 0, launches), 1);
+    assert_int_equal(bp_cuda_workspace(&target, BP_KERNEL_matmul_quantised, &s), 0);
 }
 
 static void heads_too_wide_for_a_row_are_refused(void **state)
@@ -171,7 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(element_types_must_agree_and_have_kernels),
         cmocka_unit_test(an_op_over_nothing_is_no_launch),
-        cmocka_unit_test(quantised_weights_are_refused),
+        cmocka_unit_test(quantised_weights_have_tiles_of_their_own),
         cmocka_unit_test(heads_too_wide_for_a_row_are_refused),
         cmocka_unit_test(products_split_by_shape_alone),
         cmocka_unit_test(tables_count_blocks),
