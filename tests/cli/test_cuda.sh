@@ -38,6 +38,23 @@ for model in tiny-llama "tiny-bert --task masked-lm"; do
             --max-seq-length 8 --per-device-train-batch-size 1 --device cuda --output-dir "$work/f"
     done
 done
+# Recurrent models, and chains over rows of numbers: the losses of the host.
+printf '1,2,3,4,0\n4,3,2,1,2\n0,1,0,1,1\n' >"$work/rows.csv"
+for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv"; do
+    losses=()
+    for device in host cuda; do
+        rm -rf "$work/f"
+        length=(--max-seq-length 7 --time-chunk 3)
+        [[ $model != tiny-mlp* ]] || length=()
+        run train --model $model "${length[@]}" --per-device-train-batch-size 2 --max-steps 3 --device $device \
+            --output-dir "$work/f" --json
+        losses+=("$(grep -oE '"mean_loss": [0-9.]+' <<<"$out" | grep -oE '[0-9.]+')")
+    done
+    awk -v a="${losses[0]}" -v b="${losses[1]}" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-6 * a ^ 2) }'
+    check $? "$model trains as on the host" "${losses[*]} $out$err"
+done
+run generate --model tiny-gru --device cuda --prompt abc --max-new-tokens 4 --output-ids
+check $((code != 0)) "a recurrent model generates" "$out$err"
 expect 0 'step 4/4' train "${common[@]}" --tf32 --output-dir "$work/t"
 expect 2 'TF32 is for a GPU' train "${common[@]}" --tf32 --device host --output-dir "$work/t2"
 
