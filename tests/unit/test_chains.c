@@ -126,6 +126,24 @@ static void test_accumulation(void **state)
     rig_close(&halves);
 }
 
+/* Evaluation without dropout sees the loss that the first step sees. */
+static void test_evaluation(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(3);
+    rig r;
+    double loss = 0.0;
+    uint64_t targets = 0;
+    spec.config.residual_dropout = 0.0;
+    spec.config.initializer_range = 0.5;
+    spec.evaluate = true;
+    open_model(&r, &spec);
+    assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
+    assert_int_equal(targets, spec.batch);
+    assert_true(fabs(rig_step(&r).loss - loss) <= 1e-6 * loss);
+    rig_close(&r);
+}
+
 static double loss_of(rig *r)
 {
     r->runtime.steps = 0;
@@ -213,10 +231,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_accumulation),
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_policies),    cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_evaluation),
     };
     return cmocka_run_group_tests(tests, make_numbers, NULL);
 }
