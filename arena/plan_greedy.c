@@ -73,6 +73,34 @@ static uint64_t greedy_gap(const plan_work *work, uint32_t count, const plan_ite
     return offset;
 }
 
+/* The highest such offset below the capacity; UINT64_MAX if there is none. */
+static uint64_t greedy_hang(const plan_work *work, uint32_t count, const plan_item *item)
+{
+    uint64_t cover = 0;
+    uint64_t offset = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        bool conflict = work->first[i] < item->last && item->first < work->last[i];
+        if (!conflict) {
+            continue;
+        }
+        if (work->level[i] >= cover + item->size && work->level[i] <= work->capacity) {
+            offset = work->level[i] - item->size;
+        }
+        cover = work->top[i] > cover ? work->top[i] : cover;
+    }
+    return cover + item->size <= work->capacity ? work->capacity - item->size : offset;
+}
+
+/* Where the next item goes: up against what hangs, or down on what lies. */
+static uint64_t greedy_place(const plan_work *work, uint32_t count, const plan_item *item)
+{
+    uint64_t offset = UINT64_MAX;
+    if (work->hanging && item->hangs) {
+        offset = greedy_hang(work, count, item);
+    }
+    return offset != UINT64_MAX ? offset : greedy_gap(work, count, item);
+}
+
 /* Puts an item among the `count` placed ones, after those of the same offset. */
 static void greedy_insert(plan_work *work, uint32_t count, const plan_item *item, uint64_t offset)
 {
@@ -103,7 +131,7 @@ uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed)
     for (uint32_t i = 0; i < work->items; i++) {
         uint32_t index = work->order[i];
         const plan_item *item = &work->item[index];
-        uint64_t offset = i < placed ? work->offset[index] : greedy_gap(work, i, item);
+        uint64_t offset = i < placed ? work->offset[index] : greedy_place(work, i, item);
         work->offset[index] = offset;
         height = offset + item->size > height ? offset + item->size : height;
         if (height >= limit) {

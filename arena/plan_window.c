@@ -3,9 +3,14 @@
  *
  * A program reaches its bound in few sections. There the layout must be perfect; elsewhere it has
  * room. So those who live in a window around these sections are laid out alone, with their lives
- * cut to the window: whoever lives through all of it goes to the bottom, in an order that suits the
- * rest, and what remains is small enough for an exact search. The others follow by first fit, and
- * those who end too high either go first in the next round or, after that, widen the window. */
+ * cut to the window: whoever lives through all of it is stacked, in an order that suits the rest,
+ * and what remains is small enough for an exact search. The others follow by first fit, and those
+ * who end too high either go first in the next round or, after that, widen the window.
+ *
+ * A training step is two stacks: what forward leaves dies in the reverse order of its birth, and
+ * gradients, born meanwhile, all live to the update. So there are two ways to stack: everything
+ * upwards, or those who outlive the window (they hang) downwards from the capacity and the others
+ * upwards, so that what is free lies between them in one piece. */
 #include "arena/plan_window.h"
 
 #include <string.h>
@@ -15,8 +20,9 @@
 #define WINDOW_STEPS  4000000000u
 #define WINDOW_LEAST  12u
 #define WINDOW_ROUNDS 120u
-/* First fits around the same window before it is widened. */
+/* First fits around the same window before it is widened; and of one order without a window. */
 #define WINDOW_TURNS 3u
+#define STACKS_TURNS 12u
 /* Placements that the search inside a window may try: in one, in all of them, and in one of a small
  * set; and the largest set that is worth it, since more items make each placement dearer. */
 #define WINDOW_NODES 16384u
@@ -24,33 +30,39 @@
 #define WINDOW_SMALL 4096u
 #define WINDOW_ITEMS 512u
 
-/* Orders of those who live through the whole window, lowest first. */
+/* Orders of those who live through the whole window, from the end of the arena inwards. */
 typedef enum window_stack {
     STACK_BY_SIZE,
     STACK_BY_BIRTH, /* oldest first, so that before the window free memory is in one piece */
     STACK_BY_WIDTH,
-    STACK_BY_DEATH, /* first to die first, so that it is in one piece after the window */
     STACK_COUNT
 } window_stack;
 
-/* One way of going about it: who is in the first window, whether it may grow, and what order the
- * others are fitted in. */
+/* Orders of all items when two stacks are fitted without a window. */
+typedef enum stacks_order {
+    STACKS_BY_DEATH,
+    STACKS_BY_WIDTH,
+    STACKS_HANGING, /* those who hang, then the others, both by width */
+    STACKS_ORDERS
+} stacks_order;
+
+/* One way of going about it. The sections within the `share`-th part of the bound are hot (0: only
+ * those that reach it), and the first window holds them all. */
 typedef struct window_way {
-    uint32_t
-        share; /* sections within this part of the bound are hot; 0: only those that reach it */
-    bool widens;
-    bool by_width; /* the others of one size: longest life first, not first born first */
+    uint32_t share;
+    bool hanging;
 } window_way;
 
-/* From the cheapest. */
-static const window_way ways[] = {{0, false, false},  {0, false, true},   {0, true, false},
-                                  {200, true, false}, {100, true, false}, {33, true, false},
-                                  {10, true, false}};
+/* From what helps most often. */
+static const window_way ways[] = {{0, true},  {200, true}, {0, false},  {100, true},
+                                  {33, true}, {10, true},  {200, false}};
 #define WAYS_SMALL 3 /* for sets whose exact search as a whole comes next */
 
 typedef struct window_context {
     const plan_item *item;
     window_stack stack;
+    stacks_order order;
+    bool hanging;
 } window_context;
 
 static bool stack_before(const void *opaque, uint32_t a, uint32_t b)
@@ -58,32 +70,56 @@ static bool stack_before(const void *opaque, uint32_t a, uint32_t b)
     const window_context *context = opaque;
     const plan_item *x = &context->item[a];
     const plan_item *y = &context->item[b];
+    if (context->hanging && x->hangs != y->hangs) {
+        return y->hangs;
+    }
     if (context->stack == STACK_BY_BIRTH && x->first != y->first) {
         return x->first < y->first;
     }
     if (context->stack == STACK_BY_BIRTH && x->last != y->last) {
         return x->last > y->last;
     }
-    if (context->stack == STACK_BY_DEATH && x->last != y->last) {
-        return x->last < y->last;
-    }
-    bool by_width = context->stack == STACK_BY_WIDTH || context->stack == STACK_BY_DEATH;
-    if (by_width && x->width != y->width) {
+    if (context->stack == STACK_BY_WIDTH && x->width != y->width) {
         return x->width > y->width;
     }
     return a < b;
 }
 
-/* Largest first, of these the longest life. */
-static bool width_before(const void *opaque, uint32_t a, uint32_t b)
+static bool stacks_before(const void *opaque, uint32_t a, uint32_t b)
 {
     const window_context *context = opaque;
     const plan_item *x = &context->item[a];
     const plan_item *y = &context->item[b];
-    if (x->size != y->size) {
-        return x->size > y->size;
+    if (context->order == STACKS_BY_DEATH && x->last != y->last) {
+        return x->last > y->last;
+    }
+    if (context->order == STACKS_HANGING && x->hangs != y->hangs) {
+        return x->hangs;
     }
     return x->width != y->width ? x->width > y->width : a < b;
+}
+
+/* Finds out who hangs: of those who live where the bound is first reached, most bytes die in one
+ * section; whoever lives until then or longer. */
+static void window_hang(plan_work *work)
+{
+    uint32_t peak = 0;
+    while (work->total[peak] != work->bound) {
+        peak++;
+    }
+    uint64_t *dying = work->level;
+    memset(dying, 0, work->sections * sizeof *dying);
+    for (uint32_t i = 0; i < work->items; i++) {
+        const plan_item *item = &work->item[i];
+        dying[item->last - 1] += item->first <= peak && peak < item->last ? item->size : 0;
+    }
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < work->sections; s++) {
+        most = dying[s] > dying[most] ? s : most;
+    }
+    for (uint32_t i = 0; i < work->items; i++) {
+        work->item[i].hangs = work->item[i].last > most;
+    }
 }
 
 /* The least range of sections that holds every hot one. */
@@ -101,8 +137,32 @@ static void window_begin(plan_window *window, uint32_t share)
     }
 }
 
+/* Stacks the first `count` of work->order, who live through the window; returns the sum of their
+ * sizes. What lies below the rest is in inner->base then. */
+static uint64_t window_pile(plan_window *window, uint32_t count, window_stack stack)
+{
+    plan_work *work = window->work;
+    window_context context = {.item = work->item, .stack = stack, .hanging = work->hanging};
+    bp_sort(work->order, work->spare, count, stack_before, &context);
+    uint64_t low = 0;
+    uint64_t high = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = work->order[i];
+        const plan_item *item = &work->item[index];
+        if (work->hanging && item->hangs) {
+            high += item->size;
+            work->offset[index] = work->capacity - high;
+        } else {
+            work->offset[index] = low;
+            low += item->size;
+        }
+    }
+    window->inner.base = low;
+    return low + high;
+}
+
 /* Makes the problem of those who live for a part of the window and stacks those who live through
- * it. work->order then begins with both groups; returns their number. */
+ * it. work->order begins with the latter then; returns their number. */
 static uint32_t window_cut(plan_window *window, window_stack stack)
 {
     plan_work *work = window->work;
@@ -125,19 +185,12 @@ static uint32_t window_cut(plan_window *window, window_stack stack)
         item.row = i;
         inner->item[inner->items++] = item;
     }
-    window_context context = {.item = work->item, .stack = stack};
-    bp_sort(work->order, work->spare, through, stack_before, &context);
-    uint64_t base = 0;
-    for (uint32_t i = 0; i < through; i++) {
-        work->offset[work->order[i]] = base;
-        base += work->item[work->order[i]].size;
-    }
-    inner->base = base;
+    uint64_t sum = window_pile(window, through, stack);
     for (uint32_t s = 0; s < inner->sections; s++) {
-        inner->total[s] = work->total[window->first + s] - base;
+        inner->total[s] = work->total[window->first + s] - sum;
     }
-    inner->bound = work->bound - base;
-    inner->capacity = work->capacity - base;
+    inner->bound = work->bound - sum;
+    inner->capacity = work->capacity - sum;
     inner->least = false;
     inner->best_height = UINT64_MAX;
     return through;
@@ -163,8 +216,9 @@ static uint32_t window_solve(plan_window *window, uint32_t placed)
     return placed;
 }
 
-/* Lists those who do not live in the window after the `placed` ones, largest first. */
-static void window_append(const plan_window *window, uint32_t placed, bool by_width)
+/* Lists those who do not live in the window after the `placed` ones: largest first, or last to die
+ * first where some hang. */
+static void window_append(const plan_window *window, uint32_t placed)
 {
     plan_work *work = window->work;
     const uint32_t from = placed;
@@ -174,9 +228,9 @@ static void window_append(const plan_window *window, uint32_t placed, bool by_wi
             work->order[placed++] = i;
         }
     }
-    if (by_width) {
-        window_context context = {.item = work->item};
-        bp_sort(work->order + from, work->spare, placed - from, width_before, &context);
+    if (work->hanging) {
+        window_context context = {.item = work->item, .order = STACKS_BY_DEATH};
+        bp_sort(work->order + from, work->spare, placed - from, stacks_before, &context);
     }
 }
 
@@ -224,54 +278,81 @@ static bool window_widen(plan_window *window)
     return wider;
 }
 
-/* Fits the others around the window, and again with those first who ended too high. */
-static void window_fit(plan_window *window, uint32_t placed)
+/* Fits the others around the `placed` ones, and again with those first who ended too high. */
+static void window_fit(plan_window *window, uint32_t placed, uint32_t turns)
 {
     plan_work *work = window->work;
     bool turning = true;
-    for (uint32_t turn = 0; turn < WINDOW_TURNS && turning && window->rounds > 0; turn++) {
+    for (uint32_t turn = 0; turn < turns && turning && window->rounds > 0; turn++) {
         window->rounds--;
-        plan_keep(work, plan_first_fit(work, UINT64_MAX, placed), "hot window");
+        plan_keep(work, plan_first_fit(work, UINT64_MAX, placed), window->name);
         turning = !plan_done(work) && window_turn(work, placed);
     }
 }
 
 /* One window after another for one way of stacking; false if not even a search found a good layout
- * for a window alone, which another way of stacking would not change. */
-static bool window_run(plan_window *window, const window_way *way, window_stack stack)
+ * for a window alone, which another way of stacking would not change. A window's layout that is too
+ * high would reach into what hangs above it. */
+static bool window_run(plan_window *window, uint32_t share, window_stack stack)
 {
     plan_work *work = window->work;
-    window_begin(window, way->share);
+    window_begin(window, share);
     while (window->rounds > 0) {
         uint32_t placed = window_cut(window, stack);
         if (placed + window->inner.items == work->items) {
             return true; /* the window has become the whole problem */
         }
         placed = window_solve(window, placed);
-        window_append(window, placed, way->by_width);
-        window_fit(window, placed);
-        if (window->exact != NULL && !plan_done(&window->inner)) {
+        bool solved = plan_done(&window->inner);
+        if (solved || !work->hanging) {
+            window_append(window, placed);
+            window_fit(window, placed, WINDOW_TURNS);
+        }
+        if (!solved && (window->exact != NULL || work->hanging)) {
             return false;
         }
-        if (plan_done(work) || !way->widens || !window_widen(window)) {
+        if (plan_done(work) || !window_widen(window)) {
             return true;
         }
     }
     return true;
 }
 
+/* Two stacks without a window. */
+static void window_stacks(plan_window *window)
+{
+    plan_work *work = window->work;
+    uint32_t turns = window->rounds / (3 * STACKS_ORDERS);
+    turns = turns < STACKS_TURNS ? turns : STACKS_TURNS;
+    work->hanging = true;
+    window->name = "two stacks";
+    for (int order = 0; order < STACKS_ORDERS && !plan_done(work); order++) {
+        window_context context = {.item = work->item, .order = (stacks_order)order};
+        for (uint32_t i = 0; i < work->items; i++) {
+            work->order[i] = i;
+        }
+        bp_sort(work->order, work->spare, work->items, stacks_before, &context);
+        window_fit(window, 0, turns);
+    }
+}
+
 void plan_window_run(plan_window *window)
 {
-    const plan_work *work = window->work;
+    plan_work *work = window->work;
     uint64_t rounds = WINDOW_STEPS / ((uint64_t)work->items * work->items);
     rounds = rounds > WINDOW_LEAST ? rounds : WINDOW_LEAST;
     window->rounds = rounds < WINDOW_ROUNDS ? (uint32_t)rounds : WINDOW_ROUNDS;
     window->nodes = 0;
     size_t count = work->items <= WINDOW_ITEMS ? WAYS_SMALL : sizeof ways / sizeof ways[0];
+    window_hang(work);
+    window_stacks(window);
     for (size_t w = 0; w < count; w++) {
         bool promising = true;
+        window->name = "hot window";
+        work->hanging = ways[w].hanging;
         for (int stack = 0; stack < STACK_COUNT && promising && !plan_done(work); stack++) {
-            promising = window_run(window, &ways[w], (window_stack)stack);
+            promising = window_run(window, ways[w].share, (window_stack)stack);
         }
     }
+    work->hanging = false;
 }

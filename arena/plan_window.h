@@ -11,8 +11,9 @@ typedef struct plan_window {
     plan_exact *exact; /* for the inner problem; NULL to do without */
     uint32_t first;    /* the window's sections [first, last) */
     uint32_t last;
-    uint64_t nodes;  /* placements that searches tried */
-    uint32_t rounds; /* first fits that may still be made */
+    const char *name; /* of the layouts that are made */
+    uint64_t nodes;   /* placements that searches tried */
+    uint32_t rounds;  /* first fits that may still be made */
 } plan_window;
 
 /* Improves on work's best layout; work->items must not be 0. The work is bounded by a number of

@@ -26,6 +26,7 @@ typedef struct plan_item {
     uint32_t last;
     uint32_t width; /* of the life in program time */
     uint32_t row;   /* in the caller's array */
+    bool hangs;     /* outlives most of its contemporaries */
 } plan_item;
 
 /* All scratch of one call. Items are sorted by (size descending, lower, upper), so whatever breaks
@@ -39,6 +40,7 @@ typedef struct plan_work {
     uint64_t best_height; /* units: top of the best layout so far */
     uint64_t capacity;    /* units: a layout this low ends the work */
     bool least;           /* the lowest layout is wanted, not one within a given capacity */
+    bool hanging;         /* first fit puts those who hang as high below the capacity as they can */
     plan_item *item;
     uint64_t *total;  /* per section: sum of sizes */
     uint64_t *best;   /* per item: offset in the best layout so far */
@@ -73,8 +75,9 @@ void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t
  * height would reach `limit`. */
 uint64_t plan_dive(plan_work *work, uint64_t limit);
 
-/* Places items in work->order, each into the lowest gap that holds it; the first `placed` of them
- * stay where work->offset says. Returns the height as above. */
+/* Places items in work->order, each into the lowest gap that holds it (those who hang: into the
+ * highest below the capacity, if work->hanging); the first `placed` of them stay where work->offset
+ * says. Returns the height as above. */
 uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed);
 
 /* Dives and first fits in several orders, until one ends the work. */
