@@ -6,6 +6,7 @@
 #include "device/host/cpu.h"
 #include "device/host/host.h"
 #include "tools/bedplate/bench_optim.h"
+#include "tools/bedplate/data_tokenised.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/peak.h"
 #include "tools/bedplate/progress.h"
@@ -52,18 +53,53 @@ static void put_speeds_text(bp_text *text, const speeds *v)
     bp_text_string(text, " %)");
 }
 
-/* Tokens out of nowhere: spread over the vocabulary, the same on every machine. */
+/* Tokens out of nowhere: spread over the vocabulary, or numbers from 0 to 1 for a model of numbers;
+ * the same on every machine. */
 static bp_status made_up_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
 {
     const bp_spec *spec = source->context;
+    uint32_t words = spec->config.vocabulary;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t x = (first + i) * UINT64_C(0x9e3779b97f4a7c15);
-        to[i] = (int32_t)((x >> 33) % spec->config.vocabulary);
+        float number = (float)(x >> 40) * 0x1p-24f;
+        memcpy(&to[i], &number, sizeof number);
+        to[i] = words > 0 ? (int32_t)((x >> 33) % words) : to[i];
     }
     return BP_OK;
 }
 
-/* 6 per matrix parameter and token, and 12 x layers x width x sequence per token for attention. */
+/* Rows for the tasks that judge a row as a whole. A label of bits is the number 0, and no class. */
+static bp_status made_up_row(bp_source *source, uint64_t index, bp_example *to)
+{
+    const bp_spec *spec = source->context;
+    bool classes = spec->config.task == BP_TASK_CLASSES;
+    *to = (bp_example){.first = index * spec->sequence,
+                       .count = spec->sequence,
+                       .label = classes ? index % spec->config.classes : 0};
+    return BP_OK;
+}
+
+/* The feed of made-up tokens, with labels as the task has them. */
+static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
+{
+    bp_feed feed = {.source = source,
+                    .seed = spec->seed,
+                    .sequence = spec->sequence,
+                    .batch = spec->batch,
+                    .group = spec->batch * spec->accumulation,
+                    .vocabulary = spec->config.vocabulary,
+                    .shuffle = true};
+    if (data_learns_rows(&spec->config)) {
+        feed.kind = data_labels(&spec->config);
+        feed.classes = spec->config.classes;
+        source->examples = source->count / spec->sequence;
+        source->example = made_up_row;
+    }
+    return feed;
+}
+
+/* 6 per matrix parameter and token, and 12 x layers x width x sequence per token for attention. The
+ * numbers of a row that dense layers read are no tokens: it is one. */
 static double step_operations(const bp_runtime *runtime, double tokens)
 {
     const bp_model_config *config = &runtime->spec.config;
@@ -75,6 +111,9 @@ static double step_operations(const bp_runtime *runtime, double tokens)
         if (buffer->rank == 2 && !position) {
             matrices += (double)buffer->shape[0] * (double)buffer->shape[1];
         }
+    }
+    if (config->family == BP_FAMILY_MLP) {
+        return tokens / runtime->spec.sequence * 6.0 * matrices;
     }
     bool recurrent = config->family == BP_FAMILY_RNN;
     double attention =
@@ -88,13 +127,7 @@ static bp_status time_steps(session *s, double *seconds)
                         .name = "made-up tokens",
                         .count = UINT64_C(1) << 40,
                         .read = made_up_tokens};
-    bp_feed feed = {.source = &source,
-                    .seed = s->spec.seed,
-                    .sequence = s->spec.sequence,
-                    .batch = s->spec.batch,
-                    .group = s->spec.batch * s->spec.accumulation,
-                    .vocabulary = s->spec.config.vocabulary,
-                    .shuffle = true};
+    bp_feed feed = made_up_feed(&s->spec, &source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     for (uint64_t i = 0; i < WARM_UP + s->set->repeat; i++) {
         bp_outcome outcome;
