@@ -4,9 +4,11 @@
 
 #include "core/measure.h"
 
-#define ALIGNMENT 64
-#define CHAIN_ROUNDS                                                                               \
-    6 /* times the budget of the dynamic programme is shrunk to what packing left */
+#define ALIGNMENT    64
+#define CHAIN_ROUNDS 8   /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES 2   /* of these, times that it may find nothing */
+#define CHAIN_CLOSE  500 /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE   50  /* nor is it tried where all named policies need this part more */
 #define CHUNK_LEAST  64
 #define CHUNK_SHARE  64 /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS 64 /* most micro-batch sizes tried */
@@ -27,8 +29,22 @@ typedef struct search {
     uint64_t plan_bytes;
 } search;
 
-static const bp_policy_kind named[] = {BP_POLICY_NONE, BP_POLICY_SELECTIVE, BP_POLICY_SQRT,
-                                       BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+/* The first keeps everything; nothing is slower than the last, nor needs fewer slots. */
+static const bp_policy named[] = {
+    {.kind = BP_POLICY_NONE},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_EVERY, .every = 2},
+    {.kind = BP_POLICY_EVERY, .every = 3},
+    {.kind = BP_POLICY_SQRT},
+    {.kind = BP_POLICY_FULL},
+    {.kind = BP_POLICY_MEMORY_POOR},
+};
 #define NAMED (sizeof named / sizeof named[0])
 
 static uint32_t stage_count(const bp_spec *spec)
@@ -48,7 +64,9 @@ static uint64_t plan_bytes(const bp_fit_request *request)
 {
     bp_spec spec = request->spec;
     if (request->free_policy) {
-        spec.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
+        /* only counted, so there need be no actions yet */
+        spec.policy =
+            (bp_policy){.kind = BP_POLICY_ACTIONS, .action_count = action_limit(&request->spec)};
     }
     if (request->free_chunk) {
         spec.loss_rows = 0;
@@ -211,39 +229,79 @@ static uint64_t fixed_bytes(const search *s)
         bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
     }
     uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
-    /* below the lowest stage that is trained nothing is computed again, so its input stays */
-    const uint32_t first = s->runtime->compile.first;
-    const bp_spec *spec = &s->runtime->spec;
-    uint64_t input =
-        (uint64_t)spec->batch * spec->sequence * spec->config.width * bp_dtype_bytes(spec->working);
-    bytes += first > 0 ? bp_size_align(input, BP_ARENA_ALIGNMENT) : 0;
     return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
 }
 
-/* The dynamic programme inside `budget` bytes of arena. What packing or the update need beyond it
- * is taken off the budget and it runs again. The stages must have been measured. */
-static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
-                           bp_fit_try *out, bool *found)
+/* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
+ * schedule. */
+static bp_status plan_chain(search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
+                            bool *found)
 {
+    double seconds = 0.0;
+    uint32_t count = 0;
+    const uint32_t first = s->runtime->compile.first;
     bp_spec spec = *base;
-    uint64_t inner = bp_size_sub(budget, fixed);
-    *found = false;
-    for (int round = 0; round < CHAIN_ROUNDS && inner != BP_SIZE_INVALID; round++) {
-        double seconds = 0.0;
-        uint32_t count = 0;
-        const uint32_t first = s->runtime->compile.first;
-        if (bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
-                           s->plan_bytes, s->trial, s->action_limit, &count, &seconds) != BP_OK) {
-            return BP_OK;
+    *found = bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
+                            s->plan_bytes, s->trial, s->action_limit, &count, &seconds) == BP_OK;
+    if (!*found) {
+        return BP_OK;
+    }
+    spec.policy =
+        (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
+    return plan_candidate(s, &spec, out);
+}
+
+/* The next number of bytes to try, strictly between `low` and `high`: off goes what the last plan
+ * was above the budget, on goes what it was below; half way where that leads outside. */
+static uint64_t next_inner(uint64_t inner, uint64_t low, uint64_t high, uint64_t planned,
+                           uint64_t budget)
+{
+    uint64_t next = planned > budget ? bp_size_sub(inner, planned - budget)
+                                     : bp_size_add(inner, budget - planned);
+    return next > low && next < high ? next : low + (high - low) / 2;
+}
+
+/* The dynamic programme inside `budget` bytes of arena. Its sizes are those of stages alone, so
+ * that packing, the update, or several micro-batches in one program can need more or less than it
+ * has reckoned with: the budget it is given moves until the exact plan just fits. Plans that do are
+ * entered where `enters` says so; *best is the fastest that fits, batch 0 if there is none. The
+ * stages must have been measured. */
+static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
+                           bool enters, bp_fit_try *best)
+{
+    const uint32_t first = s->runtime->compile.first;
+    uint64_t low = 0;
+    uint64_t high = budget;
+    int misses = 0;
+    /* below the lowest stage that is trained nothing is computed again, so its input stays */
+    uint64_t inner = bp_size_sub(budget, bp_size_add(fixed, s->stages[first].input));
+    *best = (bp_fit_try){.batch = 0};
+    inner = inner != BP_SIZE_INVALID ? inner : budget / 2;
+    for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
+        bool found = false;
+        bp_fit_try plan;
+        BP_TRY(plan_chain(s, base, inner, &plan, &found));
+        if (!found) {
+            if (++misses == CHAIN_MISSES) {
+                break;
+            }
+            low = inner;
+            inner = low + (high - low) / 2;
+            continue;
         }
-        spec.policy =
-            (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
-        BP_TRY(plan_candidate(s, &spec, out));
-        *found = true;
-        if (out->arena_bytes <= budget) {
-            return BP_OK;
+        bool within = plan.arena_bytes <= budget;
+        if (within && (best->batch == 0 || plan.seconds < best->seconds)) {
+            *best = plan;
+            if (enters) {
+                enter(s, best);
+            }
         }
-        inner = bp_size_sub(inner, out->arena_bytes - budget);
+        low = within ? inner : low;
+        high = within ? high : inner;
+        if (within && budget - plan.arena_bytes <= budget / CHAIN_CLOSE) {
+            break;
+        }
+        inner = next_inner(inner, low, high, plan.arena_bytes, budget);
     }
     return BP_OK;
 }
@@ -253,23 +311,26 @@ static bp_status try_recomputing(search *s, const bp_spec *base)
 {
     bp_fit_try candidate;
     uint64_t fixed = 0;
-    bool found = false;
+    uint64_t least = UINT64_MAX;
+    /* Nothing is slower than starting from the input each time. */
+    bool poor = true;
     for (size_t i = 1; i < NAMED; i++) {
-        /* Nothing is slower than starting from the input each time. */
-        if (named[i] == BP_POLICY_MEMORY_POOR && s->fit->best.fits) {
+        poor = named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
+        if (!poor) {
             break;
         }
         bp_spec spec = *base;
-        spec.policy = (bp_policy){.kind = named[i], .recompute = BP_RECOMPUTE_ALL};
+        spec.policy = named[i];
         BP_TRY(try_candidate(s, &spec, &candidate));
         fixed = fixed_bytes(s);
+        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+    }
+    /* No schedule needs much less than one that starts from the input each time. */
+    if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
+        return BP_OK;
     }
     BP_TRY(measure(s, base));
-    BP_TRY(try_chain(s, base, s->request->budget, fixed, &candidate, &found));
-    if (found) {
-        enter(s, &candidate);
-    }
-    return BP_OK;
+    return try_chain(s, base, s->request->budget, fixed, true, &candidate);
 }
 
 /* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
@@ -417,7 +478,7 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
     BP_TRY(search_init(&s, memory, bytes));
     for (size_t i = 0; i < NAMED && used < room; i++) {
         bp_spec spec = request->spec;
-        spec.policy = (bp_policy){.kind = named[i], .recompute = BP_RECOMPUTE_ALL};
+        spec.policy = named[i];
         BP_TRY(plan_candidate(&s, &spec, &candidate));
         add_point(points, &used, &candidate);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
@@ -427,10 +488,9 @@ bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t byt
     uint32_t budgets = room > NAMED ? room - (uint32_t)NAMED : 0;
     BP_TRY(measure(&s, &request->spec));
     for (uint32_t i = 0; i < budgets && used < room; i++) {
-        bool found = false;
         uint64_t budget = least + (most - least) / budgets * i;
-        BP_TRY(try_chain(&s, &request->spec, budget, fixed, &candidate, &found));
-        if (found) {
+        BP_TRY(try_chain(&s, &request->spec, budget, fixed, false, &candidate));
+        if (candidate.batch > 0) {
             add_point(points, &used, &candidate);
         }
     }

@@ -24,6 +24,8 @@ typedef struct measure {
     uint32_t d_output;
     uint32_t d_input;
     uint32_t backward; /* first op of the trial's backward */
+    uint64_t before;   /* bytes of the boundary before the stage, and of the one behind it */
+    uint64_t behind;
 } measure;
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -110,12 +112,6 @@ static void begin_trial(measure *m)
     m->emit.shared = BP_ABSENT;
 }
 
-static uint64_t boundary_bytes(const bp_spec *spec)
-{
-    return (uint64_t)spec->batch * spec->sequence * spec->config.width *
-           bp_dtype_bytes(spec->working);
-}
-
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
 {
     bp_stage_call call = {.stage = stage,
@@ -133,7 +129,7 @@ static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
     m->emit.stage = stage;
     m->emit.output_class = BP_CLASS_TAPE;
     if (stage > 0) {
-        call.input = fake(m, BP_CLASS_TAPE, boundary_bytes(m->spec), "input");
+        call.input = fake(m, BP_CLASS_TAPE, m->before, "input");
     }
     m->input = call.input.buffer;
     return call;
@@ -143,7 +139,7 @@ static void write_backward(measure *m, bp_stage_call *call, bool last)
 {
     m->backward = m->graph.used.ops;
     if (!last) {
-        call->d_output = fake(m, BP_CLASS_WORKSPACE, boundary_bytes(m->spec), "d_out");
+        call->d_output = fake(m, BP_CLASS_WORKSPACE, m->behind, "d_out");
     }
     m->d_output = call->d_output.buffer;
     m->spec->model->backward(&m->emit, call);
@@ -285,16 +281,33 @@ static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
     const bp_model *model = m->spec->model;
     bool last = stage + 1 == model->stages(&m->spec->config);
     uint32_t variants = model->variants(&m->spec->config, stage);
-    uint64_t boundary = bp_size_align(boundary_bytes(m->spec), BP_ARENA_ALIGNMENT);
-    *out = (bp_chain_stage){
-        .input = stage > 0 ? boundary : 0, .d_output = last ? 0 : boundary, .variants = variants};
+    m->before = out->input;
+    *out = (bp_chain_stage){.input = bp_size_align(m->before, BP_ARENA_ALIGNMENT),
+                            .d_output = last ? 0 : bp_size_align(m->behind, BP_ARENA_ALIGNMENT),
+                            .variants = variants};
     for (uint32_t v = 0; v < variants; v++) {
         if (!last) {
             try_forward(m, stage, v, &out->variant[v]);
         }
         try_backward(m, stage, v, v + 1 < variants, out);
     }
+    m->behind = m->before;
     keep_gradients(m);
+}
+
+/* Bytes of every boundary, as each stage's forward makes it, into the stages' inputs. */
+static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t count)
+{
+    stages[0].input = 0;
+    for (uint32_t s = 0; s + 1 < count && m->emit.status == BP_OK; s++) {
+        m->before = stages[s].input;
+        begin_trial(m);
+        bp_stage_call call = trial_call(m, s, m->spec->model->variants(&m->spec->config, s) - 1);
+        m->spec->model->forward(&m->emit, &call);
+        bool made = m->emit.status == BP_OK && bp_ref_present(call.output);
+        stages[s + 1].input = made ? m->graph.buffers[call.output.buffer].bytes : 0;
+    }
+    m->graph.used = m->mark;
 }
 
 bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
@@ -325,6 +338,7 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
         own_gradient(&m, i);
     }
     m.mark = m.graph.used;
+    measure_boundaries(&m, stages, stage_count);
     for (uint32_t s = stage_count; s > 0 && m.emit.status == BP_OK; s--) {
         measure_stage(&m, s - 1, &stages[s - 1]);
     }

@@ -179,7 +179,10 @@ static bool makes_sense(const bp_policy *policy, uint32_t stages)
 uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages)
 {
     action_writer writer = {0};
-    if (makes_sense(policy, stages)) {
+    if (policy->kind == BP_POLICY_ACTIONS && stages > 0) {
+        /* They are of the chain alone; the stages below it run forward besides. */
+        writer.count = (uint64_t)policy->action_count + stages - 1;
+    } else if (makes_sense(policy, stages)) {
         generate(&writer, policy, stages);
         /* Given actions are those of the chain, before which a prefix may come. */
         writer.count += policy->kind == BP_POLICY_ACTIONS ? stages : 0;
