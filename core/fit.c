@@ -2,6 +2,7 @@
 /* The fit: candidates planned exactly, the fastest that fits chosen. */
 #include "core/fit.h"
 
+#include "core/compile.h"
 #include "core/measure.h"
 
 #define ALIGNMENT    64
@@ -211,11 +212,32 @@ static bp_status try_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
     return BP_OK;
 }
 
+/* Where one program holds several micro-batches, each action is done for all of them before the
+ * next: what it leaves and finds is there once for each, what it works in is there once. */
+static void widen_stage(bp_chain_stage *stage, uint64_t output, uint64_t micros)
+{
+    for (uint32_t v = 0; v < stage->variants; v++) {
+        bp_chain_variant *variant = &stage->variant[v];
+        uint64_t tape = (micros - 1) * variant->tape;
+        variant->forward_peak += tape + (micros - 1) * output;
+        variant->backward_peak += tape + (micros - 1) * stage->d_output;
+        variant->tape *= micros;
+    }
+    stage->input *= micros;
+    stage->d_output *= micros;
+}
+
 static bp_status measure(search *s, const bp_spec *spec)
 {
     bp_arena arena;
+    uint32_t count = stage_count(spec);
+    uint64_t micros = bp_compile_micros(spec);
     bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
-    return bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error);
+    BP_TRY(bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error));
+    for (uint32_t i = 0; i < count; i++) {
+        widen_stage(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
+    }
+    return BP_OK;
 }
 
 /* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
