@@ -164,6 +164,23 @@ expect 3 'does not fit' "${fit[@]}" --output-dir "$work/nowhere" --arena 1MB
 check $? "a plan that does not fit leaves no directory"
 expect 0 'ms_per_step' bench step --model tiny --arena 6MB --repeat 1 --json
 
+# Where something is frozen below, and where rows of numbers are read, auto has schedules too.
+run plan --model tiny --lora-r 4 --per-device-train-batch-size 4 --arena 2500KB --gradient-checkpointing auto --json
+[[ $code -eq 0 && $(json gradient_checkpointing) == auto ]]
+check $? "auto above a frozen base" "$out$err"
+mkdir "$work/rows"
+echo '{"model_type": "mlp", "input_size": 32, "hidden_size": 32, "num_hidden_layers": 12, "num_labels": 3}' \
+    >"$work/rows/config.json"
+rows=(--model "$work/rows" --per-device-train-batch-size 512 --gradient-accumulation-steps 2 --json)
+run plan "${rows[@]}"
+most=$(json arena_bytes)
+run plan "${rows[@]}" --arena $((most * 3 / 4)) --gradient-checkpointing auto
+[[ $code -eq 0 && $(json gradient_checkpointing) == auto && $(json arena_bytes) -le $((most * 3 / 4)) ]]
+check $? "auto over dense layers" "$out$err"
+expect 0 'ms_per_step' bench step "${rows[@]}" --repeat 1
+expect 0 'ms_per_step' bench step --model tiny-bert --task classification --repeat 1 --json
+expect 0 'ms_per_step' bench step --model tiny-bert --task regression --repeat 1 --json
+
 # Of 32 x 250 tokens and 40,000 words all logits would take 1.28 GB, and their gradients as much again.
 mkdir "$work/words"
 echo '{"model_type":"gpt2","vocab_size":40000,"n_positions":256,"n_embd":64,"n_layer":2,"n_head":2}' \

@@ -166,11 +166,6 @@ static void print_step(const session *s, const speeds *v, double tokens)
 static bp_status bench_step(session *s, const settings *set)
 {
     BP_TRY(session_begin(s, set));
-    if (s->spec.config.vocabulary == 0) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, "bench",
-                            "steps are timed over made-up tokens, which this model does not read",
-                            "--model");
-    }
     BP_TRY(session_choose(s));
     BP_TRY(session_start(s));
     double *seconds = malloc((size_t)set->repeat * sizeof *seconds);

@@ -8,7 +8,8 @@
 #     tools/bench/claim.sh [OUTPUT.md]      BUILD=build/release, VISITS=3, BASE=32, WIDTH=128, ROWS=1024
 #
 # Two micro-batches a step, so that weights, state and gradients live all the time and what is above
-# them is activations: checkpoints, tape and workspace.
+# them is activations: checkpoints, tape and workspace. Times are of the processor, one thread: what
+# three steps more take; so other work on the machine hardly counts.
 set -u
 BUILD=${BUILD:-build/release}
 visits=${VISITS:-3}
@@ -53,12 +54,16 @@ plan_row() {
     fi
 }
 
+# Processor seconds of a run with so many timed steps.
+TIMEFORMAT='%U'
+spent() { { time "$BUILD/bedplate" bench step "${args[@]}" --threads 1 --repeat "$1" >/dev/null; } 2>&1; }
+
 measure() {
     local name layers policy arena bytes rest
     while read -r name layers policy arena bytes rest; do
         [[ $bytes != - ]] || continue
         options "$layers" "$policy" "$arena"
-        echo "$name $layers $(value ms_per_step "$("$BUILD/bedplate" bench step "${args[@]}" --repeat 1)")"
+        echo "$name $layers $(spent 1) $(spent 4)" | awk '{ print $1, $2, ($4 - $3) / 3 }'
     done <"$work/plans"
 }
 
