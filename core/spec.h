@@ -140,11 +140,13 @@ typedef struct bp_scaling {
  *                  g' the whole gradient of the applied step before. The first step has none and is
  *                  not clipped. |g'| is part of the state.
  *   ADAMA          AdamA (Zhang et al., arXiv 2305.19982): the gradient g_i of each micro-batch is
- *                  folded into the moments at once, m = beta1 m + (1 - beta1) sum g_i, v = beta2 v
- * + (1 - beta2) sum g_i^2 (Adam has (sum g_i)^2), so that one micro-batch after the other goes
- * forward and backward. One micro-batch: Adam itself. Both approximations decide on each stage with
- * what is known by then, so an overflow is found after the stages above it have moved: they stop
- * training there, as without loss scaling, and cannot go with a dynamic scale. */
+ *                  folded into the moments at once, so that one goes forward and backward after the
+ *                  other: m becomes beta1 m + (1 - beta1) sum g_i, and v becomes
+ *                  beta2 v + (1 - beta2) sum g_i^2, where Adam has (sum g_i)^2. With a single
+ *                  micro-batch it is Adam.
+ * Both approximations decide on each stage with what is known by then, so an overflow is found
+ * after the stages above it have moved: they stop training there, as without loss scaling, and
+ * cannot go with a dynamic scale. */
 typedef enum bp_release {
     BP_RELEASE_NONE,
     BP_RELEASE_EXACT,
