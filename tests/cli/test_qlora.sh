@@ -72,6 +72,18 @@ run train --model "$work/tiny" --load-in-4bit "${adapter[@]:1}" --output-dir "$w
 [[ -n $digest && $(json state_digest) == "$digest" ]]
 check $? "a resumed run ends in the same state"
 
+# --arena is kept to, whatever it costs, and changes nothing of the result.
+shape=(--model "$work/tiny" --load-in-4bit "${adapter[@]:1:2}" --learning-rate 1e-2 --lora-r 3 --target-modules all-linear)
+run plan --model "$work/tiny" --load-in-4bit --lora-r 3 --target-modules all-linear --max-seq-length 32 \
+    --gradient-checkpointing full --threads 2 --json
+least=$(json arena_bytes)
+run train "${shape[@]}" --arena "$least" --per-device-train-batch-size 8 --output-dir "$work/small" "${common[@]}"
+[[ $(json arena_bytes) -le $least && $(json state_digest) == "$digest" ]]
+check $? "training inside $least bytes ends in the same state" "$err"
+expect 0 '' export --model "$work/tiny-llama-0" --format gguf --to "$work/q.gguf"
+expect 0 '' import --from "$work/q.gguf" --to "$work/q-gguf"
+near "$(loss --model "$work/tiny-llama-0")" "$(loss --model "$work/q-gguf")" "a GGUF file has its values as floats" 1e-6
+
 # What does not go together.
 expect 2 'quantised weights are frozen: training needs adapters' plan --model tiny --load-in-4bit
 expect 2 'a quantised weight cannot be trained' plan --model tiny --load-in-4bit --lora-r 2 --trainable '*c_attn.weight'

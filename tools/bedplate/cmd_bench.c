@@ -105,11 +105,10 @@ static double step_operations(const bp_runtime *runtime, double tokens)
     const bp_model_config *config = &runtime->spec.config;
     double matrices = 0.0;
     for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.parameters[p].weight];
-        bool position = strstr(bp_graph_name(&runtime->graph, runtime->emit.parameters[p].weight),
-                               "wpe") != NULL;
-        if (buffer->rank == 2 && !position) {
-            matrices += (double)buffer->shape[0] * (double)buffer->shape[1];
+        const bp_parameter *parameter = &runtime->emit.parameters[p];
+        bool position = strstr(bp_graph_name(&runtime->graph, parameter->weight), "wpe") != NULL;
+        if (parameter->rank == 2 && !position) {
+            matrices += (double)parameter->count;
         }
     }
     if (config->family == BP_FAMILY_MLP) {
