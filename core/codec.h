@@ -24,7 +24,8 @@
  * low half of a byte. Signed: the same construction with 4 bits (7 negative values, 0, 8 positive);
  * unsigned, without zero: ((code + 1) / 16)^4 and not the paper's (code + 1) / 16, whose least
  * value lets small second moments grow to a sixteenth of their group's largest: 2,000 steps of a
- * small GPT (tools/bench/drift.sh) end 0.4 % below fp32 with this book, 4.2 % above with that one. */
+ * small GPT (tools/bench/drift.sh) end 0.4 % below fp32 with this book, 4.2 % above with that one.
+ */
 #ifndef BP_CORE_CODEC_H
 #define BP_CORE_CODEC_H
 
