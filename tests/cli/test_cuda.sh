@@ -58,6 +58,18 @@ check $((code != 0)) "a recurrent model generates" "$out$err"
 expect 0 'step 4/4' train "${common[@]}" --tf32 --output-dir "$work/t"
 expect 2 'TF32 is for a GPU' train "${common[@]}" --tf32 --device host --output-dir "$work/t2"
 
+# The approximate forms of gradient release go the way that they go on the host.
+for form in 'previous-norm --max-grad-norm 0.3' 'adama --max-grad-norm 0'; do
+    for device in host cuda; do
+        # shellcheck disable=SC2086
+        run train "${common[@]}" --device "$device" --output-dir "$work/$device-${form%% *}" --learning-rate 1e-2 \
+            --max-steps 2 --gradient-accumulation-steps 2 --gradient-release $form --json
+        declare "$device=$(grep -oE '"loss": [0-9.e+-]+' <<<"$out" | tail -1 | cut -d' ' -f2)"
+    done
+    awk -v a="$host" -v b="$cuda" 'BEGIN { exit !(a > 0 && (a - b) * (a - b) <= 1e-10 * a * a) }'
+    check $? "gradient release ${form%% *} on both devices ($host, $cuda)" "$err"
+done
+
 PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
 finish
