@@ -49,6 +49,40 @@ static void states_are_written_as_python_does(void **state)
     }
 }
 
+#define REST ", \"dtype\": \"float16\", \"shape\": [54, 18]}"
+
+static void bad_states_are_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "missing"},
+        {"[]", "object"},
+        {"{}", "missing"},
+        {"{\"quant_type\": \"fp4\", \"blocksize\": 64" REST, "quant_type"},
+        {"{\"quant_type\": \"nf4\", \"blocksize\": 128" REST, "blocksize"},
+        {"{\"quant_type\": \"nf4\", \"quant_type\": \"nf4\"}", "twice"},
+        {"{\"colour\": 1}", "not known"},
+        {"{\"dtype\": \"int8\"}", "dtype"},
+        {"{\"shape\": [54]}", "shape"},
+        {"{\"shape\": [54, 18, 1]}", "shape"},
+        {"{\"shape\": [54, -18]}", "shape"},
+        {"{\"shape\": [1099511627775, 1099511627775]}", "missing"},
+        {"{\"nested_blocksize\": 64}", "nested_blocksize"},
+        {"{\"nested_offset\": \"x\"}", "nested_offset"},
+        {"{\"nested_offset\": 1e300}", "nested_offset"},
+        {"{\"nested_dtype\": 7}", "dtype"},
+        {"{\"quant_type\": \"nf4\", \"blocksize\": 64, \"nested_offset\": 0.5" REST, "missing"},
+        {"{\"quant_type\": \"nf4\", \"blocksize\": 64" REST " 1", "end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_bnb_state read;
+        bp_error error = {.code = BP_OK};
+        assert_int_equal(bp_bnb_state_read(cases[i][0], strlen(cases[i][0]), &read, &error),
+                         BP_ERR_DATA);
+        assert_non_null(strstr(error.text, cases[i][1]));
+    }
+}
+
 /* The quantization_config of a config.json. */
 static bp_status read_config(const char *text, bp_quantised *form, bp_error *error)
 {
@@ -139,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_written_as_python_does),
+        cmocka_unit_test(bad_states_are_refused),
         cmocka_unit_test(configurations_name_a_form),
         cmocka_unit_test(configurations_are_rewritten),
     };
