@@ -105,43 +105,36 @@ static void add_parameters(bp_cuda_plan *plan, const matmul_shape *shape, bool j
     bp_cuda_word32(plan, flags_of(plan, s));
 }
 
-/* The kernels of a product, for tiles of 128 and of 64. */
+/* A product's kernel. */
 typedef struct product_kernel {
     bp_cuda_family family;
-    uint32_t function[2];
-    uint32_t threads[2];
-    uint32_t shared[2];
+    uint32_t function;
+    uint32_t threads;
+    uint32_t shared;
 } product_kernel;
 
-/* The single-precision ones declare their shared memory. On tensor cores it is four slices of both
- * operands, or over them the sums of a tile of 128 at a pitch of 132 floats. */
-static const product_kernel single_kernel = {
-    BP_CUDA_FAMILY_matmul,
-    {BP_CUDA_FUNCTION_matmul_128, BP_CUDA_FUNCTION_matmul_64},
-    {256, 64},
-    {0, 0}};
-static const product_kernel tf32_kernel = {
-    BP_CUDA_FAMILY_matmul_tf32,
-    {BP_CUDA_FUNCTION_matmul_tf32_128, BP_CUDA_FUNCTION_matmul_tf32_64},
-    {TENSOR_THREADS, TENSOR_THREADS},
-    {81920, 40960}};
-static const product_kernel sixteen_kernel = {
-    BP_CUDA_FAMILY_matmul,
-    {BP_CUDA_FUNCTION_matmul_128, BP_CUDA_FUNCTION_matmul_64},
-    {TENSOR_THREADS, TENSOR_THREADS},
-    {67584, 32768}};
+/* By working type and tile, 64 or 128. The single-precision ones declare their shared memory; on
+ * tensor cores it is four slices of both operands, or over them the sums of a tile of 128 at a
+ * pitch of 132 floats. */
+static const product_kernel kernels[3][2] = {
+    {{BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_64, 64, 0},
+     {BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_128, 256, 0}},
+    {{BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_64, TENSOR_THREADS, 32768},
+     {BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_128, TENSOR_THREADS, 67584}},
+    {{BP_CUDA_FAMILY_matmul_tf32, BP_CUDA_FUNCTION_matmul_tf32_64, TENSOR_THREADS, 40960}}};
 
+/* TF32 has tiles of 64 only; what has many of 128 has more of these, and no splits either. */
 static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
 {
-    const product_kernel *kernel = plan->dtype != BP_F32 ? &sixteen_kernel
-                                   : plan->target->tf32  ? &tf32_kernel
-                                                         : &single_kernel;
-    uint32_t small = shape->tile == 128 ? 0 : 1;
-    if (!bp_cuda_begin(plan, kernel->family, kernel->function[small], shape->tiles, shape->splits,
-                       kernel->threads[small])) {
+    bool tf32 = plan->dtype == BP_F32 && plan->target->tf32;
+    bool large = shape->tile == 128 && !tf32;
+    const product_kernel *kernel = tf32 ? &kernels[2][0] : &kernels[plan->dtype != BP_F32][large];
+    uint64_t tiles = tf32 ? tiles_of(plan->op->scalars, 64) : shape->tiles;
+    if (!bp_cuda_begin(plan, kernel->family, kernel->function, tiles, shape->splits,
+                       kernel->threads)) {
         return false;
     }
-    plan->launch[plan->count - 1].shared_bytes = kernel->shared[small];
+    plan->launch[plan->count - 1].shared_bytes = kernel->shared;
     return true;
 }
 

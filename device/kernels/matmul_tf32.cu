@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products of single-precision operands rounded to TF32 (8 bits of exponent, 10 of fraction) on
  * tensor cores, in every transposition, with all that follows; sums are float. Only where it was asked
- * for. The sums of splits are joined as matmul_f32.cu does it. */
+ * for. There is one size of tiles, to keep the texts small. The sums of splits are joined as
+ * matmul_f32.cu does it. */
 #include "device/kernels/async.cuh"
 #include "device/kernels/matmul.cuh"
 #include "device/kernels/tensor.cuh"
@@ -9,12 +10,6 @@
 #define DEPTH   16 /* terms of a slice */
 #define STAGES  4  /* slices in shared memory */
 #define THREADS 128
-
-#define TILE    128
-#define NAME(x) x##_128
-#include "device/kernels/matmul_tf32.cuh"
-#undef TILE
-#undef NAME
 
 #define TILE    64
 #define NAME(x) x##_64

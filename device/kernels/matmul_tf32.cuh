@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The body of a TF32 product for one tile size; included once per size by matmul_tf32.cu, with TILE (64
- * or 128) and NAME(x) defined.
+/* The body of a TF32 product for one tile size; included once per size by matmul_tf32.cu, with TILE and
+ * NAME(x) defined.
  *
  * Four warps make a TILE x TILE tile of c, each a quarter, with mma.m16n8k8 and float sums, over k in
  * increasing order. Slices of DEPTH terms pass through a ring of STAGES in shared memory, brought by

@@ -53,10 +53,11 @@ benchmarks() {
     local precision
     echo "--- kernels"
     timeout 150 "$build/tools/bench/gpu_kernels" "${kernels[@]}" || failed=1
-    for precision in fp32 bf16 fp16; do
-        echo "--- a step of the preset $model, ${step[*]}, --$precision"
+    for precision in --fp32 "--fp32 --tf32" --bf16 --fp16; do
+        echo "--- a step of the preset $model, ${step[*]}, $precision"
+        # shellcheck disable=SC2086
         timeout 60 "$build/bedplate" bench step --model "$model" "${step[@]}" --dropout 0 \
-            --device cuda "--$precision" || failed=1
+            --device cuda $precision || failed=1
     done
 }
 

@@ -21,11 +21,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERNELS = "device/kernels"
 WORK = "/tmp/bedplate-ptx"
-# Headers whose functions have no branches: each inlined one is one place, at its first line.
-# What they inline themselves belongs to that place too.
+# Headers whose functions have no branches but loops: each inlined one is one place, at its first
+# line. What they inline themselves belongs to that place too.
 STRAIGHT = ("core/math_inline.h",) + tuple(
-    KERNELS + "/" + name for name in ("async.cuh", "base.cuh", "double.cuh",
-                                      "philox.cuh", "tensor.cuh"))
+    KERNELS + "/" + name for name in ("async.cuh", "attention_tensor.cuh", "attention_tile.cuh",
+                                      "base.cuh", "double.cuh", "philox.cuh", "tensor.cuh"))
 FLAGS = ["-ptx", "-O3", "-fmad=false", "-lineinfo", "-I."]
 
 
@@ -262,7 +262,7 @@ def plain(text, row):
                 place = places.setdefault((number, names[inlined.group(1)]), place)
             line = ".loc %s %s 0" % (number, place)
             if inlined:
-                label = short.setdefault(plain_name(names[inlined.group(1)]), "$I%d" % len(short))
+                label = short.setdefault(plain_name(names[inlined.group(1)]), "I%d" % len(short))
                 line += ",function_name %s,inlined_at %s %s 0" % ((label,) + inlined.group(2, 3))
             if line == last:
                 continue
@@ -272,6 +272,7 @@ def plain(text, row):
         lines.append(line)
     lines = needed_places(shorter_jumps(list(single_places(lines))))
     text = "\n".join(short_names(lines))
+    text = text.replace("bra.uni ", "bra ") # an unguarded jump takes all lanes that are there
     text = re.sub(r"\.version [0-9.]+", ".version " + row["version"], text, count=1)
     used = set(re.findall(r"(?:\.loc|inlined_at) (\d+)", text))
     tail = ['.file %s "%s"' % (n, own.get(n, "nvcc")) for n in sorted(used, key=int)]

@@ -19,3 +19,12 @@ $(PTX_OBJ): $(BUILD)/device/kernels/ptx.s
 .PHONY: ptx
 ptx:
 	@tools/ptx/compile.py
+
+# What the tests execute of the kernels' sources and instructions, on the instrument.
+PTX_COVERED := $(addprefix $(BUILD)/tests/unit/test_cuda_,kernels kernels16 tf32 families update)
+.PHONY: ptx-coverage
+ptx-coverage: $(PTX_COVERED)
+	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
+	@for t in $^; do PTXVM_COVERAGE=$(BUILD)/ptx-coverage/$$(basename $$t) $$t >/dev/null 2>&1 || \
+	    { echo "fails: $$t"; exit 1; }; done
+	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*

@@ -188,13 +188,15 @@ bool vm_parse_location(vm_parser *parser)
         vm_lexer_next(&parser->lexer);
         bool inlined = vm_token_is(parser, "inlined_at");
         vm_lexer_next(&parser->lexer);
+        if (!inlined && parser->lexer.token.kind == TK_WORD) {
+            vm_lexer_next(&parser->lexer); /* the label */
+        }
         vm_place outer = {0, 0, 0};
         uint32_t values[2] = {0, 0};
         int count = 0;
         while (parser->lexer.token.kind != TK_END && !vm_punct_is(parser, ',')) {
             const vm_token *token = &parser->lexer.token;
             bool part = token->kind == TK_INTEGER || vm_punct_is(parser, '+');
-            part = part || (count == 0 && token->kind == TK_WORD && token->text[0] == '$');
             if (!part || count >= 3) {
                 break;
             }
