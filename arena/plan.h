@@ -46,7 +46,8 @@ size_t bp_plan_scratch(uint32_t count);
 size_t bp_plan_scratch_greedy(uint32_t count);
 
 /* Gives every buffer an offset and fills the report. Greedy layouts in several orders come first,
- * then layouts that solve the tight part of the time alone and fit the rest around it; the best one
+ * then two stacks that grow towards each other (who outlives the peak hangs from the top), then
+ * layouts that solve the tight part of the time alone and fit the rest around it; the best one
  * is kept and the work ends when the bound (or the capacity) is reached. Then an exact search runs
  * within node_limit, for sets of up to 2,048 buffers that do not live all the time. options may be
  * NULL. scratch needs no alignment and is free again afterwards; buffers may be NULL when count is

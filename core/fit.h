@@ -49,7 +49,8 @@ uint64_t bp_fit_scratch(const bp_fit_request *request);
 
 /* Finds the best candidate. The memory stays in use for as long as fit->actions is. BP_ERR_FIT when
  * none fits: best and least then say what would be needed. Other errors are those of planning.
- * Cost: one plan per candidate, one dynamic programme per micro-batch size. */
+ * Cost: one plan per candidate; per micro-batch size and loss chunk up to eight dynamic programmes,
+ * each with its plan, where not everything can be kept. */
 bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
                      bp_error *error) BP_MUST_CHECK;
 

@@ -180,12 +180,11 @@ uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages)
 {
     action_writer writer = {0};
     if (policy->kind == BP_POLICY_ACTIONS && stages > 0) {
-        /* They are of the chain alone; the stages below it run forward besides. */
-        writer.count = (uint64_t)policy->action_count + stages - 1;
+        /* Given actions are those of the chain, before which a prefix may come; for counting them
+         * they need not be there yet. */
+        writer.count = (uint64_t)policy->action_count + stages;
     } else if (makes_sense(policy, stages)) {
         generate(&writer, policy, stages);
-        /* Given actions are those of the chain, before which a prefix may come. */
-        writer.count += policy->kind == BP_POLICY_ACTIONS ? stages : 0;
     }
     return writer.count < UINT32_MAX ? (uint32_t)writer.count : UINT32_MAX;
 }
