@@ -249,6 +249,17 @@ static void row_turned(float *sums, const float *a, const void *b, int64_t pitch
     }
 }
 
+/* What a store and a load of this type would make of x. */
+static inline leaf leaf_rounded(leaf x, bp_dtype type)
+{
+    uint16_t narrow[LANES];
+    if (type == BP_F32) {
+        return x;
+    }
+    leaf_narrow(narrow, x, type);
+    return leaf_widen(narrow, type);
+}
+
 /* A piece of one block: 16 values, each already what the type holds, are looked up. */
 static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t first,
                            int64_t count, bp_dtype type)
@@ -256,8 +267,9 @@ static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t 
     const float scale = bp_quantised_scale(from, first);
     const uint8_t *codes = from->codes;
     float table[16];
-    for (int i = 0; i < 16; i++) {
-        table[i] = bp_element_round(bp_nf4[i] * scale, type);
+    for (int v = 0; v < 16; v += LANES) {
+        leaf_store(table + v,
+                   leaf_rounded(leaf_times(leaf_load(bp_nf4 + v), leaf_set(scale)), type));
     }
     int64_t i = 0;
     if (first % 2 != 0 && count > 0) {
@@ -279,12 +291,7 @@ static void dequantise_int8(float *to, const bp_quantised_matrix *from, uint64_t
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         leaf x = leaf_times(leaf_times(leaf_bytes(from->codes + first + i), scale), step);
-        if (type != BP_F32) {
-            uint16_t narrow[LANES];
-            leaf_narrow(narrow, x, type);
-            x = leaf_widen(narrow, type);
-        }
-        leaf_store(to + i, x);
+        leaf_store(to + i, leaf_rounded(x, type));
     }
     for (; i < count; i++) {
         to[i] = bp_element_round(bp_quantised_value(from, first + (uint64_t)i), type);
