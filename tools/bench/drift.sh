@@ -32,7 +32,7 @@ adamw_8bit_companded    0.5  1    --optim adamw_8bit_companded
 companded_all           0.5  1    --optim adamw_8bit_companded --param-override *:optim_bits=8
 split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8
 adamw_4bit              1.5  2    --optim adamw_4bit
-previous_norm           0.5  1    --optim adamw --gradient-release previous-norm
+previous_norm           1.5  2    --optim adamw --gradient-release previous-norm
 adama_4                 -    -    --optim adamw --gradient-release adama --max-grad-norm 0 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 END
 }
