@@ -15,3 +15,4 @@ $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tests/house/test_noa
 .PHONY: gpu
 gpu: all $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tools/bench/gpu_kernels
 	@REHEARSE=$(REHEARSE) tests/gpu/run.sh $(BUILD)
+-include $(BUILD)/tools/bench/gpu_kernels.d
