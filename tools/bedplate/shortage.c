@@ -199,6 +199,20 @@ static bool print_techniques(const choice *c, bool together)
     return false;
 }
 
+/* Whether all techniques together are enough: where they are not, no few of them are. */
+static bool techniques_help(const choice *c)
+{
+    char options[512];
+    bp_text text;
+    choice changed = *c;
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    for (uint32_t i = 0; i < TECHNIQUES; i++) {
+        bool done = technique_apply(i, &changed.request.spec, &text);
+        (void)done;
+    }
+    return least_fits(&changed, c->request.spec.sequence);
+}
+
 static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t limit)
 {
     const change all = {true, true, true};
@@ -216,9 +230,10 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         }
         least = trial.fit.least.arena_bytes;
     }
-    bool found_one = print_techniques(c, false) ||
+    bool help = techniques_help(c);
+    bool found_one = (help && print_techniques(c, false)) ||
                      (runtime->report.resident_bytes < limit && print_sequence(c)) ||
-                     print_techniques(c, true);
+                     (help && print_techniques(c, true));
     if (!found_one) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64
