@@ -9,14 +9,15 @@
 #                                             TENTHS="15 20 25 30 50 100"
 #
 # Two micro-batches a step, so that weights, state and gradients live all the time and what is above
-# them is activations: checkpoints, tape and workspace. Times are of the processor, one thread: what
-# three steps more take; so other work on the machine hardly counts.
+# them is activations: checkpoints, tape and workspace. Times are the least of VISITS visits to each
+# plan, each the median of REPEAT steps (20) on one thread: nothing else should run.
 set -u
 BUILD=${BUILD:-build/release}
 visits=${VISITS:-3}
 base=${BASE:-32}
 width=${WIDTH:-128}
 rows=${ROWS:-1024}
+repeat=${REPEAT:-20}
 output=${1:-/dev/stdout}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -55,16 +56,15 @@ plan_row() {
     fi
 }
 
-# Processor seconds of a run with so many timed steps.
-TIMEFORMAT='%U'
-spent() { { time "$BUILD/bedplate" bench step "${args[@]}" --threads 1 --repeat "$1" >/dev/null; } 2>&1; }
+# Milliseconds of a step.
+spent() { value ms_per_step "$("$BUILD/bedplate" bench step "${args[@]}" --threads 1 --repeat "$repeat")"; }
 
 measure() {
     local name layers policy arena bytes rest
     while read -r name layers policy arena bytes rest; do
         [[ $bytes != - ]] || continue
         options "$layers" "$policy" "$arena"
-        echo "$name $layers $(spent 1) $(spent 4)"
+        echo "$name $layers $(spent)"
     done <"$work/plans"
 }
 
@@ -95,11 +95,10 @@ for ((visit = 0; visit < visits; visit++)); do measure; done >"$work/times"
     awk -v base="$base" -v budget="$budget" '
         NR == FNR {
             k = $1 " " $2
-            if (!(k in few) || $3 < few[k]) few[k] = $3
-            if (!(k in many) || $4 < many[k]) many[k] = $4
+            if (!(k in best) || $3 < best[k]) best[k] = $3
             next
         }
-        { k = $1 " " $2; best[k] = many[k] - few[k] }
+        { k = $1 " " $2 }
         $1 == "none" { plan[$2] = $6; time[$2] = best[k] }
         {
             name = $1; gsub("_", " ", name)
