@@ -163,28 +163,14 @@ static void check_logits(const char *name, uint32_t at_once)
 {
     chain c;
     rig r;
-    size_t bytes = 0;
     chain_open(&c, name);
     c.spec.generate_context = c.spec.sequence;
     c.spec.prefill_rows = at_once > 1 ? 4 : 1;
     c.spec.poison = true;
     open_rig(&c, &r);
-    const uint32_t vocabulary = c.spec.config.vocabulary;
-    float *logits = golden_tensor(&c.file, "logits", &bytes);
-    const double scale = reference_largest(logits, bytes / sizeof *logits);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
-        for (uint32_t t = 0; t < c.spec.sequence; t += at_once) {
-            const uint32_t left = c.spec.sequence - t, count = at_once < left ? at_once : left;
-            assert_int_equal(bp_runtime_accept(&r.runtime, c.tokens + t, count), BP_OK);
-            for (uint32_t v = 0; v < vocabulary; v++) {
-                const float wanted = logits[(t + count - 1) * vocabulary + v];
-                const double off = fabs((double)r.runtime.logits_host[v] - (double)wanted);
-                assert_true(off <= 1e-5 * scale);
-            }
-        }
+        reference_logits(&c.file, &r, c.tokens, c.spec.sequence, at_once);
     }
-    free(logits);
     rig_close(&r);
     chain_close(&c);
 }

@@ -241,27 +241,12 @@ static void check_logits(const char *name, uint32_t at_once)
 {
     reference ref;
     rig r;
-    size_t bytes = 0;
     reference_open(&ref, name);
     ref.spec.generate_context = ref.spec.sequence;
     ref.spec.device_options.variant = NULL;
     open_rig(&ref, &r);
     reference_weights(&ref.file, &r);
-    const uint32_t vocabulary = ref.spec.config.vocabulary;
-    float *logits = golden_tensor(&ref.file, "logits", &bytes);
-    assert_int_equal(bytes, ref.spec.sequence * vocabulary * sizeof *logits);
-    const double scale = reference_largest(logits, bytes / sizeof *logits);
-    assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
-    for (uint32_t t = 0; t < ref.spec.sequence; t += at_once) {
-        const uint32_t left = ref.spec.sequence - t, count = at_once < left ? at_once : left;
-        assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + t, count), BP_OK);
-        for (uint32_t v = 0; v < vocabulary; v++) {
-            const float wanted = logits[(t + count - 1) * vocabulary + v];
-            const double off = fabs((double)r.runtime.logits_host[v] - (double)wanted);
-            assert_true(off <= 1e-5 * scale);
-        }
-    }
-    free(logits);
+    reference_logits(&ref.file, &r, ref.tokens, ref.spec.sequence, at_once);
     rig_close(&r);
     reference_close(&ref);
 }

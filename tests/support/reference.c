@@ -113,3 +113,24 @@ double reference_gradients(const golden *g, rig *r, const char *name)
     }
     return worst;
 }
+
+void reference_logits(const golden *g, rig *r, const int32_t *tokens, uint32_t count,
+                      uint32_t at_once)
+{
+    const uint32_t vocabulary = r->runtime.spec.config.vocabulary;
+    size_t bytes = 0;
+    float *logits = golden_tensor(g, "logits", &bytes);
+    assert_int_equal(bytes, (size_t)count * vocabulary * sizeof *logits);
+    const double scale = reference_largest(logits, bytes / sizeof *logits);
+    assert_int_equal(bp_runtime_restart(&r->runtime), BP_OK);
+    for (uint32_t t = 0; t < count; t += at_once) {
+        const uint32_t piece = at_once < count - t ? at_once : count - t;
+        assert_int_equal(bp_runtime_accept(&r->runtime, tokens + t, piece), BP_OK);
+        for (uint32_t v = 0; v < vocabulary; v++) {
+            const float wanted = logits[(t + piece - 1) * vocabulary + v];
+            const double off = fabs((double)r->runtime.logits_host[v] - (double)wanted);
+            assert_true(off <= 1e-5 * scale);
+        }
+    }
+    free(logits);
+}

@@ -20,4 +20,10 @@ double reference_largest(const float *values, uint64_t count);
  * test above 1e-5; `name` is for the message. */
 double reference_gradients(const golden *g, rig *r, const char *name);
 
+/* Feeds a generating rig `count` tokens, at_once at a time, from the beginning, and requires the
+ * logits that follow each piece to be within 1e-5 of the largest of the file's "logits" (count,
+ * vocabulary). */
+void reference_logits(const golden *g, rig *r, const int32_t *tokens, uint32_t count,
+                      uint32_t at_once);
+
 #endif

@@ -2,6 +2,7 @@
 /* A runtime over tokens in memory. */
 #include "tests/support/rig.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,4 +138,35 @@ uint64_t rig_digest(rig *r)
         free(bytes);
     }
     return digest;
+}
+
+static double first_loss(rig *r)
+{
+    r->runtime.steps = 0;
+    return rig_step(r).loss;
+}
+
+void rig_differ(rig *r, const bp_parameter *parameter, double step, double *difference,
+                double *norm)
+{
+    (void)first_loss(r);
+    float *gradient = rig_read(r, parameter->gradient);
+    float *weight = rig_read(r, parameter->weight), *moved = rig_read(r, parameter->weight);
+    double square = 0.0;
+    for (uint64_t i = 0; i < parameter->count; i++) {
+        square += (double)gradient[i] * (double)gradient[i];
+    }
+    *norm = sqrt(square);
+    *difference = 0.0;
+    for (int side = -1; side <= 1; side += 2) {
+        for (uint64_t i = 0; i < parameter->count; i++) {
+            moved[i] = (float)((double)weight[i] + side * step * (double)gradient[i] / *norm);
+        }
+        rig_write(r, parameter->weight, moved);
+        *difference += side * first_loss(r) / (2.0 * step);
+    }
+    rig_write(r, parameter->weight, weight);
+    free(gradient);
+    free(weight);
+    free(moved);
 }

@@ -36,6 +36,12 @@ void rig_write(rig *r, uint32_t buffer, const void *bytes);
 /* Number of the buffer of a name; fails the test when there is none. */
 uint32_t rig_find(const rig *r, const char *name);
 
+/* The central difference of the first step's loss along a parameter's gradient, `step` to each
+ * side, and that gradient's norm, which it should be. The spec has a learning rate and a decay of
+ * 0. */
+void rig_differ(rig *r, const bp_parameter *parameter, double step, double *difference,
+                double *norm);
+
 /* FNV-1a over every persistent buffer in name order. */
 uint64_t rig_digest(rig *r);
 

@@ -144,38 +144,6 @@ static void test_evaluation(void **state)
     rig_close(&r);
 }
 
-static double loss_of(rig *r)
-{
-    r->runtime.steps = 0;
-    return rig_step(r).loss;
-}
-
-/* The central difference of the loss along a parameter's gradient, and that gradient's norm. */
-static void differ(rig *r, const bp_parameter *parameter, double *difference, double *norm)
-{
-    (void)loss_of(r);
-    float *gradient = rig_read(r, parameter->gradient);
-    float *weight = rig_read(r, parameter->weight), *moved = rig_read(r, parameter->weight);
-    double square = 0.0;
-    for (uint64_t i = 0; i < parameter->count; i++) {
-        square += (double)gradient[i] * (double)gradient[i];
-    }
-    *norm = sqrt(square);
-    *difference = 0.0;
-    const double step = 4e-3;
-    for (int side = -1; side <= 1; side += 2) {
-        for (uint64_t i = 0; i < parameter->count; i++) {
-            moved[i] = (float)((double)weight[i] + side * step * (double)gradient[i] / *norm);
-        }
-        rig_write(r, parameter->weight, moved);
-        *difference += side * loss_of(r) / (2.0 * step);
-    }
-    rig_write(r, parameter->weight, weight);
-    free(gradient);
-    free(weight);
-    free(moved);
-}
-
 /* ReLU has a kink where biases are 0: it is compared with PyTorch (tests/golden). */
 static void test_differences(void **state)
 {
@@ -189,7 +157,7 @@ static void test_differences(void **state)
         open_model(&r, &spec);
         for (uint32_t p = 0; p < r.runtime.emit.parameter_count; p++) {
             double difference, norm;
-            differ(&r, &r.runtime.emit.parameters[p], &difference, &norm);
+            rig_differ(&r, &r.runtime.emit.parameters[p], 4e-3, &difference, &norm);
             if (fabs(difference - norm) > 0.02 * norm + 1e-4) {
                 fail_msg("activation %d, parameter %u: differences say %g, the gradient %g", kind,
                          p, difference, norm);
