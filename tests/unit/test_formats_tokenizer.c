@@ -81,6 +81,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
         faulty_store_arm(&faulty, kinds[i], 1, false);
         assert_int_equal(bp_replace_file(&faulty.store, "f", "new one", 7, &error), BP_ERR_STORE);
         assert_memory_equal(memory_store_bytes(&memory, "f", &size), "old", 3);
+        assert_null(memory_store_bytes(&memory, "f.tmp", &size));
     }
     assert_int_equal(bp_replace_file(&faulty.store, "f", "new one", 7, NULL), BP_OK);
     assert_memory_equal(memory_store_bytes(&memory, "f", &size), "new one", 7);

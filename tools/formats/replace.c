@@ -25,7 +25,9 @@ bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error)
     char name[BP_STORE_PATH_MAX];
     BP_TRY(bp_replace_name(name, path, error));
     if (store->rename(store, name, path) != BP_OK) {
-        return bp_storage_failed(error, store, "rename", path);
+        bp_status status = bp_storage_failed(error, store, "rename", path);
+        bp_replace_abandon(store, path);
+        return status;
     }
     return BP_OK;
 }
@@ -38,13 +40,24 @@ void bp_replace_abandon(bp_store *store, const char *path)
     }
 }
 
+/* Ends a writing of path.tmp that came to `status`. */
+static bp_status end_or_abandon(bp_store *store, const char *path, bp_status status,
+                                bp_error *error)
+{
+    if (status != BP_OK) {
+        bp_replace_abandon(store, path);
+        return status;
+    }
+    return bp_replace_end(store, path, error);
+}
+
 bp_status bp_replace_file(bp_store *store, const char *path, const void *bytes, size_t length,
                           bp_error *error)
 {
     char name[BP_STORE_PATH_MAX];
     BP_TRY(bp_replace_name(name, path, error));
-    BP_TRY(bp_storage_write_file(store, name, bytes, length, error));
-    return bp_replace_end(store, path, error);
+    bp_status status = bp_storage_write_file(store, name, bytes, length, error);
+    return end_or_abandon(store, path, status, error);
 }
 
 /* Two open files, of which one becomes a copy of the other. */
@@ -111,5 +124,5 @@ bp_status bp_replace_copy(bp_store *store, const char *from, const char *path, v
     bp_status status = copy_to_new(&c);
     /* Nothing was written to it: a failing close of a file that was read loses nothing. */
     (void)store->close(store, c.from);
-    return status == BP_OK ? bp_replace_end(store, path, error) : status;
+    return end_or_abandon(store, path, status, error);
 }
