@@ -167,11 +167,12 @@ static void decoding_characters(void **state)
     put_characters(&d,
                    "'decoder':{'type':'Metaspace','replacement':'" META
                    "','prepend_scheme':'never'}," SPACES "},",
-                   ",'<0xG0>':301,'<0x0G>':302,'<0x/0>':303,'<0x000':304", "");
+                   ",'<0xG0>':301,'<0x0G>':302,'<0x/0>':303,'<0x000':304,'<0xc3>':305", "");
     opens(&d);
     READS_AS(&d, "  a b", MARK, MARK, 'a', MARK, 'b');
     READS_AS(&d, "<0xG0><0x0G><0x/0><0x000", 301, 302, 303, 304); /* no bytes */
     READS_AS(&d, "\xc3\xa9", 0xc3, 0xa9);
+    READS_AS(&d, "\xc3\xa9", 305, 0xa9);
     put_characters(&d, "'decoder':{'type':'Metaspace','replacement':'" META "'}," SPACES "},", "",
                    "");
     opens(&d);

@@ -12,10 +12,11 @@ static bool starts_with(const unsigned char *text, size_t length, const char *wh
 
 static int hex_digit(unsigned char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    unsigned letter = (c | 0x20u) - 'a';
+    return c >= '0' && c <= '9' ? c - '0' : letter < 6 ? (int)letter + 10 : -1;
 }
 
-/* The byte of a token that is spelt <0xA0>; -1 for any other. */
+/* The byte of a token that is spelt <0xA0> or <0xa0>; -1 for any other. */
 static int fallback_byte(const unsigned char *text, size_t length)
 {
     if (length != 6 || !starts_with(text, length, "<0x") || text[5] != '>') {
