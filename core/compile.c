@@ -211,8 +211,14 @@ static void write_chain(bp_compile *compile, bp_emit *emit,
 
 static void write_evaluation(bp_compile *compile, bp_emit *emit)
 {
+    const uint64_t rows = bp_compile_logits_rows(emit->spec);
     compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
     emit->loss_written = false;
+    if (rows > 0) {
+        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_emit_working(emit), rows,
+                                       bp_compile_logits_width(emit->spec), "logits");
+        emit->logits_kept = emit->logits;
+    }
     write_chain(compile, emit, emit->spec->model->forward);
 }
 

@@ -5,12 +5,27 @@
 
 #define NAME_BYTES           96 /* longest usual buffer name, for the closed form */
 #define PREFILL_ROWS_DEFAULT 32
-#define FIXED_BUFFERS        16 /* inputs, control, result, tables, one set of losses per program */
+#define FIXED_BUFFERS        16 /* inputs, control, result, tables, logits; losses per program */
 
 uint32_t bp_compile_prefill_rows(const bp_spec *spec)
 {
     uint32_t rows = spec->prefill_rows != 0 ? spec->prefill_rows : PREFILL_ROWS_DEFAULT;
     return rows < spec->generate_context ? rows : spec->generate_context;
+}
+
+uint64_t bp_compile_logits_rows(const bp_spec *spec)
+{
+    if (!spec->evaluate || !spec->keep_logits) {
+        return 0;
+    }
+    const bool judges = spec->config.task >= BP_TASK_CLASSES;
+    return judges ? spec->batch : (uint64_t)spec->batch * spec->sequence;
+}
+
+uint64_t bp_compile_logits_width(const bp_spec *spec)
+{
+    const bool judges = spec->config.task >= BP_TASK_CLASSES;
+    return judges ? spec->config.classes : spec->config.vocabulary;
 }
 
 uint64_t bp_compile_input_rows(const bp_spec *spec)

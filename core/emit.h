@@ -93,12 +93,14 @@ typedef struct bp_emit {
     bp_ref control;        /* control block */
     bp_ref norm_history;   /* of percentile clipping, where there is one */
     bp_ref losses;         /* (rows) F32, per-token losses */
-    bp_ref logits;         /* decoding: (1, vocabulary), what the host samples from */
-    bool loss_written;     /* the result's loss_sum was written earlier in the group */
-    bool loss_counted;     /* this is a second backward: its losses are in the sum already */
-    bp_fold fold;          /* what apply emits */
-    bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
-    uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
+    bp_ref logits;       /* decoding: (1, vocabulary), what the host samples from; evaluating: what
+                            is kept (bp_compile_logits_rows), absent where nothing is */
+    bp_ref logits_kept;  /* those of the eval program, after all programs are written */
+    bool loss_written;   /* the result's loss_sum was written earlier in the group */
+    bool loss_counted;   /* this is a second backward: its losses are in the sum already */
+    bp_fold fold;        /* what apply emits */
+    bp_ref norms;        /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used; /* how many of them are written, where they come stage by stage */
 } bp_emit;
 
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or

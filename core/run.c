@@ -193,8 +193,62 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     return BP_OK;
 }
 
+/* `count` values of 16 bits that fill the room's second half become fp32 in its order. */
+static void widen(bp_dtype dtype, float *room, uint64_t count)
+{
+    const uint8_t *narrow = (const uint8_t *)room + count * sizeof(uint16_t);
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
+        room[i] = dtype == BP_BF16 ? bp_f32_from_bf16(bits) : bp_f32_from_f16(bits);
+    }
+}
+
+/* The kept logits of the group's samples. */
+static bp_status receive_logits(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    const uint64_t per_sample = bp_compile_logits_rows(spec) / spec->batch;
+    const uint64_t count = runtime->group.samples * per_sample * bp_compile_logits_width(spec);
+    const bool narrow = spec->working != BP_F32;
+    uint8_t *room = (uint8_t *)runtime->logits_host;
+    if (count == 0) {
+        return BP_OK;
+    }
+    BP_TRY(receive(runtime, runtime->emit.logits_kept, narrow ? room + 2 * count : room,
+                   (size_t)(count * bp_dtype_bytes(spec->working))));
+    if (narrow) {
+        widen(spec->working, runtime->logits_host, count);
+    }
+    return BP_OK;
+}
+
+/* One group: its loss is added to *sum. */
+static bp_status evaluate_group(bp_runtime *runtime, const bp_feed *feed, uint64_t number,
+                                double *sum)
+{
+    bp_status status = bp_feed_stage(feed, number, &runtime->group, runtime->window);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+    }
+    const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
+    bp_result_block result;
+    const inputs in = inputs_of(runtime, 0, 0);
+    BP_TRY(send_inputs(runtime, &block, &in));
+    BP_TRY(run(runtime, BP_PROGRAM_EVAL));
+    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+    *sum += result.loss_sum;
+    return BP_OK;
+}
+
 bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
                               double *loss, uint64_t *targets)
+{
+    return bp_runtime_evaluate_each(runtime, feed, steps, NULL, NULL, loss, targets);
+}
+
+bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                                   bp_evaluated watch, void *user, double *loss, uint64_t *targets)
 {
     BP_TRY(require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
     uint64_t groups = feed->steps_per_epoch;
@@ -202,18 +256,16 @@ bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t
     double sum = 0.0;
     uint64_t valid = 0;
     for (uint64_t g = 0; g < groups; g++) {
-        bp_status status = bp_feed_stage(feed, g, &runtime->group, runtime->window);
-        if (status != BP_OK) {
-            return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
-        }
-        const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
-        bp_result_block result;
-        const inputs in = inputs_of(runtime, 0, 0);
-        BP_TRY(send_inputs(runtime, &block, &in));
-        BP_TRY(run(runtime, BP_PROGRAM_EVAL));
-        BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
-        sum += result.loss_sum;
+        BP_TRY(evaluate_group(runtime, feed, g, &sum));
         valid += runtime->group.valid;
+        if (watch != NULL) {
+            BP_TRY(receive_logits(runtime));
+            bp_status status = watch(user, runtime);
+            if (status != BP_OK) {
+                return bp_error_set(&runtime->error, status, where, "the evaluation was ended",
+                                    NULL);
+            }
+        }
     }
     *targets = valid;
     *loss = valid > 0 ? sum / (double)valid : 0.0;

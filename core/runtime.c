@@ -24,9 +24,12 @@ static uint64_t group_tokens(const bp_spec *spec)
     return (uint64_t)spec->batch * spec->sequence * spec->accumulation;
 }
 
+/* Room for those that decode programs make, and for those that evaluation keeps. */
 static uint64_t logits_bytes(const bp_spec *spec)
 {
-    return spec->generate_context > 0 ? (uint64_t)spec->config.vocabulary * sizeof(float) : 0;
+    uint64_t made = spec->generate_context > 0 ? spec->config.vocabulary : 0;
+    uint64_t kept = bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec));
+    return bp_size_mul(made > kept ? made : kept, sizeof(float));
 }
 
 static uint64_t group_samples(const bp_spec *spec)
@@ -37,7 +40,8 @@ static uint64_t group_samples(const bp_spec *spec)
 /* Memory besides the tables: staging, the group's tokens, one window, the device's context. */
 static uint64_t working_bytes(const bp_spec *spec)
 {
-    uint64_t bytes = 2 * staging_bytes(spec) + logits_bytes(spec) + BP_TRANSFER_BYTES;
+    uint64_t bytes = 2 * staging_bytes(spec) + BP_TRANSFER_BYTES;
+    bytes = bp_size_add(bytes, logits_bytes(spec));
     bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
     bytes = bp_size_add(bytes, group_samples(spec) * sizeof(int32_t));
     bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));

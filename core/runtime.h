@@ -61,7 +61,7 @@ typedef struct bp_runtime {
     uint32_t slot;
     bp_group group;
     int32_t *window;
-    float *logits_host; /* (vocabulary), when generating */
+    float *logits_host; /* (vocabulary), when generating; evaluating: those that are kept */
     uint8_t *transfer;  /* BP_TRANSFER_BYTES for filling and copying state */
     bp_quantiser quantiser;
     uint64_t steps;    /* attempted steps */
@@ -103,6 +103,17 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed,
  * adds up in double in order. Changes no state. */
 bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
                               double *loss, uint64_t *targets) BP_MUST_CHECK;
+
+/* Called after each group of an evaluation, whose ids, labels and lengths are in runtime->group,
+ * and whose logits, where the spec keeps them, in runtime->logits_host as fp32: (group.samples,
+ * classes) of a task that judges samples, else (group.samples * sequence, vocabulary). Its failure
+ * ends the evaluation; it has said why. */
+typedef bp_status (*bp_evaluated)(void *user, const bp_runtime *runtime);
+
+/* bp_runtime_evaluate with a watcher (NULL: none). */
+bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                                   bp_evaluated watch, void *user, double *loss,
+                                   uint64_t *targets) BP_MUST_CHECK;
 
 /* Generation. restart empties the caches; accept appends ids (prefill runs while many remain) and
  * leaves the logits that follow the last one in runtime->logits_host. BP_ERR_FIT when the context

@@ -237,6 +237,7 @@ typedef struct bp_spec {
     uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
                                   and much less plan memory */
     bool evaluate;             /* have the eval program */
+    bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
     uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
     uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
     bool poison;               /* host only: fill buffers with signalling NaNs at birth and death */

@@ -89,7 +89,8 @@ static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
 /* Logits of samples, their losses and, with gradient, those logits turned into their gradient. */
 static bp_ref judge(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bool gradient)
 {
-    const bp_ref logits = make(emit, classifier->score.out, "logits");
+    const bool kept = !gradient && bp_ref_present(emit->logits);
+    const bp_ref logits = kept ? emit->logits : make(emit, classifier->score.out, "logits");
     bp_linear_forward(emit, &classifier->score, x, BP_ABSENT, logits);
     emit_loss(emit, classifier, logits, gradient);
     return logits;

@@ -42,11 +42,15 @@ typedef struct chunk {
     bp_ref labels;
 } chunk;
 
-static chunk first_chunk(bp_emit *emit, uint64_t columns)
+static uint64_t chunk_rows(const bp_emit *emit)
 {
     const uint64_t most = bp_loss_rows(emit->spec);
-    chunk c = {.rows = most < emit->rows ? most : emit->rows,
-               .pitch = bp_size_align(columns, PITCH_ELEMENTS)};
+    return most < emit->rows ? most : emit->rows;
+}
+
+static chunk first_chunk(bp_emit *emit, uint64_t columns)
+{
+    chunk c = {.rows = chunk_rows(emit), .pitch = bp_size_align(columns, PITCH_ELEMENTS)};
     c.logits =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), c.rows, c.pitch, "logits");
     return c;
@@ -164,10 +168,19 @@ void bp_loss_sum(bp_emit *emit)
     emit->loss_written = true;
 }
 
+/* Logits that are kept lie row behind row. */
+static chunk first_kept_chunk(const bp_emit *emit, uint64_t columns)
+{
+    return (chunk){.rows = chunk_rows(emit), .pitch = columns, .logits = emit->logits};
+}
+
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
 {
-    for (chunk c = first_chunk(emit, head->vocabulary); c.first < emit->rows; c.first += c.rows) {
+    const bool kept = bp_ref_present(emit->logits);
+    chunk c = kept ? first_kept_chunk(emit, head->vocabulary) : first_chunk(emit, head->vocabulary);
+    for (; c.first < emit->rows; c.first += c.rows) {
         place_chunk(emit, head, x, &c);
+        c.logits = kept ? bp_ref_at(emit->logits, c.first * c.pitch) : c.logits;
         emit_logits(emit, head, &c, whole_table(head));
         const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c.rows,
                                                           .vocabulary = (int64_t)head->vocabulary,

@@ -431,6 +431,11 @@ static bp_status check(const bp_spec *spec, bp_error *error)
                             "dropout is not implemented for this model; give --dropout 0",
                             "dropout");
     }
+    if (spec->keep_logits) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "logits are made piece of time by piece of time and are not kept",
+                            "keep-logits");
+    }
     if (spec->lora.rank > 0) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "adapters are not implemented for this model", "lora-r");

@@ -187,12 +187,34 @@ static void test_logits(void **state)
     }
 }
 
+/* Rows of numbers: the logits that evaluation keeps, the last batch a short one. */
+static void test_kept_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        if (strncmp(cases[i], "mlp", 3) == 0) {
+            chain c;
+            rig r;
+            chain_open(&c, cases[i]);
+            c.spec.evaluate = true;
+            c.spec.keep_logits = true;
+            open_rig(&c, &r);
+            r.feed.group = c.spec.batch;
+            assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+            (void)reference_kept_logits(&c.file, &r, NULL);
+            rig_close(&r);
+            chain_close(&c);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_training_otherwise),
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_kept_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Llama, Qwen2, BERT, GPT-2's classifier and adapters against what PyTorch and PEFT computed in
  * float64 (tools/golden/families.py): the loss, every gradient within 1e-5, the losses of 50 steps
- * within 1e-4, and the logits of a language model position by position. */
+ * within 1e-4, and all logits: those that evaluation keeps, and those of a language model position
+ * by position. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,14 +180,40 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     reference_close(&ref);
 }
 
-static const char *const cases[] = {
-    "llama_one_head",  "llama_grouped",      "llama_biases",     "llama_one_token",
-    "qwen2_grouped",   "lora_llama",         "lora_some",        "lora_gpt2",
-    "qlora_llama_nf4", "qlora_llama_double", "qlora_llama_int8", "qlora_gpt2",
-    "llama_classes",   "gpt2_classes",       "bert_classes",     "bert_labels",
-    "bert_regression", "bert_one_token",     "bert_masked"};
+static const char *const cases[] = {"llama_one_head",
+                                    "llama_grouped",
+                                    "llama_biases",
+                                    "llama_one_token",
+                                    "qwen2_grouped",
+                                    "lora_llama",
+                                    "lora_some",
+                                    "lora_gpt2",
+                                    "qlora_llama_nf4",
+                                    "qlora_llama_double",
+                                    "qlora_llama_int8",
+                                    "qlora_gpt2",
+                                    "llama_short",
+                                    "qwen2_short",
+                                    "qwen2_one_token",
+                                    "gpt2_lm_one_head",
+                                    "gpt2_lm_short",
+                                    "gpt2_lm_one_token",
+                                    "llama_classes",
+                                    "llama_regression",
+                                    "llama_one_sample",
+                                    "qwen2_classes",
+                                    "gpt2_classes",
+                                    "gpt2_labels",
+                                    "gpt2_one_sample",
+                                    "bert_classes",
+                                    "bert_labels",
+                                    "bert_regression",
+                                    "bert_one_token",
+                                    "bert_masked",
+                                    "bert_masked_one_head",
+                                    "bert_masked_one_token"};
 #define CASES (sizeof cases / sizeof cases[0])
-enum { CAUSAL = 12 }; /* the first cases are language models over a stream */
+enum { CAUSAL = 18 }; /* the first cases are language models over a stream */
 
 static void test_gradients(void **state)
 {
@@ -202,7 +229,8 @@ static void test_gradients_otherwise(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        const bool short_case = strstr(cases[i], "one_token") != NULL;
+        const bool short_case =
+            strstr(cases[i], "one_token") != NULL || strstr(cases[i], "one_sample") != NULL;
         check(cases[i], NULL, short_case ? 1 : 5, (bp_policy){.kind = BP_POLICY_FULL});
     }
 }
@@ -261,13 +289,48 @@ static void test_logits(void **state)
     }
 }
 
+/* Evaluation keeps the logits of all that it reads. */
+static void check_kept(const char *name, uint32_t batch, bool poison)
+{
+    reference ref;
+    rig r;
+    reference_open(&ref, name);
+    ref.spec.batch = batch != 0 ? batch : ref.spec.batch;
+    ref.spec.evaluate = true;
+    ref.spec.keep_logits = true;
+    ref.spec.poison = poison;
+    ref.spec.loss_rows = batch != 0 ? 4 : 0;
+    open_rig(&ref, &r);
+    reference_weights(&ref.file, &r);
+    r.feed.group = ref.spec.batch;
+    assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+    const double loss = reference_kept_logits(&ref.file, &r, ref.lengths);
+    if (ref.labels != NULL) {
+        const double wanted = reference_number(&ref.file, "loss", 0);
+        assert_true(fabs(loss - wanted) <= 1e-6 * wanted);
+    }
+    rig_close(&r);
+    reference_close(&ref);
+}
+
+static void test_kept_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        const bool alone = strstr(cases[i], "one_") != NULL;
+        check_kept(cases[i], 0, false);
+        if (i >= CAUSAL && !alone) {
+            check_kept(cases[i], 3, true); /* of four samples: the last batch is short */
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_gradients_otherwise),
-        cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_gradients_otherwise),
+        cmocka_unit_test(test_curves),      cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_kept_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

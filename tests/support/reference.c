@@ -114,6 +114,56 @@ double reference_gradients(const golden *g, rig *r, const char *name)
     return worst;
 }
 
+/* Where the logits of an evaluation stand in the file's. */
+typedef struct kept {
+    const float *wanted;
+    const int32_t *lengths;
+    uint64_t rows; /* of the file */
+    uint64_t row;  /* reached so far */
+    double scale;
+    double worst;
+} kept;
+
+static bp_status compare_kept(void *user, const bp_runtime *runtime)
+{
+    kept *k = user;
+    const bp_spec *spec = &runtime->spec;
+    const uint64_t width = bp_compile_logits_width(spec);
+    const bool tokens = spec->config.task < BP_TASK_CLASSES;
+    const uint64_t per_sample = tokens ? spec->sequence : 1;
+    for (uint64_t i = 0; i < runtime->group.samples * per_sample; i++, k->row++) {
+        const uint64_t place = tokens ? k->row % spec->sequence : 0;
+        const bool padding =
+            k->lengths != NULL && place >= (uint64_t)k->lengths[k->row / per_sample];
+        for (uint64_t v = 0; v < width && k->row < k->rows && !padding; v++) {
+            const float wanted = k->wanted[k->row * width + v];
+            const double off = fabs((double)runtime->logits_host[i * width + v] - (double)wanted);
+            k->worst = fmax(k->worst, isfinite(off) ? off / k->scale : 1.0);
+        }
+    }
+    return BP_OK;
+}
+
+double reference_kept_logits(const golden *g, rig *r, const int32_t *lengths)
+{
+    size_t bytes = 0;
+    float *logits = golden_tensor(g, "logits", &bytes);
+    const uint64_t count = bytes / sizeof *logits;
+    kept k = {.wanted = logits,
+              .lengths = lengths,
+              .rows = count / bp_compile_logits_width(&r->runtime.spec),
+              .scale = reference_largest(logits, count)};
+    double loss = 0.0;
+    uint64_t targets = 0;
+    assert_int_equal(
+        bp_runtime_evaluate_each(&r->runtime, &r->feed, 0, compare_kept, &k, &loss, &targets),
+        BP_OK);
+    assert_true(k.rows > 0 && k.row >= k.rows);
+    assert_true(k.worst <= 1e-5);
+    free(logits);
+    return loss;
+}
+
 void reference_logits(const golden *g, rig *r, const int32_t *tokens, uint32_t count,
                       uint32_t at_once)
 {

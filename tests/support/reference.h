@@ -26,4 +26,9 @@ double reference_gradients(const golden *g, rig *r, const char *name);
 void reference_logits(const golden *g, rig *r, const int32_t *tokens, uint32_t count,
                       uint32_t at_once);
 
+/* Evaluates a rig whose spec keeps logits, and requires those of the tokens or samples that the
+ * file's "logits" has to be within 1e-5 of the largest of them. With `lengths` (samples) and rows
+ * of tokens, those of padding are not compared. Returns the mean loss. */
+double reference_kept_logits(const golden *g, rig *r, const int32_t *lengths);
+
 #endif

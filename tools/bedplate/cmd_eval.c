@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate eval: the mean loss of a model over data. */
+/* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
@@ -20,9 +21,11 @@ static uint32_t batch_of(const session *s, const bp_source *source)
     return batch > 0 ? (uint32_t)batch : 1;
 }
 
-static void print(const session *s, double loss, uint64_t tokens, double seconds)
+static void print(const session *s, const predictions *made, double loss, uint64_t tokens,
+                  double seconds)
 {
     output out;
+    const bp_task task = s->spec.config.task;
     output_begin(&out, stdout);
     if (s->set->json) {
         json_begin(&out);
@@ -32,13 +35,16 @@ static void print(const session *s, double loss, uint64_t tokens, double seconds
         json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
         json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        predictions_json(made, task, "", &out);
         json_end(&out);
-    } else if (s->spec.config.vocabulary == 0) {
+    } else if (predictions_are_made(&s->spec)) {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 6);
         bp_text_string(&out.text, " per row over ");
         bp_text_grouped(&out.text, tokens);
-        bp_text_string(&out.text, " rows\n");
+        bp_text_string(&out.text, " rows");
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
     } else {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 4);
@@ -51,11 +57,29 @@ static void print(const session *s, double loss, uint64_t tokens, double seconds
     output_end(&out);
 }
 
-static bp_status evaluate(session *s, data_set *data, const settings *set)
+/* Runs over all data, and writes the predictions if they are wanted. */
+static bp_status run(session *s, const bp_feed *feed)
 {
+    static predictions made;
     double loss;
     uint64_t tokens;
+    const char *path = s->set->predictions;
+    const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
+    BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
+    double began = clock_seconds();
+    bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
+    double seconds = clock_seconds() - began;
+    bp_status written = predictions_end(&made, path, &s->error);
+    BP_TRY(status);
+    BP_TRY(written);
+    print(s, &made, loss, tokens, seconds);
+    return BP_OK;
+}
+
+static bp_status evaluate(session *s, data_set *data, const settings *set)
+{
     BP_TRY(session_begin(s, set));
+    BP_TRY(predictions_check(&s->spec, set->predictions, &s->error));
     s->spec.batch = (uint32_t)set->eval_batch;
     s->spec.accumulation = 1;
     s->spec.optimizer = NULL;
@@ -67,10 +91,7 @@ static bp_status evaluate(session *s, data_set *data, const settings *set)
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(session_start(s));
-    double began = clock_seconds();
-    BP_TRY(bp_runtime_evaluate(&s->runtime, &feed, 0, &loss, &tokens));
-    print(s, loss, tokens, clock_seconds() - began);
-    return BP_OK;
+    return run(s, &feed);
 }
 
 int cmd_eval(const settings *set)

@@ -10,6 +10,7 @@
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/signals.h"
@@ -37,6 +38,7 @@ typedef struct training {
     train_totals sum;
     device_memory memory;
     double eval_loss;
+    predictions made;   /* by the last evaluation */
     uint64_t evaluated; /* step of the last evaluation; UINT64_MAX: none */
 } training;
 
@@ -124,11 +126,16 @@ static bp_status evaluate(training *t)
     if (t->data.eval == NULL || t->evaluated == s->runtime.steps) {
         return BP_OK;
     }
-    BP_TRY(bp_runtime_evaluate(&s->runtime, &t->eval_feed, 0, &t->eval_loss, &targets));
+    const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
+    BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
+    BP_TRY(bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch, &t->made, &t->eval_loss,
+                                    &targets));
     t->evaluated = s->runtime.steps;
     bool best = best_judge(&t->points.best, t->evaluated, t->eval_loss);
     if (s->set->json) {
-        train_report_eval(s->runtime.steps, t->eval_loss, targets);
+        const train_evaluation all = {s->runtime.steps, t->eval_loss, targets, &t->made,
+                                      s->spec.config.task};
+        train_report_eval(&all);
     } else {
         progress_note(&t->bar, "eval loss", t->eval_loss);
     }
@@ -219,6 +226,8 @@ static void report(training *t, ending end)
         .memory = t->memory,
         .evaluated = t->evaluated != UINT64_MAX,
         .eval_loss = t->eval_loss,
+        .made = &t->made,
+        .task = s->spec.config.task,
         .best_step = s->set->load_best ? t->points.best.step : 0,
         .best_loss = t->points.best.loss,
         .early = end == END_EARLY,

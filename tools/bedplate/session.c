@@ -160,6 +160,7 @@ static bp_status fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
+    spec->keep_logits = spec->config.task >= BP_TASK_CLASSES; /* evaluation counts what is right */
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
     return precision_fill(set, &s->rules, spec);

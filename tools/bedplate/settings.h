@@ -39,10 +39,11 @@ typedef struct settings {
     const char *data_format;
     const char *tokenizer;
     const char *output_dir;
-    const char *output;  /* tokenize: the token file */
-    const char *task;    /* TASK_WORDS */
-    uint64_t num_labels; /* 0: as the model says */
-    double dropout;      /* below 0: as the model says */
+    const char *output;      /* tokenize: the token file */
+    const char *predictions; /* eval: a file of JSON lines */
+    const char *task;        /* TASK_WORDS */
+    uint64_t num_labels;     /* 0: as the model says */
+    double dropout;          /* below 0: as the model says */
     bool allow_missing;
     bool allow_unexpected;
     bool ignore_mismatched;

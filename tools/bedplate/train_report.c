@@ -121,14 +121,15 @@ void train_report_step(const progress_numbers *now, double epoch, double mean_lo
     output_end(&out);
 }
 
-void train_report_eval(uint64_t step, double loss, uint64_t tokens)
+void train_report_eval(const train_evaluation *all)
 {
     output out;
     output_begin(&out, stdout);
     json_begin(&out);
-    json_count(&out, "step", step);
-    json_real(&out, "eval_loss", loss, 12);
-    json_count(&out, "eval_tokens", tokens);
+    json_count(&out, "step", all->step);
+    json_real(&out, "eval_loss", all->loss, 12);
+    json_count(&out, "eval_tokens", all->tokens);
+    predictions_json(all->made, all->task, "eval_", &out);
     json_end(&out);
     output_end(&out);
 }
@@ -150,6 +151,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_count(out, "skipped_groups", summary->skipped);
     if (summary->evaluated) {
         json_real(out, "eval_loss", summary->eval_loss, 12);
+        predictions_json(summary->made, summary->task, "eval_", out);
     }
     if (summary->best_step != 0) {
         json_count(out, "best_step", summary->best_step);
@@ -181,6 +183,7 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     if (summary->evaluated) {
         bp_text_string(text, "\neval loss            ");
         bp_text_fixed(text, summary->eval_loss, 4);
+        predictions_text(summary->made, summary->task, text);
     }
     if (summary->best_step != 0) {
         bp_text_string(text, "\nbest step            ");

@@ -6,6 +6,7 @@
 #include "core/runtime.h"
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/device_memory.h"
+#include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
 
 /* Sums over the run and since the last line of the log. */
@@ -40,12 +41,23 @@ typedef struct train_summary {
     device_memory memory;
     bool evaluated;
     double eval_loss;
+    const predictions *made; /* by the last evaluation; no rows where the task has none */
+    bp_task task;
     uint64_t
         best_step; /* whose weights the model has, for --load-best-model-at-end; 0: not asked */
     double best_loss;
     bool early; /* ended by --early-stopping-patience */
     const char *output_dir;
 } train_summary;
+
+/* What an evaluation found. */
+typedef struct train_evaluation {
+    uint64_t step;
+    double loss;
+    uint64_t tokens;
+    const predictions *made;
+    bp_task task;
+} train_evaluation;
 
 /* The plan, before the first step (text form). */
 void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
@@ -55,7 +67,7 @@ void train_report_choice(const choice *chosen, bool json);
 /* One JSON line for a logged step, and for an evaluation. */
 void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
                        uint64_t arena_bytes);
-void train_report_eval(uint64_t step, double loss, uint64_t tokens);
+void train_report_eval(const train_evaluation *all);
 /* The summary, as JSON or as text with the same content. */
 void train_report_end(const train_totals *sum, const train_summary *summary, bool json);
 

@@ -21,7 +21,8 @@ Files, all tensors row-major:
   lengths                 int32    (samples)
   loss                    float64  mean loss
   norm                    float64  global gradient norm
-  logits                  float32  causal models: (sequence, vocabulary) of the first window
+  logits                  float32  causal models: (sequence, vocabulary) of the first window; masked ones: (samples *
+                                   sequence, vocabulary); classifiers: (samples, classes)
   curve                   float64  mean losses of 50 steps of AdamW (RATE, no decay, no clipping) over the groups in
                                    order, round and round; the first is loss
 """
@@ -167,7 +168,9 @@ def llama_stream(name, v, token_count, seed, qwen=False):
 def gpt2_stream(name, v, token_count, seed):
     generator = torch.Generator().manual_seed(seed)
     model = draw(transformers.GPT2LMHeadModel(gpt2_config(v)), generator)
-    stream(name, adapted(model, v, ["c_attn", "mlp.c_proj"], generator), v, token_count, generator)
+    if v.get("rank"):
+        model = adapted(model, v, ["c_attn", "mlp.c_proj"], generator)
+    stream(name, model, v, token_count, generator)
 
 
 def stream(name, model, v, token_count, generator):
@@ -219,14 +222,16 @@ def judge(name, model, v, lengths, generator, **more):
         return model(input_ids=ids, attention_mask=mask, labels=labels, **more).loss
 
     tensors = {"tokens": ids.numpy().astype(np.int32), "labels": words,
-               "lengths": np.array(lengths, np.int32)}
+               "lengths": np.array(lengths, np.int32),
+               "logits": single(model(input_ids=ids, attention_mask=mask, **more).logits)}
     finish(name, model, losses, v, tensors)
 
 
-def llama_judge(name, v, lengths, seed):
+def llama_judge(name, v, lengths, seed, qwen=False):
     generator = torch.Generator().manual_seed(seed)
-    config = llama_config(v, num_labels=v["classes"], problem_type=PROBLEM[v["task"]])
-    model = draw(transformers.LlamaForSequenceClassification(config), generator)
+    config = llama_config(v, qwen, num_labels=v["classes"], problem_type=PROBLEM[v["task"]])
+    kind = transformers.Qwen2ForSequenceClassification if qwen else transformers.LlamaForSequenceClassification
+    model = draw(kind(config), generator)
     judge(name, model, v, lengths, generator)
 
 
@@ -272,8 +277,9 @@ def bert_masked(name, v, lengths, seed):
     def losses(_):
         return token_loss(model(input_ids=ids, attention_mask=mask).logits, labels)
 
+    logits = single(model(input_ids=ids, attention_mask=mask).logits)
     tensors = {"tokens": ids.numpy().astype(np.int32), "labels": labels.numpy().astype(np.int32),
-               "lengths": np.array(lengths, np.int32)}
+               "lengths": np.array(lengths, np.int32), "logits": logits.reshape(-1, v["vocabulary"])}
     finish(name, model, losses, v, tensors)
 
 
@@ -307,6 +313,25 @@ def main():
     bert_judge("bert_one_token", {**bert, "task": 2, "classes": 2, "sequence": 1, "batch": 1}, [1],
                14)
     bert_masked("bert_masked", {**bert, "task": 1}, [9, 4, 7, 6], 15)
+    # Three windows of four places, the last a half: targets that are not there, and an empty row.
+    llama_stream("llama_short", {**base, "vocabulary": 29, "sequence": 10, "accumulation": 2}, 26, 16)
+    llama_judge("llama_regression", {**base, "heads": 1, "kv_heads": 1, "head_width": 16, "untied": 1, "task": 4,
+                                     "classes": 1, "batch": 4}, [2, 7, 7, 6], 17)
+    llama_judge("llama_one_sample", {**base, "task": 3, "classes": 5, "batch": 1, "sequence": 1}, [1], 18)
+    llama_stream("qwen2_short", {**base, "vocabulary": 53, "heads": 1, "kv_heads": 1, "head_width": 16, "qkv_bias": 1,
+                                 "untied": 1, "sequence": 10, "accumulation": 2}, 26, 19, qwen=True)
+    llama_stream("qwen2_one_token", {**base, "qkv_bias": 1, "sequence": 1, "batch": 1}, 3, 20, qwen=True)
+    llama_judge("qwen2_classes", {**base, "heads": 4, "kv_heads": 2, "head_width": 4, "qkv_bias": 1, "task": 2,
+                                  "classes": 3, "batch": 4}, [5, 7, 2, 1], 21, qwen=True)
+    gpt2_stream("gpt2_lm_one_head", {**base, "vocabulary": 29, "heads": 1, "kv_heads": 1, "layers": 1}, 40, 22)
+    gpt2_stream("gpt2_lm_short", {**base, "vocabulary": 53, "heads": 4, "sequence": 10, "accumulation": 2}, 26, 23)
+    gpt2_stream("gpt2_lm_one_token", {**base, "sequence": 1, "batch": 1}, 3, 24)
+    gpt2_judge("gpt2_labels", {**base, "heads": 1, "kv_heads": 1, "task": 3, "classes": 5, "batch": 4},
+               [7, 7, 2, 4], 25)
+    gpt2_judge("gpt2_one_sample", {**base, "task": 4, "classes": 1, "batch": 1, "sequence": 1}, [1], 26)
+    bert_masked("bert_masked_one_head", {**bert, "heads": 1, "vocabulary": 53, "types": 1, "layers": 1, "task": 1},
+                [3, 9, 1, 8], 27)
+    bert_masked("bert_masked_one_token", {**bert, "task": 1, "sequence": 1, "batch": 1}, [1], 28)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions from kept logits. */
+#include "tools/bedplate/predictions.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char where[] = "predictions";
+
+bool predictions_are_made(const bp_spec *spec)
+{
+    return spec->config.task >= BP_TASK_CLASSES;
+}
+
+bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *error)
+{
+    if (path == NULL || predictions_are_made(spec)) {
+        return BP_OK;
+    }
+    return bp_error_set(error, BP_ERR_USAGE, where,
+                        "a language model predicts no labels; the option goes with --task "
+                        "classification, multi-label-classification and regression",
+                        "--predictions");
+}
+
+bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
+                            bp_error *error)
+{
+    memset(p, 0, sizeof *p);
+    p->names = names;
+    if (path == NULL) {
+        return BP_OK;
+    }
+    p->file = fopen(path, "w");
+    if (p->file == NULL) {
+        return bp_error_set(error, BP_ERR_STORE, where, "the file cannot be made", path);
+    }
+    output_begin(&p->out, p->file);
+    return BP_OK;
+}
+
+/* One row of logits and what it should have been. */
+typedef struct row {
+    const float *logits;
+    uint32_t classes;
+    int32_t label; /* a class, the bits of the classes, or those of a float */
+} row;
+
+static uint32_t likeliest(const row *r)
+{
+    uint32_t best = 0;
+    for (uint32_t c = 1; c < r->classes; c++) {
+        best = r->logits[c] > r->logits[best] ? c : best;
+    }
+    return best;
+}
+
+static double number_of(int32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+/* Classes whose probability is above a half. */
+static uint32_t likely(const row *r)
+{
+    uint32_t bits = 0;
+    for (uint32_t c = 0; c < r->classes; c++) {
+        bits |= r->logits[c] > 0.0f ? UINT32_C(1) << c : 0;
+    }
+    return bits;
+}
+
+static void count_class(predictions *p, const row *r)
+{
+    const uint32_t best = likeliest(r), label = (uint32_t)r->label;
+    const bool right = best == label;
+    p->counts[best].predicted++;
+    p->counts[label].labelled++;
+    p->counts[label].right += right ? 1 : 0;
+    p->right += right ? 1 : 0;
+}
+
+static void count_labels(predictions *p, const row *r)
+{
+    const uint32_t found = likely(r), label = (uint32_t)r->label;
+    for (uint32_t c = 0; c < r->classes; c++) {
+        p->counts[c].predicted += found >> c & 1;
+        p->counts[c].labelled += label >> c & 1;
+        p->counts[c].right += (found & label) >> c & 1;
+    }
+    p->right += found == label ? 1 : 0;
+}
+
+static void count_number(predictions *p, const row *r)
+{
+    number_sums *n = &p->numbers;
+    const double found = (double)r->logits[0], given = number_of(r->label);
+    const double rows = (double)p->rows;
+    const double off_found = found - n->mean_found, off_given = given - n->mean_given;
+    n->mean_found += off_found / rows;
+    n->mean_given += off_given / rows;
+    n->square_found += off_found * (found - n->mean_found);
+    n->square_given += off_given * (given - n->mean_given);
+    n->product += off_found * (given - n->mean_given);
+}
+
+static void put_class(const predictions *p, bp_text *text, uint32_t class_number)
+{
+    if (class_number < p->names->count) {
+        bp_text_json(text, p->names->text + p->names->start[class_number]);
+    } else {
+        bp_text_u64(text, class_number);
+    }
+}
+
+static void put_classes(const predictions *p, bp_text *text, uint32_t bits)
+{
+    bool first = true;
+    bp_text_char(text, '[');
+    for (uint32_t c = 0; bits >> c != 0; c++) {
+        if ((bits >> c & 1) != 0) {
+            bp_text_string(text, first ? "" : ", ");
+            put_class(p, text, c);
+            first = false;
+        }
+        if (c == 31) {
+            break;
+        }
+    }
+    bp_text_char(text, ']');
+}
+
+static void put_judgement(const predictions *p, bp_text *text, bp_task task, const row *r,
+                          bool label)
+{
+    if (task == BP_TASK_CLASSES) {
+        put_class(p, text, label ? (uint32_t)r->label : likeliest(r));
+    } else if (task == BP_TASK_LABELS) {
+        put_classes(p, text, label ? (uint32_t)r->label : likely(r));
+    } else {
+        bp_text_json_number(text, label ? number_of(r->label) : (double)r->logits[0], 9);
+    }
+}
+
+/* softmax of the likeliest */
+static double score_of(const row *r)
+{
+    const double most = (double)r->logits[likeliest(r)];
+    double sum = 0.0;
+    for (uint32_t c = 0; c < r->classes; c++) {
+        sum += exp((double)r->logits[c] - most);
+    }
+    return 1.0 / sum;
+}
+
+static void put_row(predictions *p, bp_task task, const row *r)
+{
+    bp_text *text = &p->out.text;
+    json_begin(&p->out);
+    json_count(&p->out, "index", p->rows - 1);
+    bp_text_string(text, ", \"prediction\": ");
+    put_judgement(p, text, task, r, false);
+    if (task == BP_TASK_CLASSES) {
+        json_real(&p->out, "score", score_of(r), 6);
+    }
+    bp_text_string(text, ", \"label\": ");
+    put_judgement(p, text, task, r, true);
+    bp_text_string(text, ", \"logits\": [");
+    for (uint32_t c = 0; c < r->classes; c++) {
+        bp_text_string(text, c > 0 ? ", " : "");
+        bp_text_json_number(text, (double)r->logits[c], 9);
+    }
+    bp_text_char(text, ']');
+    json_end(&p->out);
+}
+
+bp_status predictions_take(void *user, const bp_runtime *runtime)
+{
+    predictions *p = user;
+    const bp_spec *spec = &runtime->spec;
+    const bp_task task = spec->config.task;
+    for (uint32_t i = 0; i < runtime->group.samples; i++) {
+        const row r = {.logits = runtime->logits_host + (size_t)i * spec->config.classes,
+                       .classes = spec->config.classes,
+                       .label = runtime->group.labels[(size_t)i * spec->sequence]};
+        p->rows++;
+        if (task == BP_TASK_CLASSES) {
+            count_class(p, &r);
+        } else if (task == BP_TASK_LABELS) {
+            count_labels(p, &r);
+        } else {
+            count_number(p, &r);
+        }
+        if (p->file != NULL) {
+            put_row(p, task, &r);
+        }
+    }
+    return BP_OK;
+}
+
+bp_status predictions_end(predictions *p, const char *path, bp_error *error)
+{
+    if (p->file == NULL) {
+        return BP_OK;
+    }
+    output_end(&p->out);
+    const bool failed = ferror(p->file) != 0;
+    const bool closed = fclose(p->file) == 0;
+    p->file = NULL;
+    return failed || !closed
+               ? bp_error_set(error, BP_ERR_STORE, where, "the file cannot be written", path)
+               : BP_OK;
+}
+
+static double accuracy_of(const predictions *p)
+{
+    return (double)p->right / (double)p->rows;
+}
+
+/* 2 right / (predicted + labelled), the harmonic mean of precision and recall. */
+static double f1_of(const class_counts *c)
+{
+    const uint64_t both = c->predicted + c->labelled;
+    return both > 0 ? 2.0 * (double)c->right / (double)both : 0.0;
+}
+
+static double f1_macro(const predictions *p)
+{
+    double sum = 0.0;
+    uint32_t occur = 0;
+    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
+        sum += f1_of(&p->counts[c]);
+        occur += p->counts[c].predicted + p->counts[c].labelled > 0 ? 1 : 0;
+    }
+    return occur > 0 ? sum / (double)occur : 0.0;
+}
+
+static double f1_micro(const predictions *p)
+{
+    class_counts all = {.right = 0};
+    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
+        all.labelled += p->counts[c].labelled;
+        all.predicted += p->counts[c].predicted;
+        all.right += p->counts[c].right;
+    }
+    return f1_of(&all);
+}
+
+/* No number where one of the two does not vary. */
+static double pearson_of(const predictions *p)
+{
+    return p->numbers.product / sqrt(p->numbers.square_found * p->numbers.square_given);
+}
+
+static void put_member(output *out, const char *prefix, const char *name, double value)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    json_real(out, key, value, 9);
+}
+
+void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
+{
+    if (p->rows == 0) {
+        return;
+    }
+    if (task == BP_TASK_REGRESSION) {
+        put_member(out, prefix, "pearson", pearson_of(p));
+        return;
+    }
+    put_member(out, prefix, "accuracy", accuracy_of(p));
+    if (task == BP_TASK_CLASSES) {
+        put_member(out, prefix, "f1_macro", f1_macro(p));
+    } else {
+        put_member(out, prefix, "f1_micro", f1_micro(p));
+    }
+}
+
+static void put_measure(bp_text *text, const char *name, double value)
+{
+    bp_text_string(text, name);
+    bp_text_fixed(text, value, 4);
+}
+
+void predictions_text(const predictions *p, bp_task task, bp_text *text)
+{
+    if (p->rows == 0) {
+        return;
+    }
+    if (task == BP_TASK_REGRESSION) {
+        put_measure(text, ", Pearson ", pearson_of(p));
+        return;
+    }
+    put_measure(text, ", accuracy ", accuracy_of(p));
+    if (task == BP_TASK_CLASSES) {
+        put_measure(text, ", macro F1 ", f1_macro(p));
+    } else {
+        put_measure(text, ", micro F1 ", f1_micro(p));
+    }
+}

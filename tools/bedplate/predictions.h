@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What a model that judges texts or rows made of each of them: a file of JSON lines, and how often
+ * it was right. */
+#ifndef BP_BEDPLATE_PREDICTIONS_H
+#define BP_BEDPLATE_PREDICTIONS_H
+
+#include <stdio.h>
+
+#include "core/runtime.h"
+#include "tools/bedplate/output.h"
+#include "tools/formats/class_names.h"
+
+#define PREDICTIONS_CLASSES 1024 /* as many as a task may have */
+
+/* Of one class: how often it was the label, the prediction, and both. */
+typedef struct class_counts {
+    uint64_t labelled;
+    uint64_t predicted;
+    uint64_t right;
+} class_counts;
+
+/* Means, and sums of squares around them, of predicted and given numbers (Welford, 1962). */
+typedef struct number_sums {
+    double mean_found, mean_given;
+    double square_found, square_given, product;
+} number_sums;
+
+typedef struct predictions {
+    const bp_class_names *names; /* of the classes; count 0: they have numbers only */
+    FILE *file;                  /* NULL: none is written */
+    uint64_t rows;
+    uint64_t right; /* rows whose prediction is the label, whole */
+    class_counts counts[PREDICTIONS_CLASSES];
+    number_sums numbers;
+    output out;
+} predictions;
+
+/* Whether the task has predictions: its eval program keeps the logits of samples. */
+bool predictions_are_made(const bp_spec *spec);
+
+/* BP_ERR_USAGE when there is a path and the task has no predictions. */
+bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* Counts from nothing. With a path (NULL: none) the file is made at once. BP_ERR_STORE. */
+bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
+                            bp_error *error) BP_MUST_CHECK;
+
+/* A bp_evaluated; user is the record. */
+bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
+
+/* Closes the file. BP_ERR_STORE when some of it could not be written. */
+bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_MUST_CHECK;
+
+/* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
+ * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
+ * regression; none where there is no row. */
+void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
+
+/* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */
+void predictions_text(const predictions *p, bp_task task, bp_text *text);
+
+#endif
