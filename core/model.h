@@ -7,6 +7,9 @@
 
 #define BP_TAPE_MAX 16 /* most buffers a stage keeps for its backward */
 
+/* Tape variants of a stage that has a tape; see bp_model.variants. */
+#define BP_TAPE_VARIANTS (BP_RECOMPUTE_ALL + 2)
+
 /* One stage action, filled by the compiler (in) and by the stage (out). */
 typedef struct bp_stage_call {
     uint32_t stage;
@@ -44,7 +47,7 @@ struct bp_model {
     /* Name of a stage for listings and buffers ("wte", "h.0", "head"), written into `text`. */
     void (*stage_name)(const bp_model_config *config, uint32_t stage, char text[32]);
 
-    /* Tape variants of a stage: 1 when it has no tape; else BP_RECOMPUTE_ALL + 2, of which variant
+    /* Tape variants of a stage: 1 when it has no tape; else BP_TAPE_VARIANTS, of which variant
      * v lacks what the bits of v name (BP_RECOMPUTE_NORM, ...; 0 keeps everything backward reads)
      * and the last keeps nothing. Backward of variant v recomputes what v lacks. */
     uint32_t (*variants)(const bp_model_config *config, uint32_t stage);

@@ -50,7 +50,7 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
 {
     const bool is_block = stage >= 1 && stage <= config->layers;
-    return is_block ? BP_BERT_BLOCK_VARIANTS : 1;
+    return is_block ? BP_TAPE_VARIANTS : 1;
 }
 
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)

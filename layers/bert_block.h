@@ -5,8 +5,6 @@
 
 #include "core/model.h"
 
-#define BP_BERT_BLOCK_VARIANTS (BP_RECOMPUTE_ALL + 2)
-
 /* Where a block's parameters lie, counted from its first: the order of the file. */
 typedef enum bp_bert_parameter {
     BP_BERT_Q_WEIGHT,

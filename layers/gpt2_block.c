@@ -289,9 +289,7 @@ static bp_ref backward_attention(block *b, bp_ref d_middle, bool input_wanted)
     bp_attention_backward(b->emit, &b->attention, &attention);
     const bp_ref x = bring_norm(b, &b->norm_1, b->input, SLOT_NORM_1, true);
     bp_linear_backward_parameters(b->emit, &b->qkv, x, attention.d_qkv);
-    const bool norm_trains =
-        bp_emit_trainable(b->emit, b->norm_1.weight) || bp_emit_trainable(b->emit, b->norm_1.bias);
-    if (!input_wanted && !norm_trains) {
+    if (!input_wanted && !bp_norm_trains(b->emit, &b->norm_1)) {
         return BP_ABSENT;
     }
     const bp_ref d_input = make_gradient(b, b->width, "d_input");

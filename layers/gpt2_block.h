@@ -6,7 +6,6 @@
 #include "core/model.h"
 
 #define BP_GPT2_BLOCK_PARAMETERS 12
-#define BP_GPT2_BLOCK_VARIANTS   (BP_RECOMPUTE_ALL + 2)
 
 /* Where a block's parameters lie, counted from its first: the order of the file. */
 typedef enum bp_gpt2_parameter {

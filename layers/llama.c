@@ -2,71 +2,32 @@
 /* Llama as a chain of stages. */
 #include "layers/llama.h"
 
-#include "layers/classifier.h"
-#include "layers/embedding.h"
+#include "layers/causal.h"
 #include "layers/llama_block.h"
-#include "layers/loss.h"
 #include "layers/publish.h"
-#include "layers/rmsnorm.h"
-
-/* Numbers of the parameters that are not a block's. */
-enum { TOKEN_TABLE = 0 };
-
-static bool classifies(const bp_model_config *config)
-{
-    return config->task >= BP_TASK_CLASSES;
-}
 
 static uint32_t last_norm(const bp_model_config *config)
 {
     return 1 + config->layers * bp_llama_block_parameters(config);
 }
 
-/* A head with weights of its own follows the last norm. */
-static bool has_head(const bp_model_config *config)
-{
-    return classifies(config) || config->untied;
-}
-
-static uint32_t stage_count(const bp_model_config *config)
-{
-    return config->layers + 2;
-}
-
 static uint32_t parameter_count(const bp_model_config *config)
 {
-    return last_norm(config) + 1 + (has_head(config) ? 1 : 0);
+    return last_norm(config) + 1 + (bp_causal_has_output(config) ? 1 : 0);
 }
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
-    if (parameter == TOKEN_TABLE) {
+    if (parameter == BP_CAUSAL_TABLE) {
         return 0;
     }
     const uint32_t block = (parameter - 1) / bp_llama_block_parameters(config);
     return block < config->layers ? 1 + block : config->layers + 1;
 }
 
-static bool is_head(const bp_emit *emit, uint32_t stage)
-{
-    return stage == emit->spec->config.layers + 1;
-}
-
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
-    if (stage == 0) {
-        bp_name_append(text, "embed");
-    } else if (stage > config->layers) {
-        bp_name_append(text, "head");
-    } else {
-        bp_name_append_number(bp_name_append(text, "layers."), stage - 1);
-    }
-}
-
-static uint32_t variants(const bp_model_config *config, uint32_t stage)
-{
-    const bool is_block = stage >= 1 && stage <= config->layers;
-    return is_block ? BP_LLAMA_BLOCK_VARIANTS : 1;
+    bp_causal_stage_name(config, stage, "embed", "layers.", text);
 }
 
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
@@ -116,11 +77,11 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 {
     const double range = config->initializer_range;
     const uint64_t width = config->width;
-    const uint64_t outputs = classifies(config) ? config->classes : config->vocabulary;
+    const uint64_t outputs = bp_causal_classifies(config) ? config->classes : config->vocabulary;
     const bp_publish_row token = {
         "model.embed_tokens.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
     const bp_publish_row norm = {"model.norm.weight", {width, 0}, BP_INIT_ONES, 0.0};
-    const bp_publish_row head = {classifies(config) ? "score.weight" : "lm_head.weight",
+    const bp_publish_row head = {bp_causal_classifies(config) ? "score.weight" : "lm_head.weight",
                                  {outputs, width},
                                  BP_INIT_NORMAL,
                                  range};
@@ -129,179 +90,55 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
         publish_block(emit, config, i);
     }
     bp_publish(emit, "", &norm);
-    if (has_head(config)) {
+    if (bp_causal_has_output(config)) {
         bp_publish(emit, "", &head);
     }
 }
 
-static bp_embedding describe_embedding(const bp_emit *emit)
+static const bp_causal_block llama_block = {bp_llama_block_forward, bp_llama_block_backward,
+                                            bp_llama_block_decode, bp_llama_block_limits};
+
+static bp_causal describe(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_embedding){.token = TOKEN_TABLE,
-                          .position = BP_NO_PARAMETER,
-                          .vocabulary = config->vocabulary,
-                          .positions = config->positions,
-                          .width = config->width};
-}
-
-static bp_rmsnorm describe_norm(const bp_emit *emit)
-{
-    const bp_model_config *config = &emit->spec->config;
-    return (bp_rmsnorm){last_norm(config), config->width, config->norm_epsilon};
-}
-
-static bp_head describe_head(const bp_emit *emit)
-{
-    const bp_model_config *config = &emit->spec->config;
-    return (bp_head){.table = config->untied ? last_norm(config) + 1 : TOKEN_TABLE,
-                     .bias = BP_NO_PARAMETER,
-                     .vocabulary = config->vocabulary,
-                     .width = config->width};
-}
-
-static bp_classifier describe_classifier(const bp_emit *emit)
-{
-    const bp_model_config *config = &emit->spec->config;
-    return (bp_classifier){.score = {.weight = last_norm(config) + 1,
-                                     .bias = BP_NO_PARAMETER,
-                                     .in = config->width,
-                                     .out = config->classes,
-                                     .output_major = true}};
-}
-
-/* The last norm's output for `rows` rows of x. */
-static bp_ref normalise(bp_emit *emit, uint64_t rows, bp_ref x, bp_ref rstd)
-{
-    const bp_rmsnorm norm = describe_norm(emit);
-    const bp_ref y =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), rows, norm.width, "norm");
-    bp_rmsnorm_forward(emit, &norm, rows, x, y, rstd);
-    return y;
-}
-
-static void embed(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_embedding embedding = describe_embedding(emit);
-    call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                  embedding.width, "out");
-    bp_embedding_forward(emit, &embedding, call->output);
-}
-
-static void forward_head(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_ref y = normalise(emit, emit->rows, call->input, BP_ABSENT);
-    if (classifies(&emit->spec->config)) {
-        const bp_classifier classifier = describe_classifier(emit);
-        bp_classify_last_forward(emit, &classifier, y);
-    } else {
-        const bp_head head = describe_head(emit);
-        bp_loss_forward(emit, &head, y);
-    }
-    call->output = BP_ABSENT;
+    const uint32_t norm = last_norm(config);
+    return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
+                                     .position = BP_NO_PARAMETER,
+                                     .vocabulary = config->vocabulary,
+                                     .positions = config->positions,
+                                     .width = config->width},
+                       .norm = {norm, BP_NO_PARAMETER, config->width, config->norm_epsilon},
+                       .output = norm + 1,
+                       .block = &llama_block};
 }
 
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
-    if (call->stage == 0) {
-        embed(emit, call);
-    } else if (is_head(emit, call->stage)) {
-        forward_head(emit, call);
-    } else {
-        bp_llama_block_forward(emit, call);
-    }
-}
-
-/* The gradient of the last norm's output y: in its place, or anew where few rows of it count or
- * the table's gradient is formed later. */
-static bp_ref backward_loss(bp_emit *emit, bp_stage_call *call, bp_ref y)
-{
-    if (!classifies(&emit->spec->config)) {
-        const bp_head head = describe_head(emit);
-        const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
-        bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
-        return d_y;
-    }
-    const bp_classifier classifier = describe_classifier(emit);
-    return bp_classify_last_backward(emit, &classifier, y);
-}
-
-static void backward_head(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_rmsnorm norm = describe_norm(emit);
-    const bp_ref rstd =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, emit->rows, "norm.rstd");
-    const bp_ref y = normalise(emit, emit->rows, call->input, rstd);
-    const bp_ref d_y = backward_loss(emit, call, y);
-    const bp_rmsnorm_backward_call norm_call = {call->input, rstd, d_y, BP_ABSENT,
-                                                call->input_wanted};
-    bp_rmsnorm_backward(emit, &norm, &norm_call);
-    call->d_input = call->input_wanted ? d_y : BP_ABSENT;
+    const bp_causal causal = describe(emit);
+    bp_causal_forward(emit, call, &causal);
 }
 
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
-    if (call->stage == 0) {
-        const bp_embedding embedding = describe_embedding(emit);
-        if (!call->table_deferred) {
-            bp_embedding_backward(emit, &embedding, call->d_output);
-        }
-        call->d_input = BP_ABSENT;
-    } else if (is_head(emit, call->stage)) {
-        backward_head(emit, call);
-    } else {
-        bp_llama_block_backward(emit, call);
-    }
-}
-
-static uint32_t sliced_table(const bp_model_config *config)
-{
-    return has_head(config) ? UINT32_MAX : TOKEN_TABLE;
-}
-
-/* The head's part of the table's gradient, then the embedding's, as backward adds them. */
-static void slice(bp_emit *emit, bp_slice_call *call)
-{
-    const bp_head head = describe_head(emit);
-    const bp_embedding embedding = describe_embedding(emit);
-    bp_loss_slice_of(emit, &head, call);
-    bp_embedding_backward_slice(emit, &embedding, call->d_embedded, call->first, call->rows,
-                                call->gradient, 1);
-}
-
-static void decode_head(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_head head = describe_head(emit);
-    const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)head.width};
-    const bp_pick_row_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), 1, head.width, "row"),
-        .x = call->input,
-        .step = emit->step};
-    bp_emit_pick_row(emit, &operands, &scalars);
-    bp_head_logits(emit, &head, normalise(emit, 1, operands.y, BP_ABSENT));
-    call->output = BP_ABSENT;
+    const bp_causal causal = describe(emit);
+    bp_causal_backward(emit, call, &causal);
 }
 
 static void decode(bp_emit *emit, bp_stage_call *call)
 {
-    if (call->stage == 0) {
-        embed(emit, call);
-    } else if (is_head(emit, call->stage)) {
-        decode_head(emit, call);
-    } else {
-        bp_llama_block_decode(emit, call);
-    }
+    const bp_causal causal = describe(emit);
+    bp_causal_decode(emit, call, &causal);
+}
+
+static void slice(bp_emit *emit, bp_slice_call *call)
+{
+    const bp_causal causal = describe(emit);
+    bp_causal_slice(emit, call, &causal);
 }
 
 static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
 {
-    if (stage >= 1 && stage <= spec->config.layers) {
-        return bp_llama_block_limits(backward);
-    }
-    if (stage == 0) {
-        return (bp_graph_limits){
-            .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * BP_NAME_BYTES};
-    }
-    return bp_head_limits(spec);
+    return bp_causal_limits(spec, stage, backward, &llama_block);
 }
 
 static bp_status refuse(bp_error *error, const char *text, const char *field, uint64_t found,
@@ -328,29 +165,21 @@ static bp_status check(const bp_spec *spec, bp_error *error)
         return refuse(error, "rotary positions need heads of an even width", "head_dim",
                       shape.head_width, shape.head_width + 1);
     }
-    if (config->task == BP_TASK_MASKED_LM) {
-        return refuse(error, "this model reads from left to right; masked-lm needs bert", "task",
-                      config->task, BP_TASK_CAUSAL_LM);
-    }
-    if (classifies(config) && spec->generate_context > 0) {
-        return refuse(error, "a classifier does not generate", "generate-context",
-                      spec->generate_context, 0);
-    }
-    return BP_OK;
+    return bp_causal_check(spec, "llama", error);
 }
 
 const bp_model bp_model_llama = {.name = "llama",
                                  .check = check,
-                                 .stages = stage_count,
+                                 .stages = bp_causal_stages,
                                  .stage_name = stage_name,
-                                 .variants = variants,
+                                 .variants = bp_causal_variants,
                                  .parameters = parameters,
                                  .parameter_count = parameter_count,
                                  .parameter_stage = parameter_stage,
                                  .forward = forward,
                                  .backward = backward,
                                  .decode = decode,
-                                 .sliced_table = sliced_table,
+                                 .sliced_table = bp_causal_sliced_table,
                                  .slice = slice,
-                                 .slice_limits = bp_head_limits,
+                                 .slice_limits = bp_causal_slice_limits,
                                  .limits = limits};

@@ -4,7 +4,7 @@
 #include "layers/llama_block.h"
 
 #include "layers/attention.h"
-#include "layers/rmsnorm.h"
+#include "layers/norm.h"
 #include "layers/rotary.h"
 #include "layers/swiglu.h"
 
@@ -57,12 +57,12 @@ typedef struct block {
     bp_ref *tape;  /* SLOT_COUNT */
     bp_llama_shape shape;
     uint64_t qkv_width;
-    bp_rmsnorm norm_1;
+    bp_norm norm_1;
     bp_linear part[3]; /* queries, keys, values; they share an output */
     bp_rotary rotary;
     bp_attention attention;
     bp_residual attention_end;
-    bp_rmsnorm norm_2;
+    bp_norm norm_2;
     bp_swiglu mlp;
 } block;
 
@@ -141,7 +141,7 @@ static block describe(bp_emit *emit, bp_stage_call *call)
         .tape = call->tape,
         .shape = shape,
         .qkv_width = pitch,
-        .norm_1 = {n[BP_LLAMA_NORM_1], shape.width, config->norm_epsilon},
+        .norm_1 = {n[BP_LLAMA_NORM_1], BP_NO_PARAMETER, shape.width, config->norm_epsilon},
         .part = {dense(n, BP_LLAMA_Q_WEIGHT, shape.width, queries, pitch),
                  dense(n, BP_LLAMA_K_WEIGHT, shape.width, keys, pitch),
                  dense(n, BP_LLAMA_V_WEIGHT, shape.width, keys, pitch)},
@@ -151,7 +151,7 @@ static block describe(bp_emit *emit, bp_stage_call *call)
                       .head_width = shape.head_width,
                       .dropout = {call->stage, config->attention_dropout}},
         .attention_end = {dense(n, BP_LLAMA_O_WEIGHT, queries, shape.width, 0), {0, 0.0}},
-        .norm_2 = {n[BP_LLAMA_NORM_2], shape.width, config->norm_epsilon},
+        .norm_2 = {n[BP_LLAMA_NORM_2], BP_NO_PARAMETER, shape.width, config->norm_epsilon},
         .mlp = {dense(n, BP_LLAMA_GATE_WEIGHT, shape.width, shape.inner, 0),
                 dense(n, BP_LLAMA_UP_WEIGHT, shape.width, shape.inner, 0),
                 {dense(n, BP_LLAMA_DOWN_WEIGHT, shape.inner, shape.width, 0), {0, 0.0}}}};
@@ -185,7 +185,7 @@ static bp_ref make_if_kept(const block *b, slot s)
 }
 
 /* A norm's output for the products that follow it; see gpt2_block.c. */
-static bp_ref bring_norm(block *b, const bp_rmsnorm *norm, bp_ref x, slot y, bool statistics)
+static bp_ref bring_norm(block *b, const bp_norm *norm, bp_ref x, slot y, bool statistics)
 {
     if (bp_ref_present(b->tape[y])) {
         return b->tape[y];
@@ -193,7 +193,7 @@ static bp_ref bring_norm(block *b, const bp_rmsnorm *norm, bp_ref x, slot y, boo
     const slot second = (slot)(y + 1);
     const bp_ref made = make(b, y);
     const bp_ref rstd = statistics ? make(b, second) : BP_ABSENT;
-    bp_rmsnorm_forward(b->emit, norm, b->emit->rows, x, made, rstd);
+    bp_norm_forward(b->emit, norm, b->emit->rows, x, made, rstd);
     if (statistics) {
         b->tape[y] = made;
         b->tape[second] = rstd;
@@ -344,9 +344,9 @@ static bp_ref backward_mlp(block *b, bp_ref d_out)
     bp_swiglu_backward_down(b->emit, &b->mlp, &mlp);
     const bp_ref x = bring_norm(b, &b->norm_2, b->tape[SLOT_MIDDLE], SLOT_NORM_2, true);
     const bp_ref d_middle = bp_swiglu_backward_up(b->emit, &b->mlp, x, &mlp);
-    const bp_rmsnorm_backward_call norm = {b->tape[SLOT_MIDDLE], b->tape[SLOT_RSTD_2], d_middle,
-                                           d_out, true};
-    bp_rmsnorm_backward(b->emit, &b->norm_2, &norm);
+    const bp_norm_backward_call norm = {b->tape[SLOT_MIDDLE], b->tape[SLOT_RSTD_2], d_middle, d_out,
+                                        true};
+    bp_norm_backward(b->emit, &b->norm_2, &norm);
     return d_middle;
 }
 
@@ -384,14 +384,14 @@ static bp_ref backward_attention(block *b, bp_ref d_middle, bool input_wanted)
                                                   .d_qkv = make_gradient(b, b->qkv_width, "d_qkv")};
     bp_attention_backward(b->emit, &b->attention, &attention);
     turn(b, attention.d_qkv, true);
-    const bool norm_trains = bp_emit_trainable(b->emit, b->norm_1.weight);
-    const bp_ref d_input = backward_parts(b, attention.d_qkv, input_wanted || norm_trains);
+    const bp_ref d_input =
+        backward_parts(b, attention.d_qkv, input_wanted || bp_norm_trains(b->emit, &b->norm_1));
     if (!bp_ref_present(d_input)) {
         return BP_ABSENT;
     }
-    const bp_rmsnorm_backward_call norm = {b->input, b->tape[SLOT_RSTD_1], d_input, d_middle,
-                                           input_wanted};
-    bp_rmsnorm_backward(b->emit, &b->norm_1, &norm);
+    const bp_norm_backward_call norm = {b->input, b->tape[SLOT_RSTD_1], d_input, d_middle,
+                                        input_wanted};
+    bp_norm_backward(b->emit, &b->norm_1, &norm);
     return input_wanted ? d_input : BP_ABSENT;
 }
 

@@ -5,8 +5,6 @@
 
 #include "core/model.h"
 
-#define BP_LLAMA_BLOCK_VARIANTS (BP_RECOMPUTE_ALL + 2)
-
 /* A block's parameters in the order of publication; a model lacks those biases that its config does
  * not name. */
 typedef enum bp_llama_parameter {

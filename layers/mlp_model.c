@@ -40,7 +40,7 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
  */
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
 {
-    return stage < config->layers ? BP_RECOMPUTE_ALL + 2 : 1;
+    return stage < config->layers ? BP_TAPE_VARIANTS : 1;
 }
 
 /* Numbers that a hidden layer gives. */

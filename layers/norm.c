@@ -1,15 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer normalisation as ops. */
+/* Layer and root-mean-square normalisation as ops. */
 #include "layers/norm.h"
+
+static bool is_root_mean_square(const bp_norm *norm)
+{
+    return norm->bias == BP_NO_PARAMETER;
+}
+
+uint64_t bp_norm_statistics(const bp_norm *norm)
+{
+    return is_root_mean_square(norm) ? 1 : 2;
+}
+
+bool bp_norm_trains(const bp_emit *emit, const bp_norm *norm)
+{
+    return bp_emit_trainable(emit, norm->weight) ||
+           (!is_root_mean_square(norm) && bp_emit_trainable(emit, norm->bias));
+}
 
 static bp_ref second_row(bp_ref statistics, uint64_t rows)
 {
     return bp_ref_present(statistics) ? bp_ref_at(statistics, rows) : statistics;
 }
 
+static void rms_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
+                        bp_ref rstd)
+{
+    const bp_rmsnorm_forward_scalars scalars = {
+        .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
+    const bp_rmsnorm_forward_operands operands = {
+        .y = y, .rstd = rstd, .x = x, .weight = bp_emit_weight(emit, norm->weight)};
+    bp_emit_rmsnorm_forward(emit, &operands, &scalars);
+}
+
 void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
                      bp_ref statistics)
 {
+    if (is_root_mean_square(norm)) {
+        rms_forward(emit, norm, rows, x, y, statistics);
+        return;
+    }
     const bp_layernorm_forward_scalars scalars = {
         .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
     const bp_layernorm_forward_operands operands = {.y = y,
@@ -21,9 +51,22 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
     bp_emit_layernorm_forward(emit, &operands, &scalars);
 }
 
+static void rms_backward_weight(bp_emit *emit, const bp_norm *norm,
+                                const bp_norm_backward_call *call)
+{
+    bp_rmsnorm_backward_weight_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                  .width = (int64_t)norm->width};
+    const bp_rmsnorm_backward_weight_operands operands = {
+        .d_weight = bp_emit_gradient(emit, norm->weight, &scalars.accumulate),
+        .d_y = call->d_y,
+        .x = call->x,
+        .rstd = call->statistics};
+    bp_emit_rmsnorm_backward_weight(emit, &operands, &scalars);
+}
+
 /* One op writes both gradients, so a frozen one of the two is formed too and then left alone. */
 static void backward_parameters(bp_emit *emit, const bp_norm *norm,
-                                const bp_norm_backward_call *call, bp_ref rstd)
+                                const bp_norm_backward_call *call)
 {
     bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)emit->rows,
                                                         .width = (int64_t)norm->width};
@@ -34,33 +77,47 @@ static void backward_parameters(bp_emit *emit, const bp_norm *norm,
         .d_y = call->d_y,
         .x = call->x,
         .mean = call->statistics,
-        .rstd = rstd};
+        .rstd = second_row(call->statistics, emit->rows)};
     bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
 }
 
-static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call,
-                           bp_ref rstd)
+static void rms_backward_input(bp_emit *emit, const bp_norm *norm,
+                               const bp_norm_backward_call *call)
 {
-    const bp_layernorm_backward_input_scalars input = {.rows = (int64_t)emit->rows,
+    const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
                                                        .width = (int64_t)norm->width};
-    const bp_layernorm_backward_input_operands input_operands = {
+    const bp_rmsnorm_backward_input_operands operands = {.d_x = call->d_y,
+                                                         .d_y = call->d_y,
+                                                         .x = call->x,
+                                                         .weight =
+                                                             bp_emit_weight(emit, norm->weight),
+                                                         .rstd = call->statistics,
+                                                         .residual = call->residual};
+    bp_emit_rmsnorm_backward_input(emit, &operands, &scalars);
+}
+
+static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    const bp_layernorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                         .width = (int64_t)norm->width};
+    const bp_layernorm_backward_input_operands operands = {
         .d_x = call->d_y,
         .d_y = call->d_y,
         .x = call->x,
         .weight = bp_emit_weight(emit, norm->weight),
         .mean = call->statistics,
-        .rstd = rstd,
+        .rstd = second_row(call->statistics, emit->rows),
         .residual = call->residual};
-    bp_emit_layernorm_backward_input(emit, &input_operands, &input);
+    bp_emit_layernorm_backward_input(emit, &operands, &scalars);
 }
 
 void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
 {
-    const bp_ref rstd = second_row(call->statistics, emit->rows);
-    if (bp_emit_trainable(emit, norm->weight) || bp_emit_trainable(emit, norm->bias)) {
-        backward_parameters(emit, norm, call, rstd);
+    const bool rms = is_root_mean_square(norm);
+    if (bp_norm_trains(emit, norm)) {
+        (rms ? rms_backward_weight : backward_parameters)(emit, norm, call);
     }
     if (call->input_wanted) {
-        backward_input(emit, norm, call, rstd);
+        (rms ? rms_backward_input : backward_input)(emit, norm, call);
     }
 }

@@ -29,7 +29,7 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
 
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
 {
-    return stage + 1 < stage_count(config) ? BP_RECOMPUTE_ALL + 2 : 1;
+    return stage + 1 < stage_count(config) ? BP_TAPE_VARIANTS : 1;
 }
 
 static uint32_t decoder_bias(const bp_model_config *config)

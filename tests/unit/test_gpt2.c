@@ -123,7 +123,7 @@ static void test_variants(void **state)
         const uint64_t wanted = digest_after(&spec, 5);
         spec.model = &model;
         spec.poison = true;
-        for (forced_variant = 0; forced_variant < BP_GPT2_BLOCK_VARIANTS; forced_variant++) {
+        for (forced_variant = 0; forced_variant < BP_TAPE_VARIANTS; forced_variant++) {
             spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
             assert_true(digest_after(&spec, 5) == wanted);
             spec.policy = (bp_policy){.kind = BP_POLICY_FULL};

@@ -10,7 +10,8 @@
 bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path,
                           bp_error *error) BP_MUST_CHECK;
 
-/* Renames path.tmp, which is complete and synced, to `path`; where that fails, path.tmp is removed. */
+/* Renames path.tmp, which is complete and synced, to `path`; where that fails, path.tmp is removed.
+ */
 bp_status bp_replace_end(bp_store *store, const char *path, bp_error *error) BP_MUST_CHECK;
 
 /* Removes path.tmp after a failure, if it can. */
