@@ -54,6 +54,50 @@ check $? "a resumed adapter ends in the same state"
 ! grep -aq '"transformer.h.0.attn.c_attn.weight"' "$work/cut/checkpoint-12/state.safetensors"
 check $? "a snapshot holds the adapters and not the base's state"
 
+# What is trained beside adapters goes with them: norms by --trainable, and a classifier always.
+adapt gpt norms --trainable '*ln_f*' --trainable '*.wpe.*'
+grep -aq '"base_model.model.transformer.ln_f.bias"' "$work/norms/adapter_model.safetensors" &&
+    grep -q '"modules_to_save": \["wpe", "ln_f"\]' "$work/norms/adapter_config.json"
+check $? "trained norms are in the adapter's file" "$(cat "$work/norms/adapter_config.json")"
+with=$(loss --model "$work/gpt" --adapter "$work/norms")
+for format in hf gguf; do
+    expect 0 '' export --model "$work/gpt" --adapter "$work/norms" --merge --format $format --to "$work/norms-$format"
+done
+expect 0 '' import --from "$work/norms-gguf" --to "$work/norms-back"
+near "$with" "$(loss --model "$work/norms-hf")" "merged with the norms"
+near "$with" "$(loss --model "$work/norms-back")" "and in the GGUF file"
+expect 2 'wpe.weight: the adapter brings this parameter with it' train --model "$work/gpt" --adapter "$work/norms" \
+    --max-steps 1 --output-dir "$work/x" "${common[@]}"
+
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "%d\t%s %d\n", i % 2, i % 2 ? "good film" : "bad film", i * i }' >"$work/films.tsv"
+judge=(--task classification --data "$work/films.tsv" --max-seq-length 16 --threads 2 --json --quiet)
+run train --model tiny-bert --max-steps 0 --output-dir "$work/judge" "${judge[@]}"
+for more in "" "--load-in-4bit"; do
+    rm -rf "$work/judge-a" "$work/judge-m"
+    run train --model "$work/judge" --max-steps 40 --learning-rate 1e-2 --lora-r 2 $more --output-dir "$work/judge-a" \
+        "${judge[@]}"
+    check $code "adapters and a classifier $more" "$err"
+    run eval --model "$work/judge" --adapter "$work/judge-a" $more --predictions "$work/p.jsonl" "${judge[@]}"
+    [[ $code -eq 0 && $(json accuracy) == 1 ]]
+    check $? "both have learnt, and are used by eval $more" "$out$err"
+done
+run train --model "$work/judge" --max-steps 40 --learning-rate 1e-2 --lora-r 2 --output-dir "$work/judge-b" "${judge[@]}"
+run eval --model "$work/judge" --adapter "$work/judge-b" --predictions "$work/p.jsonl" "${judge[@]}"
+with=$(json loss)
+expect 0 '' export --model "$work/judge" --adapter "$work/judge-b" --merge --to "$work/judge-m"
+run eval --model "$work/judge-m" --predictions "$work/q.jsonl" "${judge[@]}"
+near "$with" "$(json loss)" "merged with the classifier"
+cmp -s <(sed 's/"score".*//' "$work/p.jsonl") <(sed 's/"score".*//' "$work/q.jsonl")
+check $? "the same predictions"
+run train --model "$work/judge" --adapter "$work/judge-b" --max-steps 5 --logging-steps 1 \
+    --output-dir "$work/judge-c" "${judge[@]}"
+out=$(head -1 <<<"$out")
+awk -v a="$(json loss)" 'BEGIN { exit !(a > 0 && a < 0.2) }'
+check $? "training goes on where they stand" "$out$err"
+run eval --model "$work/judge" --adapter "$work/judge-c" "${judge[@]}"
+[[ $(json accuracy) == 1 ]]
+check $? "and they are better for it" "$out$err"
+
 # Nor would adapters go on beside a base that is not theirs, of the same shapes.
 run train --model tiny --seed 7 --output-dir "$work/other" --max-steps 1 "${common[@]}"
 expect 2 'base-digest differs from the snapshot' train --model "$work/other" --output-dir "$work/cut" \

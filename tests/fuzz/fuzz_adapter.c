@@ -45,9 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (!good) {
         abort();
     }
+    const bp_spec spec = {.model = &bp_model_llama, .lora = *lora};
+    const bp_emit emit = {.spec = &spec};
     /* Names of control characters only may grow beyond the room. */
-    if (bp_peft_config_text(lora, &bp_model_llama, BP_TASK_CAUSAL_LM, first.base, text, sizeof text,
-                            &length) != BP_OK) {
+    if (bp_peft_config_text(&emit, first.base, text, sizeof text, &length) != BP_OK) {
         return 0;
     }
     bool again = read_adapter(text, length, &second) == BP_OK && second.lora.rank == lora->rank &&

@@ -31,21 +31,35 @@ static void put_quantised(rig *r, uint32_t index, const float *weight)
     free(turned);
 }
 
-void reference_weights(const golden *g, rig *r)
+static void put_weight(const golden *g, rig *r, uint32_t index)
 {
     const bp_emit *emit = &r->runtime.emit;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        uint32_t buffer = emit->parameters[i].weight;
-        size_t bytes = 0;
-        float *weight = golden_tensor(g, bp_graph_name(&r->runtime.graph, buffer), &bytes);
-        if (bp_emit_quantised(emit, i)) {
-            assert_int_equal(bytes, emit->parameters[i].count * sizeof *weight);
-            put_quantised(r, i, weight);
-        } else {
-            assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
-            rig_write(r, buffer, weight);
+    const uint32_t buffer = emit->parameters[index].weight;
+    size_t bytes = 0;
+    float *weight = golden_tensor(g, bp_graph_name(&r->runtime.graph, buffer), &bytes);
+    if (bp_emit_quantised(emit, index)) {
+        assert_int_equal(bytes, emit->parameters[index].count * sizeof *weight);
+        put_quantised(r, index, weight);
+    } else {
+        assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
+        rig_write(r, buffer, weight);
+    }
+    free(weight);
+}
+
+void reference_weights(const golden *g, rig *r)
+{
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        put_weight(g, r, i);
+    }
+}
+
+void reference_base_weights(const golden *g, rig *r)
+{
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        if (r->runtime.emit.parameters[i].base == BP_NO_PARAMETER) {
+            put_weight(g, r, i);
         }
-        free(weight);
     }
 }
 

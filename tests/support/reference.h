@@ -9,6 +9,9 @@
 /* Puts the file's tensors of the parameters' names into the rig. */
 void reference_weights(const golden *g, rig *r);
 
+/* The same for the model's own parameters, beside adapters, which keep what they have. */
+void reference_base_weights(const golden *g, rig *r);
+
 /* Number `index` of a tensor of doubles. */
 double reference_number(const golden *g, const char *name, size_t index);
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "tests/support/store_faulty.h"
@@ -73,7 +74,8 @@ static void test_what_is_refused(void **state)
         {"{\"use_dora\": true}", "not implemented"},
         {"{\"bias\": \"all\"}", "not implemented"},
         {"{\"rank_pattern\": {\"a\": 2}}", "not implemented"},
-        {"{\"modules_to_save\": [\"score\"]}", "not implemented"},
+        {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
+        {"{\"modules_to_save\": true}", "not a list of names"},
         {"{\"target_modules\": \".*proj\"}", "regular expression"},
         {"{\"target_modules\": {}}", "not a list"},
         {"{\"target_modules\": [1]}", "not a text"},
@@ -136,6 +138,39 @@ static void test_failing_reads(void **state)
     }
 }
 
+/* What is trained beside the adapters is listed by the last parts of its modules' names, once. */
+static void test_saved_modules(void **state)
+{
+    (void)state;
+    static char names[] =
+        "a.weight\0b.c.weight\0b.c.bias\0d.c.weight\0classifier.bias\0plain\0e.f.lora_A";
+    static char json[BP_PEFT_CONFIG_TEXT];
+    bp_buffer buffers[7];
+    bp_parameter parameters[7];
+    uint32_t at = 0;
+    memset(buffers, 0, sizeof buffers);
+    memset(parameters, 0, sizeof parameters);
+    for (uint32_t i = 0; i < 7; i++) {
+        buffers[i].name = at;
+        at += (uint32_t)strlen(names + at) + 1;
+        parameters[i] =
+            (bp_parameter){.weight = i, .trainable = i > 0, .base = i == 6 ? 0 : BP_NO_PARAMETER};
+    }
+    static const char *const every[] = {"all-linear"};
+    bp_graph graph = {.names = names, .buffers = buffers, .used = {.buffers = 7}};
+    const bp_spec spec = {.model = &bp_model_bert,
+                          .config = {.task = BP_TASK_REGRESSION},
+                          .lora = {.rank = 2, .alpha = 2.0, .targets = every, .target_count = 1}};
+    const bp_emit emit = {
+        .graph = &graph, .spec = &spec, .parameters = parameters, .parameter_count = 7};
+    size_t length = 0;
+    bp_error error;
+    assert_int_equal(bp_peft_config_text(&emit, "b", json, sizeof json, &length), BP_OK);
+    assert_non_null(strstr(json, "\"modules_to_save\": [\"c\", \"classifier\"],\n"));
+    assert_non_null(strstr(json, "\"task_type\": \"SEQ_CLS\""));
+    assert_int_equal(read_text(json, length, &error), BP_OK);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -149,21 +184,23 @@ static void test_round_trip(void **state)
                         .rank_stabilized = kind == 1,
                         .targets = kind == 0 ? names : every,
                         .target_count = kind == 0 ? 2 : 1};
-        const bp_model *model = kind == 0 ? &bp_model_gpt2 : &bp_model_llama;
-        bp_task task = kind == 0 ? BP_TASK_CAUSAL_LM : BP_TASK_CLASSES;
+        const bp_spec spec = {.model = kind == 0 ? &bp_model_gpt2 : &bp_model_llama,
+                              .config = {.task = kind == 0 ? BP_TASK_CAUSAL_LM : BP_TASK_MASKED_LM},
+                              .lora = lora};
+        const bp_emit emit = {.spec = &spec};
         size_t length = 0;
         bp_error error;
-        assert_int_equal(
-            bp_peft_config_text(&lora, model, task, "dir \"a\"", json, sizeof json, &length),
-            BP_OK);
+        assert_int_equal(bp_peft_config_text(&emit, "dir \"a\"", json, sizeof json, &length),
+                         BP_OK);
+        assert_non_null(strstr(json, "\"modules_to_save\": null"));
+        assert_non_null(strstr(json, kind == 0 ? "\"CAUSAL_LM\"" : "\"task_type\": null"));
         assert_int_equal(read_text(json, length, &error), BP_OK);
         assert_true(config.lora.rank == 8 && config.lora.alpha == 12.5);
         assert_int_equal(config.lora.rank_stabilized, lora.rank_stabilized);
         assert_int_equal(config.lora.target_count, lora.target_count);
         assert_string_equal(config.lora.targets[0], lora.targets[0]);
         assert_string_equal(config.base, "dir \"a\"");
-        assert_int_equal(bp_peft_config_text(&lora, model, task, "b", json, 40, &length),
-                         BP_ERR_FIT);
+        assert_int_equal(bp_peft_config_text(&emit, "b", json, 40, &length), BP_ERR_FIT);
     }
 }
 
@@ -172,7 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_peft_writes), cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_limits),           cmocka_unit_test(test_failing_reads),
-        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_saved_modules),    cmocka_unit_test(test_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -352,7 +352,6 @@ static bp_hf_form save_form(const session *s)
 static bp_status export_adapters(checkpoint *c)
 {
     session *s = c->s;
-    const bp_spec *spec = &s->runtime.spec;
     static char json[BP_PEFT_CONFIG_TEXT];
     char path[BP_STORE_PATH_MAX];
     size_t length = 0;
@@ -361,8 +360,7 @@ static bp_status export_adapters(checkpoint *c)
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
     const bp_hf_form form = {.dtype = BP_F32};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
-    BP_TRY(bp_peft_config_text(&spec->lora, spec->model, spec->config.task, s->set->model, json,
-                               sizeof json, &length));
+    BP_TRY(bp_peft_config_text(&s->runtime.emit, s->set->model, json, sizeof json, &length));
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_config.json", &s->error));
     return bp_replace_file(s->store, path, json, length, &s->error);
 }

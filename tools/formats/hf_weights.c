@@ -16,7 +16,8 @@ static const char where[] = "weights";
 typedef struct loading {
     bp_runtime *runtime;
     const bp_hf_place *place;
-    uint32_t first; /* number of the first parameter that the files hold, and of how many */
+    bool adapters;     /* the files hold adapters, and parameters that are trained beside them */
+    uint32_t *numbers; /* of the parameters that the files hold */
     uint32_t count;
     bp_tensor_set set;
     bp_wanted *wanted;
@@ -25,7 +26,7 @@ typedef struct loading {
 
 static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
 {
-    return &l->runtime->emit.parameters[l->first + parameter];
+    return &l->runtime->emit.parameters[l->numbers[parameter]];
 }
 
 static const char *name_of(const bp_runtime *runtime, uint32_t parameter)
@@ -37,6 +38,26 @@ static bp_status no_room(const bp_hf_place *place, uint64_t needed, const char *
 {
     return bp_error_numbers(place->error, BP_ERR_FIT, where, text, place->path,
                             (int64_t)place->scratch.capacity, (int64_t)needed);
+}
+
+/* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files
+ * without adapters hold, beside adapters those that are trained, or all that may come with them. */
+static bp_status number_parameters(loading *l, bool all)
+{
+    const bp_emit *emit = &l->runtime->emit;
+    const uint64_t bytes = (uint64_t)emit->parameter_count * sizeof *l->numbers;
+    l->numbers = bp_room_take(&l->room, bytes);
+    l->count = 0;
+    if (l->numbers == NULL) {
+        return no_room(l->place, bytes + 8, "the memory for reading weights is too small");
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bool own = emit->parameters[i].base == BP_NO_PARAMETER;
+        if (l->adapters ? !own || all || emit->parameters[i].trainable : own) {
+            l->numbers[l->count++] = i;
+        }
+    }
+    return BP_OK;
 }
 
 /* The runtime's parameters as what a file must hold. */
@@ -51,7 +72,7 @@ static bp_status list_wanted(loading *l)
     for (uint32_t p = 0; p < count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
         l->wanted[p] =
-            (bp_wanted){.name = name_of(l->runtime, l->first + p), .rank = parameter->rank};
+            (bp_wanted){.name = name_of(l->runtime, l->numbers[p]), .rank = parameter->rank};
         memcpy(l->wanted[p].shape, parameter->shape, sizeof parameter->shape);
     }
     return BP_OK;
@@ -100,18 +121,50 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
     return bp_tensor_match(&match);
 }
 
-/* Adapters bear the names of their files; the model's own parameters those of its family. */
+/* Adapters bear the names of their files, as PEFT has it, and so do parameters that are trained
+ * beside them; other files call the model's own parameters as its family does. */
+#define PEFT_PREFIX "base_model.model."
+static const bp_tensor_rule peft_rules[] = {{PEFT_PREFIX "*", PEFT_PREFIX "*", BP_FORM_PLAIN},
+                                            {"*", PEFT_PREFIX "*", BP_FORM_PLAIN}};
+static const bp_tensor_naming peft_naming = {.rules = peft_rules, .rule_count = 2};
+
 static bp_status find_naming(const loading *l, const bp_tensor_naming **naming)
 {
-    static const bp_tensor_rule itself[] = {{"*", "*", BP_FORM_PLAIN}};
-    static const bp_tensor_naming adapters = {.rules = itself, .rule_count = 1};
     const char *type = l->runtime->spec.model->name;
     const bp_hf_family *family = bp_hf_family_find(type);
     if (family == NULL) {
         return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                             "no table says how files call this model's tensors", type);
     }
-    *naming = l->first > 0 ? &adapters : &family->naming;
+    *naming = l->adapters ? &peft_naming : &family->naming;
+    return BP_OK;
+}
+
+/* Of the model's own parameters an adapter's file holds those that it brings with it. What a run
+ * leaves as it is would be lost when it saves its adapters. */
+static bp_status keep_present(loading *l)
+{
+    const bp_emit *emit = &l->runtime->emit;
+    uint32_t kept = 0;
+    for (uint32_t p = 0; p < l->count; p++) {
+        const uint32_t number = l->numbers[p];
+        const bool own = emit->parameters[number].base == BP_NO_PARAMETER;
+        char theirs[BP_TENSOR_NAME_MAX];
+        uint32_t part = 0;
+        const bool there =
+            !own || (bp_tensor_name(&peft_naming, name_of(l->runtime, number), theirs) != NULL &&
+                     bp_tensor_set_find(&l->set, theirs, &part) != NULL);
+        if (own && there && !emit->parameters[number].trainable && l->runtime->spec.optimizer) {
+            return bp_error_set(l->place->error, BP_ERR_USAGE, where,
+                                "the adapter brings this parameter with it, and the run would not "
+                                "train it; --trainable NAME does",
+                                theirs);
+        }
+        if (there) {
+            l->numbers[kept++] = number;
+        }
+    }
+    l->count = kept;
     return BP_OK;
 }
 
@@ -120,8 +173,11 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
 {
     const bp_tensor_naming *naming = NULL;
     BP_TRY(find_naming(l, &naming));
-    BP_TRY(list_wanted(l));
     BP_TRY(bp_hf_open(&l->set, l->place->store, path, &l->room, l->place->error));
+    if (l->adapters) {
+        BP_TRY(keep_present(l));
+    }
+    BP_TRY(list_wanted(l));
     if (bp_room_take(&l->room, 0) == NULL || l->room.capacity < DATA_LEAST) {
         return no_room(l->place, l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
                        "the memory for reading weights is too small");
@@ -167,9 +223,9 @@ static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass,
                             "a weight is too large for the type that weights are kept in", name);
     }
     if (parameter_of(l, parameter)->quantised != BP_QUANTISED_NONE) {
-        return bp_runtime_quantise(l->runtime, l->first + parameter, pass, first, values, count);
+        return bp_runtime_quantise(l->runtime, l->numbers[parameter], pass, first, values, count);
     }
-    return bp_runtime_put_weight(l->runtime, l->first + parameter, first, values, count);
+    return bp_runtime_put_weight(l->runtime, l->numbers[parameter], first, values, count);
 }
 
 /* A third of the room is what the file is read through, the rest holds what goes on. */
@@ -254,8 +310,8 @@ static bp_status flow(loading *l, uint32_t parameter)
 
 static bp_status load_all(loading *l)
 {
-    uint32_t count = l->count;
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
+    const uint32_t count = l->count;
     for (uint32_t p = 0; p < count; p++) {
         if (l->wanted[p].view.entry != NULL) {
             BP_TRY(check_digest(l, &l->wanted[p].view));
@@ -281,30 +337,15 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
 
-/* The model's own parameters come before its adapters. */
-static uint32_t own_count(const bp_runtime *runtime)
-{
-    uint32_t count = 0;
-    while (count < runtime->emit.parameter_count &&
-           runtime->emit.parameters[count].base == BP_NO_PARAMETER) {
-        count++;
-    }
-    return count;
-}
-
 static loading part_of(bp_runtime *runtime, const bp_hf_place *place, bool adapters)
 {
-    uint32_t own = own_count(runtime);
-    loading l = {.runtime = runtime, .place = place, .count = own, .room = place->scratch};
-    if (adapters) {
-        l.first = own;
-        l.count = runtime->emit.parameter_count - own;
-    }
-    return l;
+    return (loading){
+        .runtime = runtime, .place = place, .adapters = adapters, .room = place->scratch};
 }
 
 static bp_status load_part(loading l)
 {
+    BP_TRY(number_parameters(&l, true));
     bp_status status = load_all(&l);
     bp_status closed = bp_tensor_set_close(&l.set);
     return status != BP_OK ? status : closed;
@@ -368,10 +409,10 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
     for (uint32_t p = 0; p < l->count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
         bp_tensor_entry *entry = &entries[p];
-        *entry = (bp_tensor_entry){.name = name_of(l->runtime, l->first + p),
+        *entry = (bp_tensor_entry){.name = name_of(l->runtime, l->numbers[p]),
                                    .dtype = (bp_dtype)types[p],
                                    .rank = parameter->rank,
-                                   .handle = l->first + p};
+                                   .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
     }
 }
@@ -394,9 +435,27 @@ static bp_status write_file(loading *l, bp_safetensors_plan *plan)
     return bp_replace_end(place->store, place->path, place->error);
 }
 
+/* What is trained beside adapters gets the name that PEFT gives it. */
+static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
+{
+    for (uint32_t p = 0; p < l->count; p++) {
+        char theirs[BP_TENSOR_NAME_MAX];
+        const bool named = bp_tensor_name(&peft_naming, entries[p].name, theirs) != NULL;
+        const size_t bytes = named ? strlen(theirs) + 1 : 0;
+        char *name = bp_room_take(&l->room, bytes);
+        if (!named || name == NULL) {
+            return no_room(l->place, bytes, "the memory for writing weights is too small");
+        }
+        memcpy(name, theirs, bytes);
+        entries[p].name = name;
+    }
+    return BP_OK;
+}
+
 static bp_status save_part(loading l, const bp_hf_form *form)
 {
     const bp_hf_place *place = l.place;
+    BP_TRY(number_parameters(&l, false));
     uint32_t count = l.count;
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, (uint64_t)count * sizeof *entries);
@@ -407,6 +466,9 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     loading source = l;
     BP_TRY(find_types(&source, form, types));
     list_weights(&l, types, entries);
+    if (l.adapters) {
+        BP_TRY(name_for_peft(&l, entries));
+    }
     bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
     return write_file(&l, &plan);
 }

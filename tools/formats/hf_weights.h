@@ -47,7 +47,10 @@ bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place,
                              const bp_hf_form *form) BP_MUST_CHECK;
 
 /* The same for the adapters of a runtime that has some (core/adapter.h): adapter_model.safetensors
- * in PEFT's form, whose names are the parameters' own. */
+ * in PEFT's form, whose names are the adapters' own. With them go the parameters that are trained
+ * beside them, a classifier above all (PEFT's modules_to_save), as "base_model.model.<name>". When
+ * read, those that the file lacks stay as they are, and BP_ERR_USAGE names one that it has and a
+ * run that trains would not train. */
 bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place,
                               const bp_hf_form *form) BP_MUST_CHECK;

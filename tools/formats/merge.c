@@ -30,7 +30,8 @@ static bool name_of(const char *parameter, const char *end, char name[NAME_BYTES
     return true;
 }
 
-/* One factor as floats; *values stays NULL where the file has none of that name. */
+/* A matrix, or with 0 columns a vector, as floats; *values stays NULL where the file has none of
+ * that name. */
 static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, uint64_t columns,
                           bp_staging *room, const float **values, bp_error *error)
 {
@@ -42,18 +43,34 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
     if (entry == NULL) {
         return BP_OK;
     }
-    bool shaped = entry->rank == 2 && entry->shape[0] == rows && entry->shape[1] == columns;
+    bool shaped = entry->rank == (columns > 0 ? 2 : 1) && entry->shape[0] == rows &&
+                  (columns == 0 || entry->shape[1] == columns);
     if (!shaped || !bp_tensor_readable(entry->dtype) ||
         !bp_tensor_view_of(&view, part, entry, BP_FORM_PLAIN, heads)) {
         return foreign(error, "the adapter is of another base: its shape or type differs", name);
     }
-    uint64_t count = rows * columns;
+    uint64_t count = columns > 0 ? rows * columns : rows;
     float *to = bp_room_take(room, count * sizeof *to);
     if (to == NULL || room->capacity < BP_VIEW_WORK_MIN) {
         return bp_error_set(error, BP_ERR_FIT, where, "the adapters are too large", name);
     }
     *values = to;
     return bp_tensor_view_read(set, &view, 0, (size_t)count, BP_F32, to, *room);
+}
+
+/* A parameter that was trained beside the adapters. */
+static bp_status load_whole(bp_tensor_set *set, const bp_wanted *wanted, bp_merge_pair *pair,
+                            bp_staging *room, bp_error *error)
+{
+    char name[NAME_BYTES];
+    const size_t length = strlen(wanted->name);
+    if (sizeof prefix + length > NAME_BYTES) {
+        return BP_OK;
+    }
+    memcpy(name, prefix, sizeof prefix - 1);
+    memcpy(name + sizeof prefix - 1, wanted->name, length + 1);
+    const uint64_t columns = wanted->rank == 2 ? wanted->shape[1] : 0;
+    return load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error);
 }
 
 static bp_status load_pair(struct bp_merge *merge, bp_tensor_set *set, const bp_wanted *wanted,
@@ -91,7 +108,9 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
     memset(merge->pairs, 0, source->count * sizeof *merge->pairs);
     for (size_t i = 0; i < source->count; i++) {
         BP_TRY(load_pair(merge, adapters, &source->list[i], &merge->pairs[i], room, error));
+        BP_TRY(load_whole(adapters, &source->list[i], &merge->pairs[i], room, error));
         found += merge->pairs[i].a != NULL ? 2 : 0;
+        found += merge->pairs[i].whole != NULL ? 1 : 0;
     }
     for (uint32_t p = 0; p < adapters->part_count; p++) {
         there += adapters->parts[p].entry_count;
@@ -130,16 +149,21 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
                   const bp_tensor_view *view, uint64_t first, size_t count, float *values)
 {
     const bp_merge_pair *pair = &merge->pairs[index];
-    const bp_tensor_view *own = &source->list[index].view;
-    if (pair->a == NULL) {
+    const bp_wanted *wanted = &source->list[index];
+    if (pair->a == NULL && pair->whole == NULL) {
         return;
     }
-    const uint64_t columns = view->shape[1];
-    const bool turned = view->transposed != own->transposed;
+    const uint64_t columns = view->rank == 2 ? view->shape[1] : 1;
+    const bool turned = view->transposed != wanted->view.transposed;
     for (size_t i = 0; i < count; i++) {
         uint64_t row = row_of(view, (first + i) / columns), column = (first + i) % columns;
         uint64_t r = turned ? column : row, c = turned ? row : column;
         uint64_t in = merge->input_major ? r : c, out = merge->input_major ? c : r;
-        values[i] += product(merge, pair, in, out);
+        if (pair->whole != NULL) {
+            values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r];
+        }
+        if (pair->a != NULL) {
+            values[i] += product(merge, pair, in, out);
+        }
     }
 }

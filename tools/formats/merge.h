@@ -13,6 +13,7 @@ typedef struct bp_merge_pair {
     const float *b; /* (out, rank) */
     uint64_t in;
     uint64_t out;
+    const float *whole; /* the parameter itself, as it was trained beside the adapters; or NULL */
 } bp_merge_pair;
 
 struct bp_merge {
@@ -22,15 +23,16 @@ struct bp_merge {
     bool input_major; /* parameters are (in, out) */
 };
 
-/* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source; tables
- * and values are taken from *room. BP_ERR_DATA naming the tensor when it is of another base: of a
- * module that the model has not, of another shape or type. */
+/* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source, and the
+ * parameters that come with them; tables and values are taken from *room. BP_ERR_DATA naming the
+ * tensor when it is of another base: of a module that the model has not, of another shape or type.
+ */
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error) BP_MUST_CHECK;
 
-/* Adds the adapter's part to `count` elements from number `first` on of a view of parameter
- * `index`. */
+/* Adds the adapter's part to, or puts the parameter's own value in the place of, `count` elements
+ * from number `first` on of a view of parameter `index`. */
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
                   const bp_tensor_view *view, uint64_t first, size_t count, float *values);
 

@@ -22,7 +22,6 @@ static const struct {
              {"use_dora", ""},
              {"rank_pattern", ""},
              {"alpha_pattern", ""},
-             {"modules_to_save", ""},
              {"layers_to_transform", ""},
              {"layers_pattern", ""},
              {"megatron_config", ""},
@@ -92,6 +91,23 @@ static bp_status take_targets(reading *r)
         }
         BP_TRY(add_target(r, &event));
     }
+}
+
+/* Names of modules, or null: they are not kept. */
+static bp_status take_saved(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    const bool list = event.kind == BP_JSON_ARRAY_BEGIN;
+    while (list && event.kind != BP_JSON_ARRAY_END) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_ARRAY_END) {
+            return refuse(r, "modules_to_save", "the value is not a list of names");
+        }
+    }
+    return list || event.kind == BP_JSON_NULL
+               ? BP_OK
+               : refuse(r, "modules_to_save", "the value is not a list of names");
 }
 
 static bp_status take_number(reading *r, const char *key, double least, double most, double *value)
@@ -166,6 +182,9 @@ static bp_status take_value(reading *r, const char *key)
     }
     if (strcmp(key, "target_modules") == 0) {
         return take_targets(r);
+    }
+    if (strcmp(key, "modules_to_save") == 0) {
+        return take_saved(r);
     }
     if (strcmp(key, "base_model_name_or_path") == 0) {
         return take_base(r);
@@ -285,25 +304,80 @@ static void put_targets(bp_text *text, const bp_lora *lora)
     bp_text_string(text, "],\n");
 }
 
-bp_status bp_peft_config_text(const bp_lora *lora, const bp_model *model, bp_task task,
-                              const char *base, char *json, size_t room, size_t *length)
+/* The last part of the name of parameter `index`'s module, if it is trained beside adapters. */
+static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const char *full = bp_graph_name(emit->graph, parameter->weight);
+    const char *end = strrchr(full, '.');
+    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL) {
+        return false;
+    }
+    const char *start = end;
+    while (start > full && start[-1] != '.') {
+        start--;
+    }
+    *name = start;
+    *length = (size_t)(end - start);
+    return true;
+}
+
+static bool is_listed(const bp_emit *emit, uint32_t before, const char *name, size_t length)
+{
+    const char *other;
+    size_t other_length;
+    for (uint32_t i = 0; i < before; i++) {
+        if (saved_module(emit, i, &other, &other_length) && other_length == length &&
+            memcmp(other, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_saved(bp_text *text, const bp_emit *emit)
+{
+    uint32_t count = 0;
+    bp_text_string(text, "  \"modules_to_save\": ");
+    for (uint32_t i = 0; i < emit->parameter_count && count < BP_PEFT_TARGETS_MAX; i++) {
+        const char *name;
+        size_t length;
+        if (saved_module(emit, i, &name, &length) && !is_listed(emit, i, name, length)) {
+            bp_text_string(text, count++ > 0 ? ", " : "[");
+            bp_text_json_bytes(text, name, length);
+        }
+    }
+    bp_text_string(text, count > 0 ? "],\n" : "null,\n");
+}
+
+static const char *task_type(bp_task task)
+{
+    return task == BP_TASK_CAUSAL_LM   ? "\"CAUSAL_LM\""
+           : task == BP_TASK_MASKED_LM ? "null"
+                                       : "\"SEQ_CLS\"";
+}
+
+bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
+                              size_t *length)
 {
     bp_text text;
+    const bp_lora *lora = &emit->spec->lora;
+    const bool turned = emit->spec->model->input_major;
     bp_text_init(&text, NULL, NULL, json, room);
     bp_text_string(&text, "{\n  \"base_model_name_or_path\": ");
     bp_text_json(&text, base);
     bp_text_string(&text, ",\n");
     put_pair(&text, "bias", "\"none\"", false);
-    put_pair(&text, "fan_in_fan_out", model->input_major ? "true" : "false", false);
+    put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
     put_pair(&text, "inference_mode", "true", false);
     put_pair(&text, "init_lora_weights", "true", false);
     put_real(&text, "lora_alpha", lora->alpha);
     put_real(&text, "lora_dropout", lora->dropout);
-    put_pair(&text, "modules_to_save", "null", false);
+    put_saved(&text, emit);
     put_pair(&text, "peft_type", "\"LORA\"", false);
     put_real(&text, "r", (double)lora->rank);
     put_targets(&text, lora);
-    put_pair(&text, "task_type", task == BP_TASK_CAUSAL_LM ? "\"CAUSAL_LM\"" : "null", false);
+    put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
     put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
     bp_text_string(&text, "}\n");
     *length = (size_t)text.written;

@@ -19,16 +19,16 @@ typedef struct bp_peft_config {
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
- * that is not implemented (DoRA, per-module ranks, trained biases, saved modules, a regular
- * expression of targets other than "all-linear"). scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned
- * to 8. */
+ * that is not implemented (DoRA, per-module ranks, trained biases, a regular expression of targets
+ * other than "all-linear"). Which modules were saved with it (modules_to_save) its tensors say.
+ * scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned to 8. */
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
                               bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
 
-/* The text of such a file, as PEFT writes it: sorted keys. `base` names the base model's directory.
- */
-bp_status bp_peft_config_text(const bp_lora *lora, const bp_model *model, bp_task task,
-                              const char *base, char *json, size_t room,
+/* The text of such a file for adapters that were emitted, as PEFT writes it: sorted keys. `base`
+ * names the base model's directory. modules_to_save are the last parts of the names of modules that
+ * are trained beside the adapters ("classifier"), at most 64 of them. */
+bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
                               size_t *length) BP_MUST_CHECK;
 
 #endif

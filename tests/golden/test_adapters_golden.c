@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters out, loaded by PEFT, the same logits. Each case trains adapters beside a committed base;
+ * the file must be, byte for byte, the one in tests/golden/peft that PEFT was given, and the logits
+ * those that PEFT computed with it in float64 (tools/golden/adapters.py). The file that PEFT writes
+ * of the same adapters gives them too. With BP_ADAPTERS_OUT=DIR the files are written there instead
+ * of compared. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/family_case.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/hf_weights.h"
+#include "tools/formats/peft_config.h"
+
+enum { STEPS = 6 };
+
+static const char *const all[] = {"all-linear"};
+static const char *const queries[] = {"query", "value"};
+static const char *const turned[] = {"c_attn", "mlp.c_proj"};
+
+static const struct {
+    const char *base; /* of families.py */
+    const char *name;
+    bp_lora lora;
+} cases[] = {
+    {"gpt2_lm_short", "gpt2", {.rank = 2, .alpha = 4.0, .targets = turned, .target_count = 2}},
+    {"llama_grouped",
+     "llama",
+     {.rank = 3, .alpha = 2.0, .rank_stabilized = true, .targets = all, .target_count = 1}},
+    {"qwen2_short", "qwen2", {.rank = 1, .alpha = 1.5, .targets = all, .target_count = 1}},
+    {"bert_classes", "bert", {.rank = 2, .alpha = 3.0, .targets = queries, .target_count = 2}},
+    {"gpt2_labels", "gpt2_labels", {.rank = 2, .alpha = 8.0, .targets = all, .target_count = 1}},
+    {"llama_regression",
+     "llama_regression",
+     {.rank = 4, .alpha = 4.0, .targets = all, .target_count = 1}},
+};
+#define CASES (sizeof cases / sizeof cases[0])
+
+typedef struct desk {
+    family_case base;
+    rig r;
+    memory_store store;
+    bp_error error;
+    void *scratch;
+} desk;
+
+static void open_desk(desk *d, size_t index)
+{
+    memset(d, 0, sizeof *d);
+    family_open(&d->base, cases[index].base);
+    d->base.spec.lora = cases[index].lora;
+    d->base.spec.evaluate = true;
+    d->base.spec.keep_logits = true;
+    family_rig(&d->base, &d->r);
+    reference_base_weights(&d->base.file, &d->r);
+    memory_store_init(&d->store);
+    d->scratch = malloc((size_t)bp_hf_scratch(&d->r.runtime));
+    assert_non_null(d->scratch);
+}
+
+static void close_desk(desk *d)
+{
+    free(d->scratch);
+    memory_store_free(&d->store);
+    rig_close(&d->r);
+    family_close(&d->base);
+}
+
+static bp_hf_place place_of(desk *d)
+{
+    return (bp_hf_place){.store = &d->store.store,
+                         .path = "a",
+                         .scratch = {d->scratch, (size_t)bp_hf_scratch(&d->r.runtime)},
+                         .error = &d->error};
+}
+
+static void compare_logits(desk *d, const char *name)
+{
+    golden file;
+    char path[128];
+    snprintf(path, sizeof path, "tests/golden/peft/%s/logits.safetensors", name);
+    golden_open(&file, path);
+    bp_feed *feed = &d->r.feed;
+    feed->group = d->base.spec.batch;
+    assert_int_equal(bp_feed_init(feed, &d->r.error), BP_OK);
+    (void)reference_kept_logits(&file, &d->r, d->base.lengths);
+    golden_close(&file);
+}
+
+/* A file of tests/golden/peft, in new memory. */
+static void *read_file(const char *name, const char *file, size_t *bytes)
+{
+    char path[128];
+    snprintf(path, sizeof path, "tests/golden/peft/%s/%s", name, file);
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) {
+        fail_msg("cannot open %s", path);
+        return NULL;
+    }
+    assert_int_equal(fseek(stream, 0, SEEK_END), 0);
+    *bytes = (size_t)ftell(stream);
+    rewind(stream);
+    void *data = malloc(*bytes);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *bytes, stream), *bytes);
+    fclose(stream);
+    return data;
+}
+
+static void settle(const char *name, const char *file, const void *bytes, size_t count)
+{
+    const char *out = getenv("BP_ADAPTERS_OUT");
+    if (out != NULL) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s/%s", out, name, file);
+        FILE *stream = fopen(path, "wb");
+        assert_non_null(stream);
+        assert_int_equal(fwrite(bytes, 1, count, stream), count);
+        assert_int_equal(fclose(stream), 0);
+        return;
+    }
+    size_t wanted_count = 0;
+    void *wanted = read_file(name, file, &wanted_count);
+    if (wanted_count != count || memcmp(wanted, bytes, count) != 0) {
+        fail_msg("%s/%s is not the file that PEFT was given", name, file);
+    }
+    free(wanted);
+}
+
+/* The adapters after some steps, in PEFT's form. */
+static void train(desk *d, const char *name)
+{
+    static char json[BP_PEFT_CONFIG_TEXT];
+    size_t length = 0;
+    for (int step = 0; step < STEPS; step++) {
+        (void)rig_step(&d->r);
+    }
+    const bp_hf_place place = place_of(d);
+    const bp_hf_form form = {.dtype = BP_F32};
+    assert_int_equal(bp_hf_adapters_save(&d->r.runtime, &place, &form), BP_OK);
+    size_t bytes = 0;
+    const unsigned char *file = memory_store_bytes(&d->store, "a", &bytes);
+    assert_non_null(file);
+    settle(name, "adapter_model.safetensors", file, bytes);
+    assert_int_equal(bp_peft_config_text(&d->r.runtime.emit, "base", json, sizeof json, &length),
+                     BP_OK);
+    settle(name, "adapter_config.json", json, length);
+}
+
+static void test_trained_adapters(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        desk d;
+        open_desk(&d, i);
+        train(&d, cases[i].name);
+        if (getenv("BP_ADAPTERS_OUT") == NULL) {
+            compare_logits(&d, cases[i].name);
+        }
+        close_desk(&d);
+    }
+}
+
+/* Into a fresh run: our file, and the one that PEFT wrote of it. */
+static void test_loaded_adapters(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"adapter_model.safetensors", "saved_by_peft.safetensors"};
+    for (size_t i = 0; i < 2 * CASES && getenv("BP_ADAPTERS_OUT") == NULL; i++) {
+        desk d;
+        size_t bytes = 0;
+        open_desk(&d, i / 2);
+        void *data = read_file(cases[i / 2].name, files[i % 2], &bytes);
+        memory_store_put(&d.store, "a", data, bytes);
+        const bp_hf_place place = place_of(&d);
+        assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_OK);
+        compare_logits(&d, cases[i / 2].name);
+        free(data);
+        close_desk(&d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trained_adapters),
+        cmocka_unit_test(test_loaded_adapters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

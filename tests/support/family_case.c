@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of tools/golden/families.py. */
+#include "tests/support/family_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+
+enum { SHAPE = 21, REALS = 7 };
+
+static void read_shape(family_case *ref)
+{
+    size_t bytes = 0;
+    int32_t *n = golden_tensor(&ref->file, "shape", &bytes);
+    assert_int_equal(bytes, SHAPE * sizeof *n);
+    double *real = golden_tensor(&ref->file, "reals", &bytes);
+    assert_int_equal(bytes, REALS * sizeof *real);
+    ref->spec.config =
+        (bp_model_config){.vocabulary = (uint32_t)n[0],
+                          .positions = (uint32_t)n[1],
+                          .width = (uint32_t)n[2],
+                          .layers = (uint32_t)n[3],
+                          .heads = (uint32_t)n[4],
+                          .inner = (uint32_t)n[5],
+                          .kv_heads = (uint32_t)n[9],
+                          .head_width = (uint32_t)n[10],
+                          .qkv_bias = n[11] != 0,
+                          .output_bias = n[12] != 0,
+                          .mlp_bias = n[13] != 0,
+                          .untied = n[14] != 0,
+                          .types = (uint32_t)n[15],
+                          .task = (bp_task)n[16],
+                          .classes = (uint32_t)n[17],
+                          .norm_epsilon = real[0],
+                          .rope_theta = real[1],
+                          .rope_scaling = {real[2], real[3], real[4], (uint32_t)real[5]},
+                          .initializer_range = 0.02};
+    ref->spec.batch = (uint32_t)n[6];
+    ref->spec.sequence = (uint32_t)n[7];
+    ref->spec.accumulation = (uint32_t)n[8];
+    static const char *const all[] = {"all-linear"};
+    static const char *const some[] = {"q_proj", "v_proj", "down_proj"};
+    if (n[18] != 0) {
+        ref->spec.lora = (bp_lora){.rank = (uint32_t)n[18],
+                                   .rank_stabilized = n[19] != 0,
+                                   .alpha = real[6],
+                                   .targets = n[20] != 0 ? all : some,
+                                   .target_count = n[20] != 0 ? 1 : 3};
+    }
+    free(n);
+    free(real);
+}
+
+/* Files of quantised.py say how the dense layers are kept. */
+static void read_form(family_case *ref)
+{
+    size_t bytes = 0;
+    int32_t *form = golden_tensor(&ref->file, "quantised", &bytes);
+    ref->spec.quantised = (bp_quantised)form[0];
+    free(form);
+}
+
+void family_open(family_case *ref, const char *name)
+{
+    char path[128];
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "tests/golden/%s.safetensors", name);
+    memset(ref, 0, sizeof *ref);
+    golden_open(&ref->file, path);
+    ref->spec = rig_spec();
+    ref->spec.model = strncmp(name, "bert", 4) == 0  ? &bp_model_bert
+                      : strstr(name, "gpt2") != NULL ? &bp_model_gpt2
+                                                     : &bp_model_llama;
+    read_shape(ref);
+    if (strncmp(name, "qlora", 5) == 0) {
+        read_form(ref);
+    }
+    ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
+    ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
+    if (ref->spec.config.task != BP_TASK_CAUSAL_LM) {
+        ref->samples = ref->token_count / ref->spec.sequence;
+        ref->labels = golden_tensor(&ref->file, "labels", &bytes);
+        ref->lengths = golden_tensor(&ref->file, "lengths", &bytes);
+        assert_int_equal(bytes, ref->samples * sizeof *ref->lengths);
+    }
+}
+
+void family_close(family_case *ref)
+{
+    free(ref->tokens);
+    free(ref->labels);
+    free(ref->lengths);
+    golden_close(&ref->file);
+}
+
+static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const family_case *ref = source->context;
+    memcpy(to, ref->tokens + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const family_case *ref = source->context;
+    memcpy(to, ref->labels + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    const family_case *ref = source->context;
+    *to = (bp_example){.first = index * ref->spec.sequence,
+                       .count = (uint64_t)ref->lengths[index],
+                       .label = (uint32_t)ref->labels[index]};
+    return BP_OK;
+}
+
+void family_rig(family_case *ref, rig *r)
+{
+    rig_open(r, &ref->spec, ref->tokens, 1000000);
+    r->source.context = ref;
+    r->source.read = read_tokens;
+    r->source.count = ref->token_count;
+    if (ref->labels != NULL) {
+        r->source.examples = ref->samples;
+        r->source.example = example;
+        r->source.labels = read_labels;
+        r->feed.classes = ref->spec.config.classes;
+        r->feed.kind = ref->spec.config.task == BP_TASK_MASKED_LM ? BP_LABELS_GIVEN
+                       : ref->spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS
+                                                                  : BP_LABELS_BITS;
+    }
+    assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
+}
