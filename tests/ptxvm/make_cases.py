@@ -266,10 +266,10 @@ for src in ("f16", "bf16", "f32", "f64"):
             block("cvt%s.%s.%s %%d, %%a;" % (dot, dst, src), [dst, src], keep(dst, rows))
 
 
-def to_int(x, bits, signed, rnd):
+def to_int(x, bits, signed, rnd, src):
     lo, hi = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     if x == QNAN:
-        return 0
+        return 1 << (bits - 1) if src == "f64" or bits == 64 else 0
     if isinstance(x, str):
         return (hi if x == INF else lo) & ((1 << bits) - 1)
     v = rational(x)
@@ -295,7 +295,7 @@ for src in ("f32", "f64", "f16"):
                         bias = (1 << (e - 1)) - 1
                         a = (random.getrandbits(1) << (e + m)) | \
                             (min(bias + random.randint(-2, bits + 1), (1 << e) - 2) << m) | random.getrandbits(m)
-                    rows.append((to_int(decode(a, src), bits, signed, rnd), a))
+                    rows.append((to_int(decode(a, src), bits, signed, rnd, src), a))
                 name = ("s" if signed else "u") + str(bits)
                 block("cvt.%si.%s.%s %%d, %%a;" % (rnd, name, src), [name, src], rows)
 
@@ -543,6 +543,90 @@ rows = []
 for a, b in floats("f32", 2, 60):
     rows.append((encode(decode(a, "f32"), "f16") << 16 | encode(decode(b, "f32"), "f16"), a, b))
 block("cvt.rn.f16x2.f32 %d, %a, %b;", ["b32", "f32", "f32"], rows)
+
+# ---- quotients below the least subnormal, conversions of NaN ----
+for fmt, big, tiny in (("f32", (0x7f7fffff, 0xff7fffff), (1, 0x80000003)),
+                       ("f64", (0x7fefffffffffffff, 0xffefffffffffffff), (1, 0x8000000000000003))):
+    for rnd in ("rn", "rz", "rm", "rp"):
+        rows = [(encode(div(decode(a, fmt), decode(b, fmt)), fmt, rnd), a, b) for a in tiny for b in big]
+        block("div.%s.%s %%d, %%a, %%b;" % (rnd, fmt), [fmt] * 3, rows)
+for src, nans in (("f16", (0x7e00, 0xfe01)), ("f32", (0x7fc00000, 0xffc00001)), ("f64", (0x7ff8 << 48, 0xfff8 << 48))):
+    for bits in (16, 32, 64):
+        for name in ("u%d" % bits, "s%d" % bits):
+            rows = [(to_int(QNAN, bits, name[0] == "s", "rz", src), a) for a in nans]
+            block("cvt.rzi.%s.%s %%d, %%a;" % (name, src), [name, src], rows)
+
+
+# ---- packed integers ----
+def parts(x, bits, is_signed):
+    cut = [(x >> at) & ((1 << bits) - 1) for at in range(0, 32, bits)]
+    return [signed(p, bits) if is_signed else p for p in cut]
+
+
+PACKED = {"vadd": lambda a, b: a + b, "vsub": lambda a, b: a - b, "vabsdiff": lambda a, b: abs(a - b),
+          "vmin": min, "vmax": max}
+ORDER = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+         "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b}
+for bits in (16, 8):
+    count = str(32 // bits)
+    for op, fn in PACKED.items():
+        for types in ("u32.u32.u32", "s32.s32.s32", "s32.u32.s32", "u32.s32.u32"):
+            for extra in ("", ".sat", ".add"):
+                d, ta, tb = (t[0] == "s" for t in types.split("."))
+                rows = []
+                for a, b, c in ints(32, 3, 6):
+                    r = [fn(p, q) for p, q in zip(parts(a, bits, ta), parts(b, bits, tb))]
+                    if extra == ".sat":
+                        lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if d else (0, (1 << bits) - 1)
+                        r = [min(max(x, lo), hi) for x in r]
+                    word = sum((x & ((1 << bits) - 1)) << i * bits for i, x in enumerate(r))
+                    rows.append(((sum(r) + c) & 0xffffffff if extra == ".add" else word, a, b, c))
+                block("%s%s.%s%s %%d, %%a, %%b, %%c;" % (op, count, types, extra), ["u32"] * 4, rows)
+    for name, fn in ORDER.items():
+        for t in "us":
+            rows = []
+            for a, b, c in ints(32, 3, 6):
+                r = [int(fn(p, q)) for p, q in zip(parts(a, bits, t == "s"), parts(b, bits, t == "s"))]
+                rows.append((sum(x << i * bits for i, x in enumerate(r)), a, b, c))
+            block("vset%s.%s32.%s32.%s %%d, %%a, %%b, %%c;" % (count, t, t, name), ["u32"] * 4, rows)
+    rows = []
+    for a, b, c in ints(32, 3, 6):
+        r = [(p + q + 1) >> 1 for p, q in zip(parts(a, bits, False), parts(b, bits, False))]
+        rows.append((sum(x << i * bits for i, x in enumerate(r)), a, b, c))
+    block("vavrg%s.u32.u32.u32 %%d, %%a, %%b, %%c;" % count, ["u32"] * 4, rows)
+
+# ---- products of 24 bits, distances, the n-th set bit ----
+for t in "us":
+    v = (lambda x: signed(x & 0xffffff, 24)) if t == "s" else (lambda x: x & 0xffffff)
+    for half, shift in (("lo", 0), ("hi", 16)):
+        block("mul24.%s.%s32 %%d, %%a, %%b;" % (half, t), ["u32"] * 3,
+              [((v(a) * v(b) >> shift) & 0xffffffff, a, b) for a, b in ints(32, 2, 12)])
+        block("mad24.%s.%s32 %%d, %%a, %%b, %%c;" % (half, t), ["u32"] * 4,
+              [(((v(a) * v(b) >> shift) + c) & 0xffffffff, a, b, c) for a, b, c in ints(32, 3, 12)])
+    for bits in (16, 32, 64):
+        w = (lambda x: signed(x, bits)) if t == "s" else (lambda x: x)
+        name = "%s%d" % (t, bits)
+        block("sad.%s %%d, %%a, %%b, %%c;" % name, [name] * 4,
+              [((abs(w(a) - w(b)) + c) & ((1 << bits) - 1), a, b, c) for a, b, c in ints(bits, 3, 12)])
+for ta in "us":
+    for tb in "us":
+        for half in ("lo", "hi"):
+            rows = []
+            for a, b, c in ints(32, 3, 8):
+                p = parts(a, 16, ta == "s")
+                q = parts(b, 8, tb == "s")[2 if half == "hi" else 0:]
+                rows.append(((p[0] * q[0] + p[1] * q[1] + c) & 0xffffffff, a, b, c))
+            block("dp2a.%s.%s32.%s32 %%d, %%a, %%b, %%c;" % (half, ta, tb), ["u32"] * 4, rows)
+rows = []
+for _ in range(40):
+    a, b, c = random.getrandbits(32) & random.getrandbits(32), random.randrange(34), random.randrange(-9, 10)
+    if c == 0:
+        found = [b] if b < 32 and a >> b & 1 else []
+    else:
+        line = range(b, 32) if c > 0 else range(min(b, 31) if b < 32 else -1, -1, -1)
+        found = [i for i in line if a >> i & 1][abs(c) - 1:]
+    rows.append((found[0] if found else 0xffffffff, a, b, c & 0xffffffff))
+block("fns.b32 %d, %a, %b, %c;", ["u32"] * 4, rows)
 
 print("# Written by make_cases.py from exact rational arithmetic; see there.")
 print("\n".join(out))

@@ -56,6 +56,11 @@ static bool find_special(vm_name name, vm_node *node)
     return false;
 }
 
+/* The system's own part of shared memory, which headers that are compiled with -G name although no
+ * program uses it: an address that no block has, so that any access is out of bounds. */
+static const char reserved[] = "%reserved_smem_offset_";
+enum { RESERVED_SHARED = 0xf00000 };
+
 /* What a word means as an operand. */
 static bool resolve_word(vm_parser *parser, vm_name name, vm_node *node)
 {
@@ -78,6 +83,10 @@ static bool resolve_word(vm_parser *parser, vm_name name, vm_node *node)
         node->kind = ND_SYMBOL;
         node->symbol = symbol;
         node->bits = symbol->address;
+    } else if (name.length >= sizeof reserved &&
+               memcmp(name.text, reserved, sizeof reserved - 1) == 0) {
+        node->kind = ND_INTEGER;
+        node->bits = RESERVED_SHARED;
     } else if (!find_special(name, node)) {
         if (name.text[0] == '%') {
             return vm_parse_fail(parser, VM_INVALID_PTX, "unknown register '%.*s'",

@@ -23,12 +23,15 @@ static uint16_t add_half(uint32_t a, uint32_t b, bool brain)
                  : vm_f16_of_f64(vm_f64_of_f16((uint16_t)a) + vm_f64_of_f16((uint16_t)b), 0);
 }
 
-static uint64_t add(uint64_t a, uint64_t b, vm_type type)
+/* f32 sums in global memory flush subnormal numbers, in shared memory they do not (PTX manual). */
+static uint64_t add(uint64_t a, uint64_t b, vm_type type, unsigned how)
 {
     bool brain = type == VT_BF16 || type == VT_BF16X2;
     switch (type) {
     case VT_F32:
-        return vm_bits_f32(vm_finish_f32(vm_f32_bits((uint32_t)a) + vm_f32_bits((uint32_t)b), 0));
+        return vm_bits_f32(vm_finish_f32(vm_flush_f32(vm_f32_bits((uint32_t)a), how) +
+                                             vm_flush_f32(vm_f32_bits((uint32_t)b), how),
+                                         how));
     case VT_F64:
         return vm_bits_f64(vm_f64_bits(a) + vm_f64_bits(b));
     case VT_F16:
@@ -43,11 +46,12 @@ static uint64_t add(uint64_t a, uint64_t b, vm_type type)
     }
 }
 
-static uint64_t operate(vm_choice what, vm_type type, uint64_t old, uint64_t b, uint64_t c)
+static uint64_t operate(const vm_insn *in, bool shared, uint64_t old, uint64_t b, uint64_t c)
 {
-    switch (what) {
+    vm_type type = (vm_type)in->types[0];
+    switch ((vm_choice)in->choice) {
     case VX_ADD:
-        return add(old, b, type);
+        return add(old, b, type, shared ? 0 : VF_FTZ);
     case VX_MIN:
         return extremum(old, b, type, false);
     case VX_MAX:
@@ -73,8 +77,7 @@ static bool exec_atomic(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     bool returns = in->vector != 0;
     unsigned first = returns ? 1 : 0;
-    vm_type type = (vm_type)in->types[0];
-    unsigned bytes = vm_type_bytes(type);
+    unsigned bytes = vm_type_bytes((vm_type)in->types[0]);
     const vm_operand *memory = vm_operand_at(warp, in, first);
     const void *base = vm_source(warp, in, first);
     const void *b = vm_source(warp, in, first + 1);
@@ -102,8 +105,9 @@ static bool exec_atomic(vm_warp *warp, const vm_insn *in, uint32_t mask)
         if (data != NULL) {
             uint64_t old = 0;
             memcpy(&old, data, bytes);
-            uint64_t made = operate((vm_choice)in->choice, type, old, vm_lane(b, bytes, lane),
-                                    vm_lane(c, bytes, lane));
+            bool shared = space == VS_SHARED || (address & VM_GENERIC_MASK) == VM_SHARED_GENERIC;
+            uint64_t made =
+                operate(in, shared, old, vm_lane(b, bytes, lane), vm_lane(c, bytes, lane));
             memcpy(data, &made, bytes);
             vm_set_lane(lanes, bytes, lane, old);
         }
@@ -128,8 +132,10 @@ static bool hook_atom(vm_parser *parser, vm_insn *in)
     return true;
 }
 
-#define MEANING ".relaxed|acquire|release|acq_rel?.cta|gpu|sys|cluster?."
-#define SPACES  "global|shared|shared::cta|shared::cluster?."
+/* The manual puts the scope before the space; nvcc also writes it behind (atom.global.cta.add). */
+#define SCOPE   "cta|gpu|sys|cluster?."
+#define MEANING ".relaxed|acquire|release|acq_rel?." SCOPE
+#define SPACES  "global|shared|shared::cta|shared::cluster?." SCOPE
 #define OPS     "add.noftz?.u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2"
 #define ROWS(op)                                                                                   \
     {"atom" MEANING SPACES op, "d0 m s0", exec_atomic, NULL, 0, SY_NONE, hook_atom},               \

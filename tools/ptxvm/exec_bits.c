@@ -195,6 +195,24 @@ static bool exec_funnel(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
+/* fns: the place of the offset-th set bit of a mask from a base on, upwards or downwards. */
+static uint32_t find_nth(uint32_t bits, uint32_t base, int32_t offset)
+{
+    int64_t step = offset < 0 ? -1 : 1;
+    int64_t left = offset < 0 ? -(int64_t)offset : offset;
+    int64_t end = left == 0 ? (int64_t)base + 1 : (step > 0 ? 32 : -1);
+    left = left == 0 ? 1 : left;
+    for (int64_t at = base; at != end && at >= 0 && at < 32; at += step) {
+        left -= bits >> at & 1;
+        if (left == 0) {
+            return (uint32_t)at;
+        }
+    }
+    return UINT32_MAX;
+}
+
+OP3(fns_b32, uint32_t, uint32_t, uint32_t, find_nth(x, y, (int32_t)z))
+
 /* bmsk: a field of ones; szext: sign or zero extension from a width. */
 static bool exec_mask(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -423,6 +441,7 @@ const vm_row vm_rows_bits[] = {
     SLOW("bfind.shiftamt?.s32", "U s0", bfind_s32),
     SLOW("bfind.shiftamt?.u64", "U s0", bfind_u64),
     SLOW("bfind.shiftamt?.s64", "U s0", bfind_s64),
+    SLOW("fns.b32", "d0 s0 s0 s0", fns_b32),
     EXEC("bfe.u32|s32|u64|s64", "d0 s0 u u", exec_field, NULL),
     EXEC("bfi.b32|b64", "d0 s0 s0 u u", exec_field, NULL),
     EXEC("prmt.b32.f4e|b4e|rc8|ecl|ecr|rc16?", "d0 s0 s0 s0", exec_permute, NULL),

@@ -9,6 +9,7 @@
 typedef struct middle {
     bool real;
     bool negative; /* integers: the bits are a negative two's complement number */
+    bool from_f64;
     uint64_t bits;
     double value;
 } middle;
@@ -26,7 +27,7 @@ static uint64_t extend(uint64_t bits, unsigned bytes)
 
 static middle load(vm_type type, uint64_t bits, unsigned how)
 {
-    middle m = {true, false, 0, 0.0};
+    middle m = {true, false, type == VT_F64, 0, 0.0};
     switch (type) {
     case VT_F16:
         m.value = vm_f64_of_f16((uint16_t)bits);
@@ -64,14 +65,17 @@ static double integral(double value, unsigned round)
     }
 }
 
-/* A float to an integer clamps to the range; NaN becomes 0. */
-static uint64_t integer_of_real(double value, vm_type type, unsigned round)
+/* A float to an integer clamps to the range. NaN becomes 0 when neither the source is f64 nor the
+ * target has 64 bits, else the target's top bit alone (PTX manual, cvt). */
+static uint64_t integer_of_real(const middle *m, vm_type type, unsigned round)
 {
+    double value = m->value;
     unsigned bits = vm_type_bytes(type) * 8;
     bool is_signed = vm_type_signed(type);
     double whole = integral(value, round);
     if (value != value) {
-        return 0;
+        uint64_t top = m->from_f64 || bits == 64 ? 1ull << (bits - 1) : 0;
+        return is_signed ? extend(top, bits / 8) : top;
     }
     double high = ldexp(1.0, (int)(is_signed ? bits - 1 : bits));
     if (whole >= high) {
@@ -171,7 +175,7 @@ static uint64_t store(const middle *m, vm_type type, unsigned how)
         break;
     }
     if (m->real) {
-        return integer_of_real(m->value, type, how & VF_ROUND_MASK);
+        return integer_of_real(m, type, how & VF_ROUND_MASK);
     }
     uint64_t bits = (how & VF_SAT) != 0 ? saturate(m, type) : m->bits;
     unsigned bytes = vm_type_bytes(type);

@@ -45,9 +45,24 @@ OP3(mad_hi_u64, uint64_t, uint64_t, uint64_t, high_u64(x, y) + z)
 OP3(mad_hi_s64, uint64_t, uint64_t, uint64_t, high_s64(x, y) + z)
 OP3(mad_wide_u16, uint32_t, uint16_t, uint32_t, (uint32_t)x *y + z)
 OP3(mad_wide_s16, uint32_t, int16_t, uint32_t, (uint32_t)((int32_t)x *y) + z)
-OP(mul24_s32, int32_t, int32_t,
-   ((int64_t)(int32_t)((uint32_t)x << 8) >> 8) * ((int32_t)((uint32_t)y << 8) >> 8))
-OP(mul24_u32, uint32_t, uint32_t, (x & 0xffffffu) * (y & 0xffffffu))
+/* Products of 24 bits: .lo is the low 32 bits of 48, .hi the high 32. */
+static int64_t times24_s(int32_t a, int32_t b)
+{
+    return ((int64_t)(int32_t)((uint32_t)a << 8) >> 8) * ((int32_t)((uint32_t)b << 8) >> 8);
+}
+static uint64_t times24_u(uint32_t a, uint32_t b)
+{
+    return (uint64_t)(a & 0xffffffu) * (b & 0xffffffu);
+}
+OP(mul24_s32, int32_t, int32_t, times24_s(x, y))
+OP(mul24_u32, uint32_t, uint32_t, times24_u(x, y))
+OP(mul24_hi_s32, int32_t, int32_t, times24_s(x, y) >> 16)
+OP(mul24_hi_u32, uint32_t, uint32_t, times24_u(x, y) >> 16)
+OP3(mad24_s32, uint32_t, int32_t, uint32_t, (uint32_t)times24_s(x, y) + z)
+OP3(mad24_u32, uint32_t, uint32_t, uint32_t, (uint32_t)times24_u(x, y) + z)
+OP3(mad24_hi_s32, uint32_t, int32_t, uint32_t, (uint32_t)(times24_s(x, y) >> 16) + z)
+OP3(mad24_hi_u32, uint32_t, uint32_t, uint32_t, (uint32_t)(times24_u(x, y) >> 16) + z)
+OP3(mad24_hi_sat, int32_t, int32_t, int32_t, saturate((times24_s(x, y) >> 16) + z))
 
 /* Division by zero gives all ones (unsigned) as the hardware does; the manual leaves it open. */
 OP(div_u16, uint16_t, uint16_t, y == 0 ? 0xffff : x / y)
@@ -66,6 +81,11 @@ OP(rem_s64, int64_t, int64_t, y == 0 ? x : (y == -1 ? 0 : x % y))
 OP3(sad_u32, uint32_t, uint32_t, uint32_t, z + (x < y ? y - x : x - y))
 OP3(sad_s32, uint32_t, int32_t, uint32_t,
     z + (x < y ? (uint32_t)y - (uint32_t)x : (uint32_t)x - (uint32_t)y))
+OP3(sad_u16, uint16_t, uint16_t, uint16_t, z + (x < y ? y - x : x - y))
+OP3(sad_s16, uint16_t, int16_t, uint16_t, z + (x < y ? y - x : x - y))
+OP3(sad_u64, uint64_t, uint64_t, uint64_t, z + (x < y ? y - x : x - y))
+OP3(sad_s64, uint64_t, int64_t, uint64_t,
+    z + (x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y))
 OP(min_s32_relu, int32_t, int32_t, (x < y ? x : y) < 0 ? 0 : (x < y ? x : y))
 OP(max_s32_relu, int32_t, int32_t, (x > y ? x : y) < 0 ? 0 : (x > y ? x : y))
 
@@ -104,6 +124,10 @@ OP3(dp2a_lo_ss, uint32_t, uint32_t, uint32_t, dot2(x, y, z, true, true, false))
 OP3(dp2a_hi_ss, uint32_t, uint32_t, uint32_t, dot2(x, y, z, true, true, true))
 OP3(dp2a_lo_uu, uint32_t, uint32_t, uint32_t, dot2(x, y, z, false, false, false))
 OP3(dp2a_hi_uu, uint32_t, uint32_t, uint32_t, dot2(x, y, z, false, false, true))
+OP3(dp2a_lo_su, uint32_t, uint32_t, uint32_t, dot2(x, y, z, true, false, false))
+OP3(dp2a_hi_su, uint32_t, uint32_t, uint32_t, dot2(x, y, z, true, false, true))
+OP3(dp2a_lo_us, uint32_t, uint32_t, uint32_t, dot2(x, y, z, false, true, false))
+OP3(dp2a_hi_us, uint32_t, uint32_t, uint32_t, dot2(x, y, z, false, true, true))
 
 /* ---- carries: one bit for each lane of a warp ---- */
 
@@ -241,10 +265,10 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   PAIR("add.u16x2|s16x2", TWO, NULL, AR_add_u16),
                                   PAIR("min.u16x2", TWO, NULL, AR_min_u16),
                                   PAIR("min.s16x2", TWO, NULL, AR_min_s16),
-                                  PAIR("min.relu.s16x2", TWO, min_s16_relu, AR_NONE),
+                                  PAIR("min.relu?.s16x2.relu?", TWO, min_s16_relu, AR_NONE),
                                   PAIR("max.u16x2", TWO, NULL, AR_max_u16),
                                   PAIR("max.s16x2", TWO, NULL, AR_max_s16),
-                                  PAIR("max.relu.s16x2", TWO, max_s16_relu, AR_NONE),
+                                  PAIR("max.relu?.s16x2.relu?", TWO, max_s16_relu, AR_NONE),
                                   SLOW("add.sat.s32", TWO, add_sat),
                                   FAST("sub.u16|s16", TWO, sub_u16),
                                   FAST("sub.u32|s32", TWO, sub_u32),
@@ -265,6 +289,13 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   WIDE("mul.wide.s32", AR_wide_s32, NULL),
                                   SLOW("mul24.lo.s32", TWO, mul24_s32),
                                   SLOW("mul24.lo.u32", TWO, mul24_u32),
+                                  SLOW("mul24.hi.s32", TWO, mul24_hi_s32),
+                                  SLOW("mul24.hi.u32", TWO, mul24_hi_u32),
+                                  SLOW("mad24.lo.s32", THREE, mad24_s32),
+                                  SLOW("mad24.lo.u32", THREE, mad24_u32),
+                                  SLOW("mad24.hi.s32", THREE, mad24_hi_s32),
+                                  SLOW("mad24.hi.u32", THREE, mad24_hi_u32),
+                                  SLOW("mad24.hi.sat.s32", THREE, mad24_hi_sat),
                                   SLOW("mad.lo.u16|s16", THREE, mad_u16),
                                   FAST("mad.lo.u32|s32", THREE, mad_u32),
                                   FAST("mad.lo.u64|s64", THREE, mad_u64),
@@ -293,14 +324,14 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   FAST("min.s16", TWO, min_s16),
                                   FAST("min.u32", TWO, min_u32),
                                   FAST("min.s32", TWO, min_s32),
-                                  SLOW("min.relu.s32", TWO, min_s32_relu),
+                                  SLOW("min.relu?.s32.relu?", TWO, min_s32_relu),
                                   FAST("min.u64", TWO, min_u64),
                                   FAST("min.s64", TWO, min_s64),
                                   FAST("max.u16", TWO, max_u16),
                                   FAST("max.s16", TWO, max_s16),
                                   FAST("max.u32", TWO, max_u32),
                                   FAST("max.s32", TWO, max_s32),
-                                  SLOW("max.relu.s32", TWO, max_s32_relu),
+                                  SLOW("max.relu?.s32.relu?", TWO, max_s32_relu),
                                   FAST("max.u64", TWO, max_u64),
                                   FAST("max.s64", TWO, max_s64),
                                   FAST("neg.s16", "d0 s0", neg_s16),
@@ -309,6 +340,10 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   FAST("abs.s16", "d0 s0", abs_s16),
                                   FAST("abs.s32", "d0 s0", abs_s32),
                                   FAST("abs.s64", "d0 s0", abs_s64),
+                                  SLOW("sad.u16", THREE, sad_u16),
+                                  SLOW("sad.s16", THREE, sad_s16),
+                                  SLOW("sad.u64", THREE, sad_u64),
+                                  SLOW("sad.s64", THREE, sad_s64),
                                   SLOW("sad.u32", THREE, sad_u32),
                                   SLOW("sad.s32", THREE, sad_s32),
                                   SLOW("dp4a.u32.u32", "d0 u u s0", dp4a_uu),
@@ -319,6 +354,10 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   SLOW("dp2a.hi.s32.s32", "d0 u u s0", dp2a_hi_ss),
                                   SLOW("dp2a.lo.u32.u32", "d0 u u s0", dp2a_lo_uu),
                                   SLOW("dp2a.hi.u32.u32", "d0 u u s0", dp2a_hi_uu),
+                                  SLOW("dp2a.lo.s32.u32", "d0 u u s0", dp2a_lo_su),
+                                  SLOW("dp2a.hi.s32.u32", "d0 u u s0", dp2a_hi_su),
+                                  SLOW("dp2a.lo.u32.s32", "d0 u u s0", dp2a_lo_us),
+                                  SLOW("dp2a.hi.u32.s32", "d0 u u s0", dp2a_hi_us),
                                   CARRY("add.cc.u32|s32|u64|s64", TWO, hook_add_cc),
                                   CARRY("addc.cc?.u32|s32|u64|s64", TWO, hook_addc),
                                   CARRY("sub.cc.u32|s32|u64|s64", TWO, hook_sub_cc),

@@ -201,6 +201,7 @@ typedef struct vm_row {
 
 /* Each family's rows end with a NULL pattern. */
 extern const vm_row vm_rows_integer[];
+extern const vm_row vm_rows_video[];
 extern const vm_row vm_rows_bits[];
 extern const vm_row vm_rows_float[];
 extern const vm_row vm_rows_approx[];

@@ -262,7 +262,9 @@ double vm_slow_div_f64(double a, double b, unsigned how)
         return nearest;
     }
     int difference = 0;
-    if (isfinite(nearest)) {
+    if (nearest == 0) {
+        difference = (a < 0) != (b < 0) ? -1 : 1;
+    } else if (isfinite(nearest)) {
         /* b becomes large enough that no product with the quotient is subnormal. */
         int shift = (fabs(nearest) < 0x1p400 ? 500 : 0) - ilogb(b);
         double rest = fma(-nearest, scalbn(b, shift), scalbn(a, shift));
