@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One BERT block: forward, and backward from whatever part of the tape was kept; built as
- * gpt2_block.c explains. */
+ * prenorm_block.c explains. */
 #include "layers/bert_block.h"
 
 #include "layers/activate.h"
