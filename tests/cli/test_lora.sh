@@ -117,7 +117,38 @@ for tenth in 0 1 3 5 7 9; do
     check $? "a plan of adapters inside $budget bytes" "$err"
 done
 
-# Bad input.
+# A table that the head is tied to goes in the file as itself, not as PEFT's copy.
+adapt gpt table --trainable '*.wte.*'
+grep -aq '"base_model.model.transformer.wte.weight"' "$work/table/adapter_model.safetensors" &&
+    grep -q '"modules_to_save": null' "$work/table/adapter_config.json"
+check $? "a trained table is in the adapter's file" "$(cat "$work/table/adapter_config.json")"
+
+# Bad input: what the adapter's files say is the adapter's fault, and named there.
+broken() {
+    rm -rf "$work/broken"
+    cp -r "$work/gpt-a" "$work/broken"
+    sed -i "$1" "$work/broken/adapter_config.json"
+    expect 4 "broken/adapter_config.json: $2" eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
+    ! grep -q 'found 0' <<<"$err"
+    check $? "no numbers that say nothing" "$err"
+}
+broken 's/"init_lora_weights": true/"init_lora_weights": "pissa"/' 'init_lora_weights: .*changes the base'
+broken 's/"modules_to_save": null/"modules_to_save": ["transformer.wte"]/' 'modules_to_save: .*tied to'
+broken 's/"all-linear"/["c_attn", "c_fck"]/' 'target-modules: c_fck: the target names no dense layer'
+broken 's/"peft_type": "LORA"/"peft_type": "IA3"/' 'peft_type: only LORA'
+rm -rf "$work/broken"
+cp -r "$work/gpt-a" "$work/broken"
+mv "$work/broken/adapter_model.safetensors" "$work/broken/adapter_model.bin"
+expect 4 'broken: the adapter.s weights are not in adapter_model.safetensors' eval --model "$work/gpt" \
+    --adapter "$work/broken" "${common[@]}"
+rm "$work/broken/adapter_model.bin"
+expect 4 'broken: the adapter has no adapter_model.safetensors' eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
+cp "$work/gpt-a/adapter_model.safetensors" "$work/broken"
+sed -i 's/"r": 3/"r": 2/' "$work/broken/adapter_config.json"
+expect 4 'lora_A.weight: a tensor.s shape differs from the model.s \(found \[3, 64\], right would be \[2, 64\]\)' \
+    eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
+[[ $(grep -c 'c_attn.lora_A' <<<"$err") -eq 2 ]] && grep -q 'broken/adapter_model.safetensors: the tensors named above' <<<"$err"
+check $? "each tensor is named once" "$err"
 expect 4 'is of another base' export --model "$work/llama" --adapter "$work/gpt-a" --merge --to "$work/x"
 expect 4 'q_proj.lora_A.weight: a tensor of the model is missing' eval --model "$work/llama" \
     --adapter "$work/gpt-a" "${common[@]}"

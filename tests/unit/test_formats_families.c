@@ -41,12 +41,10 @@ static const bp_model_config small = {.vocabulary = 11,
                                       .classes = 3,
                                       .task = BP_TASK_CLASSES};
 
-static void note(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
+static void note(void *user, const bp_tensor_finding *finding)
 {
     desk *d = user;
-    (void)tensor;
-    (void)allowed;
-    d->faults[fault]++;
+    d->faults[finding->fault]++;
 }
 
 static desk *desk_new(void)

@@ -55,6 +55,19 @@ static void test_what_peft_writes(void **state)
     assert_string_equal(lora->targets[0], "v_proj");
     assert_string_equal(lora->targets[1], "q_proj");
     assert_string_equal(config.base, "base");
+    assert_false(config.saves_table);
+    static const char *const more[] = {
+        "null", "true", "\"gaussian\"", "\"eva\", \"modules_to_save\": [\"embed_tokens\"]",
+        "false, \"modules_to_save\": [\"norm\", \"transformer.wte\"]"};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        char json[300];
+        int length = sprintf(json,
+                             "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"a\"], "
+                             "\"init_lora_weights\": %s}",
+                             more[i]);
+        assert_int_equal(read_text(json, (size_t)length, &error), BP_OK);
+        assert_int_equal(config.saves_table, i >= 3);
+    }
 }
 
 static void test_what_is_refused(void **state)
@@ -76,6 +89,10 @@ static void test_what_is_refused(void **state)
         {"{\"rank_pattern\": {\"a\": 2}}", "not implemented"},
         {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
         {"{\"modules_to_save\": true}", "not a list of names"},
+        {"{\"init_lora_weights\": \"pissa\"}", "changes the base"},
+        {"{\"init_lora_weights\": \"loftq\"}", "changes the base"},
+        {"{\"init_lora_weights\": 3}", "changes the base"},
+        {"{\"use_qalora\": true}", "not implemented"},
         {"{\"target_modules\": \".*proj\"}", "regular expression"},
         {"{\"target_modules\": {}}", "not a list"},
         {"{\"target_modules\": [1]}", "not a text"},
@@ -92,6 +109,7 @@ static void test_what_is_refused(void **state)
             fail_msg("%s: %s", cases[i].json, error.text);
         }
         assert_non_null(strstr(error.name, "adapter_config.json"));
+        assert_false(error.numbers);
     }
 }
 

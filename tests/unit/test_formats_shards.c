@@ -37,12 +37,12 @@ typedef struct desk {
 
 static const int32_t tokens[60] = {1, 2, 3};
 
-static void note(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
+static void note(void *user, const bp_tensor_finding *finding)
 {
     desk *d = user;
-    assert_true(tensor[0] != '\0');
-    d->faults[fault]++;
-    d->allowed += allowed ? 1 : 0;
+    assert_true(finding->tensor[0] != '\0');
+    d->faults[finding->fault]++;
+    d->allowed += finding->allowed ? 1 : 0;
 }
 
 static desk *desk_with(const bp_spec *spec)

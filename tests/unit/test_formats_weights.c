@@ -36,13 +36,13 @@ typedef struct desk {
 static const bp_hf_form plain = {BP_F32, NULL};
 static const int32_t tokens[60] = {1, 2, 3};
 
-static void note(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
+static void note(void *user, const bp_tensor_finding *finding)
 {
     desk *d = user;
-    d->allowed += allowed ? 1 : 0;
-    assert_true(bp_tensor_fault_text(fault)[0] != '\0');
-    d->faults[fault]++;
-    snprintf(d->last, sizeof d->last, "%s", tensor);
+    d->allowed += finding->allowed ? 1 : 0;
+    assert_true(bp_tensor_fault_text(finding->fault)[0] != '\0');
+    d->faults[finding->fault]++;
+    snprintf(d->last, sizeof d->last, "%s", finding->tensor);
 }
 
 /* The tensors of the rig's model, of one type; names with or without the prefix. */

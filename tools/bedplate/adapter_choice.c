@@ -49,8 +49,37 @@ static bp_status cut_targets(adapter_choice *choice, const char *text)
     return BP_OK;
 }
 
+bp_status adapter_check(const char *path, const bp_peft_config *config,
+                        const bp_model_config *model, bp_error *error)
+{
+    bool head = model->task == BP_TASK_CAUSAL_LM || model->task == BP_TASK_MASKED_LM;
+    if (!head || model->untied || !config->saves_table) {
+        return BP_OK;
+    }
+    bp_status status = bp_error_set(error, BP_ERR_DATA, "adapter",
+                                    "a copy of the table that this model's head is tied to is not "
+                                    "implemented",
+                                    "modules_to_save");
+    bp_error_prefix(error, path);
+    return status;
+}
+
+bp_status adapter_blame(const settings *set, bp_status status, bp_error *error)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool target = status == BP_ERR_USAGE && error->code == status && error->where != NULL &&
+                  strcmp(error->where, "lora") == 0;
+    if (set->adapter == NULL || !target) {
+        return status;
+    }
+    BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", NULL));
+    bp_error_prefix(error, path);
+    error->code = BP_ERR_DATA;
+    return BP_ERR_DATA;
+}
+
 static bp_status read_directory(const settings *set, bp_store *store, adapter_choice *choice,
-                                bp_error *error)
+                                const bp_model_config *config, bp_error *error)
 {
     static uint64_t scratch[BP_PEFT_CONFIG_SCRATCH / 8];
     static const char *const fixed[] = {"lora-r", "lora-alpha", "target-modules", "use-rslora"};
@@ -63,6 +92,7 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
     }
     BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", error));
     BP_TRY(bp_peft_config_read(store, path, scratch, &choice->config, error));
+    BP_TRY(adapter_check(path, &choice->config, config, error));
     if (option_given(set, "lora-dropout")) {
         choice->config.lora.dropout = set->lora_dropout;
     }
@@ -73,7 +103,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
                        bp_error *error)
 {
     if (set->adapter != NULL) {
-        BP_TRY(read_directory(set, store, choice, error));
+        BP_TRY(read_directory(set, store, choice, &spec->config, error));
         spec->lora = choice->config.lora;
         return BP_OK;
     }

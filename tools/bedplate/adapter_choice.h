@@ -19,4 +19,13 @@ typedef struct adapter_choice {
 bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *choice, bp_spec *spec,
                        bp_error *error) BP_MUST_CHECK;
 
+/* BP_ERR_DATA naming `path` (adapter_config.json) when it saves a copy of a table that the model
+ * ties to its head: the two would no longer be one. */
+bp_status adapter_check(const char *path, const bp_peft_config *config,
+                        const bp_model_config *model, bp_error *error) BP_MUST_CHECK;
+
+/* A target that names nothing was the file's word and not an option's: then `error` is one of bad
+ * data and names the file. */
+bp_status adapter_blame(const settings *set, bp_status status, bp_error *error) BP_MUST_CHECK;
+
 #endif

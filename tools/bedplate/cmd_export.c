@@ -6,6 +6,7 @@
 
 #include "core/storage.h"
 #include "tools/bedplate/model_table.h"
+#include "tools/bedplate/adapter_choice.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/quantised_choice.h"
@@ -268,6 +269,7 @@ static bp_status open_adapter(exporting *e)
     }
     BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", &m->error));
     BP_TRY(bp_peft_config_read(m->store, path, m->work.memory, &e->adapter, &m->error));
+    BP_TRY(adapter_check(path, &e->adapter, &m->config, &m->error));
     BP_TRY(bp_storage_join(e->adapter_path, set->adapter, "adapter_model.safetensors", &m->error));
     BP_TRY(bp_hf_open(&e->adapters, m->store, e->adapter_path, &m->room, &m->error));
     bp_status status = bp_merge_load(&e->merge, &e->adapters, &e->adapter.lora,

@@ -9,6 +9,7 @@
 
 #include "core/storage.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config_copy.h"
 #include "tools/formats/stream_file.h"
 
@@ -33,13 +34,6 @@ bp_status model_files_begin(model_files *m, const settings *set)
     return BP_OK;
 }
 
-static void print_fault(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
-{
-    const model_files *m = user;
-    fprintf(stderr, "bedplate: %s: %s: %s%s\n", m->source.path, tensor, bp_tensor_fault_text(fault),
-            allowed ? " (allowed)" : "");
-}
-
 /* Room for tables is ample: a file that needs more is not what it says it is. */
 static bp_status as_data(model_files *m, bp_status status)
 {
@@ -55,6 +49,7 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
 {
     BP_TRY(
         as_data(m, bp_parameters_list(m->model, &m->config, &m->room, &m->parameters, &m->error)));
+    tensor_faults faults = {.path = m->source.path};
     const uint32_t kv_heads = m->config.kv_heads;
     const bp_match match = {.set = &m->source,
                             .naming = naming,
@@ -64,9 +59,11 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
                             .input_major = m->model->input_major,
                             .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
                             .work = m->work,
-                            .watch = print_fault,
-                            .user = m};
-    BP_TRY(bp_tensor_match(&match));
+                            .watch = tensor_faults_print,
+                            .user = &faults};
+    bp_status status = bp_tensor_match(&match);
+    tensor_faults_end(&faults, &m->error);
+    BP_TRY(status);
     *source = (bp_weight_source){.set = &m->source,
                                  .list = m->parameters.list,
                                  .count = m->parameters.count,

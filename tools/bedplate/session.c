@@ -17,6 +17,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/quantised_choice.h"
 #include "tools/bedplate/shortage.h"
+#include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
@@ -225,7 +226,9 @@ bp_status session_choose(session *s)
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(find_rates(s, request.free_policy));
     s->rated = s->spec;
-    BP_TRY(choice_run(&s->choice, &request, s->calibrated ? &s->rates : NULL, &s->error));
+    bp_status status =
+        choice_run(&s->choice, &request, s->calibrated ? &s->rates : NULL, &s->error);
+    BP_TRY(adapter_blame(s->set, status, &s->error));
     s->spec = s->choice.fit.spec;
     return BP_OK;
 }
@@ -283,7 +286,8 @@ bp_status session_plan(session *s)
     }
     BP_TRY(memory_take(&s->host, bytes, false, "host memory", &s->error));
     s->work = (bp_staging){(char *)s->host.address + plan, (size_t)work};
-    return bp_runtime_plan(&s->runtime, &s->spec, s->host.address, plan);
+    return adapter_blame(s->set, bp_runtime_plan(&s->runtime, &s->spec, s->host.address, plan),
+                         &s->runtime.error);
 }
 
 bp_status session_check_fit(session *s)
@@ -296,26 +300,21 @@ bp_status session_check_fit(session *s)
     return BP_ERR_FIT;
 }
 
-static void print_fault(void *user, bp_tensor_fault fault, const char *tensor, bool allowed)
-{
-    const char *path = user;
-    fprintf(stderr, "bedplate: %s: %s: %s%s\n", path, tensor, bp_tensor_fault_text(fault),
-            allowed ? " (allowed)" : "");
-}
-
 static bp_status load_weights(session *s)
 {
     const settings *set = s->set;
+    tensor_faults faults = {.path = s->weights_path};
     const bp_hf_place place = {.store = s->store,
                                .path = s->weights_path,
                                .scratch = s->work,
                                .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
                                         (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
                                         (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u),
-                               .watch = print_fault,
-                               .user = s->weights_path,
+                               .watch = tensor_faults_print,
+                               .user = &faults,
                                .error = &s->error};
     bp_status status = bp_hf_weights_load(&s->runtime, &place);
+    tensor_faults_end(&faults, &s->error);
     if (status == BP_ERR_FIT && s->error.code == BP_ERR_FIT) {
         /* The room is made for this model's tensors: a file that needs more holds others. */
         s->error.code = BP_ERR_DATA;
@@ -328,14 +327,25 @@ static bp_status load_weights(session *s)
 static bp_status load_adapters(session *s)
 {
     char path[BP_STORE_PATH_MAX];
+    if (!there(s, s->set->adapter, "adapter_model.safetensors")) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            there(s, s->set->adapter, "adapter_model.bin")
+                                ? "the adapter's weights are not in adapter_model.safetensors, "
+                                  "which is the form that can be read"
+                                : "the adapter has no adapter_model.safetensors",
+                            s->set->adapter);
+    }
     BP_TRY(bp_storage_join(path, s->set->adapter, "adapter_model.safetensors", &s->error));
+    tensor_faults faults = {.path = path};
     const bp_hf_place place = {.store = s->store,
                                .path = path,
                                .scratch = s->work,
-                               .watch = print_fault,
-                               .user = path,
+                               .watch = tensor_faults_print,
+                               .user = &faults,
                                .error = &s->error};
-    return bp_hf_adapters_load(&s->runtime, &place);
+    bp_status status = bp_hf_adapters_load(&s->runtime, &place);
+    tensor_faults_end(&faults, &s->error);
+    return status;
 }
 
 bp_status session_open(session *s)

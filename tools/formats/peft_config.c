@@ -33,7 +33,19 @@ static const struct {
              {"layer_replication", ""},
              {"lora_bias", ""},
              {"target_parameters", ""},
+             {"use_qalora", ""},
+             {"use_bdlora", ""},
+             {"arrow_config", ""},
+             {"kasa_config", ""},
+             {"lora_ga_config", ""},
+             {"monteclora_config", ""},
+             {"velora_config", ""},
+             {"ensure_weight_tying", ""},
              {"alora_invocation_tokens", ""}};
+
+/* Ways to begin that leave the base as it is. PiSSA, OLoRA, LoftQ, CorDA and LoRA-GA change it:
+ * beside the plain base their adapters mean something else. */
+static const char *const beginnings[] = {"gaussian", "orthogonal", "eva"};
 
 typedef struct reading {
     bp_json json;
@@ -93,6 +105,32 @@ static bp_status take_targets(reading *r)
     }
 }
 
+static bp_status take_beginning(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    bool known =
+        event.kind == BP_JSON_NULL || event.kind == BP_JSON_TRUE || event.kind == BP_JSON_FALSE;
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0] && !known; i++) {
+        known = event.kind == BP_JSON_TEXT && strcmp(event.text, beginnings[i]) == 0;
+    }
+    return known ? BP_OK
+                 : refuse(r, "init_lora_weights",
+                          "an initialisation that changes the base is not implemented (true, "
+                          "false, \"gaussian\", \"orthogonal\" and \"eva\" are)");
+}
+
+static bool is_table(const char *module)
+{
+    static const char *const tables[] = {"wte", "embed_tokens", "word_embeddings"};
+    const char *dot = strrchr(module, '.');
+    bool is = false;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        is = is || strcmp(dot == NULL ? module : dot + 1, tables[i]) == 0;
+    }
+    return is;
+}
+
 /* Names of modules, or null: they are not kept. */
 static bp_status take_saved(reading *r)
 {
@@ -104,6 +142,7 @@ static bp_status take_saved(reading *r)
         if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_ARRAY_END) {
             return refuse(r, "modules_to_save", "the value is not a list of names");
         }
+        r->config->saves_table |= event.kind == BP_JSON_TEXT && is_table(event.text);
     }
     return list || event.kind == BP_JSON_NULL
                ? BP_OK
@@ -186,6 +225,9 @@ static bp_status take_value(reading *r, const char *key)
     if (strcmp(key, "modules_to_save") == 0) {
         return take_saved(r);
     }
+    if (strcmp(key, "init_lora_weights") == 0) {
+        return take_beginning(r);
+    }
     if (strcmp(key, "base_model_name_or_path") == 0) {
         return take_base(r);
     }
@@ -264,9 +306,10 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
     /* Nothing was written: a failing close of a file that was read loses nothing. */
     (void)store->close(store, file);
     if (status != BP_OK) {
-        status = bp_error_numbers(error, status, r.error.where, r.error.text, r.error.name,
-                                  r.error.found, r.error.wanted);
-        bp_error_prefix(error, path);
+        bp_error_prefix(&r.error, path);
+        if (error != NULL && error->code == BP_OK) {
+            *error = r.error;
+        }
     }
     return status;
 }
@@ -304,13 +347,30 @@ static void put_targets(bp_text *text, const bp_lora *lora)
     bp_text_string(text, "],\n");
 }
 
+/* The same of a parameter's name. */
+static bool is_table_of(const char *name)
+{
+    char module[128];
+    const char *end = strrchr(name, '.');
+    size_t length = end == NULL ? 0 : (size_t)(end - name);
+    if (length == 0 || length >= sizeof module) {
+        return false;
+    }
+    memcpy(module, name, length);
+    module[length] = '\0';
+    return is_table(module);
+}
+
 /* The last part of the name of parameter `index`'s module, if it is trained beside adapters. */
 static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const char *full = bp_graph_name(emit->graph, parameter->weight);
     const char *end = strrchr(full, '.');
-    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL) {
+    /* A table that a head is tied to would no longer be tied: PEFT saves a copy. Without its name
+     * the tensor of the file is the table itself. */
+    bool tied = parameter->embedding && is_table_of(full) && !emit->spec->config.untied;
+    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied) {
         return false;
     }
     const char *start = end;

@@ -15,13 +15,14 @@ typedef struct bp_peft_config {
     bp_lora lora;
     const char *target[BP_PEFT_TARGETS_MAX];
     char names[BP_PEFT_TARGETS_MAX][128];
-    char base[512]; /* base_model_name_or_path; "" where it says none */
+    char base[512];   /* base_model_name_or_path; "" where it says none */
+    bool saves_table; /* modules_to_save has a copy of the table of tokens */
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
- * that is not implemented (DoRA, per-module ranks, trained biases, a regular expression of targets
- * other than "all-linear"). Which modules were saved with it (modules_to_save) its tensors say.
- * scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned to 8. */
+ * that is not implemented (DoRA, per-module ranks, trained biases, initialisations that change the
+ * base, a regular expression of targets other than "all-linear"). Which modules were saved with it
+ * (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned to 8. */
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
                               bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
 

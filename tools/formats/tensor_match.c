@@ -34,18 +34,18 @@ static bool is_allowed(unsigned allow, bp_tensor_fault fault)
            (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_SHAPE) != 0);
 }
 
-static void blame(matching *g, bp_tensor_fault fault, const char *tensor)
+static void blame(matching *g, bp_tensor_finding finding)
 {
-    bool allowed = is_allowed(g->m->allow, fault);
-    if (!allowed && g->faults++ == 0) {
-        size_t length = strlen(tensor);
+    finding.allowed = is_allowed(g->m->allow, finding.fault);
+    if (!finding.allowed && g->faults++ == 0) {
+        size_t length = strlen(finding.tensor);
         length = length < BP_TENSOR_NAME_MAX ? length : BP_TENSOR_NAME_MAX - 1;
-        g->first = fault;
-        memcpy(g->name, tensor, length);
+        g->first = finding.fault;
+        memcpy(g->name, finding.tensor, length);
         g->name[length] = '\0';
     }
     if (g->m->watch != NULL) {
-        g->m->watch(g->m->user, fault, tensor, allowed);
+        g->m->watch(g->m->user, &finding);
     }
 }
 
@@ -114,17 +114,23 @@ static bp_status find(matching *g, size_t index)
     uint32_t part = 0;
     const bp_tensor_rule *rule = look_up(g, wanted->name, &entry, &part);
     wanted->view.entry = NULL;
+    bp_tensor_finding finding = {
+        .fault = BP_TENSOR_MISSING, .tensor = wanted->name, .wanted = wanted};
     if (rule == NULL) {
-        blame(g, BP_TENSOR_MISSING, wanted->name);
+        blame(g, finding);
         return BP_OK;
     }
+    finding.entry = entry;
+    finding.transposed = rule->form == BP_FORM_TRANSPOSED;
     entry->handle = (uint64_t)index + 1;
     bp_tensor_view view;
     BP_TRY(see(g, index, rule, entry, part, &view));
     if (view.entry == NULL || !same_shape(wanted, &view)) {
-        blame(g, BP_TENSOR_SHAPE, wanted->name);
+        finding.fault = BP_TENSOR_SHAPE;
+        blame(g, finding);
     } else if (!bp_tensor_readable(entry->dtype) && view.bnb.form == BP_QUANTISED_NONE) {
-        blame(g, BP_TENSOR_DTYPE, wanted->name);
+        finding.fault = BP_TENSOR_DTYPE;
+        blame(g, finding);
     } else {
         wanted->view = view;
     }
@@ -168,7 +174,7 @@ static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *e
         BP_TRY(equals(g, part, entry, twin->ours, &equal));
     }
     if (!equal) {
-        blame(g, BP_TENSOR_UNTIED, entry->name);
+        blame(g, (bp_tensor_finding){BP_TENSOR_UNTIED, entry->name, .entry = entry});
     }
     return BP_OK;
 }
@@ -187,7 +193,7 @@ static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
             return BP_OK;
         }
     }
-    blame(g, BP_TENSOR_UNEXPECTED, entry->name);
+    blame(g, (bp_tensor_finding){BP_TENSOR_UNEXPECTED, entry->name, .entry = entry});
     return BP_OK;
 }
 

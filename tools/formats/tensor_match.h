@@ -19,11 +19,6 @@ typedef enum bp_tensor_fault {
 /* "a tensor of the model is missing in the file", ... Never NULL. */
 const char *bp_tensor_fault_text(bp_tensor_fault fault);
 
-/* Told of every faulty tensor, by the model's name where the model has it, else by the file's;
- * `allowed`: the caller said that this may be. */
-typedef void (*bp_tensor_watch)(void *user, bp_tensor_fault fault, const char *tensor,
-                                bool allowed);
-
 /* Bits of what may be. */
 #define BP_ALLOW_MISSING    1u /* the parameter keeps what it has */
 #define BP_ALLOW_UNEXPECTED 2u
@@ -37,6 +32,19 @@ typedef struct bp_wanted {
     bool dense;          /* a dense layer's in the blocks: what quantising quantises */
     bp_tensor_view view; /* entry is NULL where nothing was found */
 } bp_wanted;
+
+/* One faulty tensor. */
+typedef struct bp_tensor_finding {
+    bp_tensor_fault fault;
+    const char *tensor;           /* the model's name where the model has it, else the file's */
+    bool allowed;                 /* the caller said that this may be */
+    const bp_wanted *wanted;      /* the parameter; NULL where the model has none */
+    const bp_tensor_entry *entry; /* the file's tensor; NULL where it has none */
+    bool transposed;              /* the file holds such a tensor the other way round */
+} bp_tensor_finding;
+
+/* Told of every faulty tensor; what the finding refers to is valid during the call. */
+typedef void (*bp_tensor_watch)(void *user, const bp_tensor_finding *finding);
 
 typedef struct bp_match {
     bp_tensor_set *set;
