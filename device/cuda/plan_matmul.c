@@ -148,7 +148,7 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
     add_parameters(plan, &shape, false);
     if (shape.splits > 1) {
         uint64_t groups = (uint64_t)s->m * bp_cuda_cut(s->n, 4);
-        (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul, BP_CUDA_FUNCTION_matmul_join,
+        (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_matmul_join,
                             bp_cuda_cut((int64_t)groups, 256), 1, 256);
         add_parameters(plan, &shape, true);
     }

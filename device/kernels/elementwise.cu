@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels over flat runs of elements: GELU, dropout, copies. A thread takes four elements. */
+/* Kernels over flat runs of elements: GELU, dropout, copies, and the sums of a product's splits. A
+ * thread takes four elements. */
 #include "device/kernels/element.cuh"
 #include "device/kernels/mask.cuh"
+#include "device/kernels/matmul.cuh"
 
 /* y = GELU(x); y may be x. */
 BP_KERNEL bp_gelu_forward(void *y, const void *x, uint64_t count, uint32_t form)
@@ -219,4 +221,13 @@ BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count,
         d[2] = d[3];
     }
     bp_store4(y, i, count - i, form, v);
+}
+
+/* A product of any types whose splits are in its workspace. */
+BP_KERNEL bp_matmul_join(BP_PRODUCT_PARAMETERS)
+{
+    if (m != 0) {
+        const bp_product product = BP_PRODUCT_GATHER;
+        bp_product_join(&product);
+    }
 }

@@ -20,11 +20,3 @@
 #include "device/kernels/matmul_tensor.cuh"
 #undef TILE
 #undef NAME
-
-BP_KERNEL bp_matmul_join(BP_PRODUCT_PARAMETERS)
-{
-    if (m != 0) {
-        const bp_product product = BP_PRODUCT_GATHER;
-        bp_product_join(&product);
-    }
-}

@@ -19,11 +19,3 @@
 #undef TILE
 #undef BLOCKS
 #undef NAME
-
-BP_KERNEL bp_matmul_join(BP_PRODUCT_PARAMETERS)
-{
-    if (m != 0) {
-        const bp_product product = BP_PRODUCT_GATHER;
-        bp_product_join(&product);
-    }
-}
