@@ -151,6 +151,19 @@ static inline uint8_t bp_codec_compand_signed(float x, float inverse)
     return (uint8_t)(n < 0.0f ? 0u - q : q);
 }
 
+/* The code of a finite x with sign, rounded at random: of the two codes whose values lie around n =
+ * |x * inverse|, c / (254 - c) and (c + 1) / (253 - c), the upper one when 16 random bits fall
+ * below its share p of 2^16, so that the expected value is n. */
+static inline uint8_t bp_codec_compand_random(float x, float inverse, uint32_t random)
+{
+    float n = x * inverse, a = fabsf(n);
+    float c = (float)(int32_t)(254.0f * a / (1.0f + a));
+    float p = (a * (254.0f - c) - c) * (253.0f - c) * (1.0f / 254.0f);
+    int32_t q = (int32_t)c + ((float)(int32_t)random < 65536.0f * p ? 1 : 0);
+    q = q < 127 ? q : 127; /* rounding may take n past 1 */
+    return (uint8_t)(n < 0.0f ? -q : q);
+}
+
 static inline uint8_t bp_codec_compand_unsigned(float x, float inverse)
 {
     float n = bp_codec_magnitude(sqrtf(x) * inverse);

@@ -130,6 +130,10 @@ static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind prog
     compile_begin(compile, emit, program, BP_MODE_TRAIN);
     bool later = program == BP_PROGRAM_MICRO_NEXT;
     emit->loss_written = later;
+    if (emit->spec->gradient_int8) {
+        compile_summed(compile, emit, later);
+        return;
+    }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         emit->parameters[i].gradient_written = later;
     }
@@ -166,14 +170,18 @@ static void write_update(bp_emit *emit)
     emit->label = "update";
     emit->stage = UINT32_MAX;
     emit->action = UINT32_MAX;
+    emit->norms = BP_ABSENT;
     const bp_optimizer *optimizer = emit->spec->optimizer;
+    if (emit->spec->gradient_int8) {
+        compile_sum_update(emit);
+        return;
+    }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
         parameter->due = parameter->trainable && parameter->gradient != BP_NO_BUFFER;
         parameter->due_first = 0;
         parameter->due_count = parameter->count;
     }
-    emit->norms = BP_ABSENT;
     optimizer->norms(emit);
     optimizer->decide(emit, false, true);
     optimizer->apply(emit);

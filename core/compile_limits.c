@@ -155,6 +155,30 @@ static void add_released(wide_limits *sum, const bp_spec *spec, uint32_t paramet
     sum->scalars += ends * end.ops * BP_SCALARS_MAX;
 }
 
+/* With sums in 8 bits every program of a micro-batch has its own gradients, which are added up
+ * stage by stage and slice by slice; the update goes through the sums twice, in slices of which a
+ * tensor has one more than COMPILE_SLICES_MOST at most, or is one. */
+static void add_summed(wide_limits *sum, const bp_spec *spec, uint64_t parameters)
+{
+    const uint64_t programs = spec->accumulation > 1 ? 2 : 1;
+    const uint64_t stages = spec->model->stages(&spec->config);
+    const uint64_t added = parameters + COMPILE_SLICES_MOST;
+    const bool whole = spec->optimizer->whole_tensors;
+    const uint64_t slices = parameters * (whole ? 1 : COMPILE_SLICES_MOST + 1);
+    const uint64_t times = whole ? 3 : 1; /* rows of trust ratios come before the rule's own */
+    const uint64_t buffers = programs * added + parameters + 2 * (1 + times) * slices;
+    add_micro(sum, spec, programs);
+    add_limits(sum, spec->optimizer->limits(spec, (uint32_t)parameters), 1);
+    if (spec->model->sliced_table != NULL) {
+        add_limits(sum, spec->model->slice_limits(spec), programs * COMPILE_SLICES_MOST);
+    }
+    sum->buffers += buffers;
+    sum->name_bytes += buffers * NAME_BYTES;
+    sum->ops += programs * (stages + COMPILE_SLICES_MOST) + (3 + times) * slices;
+    sum->refs += 3 * programs * added + (6 + times * BP_OPERANDS_MAX) * slices;
+    sum->scalars += 4 * programs * added + (4 + times * BP_SCALARS_MAX) * slices;
+}
+
 static uint32_t narrow(uint64_t value, bool *fits)
 {
     *fits = *fits && value < UINT32_MAX;
@@ -173,6 +197,8 @@ bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits)
     if (spec->optimizer != NULL) {
         if (spec->gradient_release != BP_RELEASE_NONE) {
             add_released(&sum, spec, parameters);
+        } else if (spec->gradient_int8) {
+            add_summed(&sum, spec, parameters);
         } else {
             add_micro(&sum, spec, spec->accumulation > 1 ? 2 : 1);
             add_limits(&sum, spec->optimizer->limits(spec, parameters), 1);

@@ -10,6 +10,10 @@
 #define TABLE_ALIGNMENT     16
 #define COMPILE_SLICES_MOST 16 /* into which a table's gradient is cut */
 
+/* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
+ * that the sums stay the same. */
+#define COMPILE_CHUNK 65536
+
 /* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
 uint64_t compile_ids_bytes(const bp_spec *spec);
 
@@ -36,5 +40,15 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
 
 /* Writes the STEP program of a group whose gradients are released inside backward. */
 void compile_released(bp_compile *compile, bp_emit *emit);
+
+/* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
+ * stage; later: to those of micro-batches before it. */
+void compile_summed(bp_compile *compile, bp_emit *emit, bool later);
+
+/* Adds the gradients that are due to their sums, or makes the sums of them. */
+void compile_sum(bp_emit *emit, bool later);
+
+/* Writes the update from such sums. */
+void compile_sum_update(bp_emit *emit);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/adapter.h"
+#include "core/codec.h"
 #include "core/glob.h"
 
 #define NAME_MAX_BYTES 160
@@ -180,7 +181,8 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .master = BP_NO_BUFFER,
                                 .scales = BP_NO_BUFFER,
                                 .nested = BP_NO_BUFFER,
-                                .gradient = BP_NO_BUFFER};
+                                .gradient = BP_NO_BUFFER,
+                                .sum = BP_NO_BUFFER};
     for (uint32_t i = 0; i < BP_PARAMETER_STATES_MAX; i++) {
         parameter->state[i] = BP_NO_BUFFER;
     }
@@ -289,8 +291,8 @@ static void make_gradient(bp_emit *emit, bp_parameter *parameter)
     char full[NAME_MAX_BYTES];
     join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad");
     bp_buffer prototype = emit->graph->buffers[parameter->weight];
-    const bool grouped =
-        emit->spec->accumulation > 1 && emit->spec->gradient_release == BP_RELEASE_NONE;
+    const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
+                         emit->spec->gradient_release == BP_RELEASE_NONE;
     prototype.class_of = BP_CLASS_GRADIENTS;
     prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
     prototype.dtype = emit->spec->gradient;
@@ -310,6 +312,26 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
     *accumulate = parameter->gradient_written ? 1 : 0;
     parameter->gradient_written = true;
     return whole(parameter->gradient, emit->spec->gradient);
+}
+
+bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
+{
+    char full[NAME_MAX_BYTES];
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    bp_parameter *parameter = &emit->parameters[index];
+    if (parameter->sum == BP_NO_BUFFER) {
+        const bp_buffer prototype = {
+            .class_of = BP_CLASS_GRADIENTS,
+            .scope = emit->spec->accumulation > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM,
+            .dtype = BP_U8,
+            .rank = 1,
+            .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};
+        join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad8");
+        parameter->sum = make_buffer(emit, &prototype, full);
+    }
+    return (bp_ref){parameter->sum, BP_U8, bp_codec_bytes(first, BP_CODEC_COMPANDED8)};
 }
 
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements)

@@ -56,6 +56,7 @@ typedef struct bp_parameter {
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
     uint32_t gradient_program; /* the program that owns a program-scoped gradient */
     bool gradient_written;     /* in the program being emitted, or before it */
+    uint32_t sum;              /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
 } bp_parameter;
 
@@ -145,6 +146,10 @@ bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
 bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+
+/* Where the gradient of a parameter is added up in 8 bits (spec.gradient_int8), from element
+ * `first` on, a multiple of BP_CODEC_BLOCK. */
+bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
 
 /* A ref `elements` further into the same buffer. */
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements);

@@ -23,6 +23,7 @@
 #define QUANTISED_CODES(n, f)     bp_quantised_codes((n), (int64_t)(f))
 #define QUANTISED_SCALES(r, n, f) bp_quantised_scales((r), (n), (int64_t)(f))
 #define QUANTISED_NESTED(n, f)    bp_quantised_nested((n), (int64_t)(f))
+#define COMPANDED8                BP_CODEC_COMPANDED8
 #define NORM_HISTORY              BP_NORM_HISTORY
 #define BLOCK(r, w, p)            (r), (w), (p)
 #define FLAT(n)                   1, (n), (n)

@@ -261,13 +261,18 @@ static void try_backward(measure *m, uint32_t stage, uint32_t variant, bool tape
     out->gradients = gradient_bytes(m);
 }
 
+/* Whether gradients outlive the backward of their stage in the type they are made in. */
+static bool keeps_gradients(const bp_spec *spec)
+{
+    return spec->gradient_release == BP_RELEASE_NONE && !spec->gradient_int8;
+}
+
 /* Gradients that this stage's backward made are there for the stages before it. */
 static void keep_gradients(measure *m)
 {
     uint32_t trial = m->mark.buffers;
     m->graph.used = m->mark;
-    for (uint32_t i = 0;
-         i < m->emit.parameter_count && m->spec->gradient_release == BP_RELEASE_NONE; i++) {
+    for (uint32_t i = 0; i < m->emit.parameter_count && keeps_gradients(m->spec); i++) {
         uint32_t gradient = m->emit.parameters[i].gradient;
         if (gradient != BP_NO_BUFFER && gradient >= trial) {
             own_gradient(m, i);
@@ -333,7 +338,7 @@ bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena
     set_inputs(&m);
     spec->model->parameters(&m.emit, &spec->config);
     bp_adapter_publish(&m.emit);
-    const bool grouped = spec->accumulation > 1 && spec->gradient_release == BP_RELEASE_NONE;
+    const bool grouped = spec->accumulation > 1 && keeps_gradients(spec);
     for (uint32_t i = 0; i < m.emit.parameter_count && grouped; i++) {
         own_gradient(&m, i);
     }

@@ -25,6 +25,13 @@ static inline uint64_t bp_rounding_key(uint64_t seed)
     return seed ^ UINT64_C(0x726f756e64696e67);
 }
 
+/* The same for sums of gradients in 8 bits, of the micro-batch whose first sample is number
+ * `sample` of its group. */
+static inline uint64_t bp_sum_rounding_key(uint64_t seed, uint32_t sample)
+{
+    return seed ^ UINT64_C(0x677261646965) ^ (uint64_t)sample << 32;
+}
+
 uint32_t bp_rounding_bits(uint64_t key, uint64_t step, uint32_t stream, uint64_t element);
 
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */

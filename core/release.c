@@ -17,15 +17,13 @@
  * one's fold is joined with the update of the weights.
  *
  * A table that the first and the last stage share would have a full gradient all through backward.
- * Its gradient is formed at the end instead, slice by slice, from what both stages left. */
+ * Its gradient is formed at the end instead, slice by slice, from what both stages left.
+ *
+ * Sums of gradients in 8 bits (core/sum.c) are made of a stage's gradients at the same places. */
 #include "core/adapter.h"
 #include "core/compile_private.h"
 
-/* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
- * that the sums stay the same. */
-#define CHUNK 65536
-
-typedef enum purpose { MEASURE, UPDATE, BOTH } purpose;
+typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT } purpose;
 
 /* One backward part: what for, and of which micro-batches. */
 typedef struct backward_pass {
@@ -58,23 +56,33 @@ static void forget_gradients(bp_emit *emit)
     }
 }
 
+/* What happens to the gradients that are due, if any are; later, last: of bp_optimizer.decide. */
+static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what)
+{
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    bool sums = what == SUM_FIRST || what == SUM_NEXT;
+    if (any && sums) {
+        compile_sum(emit, what == SUM_NEXT);
+    }
+    if (any && (what == MEASURE || what == BOTH)) {
+        optimizer->norms(emit);
+    }
+    if (what == BOTH) {
+        optimizer->decide(emit, later, last);
+    }
+    if (any && (what == UPDATE || what == BOTH)) {
+        optimizer->apply(emit);
+    }
+}
+
 /* What follows the backward of a stage by the micro-batches of a pass. */
 static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stage,
                          const backward_pass *pass)
 {
-    const bp_optimizer *optimizer = emit->spec->optimizer;
     bool any = mark_due(emit, stage, compile->sliced);
-    if (any && pass->what != UPDATE) {
-        optimizer->norms(emit);
-    }
-    if (pass->what == BOTH) {
-        bool later = stage + 1 < compile->stages || pass->from > 0;
-        bool last = stage == compile->first && compile->sliced == UINT32_MAX && pass->last;
-        optimizer->decide(emit, later, last);
-    }
-    if (any && pass->what != MEASURE) {
-        optimizer->apply(emit);
-    }
+    bool later = stage + 1 < compile->stages || pass->from > 0;
+    bool last = stage == compile->first && compile->sliced == UINT32_MAX && pass->last;
+    use_due(emit, any, later, last, pass->what);
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -91,8 +99,9 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
     compile->sliced = UINT32_MAX;
-    if (spec->gradient_release == BP_RELEASE_NONE || spec->optimizer == NULL ||
-        spec->model->sliced_table == NULL || spec->optimizer->whole_tensors) {
+    const bool released = spec->gradient_release != BP_RELEASE_NONE;
+    if (spec->optimizer == NULL || spec->model->sliced_table == NULL ||
+        !(spec->gradient_int8 || (released && !spec->optimizer->whole_tensors))) {
         return;
     }
     uint32_t table = spec->model->sliced_table(&spec->config);
@@ -100,7 +109,7 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
         return;
     }
     const bp_buffer *weight = &emit->graph->buffers[emit->parameters[table].weight];
-    uint64_t unit = CHUNK / common_divisor(weight->shape[1], CHUNK);
+    uint64_t unit = COMPILE_CHUNK / common_divisor(weight->shape[1], COMPILE_CHUNK);
     uint64_t rows = bp_size_ceil_div(weight->shape[0], COMPILE_SLICES_MOST);
     compile->sliced = table;
     compile->slice_rows = bp_size_align(rows, unit);
@@ -133,7 +142,6 @@ static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint
 /* The shared table, after everything else. */
 static void finish_table(bp_compile *compile, bp_emit *emit, const backward_pass *pass)
 {
-    const bp_optimizer *optimizer = emit->spec->optimizer;
     bp_parameter *parameter = &emit->parameters[compile->sliced];
     uint64_t all = emit->graph->buffers[parameter->weight].shape[0];
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -142,15 +150,7 @@ static void finish_table(bp_compile *compile, bp_emit *emit, const backward_pass
     for (uint64_t first = 0; first < all && emit->status == BP_OK; first += compile->slice_rows) {
         uint64_t rows = all - first < compile->slice_rows ? all - first : compile->slice_rows;
         write_slice(compile, emit, first, rows, pass);
-        if (pass->what != UPDATE) {
-            optimizer->norms(emit);
-        }
-        if (pass->what == BOTH) {
-            optimizer->decide(emit, true, first + rows == all && pass->last);
-        }
-        if (pass->what != MEASURE) {
-            optimizer->apply(emit);
-        }
+        use_due(emit, true, true, first + rows == all && pass->last, pass->what);
     }
 }
 
@@ -196,6 +196,12 @@ static void write_folded(bp_compile *compile, bp_emit *emit, uint32_t first)
         write_backward_part(compile, emit, first, &pass);
     }
     emit->fold = BP_FOLD_WHOLE;
+}
+
+void compile_summed(bp_compile *compile, bp_emit *emit, bool later)
+{
+    const backward_pass pass = {later ? SUM_NEXT : SUM_FIRST, 0, 1, true};
+    write_backward_part(compile, emit, 0, &pass);
 }
 
 void compile_released(bp_compile *compile, bp_emit *emit)

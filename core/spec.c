@@ -219,6 +219,11 @@ static bp_status check_scaling(const bp_spec *spec, bp_error *error)
 static bp_status check_release(const bp_spec *spec, bp_error *error)
 {
     const bp_optimizer_options *options = &spec->optimizer_options;
+    if (spec->gradient_release != BP_RELEASE_NONE && spec->gradient_int8) {
+        return refuse(error, "gradient-dtype",
+                      "int8 is a form of full gradients, and released gradients are never full; "
+                      "take --gradient-dtype bf16 with --gradient-release, or int8 without it");
+    }
     if (spec->gradient_release <= BP_RELEASE_EXACT || spec->optimizer == NULL) {
         return BP_OK;
     }

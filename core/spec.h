@@ -217,8 +217,10 @@ typedef struct bp_spec {
     const bp_device *device;
     bp_device_options device_options;
 
-    bp_dtype working;  /* element type of weights and activations: f32, bf16, f16 */
-    bp_dtype gradient; /* element type of weight gradients */
+    bp_dtype working;   /* element type of weights and activations: f32, bf16, f16 */
+    bp_dtype gradient;  /* element type of weight gradients */
+    bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element
+                           (accumulate_codes of kernels.def), which the update reads */
     bp_master master;
     bp_scaling scaling;
     bp_release gradient_release;

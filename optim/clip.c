@@ -10,11 +10,12 @@ static uint64_t partials_of(const bp_parameter *parameter)
     return bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
 }
 
-/* All that this program will have: those due now, or with gradient release those of every
+/* All that this program will have: those due now, or where they come part by part those of every
  * parameter that is trained, for AdamA once for each micro-batch. */
 static bool counts(const bp_emit *emit, const bp_parameter *parameter)
 {
-    return emit->spec->gradient_release != BP_RELEASE_NONE ? parameter->trainable : parameter->due;
+    bool parts = emit->spec->gradient_release != BP_RELEASE_NONE || emit->spec->gradient_int8;
+    return parts ? parameter->trainable : parameter->due;
 }
 
 static void make_partials(bp_emit *emit)

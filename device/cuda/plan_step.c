@@ -113,6 +113,10 @@ static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
     case BP_KERNEL_lars_norms:
         *rule = BP_UPDATE_LARS;
         return BP_CUDA_FUNCTION_update_norms;
+    case BP_KERNEL_accumulate_codes:
+    case BP_KERNEL_expand_codes: /* the word says which */
+        *rule = kernel == BP_KERNEL_expand_codes;
+        return BP_CUDA_FUNCTION_sums;
     default:
         *rule = (uint32_t)kernel - BP_KERNEL_sgd;
         return BP_CUDA_FUNCTION_update;

@@ -102,6 +102,12 @@ extern const bp_host_form bp_host_avx512;
     extern const bp_host_kernel bp_##name##_avx512;
 BP_FAST_KERNELS(BP_FAST_DECLARE)
 
+/* The kernels whose AVX2 form serves AVX512 too. */
+#define BP_AVX2_KERNELS(X) X(accumulate_codes) X(expand_codes)
+
+#define BP_AVX2_DECLARE(name) extern const bp_host_kernel bp_##name##_avx2;
+BP_AVX2_KERNELS(BP_AVX2_DECLARE)
+
 #define BP_BUILT_DECLARE(name)                                                                     \
     extern const bp_host_kernel bp_##name##_avx2_bf16;                                             \
     extern const bp_host_kernel bp_##name##_avx2_f16;                                              \

@@ -8,7 +8,7 @@
 
 const bp_host_form bp_host_avx2 = {
     "avx2",
-    {{BP_FAST_KERNELS(TYPED)},
+    {{BP_FAST_KERNELS(TYPED) BP_AVX2_KERNELS(TYPED)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
 };

@@ -224,6 +224,83 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
     }
 }
 
+/* Bits of the largest magnitude in a group of 32 elements, which 8 threads hold. */
+BP_DEVICE uint32_t largest_bits(const float x[4])
+{
+    uint32_t most = 0;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        most = max(most, bp_float_bits(x[e]) & 0x7fffffffu);
+    }
+#pragma unroll 1
+    for (int distance = 4; distance > 0; distance /= 2) {
+        most = max(most, __shfl_xor_sync(BP_ALL_LANES, most, distance));
+    }
+    return most;
+}
+
+/* A block is 1024 elements of sums in 8 bits, and of what is added to them or (expand = 1) is made
+ * of them. */
+BP_KERNEL bp_sums(unsigned char *base, const uint64_t *table, uint32_t tuples, uint32_t expand)
+{
+    if (tuples == 0) {
+        return;
+    }
+    uint64_t first;
+    const uint64_t *record = my_record(table, tuples, &first);
+    uint64_t count = record[SCALARS], i = (blockIdx.x - first) * 1024 + threadIdx.x * 4;
+    uint64_t left = i < count ? count - i : 0;
+    uint32_t at = (uint32_t)i % 256, code[4];
+    if (i - at >= count) {
+        return; /* no warp has threads on both sides */
+    }
+    unsigned char *x = base + record[OFFSETS + 1 - expand];
+    unsigned char *block = base + record[OFFSETS + expand] + i / 256 * 272;
+    bool wide = ((record[OFFSETS] | record[OFFSETS + 1]) & 15) == 0;
+    uint32_t form = type_of(record, 1 - expand) | (wide ? BP_WIDE : 0);
+    float v[4] = {0.0f, 0.0f, 0.0f, 0.0f}, g[4];
+    if (expand != 0 || record[SCALARS + 3] != 0) {
+        float scale = half_at(block + at / 32 * 2);
+        bp_load_bits4(block + 16, at, left, 1, wide, code);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            v[e] = e < left ? bp_codec_expand_signed((uint8_t)code[e], scale) : 0.0f;
+        }
+    }
+    if (expand != 0) {
+        bp_store4(x, i, left, form, v);
+        return;
+    }
+    bp_load4(x, i, left, form, g);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        v[e] += g[e];
+    }
+    uint32_t most = largest_bits(v), random[4];
+    uint32_t half = bp_codec_round_up(bp_float_from_bits(most));
+    float inverse = bp_codec_inverse(bp_float_from_bits(half << 16));
+    half = inverse != 0.0f ? half : 0;
+    if (most >= 0x7f800000u) { /* not finite */
+        half = 0x7fc0;
+        inverse = 0.0f;
+    }
+    const bp_step_block *step = (const bp_step_block *)(base + record[OFFSETS + 2]);
+    rounding_bits(step->seed ^ 0x677261646965ull ^ (uint64_t)step->sample << 32, step->step,
+                  record[SCALARS + 2], record[SCALARS + 1] + i, random);
+#pragma unroll 1
+    for (int e = 0; e < 4; e++) {
+        code[0] = inverse != 0.0f ? bp_codec_compand_random(v[0], inverse, random[0]) : 0;
+        BP_TURN(float, v);
+        BP_TURN(uint32_t, random);
+        BP_TURN(uint32_t, code);
+    }
+    __syncwarp(); /* a scale has been read by all before one thread writes it */
+    if (at % 32 == 0) {
+        *(uint16_t *)(block + at / 32 * 2) = (uint16_t)half;
+    }
+    bp_store_bits4(block + 16, at, left, 1, wide, code);
+}
+
 /* A block is one tensor: the partial sums come to shared memory together and are added in order. */
 BP_KERNEL bp_trust_ratio(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {

@@ -86,15 +86,14 @@ BP_DEVICE void load_gradient(const update_tensor *t, uint64_t i, uint64_t left, 
     }
 }
 
-/* The random bits of four elements, core/random.h's bp_rounding_bits. */
-BP_DEVICE void rounding_bits(const bp_update_scalars *s, const bp_step_block *step, uint64_t i,
+/* The random bits of four elements of a parameter from e on, core/random.h's bp_rounding_bits. */
+BP_DEVICE void rounding_bits(uint64_t key, uint64_t step, uint64_t stream, uint64_t e,
                              uint32_t random[4])
 {
-    uint64_t e = (uint64_t)s->first + i;
     uint64_t generator = e / 256 * 32 + e % 128 / 4;
     uint32_t half = (uint32_t)(e % 256 / 128) * 16;
-    bp_philox((uint32_t)generator, (uint32_t)(generator >> 32), (uint32_t)s->stream,
-              (uint32_t)step->step, step->seed ^ 0x726f756e64696e67ull, random);
+    bp_philox((uint32_t)generator, (uint32_t)(generator >> 32), (uint32_t)stream, (uint32_t)step,
+              key, random);
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         random[k] = random[k] >> half & 0xffff;
@@ -109,7 +108,8 @@ BP_DEVICE void store_weights(const update_tensor *t, const bp_update_scalars *s,
         return;
     }
     if (t->weight.kind == BP_MASTER_STOCHASTIC) {
-        rounding_bits(s, step, i, random);
+        rounding_bits(step->seed ^ 0x726f756e64696e67ull, step->step, (uint64_t)s->stream,
+                      (uint64_t)s->first + i, random);
     }
     bp_store_weight4(&t->weight, i, left, random, w);
 }

@@ -35,6 +35,17 @@ sum_below 8.1 --bf16 "${all8[@]}"
 sum_below 6.2 --bf16 "${all8[@]}" --gradient-release
 sum_below 5.2 --bf16 --master split8 "${all8[@]}" --gradient-release
 
+# Full gradients in 2 bytes and in 1, listed as what they are; released ones are neither.
+sum_below 8.1 --bf16 "${all8[@]}" --gradient-accumulation-steps 4 --gradient-dtype bf16
+sum_below 7.3 --bf16 "${all8[@]}" --gradient-accumulation-steps 4 --gradient-dtype int8
+awk -v g="$(per gradients)" 'BEGIN { exit !(g > 1.0625 && g < 1.2) }'
+check $? "gradients of a byte, a sixteenth, and a stage's ($(per gradients))" "$out"
+[[ $(json precision) == *'gradients bf16, added up in int8' && $(json gradient_sums) == 'full gradients added up in int8'* ]]
+check $? 'the plan says that they are full gradients' "$out"
+expect 0 '^gradients   full gradients added up in int8, 1.0625 bytes' plan --model tiny --gradient-dtype int8 --device host
+expect 2 'gradient-dtype: .*released gradients are never full.*--gradient-dtype bf16 with --gradient-release, or int8 without' \
+    plan --model tiny --gradient-dtype int8 --gradient-release
+
 # Training: `train DIR ARGUMENTS` runs 12 steps and leaves the digest of the state in $digest.
 data=$work/data.txt
 for ((i = 0; i < 400; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"
@@ -58,6 +69,18 @@ train plain3 --gradient-accumulation-steps 3 --bf16 --optim adamw_8bit
 one=$digest
 train released3 --gradient-accumulation-steps 3 --bf16 --optim adamw_8bit --gradient-release --gradient-checkpointing sqrt
 same "$digest" "$one" 'and so they do over three micro-batches in bf16 with 8-bit state'
+
+# Sums in 8 bits: any policy and number of threads gives the same bits, and so does a resumed run.
+train sums --gradient-accumulation-steps 3 --bf16 --gradient-dtype int8
+one=$digest
+train sums_cut --gradient-accumulation-steps 3 --bf16 --gradient-dtype int8 --gradient-checkpointing full --stop-at-step 5
+train sums_cut --gradient-accumulation-steps 3 --bf16 --gradient-dtype int8 --threads 1 --resume
+same "$digest" "$one" 'a run with int8 gradients resumed ends in the same state'
+run train --model tiny --data "$data" --output-dir "$work/sums" --max-steps 12 --max-seq-length 32 \
+    --per-device-train-batch-size 2 --learning-rate 1e-2 --device host --resume --json --bf16 \
+    --gradient-accumulation-steps 3
+[[ $code -eq 2 ]] && grep -q 'gradient-dtype differs from the snapshot' <<<"$err"
+check $? 'resuming with other gradients is refused' "$err"
 
 # What is frozen keeps its bytes; the rest moves; resuming needs the same rules.
 expect 0 '^frozen +.* parameters of 1 tensor \(transformer.wte.weight\), which saves [1-9][0-9,]* bytes' \

@@ -369,7 +369,7 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
         draw_samples(d, kernel, s);
         break;
     default:
-        if (is_update(kernel)) {
+        if (is_update(kernel) || is_sum(kernel)) {
             draw_update(d, kernel, s);
         } else {
             draw_flat(d, kernel, s);

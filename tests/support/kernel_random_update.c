@@ -12,6 +12,11 @@ bool is_update(bp_kernel kernel)
     return kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_lars_norms;
 }
 
+bool is_sum(bp_kernel kernel)
+{
+    return kernel == BP_KERNEL_accumulate_codes || kernel == BP_KERNEL_expand_codes;
+}
+
 /* Which states a row has (bits), and which of them have a sign. */
 static const struct update_states {
     uint32_t has;
@@ -62,6 +67,14 @@ static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
 void draw_update(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t count = roll(d, 0, 1) == 0 ? size(d, 300) : roll(d, 4000, 14000);
+    if (is_sum(kernel)) { /* the other row has the first scalar only */
+        bool adds = kernel == BP_KERNEL_accumulate_codes;
+        s->accumulate_codes = (bp_accumulate_codes_scalars){.count = count,
+                                                            .first = adds ? 256 * roll(d, 0, 3) : 0,
+                                                            .stream = adds ? roll(d, 0, 99) : 0,
+                                                            .accumulate = adds ? roll(d, 0, 1) : 0};
+        return;
+    }
     s->adamw = (bp_adamw_scalars){.count = count,
                                   .first = 256 * roll(d, 0, 3),
                                   .stream = roll(d, 0, 99),
@@ -86,12 +99,10 @@ uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     return absent;
 }
 
-/* States as the row could have left them, in their form. */
-static void fill_state(dice *d, bp_kernel kernel, const any_scalars *s, uint32_t state,
+/* States or sums as a row could have left them, in their form. */
+static void fill_codes(uint64_t seed, bp_codec form, bool has_sign, uint64_t count,
                        unsigned char *at)
 {
-    uint64_t count = (uint64_t)s->adamw.count, seed = d->seed * 7 + state;
-    bool has_sign = (update_states[kernel].signs >> state & 1) != 0;
     for (uint64_t first = 0; first < count; first += BP_CODEC_BLOCK) {
         float values[BP_CODEC_BLOCK];
         uint32_t size_here =
@@ -100,17 +111,21 @@ static void fill_state(dice *d, bp_kernel kernel, const any_scalars *s, uint32_t
         for (uint32_t i = 0; i < size_here; i++) {
             values[i] = has_sign ? values[i] : values[i] * values[i];
         }
-        bp_codec_encode((bp_codec)s->adamw.form, has_sign, values, size_here,
-                        at + bp_codec_bytes(first, s->adamw.form));
+        bp_codec_encode(form, has_sign, values, size_here, at + bp_codec_bytes(first, form));
     }
 }
 
 void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,
                        unsigned char *at)
 {
-    if (strncmp(name, "state", 5) == 0) {
-        fill_state(d, kernel, s, (uint32_t)(name[5] - '1'), at);
+    uint64_t count = (uint64_t)s->adamw.count;
+    if (is_sum(kernel)) {
+        fill_codes(d->seed * 7, BP_CODEC_COMPANDED8, true, count, at);
+    } else if (strncmp(name, "state", 5) == 0) {
+        uint32_t state = (uint32_t)(name[5] - '1');
+        fill_codes(d->seed * 7 + state, (bp_codec)s->adamw.form,
+                   (update_states[kernel].signs >> state & 1) != 0, count, at);
     } else {
-        fill_normal((float *)(void *)at, (uint64_t)s->adamw.count, d->seed + 5, 1.0);
+        fill_normal((float *)(void *)at, count, d->seed + 5, 1.0);
     }
 }

@@ -37,7 +37,11 @@ typedef union any_scalars {
 /* Whether a row begins with UPDATE_SCALARS of kernels.def. */
 bool is_update(bp_kernel kernel);
 
-/* The scalars of such a row; the operands that it has not; its states and master. */
+/* Whether it is about sums of gradients in 8 bits. */
+bool is_sum(bp_kernel kernel);
+
+/* The scalars of such rows; of the first kind the operands that it has not; its states and master.
+ */
 void draw_update(dice *d, bp_kernel kernel, any_scalars *s);
 uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s);
 void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,

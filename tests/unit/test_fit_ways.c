@@ -31,12 +31,14 @@ static const struct way {
     bp_release release;
     uint32_t rules;
     bool numbers; /* dense layers of uneven width, not a GPT */
+    bool int8;    /* gradients added up in 8 bits */
 } ways[] = {
-    {1, BP_RELEASE_NONE, 0, false},  {3, BP_RELEASE_NONE, 0, false},
-    {1, BP_RELEASE_EXACT, 0, false}, {3, BP_RELEASE_EXACT, 0, false},
-    {1, BP_RELEASE_NONE, 3, false},  {3, BP_RELEASE_NONE, 3, false},
-    {3, BP_RELEASE_EXACT, 3, false}, {1, BP_RELEASE_NONE, 0, true},
-    {3, BP_RELEASE_NONE, 0, true},   {3, BP_RELEASE_EXACT, 0, true},
+    {1, BP_RELEASE_NONE, 0, false, false},  {3, BP_RELEASE_NONE, 0, false, false},
+    {1, BP_RELEASE_EXACT, 0, false, false}, {3, BP_RELEASE_EXACT, 0, false, false},
+    {1, BP_RELEASE_NONE, 3, false, false},  {3, BP_RELEASE_NONE, 3, false, false},
+    {3, BP_RELEASE_EXACT, 3, false, false}, {1, BP_RELEASE_NONE, 0, true, false},
+    {3, BP_RELEASE_NONE, 0, true, false},   {3, BP_RELEASE_EXACT, 0, true, false},
+    {1, BP_RELEASE_NONE, 0, false, true},   {3, BP_RELEASE_NONE, 3, false, true},
 };
 #define WAYS (sizeof ways / sizeof ways[0])
 
@@ -46,6 +48,7 @@ static bp_spec spec_of(const struct way *way)
     spec.config.layers = 7;
     spec.accumulation = way->accumulation;
     spec.gradient_release = way->release;
+    spec.gradient_int8 = way->int8;
     spec.rules = lower;
     spec.rule_count = way->rules;
     spec.loss_rows = 8;
@@ -166,7 +169,7 @@ static void test_above_frozen_stages_the_bits_stay(void **state)
 {
     (void)state;
     for (uint32_t accumulation = 1; accumulation <= 3; accumulation += 2) {
-        const struct way way = {accumulation, BP_RELEASE_NONE, 3, false};
+        const struct way way = {accumulation, BP_RELEASE_NONE, 3, false, false};
         bp_fit_request request = {
             .spec = spec_of(&way), .free_policy = true, .rates = BP_RATES_DEFAULT};
         const uint64_t wanted = digest_of(&request.spec);

@@ -75,9 +75,12 @@ static void put_precision(bp_text *text, const bp_spec *spec)
         bp_text_string(text, ", master ");
         bp_text_string(text, bp_master_name(spec->master));
     }
-    if (spec->optimizer != NULL && spec->working != BP_F32) {
+    if (spec->optimizer != NULL && (spec->working != BP_F32 || spec->gradient_int8)) {
         bp_text_string(text, ", gradients ");
         bp_text_string(text, names[spec->gradient]);
+    }
+    if (spec->optimizer != NULL && spec->gradient_int8) {
+        bp_text_string(text, ", added up in int8");
     }
     if (spec->quantised != BP_QUANTISED_NONE) {
         bp_text_string(text, ", frozen base in ");

@@ -84,8 +84,11 @@ static const option table[] = {
      "where 16-bit weights keep their exact value: fp32 4 bytes more; split 2 (exact); split8 1 "
      "(24 "
      "bits); none 0 (stochastic rounding); auto: split with --bf16, fp32 with --fp16"},
-    {"gradient-dtype", OPTION_CHOICE, SHAPES, AT(gradient_dtype), 0, 0, "auto", "auto|fp32|bf16",
-     true, "weight gradients; auto: bf16 with split, split8 and none, else fp32"},
+    {"gradient-dtype", OPTION_CHOICE, SHAPES, AT(gradient_dtype), 0, 0, "auto",
+     "auto|fp32|bf16|int8", true,
+     "weight gradients; auto: bf16 with split, split8 and none, else fp32; int8: a stage's are as "
+     "auto says, and added up in groups of 32 with a bf16 scale, rounded at random without bias: "
+     "full gradients of 1.0625 bytes a parameter, and one stage's"},
     {"gradient-release", OPTION_MAYBE, SHAPES, AT(gradient_release), 0, 0, "none",
      "exact|previous-norm|adama|none", true,
      "update each stage inside backward, so that no full gradient exists; exact (meant when no "

@@ -65,7 +65,8 @@ static bp_status fill_gradient(const settings *set, bp_spec *spec)
     const char *name = set->gradient_dtype;
     bool narrow = spec->master == BP_MASTER_SPLIT || spec->master == BP_MASTER_SPLIT8 ||
                   spec->master == BP_MASTER_STOCHASTIC;
-    if (strcmp(name, "auto") == 0) {
+    spec->gradient_int8 = strcmp(name, "int8") == 0;
+    if (strcmp(name, "auto") == 0 || spec->gradient_int8) {
         spec->gradient = narrow ? BP_BF16 : BP_F32;
         return BP_OK;
     }

@@ -41,8 +41,19 @@ static uint32_t moment_passes(const bp_spec *spec)
     return spec->gradient_release == BP_RELEASE_ADAMA ? spec->accumulation : 1;
 }
 
+/* What sums in 8 bits are. */
+static const char sums[] =
+    "full gradients added up in int8, 1.0625 bytes a parameter: groups of 32 with a bf16 scale, "
+    "each "
+    "sum rounded to a code beside it at random, so that its expected value is the sum";
+
 void release_put(bp_text *text, const bp_spec *spec)
 {
+    if (spec->gradient_int8) {
+        bp_text_string(text, "gradients   ");
+        bp_text_string(text, sums);
+        bp_text_char(text, '\n');
+    }
     if (spec->gradient_release == BP_RELEASE_NONE) {
         return;
     }
@@ -66,4 +77,7 @@ void release_json(output *out, const bp_spec *spec)
     json_count(out, "backward_passes", backward_passes(spec));
     json_count(out, "moment_passes", moment_passes(spec));
     json_close(out);
+    if (spec->gradient_int8) {
+        json_text(out, "gradient_sums", sums);
+    }
 }

@@ -13,7 +13,9 @@ static bool release(bp_spec *spec, bp_text *options)
 {
     bool off = !spec->gradient_release;
     spec->gradient_release = true;
+    bp_text_string(options, spec->gradient_int8 ? " --gradient-dtype auto" : "");
     bp_text_string(options, off ? " --gradient-release" : "");
+    spec->gradient_int8 = false;
     return off;
 }
 

@@ -33,6 +33,7 @@ companded_all           0.5  1    --optim adamw_8bit_companded --param-override 
 split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8
 adamw_4bit              1.5  2    --optim adamw_4bit
 previous_norm           1.5  2    --optim adamw --gradient-release previous-norm
+int8_sums_4             1.5  2    --optim adamw --gradient-dtype int8 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 adama_4                 -    -    --optim adamw --gradient-release adama --max-grad-norm 0 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 END
 }
