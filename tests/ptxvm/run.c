@@ -2,6 +2,7 @@
 /* Running single formulas and whole program files through the driver entry points. */
 #include "tests/ptxvm/run.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { NAME_MAX_BYTES = 40, ITEMS_MAX = 16, LINE_BYTES = 4096 };
+enum { NAME_MAX_BYTES = 40, ITEMS_MAX = 16, LINE_BYTES = 8192 };
 
 void run_open(void)
 {
@@ -302,19 +303,40 @@ static void read_setup(program *p, char *line)
     } else if (strcmp(word, "refused") == 0) {
         p->refused = true;
         assert_true(sscanf(rest, "%u %199[^\n]", &p->line, p->words) >= 1);
-    } else if (strcmp(word, "expect") != 0 && strcmp(word, "about") != 0) {
+    } else if (strcmp(word, "expect") != 0 && strcmp(word, "near") != 0 &&
+               strcmp(word, "about") != 0) {
         fail_msg("%s: unknown word %s", p->path, word);
     }
 }
 
-/* expect NAME values; the last value repeats to the end. */
+/* Whether two f32 numbers differ by at most the tolerance times the wanted one. */
+static bool is_near(uint64_t found, uint64_t wanted, double tolerance)
+{
+    float a;
+    float b;
+    memcpy(&a, &found, sizeof a);
+    memcpy(&b, &wanted, sizeof b);
+    return fabs((double)a - (double)b) <= tolerance * fabs((double)b);
+}
+
+/* expect NAME values; near NAME tolerance values, of f32; the last value repeats to the end. */
 static void check_expectation(program *p, char *line, uint64_t *digest)
 {
     char word[NAME_MAX_BYTES] = "";
     char name[NAME_MAX_BYTES] = "";
     int used = 0;
-    if (sscanf(line, "%39s %39s %n", word, name, &used) < 2 || strcmp(word, "expect") != 0) {
+    double tolerance = 0;
+    if (sscanf(line, "%39s %39s %n", word, name, &used) < 2) {
         return;
+    }
+    bool near = strcmp(word, "near") == 0;
+    if (!near && strcmp(word, "expect") != 0) {
+        return;
+    }
+    if (near) {
+        char *end = NULL;
+        tolerance = strtod(line + used, &end);
+        used = (int)(end - line);
     }
     const buffer *b = find_buffer(p, name);
     unsigned char *data = calloc(b->count, b->bytes);
@@ -333,7 +355,8 @@ static void check_expectation(program *p, char *line, uint64_t *digest)
             snprintf(text, sizeof text, "%zu", i);
             wanted = number(b->type, text);
         }
-        if (found != wanted && strcmp(value, "*") != 0) {
+        if (found != wanted && strcmp(value, "*") != 0 &&
+            !(near && is_near(found, wanted, tolerance))) {
             fail_msg("%s: %s[%zu] is 0x%llx, wanted 0x%llx", p->path, name, i,
                      (unsigned long long)found, (unsigned long long)wanted);
         }
@@ -443,6 +466,7 @@ void run_program(const char *path)
         }
         ptxvmSet("PTXVM_PERMIT", "");
         ptxvmSet("PTXVM_DEVICE", "");
+        ptxvmSet("PTXVM_DRIVER", "");
         ptxvmSet("PTXVM_BUDGET", "");
         ptxvmSet("PTXVM_THREADS", "");
         first = round == 0 ? digest : first;

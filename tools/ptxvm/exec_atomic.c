@@ -132,10 +132,12 @@ static bool hook_atom(vm_parser *parser, vm_insn *in)
     return true;
 }
 
-/* The manual puts the scope before the space; nvcc also writes it behind (atom.global.cta.add). */
+/* The manual puts meaning and scope before the space; nvcc also writes the scope behind it
+ * (atom.global.cta.add), Triton both (atom.global.gpu.acq_rel.add). */
+#define ORDER   "relaxed|acquire|release|acq_rel?."
 #define SCOPE   "cta|gpu|sys|cluster?."
-#define MEANING ".relaxed|acquire|release|acq_rel?." SCOPE
-#define SPACES  "global|shared|shared::cta|shared::cluster?." SCOPE
+#define MEANING "." ORDER SCOPE
+#define SPACES  "global|shared|shared::cta|shared::cluster?." SCOPE ORDER
 #define OPS     "add.noftz?.u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2"
 #define ROWS(op)                                                                                   \
     {"atom" MEANING SPACES op, "d0 m s0", exec_atomic, NULL, 0, SY_NONE, hook_atom},               \

@@ -183,6 +183,35 @@ static bool exec_set(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
+/* add, sub and fma of an f32 sum with half factors: the halves are widened exactly first. */
+static bool exec_mixed(vm_warp *warp, const vm_insn *in, uint32_t mask)
+{
+    float wide[2][VM_LANES];
+    float lanes[VM_LANES];
+    bool fused = in->operands > 3;
+    for (unsigned k = 0; k < (fused ? 2u : 1u); k++) {
+        const uint16_t *halves = vm_source(warp, in, 1 + k);
+        for (unsigned i = 0; i < VM_LANES; i++) {
+            wide[k][i] = (float)(in->types[1] == VT_BF16 ? vm_f64_of_bf16(halves[i])
+                                                         : vm_f64_of_f16(halves[i]));
+        }
+    }
+    const void *sum = vm_source(warp, in, fused ? 3 : 2);
+    vm_arith_kernel(in->choice2)(lanes, wide[0], fused ? wide[1] : sum, sum, in->flags);
+    vm_put(warp, in, 0, mask, lanes);
+    return true;
+}
+#define MIXED(name, kernel)                                                                        \
+    static bool name(vm_parser *parser, vm_insn *in)                                               \
+    {                                                                                              \
+        (void)parser;                                                                              \
+        in->choice2 = kernel;                                                                      \
+        return true;                                                                               \
+    }
+MIXED(hook_mixed_add, AR_add_f32)
+MIXED(hook_mixed_sub, AR_sub_f32)
+MIXED(hook_mixed_fma, AR_fma_f32)
+
 #define CMP    "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"
 #define HALVES "f16|f16x2|bf16|bf16x2"
 #define ARITH(op, shape, name)                                                                     \
@@ -211,6 +240,12 @@ const vm_row vm_rows_half[] = {
     FLAGGED("max", "ftz?.NaN?.xorsign?.abs?.", "d0 s0 s0", max),
     FLAGGED("ex2", "approx.ftz?.", "d0 s0", ex2),
     FLAGGED("tanh", "approx.", "d0 s0", tanh),
+    {"add.rn|rz|rm|rp?.sat?.f32.f16|bf16", "d0 s1 s0", exec_mixed, NULL, 0, SY_NONE,
+     hook_mixed_add},
+    {"sub.rn|rz|rm|rp?.sat?.f32.f16|bf16", "d0 s1 s0", exec_mixed, NULL, 0, SY_NONE,
+     hook_mixed_sub},
+    {"fma.rn|rz|rm|rp.sat?.f32.f16|bf16", "d0 s1 s1 s0", exec_mixed, NULL, 0, SY_NONE,
+     hook_mixed_fma},
     {"setp." CMP ".ftz?." HALVES, "P R s0 s0", exec_setp, NULL, 0, SY_NONE, NULL},
     {"setp." CMP ".and|or|xor.ftz?." HALVES, "P R s0 s0 p", exec_setp, NULL, 0, SY_NONE, NULL},
     {"set." CMP ".ftz?.u16|s16|u32|s32|f32|" HALVES "." HALVES, "D0 s1 s1", exec_set, NULL, 0,

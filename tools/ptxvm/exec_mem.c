@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads and stores of every state space, prefetches, fences. */
+#include "tools/ptxvm/config.h"
 #include "tools/ptxvm/machine.h"
 #include "tools/ptxvm/parse.h"
 #include "tools/ptxvm/softfloat.h"
@@ -157,6 +158,30 @@ static bool store_together(vm_warp *warp, const vm_insn *in, uint32_t mask,
     return true;
 }
 
+/* The lanes whose store another lane of the instruction does not make too: the same bytes at the
+ * same address. Triton's reductions store so; only where PTXVM_PERMIT says equal-writes. */
+static uint32_t without_repeats(const vm_warp *warp, const vm_insn *in, uint32_t mask,
+                                const uint64_t *addresses, unsigned count)
+{
+    uint32_t kept = 0;
+    for (; mask != 0; mask &= mask - 1) {
+        unsigned lane = vm_first_lane(mask);
+        bool repeats = false;
+        for (uint32_t left = kept; left != 0 && !repeats; left &= left - 1) {
+            unsigned other = vm_first_lane(left);
+            repeats = addresses[lane] == addresses[other];
+            for (unsigned e = 0; e < count && repeats; e++) {
+                unsigned width = vm_operand_at(warp, in, 1 + e)->bytes;
+                const uint8_t *source = vm_source(warp, in, 1 + e);
+                repeats = memcmp(source + (size_t)lane * width, source + (size_t)other * width,
+                                 width) == 0;
+            }
+        }
+        kept |= repeats ? 0 : 1u << lane;
+    }
+    return kept;
+}
+
 /* st: the address, then sources. */
 static bool exec_store(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -167,6 +192,9 @@ static bool exec_store(vm_warp *warp, const vm_insn *in, uint32_t mask)
     find_addresses(warp, in, 0, addresses);
     if (store_together(warp, in, mask, addresses, bytes, count)) {
         return true;
+    }
+    if (vm_config_permits("equal-writes")) {
+        mask = without_repeats(warp, in, mask, addresses, count);
     }
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
@@ -214,17 +242,17 @@ static bool hook_access(vm_parser *parser, vm_insn *in, bool load)
         return vm_parse_fail(parser, VM_INVALID_PTX, "a vector access that wide does not exist");
     }
     size_t value = load ? 0 : 1;
-    size_t width = nodes[value].kind == ND_VECTOR ? 1u + nodes[value].children : 1u;
+    bool braces = nodes[value].kind == ND_VECTOR; /* also around a single element */
+    size_t width = braces ? 1u + nodes[value].children : 1u;
     size_t address = load ? width : 0;
-    if (parser->node_count < width + 1 || (count > 1) != (nodes[value].kind == ND_VECTOR) ||
-        (count > 1 && nodes[value].children != count)) {
+    if (parser->node_count < width + 1 || (braces ? nodes[value].children : 1u) != count) {
         return vm_parse_fail(parser, VM_INVALID_PTX, "wrong number of elements");
     }
     if (!load && !vm_add_memory(parser, in, &nodes[address])) {
         return false;
     }
     for (unsigned e = 0; e < count; e++) {
-        const vm_node *node = &nodes[value + (count > 1 ? 1 : 0) + e];
+        const vm_node *node = &nodes[value + (braces ? 1 : 0) + e];
         if (!(load ? vm_add_target(parser, in, node, type, true)
                    : vm_add_source(parser, in, node, type, true))) {
             return false;
