@@ -62,7 +62,11 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
         "wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
     const bp_publish_row weight = {"ln_f.weight", {width, 0}, BP_INIT_ONES, 0.0};
     const bp_publish_row bias = {"ln_f.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
-    const bp_publish_row score = {"score.weight", {config->classes, width}, BP_INIT_NORMAL, range};
+    const bool classifies = bp_causal_classifies(config);
+    const bp_publish_row output = {classifies ? "score.weight" : "lm_head.weight",
+                                   {classifies ? config->classes : config->vocabulary, width},
+                                   BP_INIT_NORMAL,
+                                   range};
     bp_publish_table(emit, "transformer.", &token);
     bp_publish_table(emit, "transformer.", &position);
     for (uint32_t i = 0; i < config->layers; i++) {
@@ -70,8 +74,8 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     }
     bp_publish(emit, "transformer.", &weight);
     bp_publish(emit, "transformer.", &bias);
-    if (bp_causal_classifies(config)) {
-        bp_publish(emit, "", &score);
+    if (bp_causal_has_output(config)) {
+        bp_publish(emit, "", &output);
     }
 }
 

@@ -6,8 +6,8 @@
 
 #include "core/model.h"
 
-/* Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head tied to
- * the token embedding, and the loss. */
+/* Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head (with
+ * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */
 extern const bp_model bp_model_gpt2;
 
 #endif

@@ -130,7 +130,6 @@ static void every_wrong_value_is_refused_by_name(void **state)
         {"\"reorder_and_upcast_attn\": true", "reorder_and_upcast_attn"},
         {"\"add_cross_attention\": true", "add_cross_attention"},
         {"\"is_encoder_decoder\": true", "is_encoder_decoder"},
-        {"\"tie_word_embeddings\": false", "tie_word_embeddings"},
         {"\"tie_word_embeddings\": 1", "tie_word_embeddings"},
         {"\"pruned_heads\": {\"0\": [1]}", "pruned_heads"},
         {"\"pruned_heads\": []", "pruned_heads"},

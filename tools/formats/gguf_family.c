@@ -22,6 +22,7 @@ static const bp_tensor_rule gpt2_rules[] = {
     {"transformer.wte.weight", "token_embd.weight", BP_FORM_PLAIN},
     {"transformer.wpe.weight", "position_embd.weight", BP_FORM_PLAIN},
     {"transformer.ln_f.*", "output_norm.*", BP_FORM_PLAIN},
+    {"lm_head.weight", "output.weight", BP_FORM_PLAIN},
     {"transformer.h.#.ln_1.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},
     {"transformer.h.#.ln_2.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},
     {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", BP_FORM_TRANSPOSED},

@@ -147,7 +147,7 @@ static void put_gpt2(bp_text *text, const bp_model_config *config)
     put_real(text, "resid_pdrop", config->residual_dropout);
     put_word(text, "scale_attn_by_inverse_layer_idx", "false");
     put_word(text, "scale_attn_weights", "true");
-    put_word(text, "tie_word_embeddings", "true");
+    put_flag(text, "tie_word_embeddings", !config->untied);
 }
 
 /* Shapes under the names of Llama, Qwen2 and BERT. */

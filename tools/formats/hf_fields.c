@@ -62,7 +62,7 @@ static const bp_hf_field gpt2_fields[] = {
     {"scale_attn_weights", BP_FIELD_TRUE, 0, 0, 0, NULL},
     {"scale_attn_by_inverse_layer_idx", BP_FIELD_FALSE, 0, 0, 0, NULL},
     {"reorder_and_upcast_attn", BP_FIELD_FALSE, 0, 0, 0, NULL},
-    {"tie_word_embeddings", BP_FIELD_TRUE, 0, 0, 0, NULL},
+    {"tie_word_embeddings", BP_FIELD_FLAG_NOT, AT(untied), 0, 0, NULL},
 };
 
 #define LLAMA                                                                                      \

@@ -386,6 +386,10 @@ static bp_status check_config(const writing *w)
                       "llm.c files cannot say another inner width than four times n_embd",
                       "n_inner");
     }
+    if (config->untied) {
+        return refuse(w->target, "llm.c files have no head apart from the embedding",
+                      "tie_word_embeddings");
+    }
     if (config->norm_epsilon != 1e-5) {
         return refuse(w->target, "llm.c files cannot say another epsilon than 1e-5",
                       "layer_norm_epsilon");

@@ -240,6 +240,7 @@ def gpt2_config(v, **more):
         vocab_size=v["vocabulary"], n_positions=v["positions"], n_embd=v["width"],
         n_layer=v["layers"], n_head=v["heads"], n_inner=v["inner"], embd_pdrop=0.0, attn_pdrop=0.0,
         resid_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+        tie_word_embeddings=not v.get("untied"),
         layer_norm_epsilon=v["norm_epsilon"], attn_implementation="sdpa", **more)
 
 
@@ -326,6 +327,7 @@ def main():
     gpt2_stream("gpt2_lm_one_head", {**base, "vocabulary": 29, "heads": 1, "kv_heads": 1, "layers": 1}, 40, 22)
     gpt2_stream("gpt2_lm_short", {**base, "vocabulary": 53, "heads": 4, "sequence": 10, "accumulation": 2}, 26, 23)
     gpt2_stream("gpt2_lm_one_token", {**base, "sequence": 1, "batch": 1}, 3, 24)
+    gpt2_stream("gpt2_lm_untied", {**base, "vocabulary": 43, "untied": 1, "accumulation": 2}, 40, 29)
     gpt2_judge("gpt2_labels", {**base, "heads": 1, "kv_heads": 1, "task": 3, "classes": 5, "batch": 4},
                [7, 7, 2, 4], 25)
     gpt2_judge("gpt2_one_sample", {**base, "task": 4, "classes": 1, "batch": 1, "sequence": 1}, [1], 26)
