@@ -96,7 +96,8 @@ bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function,
                    uint64_t blocks_y, uint32_t threads)
 {
     uint16_t module = module_of(plan, family);
-    plan->unsupported = plan->unsupported || module == BP_CUDA_MODULE_COUNT;
+    plan->unsupported = plan->unsupported || module == BP_CUDA_MODULE_COUNT ||
+                        blocks_x > BP_CUDA_BLOCKS_X_MOST || blocks_y > BP_CUDA_BLOCKS_Y_MOST;
     if (plan->unsupported || blocks_x == 0 || blocks_y == 0) {
         return false;
     }
@@ -110,6 +111,9 @@ bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function,
 
 static void add(bp_cuda_plan *plan, bp_cuda_parameter parameter)
 {
+    if (plan->unsupported) { /* there may be no launch of its own */
+        return;
+    }
     bp_cuda_launch *launch = &plan->launch[plan->count - 1];
     launch->parameter[launch->parameter_count++] = parameter;
 }

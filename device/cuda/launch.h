@@ -13,6 +13,8 @@
 #define BP_CUDA_LAUNCHES_MAX   4  /* most launches of one op */
 #define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */
 #define BP_CUDA_UNSUPPORTED    UINT32_MAX
+#define BP_CUDA_BLOCKS_X_MOST  INT32_MAX /* of a grid, on every GPU */
+#define BP_CUDA_BLOCKS_Y_MOST  65535
 #define BP_CUDA_SHARED_LEAST   (99 * 1024) /* a block's shared memory on every target, opted in */
 #define BP_CUDA_SHARED_PLAIN   (48 * 1024) /* above this a function must opt in */
 
@@ -73,8 +75,8 @@ extern const bp_cuda_module bp_cuda_modules[];
 extern const uint32_t bp_cuda_module_count;
 
 /* The launches of one op, in order on one stream: their number, at most BP_CUDA_LAUNCHES_MAX; 0 for
- * an op over nothing; BP_CUDA_UNSUPPORTED when no kernel serves its element types. A list op is one
- * launch over its table. */
+ * an op over nothing; BP_CUDA_UNSUPPORTED when no kernel serves its element types, or a grid would
+ * have more blocks than a GPU takes. A list op is one launch over its table. */
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX]);
 

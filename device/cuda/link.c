@@ -75,7 +75,8 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
     }
     *count = bp_cuda_plan_launches(&context->target, op, launches);
     if (*count == BP_CUDA_UNSUPPORTED) {
-        return cuda_fail(context, BP_ERR_USAGE, "no CUDA kernel serves these element types",
+        return cuda_fail(context, BP_ERR_USAGE,
+                         "no CUDA kernel serves these element types and shapes",
                          bp_kernel_describe(op->kernel)->name);
     }
     BP_TRY(link_table(context, op, memory));

@@ -28,7 +28,8 @@ bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_l
 
 uint64_t bp_cuda_matmul_workspace(const bp_matmul_scalars *s);
 
-/* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none. */
+/* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none, or
+ * more than a grid may have (plan->unsupported then). */
 bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
                    uint64_t blocks_y, uint32_t threads);
 

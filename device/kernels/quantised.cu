@@ -150,7 +150,7 @@ BP_DEVICE void finish(const bp_product *p, uint64_t top, uint64_t left, float su
     }
 }
 
-BP_KERNEL __launch_bounds__(THREADS)
+BP_KERNEL __launch_bounds__(THREADS, 4)
     bp_matmul_quantised(void *c, void *before, const void *a, const uint8_t *codes,
                         const void *scales, const float *nested, const void *bias,
                         const void *residual, uint64_t m, uint64_t n, uint64_t k, uint64_t lda,

@@ -52,6 +52,10 @@ sed -i 's/^\.version .*/.version 8.0/' $text
 refuses ".version" $text
 sed -i 's/^\.target .*/.target sm_90/' $text
 refuses ".target" $text
+sed -i 's/^words .*/words words.cu sm_90a 7.4/' tools/ptx/modules
+refuses "sm_90a has .version 8.0" tools/ptx/modules
+sed -i 's/^words .*/words words.cu sm_75 7.4/' tools/ptx/modules
+refuses "no rule" tools/ptx/modules
 plant "rounding mode" 'add.f32 %f1,%f1,%f1;'
 plant "rounding mode" 'mul.ftz.f32 %f1,%f1,%f1;'
 plant "rounding mode" '@%p1 sub.f64 %fd1,%fd1,%fd1;'

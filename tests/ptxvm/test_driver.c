@@ -568,7 +568,7 @@ static void test_coverage(void **state)
     char *code = run_read(path);
     assert_non_null(code);
     unlink(path);
-    assert_non_null(strstr(code, "affine 11 of 12, missed lines: 18"));
+    assert_non_null(strstr(code, "affine 11 of 12, missed lines: 18 from 9\n"));
     free(code);
     ptxvmSet("PTXVM_COVERAGE", "");
 }

@@ -174,6 +174,7 @@ typedef struct shaped {
         bp_matmul_scalars matmul;
         bp_layernorm_backward_parameters_scalars parameters;
         bp_bias_backward_scalars bias;
+        bp_rmsnorm_backward_weight_scalars weight;
     } scalars;
 } shaped;
 
@@ -192,6 +193,7 @@ static const shaped shapes[] = {
      {.matmul = {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}}},
     {BP_KERNEL_layernorm_backward_parameters, 0, {.parameters = {1100, 13, 1}}},
     {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 9, 0}}},
+    {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {1100, 13, 1}}},
 };
 
 static void shapes_beyond_the_random_ones(void **state)

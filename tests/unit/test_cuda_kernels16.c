@@ -281,6 +281,28 @@ static void products_f16(void **state)
     products_test(BP_F16);
 }
 
+/* Sums over more rows than the random shapes have, four of a group at a time. */
+static void tall_sums_test(bp_dtype dtype)
+{
+    static const bp_kernel kernels[] = {BP_KERNEL_layernorm_backward_parameters,
+                                        BP_KERNEL_bias_backward, BP_KERNEL_rmsnorm_backward_weight};
+    static const int64_t scalars[][4] = {{300, 9, 1}, {300, 9, 9, 0}, {300, 9, 1}};
+    for (uint32_t i = 0; i < 3; i++) {
+        kernel_case want, got;
+        kernel_shaped_case(&want, &bp_device_host, kernels[i], scalars[i], 0, i);
+        kernel_shaped_case(&got, &bp_device_cuda, kernels[i], scalars[i], 0, i);
+        trial on = {dtype, MIX_ALL, false};
+        run_both(&want, &got, &on);
+    }
+}
+
+static void tall_sums_16(void **state)
+{
+    (void)state;
+    tall_sums_test(BP_BF16);
+    tall_sums_test(BP_F16);
+}
+
 /* One update of `count` weights in a master form, on both devices: equal bits. */
 static void update_both(bp_dtype weight, bp_dtype gradient, bp_master form, int64_t count)
 {
@@ -340,6 +362,28 @@ static void weights_move_with_their_masters(void **state)
     }
 }
 
+/* Weights and masters as a run begins: equal bits. */
+static void first_weights_have_their_masters(void **state)
+{
+    (void)state;
+    for (bp_master form = BP_MASTER_FP32; form <= BP_MASTER_STOCHASTIC; form++) {
+        const bp_random_normal_scalars s = {
+            .count = 517, .stream = 3, .form = form, .deviation = 0.02};
+        bool none = bp_master_bytes(form) == 0;
+        uint32_t absent = none ? UINT32_C(1) << OPERAND(random_normal, master) : 0;
+        kernel_case want, got;
+        kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_random_normal, &s, absent, form);
+        kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_random_normal, &s, absent, form);
+        uint8_t dtypes[BP_OPERANDS_MAX] = {BP_BF16};
+        memcpy(got.image, want.image, want.image_bytes);
+        run_typed(&want, &host, dtypes);
+        run_typed(&got, &cuda, dtypes);
+        assert_memory_equal(got.image, want.image, want.image_bytes);
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
 static int open_devices(void **state)
 {
     (void)state;
@@ -389,6 +433,7 @@ static int close_devices(void **state)
     X(cross_entropy_forward)                                                                       \
     X(norm_partial)                                                                                \
     X(copy)                                                                                        \
+    X(scale)                                                                                       \
     X(random_normal)                                                                               \
     X(rmsnorm_forward)                                                                             \
     X(rmsnorm_backward_input)                                                                      \
@@ -419,7 +464,10 @@ ROWS
 #define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
         ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(tall_sums_16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(weights_move_with_their_masters, open_devices,
+                                        close_devices),
+        cmocka_unit_test_setup_teardown(first_weights_have_their_masters, open_devices,
                                         close_devices)};
     if (!instrument_load(&driver)) {
         return 77;

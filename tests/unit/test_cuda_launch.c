@@ -15,6 +15,24 @@
 
 static const bp_cuda_target target = {80, false, false, BP_CUDA_SHARED_LEAST};
 
+/* What every GPU and the kernels' registers allow; tools/ptx/check.py has the same numbers of
+ * threads.
+ */
+static void assert_launchable(const bp_cuda_launch *launch)
+{
+    const bp_cuda_module *module = &bp_cuda_modules[launch->module];
+    const bp_cuda_function *function = &module->functions[launch->function];
+    bool wide = strstr(function->name, "backward_parameters") != NULL ||
+                strcmp(function->name, "bp_bias_backward") == 0 ||
+                strcmp(function->name, "bp_rmsnorm_backward_weight") == 0;
+    uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+    assert_in_range(threads, 32, wide ? 1024 : 256);
+    assert_in_range(launch->grid[0], 1, INT32_MAX);
+    assert_in_range(launch->grid[1], 1, 65535);
+    assert_int_equal(launch->grid[2], 1);
+    assert_true(launch->shared_bytes <= function->shared_most);
+}
+
 /* Plans one op whose operands lie 1 MiB apart, `shift` bytes off alignment. */
 static uint32_t plan(bp_kernel kernel, const void *scalars, bp_dtype dtype, uint64_t shift,
                      bp_cuda_launch *launches)
@@ -26,7 +44,11 @@ static uint32_t plan(bp_kernel kernel, const void *scalars, bp_dtype dtype, uint
         dtypes[i] = (uint8_t)dtype;
     }
     const bp_linked_op op = {kernel, 1, offsets, scalars, dtypes, 0};
-    return bp_cuda_plan_launches(&target, &op, launches);
+    uint32_t count = bp_cuda_plan_launches(&target, &op, launches);
+    for (uint32_t i = 0; count != BP_CUDA_UNSUPPORTED && i < count; i++) {
+        assert_launchable(&launches[i]);
+    }
+    return count;
 }
 
 static void element_types_must_agree_and_have_kernels(void **state)
@@ -128,6 +150,36 @@ static void products_split_by_shape_alone(void **state)
     assert_int_equal(launches[0].block[0], 128);
 }
 
+/* A grid has at most 2^31 - 1 blocks: more is refused, never cut off. */
+static void grids_have_limits(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_copy_scalars copy = {.count = INT64_C(1024) * INT32_MAX};
+    assert_int_equal(plan(BP_KERNEL_copy, &copy, BP_F32, 0, launches), 1);
+    copy.count += 1;
+    assert_int_equal(plan(BP_KERNEL_copy, &copy, BP_F32, 0, launches), BP_CUDA_UNSUPPORTED);
+    bp_attention_backward_scalars wide = {.batch = 1, .sequence = 2, .heads = 1, .kv_heads = 1};
+    wide.head_width = INT64_C(64) * 65535;
+    assert_int_equal(plan(BP_KERNEL_attention_backward, &wide, BP_F32, 0, launches), 3);
+    wide.head_width += 4;
+    assert_int_equal(plan(BP_KERNEL_attention_backward, &wide, BP_F32, 0, launches),
+                     BP_CUDA_UNSUPPORTED);
+}
+
+static void blocks_fit_their_registers(void **state)
+{
+    (void)state;
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    const bp_bias_backward_scalars bias = {.rows = 5000, .n = 7, .pitch = 7};
+    const bp_layernorm_backward_parameters_scalars norm = {.rows = 5000, .width = 7};
+    const bp_rmsnorm_backward_weight_scalars rms = {.rows = 5000, .width = 7};
+    assert_int_equal(plan(BP_KERNEL_bias_backward, &bias, BP_F32, 0, launches), 1);
+    assert_int_equal(plan(BP_KERNEL_layernorm_backward_parameters, &norm, BP_F32, 0, launches), 1);
+    assert_int_equal(plan(BP_KERNEL_rmsnorm_backward_weight, &rms, BP_F32, 0, launches), 1);
+    assert_int_equal(launches[0].block[1], 128);
+}
+
 static void tables_count_blocks(void **state)
 {
     (void)state;
@@ -177,6 +229,8 @@ int main(void)
         cmocka_unit_test(quantised_weights_have_tiles_of_their_own),
         cmocka_unit_test(heads_too_wide_for_a_row_are_refused),
         cmocka_unit_test(products_split_by_shape_alone),
+        cmocka_unit_test(grids_have_limits),
+        cmocka_unit_test(blocks_fit_their_registers),
         cmocka_unit_test(tables_count_blocks),
         cmocka_unit_test(modules_are_what_they_say),
     };

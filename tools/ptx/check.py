@@ -19,8 +19,14 @@ import compile as ptx
 TOTAL_MOST = 1 << 20
 PARAMETERS_MOST = 4352
 GPUS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-# Modules whose kernels must not spill a register, by the start of their names.
-NO_SPILLS = ("matmul", "attention")
+# The .version of a target's texts: what the oldest driver that a target asks for takes (target.c).
+VERSIONS = {"sm_80": "7.4", "sm_90": "8.0", "sm_90a": "8.0"}
+# Threads of the largest blocks of kernels that do not state their own most; tests/unit/test_cuda_launch.c
+# holds the launches to it. Their registers have to be there.
+THREADS_MOST = {"bp_layernorm_backward_parameters": 1024, "bp_bias_backward": 1024,
+                "bp_rmsnorm_backward_weight": 1024}
+THREADS_OTHERS = 256
+REGISTERS = 65536 # of a multiprocessor
 # Kernels that may use .local memory, each with its reason.
 LOCAL_ALLOWED = {}
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
@@ -55,6 +61,9 @@ def check_text(row, text):
     """What is wrong with one text, line by line."""
     name = row["name"]
     lines = text.split("\n")
+    if VERSIONS.get(row["target"]) != row["version"]:
+        yield "%s: a text for %s has .version %s" % (
+            name, row["target"], VERSIONS.get(row["target"], "of no rule in tools/ptx/check.py"))
     if "// digest " + ptx.digest(row) not in lines:
         yield "%s: not made from these sources; run make ptx" % name
     for wanted in (".version " + row["version"], ".target " + row["target"]):
@@ -116,9 +125,20 @@ def assemble(job):
     for line in said.split("\n"):
         if re.search(r"warning|\(C\d+\)|[Pp]otential", line):
             found.append("%s for %s: %s" % (row["name"], gpu, line.strip()))
-    spilled = re.findall(r"([1-9]\d*) bytes spill stores", said)
-    if spilled and row["name"].startswith(NO_SPILLS):
-        found.append("%s for %s: spills %s bytes" % (row["name"], gpu, ", ".join(spilled)))
+    with open(path, encoding="ascii") as file:
+        most = dict(re.findall(r"\.entry (\w+)\([^{]*?\.maxntid (\d+)", file.read()))
+    kernels = re.findall(r"entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill"
+                         r".*?Used (\d+) registers", said, re.S)
+    for kernel, stack, spilled, registers in kernels:
+        if int(stack) + int(spilled) > 0 and kernel not in LOCAL_ALLOWED:
+            found.append("%s for %s: %s spills %s bytes and has %s of stack"
+                         % (row["name"], gpu, kernel, spilled, stack))
+        threads = int(most.get(kernel, THREADS_MOST.get(kernel, THREADS_OTHERS)))
+        if (int(registers) + 7) // 8 * 8 * threads > REGISTERS:
+            found.append("%s for %s: %s has %s registers in %d threads"
+                         % (row["name"], gpu, kernel, registers, threads))
+    if done.returncode == 0 and not kernels:
+        found.append("%s for %s: ptxas says nothing of registers" % (row["name"], gpu))
     return found
 
 

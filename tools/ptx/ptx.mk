@@ -21,7 +21,8 @@ ptx:
 	@tools/ptx/compile.py
 
 # What the tests execute of the kernels' sources and instructions, on the instrument.
-PTX_COVERED := $(addprefix $(BUILD)/tests/unit/test_cuda_,kernels kernels16 tf32 families update)
+PTX_COVERED := $(addprefix $(BUILD)/tests/unit/test_cuda_,kernels kernels16 tf32 families update \
+                                                         device_training)
 .PHONY: ptx-coverage
 ptx-coverage: $(PTX_COVERED)
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage

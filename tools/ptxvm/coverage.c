@@ -15,7 +15,8 @@ typedef struct line_hit {
     uint32_t hits;
 } line_hit;
 
-/* One function of a module; the same one loaded again adds to its hits. */
+/* One function of a module; the same one loaded again adds to its hits. Functions of one name in
+ * two modules are told apart by where in the text they begin. */
 typedef struct code_hit {
     char *function;
     uint32_t count;
@@ -75,7 +76,8 @@ static code_hit *find_function(const vm_function *function)
 {
     for (size_t i = 0; i < state.function_count; i++) {
         code_hit *at = &state.functions[i];
-        if (at->count == function->insn_count && strcmp(at->function, function->name) == 0) {
+        if (at->count == function->insn_count && strcmp(at->function, function->name) == 0 &&
+            at->lines[0] == function->insns[0].line) {
             return at;
         }
     }
@@ -162,7 +164,7 @@ static bool write_code(const char *path)
                 fprintf(out, " %u", at->lines[k]);
             }
         }
-        fprintf(out, "\n");
+        fprintf(out, " from %u\n", at->lines[0]);
     }
     return fclose(out) == 0;
 }
