@@ -229,6 +229,11 @@ static void a_model_that_llmc_cannot_say_is_refused(void **state)
     d->config.norm_epsilon = 1e-6;
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "layer_norm_epsilon");
+    d->error = (bp_error){.code = BP_OK};
+    d->config = good;
+    d->config.untied = true;
+    assert_int_equal(to_llmc(d), BP_ERR_USAGE);
+    assert_string_equal(d->error.name, "tie_word_embeddings");
     d->config = good;
     d->config.vocabulary = INT32_MAX;
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
