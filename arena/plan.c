@@ -2,7 +2,7 @@
 /* The planner: preparation of the buffers, the order of the attempts, and the report. */
 #include "arena/plan.h"
 
-#include "arena/plan_window.h"
+#include "arena/plan_hot.h"
 
 #include <string.h>
 
@@ -22,6 +22,9 @@ static void work_place(plan_work *work, work_cursor *cursor, uint64_t count)
     work->total = work_take(cursor, count + 1, sizeof *work->total);
     work->best = work_take(cursor, count, sizeof *work->best);
     work->offset = work_take(cursor, count, sizeof *work->offset);
+    work->floor = work_take(cursor, count, sizeof *work->floor);
+    work->head = work_take(cursor, count, sizeof *work->head);
+    work->over = work_take(cursor, count, sizeof *work->over);
     work->key = work_take(cursor, count, sizeof *work->key);
     work->level = work_take(cursor, count, sizeof *work->level);
     work->top = work_take(cursor, count, sizeof *work->top);
@@ -29,6 +32,18 @@ static void work_place(plan_work *work, work_cursor *cursor, uint64_t count)
     work->spare = work_take(cursor, count, sizeof *work->spare);
     work->first = work_take(cursor, count, sizeof *work->first);
     work->last = work_take(cursor, count, sizeof *work->last);
+    work->start = work_take(cursor, count + 2, sizeof *work->start);
+    work->used = work_take(cursor, count + 1, sizeof *work->used);
+    work->cursor = work_take(cursor, count + 1, sizeof *work->cursor);
+    work->slot = work_take(cursor, count, (PLAN_SLOTS + 1) * sizeof *work->slot);
+}
+
+static void hot_place(plan_hot *hot, work_cursor *cursor, uint64_t count)
+{
+    work_place(&hot->inner, cursor, count);
+    hot->map = work_take(cursor, count + 1, sizeof *hot->map);
+    hot->depth = work_take(cursor, count, sizeof *hot->depth);
+    hot->hot = work_take(cursor, count, sizeof *hot->hot);
 }
 
 /* Seven bytes more, so that any address can be rounded up to the first multiple of eight. */
@@ -41,19 +56,21 @@ static size_t work_bytes(const work_cursor *cursor)
 size_t bp_plan_scratch_greedy(uint32_t count)
 {
     plan_work work;
+    plan_hot hot;
     work_cursor cursor = {.memory = NULL};
     work_place(&work, &cursor, count);
-    work_place(&work, &cursor, count);
+    hot_place(&hot, &cursor, count);
     return work_bytes(&cursor);
 }
 
 size_t bp_plan_scratch(uint32_t count)
 {
     plan_work work;
+    plan_hot hot;
     plan_exact exact;
     work_cursor cursor = {.memory = NULL};
     work_place(&work, &cursor, count);
-    work_place(&work, &cursor, count);
+    hot_place(&hot, &cursor, count);
     (void)plan_exact_place(&exact, &cursor, count);
     return work_bytes(&cursor);
 }
@@ -244,15 +261,19 @@ static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count
                             bp_plan_report *report)
 {
     plan_exact exact;
-    plan_window window = {.work = work, .exact = limit != 0 ? &exact : NULL};
-    work_place(&window.inner, cursor, count);
+    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
+    hot_place(&hot, cursor, count);
+    memset(work->floor, 0, work->items * sizeof *work->floor);
+    memset(work->head, 0, work->items * sizeof *work->head);
+    memset(work->over, 0, work->items * sizeof *work->over);
     if (limit != 0) {
         (void)plan_exact_place(&exact, cursor, count);
     }
+    plan_block(work);
     plan_attempts(work);
     if (!plan_done(work)) {
-        plan_window_run(&window);
-        report->nodes = window.nodes;
+        plan_hot_run(&hot);
+        report->nodes += hot.nodes;
     }
     if (limit != 0 && work->items <= SEARCH_ITEMS && !plan_done(work)) {
         report->optimal = plan_exact_run(&exact, work, plan_nodes(limit, work->items));

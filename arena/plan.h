@@ -46,11 +46,10 @@ size_t bp_plan_scratch(uint32_t count);
 size_t bp_plan_scratch_greedy(uint32_t count);
 
 /* Gives every buffer an offset and fills the report. Greedy layouts in several orders come first,
- * then two stacks that grow towards each other (who outlives the peak hangs from the top), then
- * layouts that solve the tight part of the time alone and fit the rest around it; the best one
- * is kept and the work ends when the bound (or the capacity) is reached. Then an exact search runs
- * within node_limit, for sets of up to 2,048 buffers that do not live all the time. options may be
- * NULL. scratch needs no alignment and is free again afterwards; buffers may be NULL when count is
+ * then layouts that place those who live in the full sections of time alone, if need be by exact
+ * search, and fit the rest around them (arena/plan_hot.c); the best one is kept and the work ends
+ * when the bound (or the capacity) is reached. Then an exact search runs within node_limit, for
+ * sets of up to 2,048 buffers that do not live all the time. options may be NULL. scratch needs no alignment and is free again afterwards; buffers may be NULL when count is
  * 0.
  *
  * The result is a function of the set of buffers alone: rows in another order get the same offsets
@@ -60,8 +59,9 @@ size_t bp_plan_scratch_greedy(uint32_t count);
  * 2^62 bytes or more. BP_ERR_FIT: scratch_bytes is below what bp_plan_scratch says. The offsets are
  * undefined after an error. A capacity that is not met is not an error: see report->fits.
  *
- * Cost: O(n^2) steps of a few instructions for each greedy order, about a millisecond at 600
- * buffers and two seconds for all of them at 20,000; then some microseconds per node of the search.
+ * Cost: O(n^2) steps of a few instructions for each greedy order at worst, and much less where most
+ * lives are short: about a millisecond for 600 buffers and thirty for 20,000, of which up to some
+ * hundred are made; then some microseconds per node of the search.
  */
 bp_status bp_plan_solve(bp_interval *buffers, uint32_t count, const bp_plan_options *options,
                         void *scratch, size_t scratch_bytes, bp_plan_report *report) BP_MUST_CHECK;

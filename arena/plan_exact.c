@@ -7,12 +7,14 @@
 /* Placements that a search may try before the next one has its turn. Every search keeps its state,
  * so nothing is done twice; which order is lucky differs from set to set, and so does whether the
  * bound or a roomier capacity is easier to meet. */
-#define EXACT_TURN 2048u
+#define EXACT_TURN 256u
 /* Placements, over all orders, after which a capacity between the bound and the best layout is
  * given up for a roomier one. */
 #define EXACT_PATIENCE 16384u
 
-static const plan_rule exact_rules[EXACT_ORDERS] = {PLAN_TWA, PLAN_TAW, PLAN_WAT};
+/* For sets in which all may lie anywhere, and for those with floors or heads. */
+static const plan_rule exact_rules[2][EXACT_ORDERS] = {{PLAN_TWA, PLAN_TAW, PLAN_WAT},
+                                                       {PLAN_SIZE, PLAN_HEAD, PLAN_TWA}};
 
 uint64_t plan_exact_place(plan_exact *exact, work_cursor *cursor, uint32_t count)
 {
@@ -34,7 +36,7 @@ static void exact_aim(plan_exact *exact, uint64_t capacity)
         plan_search *search = &exact->search[EXACT_ORDERS + i];
         search->state = SEARCH_REFUTED;
         if (capacity > exact->work->bound && capacity < exact->work->best_height) {
-            search_start(search, exact_rules[i], capacity);
+            search_start(search, exact_rules[exact->work->floors][i], capacity);
         }
     }
 }
@@ -68,7 +70,7 @@ static void exact_take(plan_exact *exact, const plan_search *search)
     plan_work *work = exact->work;
     uint64_t height = 0;
     for (uint32_t i = 0; i < work->items; i++) {
-        uint64_t top = search->level[i] + work->item[i].size;
+        uint64_t top = search->level[i] + work->item[i].size + work->head[i];
         height = top > height ? top : height;
         work->offset[i] = search->level[i];
     }
@@ -134,7 +136,7 @@ bool plan_exact_run(plan_exact *exact, plan_work *work, uint64_t limit)
         exact->search[i].capacity = 0;
     }
     for (uint32_t i = 0; i < EXACT_ORDERS; i++) {
-        search_start(&exact->search[i], exact_rules[i], work->bound);
+        search_start(&exact->search[i], exact_rules[work->floors][i], work->bound);
     }
     exact_aim_anew(exact);
     while (exact->nodes < limit && exact_round(exact, limit)) {

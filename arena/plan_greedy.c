@@ -1,143 +1,229 @@
 /* SPDX-License-Identifier: MIT */
-/* The planner's greedy layouts: the dive and the gap-aware first fit. */
+/* The planner's greedy layouts: the dive and the gap-aware first fit.
+ *
+ * Both ask again and again who conflicts with one item. So time is cut into blocks of sections, and
+ * each block lists the items that live in it: most items live in one block, and see only its list.
+ */
 #include "arena/plan_work.h"
 
 #include <string.h>
 
-/* Copies the lives of the items, in the order they are to be tried, into flat arrays, so that the
- * quadratic loops below read memory in sequence. */
-static void greedy_flatten(plan_work *work)
+#define DIVE_GROUP   64u
+#define DIVE_UNKNOWN UINT32_MAX
+
+void plan_block(plan_work *work)
 {
+    uint64_t sum = UINT64_MAX;
+    uint32_t shift = 0;
+    for (; sum > (uint64_t)PLAN_SLOTS * work->items; shift++) {
+        sum = 0;
+        for (uint32_t i = 0; i < work->items; i++) {
+            const plan_item *item = &work->item[i];
+            sum += ((item->last - 1) >> shift) - (item->first >> shift) + 1;
+        }
+        work->shift = shift;
+    }
+    work->blocks = work->items == 0 ? 0 : ((work->sections - 1) >> work->shift) + 1;
+    memset(work->start, 0, (work->blocks + (size_t)2) * sizeof *work->start);
+    for (uint32_t i = 0; i < work->items; i++) {
+        const plan_item *item = &work->item[i];
+        for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
+            work->start[b + 1]++;
+        }
+    }
+    for (uint32_t b = 0; b < work->blocks; b++) {
+        work->start[b + 1] += work->start[b];
+    }
+}
+
+/* The lists that name everybody who may conflict with an item: those of its blocks, or the one of
+ * all items, which comes behind them, where that is shorter. */
+typedef struct block_range {
+    uint32_t from;
+    uint32_t to;
+} block_range;
+
+static block_range greedy_range(const plan_work *work, uint32_t first, uint32_t last)
+{
+    block_range range = {first >> work->shift, (last - 1) >> work->shift};
+    uint64_t sum = 0;
+    for (uint32_t b = range.from; b <= range.to; b++) {
+        sum += work->used[b];
+    }
+    return sum <= work->used[work->blocks] ? range : (block_range){work->blocks, work->blocks};
+}
+
+/* Copies the lives of the items into flat arrays, by their places in the order to be tried, and
+ * lists those of each block. */
+static void dive_begin(plan_work *work)
+{
+    memset(work->used, 0, (work->blocks + (size_t)1) * sizeof *work->used);
     for (uint32_t i = 0; i < work->items; i++) {
         const plan_item *item = &work->item[work->order[i]];
         work->first[i] = item->first;
         work->last[i] = item->last;
-        work->level[i] = 0;
-        work->spare[i] = work->order[i];
+        work->level[i] = work->floor[work->order[i]];
+        work->spare[i / DIVE_GROUP] = DIVE_UNKNOWN;
+        for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
+            work->slot[work->start[b] + work->used[b]++] = i;
+        }
+        work->slot[work->start[work->blocks] + work->used[work->blocks]++] = i;
     }
 }
 
-/* Drops place `at` from the flat arrays; the rest keeps its order, which breaks the ties. */
-static void greedy_drop(plan_work *work, uint32_t at, uint32_t count)
+/* Lifts whoever conflicts with the item at `place` above it. The placed ones leave the lists; a
+ * group whose lowest was lifted is marked. */
+static void dive_lift(plan_work *work, uint32_t place, uint64_t top)
 {
-    uint32_t after = count - at - 1;
-    memmove(work->first + at, work->first + at + 1, after * sizeof *work->first);
-    memmove(work->last + at, work->last + at + 1, after * sizeof *work->last);
-    memmove(work->level + at, work->level + at + 1, after * sizeof *work->level);
-    memmove(work->spare + at, work->spare + at + 1, after * sizeof *work->spare);
+    uint32_t first = work->first[place];
+    uint32_t last = work->last[place];
+    const block_range range = greedy_range(work, first, last);
+    for (uint32_t b = range.from; b <= range.to; b++) {
+        uint32_t *list = work->slot + work->start[b];
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < work->used[b]; i++) {
+            uint32_t other = list[i];
+            list[left] = other;
+            left += work->level[other] != UINT64_MAX;
+            bool conflict = work->first[other] < last && first < work->last[other];
+            if (conflict && work->level[other] < top) {
+                work->level[other] = top;
+                uint32_t *lowest = &work->spare[other / DIVE_GROUP];
+                *lowest = *lowest == other ? DIVE_UNKNOWN : *lowest;
+            }
+        }
+        work->used[b] = left;
+    }
+}
+
+/* The place of the lowest item, the first one on a tie. Who is lowest is kept for each group of
+ * places, so that only groups in which he was lifted or placed are searched again. */
+static uint32_t dive_lowest(plan_work *work)
+{
+    uint32_t found = 0;
+    for (uint32_t from = 0; from < work->items; from += DIVE_GROUP) {
+        uint32_t *lowest = &work->spare[from / DIVE_GROUP];
+        if (*lowest == DIVE_UNKNOWN) {
+            uint32_t end = from + DIVE_GROUP < work->items ? from + DIVE_GROUP : work->items;
+            *lowest = from;
+            for (uint32_t i = from + 1; i < end; i++) {
+                *lowest = work->level[i] < work->level[*lowest] ? i : *lowest;
+            }
+        }
+        found = work->level[*lowest] < work->level[found] ? *lowest : found;
+    }
+    return found;
 }
 
 uint64_t plan_dive(plan_work *work, uint64_t limit)
 {
     uint64_t height = 0;
-    uint32_t lowest = 0;
-    greedy_flatten(work);
+    dive_begin(work);
     for (uint32_t count = work->items; count > 0; count--) {
-        uint32_t item = work->spare[lowest];
-        uint64_t top = work->level[lowest] + work->item[item].size;
-        work->offset[item] = work->level[lowest];
-        height = top > height ? top : height;
+        uint32_t place = dive_lowest(work);
+        uint32_t item = work->order[place];
+        uint64_t top = work->level[place] + work->item[item].size;
+        uint64_t reached = top + work->head[item];
+        work->offset[item] = work->level[place];
+        height = reached > height ? reached : height;
         if (height >= limit) {
             return UINT64_MAX;
         }
-        uint32_t first = work->first[lowest];
-        uint32_t last = work->last[lowest];
-        greedy_drop(work, lowest, count);
-        lowest = 0;
-        for (uint32_t i = 0; i + 1 < count; i++) {
-            bool conflict = work->first[i] < last && first < work->last[i];
-            if (conflict && work->level[i] < top) {
-                work->level[i] = top;
-            }
-            lowest = work->level[i] < work->level[lowest] ? i : lowest;
-        }
+        work->level[place] = UINT64_MAX;
+        work->spare[place / DIVE_GROUP] = DIVE_UNKNOWN;
+        dive_lift(work, place, top);
     }
     return height;
 }
 
-/* The lowest offset at which `item` conflicts with none of the `count` placed ones, which lie in
- * the flat arrays in the order of their offsets. */
-static uint64_t greedy_gap(const plan_work *work, uint32_t count, const plan_item *item)
+/* The lowest offset from `offset` on at which `item` conflicts with nobody in the block's list,
+ * which is in the order of offsets. *cursor is where the search ended: nobody before it matters
+ * any more. */
+static uint64_t block_gap(const plan_work *work, uint32_t block, const plan_item *item,
+                          uint64_t offset, uint32_t *cursor)
 {
-    uint64_t offset = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        bool conflict = work->first[i] < item->last && item->first < work->last[i];
-        if (!conflict || work->top[i] <= offset) {
+    const uint32_t *list = work->slot + work->start[block];
+    uint32_t i = *cursor;
+    for (; i < work->used[block]; i++) {
+        uint32_t other = list[i];
+        bool conflict = work->first[other] < item->last && item->first < work->last[other];
+        if (!conflict || work->top[other] <= offset) {
             continue;
         }
-        if (work->level[i] >= offset + item->size) {
+        if (work->level[other] >= offset + item->size) {
             break;
         }
-        offset = work->top[i];
+        offset = work->top[other];
+    }
+    *cursor = i;
+    return offset;
+}
+
+/* The same for all blocks that the item lives in: each raises what the others found until all of
+ * them agree. */
+static uint64_t greedy_gap(plan_work *work, const plan_item *item, uint64_t offset)
+{
+    uint32_t *cursor = work->cursor;
+    const block_range range = greedy_range(work, item->first, item->last);
+    const uint32_t lists = range.to - range.from + 1;
+    memset(cursor + range.from, 0, lists * sizeof *cursor);
+    uint32_t agreed = 0;
+    for (uint32_t b = range.from; agreed < lists; b = b == range.to ? range.from : b + 1) {
+        uint64_t found = block_gap(work, b, item, offset, &cursor[b]);
+        agreed = found == offset ? agreed + 1 : 1;
+        offset = found;
     }
     return offset;
 }
 
-/* The highest such offset below the capacity; UINT64_MAX if there is none. */
-static uint64_t greedy_hang(const plan_work *work, uint32_t count, const plan_item *item)
+/* Puts an item into a list, after those of the same offset. */
+static void list_insert(plan_work *work, uint32_t block, uint32_t index)
 {
-    uint64_t cover = 0;
-    uint64_t offset = UINT64_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        bool conflict = work->first[i] < item->last && item->first < work->last[i];
-        if (!conflict) {
-            continue;
-        }
-        if (work->level[i] >= cover + item->size && work->level[i] <= work->capacity) {
-            offset = work->level[i] - item->size;
-        }
-        cover = work->top[i] > cover ? work->top[i] : cover;
-    }
-    return cover + item->size <= work->capacity ? work->capacity - item->size : offset;
-}
-
-/* Where the next item goes: up against what hangs, or down on what lies. */
-static uint64_t greedy_place(const plan_work *work, uint32_t count, const plan_item *item)
-{
-    uint64_t offset = UINT64_MAX;
-    if (work->hanging && item->hangs) {
-        offset = greedy_hang(work, count, item);
-    }
-    return offset != UINT64_MAX ? offset : greedy_gap(work, count, item);
-}
-
-/* Puts an item among the `count` placed ones, after those of the same offset. */
-static void greedy_insert(plan_work *work, uint32_t count, const plan_item *item, uint64_t offset)
-{
+    uint32_t *list = work->slot + work->start[block];
     uint32_t low = 0;
-    uint32_t high = count;
+    uint32_t high = work->used[block];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (work->level[middle] <= offset) {
+        if (work->level[list[middle]] <= work->level[index]) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    uint32_t after = count - low;
-    memmove(work->first + low + 1, work->first + low, after * sizeof *work->first);
-    memmove(work->last + low + 1, work->last + low, after * sizeof *work->last);
-    memmove(work->level + low + 1, work->level + low, after * sizeof *work->level);
-    memmove(work->top + low + 1, work->top + low, after * sizeof *work->top);
-    work->first[low] = item->first;
-    work->last[low] = item->last;
-    work->level[low] = offset;
-    work->top[low] = offset + item->size;
+    memmove(list + low + 1, list + low, (work->used[block] - low) * sizeof *list);
+    list[low] = index;
+    work->used[block]++;
+}
+
+static void greedy_insert(plan_work *work, uint32_t index, uint64_t offset)
+{
+    const plan_item *item = &work->item[index];
+    work->first[index] = item->first;
+    work->last[index] = item->last;
+    work->level[index] = offset;
+    work->top[index] = offset + item->size;
+    for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
+        list_insert(work, b, index);
+    }
+    list_insert(work, work->blocks, index);
 }
 
 uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed)
 {
     uint64_t height = 0;
+    memset(work->used, 0, (work->blocks + (size_t)1) * sizeof *work->used);
     for (uint32_t i = 0; i < work->items; i++) {
         uint32_t index = work->order[i];
         const plan_item *item = &work->item[index];
-        uint64_t offset = i < placed ? work->offset[index] : greedy_place(work, i, item);
+        uint64_t offset =
+            i < placed ? work->offset[index] : greedy_gap(work, item, work->floor[index]);
         work->offset[index] = offset;
-        height = offset + item->size > height ? offset + item->size : height;
+        uint64_t reached = offset + item->size + work->head[index];
+        height = reached > height ? reached : height;
         if (height >= limit) {
             return UINT64_MAX;
         }
-        greedy_insert(work, i, item, offset);
+        greedy_insert(work, index, offset);
     }
     return height;
 }
@@ -159,6 +245,9 @@ static void greedy_attempt(plan_work *work, plan_rule rule, bool dive, const cha
 void plan_attempts(plan_work *work)
 {
     /* In the order of what reaches the bound most often on training programs, per time. */
+    if (work->floors) {
+        greedy_attempt(work, PLAN_HEAD, true, "dive by head");
+    }
     greedy_attempt(work, PLAN_TWA, true, "dive TWA");
     greedy_attempt(work, PLAN_SIZE, false, "first fit by size");
     greedy_attempt(work, PLAN_TWA, false, "first fit TWA");

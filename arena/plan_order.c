@@ -4,16 +4,18 @@
 
 typedef struct order_context {
     const plan_item *item;
+    const uint64_t *floor;
+    const uint64_t *head;
     const uint64_t *peak; /* per item: largest section total over its life */
     plan_rule rule;
 } order_context;
 
-typedef enum order_key { KEY_PEAK, KEY_WIDTH, KEY_AREA, KEY_SIZE } order_key;
+typedef enum order_key { KEY_PEAK, KEY_WIDTH, KEY_AREA, KEY_SIZE, KEY_HEAD } order_key;
 
 static const order_key order_keys[PLAN_RULE_COUNT][3] = {
     [PLAN_TWA] = {KEY_PEAK, KEY_WIDTH, KEY_AREA}, [PLAN_TAW] = {KEY_PEAK, KEY_AREA, KEY_WIDTH},
     [PLAN_WAT] = {KEY_WIDTH, KEY_AREA, KEY_PEAK}, [PLAN_SIZE] = {KEY_SIZE, KEY_WIDTH, KEY_PEAK},
-    [PLAN_AREA] = {KEY_AREA, KEY_SIZE, KEY_PEAK},
+    [PLAN_AREA] = {KEY_AREA, KEY_SIZE, KEY_PEAK}, [PLAN_HEAD] = {KEY_HEAD, KEY_PEAK, KEY_WIDTH},
 };
 
 static uint64_t order_value(const order_context *context, order_key key, uint32_t index)
@@ -26,6 +28,8 @@ static uint64_t order_value(const order_context *context, order_key key, uint32_
         return item->width;
     case KEY_AREA:
         return bp_size_mul(item->size, item->width);
+    case KEY_HEAD:
+        return ((uint64_t)1 << 63) + context->head[index] - context->floor[index];
     default:
         return item->size;
     }
@@ -47,7 +51,11 @@ static bool order_before(const void *opaque, uint32_t a, uint32_t b)
 
 void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count)
 {
-    order_context context = {.item = work->item, .peak = work->key, .rule = rule};
+    order_context context = {.item = work->item,
+                             .floor = work->floor,
+                             .head = work->head,
+                             .peak = work->key,
+                             .rule = rule};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = work->order[i];
         uint64_t peak = 0;

@@ -17,6 +17,7 @@ uint64_t search_tables_place(search_tables *tables, work_cursor *cursor, uint32_
     tables->words = (uint32_t)words;
     tables->conflict = work_take(cursor, items * words, sizeof *tables->conflict);
     tables->member = work_take(cursor, items * words, sizeof *tables->member);
+    tables->twin = work_take(cursor, items, sizeof *tables->twin);
     tables->reach = work_take(cursor, items, sizeof *tables->reach);
     tables->touched = work_take(cursor, items, sizeof *tables->touched);
     tables->marked = work_take(cursor, items, sizeof *tables->marked);
@@ -40,12 +41,30 @@ uint64_t search_place(plan_search *search, work_cursor *cursor, uint32_t items)
     return cursor->used;
 }
 
+static bool items_are_twins(const plan_item *a, const plan_item *b)
+{
+    return a->size == b->size && a->first == b->first && a->last == b->last;
+}
+
+/* Links items of one size and one life into rings. */
+static void tables_fill_twins(search_tables *tables, const plan_work *work)
+{
+    for (uint32_t i = 0; i < work->items; i++) {
+        uint32_t next = i;
+        do {
+            next = next + 1 < work->items ? next + 1 : 0;
+        } while (!items_are_twins(&work->item[i], &work->item[next]));
+        tables->twin[i] = next;
+    }
+}
+
 void search_tables_fill(search_tables *tables, const plan_work *work)
 {
     size_t row = tables->words;
     memset(tables->conflict, 0, row * work->items * sizeof *tables->conflict);
     memset(tables->member, 0, row * work->sections * sizeof *tables->member);
     memset(tables->marked, 0, work->sections * sizeof *tables->marked);
+    tables_fill_twins(tables, work);
     for (uint32_t i = 0; i < work->items; i++) {
         const plan_item *item = &work->item[i];
         for (uint32_t s = item->first; s < item->last; s++) {
@@ -66,7 +85,7 @@ void search_start(plan_search *search, plan_rule rule, uint64_t capacity)
     search->capacity = capacity;
     search->state = SEARCH_RUNNING;
     search->log_used = 0;
-    memset(search->level, 0, work->items * sizeof *search->level);
+    memcpy(search->level, work->floor, work->items * sizeof *search->level);
     memset(search->lowest, 0, work->sections * sizeof *search->lowest);
     memset(search->live, 0, search->tables->words * sizeof *search->live);
     memset(search->cut, 0, work->sections * sizeof *search->cut);
@@ -163,6 +182,23 @@ static uint32_t frame_next(const plan_search *search, search_frame *frame)
     return found;
 }
 
+/* Whether a twin at the same level comes before the item. Then whatever lies on this one could lie
+ * on that one, the two having changed places, and all that has been tried. The twin must get along
+ * with the item's other place, so it may not have more above it. */
+static bool item_is_second(const plan_search *search, uint32_t item)
+{
+    const search_tables *tables = search->tables;
+    const uint64_t *head = search->work->head;
+    for (uint32_t i = tables->twin[item]; i != item; i = tables->twin[i]) {
+        bool unplaced = (search->live[i / 64] >> i % 64 & 1) != 0;
+        if (unplaced && search->level[i] == search->level[item] &&
+            search->rank[i] < search->rank[item] && head[i] >= head[item]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void pool_swap(uint32_t *pool, uint32_t a, uint32_t b)
 {
     uint32_t item = pool[a];
@@ -238,8 +274,11 @@ static bool search_place_next(plan_search *search, uint64_t *nodes, uint64_t lim
         if (found == SEARCH_NONE) {
             return false;
         }
-        (*nodes)++;
         uint32_t item = search->pool[found];
+        if (item_is_second(search, item)) {
+            continue;
+        }
+        (*nodes)++;
         frame->mark = search->log_used;
         if (search_put(search, frame, item)) {
             pool_swap(search->pool, found, frame->to - 1);

@@ -16,6 +16,7 @@ typedef struct search_tables {
     uint32_t words;     /* of 64 bits in a row */
     uint64_t *conflict; /* a row per item: who shares a section with it, itself not */
     uint64_t *member;   /* a row per section: who lives there */
+    uint32_t *twin;     /* per item: the next of a ring of items of one size and one life */
     uint64_t *reach;    /* per item: free for use within one placement */
     uint32_t *touched;  /* per section: free for use within one placement */
     bool *marked;       /* per section: false between placements */

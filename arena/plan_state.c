@@ -118,7 +118,8 @@ static uint32_t put_lift(plan_search *search, uint32_t index, bool *fits)
             }
             log_add(search, LOG_LEVEL, other, old);
             search->level[other] = top;
-            *fits = *fits && top + items[other].size <= search->capacity;
+            *fits =
+                *fits && top + items[other].size + search->work->head[other] <= search->capacity;
             for (uint32_t s = items[other].first; s < items[other].last; s++) {
                 count = search->lowest[s] == old ? put_touch(tables, s, count) : count;
             }
@@ -148,7 +149,8 @@ static bool put_fits(const plan_search *search, const search_frame *frame, uint6
 {
     for (uint32_t s = frame->first; s < frame->last; s++) {
         uint64_t floor = search->lowest[s] > offset ? search->lowest[s] : offset;
-        if (search->total[s] != 0 && floor + search->total[s] > search->capacity) {
+        uint64_t least = floor + search->total[s] + search->work->over[s];
+        if (search->total[s] != 0 && least > search->capacity) {
             return false;
         }
     }
@@ -189,7 +191,7 @@ static bool put_strands_nobody(const plan_search *search, const search_frame *fr
             continue;
         }
         reach[other] = stranded_level(search, other, offset);
-        uint64_t size = search->work->item[other].size;
+        uint64_t size = search->work->item[other].size + search->work->head[other];
         if (reach[other] > search->capacity || reach[other] + size > search->capacity) {
             return false;
         }
@@ -198,7 +200,8 @@ static bool put_strands_nobody(const plan_search *search, const search_frame *fr
         if (search->total[s] == 0 || search->lowest[s] > offset) {
             continue;
         }
-        if (section_least(search, s, reach) + search->total[s] > search->capacity) {
+        uint64_t least = section_least(search, s, reach) + search->work->over[s];
+        if (least + search->total[s] > search->capacity) {
             return false;
         }
     }

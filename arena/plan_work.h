@@ -26,8 +26,11 @@ typedef struct plan_item {
     uint32_t last;
     uint32_t width; /* of the life in program time */
     uint32_t row;   /* in the caller's array */
+    bool hot;       /* laid out first */
     bool hangs;     /* outlives most of its contemporaries */
 } plan_item;
+
+#define PLAN_SLOTS 6u /* entries in the lists of blocks, per item */
 
 /* All scratch of one call. Items are sorted by (size descending, lower, upper), so whatever breaks
  * its ties by item index does not depend on the caller's row order. */
@@ -40,11 +43,14 @@ typedef struct plan_work {
     uint64_t best_height; /* units: top of the best layout so far */
     uint64_t capacity;    /* units: a layout this low ends the work */
     bool least;           /* the lowest layout is wanted, not one within a given capacity */
-    bool hanging;         /* first fit puts those who hang as high below the capacity as they can */
+    bool floors;          /* some floor is not 0 */
     plan_item *item;
     uint64_t *total;  /* per section: sum of sizes */
     uint64_t *best;   /* per item: offset in the best layout so far */
     uint64_t *offset; /* per item: offset in the layout being made */
+    uint64_t *floor;  /* per item: nothing lies lower than this */
+    uint64_t *head;   /* per item: units that are taken above it, counted from the top */
+    uint64_t *over;   /* per section: the same for whoever lives there */
     uint32_t *order;  /* per place: item */
     uint64_t *key;    /* per item: sort keys, or free for use between sorts */
     uint32_t *spare;  /* merge sort's second array; free for use between sorts */
@@ -52,6 +58,12 @@ typedef struct plan_work {
     uint64_t *top;
     uint32_t *first;
     uint32_t *last;
+    uint32_t shift;     /* a block is 1 << shift sections */
+    uint32_t blocks;    /* of time */
+    uint32_t *start;    /* [blocks + 1]: where each block's list begins in slot[] */
+    uint32_t *used;     /* [blocks]: entries of each list */
+    uint32_t *cursor;   /* [blocks]: free for use by one search of a gap */
+    uint32_t *slot;     /* [PLAN_SLOTS x items]: the lists */
     const char *method; /* what made the best layout */
 } plan_work;
 
@@ -64,20 +76,24 @@ typedef enum plan_rule {
     PLAN_WAT,
     PLAN_AREA, /* AZT, Z being the size */
     PLAN_SIZE,
+    PLAN_HEAD, /* who has most above him or the lowest floor first, then TW */
     PLAN_RULE_COUNT
 } plan_rule;
 
 /* Sorts work->order[0, count) by a rule; total[] holds the section totals that T looks at. */
 void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count);
 
+/* Cuts time into the shortest blocks for which the lists have room. Must be called before the
+ * layouts below whenever the items have changed. */
+void plan_block(plan_work *work);
+
 /* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
  * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
  * height would reach `limit`. */
 uint64_t plan_dive(plan_work *work, uint64_t limit);
 
-/* Places items in work->order, each into the lowest gap that holds it (those who hang: into the
- * highest below the capacity, if work->hanging); the first `placed` of them stay where work->offset
- * says. Returns the height as above. */
+/* Places items in work->order, each into the lowest gap that holds it; the first `placed` of them
+ * stay where work->offset says. Returns the height as above. */
 uint64_t plan_first_fit(plan_work *work, uint64_t limit, uint32_t placed);
 
 /* Dives and first fits in several orders, until one ends the work. */

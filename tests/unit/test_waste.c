@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* No wasted byte: plans of every preset under every policy, with and without dropout, accumulation
- * and evaluation, meet their lower bound. */
+/* No wasted byte: plans of presets under every policy, with and without dropout, accumulation,
+ * evaluation and gradient release, meet their lower bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,10 @@
 #include "core/runtime.h"
 #include "core/schedule.h"
 #include "device/host/host.h"
+#include "layers/bert.h"
 #include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "layers/rnn.h"
 #include "optim/adamw.h"
 #include "tools/formats/preset.h"
 
@@ -35,7 +38,11 @@ static const bp_policy policies[] = {
 
 static bp_spec spec_of(const bp_preset *preset)
 {
-    return (bp_spec){.model = &bp_model_gpt2,
+    static const bp_model *const models[] = {[BP_FAMILY_GPT2] = &bp_model_gpt2,
+                                             [BP_FAMILY_LLAMA] = &bp_model_llama,
+                                             [BP_FAMILY_BERT] = &bp_model_bert,
+                                             [BP_FAMILY_RNN] = &bp_model_rnn};
+    return (bp_spec){.model = models[preset->config.family],
                      .config = preset->config,
                      .optimizer = &bp_optimizer_adamw,
                      .optimizer_options = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
@@ -124,13 +131,64 @@ static void test_gpt2_large_of_one_sequence(void **state)
     }
 }
 
+/* Short sequences with the gradients of a large vocabulary: full at the loss and again in the
+ * backward of the lowest block, and what lives at both times must fit at both. */
+static void test_bert(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < POLICIES; p++) {
+        for (uint32_t batch = 1; batch <= 4; batch *= 4) {
+            bp_spec spec = spec_of(bp_preset_find("bert-base"));
+            spec.policy = policies[p];
+            spec.batch = batch;
+            spec.accumulation = 1;
+            spec.sequence /= batch;
+            require_no_waste(&spec, "bert-base");
+        }
+    }
+}
+
+/* Released gradients die at once, so that nothing hangs. */
+static void test_release(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < POLICIES; p++) {
+        for (uint32_t accumulation = 1; accumulation <= 3; accumulation += 2) {
+            bp_spec spec = spec_of(bp_preset_find("gpt2"));
+            spec.policy = policies[p];
+            spec.batch = 4;
+            spec.accumulation = accumulation;
+            spec.gradient_release = BP_RELEASE_EXACT;
+            require_no_waste(&spec, "gpt2 released");
+        }
+    }
+}
+
+/* Chains of equal stages with few sizes, computed again and again. */
+static void test_recurrent(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tiny-gru", "tiny-lstm"};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t accumulation = 1; accumulation <= 3; accumulation += 2) {
+            bp_spec spec = spec_of(bp_preset_find(names[i]));
+            spec.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
+            spec.sequence = 256;
+            spec.config.chunks = 16;
+            spec.batch = 4;
+            spec.accumulation = accumulation;
+            require_no_waste(&spec, names[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_gpt2_medium),
-        cmocka_unit_test(test_gpt2_deep),
-        cmocka_unit_test(test_gpt2_large_of_one_sequence),
+        cmocka_unit_test(test_gpt2),      cmocka_unit_test(test_gpt2_medium),
+        cmocka_unit_test(test_gpt2_deep), cmocka_unit_test(test_gpt2_large_of_one_sequence),
+        cmocka_unit_test(test_bert),      cmocka_unit_test(test_release),
+        cmocka_unit_test(test_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

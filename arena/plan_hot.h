@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside the planner: the full sections laid out first, all other time left out. */
+#ifndef BP_ARENA_PLAN_HOT_H
+#define BP_ARENA_PLAN_HOT_H
+
+#include "arena/plan_exact.h"
+
+typedef struct plan_hot {
+    plan_work *work;   /* the whole problem */
+    plan_work inner;   /* the problem of the hot sections; its arrays are placed by the caller */
+    plan_exact *exact; /* for the inner problem; NULL to do without */
+    uint32_t *map;     /* [sections + 1]: kept sections before each; placed by the caller */
+    uint64_t *depth;   /* [sections]: how far down from the capacity hangs what hangs */
+    bool *hot;         /* [sections]: which sections are to be full; placed by the caller */
+    bool down;         /* the inner problem is upside down: level 0 is the capacity */
+    uint32_t most;     /* the section in which most bytes die that live at the peak */
+    uint32_t hanging;  /* items that hang, at the front of work->order */
+    uint32_t placed;   /* items that have an offset, at the front of work->order */
+    uint64_t effort;   /* placements that one search may try */
+    uint64_t nodes;    /* placements that searches tried */
+    uint32_t rounds;   /* first fits that may still be made */
+} plan_hot;
+
+/* Improves on work's best layout; work->items must not be 0. The work is bounded by a number of
+ * rounds that depends on the count of items only. */
+void plan_hot_run(plan_hot *hot);
+
+#endif
