@@ -51,6 +51,9 @@ uint64_t bp_compile_input_bytes(const bp_spec *spec);
 /* Prompt tokens per run of prefill. */
 uint32_t bp_compile_prefill_rows(const bp_spec *spec);
 
+/* Whether the inputs have token types: rows are pairs, and the model tells the texts apart. */
+bool bp_compile_types(const bp_spec *spec);
+
 /* The logits (rows, width) that the eval program keeps: of each sample where the task judges
  * samples, else of each token. 0 rows: it keeps none. */
 uint64_t bp_compile_logits_rows(const bp_spec *spec);

@@ -48,9 +48,15 @@ uint64_t compile_lengths_bytes(const bp_spec *spec)
     return bp_size_align(spec->batch * sizeof(int32_t), BP_ARENA_ALIGNMENT);
 }
 
+bool bp_compile_types(const bp_spec *spec)
+{
+    return spec->pairs && spec->config.types > 1;
+}
+
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 {
-    return BP_STEP_ROOM + 2 * compile_ids_bytes(spec) + compile_lengths_bytes(spec);
+    const uint64_t rows = bp_compile_types(spec) ? 3 : 2; /* ids, labels, types */
+    return BP_STEP_ROOM + rows * compile_ids_bytes(spec) + compile_lengths_bytes(spec);
 }
 
 uint32_t bp_compile_micros(const bp_spec *spec)

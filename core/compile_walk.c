@@ -38,6 +38,10 @@ void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
     emit->lengths = compile_lengths_bytes(emit->spec) > 0
                         ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids}
                         : BP_ABSENT;
+    const uint64_t lengths = compile_lengths_bytes(emit->spec);
+    emit->types = bp_compile_types(emit->spec)
+                      ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids + lengths}
+                      : BP_ABSENT;
 }
 
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)

@@ -88,6 +88,7 @@ typedef struct bp_emit {
     bp_ref labels;         /* (rows) I32, -1 where there is no target */
     bp_ref lengths;        /* (batch) I32, tokens of each sample that are no padding; absent for
                               causal language models, whose padding comes after every target */
+    bp_ref types;          /* (rows) I32, token types; absent where all have type 0 */
     bp_ref shared;         /* what several stages read, made by the first of them: the model's own;
                               absent at a program's start */
     bp_ref result;         /* result block */

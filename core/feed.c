@@ -77,6 +77,47 @@ static bp_status find_row(const bp_feed *feed, uint64_t window, bp_example *row)
     return BP_OK;
 }
 
+void bp_feed_cut_pair(uint64_t most, uint64_t *a, uint64_t *b)
+{
+    const bool turned = *a > *b;
+    uint64_t less = turned ? *b : *a, more = turned ? *a : *b;
+    if (less + more <= most) {
+        return;
+    }
+    more = less > most ? less : most - less > less ? most - less : less;
+    if (less + more > most) {
+        less = most / 2;
+        more = less + most % 2;
+    }
+    *a = turned ? more : less;
+    *b = turned ? less : more;
+}
+
+/* Whether the parts of a pair lie one after the other, and what surrounds its texts fits a row. */
+static bool is_pair(const bp_example *row, uint32_t most)
+{
+    const uint64_t around = (uint64_t)row->lead + row->join;
+    return row->second > 0 && row->second >= around && row->second <= row->count &&
+           row->tail <= row->count - row->second && around + row->tail <= most;
+}
+
+/* Reads a pair that is longer than a row: what is left of each text, and all that is around them.
+ */
+static bp_status read_pair(const bp_feed *feed, bp_example *row, uint32_t most, int32_t *tokens,
+                           uint8_t *counts)
+{
+    uint64_t a = row->second - row->lead - row->join, b = row->count - row->second - row->tail;
+    bp_feed_cut_pair(most - row->lead - row->join - row->tail, &a, &b);
+    const uint64_t last = row->first + row->count - row->tail;
+    const uint32_t head = row->lead + (uint32_t)a, second = row->join + (uint32_t)b;
+    BP_TRY(read_window(feed, row->first, head, tokens, counts));
+    BP_TRY(read_window(feed, row->first + row->second - row->join, second, tokens + head,
+                       counts + head));
+    row->count = most;
+    row->second = head + row->join;
+    return read_window(feed, last, row->tail, tokens + head + second, counts + head + second);
+}
+
 /* Reads a row of at most `most` tokens: the first of it, and the tail of one that is cut. */
 static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, int32_t *tokens,
                           uint8_t *counts)
@@ -84,6 +125,10 @@ static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, i
     if (row->count <= most) {
         return read_window(feed, row->first, (uint32_t)row->count, tokens, counts);
     }
+    if (is_pair(row, most)) {
+        return read_pair(feed, row, most, tokens, counts);
+    }
+    row->second = 0;
     uint32_t tail = row->tail < most ? row->tail : most;
     uint32_t head = most - tail;
     uint64_t last = row->first + row->count - tail;
@@ -179,10 +224,19 @@ static bp_status put_given(const bp_feed *feed, const bp_example *row, const int
     return BP_OK;
 }
 
+/* Where a row goes. */
+typedef struct row_place {
+    int32_t *ids;
+    int32_t *labels;
+    int32_t *length;
+    int32_t *second;
+} row_place;
+
 /* Writes one window as a row of ids and a row of labels; what lies beyond the source is padding. */
-static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t number, int32_t *ids,
-                              int32_t *labels, int32_t *length, int32_t *scratch)
+static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t number,
+                              const row_place *to, int32_t *scratch)
 {
+    int32_t *ids = to->ids, *labels = to->labels;
     bp_example row;
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
     /* A row that is labelled by successors has one token more than inputs. */
@@ -190,7 +244,8 @@ static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t num
     BP_TRY(find_row(feed, window, &row));
     BP_TRY(read_row(feed, &row, feed->sequence + (successors ? 1 : 0), scratch, counts));
     if (!successors) {
-        *length = (int32_t)row.count;
+        *to->length = (int32_t)row.count;
+        *to->second = (int32_t)row.second;
         if (feed->kind == BP_LABELS_MASKED) {
             put_masked(feed, &row, number, scratch, ids, labels);
             return BP_OK;
@@ -198,7 +253,7 @@ static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t num
         return feed->kind == BP_LABELS_GIVEN ? put_given(feed, &row, scratch, ids, labels)
                                              : put_label(feed, &row, scratch, ids, labels);
     }
-    *length = row.count > 0 ? (int32_t)row.count - 1 : 0;
+    *to->length = row.count > 0 ? (int32_t)row.count - 1 : 0;
     put_successors(feed, &row, scratch, counts, ids, labels);
     return BP_OK;
 }
@@ -230,21 +285,23 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
     group->micros = (uint32_t)bp_size_ceil_div(group->samples, feed->batch);
     group->valid = 0;
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
-        int32_t *ids = group->ids + (size_t)s * feed->sequence;
-        int32_t *labels = group->labels + (size_t)s * feed->sequence;
         int32_t unused;
-        int32_t *length = group->lengths != NULL ? group->lengths + s : &unused;
-        *length = 0;
+        const row_place to = {.ids = group->ids + (size_t)s * feed->sequence,
+                              .labels = group->labels + (size_t)s * feed->sequence,
+                              .length = group->lengths != NULL ? group->lengths + s : &unused,
+                              .second = group->seconds != NULL ? group->seconds + s : &unused};
+        *to.length = 0;
+        *to.second = 0;
         if (s >= group->samples) {
-            stage_padding(feed, ids, labels);
+            stage_padding(feed, to.ids, to.labels);
             continue;
         }
         uint64_t window = first + s;
         if (feed->shuffle) {
             window = bp_random_permute(feed->seed, epoch, feed->windows, window);
         }
-        BP_TRY(stage_window(feed, window, step * feed->group + s, ids, labels, length, scratch));
-        group->valid += count_valid(feed, labels);
+        BP_TRY(stage_window(feed, window, step * feed->group + s, &to, scratch));
+        group->valid += count_valid(feed, to.labels);
     }
     return BP_OK;
 }

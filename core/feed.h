@@ -9,7 +9,8 @@
  *
  * A source of examples (a prompt with its completion, a labelled text) has rows of its own instead:
  * window w is example w, cut at its end (but for its tail, which stays: BERT's [SEP]) where it is
- * longer than a row and padded where it is shorter.
+ * longer than a row and padded where it is shorter. Of a pair of texts that is longer than a row
+ * the longer text is cut first.
  */
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
@@ -23,7 +24,14 @@ typedef struct bp_example {
     uint64_t prompt; /* how many of them, from the first on, are no targets */
     uint64_t label;  /* what the row as a whole is labelled with */
     uint32_t tail;   /* how many tokens at its end stay when it is longer than a row and is cut */
+    uint64_t second; /* of a pair of texts: where the second begins; 0: there is one text */
+    uint32_t lead;   /* of a pair: tokens before the first text that stay, and between the two */
+    uint32_t join;
 } bp_example;
+
+/* What stays of two texts of *a and *b tokens where there is room for `most` in all: the longer one
+ * gives way first, then both, as transformers' "longest_first" has it. */
+void bp_feed_cut_pair(uint64_t most, uint64_t *a, uint64_t *b);
 
 /* A sequence of token ids that can be read anywhere. */
 typedef struct bp_source bp_source;
@@ -89,6 +97,7 @@ typedef struct bp_group {
     int32_t *ids;     /* (micro-batches, batch, sequence) */
     int32_t *labels;  /* the same; -1 where there is no target */
     int32_t *lengths; /* (micro-batches, batch): ids of each row that are no padding; or NULL */
+    int32_t *seconds; /* the same: where the second text of a row begins, 0 for none; or NULL */
     uint32_t micros;  /* micro-batches that hold at least one window */
     uint32_t samples; /* windows in the group */
     uint64_t valid;   /* targets with label >= 0 */

@@ -23,9 +23,21 @@ typedef struct inputs {
     const int32_t *ids;     /* NULL: none */
     const int32_t *labels;  /* NULL: none */
     const int32_t *lengths; /* NULL: none */
+    const int32_t *seconds; /* NULL: none */
     size_t rows;            /* ids, and labels */
     uint32_t micro;         /* which micro-batch's place they take on the device */
 } inputs;
+
+/* Type 1 from where the second text of a row begins to the row's end, else 0. */
+static void put_types(const bp_spec *spec, const inputs *in, int32_t *types)
+{
+    for (uint32_t b = 0; b < spec->batch; b++) {
+        const uint32_t second = (uint32_t)in->seconds[b], length = (uint32_t)in->lengths[b];
+        for (uint32_t t = 0; t < spec->sequence; t++) {
+            types[(size_t)b * spec->sequence + t] = second > 0 && t >= second && t < length ? 1 : 0;
+        }
+    }
+}
 
 /* Copies the step block and the inputs into the next staging slot and from there to the device. */
 static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const inputs *in)
@@ -44,6 +56,9 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
     if (in->lengths != NULL && bp_ref_present(emit->lengths)) {
         memcpy(slot + emit->lengths.offset, in->lengths, runtime->spec.batch * sizeof *in->lengths);
     }
+    if (in->seconds != NULL && bp_ref_present(emit->types)) {
+        put_types(&runtime->spec, in, (int32_t *)(void *)(slot + emit->types.offset));
+    }
     const bp_device *device = runtime->spec.device;
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
     uint64_t place = offset_of(runtime, emit->step) + in->micro * (uint64_t)bytes;
@@ -59,6 +74,7 @@ static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t plac
     return (inputs){.ids = group->ids + micro * rows,
                     .labels = group->labels + micro * rows,
                     .lengths = group->lengths + (size_t)micro * runtime->spec.batch,
+                    .seconds = group->seconds + (size_t)micro * runtime->spec.batch,
                     .rows = rows,
                     .micro = place};
 }
@@ -131,6 +147,7 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
         }
         for (uint32_t b = 0; b < runtime->spec.batch && micro >= group->micros; b++) {
             group->lengths[micro * runtime->spec.batch + b] = 0;
+            group->seconds[micro * runtime->spec.batch + b] = 0;
         }
         const inputs in = inputs_of(runtime, micro, micro);
         block->sample = micro * runtime->spec.batch;

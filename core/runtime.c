@@ -43,7 +43,7 @@ static uint64_t working_bytes(const bp_spec *spec)
     uint64_t bytes = 2 * staging_bytes(spec) + BP_TRANSFER_BYTES;
     bytes = bp_size_add(bytes, logits_bytes(spec));
     bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
-    bytes = bp_size_add(bytes, group_samples(spec) * sizeof(int32_t));
+    bytes = bp_size_add(bytes, group_samples(spec) * 2 * sizeof(int32_t));
     bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
@@ -145,17 +145,18 @@ static bp_status carve_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     uint64_t tokens = group_tokens(spec) * sizeof(int32_t);
-    void *piece[9];
-    const uint64_t bytes[9] = {staging_bytes(spec),
-                               staging_bytes(spec),
-                               tokens,
-                               tokens,
-                               BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
-                               logits_bytes(spec),
-                               BP_TRANSFER_BYTES,
-                               spec->device->context_bytes,
-                               group_samples(spec) * sizeof(int32_t)};
-    for (int i = 0; i < 9; i++) {
+    void *piece[10];
+    const uint64_t bytes[10] = {staging_bytes(spec),
+                                staging_bytes(spec),
+                                tokens,
+                                tokens,
+                                BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
+                                logits_bytes(spec),
+                                BP_TRANSFER_BYTES,
+                                spec->device->context_bytes,
+                                group_samples(spec) * sizeof(int32_t),
+                                group_samples(spec) * sizeof(int32_t)};
+    for (int i = 0; i < 10; i++) {
         BP_TRY(carve(runtime, bytes[i], &piece[i]));
     }
     runtime->staging[0] = piece[0];
@@ -167,6 +168,7 @@ static bp_status carve_working(bp_runtime *runtime)
     runtime->transfer = piece[6];
     runtime->device = piece[7];
     runtime->group.lengths = piece[8];
+    runtime->group.seconds = piece[9];
     memset(runtime->device, 0, spec->device->context_bytes);
     return BP_OK;
 }

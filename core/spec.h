@@ -238,6 +238,8 @@ typedef struct bp_spec {
 
     uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
                                   and much less plan memory */
+    bool pairs;                /* rows may be pairs of texts: where the model has token types, those
+                                  of the second text have type 1 */
     bool evaluate;             /* have the eval program */
     bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
     uint32_t generate_context; /* tokens the decode programs can hold; 0: none */

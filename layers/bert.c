@@ -195,8 +195,11 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
         return bp_bert_block_limits(backward);
     }
     if (stage == 0) {
-        return (bp_graph_limits){
-            .buffers = 12, .ops = 12, .refs = 80, .scalars = 80, .name_bytes = 12 * BP_NAME_BYTES};
+        return (bp_graph_limits){.buffers = 16,
+                                 .ops = 16,
+                                 .refs = 110,
+                                 .scalars = 110,
+                                 .name_bytes = 16 * BP_NAME_BYTES};
     }
     return bp_head_limits(spec);
 }

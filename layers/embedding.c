@@ -8,8 +8,38 @@ static bp_ref positions_of(const bp_emit *emit, const bp_embedding *embedding)
                                                   : BP_ABSENT;
 }
 
+static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
+{
+    return embedding->types > 0 && bp_ref_present(emit->types);
+}
+
+/* out += the row of each token's type. A model with types has no dropout before its norm. */
+static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+{
+    const bp_ref rows = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
+                                       embedding->width, "types");
+    const bp_embedding_forward_scalars look_up = {.rows = (int64_t)emit->rows,
+                                                  .sequence = (int64_t)emit->spec->sequence,
+                                                  .width = (int64_t)embedding->width,
+                                                  .vocabulary = (int64_t)embedding->types};
+    const bp_embedding_forward_operands from = {.out = rows,
+                                                .ids = emit->types,
+                                                .wte = bp_emit_weight(emit, embedding->type),
+                                                .wpe = BP_ABSENT,
+                                                .type_row = BP_ABSENT,
+                                                .step = emit->step};
+    const bp_dropout_scalars sum = {.count = (int64_t)(emit->rows * embedding->width),
+                                    .per_sample =
+                                        (int64_t)(emit->spec->sequence * embedding->width)};
+    const bp_dropout_operands parts = {.y = out, .x = rows, .residual = out, .step = emit->step};
+    bp_emit_embedding_forward(emit, &from, &look_up);
+    bp_emit_dropout(emit, &parts, &sum);
+}
+
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
+    const bool types = has_types(emit, embedding);
+    const bool first_type = embedding->types > 0 && !types;
     const bool decode = emit->mode == BP_MODE_DECODE;
     const bp_embedding_forward_scalars scalars = {
         .rows = (int64_t)emit->rows,
@@ -25,9 +55,12 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .ids = emit->ids,
         .wte = bp_emit_weight(emit, embedding->token),
         .wpe = positions_of(emit, embedding),
-        .type_row = embedding->types > 0 ? bp_emit_weight(emit, embedding->type) : BP_ABSENT,
+        .type_row = first_type ? bp_emit_weight(emit, embedding->type) : BP_ABSENT,
         .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, &scalars);
+    if (types) {
+        add_types(emit, embedding, out);
+    }
 }
 
 void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out,
@@ -65,7 +98,7 @@ static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_r
 
 /* The row of type 0 is added to every token, as if all were at position 0 of a table of types; the
  * other rows get 0. A model with types has no dropout before its norm. */
-static void backward_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+static void backward_first_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
     bp_embedding_position_backward_scalars scalars = {.rows = (int64_t)emit->rows,
                                                       .sequence = 1,
@@ -77,6 +110,24 @@ static void backward_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d
         .d_out = d_out,
         .step = emit->step};
     bp_emit_embedding_position_backward(emit, &operands, &scalars);
+}
+
+static void backward_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    if (!has_types(emit, embedding)) {
+        backward_first_type(emit, embedding, d_out);
+        return;
+    }
+    bp_embedding_token_backward_scalars scalars = {.rows = (int64_t)emit->rows,
+                                                   .sequence = emit->spec->sequence,
+                                                   .width = (int64_t)embedding->width,
+                                                   .vocabulary = (int64_t)embedding->types};
+    const bp_embedding_token_backward_operands operands = {
+        .d_wte = bp_emit_gradient(emit, embedding->type, &scalars.accumulate),
+        .ids = emit->types,
+        .d_out = d_out,
+        .step = emit->step};
+    bp_emit_embedding_token_backward(emit, &operands, &scalars);
 }
 
 void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)

@@ -14,7 +14,7 @@ typedef struct bp_embedding {
     uint64_t positions;
     uint64_t width;
     bp_dropout dropout;
-    uint64_t types; /* 0: the model has no token types; every token has type 0 */
+    uint64_t types; /* 0: the model has no token types; emit->types absent: all have type 0 */
     uint32_t type;  /* parameter number, (types, width) */
 } bp_embedding;
 

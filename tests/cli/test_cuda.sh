@@ -30,17 +30,23 @@ check $? "a share that is not known" "$out"
 expect 0 'step 3 [0-9,]+$' train "${common[@]}" --output-dir "$work/c"
 expect 0 '"cold_jit_seconds"' devices --json
 
-# Predictions come from the device.
+# Predictions come from the device, of pairs of texts too.
 printf '1\tgood film\n0\tbad film\n1\ta good one\n' >"$work/films.tsv"
-for device in host cuda; do
-    run eval --model tiny-bert --task classification --data "$work/films.tsv" --max-seq-length 8 --device $device \
-        --per-device-eval-batch-size 2 --predictions "$work/$device.jsonl"
-    check $code "predictions on $device" "$err"
+printf 'text\ttext_pair\tlabel\ngood\tfilm\t1\nbad\tfilm\t0\na good\tlong one\t1\n' >"$work/pairs.tsv"
+for data in films pairs; do
+    for device in host cuda; do
+        run eval --model tiny-bert --task classification --data "$work/$data.tsv" --max-seq-length 8 --device $device \
+            --per-device-eval-batch-size 2 --predictions "$work/$device.jsonl"
+        check $code "predictions on $device" "$err"
+    done
+    paste -d' ' "$work/host.jsonl" "$work/cuda.jsonl" | sed -E 's/"[a-z]+"://g; s/[^0-9.e-]+/ /g' | awk '
+        { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 1e-10 } }
+        END { exit !(NR == 3 && NF == 12 && !bad) }'
+    check $? "the same on both" "$(cat "$work/host.jsonl" "$work/cuda.jsonl")"
 done
-paste -d' ' "$work/host.jsonl" "$work/cuda.jsonl" | sed -E 's/"[a-z]+"://g; s/[^0-9.e-]+/ /g' | awk '
-    { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 1e-10 } }
-    END { exit !(NR == 3 && NF == 12 && !bad) }'
-check $? "the same on both" "$(cat "$work/host.jsonl" "$work/cuda.jsonl")"
+run train --model tiny-bert --task classification --data "$work/pairs.tsv" --max-seq-length 8 --device cuda \
+    --per-device-train-batch-size 2 --max-steps 2 --output-dir "$work/pairs"
+check $code "pairs are trained" "$err"
 
 # Every family, with adapters too.
 for model in tiny-llama "tiny-bert --task masked-lm"; do

@@ -41,16 +41,41 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     family_close(&ref);
 }
 
-static const char *const cases[] = {
-    "llama_one_head",       "llama_grouped",      "llama_biases",     "llama_one_token",
-    "qwen2_grouped",        "lora_llama",         "lora_some",        "lora_gpt2",
-    "qlora_llama_nf4",      "qlora_llama_double", "qlora_llama_int8", "qlora_gpt2",
-    "llama_short",          "qwen2_short",        "qwen2_one_token",  "gpt2_lm_one_head",
-    "gpt2_lm_short",        "gpt2_lm_one_token",  "gpt2_lm_untied",   "llama_classes",
-    "llama_regression",     "llama_one_sample",   "qwen2_classes",    "gpt2_classes",
-    "gpt2_labels",          "gpt2_one_sample",    "bert_classes",     "bert_labels",
-    "bert_regression",      "bert_one_token",     "bert_masked",      "bert_masked_one_head",
-    "bert_masked_one_token"};
+static const char *const cases[] = {"llama_one_head",
+                                    "llama_grouped",
+                                    "llama_biases",
+                                    "llama_one_token",
+                                    "qwen2_grouped",
+                                    "lora_llama",
+                                    "lora_some",
+                                    "lora_gpt2",
+                                    "qlora_llama_nf4",
+                                    "qlora_llama_double",
+                                    "qlora_llama_int8",
+                                    "qlora_gpt2",
+                                    "llama_short",
+                                    "qwen2_short",
+                                    "qwen2_one_token",
+                                    "gpt2_lm_one_head",
+                                    "gpt2_lm_short",
+                                    "gpt2_lm_one_token",
+                                    "gpt2_lm_untied",
+                                    "llama_classes",
+                                    "llama_regression",
+                                    "llama_one_sample",
+                                    "qwen2_classes",
+                                    "gpt2_classes",
+                                    "gpt2_labels",
+                                    "gpt2_one_sample",
+                                    "bert_classes",
+                                    "bert_labels",
+                                    "bert_regression",
+                                    "bert_one_token",
+                                    "bert_masked",
+                                    "bert_masked_one_head",
+                                    "bert_masked_one_token",
+                                    "bert_pairs",
+                                    "bert_pairs_regression"};
 #define CASES (sizeof cases / sizeof cases[0])
 enum { CAUSAL = 19 }; /* the first cases are language models over a stream */
 

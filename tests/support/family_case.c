@@ -90,6 +90,8 @@ void family_open(family_case *ref, const char *name)
         ref->labels = golden_tensor(&ref->file, "labels", &bytes);
         ref->lengths = golden_tensor(&ref->file, "lengths", &bytes);
         assert_int_equal(bytes, ref->samples * sizeof *ref->lengths);
+        ref->spec.pairs = strstr(name, "pairs") != NULL;
+        ref->seconds = ref->spec.pairs ? golden_tensor(&ref->file, "seconds", &bytes) : NULL;
     }
 }
 
@@ -98,6 +100,7 @@ void family_close(family_case *ref)
     free(ref->tokens);
     free(ref->labels);
     free(ref->lengths);
+    free(ref->seconds);
     golden_close(&ref->file);
 }
 
@@ -120,7 +123,8 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
     const family_case *ref = source->context;
     *to = (bp_example){.first = index * ref->spec.sequence,
                        .count = (uint64_t)ref->lengths[index],
-                       .label = (uint32_t)ref->labels[index]};
+                       .label = (uint32_t)ref->labels[index],
+                       .second = ref->seconds != NULL ? (uint64_t)ref->seconds[index] : 0};
     return BP_OK;
 }
 

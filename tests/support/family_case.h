@@ -12,6 +12,7 @@ typedef struct family_case {
     int32_t *tokens;
     int32_t *labels;  /* NULL: a stream */
     int32_t *lengths; /* NULL: a stream */
+    int32_t *seconds; /* NULL: no pairs of texts */
     uint32_t token_count;
     uint32_t samples;
 } family_case;

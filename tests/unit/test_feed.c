@@ -261,6 +261,92 @@ static void test_bad_data(void **state)
     assert_int_equal(error.code, BP_ERR_STORE);
 }
 
+static bp_example pair;
+
+static bp_status read_pair(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    (void)index;
+    *to = pair;
+    return BP_OK;
+}
+
+/* A pair that is longer than a row keeps what is around its texts, and the longer text gives way.
+ */
+static void test_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_example row;
+        int32_t ids[T];
+        int32_t length, second;
+    } cases[] = {
+        /* as it is, and padded */
+        {{.first = 20, .count = 4, .second = 2, .lead = 1, .tail = 1}, {20, 21, 22, 23}, 4, 2},
+        {{.first = 20, .count = 3, .second = 1, .lead = 1}, {20, 21, 22, 0}, 3, 1},
+        /* one of six and one of four: the lead, one of each, what joins them */
+        {{.first = 20, .count = 12, .second = 8, .lead = 1, .join = 1}, {20, 21, 27, 28}, 4, 3},
+        /* a short first text stays, a short second one too */
+        {{.first = 20, .count = 9, .second = 1}, {20, 21, 22, 23}, 4, 1},
+        {{.first = 20, .count = 9, .second = 8}, {20, 21, 22, 28}, 4, 3},
+        {{.first = 20, .count = 9, .second = 7, .tail = 1}, {20, 21, 27, 28}, 4, 2},
+        /* nothing is left of either text */
+        {{.first = 20, .count = 9, .second = 5, .lead = 1, .join = 2, .tail = 1},
+         {20, 23, 24, 28},
+         4,
+         3},
+        /* no room for what is around them, or parts that do not fit: one text, cut at its end */
+        {{.first = 20, .count = 9, .second = 5, .lead = 2, .join = 2, .tail = 1},
+         {20, 21, 22, 28},
+         4,
+         0},
+        {{.first = 20, .count = 9, .second = 2, .lead = 2, .join = 1}, {20, 21, 22, 23}, 4, 0},
+        {{.first = 20, .count = 9, .second = 9, .tail = 1}, {20, 21, 22, 28}, 4, 0},
+        {{.first = 20, .count = 9, .second = 10}, {20, 21, 22, 23}, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_error error = {0};
+        bp_source source = ramp;
+        int32_t length = -1, second = -1;
+        bp_feed feed = make_feed(1, 1, false);
+        bp_group group = {.ids = ids, .labels = labels, .lengths = &length, .seconds = &second};
+        source.examples = 1;
+        source.example = read_pair;
+        feed.source = &source;
+        feed.kind = BP_LABELS_CLASS;
+        feed.classes = 2;
+        pair = cases[i].row;
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+        assert_memory_equal(ids, cases[i].ids, sizeof cases[i].ids);
+        assert_int_equal(length, cases[i].length);
+        assert_int_equal(second, cases[i].second);
+        group.seconds = NULL;
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    }
+}
+
+/* Against the rule said plainly: tokens leave the longer text one by one, of two alike the second,
+ * until the shorter one's length; then the room is halved. */
+static void test_cutting_pairs(void **state)
+{
+    (void)state;
+    for (uint64_t a = 0; a < 12; a++) {
+        for (uint64_t b = 0; b < 12; b++) {
+            for (uint64_t most = 0; most < 25; most++) {
+                uint64_t x = a, y = b, least = a < b ? a : b;
+                bp_feed_cut_pair(most, &x, &y);
+                assert_true(x <= a && y <= b && x + y == (a + b < most ? a + b : most));
+                if (2 * least <= most) {
+                    assert_int_equal(x < y ? x : y, least); /* the shorter one stays whole */
+                } else if (a + b > most) {
+                    assert_true(x + 1 >= y && y + 1 >= x);
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_examples_are_rows),
         cmocka_unit_test(test_labels_of_rows),
         cmocka_unit_test(test_bad_data),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_cutting_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static bp_status piece(void *user, bp_document_part part, const char *bytes, siz
     assert_true(count > 0);
     if ((int)part != d->part) {
         assert_true((int)part > d->part);
-        say(d, &"TPC"[part], 1);
+        say(d, &"TPCS"[part], 1);
         say(d, ":", 1);
     }
     d->part = (int)part;
@@ -100,6 +100,7 @@ static bp_status read_window(desk *d, const void *bytes, size_t size, bp_data_fo
     d->length = 0;
     d->said[0] = '\0';
     d->count = 0;
+    d->documents.texts = 0;
     d->documents.user = d;
     d->documents.begin = begin;
     d->documents.piece = piece;

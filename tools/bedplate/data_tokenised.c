@@ -65,6 +65,23 @@ static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_M
     return bp_storage_join(path, directory, name, &s->error);
 }
 
+/* Tokens of pairs have types where the model has them too. */
+static bp_status note_pairs(const data_files *files, session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    if (head->texts != 2) {
+        return BP_OK;
+    }
+    if (head->types == BP_PAIR_OTHER && s->spec.config.types > 1) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the tokenizer gives the tokens of pairs other types than 0 before the "
+                            "second text and 1 from there on, which is what is implemented",
+                            files->source->name);
+    }
+    s->spec.pairs = s->spec.pairs || head->types == BP_PAIR_APART;
+    return BP_OK;
+}
+
 /* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
 static bp_status check_lengths(const data_files *files, session *s)
 {
@@ -85,10 +102,12 @@ static bp_status check_lengths(const data_files *files, session *s)
                                 (int64_t)without, 0);
     }
     if (longer > 0) {
+        const bool pairs = files->tokens.head.texts == 2;
         fprintf(stderr,
                 "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
-                "--max-seq-length %u: their ends are cut",
-                source->name, longer, source->examples, s->spec.sequence);
+                "--max-seq-length %u: %s",
+                source->name, longer, source->examples, s->spec.sequence,
+                pairs ? "the longer text of each is cut first" : "their ends are cut");
         if (prompts) {
             fprintf(stderr, "; of %" PRIu64 " the whole completion", without);
         }
@@ -168,6 +187,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
     files->source = &files->tokens.source;
     files->source->name = files->data.source.name;
+    BP_TRY(note_pairs(files, s));
     print_outcome(files, &work, s);
     return BP_OK;
 }
@@ -237,5 +257,6 @@ bp_status data_open_tokens(data_files *files, session *s)
     if (data_learns_rows(&s->spec.config) && !labelled) {
         return data_lacks_labels(files, s);
     }
+    BP_TRY(note_pairs(files, s));
     return check_lengths(files, s);
 }

@@ -47,6 +47,8 @@ static const option table[] = {
      true, "what the model learns; auto: what its config.json names, BERT else masked-lm"},
     {"num-labels", OPTION_COUNT, READS | VERB_BENCH, AT(num_labels), 0, 1024, "0", "N", true,
      "classes of a classification; 0: as config.json says, else 2"},
+    {"text-pairs", OPTION_FLAG, VERB_PLAN, AT(text_pairs), 0, 0, "false", NULL, false,
+     "the data holds pairs of texts, whose tokens have types; train and eval find that out"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
      "tensors that the weight files lack begin as random ones; each is named"},
     {"allow-unexpected", OPTION_FLAG, LOADS | PORTS, AT(allow_unexpected), 0, 0, "false", NULL,

@@ -161,6 +161,7 @@ static bp_status fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
+    spec->pairs = set->text_pairs;
     spec->keep_logits = spec->config.task >= BP_TASK_CLASSES; /* evaluation counts what is right */
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));

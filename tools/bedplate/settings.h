@@ -44,6 +44,7 @@ typedef struct settings {
     const char *task;        /* TASK_WORDS */
     uint64_t num_labels;     /* 0: as the model says */
     double dropout;          /* below 0: as the model says */
+    bool text_pairs;         /* plan: rows are pairs of texts */
     bool allow_missing;
     bool allow_unexpected;
     bool ignore_mismatched;

@@ -6,6 +6,29 @@
 
 #include "core/number.h"
 
+const char *const bp_documents_first_names[] = {"text", "sentence1", "premise", "question1", NULL};
+const char *const bp_documents_second_names[] = {"text_pair", "sentence2", "hypothesis",
+                                                 "question2", NULL};
+
+bool bp_documents_named(const char *const *list, const char *name, size_t length)
+{
+    while (*list != NULL && (strlen(*list) != length || memcmp(*list, name, length) != 0)) {
+        list++;
+    }
+    return *list != NULL;
+}
+
+bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, uint32_t texts)
+{
+    if (documents->texts != 0 && documents->texts != texts) {
+        return bp_data_refuse(reader,
+                              "what comes before has another number of texts: all must have "
+                              "one, or all a pair");
+    }
+    documents->texts = texts;
+    return BP_OK;
+}
+
 static bp_status read_text(bp_documents *documents, bp_data_reader *reader)
 {
     uint64_t offset;

@@ -6,15 +6,22 @@
  *
  * text        the whole file is one document, whatever its bytes are.
  * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             `text` and `label`: a number or a name, or a list of the classes that hold. Other
- * keys and blank lines are passed over, CR LF is accepted. Refused, with file and line: what is not
- * JSON (invalid UTF-8 and control characters included), a line without these keys, or of another
- * form than those before it. TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The
- * first row names the columns if one of its fields is `label` (or `labels`): the text is then
- * `text`, `sentence` or `content`, or, of two columns, the other one. Without names the first of
- * exactly two columns is the label, or the second if only that can be one in the first row. Blank
- * lines are passed over, CR LF is accepted. Refused, with file and line: another number of fields,
- * NUL, invalid UTF-8, a label that is none.
+ *             `text` and `label`: a number or a name, or a list of the classes that hold; and
+ *             `text_pair` where texts come in pairs. Other keys and blank lines are passed over, CR
+ *             LF is accepted. Refused, with file and line: what is not JSON (invalid UTF-8 and
+ *             control characters included), a line without these keys, or of another form than
+ *             those before it.
+ * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
+ *             if one of its fields is `label` (or `labels`): the text is then `text`, or, of two
+ *             columns, the other one; of pairs the second text is `text_pair`, in a column behind
+ *             the first text's. Without names the first of exactly two columns is the label, or the
+ *             second if only that can be one in the first row. Blank lines are passed over, CR LF
+ * is accepted. Refused, with file and line: another number of fields, NUL, invalid UTF-8, a label
+ * that is none.
+ *
+ * Where labels are wanted, `text` may also be called `sentence1`, `premise` or `question1`, and
+ * `text_pair` `sentence2`, `hypothesis` or `question2`, as the tasks of GLUE do; in tables a single
+ * text also `sentence` or `content`, and a pair `question` and `sentence`.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
@@ -38,7 +45,8 @@ typedef enum bp_document_form {
 typedef enum bp_document_part {
     BP_PART_TEXT, /* or the text that has a label */
     BP_PART_PROMPT,
-    BP_PART_COMPLETION
+    BP_PART_COMPLETION,
+    BP_PART_SECOND /* the second text of a pair, that has a label */
 } bp_document_part;
 
 /* Who takes the documents, and what they must be. */
@@ -52,6 +60,7 @@ typedef struct bp_documents {
     bp_status (*end)(void *user, uint64_t label);
     bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, else BP_FORM_OPEN; becomes
                               what the documents are */
+    uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; 0: the first one decides */
     bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS: one of the classes; BP_LABELS_BITS:
                               any of them, as a mask; and without classes, a float */
     uint32_t classes;      /* 0 ... classes - 1; 32 at most where any of them may be */
@@ -63,6 +72,18 @@ typedef struct bp_documents {
  * times, from the window as long as a line fits it. */
 bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
                             void *scratch) BP_MUST_CHECK;
+
+/* Names that the fields of labelled texts go by, the last of them NULL. */
+extern const char *const bp_documents_first_names[];
+extern const char *const bp_documents_second_names[];
+
+/* Whether these bytes are one of a list of names. */
+bool bp_documents_named(const char *const *list, const char *name, size_t length);
+
+/* Takes it that each labelled document has one text, or two; BP_ERR_DATA when those before it have
+ * another number of them. */
+bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader,
+                             uint32_t texts) BP_MUST_CHECK;
 
 /* The readers of single formats, for bp_documents_read. */
 bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,

@@ -9,9 +9,16 @@
 
 enum { TEXT_BYTES = 16384, KEYS = 256, DEPTH = 32 };
 
-typedef enum field { FIELD_TEXT, FIELD_PROMPT, FIELD_COMPLETION, FIELD_LABEL, FIELDS } field;
+typedef enum field {
+    FIELD_TEXT,
+    FIELD_PROMPT,
+    FIELD_COMPLETION,
+    FIELD_LABEL,
+    FIELD_SECOND, /* of labelled texts */
+    FIELDS
+} field;
 
-static const char *const field_names[FIELDS] = {"text", "prompt", "completion", "label"};
+static const char *const field_names[FIELD_SECOND] = {"text", "prompt", "completion", "label"};
 
 /* A line as a document; the fill of the JSON reader. */
 typedef struct line {
@@ -36,14 +43,22 @@ static bp_status fill(void *user, const unsigned char **bytes, size_t *count)
     return BP_OK;
 }
 
-static field field_of(const bp_json_event *key)
+static field field_of(const line *l, const bp_json_event *key)
 {
     uint32_t i = 0;
-    while (i < FIELDS && (strlen(field_names[i]) != key->length ||
-                          memcmp(field_names[i], key->text, key->length) != 0)) {
+    if (l->documents->form == BP_FORM_LABELLED) {
+        if (bp_documents_named(bp_documents_first_names, key->text, key->length)) {
+            return FIELD_TEXT;
+        }
+        if (bp_documents_named(bp_documents_second_names, key->text, key->length)) {
+            return FIELD_SECOND;
+        }
+    }
+    while (i < FIELD_SECOND && (strlen(field_names[i]) != key->length ||
+                                memcmp(field_names[i], key->text, key->length) != 0)) {
         i++;
     }
-    return (field)i;
+    return i < FIELD_SECOND ? (field)i : FIELDS;
 }
 
 static bp_status start(line *l)
@@ -62,13 +77,17 @@ static bp_status start(line *l)
 /* Reads a string; its parts go to the documents if they are wanted. */
 static bp_status take_string(line *l, field which, bool wanted)
 {
-    static const bp_document_part parts[] = {BP_PART_TEXT, BP_PART_PROMPT, BP_PART_COMPLETION};
+    static const bp_document_part parts[] = {[FIELD_TEXT] = BP_PART_TEXT,
+                                             [FIELD_PROMPT] = BP_PART_PROMPT,
+                                             [FIELD_COMPLETION] = BP_PART_COMPLETION,
+                                             [FIELD_SECOND] = BP_PART_SECOND};
     bp_json_event event;
     do {
         BP_TRY(bp_json_next(&l->json, &event));
         if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_TEXT_PART) {
             return bp_json_refuse(&l->json,
-                                  "text, prompt and completion are strings, not anything else");
+                                  "text, text_pair, prompt and completion are strings, not "
+                                  "anything else");
         }
         if (wanted && event.length > 0) {
             BP_TRY(l->documents->piece(l->documents->user, parts[which], event.text, event.length));
@@ -118,9 +137,11 @@ static bp_status survey(line *l)
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
     while (event.kind == BP_JSON_KEY) {
-        field which = field_of(&event);
+        field which = field_of(l, &event);
         if (which == FIELDS) {
             BP_TRY(bp_json_skip(&l->json));
+        } else if (l->has[which]) {
+            return bp_data_refuse(l->reader, "the line has two fields that name the same text");
         } else {
             l->has[which] = true;
             BP_TRY(which == FIELD_LABEL ? take_label(l) : take_string(l, which, false));
@@ -136,7 +157,7 @@ static bp_status hand_over(line *l, field which)
     bp_json_event event;
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
-    while (event.kind == BP_JSON_KEY && field_of(&event) != which) {
+    while (event.kind == BP_JSON_KEY && field_of(l, &event) != which) {
         BP_TRY(bp_json_skip(&l->json));
         BP_TRY(bp_json_next(&l->json, &event));
     }
@@ -175,7 +196,9 @@ static bp_status check_form(line *l)
                                          "`text`, or all `prompt` and `completion`");
     }
     documents->form = form;
-    return BP_OK;
+    return form == BP_FORM_LABELLED
+               ? bp_documents_texts(documents, l->reader, l->has[FIELD_SECOND] ? 2 : 1)
+               : BP_OK;
 }
 
 /* Errors of the JSON reader name a byte of the line; here they get the line and the file. */
@@ -202,6 +225,9 @@ static bp_status read_line(line *l)
         BP_TRY(named(l, hand_over(l, FIELD_COMPLETION)));
     } else {
         BP_TRY(named(l, hand_over(l, FIELD_TEXT)));
+        if (l->has[FIELD_SECOND]) {
+            BP_TRY(named(l, hand_over(l, FIELD_SECOND)));
+        }
     }
     return documents->end(documents->user, l->label);
 }

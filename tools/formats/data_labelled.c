@@ -17,6 +17,7 @@ typedef struct labelled {
     uint32_t columns;
     uint32_t label_column;
     uint32_t text_column;
+    uint32_t second_column; /* of pairs */
     char label[LABEL_BYTES];
     size_t label_length;
 } labelled;
@@ -29,26 +30,31 @@ typedef struct names {
 
 static bool is_name(const names *n, uint32_t column, const char *const *list)
 {
-    for (; *list != NULL; list++) {
-        if (strlen(*list) == n->length[column] &&
-            memcmp(*list, n->text[column], n->length[column]) == 0) {
-            return true;
-        }
+    return bp_documents_named(list, n->text[column], n->length[column]);
+}
+
+static uint32_t find_column(const labelled *t, const names *n, const char *const *list)
+{
+    uint32_t i = 0;
+    while (i < t->columns && !is_name(n, i, list)) {
+        i++;
     }
-    return false;
+    return i < t->columns ? i : NO_COLUMN;
 }
 
 static void choose_columns(labelled *t, const names *n)
 {
     static const char *const labels[] = {"label", "labels", NULL};
-    static const char *const texts[] = {"text", "sentence", "content", NULL};
-    t->label_column = NO_COLUMN;
-    t->text_column = NO_COLUMN;
-    for (uint32_t i = 0; i < t->columns; i++) {
-        bool label = t->label_column == NO_COLUMN && is_name(n, i, labels);
-        bool text = t->text_column == NO_COLUMN && is_name(n, i, texts);
-        t->label_column = label ? i : t->label_column;
-        t->text_column = text ? i : t->text_column;
+    static const char *const single[] = {"sentence", "content", NULL};
+    static const char *const asked[] = {"question", NULL};
+    const uint32_t one = find_column(t, n, single), question = find_column(t, n, asked);
+    t->label_column = find_column(t, n, labels);
+    t->text_column = find_column(t, n, bp_documents_first_names);
+    t->second_column = find_column(t, n, bp_documents_second_names);
+    if (t->text_column == NO_COLUMN && t->second_column == NO_COLUMN) {
+        const bool both = question != NO_COLUMN && one != NO_COLUMN; /* QNLI */
+        t->text_column = both ? question : one;
+        t->second_column = both ? one : NO_COLUMN;
     }
     bool other = t->label_column != NO_COLUMN && t->text_column == NO_COLUMN && t->columns == 2;
     t->text_column = other ? 1 - t->label_column : t->text_column;
@@ -99,7 +105,12 @@ static bp_status read_heading(labelled *t, names *n)
     if (t->label_column != NO_COLUMN && t->text_column == NO_COLUMN) {
         return bp_data_refuse(t->table.reader,
                               "the table has a column `label` but none named `text`, "
-                              "`sentence` or `content`");
+                              "`sentence`, `sentence1`, `premise`, `question1` or `content`");
+    }
+    if (t->label_column != NO_COLUMN && t->second_column <= t->text_column) {
+        return bp_data_refuse(t->table.reader,
+                              "the column of the second text stands before that of "
+                              "the first, or is the only one");
     }
     if (t->label_column == NO_COLUMN) {
         if (t->columns != 2) {
@@ -110,6 +121,7 @@ static bp_status read_heading(labelled *t, names *n)
         }
         t->label_column = label_column(t, n);
         t->text_column = 1 - t->label_column;
+        t->second_column = NO_COLUMN;
         t->table.offset = first;
         t->table.feeds = feeds;
     }
@@ -121,6 +133,9 @@ static bp_status take_piece(labelled *t, uint32_t column)
     bp_documents *documents = t->documents;
     if (column == t->text_column) {
         return documents->piece(documents->user, BP_PART_TEXT, t->table.piece, t->table.count);
+    }
+    if (column == t->second_column) {
+        return documents->piece(documents->user, BP_PART_SECOND, t->table.piece, t->table.count);
     }
     if (column == t->label_column) {
         if (t->table.count > LABEL_BYTES - t->label_length) {
@@ -162,6 +177,7 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
                              void *scratch)
 {
     labelled t = {.documents = documents,
+                  .second_column = NO_COLUMN,
                   .table = {.reader = reader, .delimiter = delimiter, .quotes = delimiter == ','}};
     if (documents->form != BP_FORM_LABELLED) {
         return bp_data_refuse(reader, "a table holds labels, which this task does not learn (give "
@@ -170,6 +186,9 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
     BP_TRY(bp_table_begin(&t.table));
     BP_TRY(read_heading(&t, scratch));
     BP_TRY(bp_table_skip_blank(&t.table));
+    if (!bp_table_ended(&t.table)) {
+        BP_TRY(bp_documents_texts(documents, reader, t.second_column != NO_COLUMN ? 2 : 1));
+    }
     while (!bp_table_ended(&t.table)) {
         BP_TRY(read_row(&t));
         BP_TRY(bp_table_skip_blank(&t.table));

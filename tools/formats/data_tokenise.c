@@ -7,7 +7,7 @@
 #include "core/storage.h"
 #include "tools/formats/data_key.h"
 
-#define RULES 1u /* goes up when the same data would give other tokens */
+#define RULES 2u /* goes up when the same data would give other tokens */
 
 enum { WINDOW_BYTES = 262144, IDS = 4096 };
 
@@ -34,6 +34,7 @@ typedef struct maker {
     bp_example example;    /* of the present document */
     bp_document_part part; /* of the present encoder run */
     bool running;          /* the encoder has begun a part */
+    bool second;           /* of a pair: the second text has begun */
     uint64_t lines;        /* of all files: the most examples there can be */
     uint64_t seen;         /* bytes of the files before this one */
     uint64_t told;         /* bytes last told to the watcher */
@@ -146,8 +147,54 @@ static void begin_part(maker *m, bp_document_part part)
     m->part = part;
     m->running = true;
     if (m->work->encoder != NULL) {
-        bp_encoder_begin(m->work->encoder,
-                         part == BP_PART_TEXT ? BP_ENCODE_TEMPLATE : BP_ENCODE_PLAIN);
+        const bool whole = part == BP_PART_TEXT && m->documents.texts != 2;
+        bp_encoder_begin(m->work->encoder, whole ? BP_ENCODE_TEMPLATE : BP_ENCODE_PLAIN);
+    }
+}
+
+/* What the post-processor puts at a place of a pair. */
+static bp_status put_around(maker *m, bp_pair_place place)
+{
+    const uint32_t *ids = NULL;
+    const bp_encoder *encoder = m->work->encoder;
+    const uint32_t count = encoder != NULL ? bp_encoder_pair_ids(encoder, place, &ids) : 0;
+    return count > 0 ? put_ids(m, ids, count) : BP_OK;
+}
+
+/* The first text is over, and the second begins. */
+static bp_status begin_second(maker *m)
+{
+    BP_TRY(end_part(m));
+    BP_TRY(put_around(m, BP_PAIR_BETWEEN));
+    m->second = true;
+    m->example.prompt = m->example.count;
+    begin_part(m, BP_PART_SECOND);
+    return BP_OK;
+}
+
+static bp_status end_pair(maker *m)
+{
+    if (!m->second) {
+        BP_TRY(begin_second(m));
+    }
+    BP_TRY(end_part(m));
+    return put_around(m, BP_PAIR_BEHIND);
+}
+
+/* What all pairs of the file have in common. */
+static void describe_pairs(maker *m)
+{
+    bp_tokens_head *head = &m->writer.head;
+    const bp_encoder *encoder = m->work->encoder;
+    const uint32_t *ids;
+    head->texts = 2;
+    head->types = BP_PAIR_APART;
+    head->tail = 0;
+    if (encoder != NULL) {
+        head->types = bp_encoder_pair_types(encoder);
+        head->lead = bp_encoder_pair_ids(encoder, BP_PAIR_BEFORE, &ids);
+        head->join = bp_encoder_pair_ids(encoder, BP_PAIR_BETWEEN, &ids);
+        head->tail = bp_encoder_pair_ids(encoder, BP_PAIR_BEHIND, &ids);
     }
 }
 
@@ -159,7 +206,12 @@ static bp_status begin(void *user, bp_data_reader *reader)
         BP_TRY(bp_tokens_begin(&m->writer, m->documents.form == BP_FORM_TEXT ? 0 : m->lines));
     }
     m->running = false;
+    m->second = false;
     m->example = (bp_example){.first = m->writer.head.tokens};
+    if (m->documents.form == BP_FORM_LABELLED && m->documents.texts == 2) {
+        describe_pairs(m);
+        return put_around(m, BP_PAIR_BEFORE);
+    }
     if (m->documents.form == BP_FORM_PROMPT && m->begins) {
         uint32_t first = (uint32_t)bp_tokenizer_special_of(m->work->encoder->tokenizer)->bos;
         return put_ids(m, &first, 1);
@@ -180,6 +232,9 @@ static bp_status piece(void *user, bp_document_part part, const char *bytes, siz
 {
     maker *m = user;
     tell(m);
+    if (part == BP_PART_SECOND && !m->second) {
+        BP_TRY(begin_second(m));
+    }
     if (m->running && part != m->part) {
         BP_TRY(end_part(m));
     }
@@ -209,6 +264,10 @@ static bp_status end(void *user, uint64_t label)
 {
     maker *m = user;
     bool nothing = !m->running;
+    if (m->documents.texts == 2) {
+        BP_TRY(end_pair(m));
+        nothing = false;
+    }
     if (m->documents.form == BP_FORM_PROMPT && (nothing || m->part == BP_PART_PROMPT)) {
         return bp_data_refuse(&m->reader, "the completion is empty: there is nothing to learn");
     }

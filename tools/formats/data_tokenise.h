@@ -13,7 +13,8 @@
  *       one, the prompt, the completion, the end token. Both are encoded by themselves. The
  *       prompt's tokens are no targets.
  *   label and text                   an example each, encoded with what the post-processor adds;
- *       what it adds behind the text is the example's tail.
+ *       what it adds behind the text is the example's tail. Of a pair both texts, each encoded by
+ *       itself, with what the post-processor puts around and between them.
  * A document without a token is left out and counted. Without a tokenizer the id is the byte, and a
  * document that holds the end token's byte is refused. */
 #ifndef BP_FORMATS_DATA_TOKENISE_H

@@ -54,10 +54,25 @@ static bp_status check_example(bp_tokens *tokens, const bp_example *example)
 {
     uint64_t all = tokens->head.tokens;
     if (example->first > all || example->count > all - example->first ||
-        example->prompt > example->count) {
+        example->prompt > example->count || example->second > example->count) {
         return refuse(tokens, "an example lies outside the tokens", example->first, all);
     }
     return BP_OK;
+}
+
+/* An example's bytes, and what the header says of all of them. */
+static bp_status take_example(bp_tokens *tokens, const unsigned char *bytes, bp_example *to)
+{
+    const bp_tokens_head *head = &tokens->head;
+    bp_tokens_example_read(to, bytes);
+    to->tail = head->tail;
+    if (head->texts == 2) {
+        to->second = to->prompt;
+        to->prompt = 0;
+        to->lead = head->lead;
+        to->join = head->join;
+    }
+    return check_example(tokens, to);
 }
 
 static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
@@ -65,9 +80,7 @@ static bp_status read_example(bp_source *source, uint64_t index, bp_example *to)
     bp_tokens *tokens = source->context;
     unsigned char bytes[BP_TOKENS_EXAMPLE];
     BP_TRY(read_at(tokens, BP_TOKENS_HEADER + index * BP_TOKENS_EXAMPLE, bytes, sizeof bytes));
-    bp_tokens_example_read(to, bytes);
-    to->tail = tokens->head.tail;
-    return check_example(tokens, to);
+    return take_example(tokens, bytes, to);
 }
 
 static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
@@ -89,8 +102,7 @@ static bp_status look_at_examples(bp_tokens *tokens, const unsigned char *bytes,
 {
     for (size_t i = 0; i < count; i += BP_TOKENS_EXAMPLE) {
         bp_example example;
-        bp_tokens_example_read(&example, bytes + i);
-        BP_TRY(check_example(tokens, &example));
+        BP_TRY(take_example(tokens, bytes + i, &example));
     }
     return BP_OK;
 }

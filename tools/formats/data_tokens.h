@@ -4,9 +4,11 @@
  * All little-endian:
  *     header, 128 bytes: "BPTOKENS", u32 version 1, u32 bytes per id (1, 2, 4), u32 tail, u32 form
  *         (bp_document_form), u64 key, u64 tokens, u64 examples, u64 offset of the ids, u64
- *         documents, u64 XXH64 of the examples, u64 XXH64 of the ids, zeros, u64 XXH64 of the
- *         120 bytes before
- *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens, u64 label
+ *         documents, u64 XXH64 of the examples, u64 XXH64 of the ids, u32 texts of each example (2:
+ *         pairs), u32 types (bp_pair_types), u32 lead, u32 join (bp_example),
+ *         zeros, u64 XXH64 of the 120 bytes before
+ *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens (of a pair: those
+ *         before the second text), u64 label
  *     zeros up to the offset of the ids
  *     ids, to the end of the file
  * The key names what the file was made from (data_tokenise.h). The file is written under
@@ -34,6 +36,10 @@ typedef struct bp_tokens_head {
     uint64_t documents;
     uint64_t examples_digest;
     uint64_t tokens_digest;
+    uint32_t texts; /* of each labelled example; 2: pairs */
+    uint32_t types; /* of pairs' tokens: bp_pair_types (tokenizer.h) */
+    uint32_t lead;  /* of pairs: bp_example */
+    uint32_t join;
 } bp_tokens_head;
 
 /* Writing. The first four are the caller's to set. */

@@ -2,6 +2,7 @@
 /* One text or a pair between the template's tokens, truncated to a room. */
 #include <string.h>
 
+#include "core/feed.h"
 #include "tools/formats/tokenizer_state.h"
 
 /* Writes at most `most` ids of a text. */
@@ -25,20 +26,6 @@ static void put_part(const bp_template_part *part, uint32_t *ids, uint8_t *types
         memcpy(types + *count, part->types, part->count);
     }
     *count += part->count;
-}
-
-/* "longest_first" of the tokenizers library: what is left of each text. */
-static void truncate(size_t most, size_t *a, size_t *b)
-{
-    size_t less = *a < *b ? *a : *b;
-    size_t other = less > most ? less : most - less > less ? most - less : less;
-    if (less + other > most) {
-        less = most / 2;
-        other = less + most % 2;
-    }
-    bool swap = *a > *b;
-    *a = swap ? other : less;
-    *b = swap ? less : other;
 }
 
 bp_status bp_encoder_pair(bp_encoder *e, const void *a, size_t a_length, const void *b,
@@ -68,7 +55,10 @@ bp_status bp_encoder_pair(bp_encoder *e, const void *a, size_t a_length, const v
         if (b == NULL) {
             a_ids = room - own;
         } else {
-            truncate(room - own, &a_ids, &b_ids);
+            uint64_t left_a = a_ids, left_b = b_ids;
+            bp_feed_cut_pair(room - own, &left_a, &left_b);
+            a_ids = (size_t)left_a;
+            b_ids = (size_t)left_b;
         }
     }
     put_part(&form->before, ids, types, count);
@@ -79,4 +69,33 @@ bp_status bp_encoder_pair(bp_encoder *e, const void *a, size_t a_length, const v
     }
     put_part(&form->after, ids, types, count);
     return BP_OK;
+}
+
+uint32_t bp_encoder_pair_ids(const bp_encoder *e, bp_pair_place place, const uint32_t **ids)
+{
+    const bp_template *form = &e->tokenizer->rules.pair;
+    const bp_template_part *part = place == BP_PAIR_BEFORE    ? &form->before
+                                   : place == BP_PAIR_BETWEEN ? &form->between
+                                                              : &form->after;
+    *ids = part->ids;
+    return part->count;
+}
+
+static bool all_have(const bp_template_part *part, uint8_t type)
+{
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->types[i] != type) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bp_pair_types bp_encoder_pair_types(const bp_encoder *e)
+{
+    const bp_template *form = &e->tokenizer->rules.pair;
+    const bool first =
+        form->type_a == 0 && all_have(&form->before, 0) && all_have(&form->between, 0);
+    const bool second = form->type_b <= 1 && all_have(&form->after, form->type_b);
+    return !first || !second ? BP_PAIR_OTHER : form->type_b == 1 ? BP_PAIR_APART : BP_PAIR_ALIKE;
 }

@@ -153,6 +153,15 @@ bp_status bp_encoder_pair(bp_encoder *encoder, const void *a, size_t a_length, c
                           size_t b_length, unsigned flags, uint32_t *ids, uint8_t *types,
                           size_t room, size_t *count, size_t *whole) BP_MUST_CHECK;
 
+/* What stands before the first text of a pair, between the two, and behind the second: returns how
+ * many ids. */
+typedef enum bp_pair_place { BP_PAIR_BEFORE, BP_PAIR_BETWEEN, BP_PAIR_BEHIND } bp_pair_place;
+uint32_t bp_encoder_pair_ids(const bp_encoder *encoder, bp_pair_place place, const uint32_t **ids);
+
+/* The types of a pair's tokens: none but 0; as BERT has them, 1 from the second text on; others. */
+typedef enum bp_pair_types { BP_PAIR_ALIKE, BP_PAIR_APART, BP_PAIR_OTHER } bp_pair_types;
+bp_pair_types bp_encoder_pair_types(const bp_encoder *encoder);
+
 /* ---- Decoding ---- */
 
 /* The little that one id needs to know of those before it. Zero is the beginning of a text. */

@@ -19,6 +19,7 @@ Files, all tensors row-major:
   tokens                  int32    the source of a causal language model, or (samples, sequence) ids
   labels                  int32    (samples, sequence) labels, or (samples) of classes or 32 bits
   lengths                 int32    (samples)
+  seconds                 int32    pairs of texts: (samples) where the second begins, whose token types are 1; 0: none
   loss                    float64  mean loss
   norm                    float64  global gradient norm
   logits                  float32  causal models: (sequence, vocabulary) of the first window; masked ones: (samples *
@@ -214,9 +215,13 @@ def sample_labels(v, count, generator):
 PROBLEM = {2: "single_label_classification", 3: "multi_label_classification", 4: "regression"}
 
 
-def judge(name, model, v, lengths, generator, **more):
+def judge(name, model, v, lengths, generator, seconds=None):
     ids, mask = samples(v, lengths, generator)
     labels, words = sample_labels(v, len(lengths), generator)
+    more = {}
+    if seconds is not None:
+        begin = torch.tensor([s or v["sequence"] for s in seconds])[:, None]
+        more["token_type_ids"] = (torch.arange(v["sequence"])[None] >= begin).long() * mask
 
     def losses(_):
         return model(input_ids=ids, attention_mask=mask, labels=labels, **more).loss
@@ -224,6 +229,8 @@ def judge(name, model, v, lengths, generator, **more):
     tensors = {"tokens": ids.numpy().astype(np.int32), "labels": words,
                "lengths": np.array(lengths, np.int32),
                "logits": single(model(input_ids=ids, attention_mask=mask, **more).logits)}
+    if seconds is not None:
+        tensors["seconds"] = np.array(seconds, np.int32)
     finish(name, model, losses, v, tensors)
 
 
@@ -259,11 +266,11 @@ def bert_config(v, **more):
         attention_probs_dropout_prob=0.0, pad_token_id=0, attn_implementation="sdpa", **more)
 
 
-def bert_judge(name, v, lengths, seed):
+def bert_judge(name, v, lengths, seed, seconds=None):
     generator = torch.Generator().manual_seed(seed)
     config = bert_config(v, num_labels=v["classes"], problem_type=PROBLEM[v["task"]])
     model = draw(transformers.BertForSequenceClassification(config), generator)
-    judge(name, model, v, lengths, generator)
+    judge(name, model, v, lengths, generator, seconds)
 
 
 def bert_masked(name, v, lengths, seed):
@@ -314,6 +321,9 @@ def main():
     bert_judge("bert_one_token", {**bert, "task": 2, "classes": 2, "sequence": 1, "batch": 1}, [1],
                14)
     bert_masked("bert_masked", {**bert, "task": 1}, [9, 4, 7, 6], 15)
+    bert_judge("bert_pairs", {**bert, "task": 2, "classes": 3}, [9, 7, 4, 2], 29, [4, 6, 0, 1])
+    bert_judge("bert_pairs_regression", {**bert, "task": 4, "classes": 1, "types": 3, "heads": 1}, [9, 9, 5, 8], 30,
+               [1, 8, 3, 4])
     # Three windows of four places, the last a half: targets that are not there, and an empty row.
     llama_stream("llama_short", {**base, "vocabulary": 29, "sequence": 10, "accumulation": 2}, 26, 16)
     llama_judge("llama_regression", {**base, "heads": 1, "kv_heads": 1, "head_width": 16, "untied": 1, "task": 4,
