@@ -70,7 +70,7 @@ static void the_table_is_filled(void **state)
     assert_int_equal(bp_cu_driver_load(&driver, &error), BP_OK);
     assert_non_null(driver.cuInit);
     assert_non_null(driver.cuGraphExecDestroy);
-    assert_true((driver.ptxvmNextOperands != NULL) == !on.real);
+    assert_true((driver.ptxvmNextOperands != NULL) == (on.set != NULL));
     assert_int_equal(bp_cu_driver_begin(&driver, &version, &error), BP_OK);
     assert_true(version >= 12000);
     assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");

@@ -5,20 +5,23 @@
  *     build/release/tools/bench/gpu_kernels [N [REPEATS]]
  *
  * N is the side of the products (4096) and sets the other sizes; a program of REPEATS (20) equal
- * launches is replayed ROUNDS times and the fastest counts. Operands are zeros but for ids and
- * labels; a GPU's clock may be kinder to zeros than to other numbers. `make gpu` runs it, and
- * `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
+ * launches is replayed ROUNDS times and the fastest counts. Elements are random numbers, since a
+ * GPU's clock is kinder to zeros; ids and labels are 0. What memory bounds is several times a
+ * cache. `make gpu` runs it, and `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/device.h"
+#include "core/dtype.h"
+#include "core/random.h"
 #include "core/step.h"
 #include "device/cuda/cuda.h"
 
 #define ROUNDS      3
 #define REPEATS_MAX 64
+#define PATTERN     (1 << 18) /* random numbers */
 
 static bp_error error;
 
@@ -89,16 +92,49 @@ static void *take(uint64_t bytes)
     return memory;
 }
 
-/* A step block that makes sense, wherever an op has one. */
+static void upload(void *context, uint64_t to, const void *from, size_t bytes)
+{
+    if (bp_device_cuda.upload(context, to, from, bytes) != BP_OK) {
+        die("upload");
+    }
+}
+
+/* Random numbers over `bytes` bytes, the same ones again after PATTERN of them. */
+static void upload_random(void *context, uint64_t to, uint64_t bytes, bp_dtype dtype)
+{
+    static unsigned char pattern[PATTERN * sizeof(float)];
+    uint64_t size = bp_dtype_bytes(dtype), length = PATTERN * size;
+    for (uint64_t i = 0; i < PATTERN; i++) {
+        float x = (float)bp_random_uniform(1, 2, i) - 0.5f;
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        uint16_t narrow = dtype == BP_F16 ? bp_f16_from_f32(x) : (uint16_t)(bits >> 16);
+        memcpy(pattern + i * size, dtype == BP_F32 ? (void *)&x : (void *)&narrow, size);
+    }
+    for (uint64_t done = 0; done < bytes; done += length) {
+        upload(context, to + done, pattern, bytes - done < length ? bytes - done : length);
+    }
+}
+
+/* Elements, and a step block that makes sense, wherever an op reads them. */
 static void fill(const job *j, const layout *l, void *context)
 {
     const bp_kernel_info *info = bp_kernel_describe(j->kernel);
     const bp_step_block step = {.learning_rate = 1e-3f, .inverse_valid = 1e-3f};
+    bp_extent extents[BP_OPERANDS_MAX];
+    info->extents(j->scalars, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
-        bool is_step = strcmp(info->operand[i].name, "step") == 0;
-        if (is_step && l->offsets[i] != BP_OFFSET_ABSENT &&
-            bp_device_cuda.upload(context, l->offsets[i], &step, sizeof step) != BP_OK) {
-            die("upload");
+        const bp_operand_info *operand = &info->operand[i];
+        bp_dtype dtype = operand->type == BP_TYPE_F32 ? BP_F32 : (bp_dtype)l->dtypes[i];
+        if (l->offsets[i] == BP_OFFSET_ABSENT || operand->workspace ||
+            (extents[i].access & BP_ACCESS_READ) == 0) {
+            continue;
+        }
+        if (strcmp(operand->name, "step") == 0) {
+            upload(context, l->offsets[i], &step, sizeof step);
+        } else if (operand->type <= BP_TYPE_FLOAT || operand->type == BP_TYPE_F32) {
+            upload_random(context, l->offsets[i],
+                          bp_extent_bytes(&extents[i], bp_dtype_bytes(dtype)), dtype);
         }
     }
 }
@@ -221,7 +257,7 @@ static void attentions(int64_t n, uint32_t repeats)
 
 static void bound_by_memory(int64_t n, uint32_t repeats)
 {
-    int64_t rows = n * 2, width = n >= 768 ? 768 : n, count = rows * width * 4;
+    int64_t rows = n * 16, width = n >= 768 ? 768 : n, count = rows * width;
     const bp_copy_scalars copy = {.count = count};
     const bp_gelu_forward_scalars gelu = {.count = count};
     const bp_gelu_backward_scalars slope = {.count = count};
@@ -231,7 +267,8 @@ static void bound_by_memory(int64_t n, uint32_t repeats)
     const bp_layernorm_backward_input_scalars inputs = {.rows = rows, .width = width};
     const bp_layernorm_backward_parameters_scalars sums = {.rows = rows, .width = width};
     const bp_bias_backward_scalars bias = {.rows = rows, .n = width, .pitch = width};
-    const bp_cross_entropy_scalars loss = {.rows = rows / 8, .vocabulary = n * 12, .pitch = n * 12};
+    const bp_cross_entropy_scalars loss = {
+        .rows = rows / 64, .vocabulary = n * 12, .pitch = n * 12};
     const struct {
         const char *name;
         bp_kernel kernel;
