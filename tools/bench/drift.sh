@@ -34,6 +34,7 @@ split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --par
 adamw_4bit              1.5  2    --optim adamw_4bit
 previous_norm           1.5  2    --optim adamw --gradient-release previous-norm
 int8_sums_4             1.5  2    --optim adamw --gradient-dtype int8 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
+int8_sums_8             1.5  2    --optim adamw_8bit --bf16 --gradient-dtype int8 --per-device-train-batch-size 1 --gradient-accumulation-steps 8
 adama_4                 -    -    --optim adamw --gradient-release adama --max-grad-norm 0 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 END
 }
