@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#define TEXT_ROWS   32 /* of the table over program time */
+#define TEXT_COLUMN 16
+
 static void text_classes(const map_work *work, bp_text *out)
 {
     const bp_map *map = work->map;
@@ -14,6 +17,43 @@ static void text_classes(const map_work *work, bp_text *out)
         bp_text_padded(out, map->classes[c].name, 12, BP_TEXT_LEFT);
         bp_text_u64_padded(out, work->at_peak[c], 19);
         bp_text_u64_padded(out, work->most[c], 22);
+        bp_text_char(out, '\n');
+    }
+}
+
+/* The column of columns first .. last - 1 in which most bytes live. */
+static uint32_t fullest_column(const map_work *work, uint32_t first, uint32_t last)
+{
+    uint32_t fullest = first;
+    uint64_t most = 0;
+    for (uint32_t column = first; column < last; column++) {
+        uint64_t sum = 0;
+        for (uint32_t c = 0; c < work->map->class_count; c++) {
+            sum += work->column[(size_t)column * work->map->class_count + c];
+        }
+        fullest = sum > most ? column : fullest;
+        most = sum > most ? sum : most;
+    }
+    return fullest;
+}
+
+/* Bytes of each class over program time; a row is where most live of the times up to the next. */
+static void text_over_time(const map_work *work, bp_text *out)
+{
+    const bp_map *map = work->map;
+    const uint32_t rows = work->columns < TEXT_ROWS ? work->columns : TEXT_ROWS;
+    bp_text_string(out, "from op");
+    for (uint32_t c = 0; c < map->class_count; c++) {
+        bp_text_padded(out, map->classes[c].name, TEXT_COLUMN, BP_TEXT_RIGHT);
+    }
+    bp_text_char(out, '\n');
+    for (uint32_t row = 0; row < rows; row++) {
+        uint32_t first = row * work->columns / rows;
+        uint32_t from = fullest_column(work, first, (row + 1) * work->columns / rows);
+        bp_text_u64_padded(out, map_column_begins(work, first), 7);
+        for (uint32_t c = 0; c < map->class_count; c++) {
+            bp_text_u64_padded(out, work->column[(size_t)from * map->class_count + c], TEXT_COLUMN);
+        }
         bp_text_char(out, '\n');
     }
 }
@@ -84,6 +124,8 @@ bp_status bp_map_text(const bp_map *map, void *scratch, size_t scratch_bytes, bp
         bp_text_char(out, '\n');
     }
     bp_text_char(out, '\n');
+    text_over_time(&work, out);
+    bp_text_char(out, '\n');
     text_classes(&work, out);
     bp_text_char(out, '\n');
     text_certificate(&work, out);
@@ -107,6 +149,19 @@ static void json_classes(const bp_map *map, bp_text *out, const char *key, const
         json_number(out, map->classes[c].name, bytes[c]);
     }
     bp_text_char(out, '}');
+}
+
+static void json_over_time(const map_work *work, bp_text *out)
+{
+    const bp_map *map = work->map;
+    bp_text_string(out, ",\"columns\":[");
+    for (uint32_t column = 0; column < work->columns; column++) {
+        bp_text_string(out, column == 0 ? "{" : ",{");
+        json_number(out, "op", map_column_begins(work, column));
+        json_classes(map, out, "classes", work->column + (size_t)column * map->class_count);
+        bp_text_char(out, '}');
+    }
+    bp_text_char(out, ']');
 }
 
 static void json_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
@@ -150,6 +205,7 @@ bp_status bp_map_json(const bp_map *map, void *scratch, size_t scratch_bytes, bp
     bp_text_json(out, report->method);
     json_classes(map, out, "classes", work.most);
     json_classes(map, out, "classes_at_peak", work.at_peak);
+    json_over_time(&work, out);
     bp_text_string(out, ",\"buffers\":[");
     for (uint32_t i = 0; i < map->buffer_count; i++) {
         bp_text_string(out, i == 0 ? "" : ",");

@@ -29,6 +29,8 @@ typedef struct bp_map {
     uint32_t op_count;  /* program times run from 0 to op_count; later lifetimes are cut there */
     uint64_t alignment; /* sizes are rounded up to it, as the plan counted them; 0 means 1 */
     bp_plan_report report;
+    const char *unit; /* "parameter": the page says bytes per unit too; NULL: it does not */
+    uint64_t units;   /* how many there are, at least 1 */
     /* Writes a further section of the page, between its drawings and its table; NULL: none. */
     void (*section)(bp_text *out, const void *user);
     const void *section_user;
@@ -42,17 +44,21 @@ size_t bp_map_scratch(uint32_t buffer_count, uint32_t class_count);
 bp_status bp_map_totals(const bp_map *map, void *scratch, size_t scratch_bytes, uint64_t *most,
                         uint64_t *at_peak) BP_MUST_CHECK;
 
-/* The map as text: one line a buffer, sorted by offset and then by birth, and the certificate. */
+/* The map as text: one line a buffer, sorted by offset and then by birth, the bytes of each class
+ * over program time in at most 32 rows, and the certificate. */
 bp_status bp_map_text(const bp_map *map, void *scratch, size_t scratch_bytes,
                       bp_text *out) BP_MUST_CHECK;
 
 /* The map as one JSON object on one line: arena_bytes, lower_bound_bytes, waste_bytes, optimal,
- * peak_op, peak_op_name, alignment, method, classes, classes_at_peak, buffers. */
+ * peak_op, peak_op_name, alignment, method, classes, classes_at_peak, columns, buffers. columns has
+ * one object for each part of the program time, at most 1000: op, the first of it, and the bytes of
+ * each class where most of it live. */
 bp_status bp_map_json(const bp_map *map, void *scratch, size_t scratch_bytes,
                       bp_text *out) BP_MUST_CHECK;
 
-/* One self-contained HTML page: offset against program time as a drawing, class totals over time
- * below it, the certificate, and who lives at the peak. It loads nothing and runs no script. */
+/* One self-contained HTML page: the certificate, offset against program time as a drawing, class
+ * totals over time below it and as a table, and who lives at the peak. It loads nothing and runs no
+ * script. */
 bp_status bp_map_html(const bp_map *map, void *scratch, size_t scratch_bytes,
                       bp_text *out) BP_MUST_CHECK;
 

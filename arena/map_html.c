@@ -107,6 +107,33 @@ static void html_legend(const map_work *work, bp_text *out)
     bp_text_string(out, "</div>\n");
 }
 
+/* The anatomy: what of each class lives at once, and at the peak. */
+static void html_anatomy(const map_work *work, bp_text *out)
+{
+    const bp_map *map = work->map;
+    bp_text_string(out, "<table><tr><th>class</th><th class=\"r\">most at one time</th>");
+    if (map->unit != NULL) {
+        bp_text_string(out, "<th class=\"r\">bytes/");
+        bp_text_html(out, map->unit);
+        bp_text_string(out, "</th>");
+    }
+    bp_text_string(out, "<th class=\"r\">at the peak</th></tr>\n");
+    for (uint32_t c = 0; c < map->class_count; c++) {
+        bp_text_string(out, "<tr><td>");
+        bp_text_html(out, map->classes[c].name);
+        bp_text_string(out, "</td><td class=\"r\">");
+        bp_text_grouped(out, work->most[c]);
+        if (map->unit != NULL) {
+            bp_text_string(out, "</td><td class=\"r\">");
+            bp_text_fixed_padded(out, (double)work->most[c] / (double)map->units, 2, 0);
+        }
+        bp_text_string(out, "</td><td class=\"r\">");
+        bp_text_grouped(out, work->at_peak[c]);
+        bp_text_string(out, "</td></tr>\n");
+    }
+    bp_text_string(out, "</table>\n");
+}
+
 static void html_row(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
 {
     bp_text_string(out, "<tr><td>");
@@ -170,6 +197,7 @@ bp_status bp_map_html(const bp_map *map, void *scratch, size_t scratch_bytes, bp
     map_svg_memory(&work, out);
     bp_text_string(out, "<h2>Bytes alive, by class</h2>\n");
     map_svg_totals(&work, out);
+    html_anatomy(&work, out);
     if (map->section != NULL) {
         map->section(out, map->section_user);
     }

@@ -36,6 +36,12 @@ uint64_t map_size(const bp_map *map, const bp_map_buffer *buffer);
 /* Whether the buffer has bytes at that program time. */
 bool map_lives(const bp_map_buffer *buffer, uint32_t time);
 
+/* The first program time of a column. */
+static inline uint32_t map_column_begins(const map_work *work, uint32_t column)
+{
+    return (uint32_t)bp_size_ceil_div((uint64_t)column * work->map->op_count, work->columns);
+}
+
 /* The name of an op, or "" if it has none. */
 const char *map_op_name(const bp_map *map, uint32_t time);
 

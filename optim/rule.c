@@ -102,6 +102,12 @@ void bp_rule_declare(bp_emit *emit)
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
         bp_codec form = bp_rule_form(emit->spec, parameter);
+        if (states == 0 && parameter->optim_bits % 32 != 0 && emit->status == BP_OK) {
+            emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, rule->name,
+                                        "without momentum the rule has no state to store in fewer "
+                                        "bits; take --optim-args momentum=0.9, or no optim_bits",
+                                        "param-override");
+        }
         for (uint32_t k = 0; k < states && parameter->trainable; k++) {
             parameter->state[k] =
                 form == BP_CODEC_F32

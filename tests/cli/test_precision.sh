@@ -13,6 +13,8 @@ expect 2 '^bedplate: --loss-scale: fp16 gradients underflow.*\(found "none".*dyn
 expect 2 '^bedplate: --loss-scale: .*\(found "-3"' plan --model tiny --fp16 --loss-scale=-3
 expect 2 '^bedplate: --param-override: .*\(found "x lr=1"' plan --model tiny --param-override 'x lr=1'
 expect 2 '^bedplate: --param-override: a setting is not understood \(found "optim_bits=7"' plan --model tiny --param-override '*: optim_bits=7'
+expect 2 '^bedplate: --param-override: the rule sets nothing \(found "\*:"' plan --model tiny --param-override '*:'
+expect 2 'param-override: without momentum .*take --optim-args momentum=0.9' plan --model tiny --optim sgd --param-override '*: optim_bits=8'
 expect 2 'no parameter of this model' plan --model tiny --freeze 'transformer.nothing*'
 expect 2 'every parameter is frozen' plan --model tiny --freeze '*'
 

@@ -7,7 +7,7 @@ expect 0 'bedplate train --model' --help
 expect 0 '^bedplate [0-9]+\.[0-9]+' --version
 expect 2 'Exit codes'
 expect 2 'trian: unknown verb \(the nearest is train\)' trian
-expect 2 'xyzzy: unknown verb$' xyzzy
+expect 2 'xyzzy: unknown verb \(right would be plan, train, .*arena\)$' xyzzy
 for verb in plan train eval generate tokenize verify bench devices arena; do
     expect 0 "^bedplate $verb" $verb --help
 done
@@ -77,7 +77,13 @@ check $? "the tiny plan is optimal and counts 120,576 parameters"
 expect 0 '^program step: [0-9]+ ops' plan --model tiny --listing
 expect 0 'adamw x 28' plan --model tiny --listing
 expect 0 'waste 0 \(optimal\)' plan --model tiny --map
+expect 0 '^from op +weights +master +optimizer' plan --model tiny --map
+run plan --model tiny --map --json
+[[ $(wc -l <<<"$out") -eq 2 ]] && ! grep -qv '^{.*}$' <<<"$out" && grep -q '"columns":\[{"op":0,"classes":{"weights":' <<<"$out"
+check $? 'plan --map --json is two objects' "$out"
 run plan --model tiny --html "$work/map.html"
+grep -q '<tr><td>optimizer</td><td class="r">964,608</td><td class="r">8.00</td>' "$work/map.html"
+check $? 'the page has the anatomy' "$(grep '<tr><td>' "$work/map.html")"
 grep -q '<svg' "$work/map.html" && ! grep -qE 'https?://[^w]|<script' "$work/map.html"
 check $? "the page has a drawing, and loads and runs nothing"
 expect 6 'page could not be written' plan --model tiny --html "$work/no/where.html"

@@ -93,7 +93,9 @@ static void text_lists_by_offset(void **state)
         "  0x000000000000b0               48  tape         4       6  late\n",
         "tape                        112                   112\n",
         "arena 224 bytes (224 B), lower bound 224, waste 0 (optimal)\n",
-        "peak at op 2 matmul with 3 buffers alive\n"};
+        "peak at op 2 matmul with 3 buffers alive\n",
+        "from op         weights            tape              io\n",
+        "      2             112             112               0\n"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         assert_non_null(strstr(text, lines[i]));
     }
@@ -122,6 +124,15 @@ static void json_reads_back(void **state)
     assert_int_equal(json_integer_value(json_object_get(most, "tape")), 112);
     json_t *peak = json_object_get(root, "classes_at_peak");
     assert_int_equal(json_integer_value(json_object_get(peak, "weights")), 112);
+    json_t *columns = json_object_get(root, "columns");
+    static const int64_t tape[6] = {0, 64, 112, 112, 112, 48}; /* rounded up to 16 */
+    assert_int_equal(json_array_size(columns), 6);
+    for (size_t i = 0; i < 6; i++) {
+        json_t *column = json_array_get(columns, i);
+        assert_int_equal(json_integer_value(json_object_get(column, "op")), i);
+        json_t *bytes = json_object_get(json_object_get(column, "classes"), "tape");
+        assert_int_equal(json_integer_value(bytes), tape[i]);
+    }
     json_t *rows = json_object_get(root, "buffers");
     assert_int_equal(json_array_size(rows), 6);
     json_t *row = json_array_get(rows, 3);
@@ -188,7 +199,16 @@ static void the_page_shows_the_bound_that_was_missed(void **state)
     map.report.waste = 24;
     map.op_names = NULL;
     map.report.peak_time = 5;
+    map.unit = "<part>";
+    map.units = 80;
     const char *page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "<th class=\"r\">bytes/&lt;part&gt;</th>"));
+    assert_non_null(strstr(page, "<td>tape</td><td class=\"r\">112</td><td class=\"r\">1.40</td>"));
+    map.unit = NULL;
+    page = form_of(bp_map_html, &map);
+    assert_non_null(
+        strstr(page, "<tr><td>tape</td><td class=\"r\">112</td><td class=\"r\">48</td>"));
+    assert_null(strstr(page, "bytes/"));
     assert_non_null(strstr(page, "lower bound</text>"));
     assert_non_null(strstr(page, "class=\"card bad\""));
     assert_non_null(strstr(page, "ops 1 to 4</title>"));
@@ -209,6 +229,11 @@ static void large_programs_are_gathered_into_columns(void **state)
     map.op_names = NULL;
     map.alignment = 1;
     map.report.bytes = 1000;
+    /* in text 32 rows, of which one has the large buffer */
+    const char *text = form_of(bp_map_text, &map), *rows_of = strstr(text, "\nfrom op");
+    assert_non_null(rows_of);
+    assert_int_equal(count_of(rows_of, "\n") - count_of(strstr(rows_of, "\n\n"), "\n"), 33);
+    assert_int_equal(count_of(rows_of, " 900\n"), 2); /* and the list of classes */
     const char *page = form_of(bp_map_html, &map);
     assert_true(strlen(page) < sizeof output - 1);
     /* The one large buffer is in its column, although other times share it. */

@@ -323,8 +323,8 @@ static bp_status plan(session *s)
         listing_put(&out.text, &s->runtime);
     }
     if (set->map && status == BP_OK) {
-        bp_text_char(&out.text, '\n');
-        status = listing_map(&out.text, &s->runtime, set->model);
+        bp_text_string(&out.text, set->json ? "" : "\n");
+        status = listing_map(&out.text, &s->runtime, set->model, set->json);
     }
     output_end(&out);
     BP_TRY(status);

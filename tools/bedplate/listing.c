@@ -133,6 +133,8 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
     map->class_count = BP_CLASS_COUNT;
     map->buffer_count = graph->used.buffers;
     map->op_count = graph->used.ops;
+    map->unit = "parameter";
+    map->units = report->parameters;
     map->alignment = BP_ARENA_ALIGNMENT;
     map->report = (bp_plan_report){.bytes = report->arena_bytes,
                                    .lower_bound = report->lower_bound_bytes,
@@ -165,10 +167,10 @@ static bp_status put_map(bp_text *out, const bp_runtime *runtime, const bp_map *
     return status;
 }
 
-bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title)
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool json)
 {
     const bp_map map = {.title = title};
-    return put_map(out, runtime, &map, bp_map_text);
+    return put_map(out, runtime, &map, json ? bp_map_json : bp_map_text);
 }
 
 static void put_curve(bp_text *out, const void *user)

@@ -10,8 +10,9 @@
 /* Every program op by op: number, kernel, operands (buffer, place, dtype), scalars. */
 void listing_put(bp_text *out, const bp_runtime *runtime);
 
-/* The map of a planned runtime as text on `out`. Uses the heap. */
-bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title) BP_MUST_CHECK;
+/* The map of a planned runtime as text, or as a JSON object, on `out`. Uses the heap. */
+bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title,
+                      bool json) BP_MUST_CHECK;
 
 /* The map as a page, with the curve of time against bytes if there is one (NULL: none). */
 bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,

@@ -48,6 +48,11 @@ void options_unknown(const char *what, const char *found, const char *const *can
     /* A third of the letters may be wrong; beyond that a suggestion only confuses. */
     if (nearest != NULL && best <= 1 + strlen(nearest) / 3) {
         fprintf(stderr, " (the nearest is %s%s)", dashes, nearest);
+    } else if (dashes[0] == '\0') {
+        for (uint32_t i = 0; i < count; i++) {
+            fprintf(stderr, "%s%s", i == 0 ? " (right would be " : ", ", candidates[i]);
+        }
+        fputs(")", stderr);
     }
     fputs("\n", stderr);
 }
@@ -94,14 +99,14 @@ static bp_status take_value(reading *r, const option *which, const char *value, 
     if (which->kind == OPTION_FLAG) {
         return option_set(which, r->set, "true", origin);
     }
-    bool next = r->at < r->count && which->kind == OPTION_MAYBE;
-    if (which->kind == OPTION_MAYBE && !(next && option_has_choice(which, r->arguments[r->at]))) {
+    bool ends = r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0;
+    if (which->kind == OPTION_MAYBE && ends) {
         return option_set(which, r->set, "true", origin);
     }
     if (which->kind == OPTION_PATHS) {
         return take_paths(r, which, origin);
     }
-    if (r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0) {
+    if (ends) {
         fprintf(stderr, "bedplate: %s: the option needs a value (%s)\n", origin, which->choices);
         return BP_ERR_USAGE;
     }

@@ -52,9 +52,6 @@ bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHEC
 bp_status option_set(const option *which, settings *set, const char *value,
                      const char *origin) BP_MUST_CHECK;
 
-/* Whether one of an option's choices is `value`, - and _ alike. */
-bool option_has_choice(const option *which, const char *value);
-
 /* Applies a file of `name = value` lines to every option that `given` does not mark. */
 bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
 

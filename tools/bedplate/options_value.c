@@ -170,12 +170,6 @@ static bp_status set_choice(const option *which, settings *set, const char *valu
     return BP_OK;
 }
 
-bool option_has_choice(const option *which, const char *value)
-{
-    size_t length;
-    return choice_find(which->choices, value, &length) != NULL;
-}
-
 /* A choice that is a flag too; the value is one of its words as the table spells it, up to its '|'
  * or the end: option_put cuts it there. */
 static bp_status set_maybe(const option *which, settings *set, const char *value,

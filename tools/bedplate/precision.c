@@ -174,6 +174,9 @@ static bp_status read_override(const char *text, precision_rules *rules)
         }
         at += item;
     }
+    if (!rule.sets_rate && !rule.sets_decay && !rule.sets_bits) {
+        return wrong("param-override", "the rule sets nothing", text, right);
+    }
     return add_rule(rules, &rule);
 }
 
