@@ -15,6 +15,9 @@
 
 extern const bp_device bp_device_cuda;
 
+/* Why a GPU does not take an arena: found and wanted bytes go with it. */
+#define BP_CUDA_NO_ROOM "the GPU's free memory, in bytes, is smaller than the arena"
+
 /* What the driver wrote about PTX that it could not compile; "" when there was nothing. Valid as
  * long as the context, after close and after a failed link too. */
 const char *bp_cuda_log(const void *context);

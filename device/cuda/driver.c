@@ -81,7 +81,7 @@ static const result_row results[] = {
     {BP_CU_OUT_OF_MEMORY, false, "the GPU has not enough free memory"},
     {4, true, lost}, /* DEINITIALIZED */
     {34, false, "the driver library is a stub for linking, not a driver"},
-    {46, true, lost}, /* DEVICE_UNAVAILABLE */
+    {46, true, "another program holds the GPU for itself, or it cannot be used now"},
     {BP_CU_NO_DEVICE, false, "the NVIDIA driver finds no GPU"},
     {201, true, lost}, /* INVALID_CONTEXT */
     {209, false, "the GPU cannot run these kernels"},
@@ -89,6 +89,8 @@ static const result_row results[] = {
     {218, false, "the driver refuses a kernel's PTX; its log says why"},
     {220, true, lost}, /* NVLINK_UNCORRECTABLE */
     {221, false, "the driver's PTX compiler is not installed"},
+    {223, false, "the driver's PTX compiler is switched off (CUDA_DISABLE_PTX_JIT)"},
+    {226, true, "the GPU's memory has an error that cannot be corrected"}, /* CONTAINED */
     {BP_CU_UNSUPPORTED_PTX_VERSION, false,
      "the NVIDIA driver is too old for the PTX of this program"},
     {700, true, fault}, /* ILLEGAL_ADDRESS */
@@ -101,8 +103,12 @@ static const result_row results[] = {
     {717, true, fault}, /* INVALID_ADDRESS_SPACE */
     {718, true, fault}, /* INVALID_PC */
     {719, true, fault}, /* LAUNCH_FAILED */
+    {721, true, fault}, /* TENSOR_MEMORY_LEAK */
     {802, false, "the GPU's links are still starting (SYSTEM_NOT_READY); try again later"},
     {803, false, "the driver's library and its kernel module are of different versions"},
+    {804, false, "the driver's compatibility library does not work on this GPU"},
+    {810, true, lost}, /* MPS_CLIENT_TERMINATED */
+    {911, true, lost}, /* EXTERNAL_DEVICE */
     {999, true, lost}, /* UNKNOWN */
 };
 

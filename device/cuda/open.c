@@ -69,11 +69,10 @@ static bp_status check_capability(cuda_context *context)
     return BP_OK;
 }
 
-static bp_status no_room(cuda_context *context)
+static bp_status no_room(cuda_context *context, const char *text)
 {
     context->failed = true;
-    return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
-                            "the GPU's free memory, in bytes, is smaller than the arena", "arena",
+    return bp_error_numbers(context->error, BP_ERR_DEVICE, where, text, "arena",
                             (int64_t)context->memory.free_context, (int64_t)context->arena_bytes);
 }
 
@@ -92,12 +91,12 @@ static bp_status take_memory(cuda_context *context)
 {
     BP_TRY(read_free(context, &context->memory.free_context));
     if (context->memory.free_context < context->arena_bytes) {
-        return no_room(context);
+        return no_room(context, BP_CUDA_NO_ROOM);
     }
     size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
     bp_cu_result result = context->driver.cuMemAlloc_v2(&context->arena, bytes);
     if (result == BP_CU_OUT_OF_MEMORY) {
-        return no_room(context);
+        return no_room(context, "the GPU's free memory, in bytes, has no such piece for the arena");
     }
     BP_TRY(cuda_check(context, result, "cuMemAlloc_v2"));
     void *staging = NULL;

@@ -24,7 +24,9 @@ static bp_status begin(bp_cu_driver *driver, int *version, int *count, bp_error 
     BP_TRY(bp_cu_driver_load(driver, error));
     BP_TRY(bp_cu_driver_begin(driver, version, error));
     QUERY(driver, error, cuDeviceGetCount, count);
-    return BP_OK;
+    bp_cu_result found = *count > 0 ? BP_CU_SUCCESS : BP_CU_NO_DEVICE;
+    return found == BP_CU_SUCCESS ? BP_OK
+                                  : bp_cu_result_status(driver, found, "cuDeviceGetCount", error);
 }
 
 static bp_status find(bp_cu_driver *driver, uint32_t ordinal, int *version, bp_cu_device *device,
@@ -109,6 +111,19 @@ static bool needed(const bp_cuda_module *module, const bp_cuda_target_row *row)
 {
     return strcmp(module->target, row->name) == 0 ||
            strcmp(module->target, bp_cuda_target_find(NULL)->name) == 0;
+}
+
+const char *bp_cuda_query_texts(const char *target)
+{
+    const bp_cuda_target_row *row = bp_cuda_target_find(target);
+    bool own = false;
+    for (uint32_t i = 0; row != NULL && i < bp_cuda_module_count; i++) {
+        own = own || strcmp(bp_cuda_modules[i].target, row->name) == 0;
+    }
+    if (row == NULL) {
+        return NULL;
+    }
+    return own ? row->name : bp_cuda_target_find(NULL)->name;
 }
 
 static bp_status compile_all(const bp_cu_driver *driver, const bp_cuda_target_row *row,

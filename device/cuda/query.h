@@ -35,6 +35,10 @@ bp_status bp_cuda_query_count(uint32_t *count, int *driver, bp_error *error) BP_
  * Makes no context and takes no memory on the GPU. */
 bp_status bp_cuda_query(uint32_t ordinal, bp_cuda_gpu *gpu, bp_error *error) BP_MUST_CHECK;
 
+/* Whose PTX texts a target (NULL: sm_80) runs: its own, beside sm_80's, where there are any, else
+ * "sm_80". NULL when there is no such target. Asks no driver. */
+const char *bp_cuda_query_texts(const char *target);
+
 /* Makes a context, compiles every PTX module that the target (NULL: sm_80) may need, and gives all
  * of it back: hundreds of megabytes of the GPU for as long as it takes. The time is that of a cold
  * start when nothing in this process has used the driver before (the environment variable

@@ -29,6 +29,18 @@ FAKE_ML=init run train "${common[@]}" --output-dir "$work/b" --json
 check $? "a share that is not known" "$out"
 expect 0 'step 3 [0-9,]+$' train "${common[@]}" --output-dir "$work/c"
 expect 0 '"cold_jit_seconds"' devices --json
+expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
+PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_80' devices
+PTXVM_DEVICE=sm_75 expect 0 'not usable: the GPU is too old' devices
+PTXVM_DRIVER=11040 expect 0 'driver 11.4; not usable: the NVIDIA driver is too old: .* CUDA 12.0' devices
+PTXVM_DEVICE=none expect 0 'not usable: the NVIDIA driver finds no GPU' devices
+LD_LIBRARY_PATH=$LD_LIBRARY_PATH/old expect 0 'not usable: the NVIDIA driver is too old' devices
+expect 0 'not usable: .* smaller than the arena \(found [0-9]+, right would be 1099511627776\)' devices --arena 1TiB
+expect 0 '"usable": false, "reason": "[^"]* \(found [0-9]+, right would be [0-9]+\)"' devices --arena 1TiB --json
+for target in sm_80 sm_90a; do
+    expect 0 "device +cuda $target with the PTX of sm_80" plan --model tiny --device cuda:$target
+    expect 0 "\"target\": \"$target\", \"ptx\": \"sm_80\"" plan --model tiny --device cuda:$target --json
+done
 
 # Predictions come from the device, of pairs of texts too.
 printf '1\tgood film\n0\tbad film\n1\ta good one\n' >"$work/films.tsv"
@@ -89,5 +101,9 @@ for form in 'previous-norm --max-grad-norm 0.3' 'adama --max-grad-norm 0'; do
 done
 
 PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
+PTXVM_DRIVER=11040 expect 7 'too old .*found 11040, right would be 12000|too old: it has to support' train \
+    "${common[@]}" --output-dir "$work/d"
+PTXVM_MEMORY=100000 expect 7 'smaller than the arena \(found [0-9]+, right would be [0-9]+\)' train \
+    "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
 finish

@@ -92,6 +92,8 @@ static void results_are_said_in_words(void **state)
     assert_string_equal(error.text, "the NVIDIA driver refused a call");
     assert_non_null(strstr(error.name, "an unknown CUresult (31999) from cuInit"));
     assert_true(bp_cu_result_fatal(719));
+    assert_true(bp_cu_result_fatal(226) && bp_cu_result_fatal(721) && bp_cu_result_fatal(911));
+    assert_false(bp_cu_result_fatal(223));
     assert_true(bp_cu_result_fatal(999));
     assert_false(bp_cu_result_fatal(2));
     assert_false(bp_cu_result_fatal(701));
@@ -104,6 +106,10 @@ static void targets_have_names(void **state)
     assert_string_equal(bp_cuda_target_find(NULL)->name, "sm_80");
     assert_int_equal(bp_cuda_target_find("sm_90a")->capability, 90);
     assert_null(bp_cuda_target_find("sm_75"));
+    assert_string_equal(bp_cuda_query_texts(NULL), "sm_80");
+    assert_string_equal(bp_cuda_query_texts("sm_80"), "sm_80");
+    assert_string_equal(bp_cuda_query_texts("sm_90a"), "sm_80"); /* which has none of its own yet */
+    assert_null(bp_cuda_query_texts("sm_75"));
     assert_null(bp_cuda_target_for(75, 64 * 1024, 13000));
     assert_null(bp_cuda_target_for(80, 163 * 1024, 11080));
     assert_string_equal(bp_cuda_target_for(86, 99 * 1024, 12000)->name, "sm_80");

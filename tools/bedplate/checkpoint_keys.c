@@ -194,7 +194,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;
-        bool meta = (which->verbs & VERB_DEVICES) != 0;
+        bool meta = (which->verbs & VERB_ARENA) != 0; /* every verb takes it */
         if (trains && !meta && strcmp(which->name, "model") != 0) {
             BP_TRY(add_option(&p, which, &set));
         }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate devices: what this machine can execute programs on, and why a GPU cannot be used. */
+#include "device/cuda/cuda.h"
 #include "device/cuda/query.h"
 #include "device/host/cpu.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
+
+#define REASON_BYTES 200
 
 static void put_host(output *out, bool json)
 {
@@ -51,6 +54,7 @@ static void json_gpu(output *out, uint32_t ordinal, const bp_cuda_gpu *gpu,
     json_flag(out, "usable", reason == NULL);
     if (reason == NULL) {
         json_text(out, "target", gpu->target);
+        json_text(out, "ptx", bp_cuda_query_texts(gpu->target));
         json_count(out, "free_bytes", probe->free_bytes);
         json_real(out, "cold_jit_seconds", probe->jit_seconds, 4);
     } else {
@@ -90,6 +94,8 @@ static void text_gpu(bp_text *text, uint32_t ordinal, const bp_cuda_gpu *gpu,
     } else {
         bp_text_string(text, ", PTX target ");
         bp_text_string(text, gpu->target);
+        bp_text_string(text, " with the PTX of ");
+        bp_text_string(text, bp_cuda_query_texts(gpu->target));
         bp_text_string(text, ", ");
         bp_text_bytes_human(text, probe->free_bytes);
         bp_text_string(text, " free, cold JIT ");
@@ -103,8 +109,27 @@ static void text_gpu(bp_text *text, uint32_t ordinal, const bp_cuda_gpu *gpu,
     }
 }
 
-static void put_gpu(output *out, bool json, uint32_t ordinal)
+/* "...(found 5, right would be 6)", or NULL when the arena that was asked for fits. */
+static const char *no_room(const bp_cuda_probe *probe, uint64_t arena, char words[REASON_BYTES])
 {
+    bp_text text;
+    if (probe->free_bytes >= arena) {
+        return NULL;
+    }
+    bp_text_init(&text, NULL, NULL, words, REASON_BYTES);
+    bp_text_string(&text, BP_CUDA_NO_ROOM " (found ");
+    bp_text_u64(&text, probe->free_bytes);
+    bp_text_string(&text, ", right would be ");
+    bp_text_u64(&text, arena);
+    bp_text_char(&text, ')');
+    bp_status fits = bp_text_flush(&text); /* 150 characters at most */
+    (void)fits;
+    return words;
+}
+
+static void put_gpu(output *out, const settings *set, uint32_t ordinal)
+{
+    char words[REASON_BYTES];
     bp_error error = {0};
     bp_cuda_gpu gpu = {0};
     bp_cuda_probe probe = {0};
@@ -113,7 +138,8 @@ static void put_gpu(output *out, bool json, uint32_t ordinal)
     if (reason == NULL && bp_cuda_query_probe(ordinal, gpu.target, &probe, &error) != BP_OK) {
         reason = error.text;
     }
-    if (json) {
+    reason = reason == NULL ? no_room(&probe, set->arena, words) : reason;
+    if (set->json) {
         json_gpu(out, ordinal, &gpu, &probe, reason);
     } else {
         text_gpu(&out->text, ordinal, &gpu, &probe, reason);
@@ -132,7 +158,7 @@ int cmd_devices(const settings *set)
         put_no_gpu(&out, set->json, &error);
     }
     for (uint32_t i = 0; i < count; i++) {
-        put_gpu(&out, set->json, i);
+        put_gpu(&out, set, i);
     }
     output_end(&out);
     return 0;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/optimizer.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/query.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/frozen.h"
@@ -23,6 +25,12 @@ static const char *peak_name(const session *s)
 {
     const bp_graph *graph = &s->runtime.graph;
     return bp_kernel_describe(graph->ops[s->runtime.report.peak_op].kernel)->name;
+}
+
+/* What a plan for a GPU is for. */
+static const char *target_of(const bp_spec *spec)
+{
+    return spec->device_options.target != NULL ? spec->device_options.target : "sm_80";
 }
 
 static void json_classes(output *out, const char *key, const uint64_t *bytes)
@@ -131,6 +139,10 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec);
     frozen_json(out, s, &more->still);
+    if (s->runtime.spec.device == &bp_device_cuda) {
+        json_text(out, "target", target_of(&s->runtime.spec));
+        json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->runtime.spec)));
+    }
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
     json_flag(out, "fits", fits(s));
@@ -200,6 +212,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
 {
     bp_text *text = &out->text;
     const bp_report *report = &s->runtime.report;
+    const bp_spec *spec = &s->runtime.spec;
     double parameters = (double)report->parameters;
     put_shapes(text, s);
     bp_text_string(text,
@@ -217,6 +230,13 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, "  ");
     bp_text_grouped(text, total);
     bp_text_string(text, "\n\n");
+    if (spec->device == &bp_device_cuda) {
+        bp_text_string(text, "device      cuda ");
+        bp_text_string(text, target_of(spec));
+        bp_text_string(text, " with the PTX of ");
+        bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
+        bp_text_char(text, '\n');
+    }
     put_bytes(text, "arena", report->arena_bytes);
     put_bytes(text, "lower bound", report->lower_bound_bytes);
     put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);

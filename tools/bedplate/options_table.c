@@ -173,7 +173,7 @@ static const option table[] = {
     {"seed", OPTION_COUNT, LEARNS | VERB_GENERATE | VERB_BENCH, AT(seed), 0, MOST, "42", "N", true,
      "of weights, order of the data, dropout and sampling"},
 
-    {"arena", OPTION_BYTES, PLANS, AT(arena), 0, 1.8e19, "0", "BYTES", false,
+    {"arena", OPTION_BYTES, PLANS | VERB_DEVICES, AT(arena), 0, 1.8e19, "0", "BYTES", false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
      "and loss chunk is chosen to; 0: take what it needs"},
     {"device", OPTION_TEXT, PLANS, AT(device), 0, 0, "auto",
