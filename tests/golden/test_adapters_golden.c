@@ -186,11 +186,63 @@ static void test_loaded_adapters(void **state)
     }
 }
 
+static void open_with(desk *d, size_t index, const bp_parameter_rule *rule)
+{
+    size_t bytes = 0;
+    memset(d, 0, sizeof *d);
+    family_open(&d->base, cases[index].base);
+    d->base.spec.lora = cases[index].lora;
+    d->base.spec.rules = rule;
+    d->base.spec.rule_count = 1;
+    family_rig(&d->base, &d->r);
+    memory_store_init(&d->store);
+    d->scratch = malloc((size_t)bp_hf_scratch(&d->r.runtime));
+    assert_non_null(d->scratch);
+    void *data = read_file(cases[index].name, "adapter_model.safetensors", &bytes);
+    memory_store_put(&d->store, "a", data, bytes);
+    free(data);
+}
+
+/* A run that trains would lose what it does not train; little memory is said, whatever is done. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    enum { BERT = 3 };
+    static const bp_parameter_rule frozen = {.glob = "classifier.*", .kind = BP_RULE_FREEZE};
+    static const bp_parameter_rule trained = {.glob = "*LayerNorm*", .kind = BP_RULE_TRAIN};
+    desk d;
+    open_with(&d, BERT, &frozen);
+    bp_hf_place place = place_of(&d);
+    assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_ERR_USAGE);
+    assert_non_null(strstr(d.error.name, "classifier.weight"));
+    close_desk(&d);
+    /* Parameters that the file lacks stay as they are; they are saved with the rest. */
+    open_with(&d, BERT, &trained);
+    place = place_of(&d);
+    assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_OK);
+    const bp_hf_form form = {.dtype = BP_F32};
+    bp_status status = BP_ERR_FIT;
+    for (size_t bytes = 64; bytes < 40000 && status == BP_ERR_FIT; bytes += 248) {
+        d.error = (bp_error){.code = BP_OK};
+        place.scratch.capacity = bytes;
+        status = bp_hf_adapters_save(&d.r.runtime, &place, &form);
+        assert_int_equal(status, d.error.code);
+    }
+    assert_int_equal(status, BP_OK);
+    for (size_t bytes = 8; bytes < 4096; bytes += 64) {
+        d.error = (bp_error){.code = BP_OK};
+        place.scratch.capacity = bytes;
+        assert_int_equal(bp_hf_adapters_load(&d.r.runtime, &place), BP_ERR_FIT);
+    }
+    close_desk(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trained_adapters),
         cmocka_unit_test(test_loaded_adapters),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,72 @@ static void test_input_major(void **state)
     assert_true(values[1] == 0.5f * a[1] * b[0]);
 }
 
+#define NORM "model.norm.weight"
+#define HEAD "lm_head.weight"
+
+/* A file with an adapter and two of the model's own parameters, one of them maybe of a wrong shape.
+ */
+static bp_status load_own(desk *d, uint64_t norm, bp_dtype type)
+{
+    made_tensors made = {.count = 0};
+    const uint64_t a[2] = {RANK, WIDTH}, b[2] = {OUT, RANK}, head[2] = {19, WIDTH};
+    const bp_lora lora = {.rank = RANK, .alpha = 6.0};
+    made_add_values(&made, QUERY ".lora_A.weight", BP_F32, 2, a, 1);
+    made_add_values(&made, QUERY ".lora_B.weight", BP_F32, 2, b, 2);
+    made_add_values(&made, "base_model.model." NORM, type, 1, &norm, 3);
+    made_add_values(&made, "base_model.model." HEAD, BP_F32, 2, head, 4);
+    made_write(&made, 0, made.count, &d->memory.store, "ad");
+    made_free(&made);
+    d->error = (bp_error){0};
+    assert_int_equal(bp_hf_open(&d->adapters, &d->memory.store, "ad", &d->room, &d->error), BP_OK);
+    return bp_merge_load(&d->merge, &d->adapters, &lora, false, &d->source, &d->room, &d->error);
+}
+
+static void read_own(desk *d, const char *name, bp_tensor_form form, uint64_t first, uint64_t count,
+                     float *values)
+{
+    const size_t index = index_of(d, name);
+    bp_tensor_view view = d->parameters.list[index].view;
+    bp_staging work = {d->work, sizeof d->work};
+    assert_true(bp_tensor_view_turn(&view, form, d->source.heads));
+    assert_int_equal(
+        bp_weight_source_read(&d->source, index, &view, first, count, BP_F32, values, work), BP_OK);
+}
+
+/* What was trained beside the adapters takes the base's place, in whatever form a file has it. */
+static void test_own_parameters(void **state)
+{
+    (void)state;
+    float values[19 * WIDTH];
+    desk *d = desk_new();
+    assert_int_equal(load_own(d, WIDTH, BP_F32), BP_OK);
+    d->source.merge = &d->merge;
+    read_own(d, NORM, BP_FORM_PLAIN, 3, WIDTH - 3, values);
+    for (uint64_t i = 0; i < WIDTH - 3; i++) {
+        assert_true(values[i] == made_value(3, i + 3));
+    }
+    read_own(d, HEAD, BP_FORM_PLAIN, 5, 19 * WIDTH - 5, values);
+    for (uint64_t i = 0; i < 19 * WIDTH - 5; i++) {
+        assert_true(values[i] == made_value(4, i + 5));
+    }
+    read_own(d, HEAD, BP_FORM_TRANSPOSED, 0, 19 * WIDTH, values);
+    for (uint64_t i = 0; i < 19 * WIDTH; i++) {
+        assert_true(values[i] == made_value(4, i % 19 * WIDTH + i / 19));
+    }
+    /* Others are the base's, or have adapters. */
+    read_own(d, "model.layers.0.input_layernorm.weight", BP_FORM_PLAIN, 0, WIDTH, values);
+    assert_true(d->merge.pairs[index_of(d, NORM)].whole != NULL);
+    assert_true(d->merge.pairs[index_of(d, "model.layers.0.input_layernorm.weight")].whole == NULL);
+    desk_free(d);
+    d = desk_new();
+    assert_int_equal(load_own(d, WIDTH + 1, BP_F32), BP_ERR_DATA);
+    assert_non_null(strstr(d->error.text, "another base"));
+    desk_free(d);
+    d = desk_new();
+    assert_int_equal(load_own(d, WIDTH, BP_I32), BP_ERR_DATA);
+    desk_free(d);
+}
+
 static void test_little_memory(void **state)
 {
     (void)state;
@@ -254,9 +320,8 @@ static void test_other_bases(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_input_major),
-        cmocka_unit_test(test_little_memory),
+        cmocka_unit_test(test_elements),       cmocka_unit_test(test_input_major),
+        cmocka_unit_test(test_own_parameters), cmocka_unit_test(test_little_memory),
         cmocka_unit_test(test_other_bases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
