@@ -153,7 +153,8 @@ static void put_successors(const bp_feed *feed, const bp_example *row, const int
 static bp_status put_label(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
                            int32_t *ids, int32_t *labels)
 {
-    if (feed->kind == BP_LABELS_CLASS && row->label >= feed->classes) {
+    const bool none = row->label == BP_NO_LABEL;
+    if (feed->kind == BP_LABELS_CLASS && !none && row->label >= feed->classes) {
         return bp_error_numbers(feed->error, BP_ERR_DATA, where,
                                 "a label is not below the number of classes", feed->source->name,
                                 (int64_t)row->label, feed->classes);
@@ -162,7 +163,8 @@ static bp_status put_label(const bp_feed *feed, const bp_example *row, const int
         ids[t] = t < row->count ? tokens[t] : feed->padding;
         labels[t] = -1;
     }
-    labels[0] = (int32_t)(uint32_t)row->label;
+    /* Where every pattern of bits is a label there is none that says so. */
+    labels[0] = !none ? (int32_t)(uint32_t)row->label : feed->kind == BP_LABELS_CLASS ? -1 : 0;
     return BP_OK;
 }
 

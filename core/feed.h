@@ -17,6 +17,8 @@
 
 #include "core/error.h"
 
+#define BP_NO_LABEL UINT64_MAX /* of an example that has none: it is judged, and no target */
+
 /* One row of a source of examples. */
 typedef struct bp_example {
     uint64_t first;  /* its first token */

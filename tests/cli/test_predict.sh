@@ -36,6 +36,27 @@ for batch in 1 7 41; do
 done
 expect 0 'accuracy 0' eval --model "$work/a" "${common[@]}" --bf16 --predictions "$work/q.jsonl"
 
+# Texts that have no labels are judged all the same.
+judge=(--task classification --max-seq-length 16 --threads 2)
+cut -f2 "$work/films.tsv" | sed '1i text' >"$work/bare.tsv"
+awk -F'\t' '{ printf "{\"text\": \"%s\"}\n", $2 }' "$work/films.tsv" >"$work/bare.jsonl"
+for file in bare.tsv bare.jsonl; do
+    run eval --model "$work/a" "${judge[@]}" --data "$work/$file" --predictions "$work/q.jsonl" --json
+    [[ $code -eq 0 && $(json rows) == 41 ]] && ! grep -q '"loss"\|accuracy' <<<"$out"
+    check $? "$file" "$out$err"
+    cmp -s <(sed 's/"label".*"logits"/"logits"/' "$work/p.jsonl") "$work/q.jsonl"
+    check $? "$file: the same predictions" "$(head -2 "$work/q.jsonl")"
+done
+for task in regression "multi-label-classification --num-labels 3"; do
+    expect 0 '^41 rows without labels are judged in' eval --model tiny-bert "${judge[@]}" --task $task \
+        --data "$work/bare.jsonl" --predictions "$work/q.jsonl"
+done
+expect 4 'bare.jsonl: line 1: the line lacks' eval --model "$work/a" "${judge[@]}" --data "$work/bare.jsonl"
+expect 4 'bare.tsv: line 1: .*has two' train --model tiny-bert "${judge[@]}" --data "$work/bare.tsv" --output-dir "$work/x"
+sed '3s/}/, "label": 1}/' "$work/bare.jsonl" >"$work/some.jsonl"
+expect 4 'some.jsonl: line 3: what comes before is otherwise' eval --model "$work/a" "${judge[@]}" \
+    --data "$work/some.jsonl" --predictions "$work/q.jsonl"
+
 # Any of several classes, and numbers of texts and of rows.
 printf '{"text": "a", "label": [0, 2]}\n{"text": "b", "label": []}\n{"text": "c", "label": 1}\n' >"$work/any.jsonl"
 expect 0 '"accuracy": [0-9.]*, "f1_micro": ' eval --model tiny-bert --task multi-label-classification --num-labels 3 \

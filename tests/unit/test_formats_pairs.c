@@ -39,6 +39,7 @@ typedef struct desk {
     bp_error error;
     bp_data data;
     bp_tokens tokens;
+    bool may_lack;
 } desk;
 
 /* NULL: no tokenizer, ids are bytes. */
@@ -86,6 +87,7 @@ static bp_status tokenise(desk *d, const char *name, const char *text)
                         .end_token = -1,
                         .labels = BP_LABELS_CLASS,
                         .classes = ROWS,
+                        .may_lack = d->may_lack,
                         .scratch = d->scratch,
                         .error = &d->error};
     bp_status status = bp_tokenise_open(&work, &d->tokens);
@@ -243,12 +245,58 @@ static void what_is_no_pair(void **state)
     desk_end(&d);
 }
 
+/* Where that is allowed all rows may lack their labels: they are no targets. */
+static void rows_without_labels(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a.jsonl", "b.tsv", "c.csv"};
+    static const char *const files[] = {"{\"text\": \"ab\"}\n{\"text\": \"c\", \"id\": 5}\n",
+                                        "id\ttext\n1\tab\n2\tc\n", "sentence\nab\nc\n"};
+    for (int i = 0; i < 3; i++) {
+        desk d;
+        int32_t ids[4], labels[4], scratch[BP_FEED_SCRATCH(2)];
+        bp_example example;
+        desk_begin(&d, NULL);
+        assert_int_equal(tokenise(&d, names[i], files[i]), BP_ERR_DATA);
+        d.may_lack = true;
+        assert_int_equal(tokenise(&d, names[i], files[i]), BP_OK);
+        assert_int_equal(d.tokens.head.unlabelled, 1);
+        bp_source *source = &d.tokens.source;
+        assert_int_equal(source->example(source, 1, &example), BP_OK);
+        assert_true(example.label == BP_NO_LABEL);
+        for (int bits = 0; bits < 2; bits++) {
+            bp_group group = {.ids = ids, .labels = labels};
+            bp_feed feed = {.source = source,
+                            .sequence = 2,
+                            .batch = 2,
+                            .group = 2,
+                            .vocabulary = 256,
+                            .kind = bits ? BP_LABELS_BITS : BP_LABELS_CLASS,
+                            .classes = 2};
+            assert_int_equal(bp_feed_init(&feed, &d.error), BP_OK);
+            assert_int_equal(bp_feed_stage(&feed, 0, &group, scratch), BP_OK);
+            assert_int_equal(labels[0], bits ? 0 : -1);
+            assert_int_equal(group.valid, bits ? 2 : 0);
+        }
+        desk_end(&d);
+    }
+    desk d;
+    desk_begin(&d, NULL);
+    d.may_lack = true;
+    assert_int_equal(tokenise(&d, "a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}"),
+                     BP_ERR_DATA);
+    assert_int_equal(tokenise(&d, "a.tsv", "label\ttext\n1\tb\n"), BP_OK);
+    assert_int_equal(d.tokens.head.unlabelled, 0);
+    desk_end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_those_of_the_tokenizer),
         cmocka_unit_test(pairs_of_bytes),
         cmocka_unit_test(what_is_no_pair),
+        cmocka_unit_test(rows_without_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

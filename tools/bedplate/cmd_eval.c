@@ -21,6 +21,26 @@ static uint32_t batch_of(const session *s, const bp_source *source)
     return batch > 0 ? (uint32_t)batch : 1;
 }
 
+/* Rows without labels are judged, and there is no loss to tell of. */
+static void print_judged(const session *s, const predictions *made, double seconds)
+{
+    output out;
+    output_begin(&out, stdout);
+    if (s->set->json) {
+        json_begin(&out);
+        json_count(&out, "rows", made->rows);
+        json_real(&out, "rows_per_second", (double)made->rows / seconds, 6);
+        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_end(&out);
+    } else {
+        bp_text_grouped(&out.text, made->rows);
+        bp_text_string(&out.text, " rows without labels are judged in ");
+        bp_text_string(&out.text, s->set->predictions);
+        bp_text_char(&out.text, '\n');
+    }
+    output_end(&out);
+}
+
 static void print(const session *s, const predictions *made, double loss, uint64_t tokens,
                   double seconds)
 {
@@ -58,7 +78,7 @@ static void print(const session *s, const predictions *made, double loss, uint64
 }
 
 /* Runs over all data, and writes the predictions if they are wanted. */
-static bp_status run(session *s, const bp_feed *feed)
+static bp_status run(session *s, const data_set *data, const bp_feed *feed)
 {
     static predictions made;
     double loss;
@@ -66,13 +86,18 @@ static bp_status run(session *s, const bp_feed *feed)
     const char *path = s->set->predictions;
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
+    made.unlabelled = data->main.tokens.head.unlabelled != 0;
     double began = clock_seconds();
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
     bp_status written = predictions_end(&made, path, &s->error);
     BP_TRY(status);
     BP_TRY(written);
-    print(s, &made, loss, tokens, seconds);
+    if (made.unlabelled) {
+        print_judged(s, &made, seconds);
+    } else {
+        print(s, &made, loss, tokens, seconds);
+    }
     return BP_OK;
 }
 
@@ -91,7 +116,7 @@ static bp_status evaluate(session *s, data_set *data, const settings *set)
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(session_start(s));
-    return run(s, &feed);
+    return run(s, data, &feed);
 }
 
 int cmd_eval(const settings *set)

@@ -178,6 +178,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .labels = data_labels(config),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
+                        .may_lack = s->set->predictions != NULL,
                         .scratch = c->scratch,
                         .error = &s->error};
     uint64_t bytes_of_all = files->data.source.count;
@@ -253,7 +254,8 @@ bp_status data_open_tokens(data_files *files, session *s)
     static uint64_t buffer[BP_TOKENS_BUFFER / 8];
     BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
     files->source = &files->tokens.source;
-    bool labelled = files->tokens.head.form == BP_FORM_LABELLED;
+    bool labelled = files->tokens.head.form == BP_FORM_LABELLED &&
+                    (files->tokens.head.unlabelled == 0 || s->set->predictions != NULL);
     if (data_learns_rows(&s->spec.config) && !labelled) {
         return data_lacks_labels(files, s);
     }

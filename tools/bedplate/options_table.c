@@ -40,7 +40,7 @@ static const option table[] = {
      "where snapshots and the trained model go"},
     {"predictions", OPTION_TEXT, VERB_EVAL, AT(predictions), 0, 0, NULL, "FILE", false,
      "write what a classification or regression makes of each row, a JSON line each: index, "
-     "prediction, score, label, logits"},
+     "prediction, score, label, logits; the data may lack labels"},
     {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "every dropout of the model; -1: as its configuration says"},
     {"task", OPTION_CHOICE, READS | VERB_GENERATE | VERB_BENCH, AT(task), 0, 0, "auto", TASK_WORDS,

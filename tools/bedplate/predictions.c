@@ -43,6 +43,7 @@ bp_status predictions_begin(predictions *p, const bp_class_names *names, const c
 typedef struct row {
     const float *logits;
     uint32_t classes;
+    bool labelled;
     int32_t label; /* a class, the bits of the classes, or those of a float */
 } row;
 
@@ -97,13 +98,24 @@ static void count_number(predictions *p, const row *r)
 {
     number_sums *n = &p->numbers;
     const double found = (double)r->logits[0], given = number_of(r->label);
-    const double rows = (double)p->rows;
+    const double rows = (double)p->labelled;
     const double off_found = found - n->mean_found, off_given = given - n->mean_given;
     n->mean_found += off_found / rows;
     n->mean_given += off_given / rows;
     n->square_found += off_found * (found - n->mean_found);
     n->square_given += off_given * (given - n->mean_given);
     n->product += off_found * (given - n->mean_given);
+}
+
+static void count(predictions *p, bp_task task, const row *r)
+{
+    if (task == BP_TASK_CLASSES) {
+        count_class(p, r);
+    } else if (task == BP_TASK_LABELS) {
+        count_labels(p, r);
+    } else {
+        count_number(p, r);
+    }
 }
 
 static void put_class(const predictions *p, bp_text *text, uint32_t class_number)
@@ -165,8 +177,10 @@ static void put_row(predictions *p, bp_task task, const row *r)
     if (task == BP_TASK_CLASSES) {
         json_real(&p->out, "score", score_of(r), 6);
     }
-    bp_text_string(text, ", \"label\": ");
-    put_judgement(p, text, task, r, true);
+    if (r->labelled) {
+        bp_text_string(text, ", \"label\": ");
+        put_judgement(p, text, task, r, true);
+    }
     bp_text_string(text, ", \"logits\": [");
     for (uint32_t c = 0; c < r->classes; c++) {
         bp_text_string(text, c > 0 ? ", " : "");
@@ -184,14 +198,12 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const row r = {.logits = runtime->logits_host + (size_t)i * spec->config.classes,
                        .classes = spec->config.classes,
+                       .labelled = !p->unlabelled,
                        .label = runtime->group.labels[(size_t)i * spec->sequence]};
         p->rows++;
-        if (task == BP_TASK_CLASSES) {
-            count_class(p, &r);
-        } else if (task == BP_TASK_LABELS) {
-            count_labels(p, &r);
-        } else {
-            count_number(p, &r);
+        p->labelled += r.labelled ? 1 : 0;
+        if (r.labelled) {
+            count(p, task, &r);
         }
         if (p->file != NULL) {
             put_row(p, task, &r);
@@ -216,7 +228,7 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error)
 
 static double accuracy_of(const predictions *p)
 {
-    return (double)p->right / (double)p->rows;
+    return (double)p->right / (double)p->labelled;
 }
 
 /* 2 right / (predicted + labelled), the harmonic mean of precision and recall. */
@@ -263,7 +275,7 @@ static void put_member(output *out, const char *prefix, const char *name, double
 
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
 {
-    if (p->rows == 0) {
+    if (p->labelled == 0) {
         return;
     }
     if (task == BP_TASK_REGRESSION) {
@@ -286,7 +298,7 @@ static void put_measure(bp_text *text, const char *name, double value)
 
 void predictions_text(const predictions *p, bp_task task, bp_text *text)
 {
-    if (p->rows == 0) {
+    if (p->labelled == 0) {
         return;
     }
     if (task == BP_TASK_REGRESSION) {

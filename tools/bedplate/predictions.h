@@ -28,7 +28,9 @@ typedef struct number_sums {
 typedef struct predictions {
     const bp_class_names *names; /* of the classes; count 0: they have numbers only */
     FILE *file;                  /* NULL: none is written */
+    bool unlabelled;             /* the data has no labels: nothing is right or wrong */
     uint64_t rows;
+    uint64_t labelled;
     uint64_t right; /* rows whose prediction is the label, whole */
     class_counts counts[PREDICTIONS_CLASSES];
     number_sums numbers;
@@ -53,7 +55,7 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_
 
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
- * regression; none where there is no row. */
+ * regression; none where there is no label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
 
 /* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */

@@ -18,8 +18,15 @@ bool bp_documents_named(const char *const *list, const char *name, size_t length
     return *list != NULL;
 }
 
-bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, uint32_t texts)
+bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, uint32_t texts,
+                             bool label)
 {
+    if (documents->texts != 0 && documents->lacks == label) {
+        return bp_data_refuse(reader,
+                              "what comes before is otherwise: all texts must have labels, or "
+                              "none of them");
+    }
+    documents->lacks = !label;
     if (documents->texts != 0 && documents->texts != texts) {
         return bp_data_refuse(reader,
                               "what comes before has another number of texts: all must have "

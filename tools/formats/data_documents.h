@@ -61,9 +61,12 @@ typedef struct bp_documents {
     bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, else BP_FORM_OPEN; becomes
                               what the documents are */
     uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; 0: the first one decides */
-    bp_labels labels;      /* of labelled ones: BP_LABELS_CLASS: one of the classes; BP_LABELS_BITS:
-                              any of them, as a mask; and without classes, a float */
-    uint32_t classes;      /* 0 ... classes - 1; 32 at most where any of them may be */
+    bool may_lack;    /* labelled ones may have no labels, all of them or none: then end's label
+                         is BP_NO_LABEL */
+    bool lacks;       /* they have none; decided by the first */
+    bp_labels labels; /* of labelled ones: BP_LABELS_CLASS: one of the classes; BP_LABELS_BITS:
+                         any of them, as a mask; and without classes, a float */
+    uint32_t classes; /* 0 ... classes - 1; 32 at most where any of them may be */
     const bp_class_names *names; /* of the classes, or NULL */
 } bp_documents;
 
@@ -80,10 +83,10 @@ extern const char *const bp_documents_second_names[];
 /* Whether these bytes are one of a list of names. */
 bool bp_documents_named(const char *const *list, const char *name, size_t length);
 
-/* Takes it that each labelled document has one text, or two; BP_ERR_DATA when those before it have
- * another number of them. */
-bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader,
-                             uint32_t texts) BP_MUST_CHECK;
+/* Takes it that each labelled document has one text, or two, and a label or not; BP_ERR_DATA when
+ * those before it are otherwise. */
+bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, uint32_t texts,
+                             bool label) BP_MUST_CHECK;
 
 /* The readers of single formats, for bp_documents_read. */
 bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,

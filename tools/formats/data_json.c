@@ -134,6 +134,7 @@ static bp_status survey(line *l)
 {
     bp_json_event event;
     memset(l->has, 0, sizeof l->has);
+    l->label = l->documents->form == BP_FORM_LABELLED ? BP_NO_LABEL : 0;
     BP_TRY(start(l));
     BP_TRY(bp_json_next(&l->json, &event));
     while (event.kind == BP_JSON_KEY) {
@@ -171,7 +172,8 @@ static bp_document_form form_of(const line *l)
 {
     const bool *has = l->has;
     if (l->documents->form == BP_FORM_LABELLED) {
-        return has[FIELD_TEXT] && has[FIELD_LABEL] ? BP_FORM_LABELLED : BP_FORM_OPEN;
+        const bool labelled = has[FIELD_LABEL] || l->documents->may_lack;
+        return has[FIELD_TEXT] && labelled ? BP_FORM_LABELLED : BP_FORM_OPEN;
     }
     if (has[FIELD_TEXT]) {
         return has[FIELD_PROMPT] || has[FIELD_COMPLETION] ? BP_FORM_OPEN : BP_FORM_TEXT;
@@ -197,7 +199,8 @@ static bp_status check_form(line *l)
     }
     documents->form = form;
     return form == BP_FORM_LABELLED
-               ? bp_documents_texts(documents, l->reader, l->has[FIELD_SECOND] ? 2 : 1)
+               ? bp_documents_texts(documents, l->reader, l->has[FIELD_SECOND] ? 2 : 1,
+                                    l->has[FIELD_LABEL])
                : BP_OK;
 }
 

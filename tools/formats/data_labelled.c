@@ -102,17 +102,19 @@ static bp_status read_heading(labelled *t, names *n)
         return BP_OK;
     }
     choose_columns(t, n);
-    if (t->label_column != NO_COLUMN && t->text_column == NO_COLUMN) {
+    const bool named =
+        t->label_column != NO_COLUMN || (t->documents->may_lack && t->text_column != NO_COLUMN);
+    if (named && t->text_column == NO_COLUMN) {
         return bp_data_refuse(t->table.reader,
                               "the table has a column `label` but none named `text`, "
                               "`sentence`, `sentence1`, `premise`, `question1` or `content`");
     }
-    if (t->label_column != NO_COLUMN && t->second_column <= t->text_column) {
+    if (named && t->second_column <= t->text_column) {
         return bp_data_refuse(t->table.reader,
                               "the column of the second text stands before that of "
                               "the first, or is the only one");
     }
-    if (t->label_column == NO_COLUMN) {
+    if (!named) {
         if (t->columns != 2) {
             return bp_data_refuse_numbers(t->table.reader,
                                           "a table without names of its columns has two, label "
@@ -168,8 +170,10 @@ static bp_status read_row(labelled *t)
         return bp_data_refuse_numbers(t->table.reader, "the row has another number of fields",
                                       column, t->columns);
     }
-    uint64_t label;
-    BP_TRY(bp_documents_label(documents, t->table.reader, t->label, t->label_length, &label));
+    uint64_t label = BP_NO_LABEL;
+    if (t->label_column != NO_COLUMN) {
+        BP_TRY(bp_documents_label(documents, t->table.reader, t->label, t->label_length, &label));
+    }
     return documents->end(documents->user, label);
 }
 
@@ -187,7 +191,8 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
     BP_TRY(read_heading(&t, scratch));
     BP_TRY(bp_table_skip_blank(&t.table));
     if (!bp_table_ended(&t.table)) {
-        BP_TRY(bp_documents_texts(documents, reader, t.second_column != NO_COLUMN ? 2 : 1));
+        BP_TRY(bp_documents_texts(documents, reader, t.second_column != NO_COLUMN ? 2 : 1,
+                                  t.label_column != NO_COLUMN));
     }
     while (!bp_table_ended(&t.table)) {
         BP_TRY(read_row(&t));

@@ -68,6 +68,7 @@ static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_
     bp_data_key_number(&digest, work->data->format);
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
+    bp_data_key_number(&digest, work->may_lack);
     add_names(&digest, work->names);
     bp_data_key_number(&digest, (uint64_t)work->end_token);
     bp_data_key_number(&digest, work->vocabulary);
@@ -337,6 +338,7 @@ static bp_status make(maker *m, const room *r, uint64_t lines)
                             work->data->source.name);
     }
     m->writer.head.form = (uint32_t)m->documents.form;
+    m->writer.head.unlabelled = m->documents.lacks ? 1 : 0;
     m->writer.head.documents = work->documents;
     return bp_tokens_end(&m->writer);
 }
@@ -359,6 +361,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                  .piece = piece,
                                  .end = end,
                                  .form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN,
+                                 .may_lack = work->may_lack,
                                  .labels = work->labels,
                                  .classes = work->classes,
                                  .names = work->names};

@@ -6,7 +6,7 @@
  *         (bp_document_form), u64 key, u64 tokens, u64 examples, u64 offset of the ids, u64
  *         documents, u64 XXH64 of the examples, u64 XXH64 of the ids, u32 texts of each example (2:
  *         pairs), u32 types (bp_pair_types), u32 lead, u32 join (bp_example),
- *         zeros, u64 XXH64 of the 120 bytes before
+ *         u32 1 where labels are lacking, zeros, u64 XXH64 of the 120 bytes before
  *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens (of a pair: those
  *         before the second text), u64 label
  *     zeros up to the offset of the ids
@@ -40,6 +40,7 @@ typedef struct bp_tokens_head {
     uint32_t types; /* of pairs' tokens: bp_pair_types (tokenizer.h) */
     uint32_t lead;  /* of pairs: bp_example */
     uint32_t join;
+    uint32_t unlabelled; /* 1: the labels of all examples are BP_NO_LABEL */
 } bp_tokens_head;
 
 /* Writing. The first four are the caller's to set. */
