@@ -88,7 +88,6 @@ bad_config 'activation_function: this value is not implemented' 's/gelu_new/relu
 bad_config 'model_type: this model type is not implemented' 's/"gpt2"/"mamba"/'
 bad_config 'scale_attn_by_inverse_layer_idx: .*only false' 's/layer_idx": false/layer_idx": true/'
 bad_config 'reorder_and_upcast_attn: .*only false' 's/upcast_attn": false/upcast_attn": true/'
-bad_config 'tie_word_embeddings: .*only true' 's/tie_word_embeddings": true/tie_word_embeddings": false/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
 bad_config 'n_embd: a value is out of range \(found -64' 's/"n_embd": 64/"n_embd": -64/'
 bad_config 'n_layer: a value is out of range' 's/"n_layer": 2/"n_layer": 99999999999/'
