@@ -24,6 +24,7 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
     error->where = where;
     error->text = text;
     error->numbers = false;
+    error->word[0] = '\0';
     copy_name(error->name, sizeof error->name, name != NULL ? name : "");
     return code;
 }
@@ -39,6 +40,18 @@ bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, c
         error->wanted = wanted;
     }
     return status;
+}
+
+void bp_error_found(bp_error *error, const char *word, size_t length)
+{
+    if (error == NULL || error->code == BP_OK) {
+        return;
+    }
+    length = length < BP_ERROR_WORD_MAX ? length : BP_ERROR_WORD_MAX - 1;
+    for (size_t i = 0; i < length; i++) {
+        error->word[i] = (char)(word[i] >= ' ' && word[i] <= '~' ? word[i] : '?');
+    }
+    error->word[length] = '\0';
 }
 
 void bp_error_prefix(bp_error *error, const char *outer)

@@ -6,11 +6,14 @@
 #include "arena/base.h"
 
 #define BP_ERROR_NAME_MAX 192 /* longest file, tensor or option name kept, with its terminator */
+#define BP_ERROR_WORD_MAX 48  /* the same of a word that was found */
 
 /* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
  * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
  * The program prints it as
  *     name: text (found F, right would be W)
+ * or, where a word was found,
+ *     name: text (found "word")
  */
 typedef struct bp_error {
     bp_status code;
@@ -20,6 +23,7 @@ typedef struct bp_error {
     bool numbers;                 /* whether found and wanted say something */
     int64_t found;
     int64_t wanted;
+    char word[BP_ERROR_WORD_MAX]; /* what was found where no number was; "" if none */
 } bp_error;
 
 /* Records an error if error is not NULL and holds none yet; returns code either way, so that
@@ -30,6 +34,10 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
 /* The same with two numbers: what was found and what would be right. */
 bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, const char *text,
                            const char *name, int64_t found, int64_t wanted) BP_MUST_CHECK;
+
+/* Adds the word that was found to the recorded error: cut to fit, and what is no printing ASCII
+ * becomes '?'. No-op when there is no error. */
+void bp_error_found(bp_error *error, const char *word, size_t length);
 
 /* Puts an outer name (a file, say) before the recorded inner one: "file: inner". For readers that
  * know a tensor's name, called by one that knows the file's. No-op when there is no error. */

@@ -47,6 +47,8 @@ typedef struct bp_rope_scaling {
 
 #define BP_HIDDEN_SIZES_MAX 16 /* dense layers that may each have a width of its own */
 
+#define BP_MORE_EOS_MAX 7
+
 /* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
  * as in Hugging Face's config.json of GPT-2 where it has them, then of Llama and BERT. */
 typedef struct bp_model_config {
@@ -64,6 +66,8 @@ typedef struct bp_model_config {
     double attention_dropout; /* attn_pdrop */
     int64_t bos_token;        /* -1: none */
     int64_t eos_token;
+    int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */
+    uint32_t more_eos_count;
     uint32_t kv_heads;   /* num_key_value_heads; 0: heads */
     uint32_t head_width; /* head_dim; 0: width / heads */
     double rope_theta;

@@ -84,8 +84,8 @@ bad_config() {
     expect 4 "m/config.json: $1" plan --model "$work/m"
 }
 bad_config 'n_head: n_head does not divide n_embd' 's/"n_head": 4/"n_head": 5/'
-bad_config 'activation_function: this value is not implemented' 's/gelu_new/relu/'
-bad_config 'model_type: this model type is not implemented' 's/"gpt2"/"mamba"/'
+bad_config 'activation_function: this value is not implemented .*\(found "relu"\)' 's/gelu_new/relu/'
+bad_config 'model_type: this model type is not implemented .*\(found "mamba"\)' 's/"gpt2"/"mamba"/'
 bad_config 'scale_attn_by_inverse_layer_idx: .*only false' 's/layer_idx": false/layer_idx": true/'
 bad_config 'reorder_and_upcast_attn: .*only false' 's/upcast_attn": false/upcast_attn": true/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
@@ -117,6 +117,19 @@ bad_weights "m/model.safetensors" 's/\[64,64\]/[-4,64]/'
 rm "$work/m/model.safetensors"
 : >"$work/m/pytorch_model.bin"
 expect 4 'not in safetensors files' eval --model "$work/m" --data "$work/text"
+
+# Several tokens may end a text, and all of them are kept.
+draw=(--prompt-ids 1,2 --seed 3 --output-ids --max-new-tokens 9)
+run generate --model "$work/good" "${draw[@]}" --ignore-eos
+read -r -a free <<<"$out"
+cp "$work/good/model.safetensors" "$work/m"
+sed -E "s/\"eos_token_id\": [^,]*,/\"eos_token_id\": [255, ${free[4]}],/" "$work/good/config.json" >"$work/m/config.json"
+run generate --model "$work/m" "${draw[@]}"
+[[ $code -eq 0 && $(wc -w <<<"$out") -le 5 && "$(tr -d '\n' <<<"$out") " == *" ${free[4]} "* ]]
+check $? "the second of two tokens ends the text" "$out, freely ${free[*]} $err"
+run train --model "$work/m" --data "$work/text" --max-steps 0 --max-seq-length 16 --output-dir "$work/ends" --quiet
+grep -q "\"eos_token_id\": \[255, ${free[4]}\]" "$work/ends/config.json"
+check $? "a trained model's configuration has both" "$err"
 
 # Generation.
 expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"

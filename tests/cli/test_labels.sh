@@ -33,6 +33,19 @@ run train "${common[@]}" --data "$work/films.tsv" --output-dir "$work/c" --max-s
 [[ $code -eq 0 ]] && grep -q '"eval_tokens": 8' <<<"$out" && grep -q '40 of 40 examples are longer.*: their ends are cut$' <<<"$err"
 check $? "a fifth of the texts is held out; texts are cut, which is said" "$out$err"
 
+# What is wrong with a table says what was found.
+printf 'label\ttext\n1\tgood\nnever\tbad\n' >"$work/word.tsv"
+expect 4 'word.tsv: line 3: the label is neither a number nor.*\(found "never"\)' train "${common[@]}" \
+    --data "$work/word.tsv" --output-dir "$work/x"
+printf 'label\ttext\n1\tgood\n7\tbad\n' >"$work/range.tsv"
+expect 4 'range.tsv: line 3: the label is no class of the model \(found 7, right would be 1\)' train "${common[@]}" \
+    --data "$work/range.tsv" --output-dir "$work/x"
+printf 'label\ttext\tlabel\n1\tgood\t0\n' >"$work/two.tsv"
+expect 4 'two.tsv: line 1: the table has two columns that could be the label' train "${common[@]}" \
+    --data "$work/two.tsv" --output-dir "$work/x"
+[[ ! -e $work/x ]]
+check $? "none of these made the output directory"
+
 # Any of several classes, and a number.
 printf '{"text": "a", "label": [0, 2]}\n{"text": "b", "label": []}\n{"text": "c", "label": 1}\n' >"$work/any.jsonl"
 expect 0 '"steps": 3' train "${common[@]}" --task multi-label-classification --num-labels 3 --data "$work/any.jsonl" \
@@ -77,4 +90,11 @@ bad bad.txt 'a text that has no label' 'bad.txt: .*label'
 bad bad.tsv '3\tx\n' 'bad.tsv: line 1: the label is no class' --task multi-label-classification --num-labels 3
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
+
+# An llm.c file has no place for a classifier: it is not left out silently.
+run train --model tiny --task classification --data "$work/films.tsv" --max-seq-length 16 --max-steps 0 --output-dir "$work/heads"
+expect 2 'no place for a classifier' export --model "$work/heads" --format llmc --to "$work/g.bin"
+expect 2 'score.weight: the format has no name' export --model "$work/heads" --format gguf --to "$work/g.gguf"
+[[ ! -e $work/g.bin && ! -e $work/g.gguf ]]
+check $? "and nothing was written"
 finish

@@ -27,6 +27,25 @@ static void test_first_error_sticks(void **state)
     assert_int_equal(bp_error_numbers(NULL, BP_ERR_STORE, "x", "y", "z", 0, 0), BP_ERR_STORE);
 }
 
+static void test_words_that_were_found(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_error_found(&error, "no error", 8);
+    bp_error_found(NULL, "x", 1);
+    assert_string_equal(error.word, "");
+    assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", "z"), BP_ERR_DATA);
+    bp_error_found(&error, "a\tb\xc3\xa9 \"c\"rest", 9);
+    assert_string_equal(error.word, "a?b?? \"c\"");
+    char text[2 * BP_ERROR_WORD_MAX];
+    memset(text, 'w', sizeof text);
+    bp_error_found(&error, text, sizeof text);
+    assert_int_equal(strlen(error.word), BP_ERROR_WORD_MAX - 1);
+    error.code = BP_OK;
+    assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", "z"), BP_ERR_DATA);
+    assert_string_equal(error.word, "");
+}
+
 static void test_names_are_prefixed_and_cut(void **state)
 {
     (void)state;
@@ -258,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_error_sticks),
+        cmocka_unit_test(test_words_that_were_found),
         cmocka_unit_test(test_names_are_prefixed_and_cut),
         cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_order),

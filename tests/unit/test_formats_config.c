@@ -123,6 +123,8 @@ static void every_wrong_value_is_refused_by_name(void **state)
         {"\"bos_token_id\": true", "bos_token_id"},
         {"\"eos_token_id\": [\"a\"]", "eos_token_id"},
         {"\"eos_token_id\": [1, \"a\"]", "eos_token_id"},
+        {"\"eos_token_id\": [1, -2]", "eos_token_id"},
+        {"\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9]", "eos_token_id"},
         {"\"activation_function\": \"gelu\"", "activation_function"},
         {"\"activation_function\": 1", "activation_function"},
         {"\"scale_attn_weights\": false", "scale_attn_weights"},
@@ -361,6 +363,7 @@ static void other_families_are_read(void **state)
     assert_true(config.rope_theta == 500000.0 && config.rope_scaling.factor == 8.0);
     assert_int_equal(config.rope_scaling.original, 8192);
     assert_int_equal(config.eos_token, 7);
+    assert_true(config.more_eos_count == 1 && config.more_eos[0] == 8);
     assert_int_equal(read_text("{\"model_type\": \"qwen2\", \"rope_parameters\": {\"rope_theta\": "
                                "1e6, \"rope_type\": \"default\"}, \"sliding_window\": 4096, "
                                "\"use_sliding_window\": false, \"layer_types\": "

@@ -233,6 +233,7 @@ static void unusual_shapes_read_back_the_same(void **state)
                   "'tie_word_embeddings': true"},
         {"qwen2", "'architectures': ['Qwen2ForSequenceClassification'], 'id2label': {'0': 'a'}"},
         {"llama", "'head_dim': 100, 'hidden_size': 333, 'mlp_bias': true"},
+        {"llama", "'eos_token_id': [1, 2, 3, 4, 5, 6, 7, 8]"},
         {"llama", "'architectures': ['LlamaForSequenceClassification'], 'problem_type':"
                   "'multi_label_classification', 'num_key_value_heads': 4"},
         {"llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"

@@ -399,6 +399,8 @@ static void bad_tables_are_refused(void **state)
     refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file: line 2", "fields");
     refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file: line 3", "fields");
     refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names");
+    refuses_labels("label\ttext\tlabel\n", BP_DATA_TSV, "a.file: line 1", "two columns");
+    refuses_labels("text\tlabel\tpremise\n", BP_DATA_TSV, "a.file: line 1", "two columns");
     refuses_labels("label\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "none named");
     refuses_labels("1\tgood\n1\tb\xff\n", BP_DATA_TSV, "a.file: line 2", "not UTF-8");
     refuses_labels("1\tb\xc3\n", BP_DATA_TSV, "a.file: line 1", "not UTF-8");

@@ -249,6 +249,12 @@ static bp_status export_llmc(exporting *e)
         return bp_error_set(&m->error, BP_ERR_USAGE, where, "llm.c files hold GPT-2 models only",
                             m->model->name);
     }
+    if (m->config.task != BP_TASK_CAUSAL_LM) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "llm.c files hold language models only: they have no place for a "
+                            "classifier",
+                            m->set->model);
+    }
     m->target.path = m->set->to;
     return bp_llmc_export(&e->source, &m->config, &m->target);
 }

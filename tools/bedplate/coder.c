@@ -168,5 +168,9 @@ int64_t coder_end_token(const coder *c, const bp_model_config *config)
 
 bool coder_ends(const coder *c, const bp_model_config *config, uint32_t id)
 {
-    return (int64_t)id == config->eos_token || (int64_t)id == coder_end_token(c, config);
+    bool ends = (int64_t)id == config->eos_token || (int64_t)id == coder_end_token(c, config);
+    for (uint32_t i = 0; i < config->more_eos_count; i++) {
+        ends = ends || (int64_t)id == config->more_eos[i];
+    }
+    return ends;
 }

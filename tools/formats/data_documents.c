@@ -81,7 +81,8 @@ static bp_status number_of(bp_data_reader *reader, const char *text, size_t leng
                            bp_number *number)
 {
     bp_status status = bp_number_parse(text, length, number);
-    return status == BP_OK ? BP_OK : bp_data_refuse(reader, "the label is not a number");
+    return status == BP_OK ? BP_OK
+                           : bp_data_refuse_word(reader, "the label is not a number", text, length);
 }
 
 static bp_status class_of(const bp_documents *documents, bp_data_reader *reader, const char *text,
@@ -94,11 +95,13 @@ static bp_status class_of(const bp_documents *documents, bp_data_reader *reader,
             *class = named;
             return BP_OK;
         }
-        return bp_data_refuse(reader, "the label is neither a number nor the name of a class that "
-                                      "the model's id2label has");
+        return bp_data_refuse_word(reader,
+                                   "the label is neither a number nor the name of a class that "
+                                   "the model's id2label has",
+                                   text, length);
     }
     if (!number.integer) {
-        return bp_data_refuse(reader, "the label is not a whole number");
+        return bp_data_refuse_word(reader, "the label is not a whole number", text, length);
     }
     if (number.i64 < 0 || number.i64 >= (int64_t)documents->classes) {
         return bp_data_refuse_numbers(reader, "the label is no class of the model", number.i64,

@@ -42,12 +42,30 @@ static uint32_t find_column(const labelled *t, const names *n, const char *const
     return i < t->columns ? i : NO_COLUMN;
 }
 
-static void choose_columns(labelled *t, const names *n)
+/* Two columns of one meaning: which is meant nobody can know. */
+static bp_status check_once(const labelled *t, const names *n, const char *const *list)
+{
+    const uint32_t first = find_column(t, n, list);
+    for (uint32_t i = first == NO_COLUMN ? t->columns : first + 1; i < t->columns; i++) {
+        if (is_name(n, i, list)) {
+            return bp_data_refuse_word(t->table.reader,
+                                       "the table has two columns that could be the label, or the "
+                                       "text",
+                                       n->text[i], n->length[i]);
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status choose_columns(labelled *t, const names *n)
 {
     static const char *const labels[] = {"label", "labels", NULL};
     static const char *const single[] = {"sentence", "content", NULL};
     static const char *const asked[] = {"question", NULL};
     const uint32_t one = find_column(t, n, single), question = find_column(t, n, asked);
+    BP_TRY(check_once(t, n, labels));
+    BP_TRY(check_once(t, n, bp_documents_first_names));
+    BP_TRY(check_once(t, n, bp_documents_second_names));
     t->label_column = find_column(t, n, labels);
     t->text_column = find_column(t, n, bp_documents_first_names);
     t->second_column = find_column(t, n, bp_documents_second_names);
@@ -58,6 +76,7 @@ static void choose_columns(labelled *t, const names *n)
     }
     bool other = t->label_column != NO_COLUMN && t->text_column == NO_COLUMN && t->columns == 2;
     t->text_column = other ? 1 - t->label_column : t->text_column;
+    return BP_OK;
 }
 
 static bp_status read_names(labelled *t, names *n)
@@ -101,7 +120,7 @@ static bp_status read_heading(labelled *t, names *n)
     if (t->columns == 0) {
         return BP_OK;
     }
-    choose_columns(t, n);
+    BP_TRY(choose_columns(t, n));
     const bool named =
         t->label_column != NO_COLUMN || (t->documents->may_lack && t->text_column != NO_COLUMN);
     if (named && t->text_column == NO_COLUMN) {

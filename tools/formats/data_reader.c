@@ -100,6 +100,15 @@ bp_status bp_data_refuse(bp_data_reader *reader, const char *text)
     return status;
 }
 
+bp_status bp_data_refuse_word(bp_data_reader *reader, const char *text, const char *word,
+                              size_t length)
+{
+    bp_status status = bp_error_set(reader->error, BP_ERR_DATA, where, text, "");
+    bp_error_found(reader->error, word, length);
+    bp_data_name_place(reader);
+    return status;
+}
+
 bp_status bp_data_refuse_numbers(bp_data_reader *reader, const char *text, int64_t found,
                                  int64_t wanted)
 {

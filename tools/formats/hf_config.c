@@ -36,6 +36,17 @@ static bp_status refuse(reading *r, const bp_hf_field *f, const char *text)
     return bp_error_set(&r->error, BP_ERR_DATA, where, text, f->key);
 }
 
+/* The same for a value that is a text: the error says it. */
+static bp_status refuse_value(reading *r, const bp_hf_field *f, const bp_json_event *event,
+                              const char *text)
+{
+    bp_status status = refuse(r, f, text);
+    if (event->kind == BP_JSON_TEXT) {
+        bp_error_found(&r->error, event->text, event->length);
+    }
+    return status;
+}
+
 /* The other name of the same member, if it came before: then both must say the same. */
 static bool said_before(const reading *r, const bp_hf_field *f)
 {
@@ -100,6 +111,20 @@ static bp_status take_token_number(reading *r, const bp_hf_field *f, const bp_js
     return BP_OK;
 }
 
+/* Of several tokens that end a text all count; of other tokens the first. */
+static bp_status take_more(reading *r, const bp_hf_field *f, int64_t token)
+{
+    bp_model_config *config = &r->config;
+    if (f->offset != offsetof(bp_model_config, eos_token)) {
+        return BP_OK;
+    }
+    if (config->more_eos_count == BP_MORE_EOS_MAX) {
+        return refuse(r, f, "there are more than 8 tokens that end a text");
+    }
+    config->more_eos[config->more_eos_count++] = token;
+    return BP_OK;
+}
+
 static bp_status take_token(reading *r, const bp_hf_field *f, bp_json_event *event)
 {
     const int64_t none = -1;
@@ -117,10 +142,12 @@ static bp_status take_token(reading *r, const bp_hf_field *f, bp_json_event *eve
         if (event->kind == BP_JSON_ARRAY_END) {
             return BP_OK;
         }
-        if (first) {
-            BP_TRY(take_token_number(r, f, event));
-        } else if (event->kind != BP_JSON_NUMBER) {
-            return refuse(r, f, "this field must be a token id, a list of token ids or null");
+        int64_t before;
+        memcpy(&before, (char *)&r->config + f->offset, sizeof before);
+        BP_TRY(take_token_number(r, f, event));
+        if (!first) {
+            BP_TRY(take_more(r, f, event->i64));
+            memcpy((char *)&r->config + f->offset, &before, sizeof before);
         }
         first = false;
     }
@@ -132,13 +159,14 @@ static bp_status take_text(reading *r, const bp_hf_field *f, const bp_json_event
         return BP_OK;
     }
     bool silu = strcmp(f->text, "silu") == 0, absolute = strcmp(f->text, "absolute") == 0;
-    return refuse(r, f,
-                  silu                           ? "this value is not implemented (\"silu\" is)"
-                  : absolute                     ? "this value is not implemented (\"absolute\" is)"
-                  : strcmp(f->text, "gelu") == 0 ? "this value is not implemented (\"gelu\" is)"
-                  : strcmp(f->text, "gelu_new") == 0
-                      ? "this value is not implemented (\"gelu_new\" is)"
-                      : "this value is not implemented (\"full_attention\" is)");
+    return refuse_value(r, f, event,
+                        silu       ? "this value is not implemented (\"silu\" is)"
+                        : absolute ? "this value is not implemented (\"absolute\" is)"
+                        : strcmp(f->text, "gelu") == 0
+                            ? "this value is not implemented (\"gelu\" is)"
+                        : strcmp(f->text, "gelu_new") == 0
+                            ? "this value is not implemented (\"gelu_new\" is)"
+                            : "this value is not implemented (\"full_attention\" is)");
 }
 
 /* Which of the words of "a|b|c" the text is. */
@@ -156,10 +184,10 @@ static bp_status take_choice(reading *r, const bp_hf_field *f, const bp_json_eve
         word = end != NULL ? end + 1 : NULL;
         number++;
     }
-    return refuse(r, f,
-                  f->text[1] == 'r'
-                      ? "this value is not implemented (\"gru\" and \"lstm\" are)"
-                      : "this value is not implemented (\"gelu\", \"tanh\" and \"relu\" are)");
+    return refuse_value(
+        r, f, event,
+        f->text[1] == 'r' ? "this value is not implemented (\"gru\" and \"lstm\" are)"
+                          : "this value is not implemented (\"gelu\", \"tanh\" and \"relu\" are)");
 }
 
 static bp_status take_sizes(reading *r, const bp_hf_field *f, bp_json_event *event)
@@ -362,9 +390,9 @@ static bp_status take_type(reading *r, bp_json_event *event)
     }
     BP_TRY(bp_json_next(&r->json, event));
     r->table = event->kind == BP_JSON_TEXT ? bp_hf_fields_find(event->text) : NULL;
-    return r->table != NULL
-               ? BP_OK
-               : refuse(r, &type_field, "this model type is not implemented (" NAMES ")");
+    return r->table != NULL ? BP_OK
+                            : refuse_value(r, &type_field, event,
+                                           "this model type is not implemented (" NAMES ")");
 }
 
 /* The second: every key that the family knows. Rows after the first of a key take a plain value. */

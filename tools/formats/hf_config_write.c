@@ -64,11 +64,28 @@ static void put_flag(bp_text *text, const char *key, bool value)
     put_word(text, key, value ? "true" : "false");
 }
 
+/* One token that ends a text, or a list. */
+static void put_ends(bp_text *text, const bp_model_config *config)
+{
+    if (config->more_eos_count == 0) {
+        put_token(text, "eos_token_id", config->eos_token);
+        return;
+    }
+    put_key(text, "eos_token_id");
+    bp_text_string(text, "[");
+    bp_text_i64(text, config->eos_token);
+    for (uint32_t i = 0; i < config->more_eos_count; i++) {
+        bp_text_string(text, ", ");
+        bp_text_i64(text, config->more_eos[i]);
+    }
+    bp_text_string(text, "],\n");
+}
+
 /* What every family writes, sorted among the rest by the callers. */
 static void put_tokens(bp_text *text, const bp_model_config *config)
 {
     put_token(text, "bos_token_id", config->bos_token);
-    put_token(text, "eos_token_id", config->eos_token);
+    put_ends(text, config);
     put_token(text, "pad_token_id", config->pad_token);
 }
 

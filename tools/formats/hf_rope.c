@@ -15,6 +15,8 @@ typedef struct rope {
     double low;
     double high;
     double original;
+    char word[BP_ERROR_WORD_MAX]; /* what the type is called, as far as it fits */
+    size_t length;
 } rope;
 
 static bp_status refuse(bp_error *error, const char *text, const char *field)
@@ -63,6 +65,9 @@ static bp_status take_member(bp_json *json, const char *key, bp_json_event *even
     BP_TRY(bp_json_next(json, event));
     if (type) {
         r->type = type_of(event);
+        r->length = event->kind == BP_JSON_TEXT ? event->length : 0;
+        r->length = r->length < sizeof r->word ? r->length : sizeof r->word;
+        memcpy(r->word, r->length > 0 ? event->text : "", r->length);
         return BP_OK;
     }
     bool number = event->kind == BP_JSON_NUMBER && event->real > 0.0 && event->real < 1e12;
@@ -81,8 +86,10 @@ static bp_status take_member(bp_json *json, const char *key, bp_json_event *even
 static bp_status settle(const rope *r, const char *key, bp_model_config *config, bp_error *error)
 {
     if (r->type == ROPE_OTHER) {
-        return refuse(error, "this rope_type is not implemented (\"default\" and \"llama3\" are)",
-                      key);
+        bp_status status = refuse(
+            error, "this rope_type is not implemented (\"default\" and \"llama3\" are)", key);
+        bp_error_found(error, r->word, r->length);
+        return status;
     }
     config->rope_theta = r->theta > 0.0 ? r->theta : config->rope_theta;
     if (r->type == ROPE_DEFAULT) {

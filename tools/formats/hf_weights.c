@@ -308,9 +308,36 @@ static bp_status flow(loading *l, uint32_t parameter)
     return BP_OK;
 }
 
+/* Files hold codes of all dense layers of the blocks, or of none: to quantise the rest, which was
+ * left out on purpose, would change what the model computes. */
+static bp_status check_quantised(const loading *l)
+{
+    const char *floats = NULL;
+    bool codes = false;
+    for (uint32_t p = 0; p < l->count; p++) {
+        const bp_tensor_view *view = &l->wanted[p].view;
+        if (view->entry == NULL || parameter_of(l, p)->quantised == BP_QUANTISED_NONE) {
+            continue;
+        }
+        bool coded = view->bnb.form != BP_QUANTISED_NONE;
+        codes = codes || coded;
+        floats = coded || floats != NULL ? floats : view->entry->name;
+    }
+    if (!codes || floats == NULL) {
+        return BP_OK;
+    }
+    bp_status status = bp_error_set(l->place->error, BP_ERR_DATA, where,
+                                    "this weight is not quantised and others are, which is not "
+                                    "implemented (export --dtype fp32 makes floats of all)",
+                                    floats);
+    bp_error_prefix(l->place->error, l->place->path);
+    return status;
+}
+
 static bp_status load_all(loading *l)
 {
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
+    BP_TRY(check_quantised(l));
     const uint32_t count = l->count;
     for (uint32_t p = 0; p < count; p++) {
         if (l->wanted[p].view.entry != NULL) {

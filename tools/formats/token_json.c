@@ -20,7 +20,9 @@ static bp_status read_vocab(bp_load *load)
     bp_json_event event;
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
-        return refuse(load, "vocab", "the vocabulary must be an object of tokens and their ids");
+        return refuse(load, "vocab",
+                      "the vocabulary must be an object of tokens and their ids (a Unigram model, "
+                      "which has a list, is not implemented)");
     }
     for (;;) {
         BP_TRY(next(load, &event));
