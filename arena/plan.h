@@ -49,8 +49,8 @@ size_t bp_plan_scratch_greedy(uint32_t count);
  * then layouts that place those who live in the full sections of time alone, if need be by exact
  * search, and fit the rest around them (arena/plan_hot.c); the best one is kept and the work ends
  * when the bound (or the capacity) is reached. Then an exact search runs within node_limit, for
- * sets of up to 2,048 buffers that do not live all the time. options may be NULL. scratch needs no alignment and is free again afterwards; buffers may be NULL when count is
- * 0.
+ * sets of up to 2,048 buffers that do not live all the time. options may be NULL. scratch needs no
+ * alignment and is free again afterwards; buffers may be NULL when count is 0.
  *
  * The result is a function of the set of buffers alone: rows in another order get the same offsets
  * (identical buffers may swap theirs), on any machine.

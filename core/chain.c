@@ -35,6 +35,7 @@ typedef struct solver {
     slot_sizes *sizes; /* [count] */
     float *time;       /* [pairs][slots + 1] */
     uint16_t *choice;  /* the same */
+    uint32_t *least;   /* [pairs]: first slot of a row that has a time; slots + 1: none has */
     task *tasks;       /* [2 * count + 2] */
 } solver;
 
@@ -59,6 +60,7 @@ uint64_t bp_chain_scratch(uint32_t stages)
 {
     uint64_t cells = bp_size_mul(pair_count(stages), (uint64_t)bp_chain_slots(stages) + 1);
     uint64_t bytes = bp_size_mul(cells, CELL_BYTES);
+    bytes = bp_size_add(bytes, bp_size_mul(pair_count(stages), sizeof(uint32_t)));
     bytes = bp_size_add(bytes, bp_size_mul(stages, sizeof(slot_sizes)));
     return bp_size_add(bytes, bp_size_mul(task_rows(stages), sizeof(task)));
 }
@@ -86,14 +88,31 @@ static void round_sizes(solver *s)
     }
 }
 
-/* First cell of the row of stages i .. l. */
-static size_t row_of(const solver *s, uint32_t i, uint32_t l)
+/* The number of the pair of stages i and l. */
+static size_t pair_of(const solver *s, uint32_t i, uint32_t l)
 {
     uint64_t before = (uint64_t)i * s->count - (uint64_t)i * (i - (uint64_t)1) / 2;
     if (i == 0) {
         before = 0;
     }
-    return (size_t)((before + (l - i)) * ((uint64_t)s->slots + 1));
+    return (size_t)(before + (l - i));
+}
+
+/* First cell of the row of stages i .. l. */
+static size_t row_of(const solver *s, uint32_t i, uint32_t l)
+{
+    return pair_of(s, i, l) * ((size_t)s->slots + 1);
+}
+
+/* The least memory in which stages i .. l have a schedule, `held` slots being taken. */
+static uint32_t least_of(const solver *s, uint32_t i, uint32_t l, uint32_t held)
+{
+    return s->least[pair_of(s, i, l)] + held;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
 }
 
 static void consider(const solver *s, size_t row, uint32_t memory, float time, uint32_t choice)
@@ -128,8 +147,7 @@ static void solve_keep(const solver *s, uint32_t i, uint32_t l, uint32_t later_g
         uint32_t forward = size->forward_peak[v] + s->sizes[l].d_output;
         uint32_t backward = size->backward_peak[v] + later_gradients;
         uint32_t held = size->tape[v] + s->sizes[i + 1].input;
-        uint32_t need = forward > backward ? forward : backward;
-        need = need > held ? need : held;
+        uint32_t need = larger(larger(forward, backward), least_of(s, i + 1, l, held));
         float time = (float)(stage->variant[v].forward + stage->variant[v].backward);
         for (uint32_t m = need; m <= s->slots; m++) {
             consider(s, row, m, time + s->time[rest + m - held], CHOICE_KEEP + v);
@@ -155,8 +173,8 @@ static void solve_splits(const solver *s, uint32_t i, uint32_t l)
             gradients += s->sizes[g].gradients;
         }
         uint32_t held = s->sizes[j].input;
-        uint32_t need = peak > held ? peak : held;
-        need = need > gradients ? need : gradients;
+        uint32_t need = larger(peak, least_of(s, j, l, held));
+        need = larger(need, least_of(s, i, j - 1, gradients));
         const float *right = s->time + row_of(s, j, l);
         const float *left = s->time + row_of(s, i, j - 1);
         for (uint32_t m = need; m <= s->slots; m++) {
@@ -164,6 +182,17 @@ static void solve_splits(const solver *s, uint32_t i, uint32_t l)
             consider(s, row, m, time, CHOICE_SPLIT + (j - i));
         }
     }
+}
+
+/* Notes where a finished row begins to have times. */
+static void solve_least(const solver *s, uint32_t i, uint32_t l)
+{
+    size_t row = row_of(s, i, l);
+    uint32_t least = 0;
+    while (least <= s->slots && s->choice[row + least] == CHOICE_NONE) {
+        least++;
+    }
+    s->least[pair_of(s, i, l)] = least;
 }
 
 static void solve_all(const solver *s)
@@ -175,6 +204,7 @@ static void solve_all(const solver *s)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         solve_leaf(s, i);
+        solve_least(s, i, i);
     }
     for (uint32_t length = 1; length < s->count; length++) {
         for (uint32_t i = 0; i + length < s->count; i++) {
@@ -184,6 +214,7 @@ static void solve_all(const solver *s)
             }
             solve_keep(s, i, i + length, later);
             solve_splits(s, i, i + length);
+            solve_least(s, i, i + length);
         }
     }
 }
@@ -263,7 +294,8 @@ static void lay_out(solver *s, void *scratch)
     size_t cells = (size_t)(pair_count(s->count) * ((uint64_t)s->slots + 1));
     s->sizes = scratch;
     s->tasks = (task *)(s->sizes + s->count);
-    s->time = (float *)(s->tasks + task_rows(s->count));
+    s->least = (uint32_t *)(s->tasks + task_rows(s->count));
+    s->time = (float *)(s->least + pair_count(s->count));
     s->choice = (uint16_t *)(s->time + cells);
 }
 

@@ -26,7 +26,8 @@ typedef struct search {
     bp_action *trial;       /* [action_limit] */
     bp_action *kept;        /* [action_limit] */
     uint32_t action_limit;
-    void *plan; /* memory for one plan, one measurement or one dynamic programme */
+    bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
+    void *plan;   /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
 } search;
 
@@ -112,9 +113,9 @@ static bp_status search_init(search *s, void *memory, uint64_t bytes)
     const bp_spec *spec = &s->request->spec;
     s->action_limit = action_limit(spec);
     s->plan_bytes = shared_bytes(s->request);
+    const uint64_t actions = s->action_limit * sizeof(bp_action);
     const uint64_t size[5] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
-                              s->action_limit * sizeof(bp_action),
-                              s->action_limit * sizeof(bp_action), s->plan_bytes};
+                              actions, actions, s->plan_bytes};
     bp_arena_init(&arena, memory, (size_t)bytes);
     for (int i = 0; i < 5; i++) {
         if (bp_arena_carve(&arena, (size_t)size[i], ALIGNMENT, &piece[i]) != BP_OK) {
@@ -141,6 +142,20 @@ static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
            bp_cost_program(graph, BP_PROGRAM_UPDATE, rates);
 }
 
+/* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
+ * the accumulated gradients of a group. */
+static uint64_t fixed_bytes(const search *s)
+{
+    const bp_graph *graph = &s->runtime->graph;
+    uint64_t bytes = s->runtime->report.resident_bytes;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
+        bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
+    }
+    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
+}
+
 /* Plans one candidate exactly. */
 static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
 {
@@ -157,6 +172,8 @@ static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
                         .arena_bytes = s->runtime->report.arena_bytes,
                         .seconds = step_seconds(s->runtime, &s->request->rates)};
     out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
+    uint64_t fixed = fixed_bytes(s);
+    s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
     return BP_OK;
 }
 
@@ -240,20 +257,6 @@ static bp_status measure(search *s, const bp_spec *spec)
     return BP_OK;
 }
 
-/* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
- * the accumulated gradients of a group. */
-static uint64_t fixed_bytes(const search *s)
-{
-    const bp_graph *graph = &s->runtime->graph;
-    uint64_t bytes = s->runtime->report.resident_bytes;
-    for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
-        bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
-    }
-    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
-    return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
-}
-
 /* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
  * schedule. */
 static bp_status plan_chain(search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
@@ -328,10 +331,43 @@ static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint
     return BP_OK;
 }
 
+/* Whether what has been found will do. */
+static bool enough(const search *s)
+{
+    return s->request->first && s->fit->best.fits;
+}
+
+/* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
+ * that need the fewest slots are planned to find out, and entered where nothing else will be. */
+static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
+{
+    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    const uint64_t budget = s->request->budget;
+    bp_fit_try least[2];
+    uint32_t planned = 0;
+    *hope = !s->smaller;
+    while (!*hope && planned < 2 && fixed_bytes(s) <= budget) {
+        bp_spec spec = *base;
+        spec.policy = (bp_policy){.kind = kinds[planned]};
+        BP_TRY(plan_candidate(s, &spec, &least[planned]));
+        /* No schedule needs much less than one that starts from the input each time. */
+        *hope = least[planned++].arena_bytes <= budget + budget / CHAIN_HOPE;
+    }
+    for (uint32_t i = 0; i < planned && !*hope; i++) {
+        enter(s, &least[i]);
+    }
+    return BP_OK;
+}
+
 /* The policies that recompute, at one micro-batch and chunk. */
 static bp_status try_recomputing(search *s, const bp_spec *base)
 {
     bp_fit_try candidate;
+    bool hope = true;
+    BP_TRY(has_hope(s, base, &hope));
+    if (!hope) {
+        return BP_OK;
+    }
     uint64_t fixed = 0;
     uint64_t least = UINT64_MAX;
     /* Nothing is slower than starting from the input each time. */
@@ -344,6 +380,9 @@ static bp_status try_recomputing(search *s, const bp_spec *base)
         bp_spec spec = *base;
         spec.policy = named[i];
         BP_TRY(try_candidate(s, &spec, &candidate));
+        if (enough(s)) {
+            return BP_OK;
+        }
         fixed = fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
     }
@@ -401,7 +440,7 @@ static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
         if (matters || (rows <= CHUNK_LEAST && !s->fit->best.fits)) {
             BP_TRY(try_policies(s, base, whole));
         }
-        if (*whole || rows <= CHUNK_LEAST) {
+        if (*whole || rows <= CHUNK_LEAST || enough(s)) {
             return BP_OK;
         }
         rows = rows / 4 > CHUNK_LEAST ? rows / 4 : CHUNK_LEAST;
@@ -422,9 +461,10 @@ static bp_status try_batches(search *s)
         }
         spec.batch = s->request->spec.batch / divisor;
         spec.accumulation = (uint32_t)(product / spec.batch);
+        s->smaller = s->request->free_batch && spec.batch > 1;
         BP_TRY(try_chunks(s, &spec, &whole));
         splits++;
-        if (whole) {
+        if (whole || enough(s)) {
             break;
         }
     }
@@ -450,7 +490,7 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
                      bp_error *error)
 {
     search s = {.request = request, .fit = fit, .error = error};
-    *fit = (bp_fit){0};
+    *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
     BP_TRY(bp_spec_check(&request->spec, error));
     BP_TRY(search_init(&s, memory, bytes));
     BP_TRY(try_batches(&s));

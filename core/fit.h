@@ -18,6 +18,7 @@ typedef struct bp_fit_request {
     bool free_policy;
     bool free_batch; /* batch x accumulation stays what it is */
     bool free_chunk; /* loss_rows */
+    bool first;      /* the first candidate found that fits will do */
     bp_rates rates;  /* BP_RATES_DEFAULT, or calibrated */
 } bp_fit_request;
 
@@ -38,6 +39,8 @@ typedef struct bp_fit {
     bp_fit_try least;     /* the one of fewest bytes */
     bp_fit_try tried[BP_FIT_TRIED_MAX];
     uint32_t tried_count;
+    uint64_t
+        fixed_bytes; /* the fewest that live all the time in any candidate, whatever its policy */
     bp_action *actions; /* the schedule of best when it came from the dynamic programme */
     uint32_t action_count;
     bp_spec spec; /* the request's with best filled in; refers to `actions` */

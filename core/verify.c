@@ -2,6 +2,8 @@
 /* The program verifier: extents, order of writes and reads, overlaps. */
 #include "core/verify.h"
 
+#include <string.h>
+
 #include "core/order.h"
 
 /* What is known to be written of a buffer: up to SPANS separate byte ranges. A program that
@@ -21,7 +23,7 @@ typedef struct written {
 uint64_t bp_verify_scratch(const bp_graph *graph)
 {
     uint64_t defined = bp_size_mul(graph->used.buffers, sizeof(written));
-    uint64_t sweep = bp_size_mul(graph->used.buffers, 2 * sizeof(uint32_t));
+    uint64_t sweep = bp_size_mul(graph->used.buffers, 3 * sizeof(uint32_t));
     return (defined > sweep ? defined : sweep) + sizeof(uint64_t);
 }
 
@@ -303,9 +305,13 @@ static bool born_before(const void *user, uint32_t a, uint32_t b)
     return a < b;
 }
 
-static bool share_bytes(const bp_buffer *a, const bp_buffer *b)
+static bool dies_before(const void *user, uint32_t a, uint32_t b)
 {
-    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    const bp_buffer *buffers = user;
+    if (buffers[a].upper != buffers[b].upper) {
+        return buffers[a].upper < buffers[b].upper;
+    }
+    return a < b;
 }
 
 static bool misplaced(const bp_buffer *buffer, uint64_t arena_bytes)
@@ -314,27 +320,61 @@ static bool misplaced(const bp_buffer *buffer, uint64_t arena_bytes)
     return end > arena_bytes || buffer->offset % BP_ARENA_ALIGNMENT != 0;
 }
 
-/* Holds a newborn buffer against those still alive, and drops the dead ones on the way. */
-static bp_status meet_living(const bp_graph *graph, uint32_t newborn, uint32_t *living,
-                             uint32_t *count)
+/* The buffers alive at one time, in the order of their offsets. */
+typedef struct living {
+    const bp_buffer *buffers;
+    uint32_t *row;
+    uint32_t count;
+} living;
+
+/* How many of the living lie below an offset. */
+static uint32_t living_below(const living *alive, uint64_t offset)
 {
-    const bp_buffer *buffer = &graph->buffers[newborn];
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < *count; i++) {
-        const bp_buffer *other = &graph->buffers[living[i]];
-        if (other->upper <= buffer->lower) {
-            continue;
+    uint32_t low = 0;
+    uint32_t high = alive->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (alive->buffers[alive->row[middle]].offset < offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        if (share_bytes(buffer, other)) {
-            return bp_error_set(graph->error, BP_ERR_VERIFY, where,
-                                "two live buffers overlap in the arena",
-                                bp_graph_name(graph, newborn));
-        }
-        living[kept++] = living[i];
     }
-    living[kept++] = newborn;
-    *count = kept;
-    return BP_OK;
+    return low;
+}
+
+/* Lets a newborn buffer in, if it overlaps neither of its neighbours: since no two of the living
+ * overlap, it overlaps nobody then. */
+static bool let_in(living *alive, uint32_t newborn)
+{
+    const bp_buffer *buffer = &alive->buffers[newborn];
+    uint32_t at = living_below(alive, buffer->offset);
+    if (at > 0) {
+        const bp_buffer *below = &alive->buffers[alive->row[at - 1]];
+        if (below->offset + below->bytes > buffer->offset) {
+            return false;
+        }
+    }
+    if (at < alive->count &&
+        buffer->offset + buffer->bytes > alive->buffers[alive->row[at]].offset) {
+        return false;
+    }
+    memmove(alive->row + at + 1, alive->row + at, (alive->count - at) * sizeof *alive->row);
+    alive->row[at] = newborn;
+    alive->count++;
+    return true;
+}
+
+static void let_go(living *alive, uint32_t dead)
+{
+    uint32_t at = living_below(alive, alive->buffers[dead].offset);
+    alive->count--;
+    memmove(alive->row + at, alive->row + at + 1, (alive->count - at) * sizeof *alive->row);
+}
+
+static bool takes_room(const bp_buffer *buffer)
+{
+    return buffer->lower < buffer->upper && buffer->bytes > 0;
 }
 
 bp_status bp_verify_plan(const bp_graph *graph, uint64_t arena_bytes, void *scratch, uint64_t bytes)
@@ -344,22 +384,32 @@ bp_status bp_verify_plan(const bp_graph *graph, uint64_t arena_bytes, void *scra
                             NULL);
     }
     uint32_t count = graph->used.buffers;
-    uint32_t *order = scratch;
-    uint32_t *living = order + count;
-    uint32_t alive = 0;
+    uint32_t *births = scratch;
+    uint32_t *deaths = births + count;
+    living alive = {.buffers = graph->buffers, .row = deaths + count};
+    uint32_t dead = 0;
     for (uint32_t i = 0; i < count; i++) {
-        order[i] = i;
+        births[i] = i;
+        deaths[i] = i;
     }
-    bp_order(order, count, born_before, graph->buffers);
+    bp_order(births, count, born_before, graph->buffers);
+    bp_order(deaths, count, dies_before, graph->buffers);
     for (uint32_t i = 0; i < count; i++) {
-        const bp_buffer *buffer = &graph->buffers[order[i]];
+        const bp_buffer *buffer = &graph->buffers[births[i]];
         if (misplaced(buffer, arena_bytes)) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, where,
                                 "a buffer lies outside the arena or is not aligned",
-                                bp_graph_name(graph, order[i]));
+                                bp_graph_name(graph, births[i]));
         }
-        if (buffer->lower < buffer->upper && buffer->bytes > 0) {
-            BP_TRY(meet_living(graph, order[i], living, &alive));
+        for (; dead < count && graph->buffers[deaths[dead]].upper <= buffer->lower; dead++) {
+            if (takes_room(&graph->buffers[deaths[dead]])) {
+                let_go(&alive, deaths[dead]);
+            }
+        }
+        if (takes_room(buffer) && !let_in(&alive, births[i])) {
+            return bp_error_set(graph->error, BP_ERR_VERIFY, where,
+                                "two live buffers overlap in the arena",
+                                bp_graph_name(graph, births[i]));
         }
     }
     return BP_OK;

@@ -59,14 +59,16 @@ static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_t
     }
 }
 
-/* Runs the fit with more left free. */
-static bool fits_with(const choice *c, const change *free, uint32_t sequence, choice *trial)
+/* Runs the fit with more left free; `first`: the first candidate that fits will do. */
+static bool fits_with(const choice *c, const change *free, uint32_t sequence, bool first,
+                      choice *trial)
 {
     bp_error error = {.code = BP_OK};
     bp_fit_request request = c->request;
     request.free_policy = request.free_policy || free->policy;
     request.free_batch = request.free_batch || free->batch;
     request.free_chunk = request.free_chunk || free->chunk;
+    request.first = first;
     request.spec.sequence = sequence;
     uint64_t rows = (uint64_t)sequence * request.spec.batch;
     if (request.spec.loss_rows > rows) {
@@ -100,8 +102,11 @@ static bool least_fits(const choice *c, uint32_t sequence)
     spec->loss_rows = SHORT_CHUNK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         spec->policy = (bp_policy){.kind = kinds[i]};
-        if (fits_with(&least, &none, sequence, &trial)) {
+        if (fits_with(&least, &none, sequence, true, &trial)) {
             return true;
+        }
+        if (trial.fit.fixed_bytes > least.request.budget) {
+            return false; /* whatever the policy */
         }
     }
     return false;
@@ -115,7 +120,7 @@ static bool find_single(const choice *c, bp_fit_try *found)
     bool any = false;
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         bool fits = frees_more(&c->request, &changes[i]) &&
-                    fits_with(c, &changes[i], c->request.spec.sequence, &trial);
+                    fits_with(c, &changes[i], c->request.spec.sequence, false, &trial);
         if (fits && (!any || trial.fit.best.seconds < found->seconds)) {
             *found = trial.fit.best;
             any = true;
@@ -149,7 +154,7 @@ static bool print_sequence(const choice *c)
     static choice trial;
     uint32_t sequence = least_fits(c, 1) ? c->request.spec.sequence / 2 : 0;
     for (; sequence > 0; sequence /= 2) {
-        if (least_fits(c, sequence) && fits_with(c, &all, sequence, &trial)) {
+        if (least_fits(c, sequence) && fits_with(c, &all, sequence, true, &trial)) {
             print_change(c, &trial.fit.best, sequence);
             return true;
         }
@@ -167,7 +172,7 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
     bp_text text;
     changed.request.spec = *spec;
     if (!least_fits(&changed, spec->sequence) ||
-        !fits_with(&changed, &all, spec->sequence, &trial)) {
+        !fits_with(&changed, &all, spec->sequence, true, &trial)) {
         return false;
     }
     bp_text_init(&text, NULL, NULL, rest, sizeof rest);
@@ -224,7 +229,7 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         return;
     }
     if (frees_more(&c->request, &all)) {
-        if (fits_with(c, &all, c->request.spec.sequence, &trial)) {
+        if (fits_with(c, &all, c->request.spec.sequence, false, &trial)) {
             print_change(c, &trial.fit.best, 0);
             return;
         }
