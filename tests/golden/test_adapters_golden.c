@@ -39,6 +39,7 @@ static const struct {
     {"llama_regression",
      "llama_regression",
      {.rank = 4, .alpha = 4.0, .targets = all, .target_count = 1}},
+    {"bert_labels", "bert_all", {.rank = 3, .alpha = 3.0, .targets = all, .target_count = 1}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 

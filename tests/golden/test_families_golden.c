@@ -75,7 +75,8 @@ static const char *const cases[] = {"llama_one_head",
                                     "bert_masked_one_head",
                                     "bert_masked_one_token",
                                     "bert_pairs",
-                                    "bert_pairs_regression"};
+                                    "bert_pairs_regression",
+                                    "lora_bert"};
 #define CASES (sizeof cases / sizeof cases[0])
 enum { CAUSAL = 19 }; /* the first cases are language models over a stream */
 

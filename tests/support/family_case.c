@@ -76,7 +76,7 @@ void family_open(family_case *ref, const char *name)
     memset(ref, 0, sizeof *ref);
     golden_open(&ref->file, path);
     ref->spec = rig_spec();
-    ref->spec.model = strncmp(name, "bert", 4) == 0  ? &bp_model_bert
+    ref->spec.model = strstr(name, "bert") != NULL   ? &bp_model_bert
                       : strstr(name, "gpt2") != NULL ? &bp_model_gpt2
                                                      : &bp_model_llama;
     read_shape(ref);

@@ -186,6 +186,8 @@ static void test_saved_modules(void **state)
     assert_int_equal(bp_peft_config_text(&emit, "b", json, sizeof json, &length), BP_OK);
     assert_non_null(strstr(json, "\"modules_to_save\": [\"c\", \"classifier\"],\n"));
     assert_non_null(strstr(json, "\"task_type\": \"SEQ_CLS\""));
+    assert_non_null(strstr(json, "\"target_modules\": [\"query\", \"key\", \"value\", "
+                                 "\"intermediate.dense\", \"output.dense\"]"));
     assert_int_equal(read_text(json, length, &error), BP_OK);
 }
 

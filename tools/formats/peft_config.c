@@ -332,11 +332,22 @@ static void put_real(bp_text *text, const char *key, double value)
     bp_text_string(text, ",\n");
 }
 
-static void put_targets(bp_text *text, const bp_lora *lora)
+/* All dense layers of the blocks. In BERT PEFT's "all-linear" has the pooler too, which is none of
+ * them. */
+static void put_all_linear(bp_text *text, const bp_model *model)
 {
+    const bool bert = strcmp(model->name, "bert") == 0;
+    bp_text_string(text, bert ? "[\"query\", \"key\", \"value\", \"intermediate.dense\", "
+                                "\"output.dense\"],\n"
+                              : "\"all-linear\",\n");
+}
+
+static void put_targets(bp_text *text, const bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
     bp_text_string(text, "  \"target_modules\": ");
     if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
-        bp_text_string(text, "\"all-linear\",\n");
+        put_all_linear(text, emit->spec->model);
         return;
     }
     bp_text_string(text, "[");
@@ -436,7 +447,7 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     put_saved(&text, emit);
     put_pair(&text, "peft_type", "\"LORA\"", false);
     put_real(&text, "r", (double)lora->rank);
-    put_targets(&text, lora);
+    put_targets(&text, emit);
     put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
     put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
     bp_text_string(&text, "}\n");

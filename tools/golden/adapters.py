@@ -29,7 +29,7 @@ import families
 OUT = "tests/golden/peft/"
 PROGRAM = "build/release/tests/golden/test_adapters_golden"
 CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_short", "bert": "bert_classes",
-         "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression"}
+         "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels"}
 
 
 def values_of(golden):

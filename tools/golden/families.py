@@ -89,6 +89,9 @@ def own_name(name):
     """PEFT's name of a parameter as its files (adapters) and the base's (the others) have it."""
     if ".lora_" in name:
         return name.replace(".default", "")
+    if ".original_module." in name:
+        return None # what the trained copy stands for
+    name = name.replace(".modules_to_save.default", "")
     return name.removeprefix("base_model.model.").replace(".base_layer", "")
 
 
@@ -109,7 +112,7 @@ def curve_of(model, losses):
 def finish(name, model, losses, values, tensors):
     loss = losses(0)
     loss.backward()
-    parameters = {own_name(n): p for n, p in model.named_parameters()}
+    parameters = {own_name(n): p for n, p in model.named_parameters() if own_name(n)}
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in parameters.values() if p.grad is not None))
     tensors.update({n: single(p) for n, p in parameters.items()})
     tensors.update({"grad." + n: single(p.grad if p.grad is not None else torch.zeros_like(p))
@@ -145,9 +148,13 @@ def llama_config(v, qwen=False, **more):
 
 def adapted(model, v, targets, generator):
     """The model with adapters of random A and B; everything else is frozen."""
+    every = "all-linear"
+    if isinstance(model, transformers.BertForSequenceClassification):
+        every = ["query", "key", "value", "intermediate.dense", "output.dense"] # of the blocks: not the pooler
     config = peft.LoraConfig(
         r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0, use_rslora=bool(v.get("rslora")),
-        target_modules="all-linear" if v.get("all_linear") else targets, task_type="CAUSAL_LM")
+        target_modules=every if v.get("all_linear") else targets,
+        task_type="SEQ_CLS" if v.get("task") else "CAUSAL_LM")
     model = peft.get_peft_model(model, config).double()
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -270,6 +277,8 @@ def bert_judge(name, v, lengths, seed, seconds=None):
     generator = torch.Generator().manual_seed(seed)
     config = bert_config(v, num_labels=v["classes"], problem_type=PROBLEM[v["task"]])
     model = draw(transformers.BertForSequenceClassification(config), generator)
+    if v.get("rank"):
+        model = adapted(model, v, ["query", "value"], generator)
     judge(name, model, v, lengths, generator, seconds)
 
 
@@ -324,6 +333,7 @@ def main():
     bert_judge("bert_pairs", {**bert, "task": 2, "classes": 3}, [9, 7, 4, 2], 29, [4, 6, 0, 1])
     bert_judge("bert_pairs_regression", {**bert, "task": 4, "classes": 1, "types": 3, "heads": 1}, [9, 9, 5, 8], 30,
                [1, 8, 3, 4])
+    bert_judge("lora_bert", {**bert, "task": 2, "classes": 3, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 31)
     # Three windows of four places, the last a half: targets that are not there, and an empty row.
     llama_stream("llama_short", {**base, "vocabulary": 29, "sequence": 10, "accumulation": 2}, 26, 16)
     llama_judge("llama_regression", {**base, "heads": 1, "kv_heads": 1, "head_width": 16, "untied": 1, "task": 4,
