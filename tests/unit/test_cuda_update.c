@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules on the CUDA device against the host, byte for byte: every form of states with every
  * master form and type of weights and gradients. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "core/codec.h"
+#include "core/step.h"
 #include "device/cuda/cuda.h"
+#include "device/host/host.h"
 #include "tests/support/instrument.h"
 #include "tests/support/kernel_case.h"
 #include "tests/support/update_desk.h"
@@ -86,9 +90,65 @@ static void every_form_equals_the_host(void **state)
     }
 }
 
+/* Sums of gradients in 8 bits: the same call on either device. */
+static void run_sums(kernel_case *c, const bp_device *device, bool expand,
+                     const bp_accumulate_codes_scalars *s, bp_dtype type)
+{
+    static float x[MOST];
+    kernel_device on;
+    bp_kernel kernel = expand ? BP_KERNEL_expand_codes : BP_KERNEL_accumulate_codes;
+    const uint8_t dtypes[BP_OPERANDS_MAX] = {(uint8_t)(expand ? type : BP_U8),
+                                             (uint8_t)(expand ? BP_U8 : type), BP_U8};
+    const bp_step_block step = {.seed = 5, .step = 3, .sample = 2};
+    uint64_t count = (uint64_t)s->count;
+    unsigned char sum[2 * MOST];
+    fill_normal(x, count, 21, 1e-2);
+    for (uint64_t i = 0; i < count; i += BP_CODEC_BLOCK) {
+        uint32_t size = (uint32_t)(count - i < BP_CODEC_BLOCK ? count - i : BP_CODEC_BLOCK);
+        bp_codec_encode(BP_CODEC_COMPANDED8, true, x + i, size,
+                        sum + bp_codec_bytes(i, BP_CODEC_COMPANDED8));
+    }
+    kernel_device_open(&on, device, device == &bp_device_host ? "portable" : "plain", 1,
+                       UINT64_C(1) << 20);
+    kernel_case_init_typed(c, device, kernel, s, 1, 0, dtypes);
+    memcpy(kernel_case_at(c, 0, expand ? 1 : 0), sum, bp_codec_bytes(count, BP_CODEC_COMPANDED8));
+    if (!expand) {
+        fill_normal(x, count, 22, 1e-2);
+        x[count / 2] = count > 300 ? INFINITY : x[count / 2];
+        x[count / 3] = count > 700 ? -NAN : x[count / 3];
+        memset(x, 0, count > 900 ? 32 * sizeof *x : 0);
+        store_elements(kernel_case_at(c, 0, 1), type, x, count);
+        memcpy(kernel_case_at(c, 0, 2), &step, sizeof step);
+    }
+    kernel_case_run(c, &on);
+    kernel_device_close(&on);
+}
+
+static void sums_equal_the_hosts(void **state)
+{
+    static const int64_t counts[] = {1, 3, 33, 257, 301, 1030};
+    (void)state;
+    for (uint32_t i = 0; i < 6 * 3 * 3; i++) {
+        bp_accumulate_codes_scalars s = {.count = counts[i % 6], .accumulate = i / 6 % 3 == 1};
+        kernel_case host, cuda;
+        bool expand = i / 6 % 3 == 2;
+        if (!expand) {
+            s.first = 256 * (i % 2);
+            s.stream = i;
+        }
+        run_sums(&host, &bp_device_host, expand, &s, (bp_dtype)(i / 18));
+        run_sums(&cuda, &bp_device_cuda, expand, &s, (bp_dtype)(i / 18));
+        assert_int_equal(host.image_bytes, cuda.image_bytes);
+        assert_memory_equal(host.image, cuda.image, host.image_bytes);
+        kernel_case_free(&host);
+        kernel_case_free(&cuda);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form_equals_the_host)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form_equals_the_host),
+                                       cmocka_unit_test(sums_equal_the_hosts)};
     if (!instrument_load(&driver)) {
         return 77;
     }
