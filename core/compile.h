@@ -20,10 +20,12 @@ typedef struct bp_compile {
     bp_ref *d_boundary;          /* [micros][stages + 1]: its gradient */
     bp_ref (*tape)[BP_TAPE_MAX]; /* [micros][stages] */
     bp_slice_call *slices;       /* [micros]: what a sliced table's gradient is formed from */
-    uint32_t sliced;     /* parameter whose gradient is formed slice by slice, or UINT32_MAX */
-    uint64_t slice_rows; /* rows of a slice */
-    uint32_t inputs;     /* buffer: step block, ids, labels */
-    char label[32];      /* name of the stage being written */
+    uint32_t sliced[2]; /* parameters whose gradients are formed slice by slice once the last [0]
+                           and the first stage [1] have gone backward; or UINT32_MAX */
+    bool head_deferred; /* one of them is the last stage's */
+    uint64_t slice_rows[2]; /* rows of a slice of each */
+    uint32_t inputs;        /* buffer: step block, ids, labels */
+    char label[32];         /* name of the stage being written */
 } bp_compile;
 
 /* Table rows that compiling this spec can need; false when a number does not fit 32 bits. */

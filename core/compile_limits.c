@@ -149,10 +149,10 @@ static void add_released(wide_limits *sum, const bp_spec *spec, uint32_t paramet
     uint64_t passes = spec->gradient_release == BP_RELEASE_ADAMA ? micros : 2;
     add_limits(sum, end, spec->gradient_release == BP_RELEASE_ADAMA ? micros : 1);
     uint64_t ends = bp_size_mul(passes, stages);
-    if (spec->model->sliced_table != NULL) {
-        ends += passes * (uint64_t)COMPILE_SLICES_MOST;
-        add_limits(sum, spec->model->slice_limits(spec),
-                   bp_size_mul(2 * (uint64_t)COMPILE_SLICES_MOST, micros));
+    if (spec->model->sliced_tables != NULL) {
+        const uint64_t slices = COMPILE_TABLES * COMPILE_SLICES_MOST;
+        ends += passes * slices;
+        add_limits(sum, spec->model->slice_limits(spec), bp_size_mul(2 * slices, micros));
     }
     sum->buffers += passes * (uint64_t)parameters + ends * (end.ops + 1);
     sum->name_bytes += (passes * (uint64_t)parameters + ends * (end.ops + 1)) * NAME_BYTES;
@@ -168,19 +168,20 @@ static void add_summed(wide_limits *sum, const bp_spec *spec, uint64_t parameter
 {
     const uint64_t programs = spec->accumulation > 1 ? 2 : 1;
     const uint64_t stages = spec->model->stages(&spec->config);
-    const uint64_t added = parameters + COMPILE_SLICES_MOST;
+    const uint64_t parts = COMPILE_TABLES * COMPILE_SLICES_MOST;
+    const uint64_t added = parameters + parts;
     const bool whole = spec->optimizer->whole_tensors;
     const uint64_t slices = parameters * (whole ? 1 : COMPILE_SLICES_MOST + 1);
     const uint64_t times = whole ? 3 : 1; /* rows of trust ratios come before the rule's own */
     const uint64_t buffers = programs * added + parameters + 2 * (1 + times) * slices;
     add_micro(sum, spec, programs);
     add_limits(sum, spec->optimizer->limits(spec, (uint32_t)parameters), 1);
-    if (spec->model->sliced_table != NULL) {
-        add_limits(sum, spec->model->slice_limits(spec), programs * COMPILE_SLICES_MOST);
+    if (spec->model->sliced_tables != NULL) {
+        add_limits(sum, spec->model->slice_limits(spec), programs * parts);
     }
     sum->buffers += buffers;
     sum->name_bytes += buffers * NAME_BYTES;
-    sum->ops += programs * (stages + COMPILE_SLICES_MOST) + (3 + times) * slices;
+    sum->ops += programs * (stages + parts) + (3 + times) * slices;
     sum->refs += 3 * programs * added + (6 + times * BP_OPERANDS_MAX) * slices;
     sum->scalars += 4 * programs * added + (4 + times * BP_SCALARS_MAX) * slices;
 }

@@ -9,6 +9,7 @@
 
 #define TABLE_ALIGNMENT     16
 #define COMPILE_SLICES_MOST 16 /* into which a table's gradient is cut */
+#define COMPILE_TABLES      2  /* the first stage's and the last one's */
 
 /* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
  * that the sums stay the same. */
@@ -35,7 +36,8 @@ bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t m
 /* Writes action number `index` of the schedule for one micro-batch. */
 void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
 
-/* Chooses the table whose gradient is formed slice by slice, if there is one, and the slices. */
+/* Chooses the tables whose gradients are formed slice by slice, if there are any, and the slices.
+ */
 void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
 
 /* Writes the STEP program of a group whose gradients are released inside backward. */

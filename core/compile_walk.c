@@ -109,7 +109,9 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
-    call.table_deferred = compile->sliced != UINT32_MAX;
+    call.table_deferred = action->stage + 1 == compile->stages
+                              ? compile->head_deferred
+                              : action->stage == 0 && compile->sliced[1] != UINT32_MAX;
     emit->spec->model->backward(emit, &call);
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {

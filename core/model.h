@@ -19,7 +19,7 @@ typedef struct bp_stage_call {
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */
     bool input_wanted;        /* backward in: someone reads d_input; else it may be left out */
-    bool table_deferred;      /* backward in: leave out the gradient of the sliced table (below) */
+    bool table_deferred;      /* backward in: leave out the gradient of a sliced table (below) */
     bp_ref kept[2];           /* backward out, last stage with a deferred table: for slice */
     bp_ref tape[BP_TAPE_MAX]; /* forward out, backward in: kept buffers, the stage's own order */
 } bp_stage_call;
@@ -27,6 +27,7 @@ typedef struct bp_stage_call {
 /* One slice of the gradient of a sliced table: rows first .. first + rows - 1, from one
  * micro-batch. */
 typedef struct bp_slice_call {
+    uint32_t table; /* parameter number */
     uint64_t first;
     uint64_t rows;
     bp_ref gradient;    /* (rows, width) of the table's slice */
@@ -75,12 +76,13 @@ struct bp_model {
      */
     void (*decode)(bp_emit *emit, bp_stage_call *call);
 
-    /* With gradient release: the table that both the first and the last stage use, whose gradient
-     * is formed at the end of backward, slice by slice, in the order in which it is always added up
-     * (the last stage's part of a micro-batch before the first's). sliced_table says its number,
-     * UINT32_MAX where there is none; slice emits one slice. NULL: no such table. slice_limits
-     * bounds what one call of slice emits. */
-    uint32_t (*sliced_table)(const bp_model_config *config);
+    /* Where gradients do not stay: the tables whose gradient is formed slice by slice. Parameter
+     * number tables[0] is used by the last stage, tables[1] by the first, UINT32_MAX: none. A table
+     * that both use is formed at the end of backward, in the order in which it is always added up
+     * (the last stage's part of a micro-batch before the first's); another one after its stage's
+     * backward. slice emits one slice. NULL: no such tables. slice_limits bounds what one call of
+     * slice emits. */
+    void (*sliced_tables)(const bp_model_config *config, uint32_t tables[2]);
     void (*slice)(bp_emit *emit, bp_slice_call *call);
     bp_graph_limits (*slice_limits)(const bp_spec *spec);
 

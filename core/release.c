@@ -17,7 +17,8 @@
  * one's fold is joined with the update of the weights.
  *
  * A table that the first and the last stage share would have a full gradient all through backward.
- * Its gradient is formed at the end instead, slice by slice, from what both stages left.
+ * Its gradient is formed at the end instead, slice by slice, from what both stages left; those of
+ * tables that they have for themselves are formed in the same way behind each of them.
  *
  * Sums of gradients in 8 bits (core/sum.c) are made of a stage's gradients at the same places. */
 #include "core/adapter.h"
@@ -34,13 +35,14 @@ typedef struct backward_pass {
 } backward_pass;
 
 /* Marks the parameters whose gradients are complete once `stage` has gone backward. */
-static bool mark_due(bp_emit *emit, uint32_t stage, uint32_t sliced)
+static bool mark_due(bp_emit *emit, uint32_t stage, const uint32_t sliced[2])
 {
     bool any = false;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
         uint32_t lowest = bp_adapter_stage(emit, i);
-        parameter->due = parameter->trainable && lowest == stage && i != sliced;
+        bool later = i == sliced[0] || i == sliced[1];
+        parameter->due = parameter->trainable && lowest == stage && !later;
         parameter->due_first = 0;
         parameter->due_count = parameter->count;
         any = any || parameter->due;
@@ -75,16 +77,6 @@ static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what
     }
 }
 
-/* What follows the backward of a stage by the micro-batches of a pass. */
-static void finish_stage(const bp_compile *compile, bp_emit *emit, uint32_t stage,
-                         const backward_pass *pass)
-{
-    bool any = mark_due(emit, stage, compile->sliced);
-    bool later = stage + 1 < compile->stages || pass->from > 0;
-    bool last = stage == compile->first && compile->sliced == UINT32_MAX && pass->last;
-    use_due(emit, any, later, last, pass->what);
-}
-
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
@@ -95,37 +87,53 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+/* Rows of a slice of a table that is trained; all of them where one slice holds the table. */
+static uint64_t slice_rows(const bp_emit *emit, uint32_t table)
+{
+    const uint64_t *shape = emit->parameters[table].shape;
+    uint64_t unit = COMPILE_CHUNK / common_divisor(shape[1], COMPILE_CHUNK);
+    uint64_t rows = bp_size_align(bp_size_ceil_div(shape[0], COMPILE_SLICES_MOST), unit);
+    return rows < shape[0] ? rows : shape[0];
+}
+
+/* A table that two stages share would stay until both are through, so that it pays to form it at
+ * the end even where it is no more than one slice. */
 void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
-    compile->sliced = UINT32_MAX;
     const bool released = spec->gradient_release != BP_RELEASE_NONE;
-    if (spec->optimizer == NULL || spec->model->sliced_table == NULL ||
+    uint32_t tables[2];
+    compile->sliced[0] = compile->sliced[1] = UINT32_MAX;
+    compile->head_deferred = false;
+    if (spec->optimizer == NULL || spec->model->sliced_tables == NULL ||
         !(spec->gradient_int8 || (released && !spec->optimizer->whole_tensors))) {
         return;
     }
-    uint32_t table = spec->model->sliced_table(&spec->config);
-    if (table == UINT32_MAX || !emit->parameters[table].trainable) {
-        return;
+    spec->model->sliced_tables(&spec->config, tables);
+    const bool shared = tables[0] == tables[1];
+    for (uint32_t i = shared ? 1 : 0; i < 2; i++) {
+        if (tables[i] == UINT32_MAX || !emit->parameters[tables[i]].trainable) {
+            continue;
+        }
+        compile->slice_rows[i] = slice_rows(emit, tables[i]);
+        bool several = compile->slice_rows[i] < emit->parameters[tables[i]].shape[0];
+        compile->sliced[i] = shared || several ? tables[i] : UINT32_MAX;
     }
-    const bp_buffer *weight = &emit->graph->buffers[emit->parameters[table].weight];
-    uint64_t unit = COMPILE_CHUNK / common_divisor(weight->shape[1], COMPILE_CHUNK);
-    uint64_t rows = bp_size_ceil_div(weight->shape[0], COMPILE_SLICES_MOST);
-    compile->sliced = table;
-    compile->slice_rows = bp_size_align(rows, unit);
+    compile->head_deferred = compile->sliced[shared ? 1 : 0] != UINT32_MAX;
 }
 
-/* The gradient of one slice of the table, from the micro-batches of a pass. */
-static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint64_t rows,
-                        const backward_pass *pass)
+/* The gradient of one slice of a table, from the micro-batches of a pass. */
+static void write_slice(bp_compile *compile, bp_emit *emit, uint32_t table, uint64_t first,
+                        uint64_t rows, const backward_pass *pass)
 {
-    bp_parameter *parameter = &emit->parameters[compile->sliced];
-    uint64_t width = emit->graph->buffers[parameter->weight].shape[1];
+    bp_parameter *parameter = &emit->parameters[table];
+    uint64_t width = parameter->shape[1];
     bp_ref gradient =
         bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
     for (uint32_t micro = pass->from; micro < pass->to; micro++) {
         bp_slice_call *call = &compile->slices[micro];
         compile_inputs(compile, emit, micro);
+        call->table = table;
         call->first = first;
         call->rows = rows;
         call->gradient = gradient;
@@ -139,18 +147,35 @@ static void write_slice(bp_compile *compile, bp_emit *emit, uint64_t first, uint
     parameter->due_count = rows * width;
 }
 
-/* The shared table, after everything else. */
-static void finish_table(bp_compile *compile, bp_emit *emit, const backward_pass *pass)
+/* A sliced table, once its stages have gone backward; last: nothing comes after it. */
+static void finish_table(bp_compile *compile, bp_emit *emit, uint32_t i, bool last,
+                         const backward_pass *pass)
 {
-    bp_parameter *parameter = &emit->parameters[compile->sliced];
-    uint64_t all = emit->graph->buffers[parameter->weight].shape[0];
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        emit->parameters[i].due = false;
+    const uint32_t table = compile->sliced[i];
+    const uint64_t all = emit->parameters[table].shape[0];
+    for (uint32_t k = 0; k < emit->parameter_count; k++) {
+        emit->parameters[k].due = false;
     }
-    for (uint64_t first = 0; first < all && emit->status == BP_OK; first += compile->slice_rows) {
-        uint64_t rows = all - first < compile->slice_rows ? all - first : compile->slice_rows;
-        write_slice(compile, emit, first, rows, pass);
-        use_due(emit, true, true, first + rows == all && pass->last, pass->what);
+    for (uint64_t first = 0; first < all && emit->status == BP_OK;
+         first += compile->slice_rows[i]) {
+        uint64_t rows = all - first < compile->slice_rows[i] ? all - first : compile->slice_rows[i];
+        write_slice(compile, emit, table, first, rows, pass);
+        use_due(emit, true, true, last && first + rows == all, pass->what);
+    }
+}
+
+/* What follows the backward of a stage by the micro-batches of a pass. */
+static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
+                         const backward_pass *pass)
+{
+    const bool head = stage + 1 == compile->stages;
+    const uint32_t i = head ? 0 : 1;
+    const bool table = (head || stage == 0) && compile->sliced[i] != UINT32_MAX;
+    const bool last = stage == compile->first && pass->last;
+    const bool any = mark_due(emit, stage, compile->sliced);
+    use_due(emit, any, !head || pass->from > 0, last && !table, pass->what);
+    if (table) {
+        finish_table(compile, emit, i, last, pass);
     }
 }
 
@@ -166,9 +191,6 @@ static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t fir
             compile_inputs(compile, emit, 0);
             finish_stage(compile, emit, compile->actions[i].stage, pass);
         }
-    }
-    if (compile->sliced != UINT32_MAX) {
-        finish_table(compile, emit, pass);
     }
 }
 

@@ -31,9 +31,12 @@ uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage)
     return is_block(config, stage) ? BP_TAPE_VARIANTS : 1;
 }
 
-uint32_t bp_causal_sliced_table(const bp_model_config *config)
+void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2])
 {
-    return bp_causal_has_output(config) ? UINT32_MAX : BP_CAUSAL_TABLE;
+    tables[0] = bp_causal_classifies(config) ? UINT32_MAX
+                : config->untied             ? output
+                                             : BP_CAUSAL_TABLE;
+    tables[1] = BP_CAUSAL_TABLE;
 }
 
 void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const char *embedding,
@@ -156,13 +159,19 @@ void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *cau
     }
 }
 
-/* The head's part of the table's gradient, then the embedding's, as backward adds them. */
+/* The head's part of a table's gradient, then the embedding's, as backward adds them. */
 void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal)
 {
     const bp_head head = describe_head(emit, causal);
-    bp_loss_slice_of(emit, &head, call);
-    bp_embedding_backward_slice(emit, &causal->embedding, call->d_embedded, call->first, call->rows,
-                                call->gradient, 1);
+    const bool judged = bp_causal_classifies(&emit->spec->config);
+    const bool heads = call->table == head.table && !judged;
+    if (heads) {
+        bp_loss_slice_of(emit, &head, call);
+    }
+    if (call->table == BP_CAUSAL_TABLE) {
+        bp_embedding_backward_slice(emit, &causal->embedding, call->d_embedded, call->first,
+                                    call->rows, call->gradient, heads ? 1 : call->accumulate);
+    }
 }
 
 static void decode_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)

@@ -37,7 +37,9 @@ bool bp_causal_has_output(const bp_model_config *config);
 /* Functions of bp_model that no family needs to write. */
 uint32_t bp_causal_stages(const bp_model_config *config);
 uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage);
-uint32_t bp_causal_sliced_table(const bp_model_config *config);
+
+/* bp_model.sliced_tables; output: the number of the head's own weight. */
+void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2]);
 
 /* Those that need the family's description, or its names. */
 void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const char *embedding,

@@ -124,6 +124,11 @@ static void decode(bp_emit *emit, bp_stage_call *call)
     bp_causal_decode(emit, call, &causal);
 }
 
+static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
+{
+    bp_causal_sliced_tables(config, parameter_count(config) - 1, tables);
+}
+
 static void slice(bp_emit *emit, bp_slice_call *call)
 {
     const bp_causal causal = describe(emit);
@@ -159,7 +164,7 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .forward = forward,
                                 .backward = backward,
                                 .decode = decode,
-                                .sliced_table = bp_causal_sliced_table,
+                                .sliced_tables = sliced_tables,
                                 .slice = slice,
                                 .slice_limits = bp_causal_slice_limits,
                                 .limits = limits};

@@ -174,6 +174,7 @@ static void test_gradients_are_those_within_a_code(void **state)
         spec.rate_options.learning_rate = 1.0;
         if (i >= 2) {
             spec.config.vocabulary = i == 2 ? 5000 : 70000;
+            spec.config.untied = i == 3;
             spec.device_options.variant = NULL;
         }
         compare_gradients(&spec, i % 2 == 0 ? 1.0 : 4.0);
