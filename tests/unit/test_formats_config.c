@@ -400,6 +400,7 @@ static void what_other_families_lack_is_refused_by_name(void **state)
         {"llama", "\"pretraining_tp\": 2", "pretraining_tp"},
         {"llama", "\"num_key_value_heads\": 5", "num_key_value_heads"},
         {"llama", "\"num_attention_heads\": 3", "num_attention_heads"},
+        {"llama", "\"head_dim\": 7", "head_dim"},
         {"llama", "\"attention_bias\": 1", "attention_bias"},
         {"qwen2", "\"use_sliding_window\": true", "use_sliding_window"},
         {"qwen2", "\"layer_types\": [\"full_attention\", \"sliding_attention\"]", "layer_types"},

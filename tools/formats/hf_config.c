@@ -493,6 +493,14 @@ static bp_status check_whole(reading *r)
                                 "num_key_value_heads does not divide num_attention_heads",
                                 "num_key_value_heads", config->kv_heads, config->heads);
     }
+    const bool rotary = config->family == BP_FAMILY_LLAMA || config->family == BP_FAMILY_QWEN2;
+    const uint32_t head =
+        config->head_width != 0 ? config->head_width : config->width / config->heads;
+    if (rotary && head % 2 != 0) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "rotary positions need heads of an even width", "head_dim", head,
+                                head + 1);
+    }
     if (config->classifier_dropout < 0.0) {
         config->classifier_dropout = config->residual_dropout;
     }
