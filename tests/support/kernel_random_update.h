@@ -3,6 +3,8 @@
 #ifndef BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
 #define BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
 
+#include <stdlib.h>
+
 #include "core/random.h"
 #include "tests/support/kernel_case.h"
 
@@ -18,14 +20,15 @@ static inline int64_t roll(dice *d, int64_t low, int64_t high)
     return low + (int64_t)(u * (double)(high - low + 1));
 }
 
-/* A size up to `most`: often 1, a tile's end or one off it. */
+/* A size up to `most`, twice that on a GPU: often 1, a tile's end or one off it. */
 static inline int64_t size(dice *d, int64_t most)
 {
     static const int64_t ends[] = {1, 2, 4, 6, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65};
     int64_t s = roll(d, 0, 1) == 0
                     ? roll(d, 1, most)
                     : ends[roll(d, 0, (int64_t)(sizeof(ends) / sizeof(ends[0])) - 1)];
-    return s < most ? s : most;
+    s = s < most ? s : most;
+    return getenv("BP_TEST_GPU") != NULL && s > 2 ? 2 * s - roll(d, 0, 1) : s;
 }
 
 typedef union any_scalars {

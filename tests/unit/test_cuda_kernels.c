@@ -20,7 +20,7 @@
 #include "tests/support/kernel_case.h"
 #include "tests/support/kernel_random.h"
 
-#define ARENA_BYTES (UINT64_C(48) << 20)
+#define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       20
 #define ORDERED     4 /* of them also run in other orders */
 

@@ -18,7 +18,7 @@
 #include "tests/support/kernel_random.h"
 #include "tests/support/rig.h"
 
-#define ARENA_BYTES (UINT64_C(48) << 20)
+#define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       20
 #define ORDERED     4 /* of them also run in other orders */
 #define TOKENS      400
