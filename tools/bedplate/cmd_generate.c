@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* bedplate generate: continues a prompt with a planned cache of keys and values. */
+/* bedplate generate: continues a prompt with a planned cache of keys and values, or fills the masks
+ * of one (fill_mask.h). */
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bedplate/fill_mask.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/sample.h"
@@ -254,6 +256,9 @@ static bp_status generate(generation *g, const settings *set)
     if (s->spec.config.vocabulary == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "this model judges rows of numbers; it does not generate", "--model");
+    }
+    if (s->spec.config.task == BP_TASK_MASKED_LM) {
+        return fill_mask(s);
     }
     s->spec.optimizer = NULL;
     s->spec.batch = 1;

@@ -205,7 +205,7 @@ static const option table[] = {
      "end after N evaluations in a row that were not better; 0: never"},
 
     {"prompt", OPTION_TEXT, VERB_GENERATE, AT(prompt), 0, 0, NULL, "TEXT", false,
-     "what to continue"},
+     "what to continue; of a masked-lm the text whose [MASK]s are filled"},
     {"prompt-ids", OPTION_TEXT, VERB_GENERATE, AT(prompt_ids), 0, 0, NULL, "1,2,3", false,
      "the same as token ids"},
     {"max-new-tokens", OPTION_COUNT, VERB_GENERATE, AT(max_new_tokens), 1, 1 << 24, "20", "N",
@@ -213,7 +213,7 @@ static const option table[] = {
     {"temperature", OPTION_REAL, VERB_GENERATE, AT(temperature), 0, 1000, "1", "F", false,
      "0: always the likeliest token"},
     {"top-k", OPTION_COUNT, VERB_GENERATE, AT(top_k), 0, 1 << 30, "50", "K", false,
-     "choose among the K likeliest; 0: among all"},
+     "choose among the K likeliest; 0: among all; of a masked-lm print so many of each mask (5)"},
     {"output-ids", OPTION_FLAG, VERB_GENERATE, AT(output_ids), 0, 0, "false", NULL, false,
      "print token ids separated by spaces"},
     {"ignore-eos", OPTION_FLAG, VERB_GENERATE, AT(ignore_eos), 0, 0, "false", NULL, false,
