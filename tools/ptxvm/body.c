@@ -336,6 +336,9 @@ static bool parse_registers(vm_parser *parser)
         vm_function *function = parser->function;
         uint32_t base = function->register_bytes;
         base = type == VT_PRED ? base : (base + 63) / 64 * 64;
+        if (base + (uint64_t)count * stored > VM_REGISTER_MAX) {
+            return vm_parse_fail(parser, VM_INVALID_PTX, "too many registers");
+        }
         symbol->address = base;
         function->register_bytes = base + count * stored;
         if (!vm_punct_is(parser, ',')) {

@@ -329,9 +329,52 @@ static bool parse_values(vm_parser *parser, initialiser *target, vm_type type)
     return true;
 }
 
+bool vm_check_extent(vm_parser *parser, uint64_t count, vm_type type, uint64_t align, uint64_t used,
+                     uint64_t limit)
+{
+    uint64_t element = vm_type_bytes(type);
+    if (element == 0) {
+        return vm_parse_fail(parser, VM_INVALID_PTX, "type %s has no place in memory",
+                             vm_type_name(type));
+    }
+    if (align == 0 || align > VM_ALIGN_MAX || (align & (align - 1)) != 0) {
+        return vm_parse_fail(parser, VM_INVALID_PTX, "alignment %llu is no power of two up to %d",
+                             (unsigned long long)align, (int)VM_ALIGN_MAX);
+    }
+    if (used + align > limit || count > (limit - used - align) / element) {
+        return vm_parse_fail(parser, VM_INVALID_PTX, "more than %llu bytes declared in one space",
+                             (unsigned long long)limit);
+    }
+    return true;
+}
+
 static uint64_t align_up(uint64_t value, uint64_t align)
 {
     return (value + align - 1) / align * align;
+}
+
+/* What a space may hold, and what it holds already. */
+static uint64_t space_limit(const vm_parser *parser, vm_space space, uint64_t *used)
+{
+    const vm_function *function = parser->function;
+    bool kernel = function != NULL && function->kernel;
+    *used = 0;
+    switch (space) {
+    case VS_LOCAL:
+        *used = kernel ? function->local_bytes : parser->module->local_bytes;
+        return VM_LOCAL_MAX;
+    case VS_PARAM:
+        *used = function->frame_bytes;
+        return VM_PARAM_MAX;
+    case VS_CONST:
+        *used = parser->bank.count;
+        return VM_CONST_MAX;
+    case VS_GLOBAL:
+        return VM_GLOBAL_MAX;
+    default:
+        *used = parser->module->shared_common + (kernel ? function->shared_bytes : 0);
+        return VM_SHARED_MAX;
+    }
 }
 
 /* Gives the variable its address within its space. */
@@ -403,12 +446,23 @@ static bool parse_declarator(vm_parser *parser, vm_symbol prototype, vm_type typ
         if (vm_punct_is(parser, ']')) {
             open = true;
         } else {
-            count *= parser->lexer.token.bits;
+            uint64_t factor = parser->lexer.token.bits;
+            if (parser->lexer.token.kind != TK_INTEGER ||
+                (factor != 0 && count > VM_GLOBAL_MAX / factor)) {
+                return vm_parse_fail(parser, VM_INVALID_PTX, "unreadable array size '%.*s'",
+                                     (int)parser->lexer.token.length, parser->lexer.token.text);
+            }
+            count *= factor;
             vm_lexer_next(&parser->lexer);
         }
         if (!vm_expect(parser, ']')) {
             return false;
         }
+    }
+    uint64_t used = 0;
+    uint64_t limit = space_limit(parser, (vm_space)prototype.space, &used);
+    if (!vm_check_extent(parser, count, type, align, used, limit)) {
+        return false;
     }
     uint64_t bytes = count * element;
     prototype.dynamic = prototype.space == VS_SHARED && (open || prototype.dynamic);
@@ -430,6 +484,13 @@ static bool parse_declarator(vm_parser *parser, vm_symbol prototype, vm_type typ
     vm_list_push(&parser->symbols, &prototype);
     if (vm_punct_is(parser, '=')) {
         vm_lexer_next(&parser->lexer);
+        if (prototype.space != VS_GLOBAL && prototype.space != VS_CONST) {
+            return vm_parse_fail(parser, VM_INVALID_PTX,
+                                 "only .global and .const variables have initial values");
+        }
+        if (bytes > VM_INITIAL_MAX) {
+            return vm_parse_fail(parser, VM_INVALID_PTX, "too large for an initial value");
+        }
         initialiser target = {initial_bytes(parser, &prototype, bytes), bytes, 0, element};
         return parse_values(parser, &target, type);
     }

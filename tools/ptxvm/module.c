@@ -22,9 +22,12 @@ static bool parse_integer(vm_parser *parser, uint64_t *value)
 static bool parse_version(vm_parser *parser)
 {
     vm_lexer_next(&parser->lexer);
+    const vm_token *token = &parser->lexer.token;
+    char text[16] = "";
     int major = 0;
     int minor = 0;
-    if (sscanf(parser->lexer.token.text, "%d.%d", &major, &minor) != 2) {
+    memcpy(text, token->text, token->length < sizeof text ? token->length : sizeof text - 1);
+    if (token->kind != TK_FLOAT || sscanf(text, "%2d.%1d", &major, &minor) != 2) {
         return vm_parse_fail(parser, VM_INVALID_PTX, "unreadable .version");
     }
     parser->module->version = (uint32_t)(10 * major + minor);
@@ -134,8 +137,12 @@ static bool parse_parameter(vm_parser *parser, vm_function *function, uint32_t *
             return false;
         }
     }
-    uint32_t bytes = (uint32_t)(count * vm_type_bytes(type));
     align = align != 0 ? align : vm_type_bytes(type);
+    if ((!is_register || type != VT_PRED) &&
+        !vm_check_extent(parser, count, type, align, is_register ? 0 : *offset, VM_PARAM_MAX)) {
+        return false;
+    }
+    uint32_t bytes = (uint32_t)(count * vm_type_bytes(type));
     symbol->type = (uint8_t)type;
     symbol->space = VS_PARAM;
     symbol->bytes = bytes;

@@ -164,6 +164,22 @@ bool vm_name_is(vm_name name, const char *text);
 char *vm_name_copy(vm_name name);
 vm_name vm_token_name(const vm_token *token);
 
+/* Sizes of what a text may declare: far above what hardware gives, far below what would harm here.
+ */
+#define VM_PARAM_MAX    (1ull << 20)
+#define VM_CONST_MAX    (1ull << 16)
+#define VM_SHARED_MAX   (1ull << 20)
+#define VM_LOCAL_MAX    (1ull << 19)
+#define VM_GLOBAL_MAX   (1ull << 31)
+#define VM_INITIAL_MAX  (1ull << 28)
+#define VM_REGISTER_MAX (1ull << 26)
+enum { VM_ALIGN_MAX = 4096 };
+
+/* Refuses an element without size, an alignment that is no small power of two, and more than
+ * `limit` bytes, `used` of them taken already. */
+bool vm_check_extent(vm_parser *parser, uint64_t count, vm_type type, uint64_t align, uint64_t used,
+                     uint64_t limit);
+
 /* Symbols. */
 vm_symbol *vm_symbol_add(vm_parser *parser, vm_name name, vm_symbol_kind kind);
 const vm_symbol *vm_symbol_find(const vm_parser *parser, vm_name name, uint32_t *family_index);
