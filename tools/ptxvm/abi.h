@@ -41,6 +41,10 @@ PTXVM_API int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags);
 PTXVM_API int cuCtxSetCurrent(void *context);
 PTXVM_API int cuCtxGetCurrent(void **context);
 PTXVM_API int cuCtxGetDevice(int *device);
+PTXVM_API int cuCtxCreate_v2(void **context, unsigned flags, int device);
+PTXVM_API int cuCtxDestroy_v2(void *context);
+PTXVM_API int cuCtxPushCurrent_v2(void *context);
+PTXVM_API int cuCtxPopCurrent_v2(void **context);
 PTXVM_API int cuCtxSynchronize(void);
 PTXVM_API int cuCtxSetLimit(int limit, size_t value);
 PTXVM_API int cuCtxGetLimit(size_t *value, int limit);
@@ -67,6 +71,7 @@ PTXVM_API int cuMemsetD8Async(uint64_t target, unsigned char value, size_t count
 PTXVM_API int cuMemsetD16Async(uint64_t target, unsigned short value, size_t count, void *stream);
 PTXVM_API int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream);
 
+PTXVM_API int cuModuleLoad(void **module, const char *path);
 PTXVM_API int cuModuleLoadData(void **module, const void *image);
 PTXVM_API int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
                                  void **values);

@@ -8,6 +8,7 @@
 dr_driver dr_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static __thread void *current_context;
+static __thread unsigned pushed_contexts;
 
 int dr_enter(const char *name, bool bare)
 {
@@ -28,17 +29,23 @@ int dr_leave(int result)
     return result;
 }
 
+/* sm_86, or 86; 0 when PTXVM_DEVICE is neither that nor empty. */
 static uint32_t read_capability(void)
 {
     const char *text = vm_config_text("PTXVM_DEVICE");
-    uint32_t number =
-        text != NULL && strncmp(text, "sm_", 3) == 0 ? (uint32_t)strtoul(text + 3, NULL, 10) : 80;
-    return number == 0 ? 80 : number;
+    if (text == NULL || *text == '\0') {
+        return 80;
+    }
+    char *end = NULL;
+    unsigned long number = strtoul(strncmp(text, "sm_", 3) == 0 ? text + 3 : text, &end, 10);
+    bool known = number >= 50 && number < 200 && (*end == '\0' || strcmp(end, "a") == 0);
+    return known ? (uint32_t)number : 0;
 }
 
 void dr_read_settings(void)
 {
-    dr_state.capability = read_capability();
+    uint32_t capability = read_capability();
+    dr_state.capability = capability != 0 ? capability : 80;
     dr_state.version = (uint32_t)vm_config_number("PTXVM_DRIVER", 13000);
     dr_state.memory_total = vm_config_number("PTXVM_MEMORY", 4ull << 30);
 }
@@ -55,6 +62,10 @@ int cuInit(unsigned flags)
     }
     if (device != NULL && strcmp(device, "none") == 0) {
         return dr_leave(CR_NO_DEVICE);
+    }
+    if (read_capability() == 0) {
+        dr_fail(VM_OK, "ptxvm: PTXVM_DEVICE is sm_80, sm_86, sm_89, sm_90, sm_100, sm_120 or none");
+        return dr_leave(CR_INVALID_DEVICE);
     }
     dr_state.initialised = true;
     dr_read_settings();
@@ -127,15 +138,15 @@ size_t dr_shared_optin(void)
 static const struct {
     int attribute;
     int value;
-} attributes[] = {{1, 1024},        {2, 1024},   {3, 1024},     {4, 64},     {5, 2147483647},
-                  {6, 65535},       {7, 65535},  {8, 49152},    {9, 65536},  {10, 32},
-                  {11, 2147483647}, {12, 65536}, {13, 1000000}, {14, 512},   {15, 1},
-                  {16, 4},          {17, 0},     {18, 0},       {19, 1},     {20, 0},
-                  {31, 1},          {32, 0},     {33, 0},       {34, 0},     {35, 0},
-                  {36, 1000000},    {37, 256},   {38, 4194304}, {40, 1},     {41, 1},
-                  {50, 0},          {78, 1},     {79, 1},       {80, 1},     {82, 65536},
-                  {83, 0},          {88, 0},     {89, 0},       {90, 1},     {91, 1},
-                  {95, 0},          {106, 16},   {108, 0},      {111, 1024}, {115, 0}};
+} attributes[] = {{1, 1024},        {2, 1024},   {3, 1024},     {4, 64},    {5, 2147483647},
+                  {6, 65535},       {7, 65535},  {8, 49152},    {9, 65536}, {10, 32},
+                  {11, 2147483647}, {12, 65536}, {13, 1000000}, {14, 512},  {15, 1},
+                  {16, 4},          {17, 0},     {18, 0},       {19, 1},    {20, 0},
+                  {31, 1},          {32, 0},     {33, 0},       {34, 0},    {35, 0},
+                  {36, 1000000},    {37, 256},   {38, 4194304}, {40, 1},    {41, 1},
+                  {50, 0},          {78, 1},     {79, 1},       {80, 1},    {82, 65536},
+                  {83, 0},          {88, 0},     {89, 0},       {90, 1},    {91, 1},
+                  {95, 0},          {108, 0},    {111, 1024},   {115, 0}};
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
@@ -160,6 +171,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
         return dr_leave(VM_OK);
     case 97: /* shared memory per block, opted in */
         *value = (int)dr_shared_optin();
+        return dr_leave(VM_OK);
+    case 106: /* blocks per multiprocessor */
+        *value = large ? 32 : (capability == 86 || capability == 87 ? 16 : 24);
         return dr_leave(VM_OK);
     case 120: /* clusters */
         *value = capability >= 90 ? 1 : 0;
@@ -190,21 +204,23 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
     return dr_leave(VM_OK);
 }
 
-int cuDevicePrimaryCtxRelease_v2(int device)
+static int release_context(int device)
 {
-    int fault = dr_enter("cuDevicePrimaryCtxRelease_v2", true);
-    if (fault != VM_OK) {
-        return fault;
-    }
     if (device != 0 || dr_state.context_users == 0) {
-        return dr_leave(CR_INVALID_CONTEXT);
+        return CR_INVALID_CONTEXT;
     }
     dr_state.live[DK_CONTEXT]--;
     if (--dr_state.context_users == 0) {
         dr_drop_queues();
         dr_state.sticky = VM_OK; /* a new context may follow */
     }
-    return dr_leave(VM_OK);
+    return VM_OK;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    int fault = dr_enter("cuDevicePrimaryCtxRelease_v2", true);
+    return fault != VM_OK ? fault : dr_leave(release_context(device));
 }
 
 int cuDevicePrimaryCtxReset_v2(int device)
@@ -247,6 +263,63 @@ int cuCtxGetCurrent(void **context)
 {
     DR_ENTER(cuCtxGetCurrent);
     *context = current_context;
+    return dr_leave(VM_OK);
+}
+
+/* A context that a program creates is the primary one by another name. */
+int cuCtxCreate_v2(void **context, unsigned flags, int device)
+{
+    DR_ENTER(cuCtxCreate_v2);
+    (void)flags;
+    if (device != 0) {
+        return dr_leave(CR_INVALID_DEVICE);
+    }
+    dr_state.live[DK_CONTEXT]++;
+    dr_state.context_users++;
+    *context = &dr_state;
+    current_context = &dr_state;
+    return dr_leave(VM_OK);
+}
+
+int cuCtxDestroy_v2(void *context)
+{
+    int fault = dr_enter("cuCtxDestroy_v2", true);
+    if (fault != VM_OK) {
+        return fault;
+    }
+    if (context != (void *)&dr_state) {
+        return dr_leave(CR_INVALID_CONTEXT);
+    }
+    current_context = NULL;
+    return dr_leave(release_context(0));
+}
+
+/* One context needs no stack: what is pushed is current, and what is popped was. */
+int cuCtxPushCurrent_v2(void *context)
+{
+    DR_ENTER(cuCtxPushCurrent_v2);
+    if (context != (void *)&dr_state) {
+        return dr_leave(CR_INVALID_CONTEXT);
+    }
+    pushed_contexts += current_context != NULL ? 1u : 0u;
+    current_context = context;
+    return dr_leave(VM_OK);
+}
+
+int cuCtxPopCurrent_v2(void **context)
+{
+    DR_ENTER(cuCtxPopCurrent_v2);
+    if (current_context == NULL) {
+        return dr_leave(CR_INVALID_CONTEXT);
+    }
+    if (context != NULL) {
+        *context = current_context;
+    }
+    if (pushed_contexts == 0) {
+        current_context = NULL;
+    } else {
+        pushed_contexts--;
+    }
     return dr_leave(VM_OK);
 }
 

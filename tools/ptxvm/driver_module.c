@@ -51,23 +51,41 @@ static void write_log(unsigned count, const int *options, void **values, int buf
     values[size_at] = (void *)(uintptr_t)written;
 }
 
-/* Gives the module's .global variables memory at the addresses that the code already holds. */
-static void place_variables(const vm_module *program)
+/* Takes back the memory of the first `count` variables. */
+static void remove_variables(const vm_module *program, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (program->variables[i].space == VS_GLOBAL) {
+            vm_memory_remove(program->variables[i].address);
+        }
+    }
+}
+
+/* Gives the module's .global variables memory at the addresses that the code already holds. False:
+ * the device has not that much; those placed so far are taken back. */
+static bool place_variables(const vm_module *program)
 {
     for (uint32_t i = 0; i < program->variable_count; i++) {
         const vm_variable *variable = &program->variables[i];
         if (variable->space != VS_GLOBAL || variable->bytes == 0) {
             continue;
         }
-        vm_allocation *made = vm_memory_add(variable->address, variable->bytes, NULL);
-        if (made != NULL) {
-            made->variable = true;
-            if (variable->initial != NULL) {
-                memcpy(made->data, variable->initial, (size_t)variable->bytes);
-            }
-            vm_defined_set(made, 0, variable->bytes, true);
+        vm_allocation *made = NULL;
+        if (variable->bytes <= dr_state.memory_total &&
+            vm_memory_used() <= dr_state.memory_total - variable->bytes) {
+            made = vm_memory_add(variable->address, variable->bytes, NULL);
         }
+        if (made == NULL) {
+            remove_variables(program, i);
+            return false;
+        }
+        made->variable = true;
+        if (variable->initial != NULL) {
+            memcpy(made->data, variable->initial, (size_t)variable->bytes);
+        }
+        vm_defined_set(made, 0, variable->bytes, true);
     }
+    return true;
 }
 
 static int load(void **module, const void *image, unsigned count, const int *options, void **values)
@@ -89,6 +107,10 @@ static int load(void **module, const void *image, unsigned count, const int *opt
         dr_fail(VM_OK, text);
         return problem.result;
     }
+    if (!place_variables(program)) {
+        vm_module_free(program);
+        return VM_OUT_OF_MEMORY;
+    }
     dr_module *made = vm_allocate(sizeof *made);
     made->magic = MAGIC_MODULE;
     made->program = program;
@@ -101,12 +123,40 @@ static int load(void **module, const void *image, unsigned count, const int *opt
     made->next = dr_state.modules;
     dr_state.modules = made;
     dr_state.live[DK_MODULE]++;
-    place_variables(program);
     char text[100];
     snprintf(text, sizeof text, "ptxvm: %u functions decoded", program->function_count);
     write_log(count, options, values, JIT_INFO_LOG, text);
     *module = made;
     return VM_OK;
+}
+
+/* The whole text of a file, or NULL; the caller frees it. */
+static char *read_text(const char *path)
+{
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) {
+        return NULL;
+    }
+    char *text = NULL;
+    size_t size = 0;
+    size_t got = 0;
+    do {
+        text = vm_resize(text, size + 65537);
+        got = fread(text + size, 1, 65536, in);
+        size += got;
+        text[size] = '\0';
+    } while (got > 0);
+    fclose(in);
+    return text;
+}
+
+int cuModuleLoad(void **module, const char *path)
+{
+    DR_ENTER(cuModuleLoad);
+    char *text = path != NULL ? read_text(path) : NULL;
+    int result = text != NULL ? load(module, text, 0, NULL, NULL) : CR_FILE_NOT_FOUND;
+    free(text);
+    return dr_leave(result);
 }
 
 int cuModuleLoadData(void **module, const void *image)
@@ -147,11 +197,7 @@ int cuModuleUnload(void *handle)
         }
     }
     vm_module *program = module->program;
-    for (uint32_t i = 0; i < program->variable_count; i++) {
-        if (program->variables[i].space == VS_GLOBAL) {
-            vm_memory_remove(program->variables[i].address);
-        }
-    }
+    remove_variables(program, program->variable_count);
     dr_coverage_take(program);
     vm_module_free(program);
     free(module->functions);
