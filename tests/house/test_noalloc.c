@@ -49,6 +49,8 @@ static atomic_int seen_inside;
 static uintptr_t driver_begin;
 static uintptr_t driver_end;
 
+/* This file and the driver have the tables that a walk up the stack needs; the program's have none,
+ * which ends the walk where it no longer matters. */
 static bool from_driver(void)
 {
     void *frames[FRAMES_MOST];
