@@ -36,6 +36,11 @@ check $? "a plan that does not fit leaves no directory"
 # Data.
 expect 4 'no-such-file: there is no such file' "${train[@]}" --data "$work/no-such-file" --output-dir "$work/x"
 expect 4 'there is no such file' "${train[@]}" --data "$work/*.none" --output-dir "$work/x"
+mkdir "$work/folder"
+expect 4 'folder: data is read from files' "${train[@]}" --data "$work/folder" --output-dir "$work/x"
+expect 4 'no-such-file: there is no such file' import --from "$work/no-such-file" --to "$work/x"
+expect 4 'folder: there is no such file' import --from "$work/folder" --to "$work/x"
+expect 2 '--dropout: the value is out of range' "${train[@]}" --data "$work/text" --dropout -0.5 --output-dir "$work/x"
 head -c 32 "$work/text" >"$work/short"
 expect 4 'short: the data holds fewer tokens than one batch needs \(found 32, right would be 33\)' \
     "${train[@]}" --data "$work/short" --output-dir "$work/x"

@@ -149,7 +149,8 @@ expect 4 'lora_A.weight: a tensor.s shape differs from the model.s \(found \[3, 
     eval --model "$work/gpt" --adapter "$work/broken" "${common[@]}"
 [[ $(grep -c 'c_attn.lora_A' <<<"$err") -eq 2 ]] && grep -q 'broken/adapter_model.safetensors: the tensors named above' <<<"$err"
 check $? "each tensor is named once" "$err"
-expect 4 'is of another base' export --model "$work/llama" --adapter "$work/gpt-a" --merge --to "$work/x"
+expect 4 'gpt-a/adapter_model.safetensors: base_model.model.transformer.h.*lora_.*: the adapter is of another base: a tensor' \
+    export --model "$work/llama" --adapter "$work/gpt-a" --merge --to "$work/x"
 expect 4 'q_proj.lora_A.weight: a tensor of the model is missing' eval --model "$work/llama" \
     --adapter "$work/gpt-a" "${common[@]}"
 expect 2 'exported merged, by --adapter DIR and --merge together' export --model "$work/gpt" \

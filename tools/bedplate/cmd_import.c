@@ -2,6 +2,7 @@
 /* bedplate import: a GGUF or llm.c file as a Hugging Face directory. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/storage.h"
 #include "tools/bedplate/model_files.h"
@@ -103,6 +104,10 @@ static bp_status open_file(importing *i)
     bp_file file;
     unsigned char magic[4] = {0};
     uint64_t bytes = 0;
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return refuse(i, "there is no such file", path);
+    }
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(&m->error, store, "open", path);
     }

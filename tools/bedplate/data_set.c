@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "arena/text.h"
 #include "core/digest.h"
@@ -35,6 +36,13 @@ static bp_data_format format_of(const char *name)
 static bp_status add_argument(data_files *files, session *s, const char *argument, uint32_t *count)
 {
     bool exists = false;
+    struct stat about;
+    if (stat(argument, &about) == 0 && !S_ISREG(about.st_mode)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "data is read from files, and this is none (a directory's files: "
+                            "DIR/*)",
+                            argument);
+    }
     if (s->store->exists(s->store, argument, &exists) == BP_OK && exists) {
         files->rows[(*count)++].path = argument;
         return BP_OK;

@@ -91,6 +91,12 @@ static bp_status find_model(session *s)
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }
+    if (set->dropout < 0.0 && set->dropout > -1.0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the value is out of range (right would be 0 to 0.99, or -1: as the "
+                            "configuration says)",
+                            "--dropout");
+    }
     if (set->dropout >= 0.0) {
         s->spec.config.embedding_dropout = set->dropout;
         s->spec.config.residual_dropout = set->dropout;

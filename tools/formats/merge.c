@@ -36,7 +36,7 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
                           bp_staging *room, const float **values, bp_error *error)
 {
     uint32_t part = 0;
-    const bp_tensor_entry *entry = bp_tensor_set_find(set, name, &part);
+    bp_tensor_entry *entry = bp_tensor_set_find(set, name, &part);
     bp_tensor_view view;
     const bp_tensor_heads heads = {1, 1};
     *values = NULL;
@@ -49,6 +49,7 @@ static bp_status load_one(bp_tensor_set *set, const char *name, uint64_t rows, u
         !bp_tensor_view_of(&view, part, entry, BP_FORM_PLAIN, heads)) {
         return foreign(error, "the adapter is of another base: its shape or type differs", name);
     }
+    entry->handle = 1; /* somebody's */
     uint64_t count = columns > 0 ? rows * columns : rows;
     float *to = bp_room_take(room, count * sizeof *to);
     if (to == NULL || room->capacity < BP_VIEW_WORK_MIN) {
@@ -91,12 +92,42 @@ static bp_status load_pair(struct bp_merge *merge, bp_tensor_set *set, const bp_
     return BP_OK;
 }
 
+static void forget_owners(bp_tensor_set *set)
+{
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count; i++) {
+            set->parts[p].entries[i].handle = 0;
+        }
+    }
+}
+
+/* Every tensor must have been somebody's: the first that was nobody's says what differs. */
+static bp_status check_owners(const bp_tensor_set *set, size_t found, bp_error *error)
+{
+    const char *nobodys = NULL;
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count && nobodys == NULL; i++) {
+            const bp_tensor_entry *entry = &set->parts[p].entries[i];
+            nobodys = entry->handle == 0 ? entry->name : NULL;
+        }
+    }
+    if (found > 0 && nobodys == NULL) {
+        return BP_OK;
+    }
+    bp_status status = foreign(error,
+                               "the adapter is of another base: a tensor of a module that this "
+                               "model has not",
+                               nobodys);
+    bp_error_prefix(error, set->path);
+    return status;
+}
+
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error)
 {
     const double rank = (double)lora->rank;
-    size_t found = 0, there = 0;
+    size_t found = 0;
     *merge = (struct bp_merge){
         .pairs = bp_room_take(room, source->count * sizeof *merge->pairs),
         .rank = lora->rank,
@@ -106,22 +137,14 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
         return bp_error_set(error, BP_ERR_FIT, where, "the model has too many tensors", NULL);
     }
     memset(merge->pairs, 0, source->count * sizeof *merge->pairs);
+    forget_owners(adapters);
     for (size_t i = 0; i < source->count; i++) {
         BP_TRY(load_pair(merge, adapters, &source->list[i], &merge->pairs[i], room, error));
         BP_TRY(load_whole(adapters, &source->list[i], &merge->pairs[i], room, error));
         found += merge->pairs[i].a != NULL ? 2 : 0;
         found += merge->pairs[i].whole != NULL ? 1 : 0;
     }
-    for (uint32_t p = 0; p < adapters->part_count; p++) {
-        there += adapters->parts[p].entry_count;
-    }
-    if (found != there || found == 0) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the adapter is of another base: tensors of modules that this "
-                                "model has not",
-                                adapters->path, (int64_t)found, (int64_t)there);
-    }
-    return BP_OK;
+    return check_owners(adapters, found, error);
 }
 
 /* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
