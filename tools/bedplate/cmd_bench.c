@@ -7,6 +7,7 @@
 #include "device/host/host.h"
 #include "tools/bedplate/bench_optim.h"
 #include "tools/bedplate/data_tokenised.h"
+#include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/peak.h"
 #include "tools/bedplate/progress.h"
@@ -31,14 +32,16 @@ static double median(double *seconds, uint64_t count)
 typedef struct speeds {
     double seconds;
     double gflops;
-    double peak;
+    double peak; /* of the processor; 0: not known, as for a GPU */
 } speeds;
 
 static void put_speeds(output *out, const speeds *v)
 {
     json_real(out, "gflops", v->gflops, 6);
-    json_real(out, "peak_gflops", v->peak, 6);
-    json_real(out, "fraction_of_peak", v->peak > 0 ? v->gflops / v->peak : 0.0, 4);
+    if (v->peak > 0) {
+        json_real(out, "peak_gflops", v->peak, 6);
+        json_real(out, "fraction_of_peak", v->gflops / v->peak, 4);
+    }
 }
 
 static void put_speeds_text(bp_text *text, const speeds *v)
@@ -46,10 +49,14 @@ static void put_speeds_text(bp_text *text, const speeds *v)
     bp_text_fixed(text, v->seconds * 1e3, 3);
     bp_text_string(text, " ms, ");
     bp_text_fixed(text, v->gflops, 1);
+    if (v->peak <= 0) {
+        bp_text_string(text, " GFLOP/s");
+        return;
+    }
     bp_text_string(text, " of ");
     bp_text_fixed(text, v->peak, 1);
     bp_text_string(text, " GFLOP/s (");
-    bp_text_fixed(text, v->peak > 0 ? 100.0 * v->gflops / v->peak : 0.0, 1);
+    bp_text_fixed(text, 100.0 * v->gflops / v->peak, 1);
     bp_text_string(text, " %)");
 }
 
@@ -177,7 +184,9 @@ static bp_status bench_step(session *s, const settings *set)
         double tokens = (double)spec->batch * spec->sequence * spec->accumulation;
         speeds v = {.seconds = median(seconds, set->repeat)};
         v.gflops = step_operations(&s->runtime, tokens) / v.seconds * 1e-9;
-        v.peak = peak_gflops(spec->device_options.variant, spec->device_options.threads);
+        if (device_takes_memory(spec)) { /* the host */
+            v.peak = peak_gflops(spec->device_options.variant, spec->device_options.threads);
+        }
         print_step(s, &v, tokens);
     }
     free(seconds);
