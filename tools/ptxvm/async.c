@@ -74,7 +74,8 @@ static bool exec_copy(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const void *targets = vm_source(warp, in, 0);
     const void *sources = vm_source(warp, in, 1);
     const uint32_t *sizes = vm_source(warp, in, 2);
-    const uint32_t *reads = vm_source(warp, in, in->operands > 3 ? 3 : 2);
+    const uint32_t *reads = vm_source(warp, in, in->operands > 3 && in->vector == 0 ? 3 : 2);
+    uint32_t ignored = in->vector != 0 ? vm_predicate(warp, in, 3) : 0;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
         vm_actor actor;
@@ -82,7 +83,7 @@ static bool exec_copy(vm_warp *warp, const vm_insn *in, uint32_t mask)
         actor.target = (uint32_t)(vm_lane(targets, to->bytes, lane) + (uint64_t)to->displacement);
         actor.source = vm_lane(sources, from->bytes, lane) + (uint64_t)from->displacement;
         actor.bytes = sizes[lane];
-        actor.read = reads[lane];
+        actor.read = (ignored >> lane & 1) != 0 ? 0 : reads[lane];
         actor.thread = thread_of(warp, lane);
         actor.group = warp->block->groups[actor.thread];
         actor.insn = in;
@@ -152,7 +153,8 @@ bool vm_async_finish(vm_block *block)
                    block->actor_count);
 }
 
-/* A literal size of 4, 8 or 16; .cg only 16. A cache policy may follow. */
+/* A literal size of 4, 8 or 16; .cg only 16. How many bytes to read, or a predicate that says to
+ * read none, may follow, and a cache policy. */
 static bool hook_copy(vm_parser *parser, vm_insn *in)
 {
     const vm_node *nodes = parser->nodes;
@@ -167,6 +169,10 @@ static bool hook_copy(vm_parser *parser, vm_insn *in)
     if (!vm_add_memory(parser, in, &nodes[0]) || !vm_add_memory(parser, in, &nodes[1]) ||
         !vm_add_source(parser, in, &nodes[2], VT_U32, false)) {
         return false;
+    }
+    if (count > 3 && nodes[3].kind == ND_REGISTER && nodes[3].bytes == 0) {
+        in->vector = 1;
+        return vm_add_predicate(parser, in, &nodes[3], false);
     }
     bool sized = count > 3 && !(nodes[3].kind == ND_REGISTER && nodes[3].bytes == 8);
     return !sized || vm_add_source(parser, in, &nodes[3], VT_U32, false);

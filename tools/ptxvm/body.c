@@ -183,6 +183,24 @@ static bool parse_vector(vm_parser *parser, size_t head)
     return vm_expect(parser, '}');
 }
 
+/* NAME+4 and NAME-4, as a value, of a variable. */
+static bool add_offset(vm_parser *parser, vm_node *node)
+{
+    bool minus = vm_punct_is(parser, '-');
+    if (!minus && !vm_punct_is(parser, '+')) {
+        return true;
+    }
+    vm_lexer_next(&parser->lexer);
+    uint64_t value = parser->lexer.token.bits;
+    if (node->kind != ND_SYMBOL || node->symbol->kind != SK_VARIABLE || node->symbol->dynamic ||
+        parser->lexer.token.kind != TK_INTEGER) {
+        return vm_parse_fail(parser, VM_INVALID_PTX, "no variable and number to add");
+    }
+    node->bits += minus ? 0 - value : value;
+    vm_lexer_next(&parser->lexer);
+    return true;
+}
+
 bool vm_parse_operand(vm_parser *parser)
 {
     vm_node *node = add_node(parser);
@@ -195,7 +213,7 @@ bool vm_parse_operand(vm_parser *parser)
     if (vm_punct_is(parser, '{')) {
         return parse_vector(parser, parser->node_count - 1);
     }
-    if (!parse_primary(parser, node)) {
+    if (!parse_primary(parser, node) || !add_offset(parser, node)) {
         return false;
     }
     if (vm_punct_is(parser, '|')) {

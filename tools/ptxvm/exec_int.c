@@ -39,6 +39,8 @@ OP(hi_s64, uint64_t, uint64_t, high_s64(x, y))
 OP(wide_u16, uint32_t, uint16_t, (uint32_t)x *y)
 OP(wide_s16, int32_t, int16_t, (int32_t)x *y)
 OP3(mad_u16, uint16_t, uint16_t, uint16_t, (uint32_t)x *y + z)
+OP3(mad_hi_u16, uint16_t, uint16_t, uint16_t, (((uint32_t)x * y) >> 16) + z)
+OP3(mad_hi_s16, uint16_t, int16_t, uint16_t, (uint32_t)(((int32_t)x * y) >> 16) + z)
 OP3(mad_hi_u32, uint32_t, uint32_t, uint32_t, (((uint64_t)x * y) >> 32) + z)
 OP3(mad_hi_s32, uint32_t, int32_t, uint32_t, (uint32_t)(((int64_t)x * y) >> 32) + z)
 OP3(mad_hi_u64, uint64_t, uint64_t, uint64_t, high_u64(x, y) + z)
@@ -299,6 +301,8 @@ const vm_row vm_rows_integer[] = {FAST("add.u16|s16", TWO, add_u16),
                                   SLOW("mad.lo.u16|s16", THREE, mad_u16),
                                   FAST("mad.lo.u32|s32", THREE, mad_u32),
                                   FAST("mad.lo.u64|s64", THREE, mad_u64),
+                                  SLOW("mad.hi.u16", THREE, mad_hi_u16),
+                                  SLOW("mad.hi.s16", THREE, mad_hi_s16),
                                   SLOW("mad.hi.u32", THREE, mad_hi_u32),
                                   SLOW("mad.hi.s32", THREE, mad_hi_s32),
                                   SLOW("mad.hi.sat.s32", THREE, mad_hi_sat),

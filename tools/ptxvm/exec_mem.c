@@ -297,13 +297,13 @@ static bool hook_none(vm_parser *parser, vm_insn *in)
     }
 
 const vm_row vm_rows_memory[] = {
-    ROW("ld." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_load, hook_load),
+    ROW("ld.weak?." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_load, hook_load),
     ROW("ld.global.ca|cg|cs?.nc." EVICT ".v2|v4|v8?." TYPES, exec_load, hook_load),
     ROW("ld.volatile." SPACES "?.v2|v4?." TYPES, exec_load, hook_load),
     ROW("ld.relaxed|acquire." SCOPES "." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_load,
         hook_load),
     ROW("ldu.global.v2|v4?." TYPES, exec_load, hook_load),
-    ROW("st." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_store, hook_store),
+    ROW("st.weak?." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_store, hook_store),
     ROW("st.volatile." SPACES "?.v2|v4?." TYPES, exec_store, hook_store),
     ROW("st.relaxed|release." SCOPES "." SPACES "?." EVICT ".v2|v4|v8?." TYPES, exec_store,
         hook_store),
@@ -311,6 +311,7 @@ const vm_row vm_rows_memory[] = {
     ROW("fence.sc|acq_rel|acquire|release?." SCOPES, exec_fence, hook_none),
     ROW("fence.proxy.async|alias.global|shared::cta?", exec_fence, hook_none),
     ROW("prefetch.global|local?.L1|L2|L2::evict_last|L2::evict_normal", exec_prefetch, hook_none),
+    ROW("applypriority.global?.L2::evict_normal", exec_prefetch, hook_none),
     ROW("prefetchu.L1", exec_prefetch, hook_none),
     ROW("discard.global.L2", exec_prefetch, hook_none),
     {NULL, NULL, NULL, NULL, 0, SY_NONE, NULL}};

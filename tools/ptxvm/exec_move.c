@@ -261,12 +261,14 @@ const vm_row vm_rows_move[] = {
         exec_to_generic, NULL),
     ROW("cvta.to.global|shared|shared::cta|local|const|param|param::entry.u64", "d0 s0",
         exec_from_generic, NULL),
-    ROW("isspacep.global|shared|shared::cta|local|const|param", NULL, exec_is_space, hook_is_space),
+    ROW("isspacep.global|shared|shared::cta|local|const|param|param::entry", NULL, exec_is_space,
+        hook_is_space),
     ROW("mapa.shared::cluster.u32", "d0 s0 u", exec_mapa, NULL),
     ROW("activemask.b32", "d0", exec_activemask, NULL),
     ROW("createpolicy.fractional.L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_"
-        "unchanged.b64",
+        "unchanged.L2::evict_first|L2::evict_unchanged?.b64",
         NULL, exec_policy, hook_policy),
+    ROW("createpolicy.cvt.L2.b64", NULL, exec_policy, hook_policy),
     ROW("pmevent", NULL, exec_nothing, hook_ignore),
     ROW("nanosleep.u32", NULL, exec_nothing, hook_ignore),
     {NULL, NULL, NULL, NULL, 0, SY_NONE, NULL}};
