@@ -79,13 +79,14 @@ benchmarks() {
         echo "--- a step of the preset $model, ${step[*]}, $precision"
         # shellcheck disable=SC2086
         limited 40 "step $precision" "$build/bedplate" bench step --model "$model" "${step[@]}" \
-            --dropout 0 --device cuda $precision
+            --dropout 0 --device cuda --json $precision
     done
 }
 
 # PyTorch is no part of this: where it is missing that is said, and is no failure.
 beside_pytorch() {
     echo "--- PyTorch on the same GPU, in the same run"
+    echo "a rehearsal needs none" >"$work/out"
     if [[ $rehearse -ne 0 ]] || ! timeout 60 python3 -c 'import torch; torch.zeros(1).cuda()' 2>"$work/out"; then
         echo "left out: python3 has no PyTorch that sees a GPU ($(tail -1 "$work/out" 2>/dev/null))"
         return
