@@ -39,6 +39,19 @@ typedef struct solver {
     task *tasks;       /* [2 * count + 2] */
 } solver;
 
+void bp_chain_widen(bp_chain_stage *stage, uint64_t output, uint64_t micros)
+{
+    for (uint32_t v = 0; v < stage->variants; v++) {
+        bp_chain_variant *variant = &stage->variant[v];
+        uint64_t tape = (micros - 1) * variant->tape;
+        variant->forward_peak += tape + (micros - 1) * output;
+        variant->backward_peak += tape + (micros - 1) * stage->d_output;
+        variant->tape *= micros;
+    }
+    stage->input *= micros;
+    stage->d_output *= micros;
+}
+
 static uint64_t pair_count(uint32_t stages)
 {
     return (uint64_t)stages * (stages + 1) / 2;

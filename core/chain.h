@@ -38,6 +38,11 @@ typedef struct bp_chain_stage {
     bp_chain_variant variant[BP_CHAIN_VARIANTS];
 } bp_chain_stage;
 
+/* The stage where one program holds several micro-batches and each action is done for all of them
+ * before the next: what it leaves and finds is there once for each, what it works in is there once.
+ * `output` is the input of the stage after it. Sizes must be far from 2^64 / micros. */
+void bp_chain_widen(bp_chain_stage *stage, uint64_t output, uint64_t micros);
+
 /* Slots used for n stages: BP_CHAIN_SLOTS, fewer for chains so long that the table would pass 48
  * MB. */
 uint32_t bp_chain_slots(uint32_t stages);

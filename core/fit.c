@@ -5,14 +5,15 @@
 #include "core/compile.h"
 #include "core/measure.h"
 
-#define ALIGNMENT    64
-#define CHAIN_ROUNDS 8   /* times the dynamic programme is solved for one budget */
-#define CHAIN_MISSES 2   /* of these, times that it may find nothing */
-#define CHAIN_CLOSE  500 /* plans that leave less than this part of the budget are near enough */
-#define CHAIN_HOPE   50  /* nor is it tried where all named policies need this part more */
-#define CHUNK_LEAST  64
-#define CHUNK_SHARE  64 /* a shorter chunk must save this part of the arena */
-#define BATCH_SPLITS 64 /* most micro-batch sizes tried */
+#define ALIGNMENT     64
+#define CHAIN_ROUNDS  8   /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES  2   /* of these, times that it may find nothing */
+#define CHAIN_CLOSE   500 /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE    50  /* nor is it tried where all named policies need this part more */
+#define CHUNK_LEAST   64
+#define CHUNK_SHARE   64   /* a shorter chunk must save this part of the arena */
+#define BATCH_SPLITS  64   /* most micro-batch sizes tried */
+#define QUICK_ACTIONS 1500 /* of the longest schedule that is planned for a first answer */
 
 static const char where[] = "fit";
 
@@ -229,21 +230,6 @@ static bp_status try_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
     return BP_OK;
 }
 
-/* Where one program holds several micro-batches, each action is done for all of them before the
- * next: what it leaves and finds is there once for each, what it works in is there once. */
-static void widen_stage(bp_chain_stage *stage, uint64_t output, uint64_t micros)
-{
-    for (uint32_t v = 0; v < stage->variants; v++) {
-        bp_chain_variant *variant = &stage->variant[v];
-        uint64_t tape = (micros - 1) * variant->tape;
-        variant->forward_peak += tape + (micros - 1) * output;
-        variant->backward_peak += tape + (micros - 1) * stage->d_output;
-        variant->tape *= micros;
-    }
-    stage->input *= micros;
-    stage->d_output *= micros;
-}
-
 static bp_status measure(search *s, const bp_spec *spec)
 {
     bp_arena arena;
@@ -252,7 +238,7 @@ static bp_status measure(search *s, const bp_spec *spec)
     bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
     BP_TRY(bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error));
     for (uint32_t i = 0; i < count; i++) {
-        widen_stage(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
+        bp_chain_widen(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
     }
     return BP_OK;
 }
@@ -337,6 +323,13 @@ static bool enough(const search *s)
     return s->request->first && s->fit->best.fits;
 }
 
+/* Whether a policy is left out: the longest schedules, where the first answer will do. */
+static bool too_long(const search *s, const bp_spec *base, bp_policy_kind kind)
+{
+    uint64_t actions = (uint64_t)s->action_limit * bp_compile_micros(base);
+    return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
+}
+
 /* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
  * that need the fewest slots are planned to find out, and entered where nothing else will be. */
 static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
@@ -346,7 +339,8 @@ static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
     bp_fit_try least[2];
     uint32_t planned = 0;
     *hope = !s->smaller;
-    while (!*hope && planned < 2 && fixed_bytes(s) <= budget) {
+    while (!*hope && planned < 2 && fixed_bytes(s) <= budget &&
+           !too_long(s, base, kinds[planned])) {
         bp_spec spec = *base;
         spec.policy = (bp_policy){.kind = kinds[planned]};
         BP_TRY(plan_candidate(s, &spec, &least[planned]));
@@ -374,7 +368,7 @@ static bp_status try_recomputing(search *s, const bp_spec *base)
     bool poor = true;
     for (size_t i = 1; i < NAMED; i++) {
         poor = named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
-        if (!poor) {
+        if (!poor || too_long(s, base, named[i].kind)) {
             break;
         }
         bp_spec spec = *base;

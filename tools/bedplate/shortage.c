@@ -5,10 +5,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/schedule.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/technique.h"
 
-#define SHORT_CHUNK 64 /* rows of the shortest loss chunk that the fit tries */
+#define SHORT_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
+#define SHORT_ACTIONS 1500 /* of a schedule that is still planned to find advice */
 
 /* The options that one change leaves free, beyond those that are free already. */
 typedef struct change {
@@ -100,8 +102,12 @@ static bool least_fits(const choice *c, uint32_t sequence)
     spec->accumulation = 1;
     spec->batch = 1;
     spec->loss_rows = SHORT_CHUNK;
+    const uint32_t stages = spec->model->stages(&spec->config);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         spec->policy = (bp_policy){.kind = kinds[i]};
+        if (i > 0 && bp_schedule_count(&spec->policy, stages) > SHORT_ACTIONS) {
+            return false; /* it would take seconds to find out about such long programs */
+        }
         if (fits_with(&least, &none, sequence, true, &trial)) {
             return true;
         }
@@ -184,6 +190,18 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
     return true;
 }
 
+/* Changes the spec and appends the option, where the model can have the technique: not all of them
+ * have adapters, or 16-bit forms. */
+static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
+{
+    char ignored[512];
+    bp_text none;
+    bp_spec changed = *spec;
+    bp_text_init(&none, NULL, NULL, ignored, sizeof ignored);
+    return technique_apply(i, &changed, &none) && bp_spec_check(&changed, NULL) == BP_OK &&
+           technique_apply(i, spec, options);
+}
+
 /* The first technique that is enough by itself; `together`: that is with those before it. */
 static bool print_techniques(const choice *c, bool together)
 {
@@ -196,7 +214,7 @@ static bool print_techniques(const choice *c, bool together)
             spec = c->request.spec;
             bp_text_init(&text, NULL, NULL, options, sizeof options);
         }
-        bool done = technique_apply(i, &spec, &text) && bp_text_flush(&text) == BP_OK;
+        bool done = apply(i, &spec, &text) && bp_text_flush(&text) == BP_OK;
         if (done && print_technique(c, &spec, options)) {
             return true;
         }
@@ -212,7 +230,7 @@ static bool techniques_help(const choice *c)
     choice changed = *c;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
     for (uint32_t i = 0; i < TECHNIQUES; i++) {
-        bool done = technique_apply(i, &changed.request.spec, &text);
+        bool done = apply(i, &changed.request.spec, &text);
         (void)done;
     }
     return least_fits(&changed, c->request.spec.sequence);
