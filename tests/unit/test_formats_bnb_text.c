@@ -162,6 +162,8 @@ static void configurations_are_rewritten(void **state)
         assert_null(strstr(out, "\"b\""));
         assert_true((at == NULL) == (form == BP_QUANTISED_NONE));
         if (at != NULL) {
+            assert_non_null(strstr(at, "\"llm_int8_skip_modules\": [\"lm_head\", "));
+            assert_non_null(strstr(at, "\"bert.pooler\""));
             *strrchr(out, '}') = ' ';
             assert_int_equal(read_config(strchr(at, '{'), &back, &error), BP_OK);
         }

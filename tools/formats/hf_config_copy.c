@@ -6,6 +6,11 @@
 
 enum { TEXT_BYTES = 262144, BUFFER_BYTES = 4096 };
 
+/* Dense layers outside the blocks stay floats: transformers, which would have codes of them too,
+ * is told of each, by its name in every class of model that has one. */
+#define NOT_QUANTISED                                                                              \
+    "[\"lm_head\", \"score\", \"classifier\", \"pooler\", \"bert.pooler\", \"cls\"]"
+
 typedef struct copying {
     bp_json json;
     bp_text text;
@@ -84,11 +89,12 @@ static void put_quantised(copying *c)
     bp_text_string(&c->text, eight ? "\"fp4\"" : "\"nf4\"");
     bp_text_string(&c->text, ", \"bnb_4bit_use_double_quant\": ");
     bp_text_string(&c->text, form == BP_QUANTISED_NF4_DOUBLE ? "true" : "false");
-    bp_text_string(&c->text, ", \"bnb_4bit_quant_storage\": \"uint8\", "
-                             "\"bnb_4bit_compute_dtype\": \"float32\", "
-                             "\"llm_int8_threshold\": 6.0, \"llm_int8_skip_modules\": null, "
-                             "\"llm_int8_has_fp16_weight\": false, "
-                             "\"llm_int8_enable_fp32_cpu_offload\": false}");
+    bp_text_string(&c->text,
+                   ", \"bnb_4bit_quant_storage\": \"uint8\", "
+                   "\"bnb_4bit_compute_dtype\": \"float32\", "
+                   "\"llm_int8_threshold\": 6.0, \"llm_int8_skip_modules\": " NOT_QUANTISED ", "
+                   "\"llm_int8_has_fp16_weight\": false, "
+                   "\"llm_int8_enable_fp32_cpu_offload\": false}");
 }
 
 static bp_status put_key(copying *c, const bp_json_event *event)
