@@ -116,7 +116,7 @@ static bool exec_atomic(vm_warp *warp, const vm_insn *in, uint32_t mask)
             return false;
         }
         if (race != NULL) {
-            vm_race_acquire(warp, race, offset);
+            vm_race_acquire(warp, lane, race, offset);
         }
     }
     if (returns) {

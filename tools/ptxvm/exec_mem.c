@@ -46,7 +46,7 @@ static void finish_strong(vm_warp *warp, const vm_insn *in, unsigned lane, vm_sp
         return;
     }
     if (load) {
-        vm_race_acquire(warp, race, offset);
+        vm_race_acquire(warp, lane, race, offset);
     } else if ((in->flags & VF_RELEASE) != 0 || warp->clock.fence_time != 0) {
         if ((in->flags & VF_RELEASE) != 0) {
             vm_race_fence(warp);

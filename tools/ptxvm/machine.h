@@ -101,6 +101,7 @@ typedef struct vm_warp {
     int barrier;    /* the block barrier waited at, or -1 */
     uint32_t barrier_result;
     uint64_t executed;
+    uint64_t patient_until;   /* of executed: until then lanes wait at joins for their siblings */
     const vm_insn *spin_insn; /* the strong global load made last, and how often in a row */
     uint64_t spin_address;
     uint32_t spins;

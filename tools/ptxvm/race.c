@@ -452,7 +452,22 @@ void vm_race_release(vm_warp *warp, const vm_race *race, uint64_t offset)
     pthread_mutex_unlock(&launch->lock);
 }
 
-void vm_race_acquire(vm_warp *warp, const vm_race *race, uint64_t offset)
+/* What a lane's own warp released: fences are kept for the warp, so all its lanes up to then. */
+static void take_own(vm_warp *warp, unsigned lane, uint32_t time)
+{
+    vm_clock *clock = &warp->clock;
+    if (time <= clock->warp_time) {
+        return;
+    }
+    if (clock->lanes == NULL) {
+        clock->lanes = vm_allocate(sizeof(uint32_t[VM_LANES][VM_LANES]));
+    }
+    for (unsigned m = 0; m < VM_LANES; m++) {
+        clock->lanes[lane][m] = clock->lanes[lane][m] > time ? clock->lanes[lane][m] : time;
+    }
+}
+
+void vm_race_acquire(vm_warp *warp, unsigned lane, const vm_race *race, uint64_t offset)
 {
     vm_launch *launch = warp->block->launch;
     if (__atomic_load_n(&launch->locations, __ATOMIC_ACQUIRE) == NULL) {
@@ -469,7 +484,9 @@ void vm_race_acquire(vm_warp *warp, const vm_race *race, uint64_t offset)
         }
         vm_clock_set set;
         memcpy(set.seen, release->seen, sizeof set.seen);
+        set.seen[warp->index] = 0;
         vm_race_take(warp, &set);
+        take_own(warp, lane, release->seen[warp->index]);
     }
     pthread_mutex_unlock(&launch->lock);
 }

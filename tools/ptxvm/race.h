@@ -142,7 +142,7 @@ void vm_race_take(struct vm_warp *warp, const vm_clock_set *set);
 void vm_race_fence(struct vm_warp *warp);
 /* Release and acquire through a location of a memory (after a fence, or by qualifier). */
 void vm_race_release(struct vm_warp *warp, const vm_race *race, uint64_t offset);
-void vm_race_acquire(struct vm_warp *warp, const vm_race *race, uint64_t offset);
+void vm_race_acquire(struct vm_warp *warp, unsigned lane, const vm_race *race, uint64_t offset);
 /* Forgets the locations of a launch. */
 void vm_race_launch_end(struct vm_launch *launch);
 

@@ -5,6 +5,9 @@
 
 #include "tools/ptxvm/warp.h"
 
+/* Instructions of a warp after which waiting lanes no longer wait, and another fragment runs. */
+enum { PATIENCE = 1 << 16 };
+
 static const vm_function *function_at(const vm_warp *warp, uint32_t index)
 {
     return &warp->block->launch->module->functions[index];
@@ -36,6 +39,7 @@ void vm_warp_start(vm_warp *warp, uint32_t existing)
     memset(warp->joins, 0, sizeof warp->joins);
     warp->barrier = -1;
     warp->executed = 0;
+    warp->patient_until = PATIENCE;
     warp->spin_insn = NULL;
     warp->region.low = warp->region.high = 0;
     vm_race_warp_start(warp);
@@ -450,7 +454,9 @@ static int pick_ready(vm_warp *warp)
     }
     vm_cluster *cluster = warp->block->cluster;
     bool seeded = warp->block->launch->seed != 0 && count > 1;
-    return (int)ready[seeded ? vm_random(&cluster->random) % count : 0];
+    /* In natural order the first, but no fragment for ever: another may hold what it waits for. */
+    uint64_t turn = warp->executed / PATIENCE;
+    return (int)ready[(seeded ? vm_random(&cluster->random) : turn) % count];
 }
 
 static bool report_stuck(vm_warp *warp)
@@ -489,6 +495,16 @@ static bool retry_meetings(vm_warp *warp, bool *progress)
     return true;
 }
 
+/* Lanes that have waited long for their siblings go on: what these wait for in a loop may be theirs
+ * to give, as where one lane of a warp holds a lock. */
+static void lose_patience(vm_warp *warp)
+{
+    if (warp->executed > warp->patient_until) {
+        warp->patient_until = warp->executed + PATIENCE;
+        (void)vm_warp_break_join(warp);
+    }
+}
+
 bool vm_warp_run(vm_warp *warp, uint64_t quantum)
 {
     vm_launch *launch = warp->block->launch;
@@ -506,6 +522,7 @@ bool vm_warp_run(vm_warp *warp, uint64_t quantum)
             if (__atomic_load_n(&launch->result, __ATOMIC_RELAXED) != VM_OK) {
                 return false;
             }
+            lose_patience(warp);
             continue;
         }
         bool progress = false;
