@@ -345,6 +345,13 @@ class_20_payload() {
     printf '\0\0\300\177' | dd of="$work/m/model.safetensors" bs=1 seek=$((size - 4)) conv=notrunc status=none
     refused 'm/model.safetensors: .*a weight is infinite or not a number' eval --model "$work/m" "${on_text[@]}"
     rm "$work/m/model.safetensors"
+    # Finite, but so large that what is computed is not.
+    mkdir "$work/huge"
+    cp "$work/good/config.json" "$work/huge"
+    LC_ALL=C head -c $((size - 65536)) "$work/good/model.safetensors" >"$work/huge/model.safetensors"
+    for ((i = 0; i < 16384; i++)); do printf '\0\0\177\177'; done >>"$work/huge/model.safetensors"
+    expect 5 'huge: the loss is not finite' eval --model "$work/huge" "${on_text[@]}" --json
+    expect 5 'huge: the logits are not finite' generate --model "$work/huge" --prompt-ids 1,2 --output-ids
     cp -r "$work/good" "$work/damaged"
     printf '\377' | dd of="$work/damaged/checkpoint-2/state.safetensors" bs=1 conv=notrunc status=none \
         seek=$(($(stat -c %s "$work/damaged/checkpoint-2/state.safetensors") - 1))

@@ -95,10 +95,14 @@ static bp_status run(session *s, const data_set *data, const bp_feed *feed)
     BP_TRY(written);
     if (made.unlabelled) {
         print_judged(s, &made, seconds);
-    } else {
-        print(s, &made, loss, tokens, seconds);
+        return BP_OK;
     }
-    return BP_OK;
+    print(s, &made, loss, tokens, seconds);
+    return isfinite(loss) ? BP_OK
+                          : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",
+                                         "the loss is not finite: with these weights values grow "
+                                         "beyond what they are held in",
+                                         s->set->model);
 }
 
 static bp_status evaluate(session *s, data_set *data, const settings *set)

@@ -13,6 +13,7 @@
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_tokenise.h"
+#include "tools/formats/tensor_view.h"
 
 static const char where[] = "generate";
 
@@ -181,6 +182,12 @@ static bp_status write_tokens(generation *g, output *out)
     BP_TRY(bp_runtime_restart(&g->s.runtime));
     BP_TRY(bp_runtime_accept(&g->s.runtime, g->ids, g->count));
     for (uint64_t i = 0; i < set->max_new_tokens; i++) {
+        if (!bp_elements_finite(BP_F32, g->s.runtime.logits_host, g->s.spec.config.vocabulary)) {
+            return bp_error_set(&g->s.error, BP_ERR_NONFINITE, "generate",
+                                "the logits are not finite: with these weights values grow beyond "
+                                "what they are held in",
+                                set->model);
+        }
         uint32_t id =
             sample_token(&how, g->s.runtime.logits_host, g->s.spec.config.vocabulary, i, g->order);
         g->ids[g->count++] = (int32_t)id;
