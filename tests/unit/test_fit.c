@@ -178,6 +178,38 @@ static void test_chunks_are_shortened(void **state)
     }
 }
 
+/* The first answer fits wherever the best one does, and is not faster. */
+static void test_the_first_answer(void **state)
+{
+    (void)state;
+    for (uint32_t tenth = 0; tenth <= 10; tenth++) {
+        bp_fit_request request = request_for(1);
+        request.spec.batch = 4;
+        request.free_policy = true;
+        uint64_t least = arena_of(&request, (bp_policy){.kind = BP_POLICY_MEMORY_POOR}) / 2;
+        uint64_t most = arena_of(&request, (bp_policy){.kind = BP_POLICY_NONE});
+        request.budget = least + (most - least) / 10 * tenth;
+        request.free_batch = true;
+        request.free_chunk = true;
+        uint64_t bytes;
+        void *memory = memory_for(&request, &bytes);
+        bp_error error = {0};
+        bp_fit best;
+        bp_fit first;
+        bp_status status = bp_fit_run(&request, memory, bytes, &best, &error);
+        request.first = true;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &first, &error), status);
+        assert_int_equal(first.best.fits, status == BP_OK);
+        assert_true(first.fixed_bytes <= first.best.arena_bytes);
+        if (status == BP_OK) {
+            assert_true(first.best.arena_bytes <= request.budget);
+            assert_true(first.best.seconds >= best.best.seconds * (1.0 - 1e-12));
+            assert_true(first.tried_count <= best.tried_count);
+        }
+        free(memory);
+    }
+}
+
 static void test_a_plan_that_fails_says_why(void **state)
 {
     (void)state;
@@ -304,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_the_choice_keeps_the_bits),
         cmocka_unit_test(test_batch_and_chunk_are_chosen_too),
         cmocka_unit_test(test_chunks_are_shortened),
+        cmocka_unit_test(test_the_first_answer),
         cmocka_unit_test(test_a_plan_that_fails_says_why),
         cmocka_unit_test(test_explicit_choices_stay),
         cmocka_unit_test(test_curve_falls),
