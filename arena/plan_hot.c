@@ -44,10 +44,10 @@ typedef struct hot_way {
 
 /* From what helps most often. */
 static const hot_way ways[] = {
-    {200, true, false}, {200, true, true},   {200, false, false}, {0, true, false},
-    {0, true, true},    {0, false, false},   {50, true, false},   {50, true, true},
-    {50, false, false}, {1000, true, false}, {1000, true, true},  {1000, false, false},
-    {20, true, false},  {20, true, true},    {20, false, false},
+    {200, true, false},   {200, true, true},  {200, false, false}, {0, true, false},
+    {0, true, true},      {0, false, false},  {0, false, true},    {50, true, false},
+    {50, true, true},     {50, false, false}, {1000, true, false}, {1000, true, true},
+    {1000, false, false}, {20, true, false},  {20, true, true},    {20, false, false},
 };
 
 /* Oldest first; of one age, the last to die first. */
