@@ -128,11 +128,53 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void consider(const solver *s, size_t row, uint32_t memory, float time, uint32_t choice)
+/* A row's times fall with memory, and so do all that are offered to it (sums of such rows; rounding
+ * keeps the order). So an offer that is at best `least` can win only below the number of slots that
+ * is returned. */
+static uint32_t end_of_offer(const solver *s, const float *times, float least)
 {
-    if (time < s->time[row + memory]) {
-        s->time[row + memory] = time;
-        s->choice[row + memory] = (uint16_t)choice;
+    uint32_t low = 0;
+    uint32_t high = s->slots + 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (times[middle] > least) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* A choice for a row from `need` slots on: it takes `time` and what `first` takes in `held` slots
+ * less, and `second` in `later` slots less. */
+typedef struct offer {
+    uint32_t need;
+    uint32_t held;
+    uint32_t later;
+    const float *first;
+    const float *second; /* NULL: none */
+    float time;
+    uint32_t choice;
+} offer;
+
+static void consider(const solver *s, size_t row, const offer *o)
+{
+    if (o->need > s->slots) {
+        return;
+    }
+    float *times = s->time + row;
+    uint16_t *choices = s->choice + row;
+    float best = o->time + o->first[s->slots - o->held];
+    best = o->second != NULL ? best + o->second[s->slots - o->later] : best;
+    const uint32_t end = end_of_offer(s, times, best);
+    for (uint32_t m = o->need; m < end; m++) {
+        float time = o->time + o->first[m - o->held];
+        time = o->second != NULL ? time + o->second[m - o->later] : time;
+        if (time < times[m]) {
+            times[m] = time;
+            choices[m] = (uint16_t)o->choice;
+        }
     }
 }
 
@@ -143,7 +185,8 @@ static void solve_leaf(const solver *s, uint32_t i)
     uint32_t nothing = stage->variants - 1;
     size_t row = row_of(s, i, i);
     for (uint32_t m = s->sizes[i].backward_peak[nothing]; m <= s->slots; m++) {
-        consider(s, row, m, (float)stage->variant[nothing].backward, CHOICE_KEEP + nothing);
+        s->time[row + m] = (float)stage->variant[nothing].backward;
+        s->choice[row + m] = (uint16_t)(CHOICE_KEEP + nothing);
     }
 }
 
@@ -160,11 +203,12 @@ static void solve_keep(const solver *s, uint32_t i, uint32_t l, uint32_t later_g
         uint32_t forward = size->forward_peak[v] + s->sizes[l].d_output;
         uint32_t backward = size->backward_peak[v] + later_gradients;
         uint32_t held = size->tape[v] + s->sizes[i + 1].input;
-        uint32_t need = larger(larger(forward, backward), least_of(s, i + 1, l, held));
-        float time = (float)(stage->variant[v].forward + stage->variant[v].backward);
-        for (uint32_t m = need; m <= s->slots; m++) {
-            consider(s, row, m, time + s->time[rest + m - held], CHOICE_KEEP + v);
-        }
+        const offer o = {.need = larger(larger(forward, backward), least_of(s, i + 1, l, held)),
+                         .held = held,
+                         .first = s->time + rest,
+                         .time = (float)(stage->variant[v].forward + stage->variant[v].backward),
+                         .choice = CHOICE_KEEP + v};
+        consider(s, row, &o);
     }
 }
 
@@ -186,14 +230,15 @@ static void solve_splits(const solver *s, uint32_t i, uint32_t l)
             gradients += s->sizes[g].gradients;
         }
         uint32_t held = s->sizes[j].input;
-        uint32_t need = larger(peak, least_of(s, j, l, held));
-        need = larger(need, least_of(s, i, j - 1, gradients));
-        const float *right = s->time + row_of(s, j, l);
-        const float *left = s->time + row_of(s, i, j - 1);
-        for (uint32_t m = need; m <= s->slots; m++) {
-            float time = (float)forward + right[m - held] + left[m - gradients];
-            consider(s, row, m, time, CHOICE_SPLIT + (j - i));
-        }
+        const uint32_t need = larger(peak, least_of(s, j, l, held));
+        const offer o = {.need = larger(need, least_of(s, i, j - 1, gradients)),
+                         .held = held,
+                         .later = gradients,
+                         .first = s->time + row_of(s, j, l),
+                         .second = s->time + row_of(s, i, j - 1),
+                         .time = (float)forward,
+                         .choice = CHOICE_SPLIT + (j - i)};
+        consider(s, row, &o);
     }
 }
 
