@@ -26,7 +26,9 @@ uint32_t bp_spec_loss_rows(const bp_spec *spec)
     uint64_t row_bytes = (uint64_t)spec->config.vocabulary * bp_dtype_bytes(spec->working);
     uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
     chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
-    return (uint32_t)(chunk < rows ? chunk : rows);
+    /* As many chunks, but all of one length: no short last one, and less memory for each. */
+    const uint64_t chunks = bp_size_ceil_div(rows, chunk);
+    return (uint32_t)(chunks > 1 ? bp_size_ceil_div(rows, chunks) : rows);
 }
 
 /* One integer field with its legal range. */

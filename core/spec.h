@@ -255,8 +255,8 @@ typedef struct bp_spec {
  * loss scaling, and no approximation that does without. */
 bool bp_spec_needs_norm(const bp_spec *spec);
 
-/* The chunk used when loss_rows is 0: a function of the shapes only. Chunks of 64 to batch *
- * sequence rows, as many rows as keep the logits within 60 MB. */
+/* The chunk used when loss_rows is 0: a function of the shapes only. As few chunks as keep the
+ * logits within 60 MB, or have 64 rows, and the rows shared out evenly. */
 uint32_t bp_spec_loss_rows(const bp_spec *spec);
 
 /* Checks every field against its range and the model's own rules; BP_ERR_USAGE with the field's
