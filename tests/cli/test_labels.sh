@@ -53,6 +53,21 @@ expect 0 '"steps": 3' train "${common[@]}" --task multi-label-classification --n
 printf '0.5\tlukewarm\n-1.25\tcold\n' >"$work/warm.tsv"
 expect 0 '"steps": 3' train "${common[@]}" --task regression --data "$work/warm.tsv" --output-dir "$work/e" --max-steps 3 --json
 
+# A base of another task lacks the head, which training begins anew; nothing else may be missing.
+for base in tiny-bert tiny tiny-llama; do
+    task=causal-lm
+    [[ $base != tiny-bert ]] || task=masked-lm
+    run train --model $base --task $task --data "$work/films.tsv" --data-format text --output-dir "$work/base-$base" \
+        --max-steps 1 --max-seq-length 16
+    new=(--model "$work/base-$base" --task classification --max-seq-length 16 --data "$work/films.tsv")
+    expect 0 '"steps": 2' train "${new[@]}" --output-dir "$work/new-$base" --max-steps 2 --json
+    grep -q '\(classifier\|score\).weight: a tensor of the model is missing in the file (allowed)' <<<"$err"
+    check $? "the new head is named" "$err"
+    expect 0 '"accuracy"' eval --model "$work/new-$base" --data "$work/films.tsv" --max-seq-length 16 --json
+    expect 4 'is missing in the file' eval "${new[@]}"
+    expect 4 'is missing in the file' train "${new[@]}" --lora-r 2 --output-dir "$work/y"
+done
+
 # What the configuration calls its classes, and what it was made for.
 names='"id2label":{"0":"good","1":"so so","2":"\\u00fcbel"}'
 mkdir "$work/named"

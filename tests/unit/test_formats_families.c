@@ -148,6 +148,15 @@ static void bert_of_the_hub_becomes_a_classifier(void **state)
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
     assert_string_equal(d->error.name, "m: classifier.weight");
     assert_int_equal(match(d, "bert", BP_ALLOW_MISSING), BP_OK);
+    assert_int_equal(match(d, "bert", BP_ALLOW_NEW_HEAD), BP_OK);
+    /* That a head is new excuses nothing else. */
+    for (size_t i = 0; i < d->parameters.count; i++) {
+        if (strcmp(d->parameters.list[i].name, "bert.embeddings.LayerNorm.bias") == 0) {
+            snprintf(d->made.list[i].name, 96, "cls.more");
+        }
+    }
+    assert_int_equal(match(d, "bert", BP_ALLOW_NEW_HEAD), BP_ERR_DATA);
+    assert_string_equal(d->error.name, "m: bert.embeddings.LayerNorm.bias");
     desk_free(d);
 }
 

@@ -50,7 +50,8 @@ static const option table[] = {
     {"text-pairs", OPTION_FLAG, VERB_PLAN, AT(text_pairs), 0, 0, "false", NULL, false,
      "the data holds pairs of texts, whose tokens have types; train and eval find that out"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
-     "tensors that the weight files lack begin as random ones; each is named"},
+     "tensors that the weight files lack begin as random ones; each is named (train: a new task's "
+     "head does so in any case)"},
     {"allow-unexpected", OPTION_FLAG, LOADS | PORTS, AT(allow_unexpected), 0, 0, "false", NULL,
      false, "tensors that the model does not have are left out; each is named"},
     {"ignore-mismatched-sizes", OPTION_FLAG, LOADS, AT(ignore_mismatched), 0, 0, "false", NULL,

@@ -87,7 +87,11 @@ static bp_status find_model(session *s)
     } else {
         return no_model(s);
     }
+    const bool judges = s->spec.config.task >= BP_TASK_CLASSES;
     BP_TRY(model_task(set, &s->spec.config, &s->error));
+    /* An adapter's file would not hold all of a new head: BERT's has a pooler, which is frozen. */
+    s->new_head = set->verb == VERB_TRAIN && set->lora_r == 0 && set->adapter == NULL && !judges &&
+                  s->spec.config.task >= BP_TASK_CLASSES;
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }
@@ -316,7 +320,8 @@ static bp_status load_weights(session *s)
                                .scratch = s->work,
                                .allow = (set->allow_missing ? BP_ALLOW_MISSING : 0u) |
                                         (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
-                                        (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u),
+                                        (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
+                                        (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
                                .watch = tensor_faults_print,
                                .user = &faults,
                                .error = &s->error};

@@ -27,8 +27,26 @@ typedef struct matching {
     char name[BP_TENSOR_NAME_MAX];
 } matching;
 
-static bool is_allowed(unsigned allow, bp_tensor_fault fault)
+/* What a base that was made for another task lacks. */
+static bool is_of_head(const char *name)
 {
+    static const char *const patterns[] = {"score.*", "classifier.*", "bert.pooler.*"};
+    char rest[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (bp_name_rewrite(patterns[i], "*", name, rest, sizeof rest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_allowed(unsigned allow, const bp_tensor_finding *finding)
+{
+    const bp_tensor_fault fault = finding->fault;
+    if (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_NEW_HEAD) != 0 &&
+        is_of_head(finding->tensor)) {
+        return true;
+    }
     return (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_MISSING) != 0) ||
            (fault == BP_TENSOR_UNEXPECTED && (allow & BP_ALLOW_UNEXPECTED) != 0) ||
            (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_SHAPE) != 0);
@@ -36,7 +54,7 @@ static bool is_allowed(unsigned allow, bp_tensor_fault fault)
 
 static void blame(matching *g, bp_tensor_finding finding)
 {
-    finding.allowed = is_allowed(g->m->allow, finding.fault);
+    finding.allowed = is_allowed(g->m->allow, &finding);
     if (!finding.allowed && g->faults++ == 0) {
         size_t length = strlen(finding.tensor);
         length = length < BP_TENSOR_NAME_MAX ? length : BP_TENSOR_NAME_MAX - 1;
