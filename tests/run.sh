@@ -21,7 +21,7 @@ run_one() {
     local out=$work/output.$number
     mkdir -p "$work/tmp.$number"
     start=$EPOCHREALTIME
-    BUILD=$build TMPDIR=$work/tmp.$number timeout 900 "$test" >"$out" 2>&1 </dev/null
+    BUILD=$build TMPDIR=$work/tmp.$number timeout 7200 "$test" >"$out" 2>&1 </dev/null
     rc=$?
     elapsed=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
     rm -rf "$work/tmp.$number"
@@ -32,7 +32,7 @@ run_one() {
         grep -oE '[0-9]+ (test|failed)' | awk '{ n += $1 } END { print n + 0 }')
     # A program that died or ran nothing is a failure even if it counted none.
     if [[ $rc -ne 0 && $f -eq 0 ]] || [[ $((p + f)) -eq 0 ]]; then f=$((f + 1)); fi
-    [[ $rc -ne 124 ]] || echo "stopped after 900 seconds" >>"$out"
+    [[ $rc -ne 124 ]] || echo "stopped after two hours" >>"$out"
     printf '%-48s %4d passed, %d failed%s\n' "${test#"$build"/}" "$p" "$f" \
         "$(awk -v s="$elapsed" 'BEGIN { if (s > 2) printf "   %6.1f s", s }')" >"$work/line.$number"
     grep -a '^skipped: ' "$out" | sed 's/^/    /' >>"$work/line.$number"
