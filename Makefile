@@ -56,21 +56,22 @@ CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP
 UTF8PROC := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a)
 LDLIBS := $(UTF8PROC) -lm -lpthread -ldl
 
-# Every .c file in these folders belongs to the library, every tests/*/test_*.c is a test program.
-LIBDIRS := arena core layers optim device/host device/cuda tools/formats
+# Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
+LIBDIRS := $(shell find arena core layers optim device/host device/cuda tools/formats -type d)
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
 BINSRC  := $(wildcard tools/bedplate/*.c)
-TESTSRC := $(wildcard tests/unit/test_*.c tests/golden/test_*.c tests/fault/test_*.c \
-                      tests/house/test_*.c)
+# tests/unit mirrors the source tree.
+TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit/tools/bedplate \
+                      tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
            rows_avx2 rows_avx512 samples plain_rows plain_elements plain_rows_avx2 \
            plain_rows_avx512 plain_elements_avx2 plain_elements_avx512 plain_cells
-TYPED   := $(filter $(TYPED:%=device/host/%.c),$(LIBSRC))
+TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
@@ -113,10 +114,10 @@ $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -m
                                                         -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
-$(BUILD)/device/host/update_%.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)
+$(BUILD)/device/host/update/update_%.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
-$(BUILD)/device/host/update_portable.o: HOST = $(HOSTOPT)
+$(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
 endif
 
 LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
@@ -171,8 +172,8 @@ fuzz:
 fuzzers: EXTRA += -fsanitize=fuzzer
 fuzzers: $(FUZZERS)
 
-# Headers keep their folders, so that #include "core/runtime.h" works with the -I of bedplate.pc.
-HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/kernels.def)
+# Headers keep their folders, so that #include "core/run/runtime.h" works with the -I of bedplate.pc.
+HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/program/kernels.def)
 install: all
 	install -Dm644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libbedplate.a
 	install -Dm755 $(BUILD)/bedplate $(DESTDIR)$(PREFIX)/bin/bedplate

@@ -3,8 +3,8 @@
 #ifndef BP_LAYERS_ACTIVATE_H
 #define BP_LAYERS_ACTIVATE_H
 
-#include "core/activation.h"
-#include "core/emit.h"
+#include "core/number/activation.h"
+#include "core/compile/emit.h"
 
 /* y = f(x) over `count` elements; y may be x. */
 void bp_activate(bp_emit *emit, bp_activation kind, uint64_t count, bp_ref x, bp_ref y);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The adapter of a dense layer as ops (core/adapter.h): what it adds to the layer's results. */
+/* The adapter of a dense layer as ops (core/compile/adapter.h): what it adds to the layer's
+ * results. */
 #ifndef BP_LAYERS_ADAPTER_H
 #define BP_LAYERS_ADAPTER_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 /* A dense layer as its adapter sees it. */
 typedef struct bp_adapted {

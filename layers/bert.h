@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_BERT_H
 #define BP_LAYERS_BERT_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Stages: 0 the embeddings with their norm, 1 .. num_hidden_layers the blocks, then the head of
  * config.task: pooler and classifier, or transform and vocabulary; and the loss. */

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_BERT_BLOCK_H
 #define BP_LAYERS_BERT_BLOCK_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Where a block's parameters lie, counted from its first: the order of the file. */
 typedef enum bp_bert_parameter {

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_BERT_HEAD_H
 #define BP_LAYERS_BERT_HEAD_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Parameters of the head of config->task; `first` is the number of the first of them. */
 uint32_t bp_bert_head_parameters(const bp_model_config *config);

@@ -8,7 +8,7 @@
 #ifndef BP_LAYERS_CAUSAL_H
 #define BP_LAYERS_CAUSAL_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 #include "layers/embedding.h"
 #include "layers/norm.h"
 

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_DROPOUT_H
 #define BP_LAYERS_DROPOUT_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 typedef struct bp_dropout {
     uint32_t site;      /* number of the place in the model, below 2^20, unique in it */

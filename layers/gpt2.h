@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_GPT2_H
 #define BP_LAYERS_GPT2_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head (with
  * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_GPT2_BLOCK_H
 #define BP_LAYERS_GPT2_BLOCK_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 #define BP_GPT2_BLOCK_PARAMETERS 12
 

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_LINEAR_H
 #define BP_LAYERS_LINEAR_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 typedef struct bp_linear {
     uint32_t weight; /* parameter number, (in, out) */

@@ -5,7 +5,7 @@
 #ifndef BP_LAYERS_LLAMA_H
 #define BP_LAYERS_LLAMA_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Stages: 0 the embedding, 1 .. num_hidden_layers the blocks, then the last norm, the head (with
  * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */

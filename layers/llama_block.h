@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_LLAMA_BLOCK_H
 #define BP_LAYERS_LLAMA_BLOCK_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* A block's parameters in the order of publication; a model lacks those biases that its config does
  * not name. */

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_LOSS_H
 #define BP_LAYERS_LOSS_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 #include "layers/linear.h"
 
 typedef struct bp_head {

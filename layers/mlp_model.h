@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_MLP_MODEL_H
 #define BP_LAYERS_MLP_MODEL_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Stages: one per hidden layer, and the last layer with the loss. Parameters: layers.<i>.weight
  * (out, in) and layers.<i>.bias, then classifier.weight and classifier.bias, as nn.Linear has them.

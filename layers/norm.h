@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_NORM_H
 #define BP_LAYERS_NORM_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 typedef struct bp_norm {
     uint32_t weight; /* parameter number, (width) */

@@ -6,7 +6,7 @@
 #ifndef BP_LAYERS_PRENORM_BLOCK_H
 #define BP_LAYERS_PRENORM_BLOCK_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 #include "layers/attention.h"
 #include "layers/mlp.h"
 #include "layers/norm.h"

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_PUBLISH_H
 #define BP_LAYERS_PUBLISH_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 #define BP_NAME_BYTES 96 /* longest name of a parameter, its terminator included */
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/compile.h"
+#include "core/compile/compile.h"
 #include "layers/embedding.h"
 #include "layers/loss.h"
 #include "layers/publish.h"

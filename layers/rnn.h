@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_RNN_H
 #define BP_LAYERS_RNN_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 
 /* Stages: config.chunks pieces of time, each with all layers and its part of the loss. What goes
  * from stage to stage is the state (layers, 1 of a GRU or 2 of an LSTM, batch, width), which is 0

@@ -4,7 +4,7 @@
 #ifndef BP_LAYERS_ROTARY_H
 #define BP_LAYERS_ROTARY_H
 
-#include "core/emit.h"
+#include "core/compile/emit.h"
 
 typedef struct bp_rotary {
     uint64_t width; /* of a head */

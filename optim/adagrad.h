@@ -3,7 +3,7 @@
 #ifndef BP_OPTIM_ADAGRAD_H
 #define BP_OPTIM_ADAGRAD_H
 
-#include "core/optimizer.h"
+#include "core/compile/optimizer.h"
 
 /* State "sum". epsilon is 1e-10 unless given. */
 extern const bp_optimizer bp_optimizer_adagrad;

@@ -3,7 +3,7 @@
 #ifndef BP_OPTIM_ADAM_H
 #define BP_OPTIM_ADAM_H
 
-#include "core/optimizer.h"
+#include "core/compile/optimizer.h"
 
 /* States "exp_avg" and "exp_avg_sq". */
 extern const bp_optimizer bp_optimizer_adam;

@@ -2,8 +2,8 @@
 /* Gradient norm and decision as ops. */
 #include "optim/clip.h"
 
-#include "core/list.h"
-#include "core/step.h"
+#include "core/compile/list.h"
+#include "core/program/step.h"
 
 static uint64_t partials_of(const bp_parameter *parameter)
 {

@@ -2,7 +2,7 @@
 /* LAMB. */
 #include "optim/lamb.h"
 
-#include "core/list.h"
+#include "core/compile/list.h"
 #include "optim/clip.h"
 #include "optim/rule.h"
 

@@ -2,7 +2,7 @@
 /* LARS. */
 #include "optim/lars.h"
 
-#include "core/list.h"
+#include "core/compile/list.h"
 #include "optim/clip.h"
 #include "optim/rule.h"
 

@@ -2,7 +2,7 @@
 /* Learning-rate schedules. */
 #include "optim/rate.h"
 
-#include "core/math.h"
+#include "core/number/math.h"
 
 #define PI 3.14159265358979323846
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/list.h"
+#include "core/compile/list.h"
 #include "optim/clip.h"
 
 #define STATE_NAME_BYTES 96 /* a parameter's name and ".exp_avg_sq" */

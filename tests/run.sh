@@ -48,7 +48,7 @@ case $kind in
 all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
 variant) scripts=$(compgen -G 'tests/*/test_*.sh' | grep -v '^tests/house/') ;;
 esac
-programs=$(compgen -G "$build/tests/*/test_*" | grep -vE '\.[a-z]+$')
+programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | LC_ALL=C sort)
 number=0
 for t in $scripts $programs; do
     [[ -x $t && -f $t ]] || continue

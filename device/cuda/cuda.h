@@ -11,7 +11,7 @@
 #ifndef BP_DEVICE_CUDA_CUDA_H
 #define BP_DEVICE_CUDA_CUDA_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 extern const bp_device bp_device_cuda;
 

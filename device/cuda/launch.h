@@ -8,7 +8,7 @@
 #ifndef BP_DEVICE_CUDA_LAUNCH_H
 #define BP_DEVICE_CUDA_LAUNCH_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 #define BP_CUDA_LAUNCHES_MAX   4  /* most launches of one op */
 #define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */

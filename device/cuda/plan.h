@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_CUDA_PLAN_H
 #define BP_DEVICE_CUDA_PLAN_H
 
-#include "core/random.h"
+#include "core/number/random.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/ptx_table.h"
 

@@ -2,7 +2,7 @@
 /* Launches of a step's end and their tables: the loss, the norm, the decision, updates, poison. */
 #include <string.h>
 
-#include "core/update.h"
+#include "core/number/update.h"
 #include "device/cuda/plan.h"
 
 #define RUN_THREADS  256
@@ -98,7 +98,8 @@ static uint64_t tuple_blocks(const bp_linked_op *op, uint32_t tuple)
     return bp_cuda_cut((int64_t)scalars[0], chunk_of(op, scalars));
 }
 
-/* What a list op runs, and its rule (core/update.h numbers rules in the order of their rows). */
+/* What a list op runs, and its rule (core/number/update.h numbers rules in the order of their
+ * rows). */
 static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
 {
     *rule = BP_NO_RULE;

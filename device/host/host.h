@@ -3,7 +3,7 @@
 #ifndef BP_DEVICE_HOST_HOST_H
 #define BP_DEVICE_HOST_HOST_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 /* open: BP_ERR_USAGE for more than BP_THREADS_MAX threads (0 counts as 1), an unknown variant or an
  * arena that is missing or not aligned; BP_ERR_DEVICE for a variant that this processor lacks or

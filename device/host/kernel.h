@@ -10,7 +10,7 @@
 #ifndef BP_DEVICE_HOST_KERNEL_H
 #define BP_DEVICE_HOST_KERNEL_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 /* One tuple of a linked op, as addresses. */
 typedef struct bp_host_call {

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 /* Does tasks first .. last-1 as worker number `worker`. */
 typedef void (*bp_pool_function)(void *context, uint64_t first, uint64_t last, uint32_t worker);

@@ -3,7 +3,7 @@
 #include "device/host/forms.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
-#include "core/kernels.def"
+#include "core/program/kernels.def"
 
 #define DECLARE(name)                                                                              \
     extern const bp_host_kernel bp_host_##name##_bf16;                                             \
@@ -19,7 +19,7 @@ const bp_host_form bp_host_portable = {
     "portable",
     {{
 #define KERNEL(name) &bp_host_##name,
-#include "core/kernels.def"
+#include "core/program/kernels.def"
      },
      {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)
           BP_BUILT_PORTABLE_KERNELS(BF16)},

@@ -4,7 +4,7 @@
 #define BP_DEVICE_HOST_STORE_POSIX_H
 
 #include "arena/base.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 /* The caller owns it; it must stay where it is while its store is used. */
 typedef struct bp_store_posix {

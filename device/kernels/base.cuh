@@ -13,12 +13,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* core/math_inline.h says `static inline`; here that means a device function. */
+/* core/number/math_inline.h says `static inline`; here that means a device function. */
 #define inline __forceinline__ __device__
-#include "core/math_inline.h"
+#include "core/number/math_inline.h"
 #undef inline
 
-#include "core/step.h"
+#include "core/program/step.h"
 
 #define BP_KERNEL     extern "C" __global__ void
 #define BP_DEVICE     static __forceinline__ __device__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementary functions in double, operation for operation as in core/math.c, so that they give the
+/* Elementary functions in double, operation for operation as in core/number/math.c, so that they give the
  * host's bits; a test compares them through random_normal and the loss. */
 #ifndef BP_DEVICE_KERNELS_DOUBLE_CUH
 #define BP_DEVICE_KERNELS_DOUBLE_CUH

@@ -181,7 +181,7 @@ BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const vo
     bp_store4(d_up, i, count - i, form, u);
 }
 
-/* bp_activation of core/activation.h. */
+/* bp_activation of core/number/activation.h. */
 #define GELU_ERF 0u
 #define TANH     1u
 

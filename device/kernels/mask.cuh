@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dropout masks: the host's words (core/random.h), four elements at a time. */
+/* Dropout masks: the host's words (core/number/random.h), four elements at a time. */
 #ifndef BP_DEVICE_KERNELS_MASK_CUH
 #define BP_DEVICE_KERNELS_MASK_CUH
 

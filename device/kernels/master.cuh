@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Master forms (core/master.h) as device code: the exact value of a weight beside its working copy. */
+/* Master forms (core/number/master.h) as device code: the exact value of a weight beside its working copy. */
 #ifndef BP_DEVICE_KERNELS_MASTER_CUH
 #define BP_DEVICE_KERNELS_MASTER_CUH
 
 #include "device/kernels/element.cuh"
 
-/* bp_master of core/master.h, whose own includes are no matter of kernels. */
+/* bp_master of core/number/master.h, whose own includes are no matter of kernels. */
 #define BP_MASTER_FP32       1u
 #define BP_MASTER_SPLIT      2u
 #define BP_MASTER_SPLIT8     3u

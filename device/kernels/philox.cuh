@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), as core/random.c has it. */
+/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), as core/number/random.c has it. */
 #ifndef BP_DEVICE_KERNELS_PHILOX_CUH
 #define BP_DEVICE_KERNELS_PHILOX_CUH
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with a frozen b in 4 or 8 bits (core/quantised.h): its values are made slice by slice, on
+/* Products with a frozen b in 4 or 8 bits (core/number/quantised.h): its values are made slice by slice, on
  * their way into shared memory.
  *
  * A block makes a 64 x 64 tile of c, a thread 4 x 4 of it. Each element is one chain of fused
@@ -11,7 +11,7 @@
 #define THREADS 256
 #define PITCH   (TILE + 4) /* keeps rows 16-byte aligned and spreads a column over the banks */
 
-/* bp_quantised of core/quantised.h, and where things lie in `nested`. */
+/* bp_quantised of core/number/quantised.h, and where things lie in `nested`. */
 #define NF4_DOUBLE    2u
 #define INT8          3u
 #define NESTED_MAP    1

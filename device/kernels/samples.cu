@@ -5,7 +5,7 @@
 
 #define THREADS 128
 
-/* bp_task of core/spec.h. */
+/* bp_task of core/compile/spec.h. */
 #define TASK_CLASSES 2u
 #define TASK_LABELS  3u
 

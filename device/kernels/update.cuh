@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules on the device: masters and states of four elements per thread. The arithmetic is
- * core/update.h's and core/codec_element.h's, so results equal the host's bit for bit.
+ * core/number/update.h's and core/number/codec_element.h's, so results equal the host's bit for bit.
  *
  * 64 threads, two warps, hold the 256 elements of a block of states: thread j of them elements
  * 4 j .. 4 j + 3. A group of 32 elements is 8 threads, one of 128 a warp. */
@@ -12,11 +12,11 @@
 #include "device/kernels/philox.cuh"
 
 #define inline __forceinline__ __device__
-#include "core/codec_element.h"
-#include "core/update.h"
+#include "core/number/codec_element.h"
+#include "core/number/update.h"
 #undef inline
 
-/* bp_codec of core/codec.h, whose own includes are no matter of kernels. */
+/* bp_codec of core/number/codec.h, whose own includes are no matter of kernels. */
 #define BP_CODEC_F32        0u
 #define BP_CODEC_BLOCK8     1u
 #define BP_CODEC_COMPANDED8 2u
@@ -39,7 +39,7 @@ typedef struct update_tensor {
     uint32_t wide;
 } update_tensor;
 
-/* As device/host/update.c has it. */
+/* As device/host/update/update.c has it. */
 BP_DEVICE double ademamix_beta3(const bp_update_scalars *s, const bp_control_block *control)
 {
     double beta1 = bp_update_own(s, 0), beta3 = bp_update_own(s, 2), steps = bp_update_own(s, 6);
@@ -86,7 +86,7 @@ BP_DEVICE void load_gradient(const update_tensor *t, uint64_t i, uint64_t left, 
     }
 }
 
-/* The random bits of four elements of a parameter from e on, core/random.h's bp_rounding_bits. */
+/* The random bits of four elements of a parameter from e on, core/number/random.h's bp_rounding_bits. */
 BP_DEVICE void rounding_bits(uint64_t key, uint64_t step, uint64_t stream, uint64_t e,
                              uint32_t random[4])
 {
@@ -281,7 +281,7 @@ BP_DEVICE void store_state(update_shared *shared, uint32_t form, bool has_sign,
     }
 }
 
-/* Adam and AdamW, and their parts for AdamA, with core/update.h's operations in their order. */
+/* Adam and AdamW, and their parts for AdamA, with core/number/update.h's operations in their order. */
 BP_DEVICE void adam_one(const bp_update_factors *f, bool coupled, float g, float *w, float *m,
                         float *v)
 {

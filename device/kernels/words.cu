@@ -37,7 +37,7 @@ BP_KERNEL bp_loss_sum(bp_result_block *result, const float *losses, uint64_t row
     }
 }
 
-/* base^n by repeated squaring, as core/math.c has it. */
+/* base^n by repeated squaring, as core/number/math.c has it. */
 BP_DEVICE double power_integer(double base, uint64_t n)
 {
     double power = 1.0;
@@ -52,7 +52,7 @@ BP_DEVICE double power_integer(double base, uint64_t n)
     return power;
 }
 
-/* The dynamic loss scale after a step, as device/host/norm.c moves it. */
+/* The dynamic loss scale after a step, as device/host/rows/norm.c moves it. */
 BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff, float floor,
                           uint32_t interval, uint32_t hysteresis)
 {

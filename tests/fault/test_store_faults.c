@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tests/support/snapshot_desk.h"
 
 static const char *const kind_names[FAULT_KINDS] = {"(open)",

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/dtype.h"
-#include "core/quantised.h"
+#include "core/number/dtype.h"
+#include "core/number/quantised.h"
 #include "tests/support/golden.h"
 
 enum { MATRICES = 6 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 #include "device/host/store_posix.h"
 #include "tools/formats/tokenizer.h"
 

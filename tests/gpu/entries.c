@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Not a program: compiling it proves that device/cuda declares the driver's entry points, types and
- * numbers as the toolkit's cuda.h does. tests/unit/test_cuda_driver.c compiles it where there is a
- * cuda.h, as it is, and once with MISTAKE defined, which has to fail. */
+ * numbers as the toolkit's cuda.h does. tests/unit/device/cuda/test_driver.c compiles it where
+ * there is a cuda.h, as it is, and once with MISTAKE defined, which has to fail. */
 #include <cuda.h>
 
 #include "device/cuda/driver.h"

@@ -8,7 +8,7 @@ $(FAKE_OLD): tests/gpu/fake_old.c
 $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
-$(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
+$(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
 
 # The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the
 # instrument, in small. Building counts towards its eight minutes, so the clock starts here.
@@ -17,7 +17,7 @@ GPU_BEGAN := $(shell date +%s)
 $(foreach header,xxhash utf8proc cmocka jansson,$(if $(wildcard /usr/include/$(header).h),,\
   $(warning no $(header).h: `make deps` installs it; without a network, `make gpu-bundle` elsewhere)))
 endif
-GPU_TESTS  := $(filter $(BUILD)/tests/unit/test_cuda_%,$(TESTS))
+GPU_TESTS  := $(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS))
 GPU_BUNDLE ?= build/gpu-bundle
 .PHONY: gpu gpu-bundle
 gpu: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels

@@ -16,8 +16,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p tools/bench/results
 result=tools/bench/results/gpu-$(date -u +%Y-%m-%d-%H%M).txt
 failed=0
-first='test_cuda_d*' # the benchmarks come before the tests of all rows, which take longest
-last='test_cuda_[!d]*'
+first='test_d*' # the benchmarks come before the tests of all rows, which take longest
+last='test_[!d]*'
 kernels=(4096 20)
 model=gpt2
 step=(--per-device-train-batch-size 8 --max-seq-length 1024)
@@ -30,8 +30,8 @@ export CUDA_CACHE_PATH=$work/jit CUDA_CACHE_MAXSIZE=1073741824
 if [[ $rehearse -ne 0 ]]; then
     export LD_LIBRARY_PATH=$PWD/$build/ptxvm${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     result=$build/gpu-rehearsal.txt
-    first='test_cuda_dr*'
-    last='test_cuda_u*'
+    first='test_dr*'
+    last='test_u*'
     kernels=(16 1)
     model=tiny
     step=(--per-device-train-batch-size 1 --max-seq-length 8)
@@ -58,7 +58,7 @@ limited() {
 
 tests_on_the_driver() {
     local test began
-    for test in "$build"/tests/unit/$1; do
+    for test in "$build"/tests/unit/device/cuda/$1; do
         [[ -x $test && ! -d $test && $test != *.* ]] || continue
         began=$(date +%s)
         if limited 150 "${test##*/}" env BP_TEST_GPU=1 "$test" >"$work/out"; then

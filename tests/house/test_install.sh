@@ -23,7 +23,7 @@ expect() {
 out=$(make -s VARIANT="${build##*/}" BUILD="$build" DESTDIR="$root" PREFIX=/usr install 2>&1)
 expect $? "make install: $out"
 cat >"$root/use.c" <<'C'
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"

@@ -8,8 +8,8 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 passed=0
 failed=0
-mkdir -p "$tree"/{core,device,tools,bin}
-cp "$root"/core/*.h "$tree/core"
+mkdir -p "$tree"/{device,tools,bin}
+cp -r "$root/core" "$tree"
 cp -r "$root/device/kernels" "$tree/device"
 cp -r "$root/tools/ptx" "$tree/tools"
 python=$(python3 -c 'import sys; print(sys.executable)')
@@ -46,8 +46,8 @@ out=$(check) && count yes || count no "refuses what is committed: $out"
 
 echo '/* another word */' >>device/kernels/words.cu
 refuses "run make ptx" device/kernels/words.cu
-echo '/* another word */' >>core/step.h
-refuses "run make ptx" core/step.h
+echo '/* another word */' >>core/program/step.h
+refuses "run make ptx" core/program/step.h
 sed -i 's/^\.version .*/.version 8.0/' $text
 refuses ".version" $text
 sed -i 's/^\.target .*/.target sm_90/' $text

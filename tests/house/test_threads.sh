@@ -18,7 +18,7 @@ if [[ -z ${works:-} ]]; then
     exit 0
 fi
 programs=("$build/tests/house/digest")
-for source in tests/unit/test_*pool*.c; do
+for source in tests/unit/device/host/test_*pool*.c; do
     [[ ! -f $source ]] || programs+=("$build/${source%.c}")
 done
 env -u BUILD make -s -j2 VARIANT=tsan "${programs[@]}" || exit 1

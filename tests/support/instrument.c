@@ -8,18 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* build/X/tests/unit/test_y belongs to build/X. */
+/* build/X/tests/../test_y belongs to build/X. */
 static bool path_of(char *path, size_t size, const char *library)
 {
     ssize_t length = readlink("/proc/self/exe", path, size - 64);
     path[length > 0 ? length : 0] = '\0';
-    for (int up = 0; up < 3; up++) {
-        char *slash = strrchr(path, '/');
-        if (slash == NULL) {
-            return false;
-        }
-        *slash = '\0';
+    char *tests = strstr(path, "/tests/");
+    for (char *next = tests; next != NULL; next = strstr(tests + 1, "/tests/")) {
+        tests = next;
     }
+    if (tests == NULL) {
+        return false;
+    }
+    *tests = '\0';
     snprintf(path + strlen(path), 64, "/ptxvm/%s", library);
     return access(path, R_OK) == 0;
 }

@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_JSON_DESK_H
 #define BP_TESTS_SUPPORT_JSON_DESK_H
 
-#include "core/json.h"
+#include "core/file/json.h"
 
 enum { JSON_DESK_KEYS = 64 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
+#include "core/number/random.h"
 
 #define GUARD_BYTES                                                                                \
     320 /* more than a cache line and any vector; keeps offsets off powers of two                  \

@@ -7,7 +7,7 @@
 #ifndef BP_TESTS_SUPPORT_KERNEL_CASE_H
 #define BP_TESTS_SUPPORT_KERNEL_CASE_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 #define CASE_THREADS 5 /* workspaces suffice for this many */
 #define CASE_TUPLES  8 /* most tuples of a list op */

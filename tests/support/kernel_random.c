@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/activation.h"
-#include "core/master.h"
-#include "core/quantised.h"
-#include "core/random.h"
-#include "core/spec.h"
-#include "core/step.h"
+#include "core/number/activation.h"
+#include "core/number/master.h"
+#include "core/number/quantised.h"
+#include "core/number/random.h"
+#include "core/compile/spec.h"
+#include "core/program/step.h"
 #include "tests/support/kernel_random_update.h"
 
 static double some_dropout(dice *d)

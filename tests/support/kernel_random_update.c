@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/codec.h"
+#include "core/number/codec.h"
 
 /* The rows of UPDATE_SCALARS: all begin with the same scalars. */
 bool is_update(bp_kernel kernel)

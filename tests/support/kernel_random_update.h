@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "core/random.h"
+#include "core/number/random.h"
 #include "tests/support/kernel_case.h"
 
 typedef struct dice {
@@ -33,7 +33,7 @@ static inline int64_t size(dice *d, int64_t most)
 
 typedef union any_scalars {
 #define KERNEL(name) bp_##name##_scalars name;
-#include "core/kernels.def"
+#include "core/program/kernels.def"
     uint64_t slots[BP_SCALARS_MAX];
 } any_scalars;
 

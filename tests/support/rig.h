@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_RIG_H
 #define BP_TESTS_SUPPORT_RIG_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 
 typedef struct rig {
     bp_runtime runtime;

@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_SAFETENSORS_DESK_H
 #define BP_TESTS_SUPPORT_SAFETENSORS_DESK_H
 
-#include "core/safetensors.h"
+#include "core/file/safetensors.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 

@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_SNAPSHOT_DESK_H
 #define BP_TESTS_SUPPORT_SNAPSHOT_DESK_H
 
-#include "core/snapshot.h"
+#include "core/run/snapshot.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 

@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_STORE_FAULTY_H
 #define BP_TESTS_SUPPORT_STORE_FAULTY_H
 
-#include "core/store.h"
+#include "core/file/store.h"
 
 typedef enum fault_kind {
     FAULT_OPEN_READ,

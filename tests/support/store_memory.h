@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_STORE_MEMORY_H
 #define BP_TESTS_SUPPORT_STORE_MEMORY_H
 
-#include "core/store.h"
+#include "core/file/store.h"
 
 /* One write, or a truncation, that has not been synced. */
 typedef struct memory_write {

@@ -3,7 +3,7 @@
 #ifndef BP_TESTS_SUPPORT_TENSORS_MADE_H
 #define BP_TESTS_SUPPORT_TENSORS_MADE_H
 
-#include "core/safetensors.h"
+#include "core/file/safetensors.h"
 
 enum { MADE_MAX = 96 };
 

@@ -2,7 +2,7 @@
 /* A small training run over tokens made from a formula. */
 #include "tests/support/trial.h"
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"

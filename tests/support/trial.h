@@ -4,7 +4,7 @@
 #ifndef BP_TESTS_SUPPORT_TRIAL_H
 #define BP_TESTS_SUPPORT_TRIAL_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 
 #define TRIAL_STEPS 20
 

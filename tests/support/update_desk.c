@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/math.h"
+#include "core/number/math.h"
 #include "device/host/host.h"
 
 #define CHUNK 512

@@ -4,10 +4,10 @@
 #ifndef BP_TESTS_SUPPORT_UPDATE_DESK_H
 #define BP_TESTS_SUPPORT_UPDATE_DESK_H
 
-#include "core/codec.h"
-#include "core/device.h"
-#include "core/master.h"
-#include "core/step.h"
+#include "core/number/codec.h"
+#include "core/program/device.h"
+#include "core/number/master.h"
+#include "core/program/step.h"
 
 typedef union update_scalars {
     bp_sgd_scalars sgd;

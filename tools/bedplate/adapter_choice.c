@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/options.h"
 
 static bp_status wrong(const char *name, const char *text, const char *found, const char *right)

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_ADAPTER_CHOICE_H
 #define BP_BEDPLATE_ADAPTER_CHOICE_H
 
-#include "core/store.h"
+#include "core/file/store.h"
 #include "tools/bedplate/settings.h"
 #include "tools/formats/peft_config.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/codec.h"
-#include "core/step.h"
+#include "core/number/codec.h"
+#include "core/program/step.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
 #include "device/host/pool.h"

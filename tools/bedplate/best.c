@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 
 enum { FIELDS = 4 };
 

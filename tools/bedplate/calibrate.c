@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/json.h"
-#include "core/storage.h"
+#include "core/file/json.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/progress.h"

@@ -4,9 +4,9 @@
 #ifndef BP_BEDPLATE_CALIBRATE_H
 #define BP_BEDPLATE_CALIBRATE_H
 
-#include "core/cost.h"
-#include "core/spec.h"
-#include "core/store.h"
+#include "core/program/cost.h"
+#include "core/compile/spec.h"
+#include "core/file/store.h"
 
 #define CALIBRATE_FILE "calibration.json"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_config_copy.h"

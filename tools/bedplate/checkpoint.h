@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_CHECKPOINT_H
 #define BP_BEDPLATE_CHECKPOINT_H
 
-#include "core/snapshot.h"
+#include "core/run/snapshot.h"
 #include "tools/bedplate/best.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/session.h"

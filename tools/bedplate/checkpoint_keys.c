@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/digest.h"
-#include "core/optimizer.h"
+#include "core/number/digest.h"
+#include "core/compile/optimizer.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_fields.h"

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_CHOICE_H
 #define BP_BEDPLATE_CHOICE_H
 
-#include "core/fit.h"
+#include "core/compile/fit.h"
 #include "tools/bedplate/output.h"
 
 typedef struct choice {

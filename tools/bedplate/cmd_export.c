@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/adapter_choice.h"
 #include "tools/bedplate/model_files.h"

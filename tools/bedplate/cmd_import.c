@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/optimizer.h"
+#include "core/compile/optimizer.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/query.h"
 #include "tools/bedplate/checkpoint.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/progress.h"

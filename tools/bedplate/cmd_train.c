@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "optim/rate.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/digest.h"
-#include "core/snapshot.h"
-#include "core/storage.h"
+#include "core/number/digest.h"
+#include "core/run/snapshot.h"
+#include "core/file/storage.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/output.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_tokenise.h"
 

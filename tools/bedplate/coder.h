@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_CODER_H
 #define BP_BEDPLATE_CODER_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/settings.h"
 #include "tools/formats/tokenizer.h"

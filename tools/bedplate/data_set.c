@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "arena/text.h"
-#include "core/digest.h"
-#include "core/storage.h"
+#include "core/number/digest.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/data_tokenised.h"
 #include "tools/formats/byte_tokenizer.h"
 

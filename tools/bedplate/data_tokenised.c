@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_DEVICE_CHOICE_H
 #define BP_BEDPLATE_DEVICE_CHOICE_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/settings.h"
 
 /* Fills spec->device and spec->device_options from --device (auto, host, cuda, cuda:N, cuda:sm_80,

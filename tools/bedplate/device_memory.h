@@ -4,7 +4,7 @@
 #ifndef BP_BEDPLATE_DEVICE_MEMORY_H
 #define BP_BEDPLATE_DEVICE_MEMORY_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "device/cuda/cuda.h"
 #include "tools/bedplate/output.h"
 

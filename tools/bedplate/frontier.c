@@ -2,7 +2,7 @@
 /* The curve of time against bytes, and the largest micro-batch. */
 #include "tools/bedplate/frontier.h"
 
-#include "core/schedule.h"
+#include "core/compile/schedule.h"
 #include "tools/bedplate/memory.h"
 
 #define CHUNK_LEAST   64

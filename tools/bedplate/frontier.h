@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_FRONTIER_H
 #define BP_BEDPLATE_FRONTIER_H
 
-#include "core/fit.h"
+#include "core/compile/fit.h"
 #include "tools/bedplate/output.h"
 
 #define FRONTIER_POINTS 40

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_LISTING_H
 #define BP_BEDPLATE_LISTING_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/output.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config_copy.h"

@@ -4,8 +4,8 @@
 #ifndef BP_BEDPLATE_MODEL_FILES_H
 #define BP_BEDPLATE_MODEL_FILES_H
 
-#include "core/json.h"
-#include "core/model.h"
+#include "core/file/json.h"
+#include "core/compile/model.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/settings.h"

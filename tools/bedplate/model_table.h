@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_MODEL_TABLE_H
 #define BP_BEDPLATE_MODEL_TABLE_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 #include "tools/bedplate/settings.h"
 
 #define TASK_WORDS "auto|causal-lm|masked-lm|classification|multi-label-classification|regression"

@@ -4,7 +4,7 @@
 #ifndef BP_BEDPLATE_OPTIMIZER_CHOICE_H
 #define BP_BEDPLATE_OPTIMIZER_CHOICE_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/settings.h"
 
 /* The optimizer of an --optim, - and _ alike, by Hugging Face's names too; NULL: there is none. */

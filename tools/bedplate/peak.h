@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_PEAK_H
 #define BP_BEDPLATE_PEAK_H
 
-#include "core/device.h"
+#include "core/program/device.h"
 
 /* GFLOP/s that this many threads reach at once in a loop that touches registers only, with the
  * kernels' form (NULL: the best that this processor has). About a third of a second. 0 when a

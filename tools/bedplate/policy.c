@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/schedule.h"
+#include "core/compile/schedule.h"
 
 /* Names of what a stage can compute again. Models have one of gelu and swiglu. */
 static const struct {

@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_POLICY_H
 
 #include "arena/text.h"
-#include "core/spec.h"
+#include "core/compile/spec.h"
 
 #define POLICY_LIST_MAX 4100 /* stages that a list can name: more than any model has */
 #define POLICY_WORDS    "none|full|memory-poor|every:K|sqrt|list:I,J,..|selective:NAMES|auto"

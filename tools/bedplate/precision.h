@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_PRECISION_H
 #define BP_BEDPLATE_PRECISION_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/settings.h"
 
 #define PRECISION_RULES_MAX 256

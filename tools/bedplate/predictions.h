@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "tools/bedplate/output.h"
 #include "tools/formats/class_names.h"
 

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_QUANTISED_CHOICE_H
 #define BP_BEDPLATE_QUANTISED_CHOICE_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/settings.h"
 
 /* Fills spec->quantised from --load-in-4bit, --load-in-8bit and --bnb-4bit-use-double-quant, or,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the forms of gradient release (core/spec.h) are called, and what they cost. */
+/* What the forms of gradient release (core/compile/spec.h) are called, and what they cost. */
 #include "tools/bedplate/release_text.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_RELEASE_TEXT_H
 
 #include "arena/text.h"
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/settings.h"
 

@@ -2,8 +2,8 @@
 /* Temperature and top-k sampling. */
 #include "tools/bedplate/sample.h"
 
-#include "core/math.h"
-#include "core/random.h"
+#include "core/number/math.h"
+#include "core/number/random.h"
 
 #define STREAM 0x67656e65u /* of random numbers: no parameter has it */
 

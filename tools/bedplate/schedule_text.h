@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_SCHEDULE_TEXT_H
 
 #include "arena/text.h"
-#include "core/schedule.h"
+#include "core/compile/schedule.h"
 
 /* Bytes of scratch for schedule_put. */
 size_t schedule_scratch(uint32_t actions);

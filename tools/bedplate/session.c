@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/adapter.h"
-#include "core/storage.h"
+#include "core/compile/adapter.h"
+#include "core/file/storage.h"
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/device_choice.h"

@@ -3,8 +3,8 @@
 #ifndef BP_BEDPLATE_SESSION_H
 #define BP_BEDPLATE_SESSION_H
 
-#include "core/runtime.h"
-#include "core/safetensors.h"
+#include "core/run/runtime.h"
+#include "core/file/safetensors.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/adapter_choice.h"
 #include "tools/bedplate/choice.h"

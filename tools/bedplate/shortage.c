@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/schedule.h"
+#include "core/compile/schedule.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/technique.h"
 

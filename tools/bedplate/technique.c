@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/optimizer.h"
+#include "core/compile/optimizer.h"
 #include "tools/bedplate/optimizer_choice.h"
 
 /* Equal to the last bit; backward runs twice when there is clipping. */

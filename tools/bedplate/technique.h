@@ -5,7 +5,7 @@
 #define BP_BEDPLATE_TECHNIQUE_H
 
 #include "arena/text.h"
-#include "core/spec.h"
+#include "core/compile/spec.h"
 
 enum { TECHNIQUES = 5 };
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/dtype.h"
+#include "core/number/dtype.h"
 
 static void print_shape(const uint64_t *shape, uint32_t rank)
 {

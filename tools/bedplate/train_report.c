@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 #include "tools/bedplate/output.h"
 
 void train_totals_begin(train_totals *sum)

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_TRAIN_REPORT_H
 #define BP_BEDPLATE_TRAIN_REPORT_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/predictions.h"

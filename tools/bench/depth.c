@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"

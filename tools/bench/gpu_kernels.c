@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/device.h"
-#include "core/dtype.h"
-#include "core/random.h"
-#include "core/step.h"
+#include "core/program/device.h"
+#include "core/number/dtype.h"
+#include "core/number/random.h"
+#include "core/program/step.h"
 #include "device/cuda/cuda.h"
 
 #define ROUNDS      3

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/bert.h"
 #include "layers/gpt2.h"

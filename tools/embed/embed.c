@@ -5,7 +5,7 @@
  * The sizes of the arrays are the plan's, known before the first step; no heap is used. */
 #include <stdio.h>
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"

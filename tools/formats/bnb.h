@@ -6,12 +6,12 @@
  * X.weight.nested_quant_map F32 (256); X.weight.quant_map F32 (16); and
  * X.weight.quant_state.bitsandbytes__nf4, U8 that hold a JSON object {quant_type, blocksize, dtype,
  * shape, nested_blocksize, nested_dtype, nested_offset}. 8 bits: X.weight I8 (out, in), X.SCB F32
- * (out), X.weight_format U8 (0: by rows). core/quantised.h says what they mean. */
+ * (out), X.weight_format U8 (0: by rows). core/number/quantised.h says what they mean. */
 #ifndef BP_FORMATS_BNB_H
 #define BP_FORMATS_BNB_H
 
-#include "core/json.h"
-#include "core/quantised.h"
+#include "core/file/json.h"
+#include "core/number/quantised.h"
 #include "tools/formats/tensor_set.h"
 
 /* A tensor of the set and its file. */
@@ -49,7 +49,8 @@ bp_status bp_bnb_find(bp_tensor_set *set, bp_tensor_entry *entry, uint32_t part,
 bp_status bp_bnb_read(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, size_t count,
                       float *values) BP_MUST_CHECK;
 
-/* The floats of core/quantised.h's `nested` in front of the scales of scales: offset and map. */
+/* The floats of core/number/quantised.h's `nested` in front of the scales of scales: offset and
+ * map. */
 bp_status bp_bnb_nested(bp_tensor_set *set, const bp_bnb *bnb,
                         float head[BP_NESTED_SCALES]) BP_MUST_CHECK;
 

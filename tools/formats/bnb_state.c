@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/json.h"
-#include "core/number.h"
-#include "core/quantised.h"
+#include "core/file/json.h"
+#include "core/file/number.h"
+#include "core/number/quantised.h"
 #include "tools/formats/bnb.h"
 
 #define SIDE_MOST (INT64_C(1) << 40)

@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_BNB_STATE_H
 #define BP_FORMATS_BNB_STATE_H
 
-#include "core/dtype.h"
+#include "core/number/dtype.h"
 #include "core/error.h"
 
 #define BP_BNB_STATE_MAX 1024 /* bytes */

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/json.h"
-#include "core/number.h"
-#include "core/storage.h"
+#include "core/file/json.h"
+#include "core/file/number.h"
+#include "core/file/storage.h"
 #include "tools/formats/hf_config.h"
 
 enum { READ_BYTES = 16384, TEXT_BYTES = BP_CLASS_NAMES_SCRATCH - READ_BYTES };

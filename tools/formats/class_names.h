@@ -4,7 +4,7 @@
 #define BP_FORMATS_CLASS_NAMES_H
 
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 #define BP_CLASS_NAMES_MAX     1024
 #define BP_CLASS_NAMES_TEXT    8192 /* bytes of all names, each with its terminator */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 
 #define LLMC_HEADER_BYTES 1024
 #define LLMC_TOKENS_16    20240520

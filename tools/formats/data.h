@@ -8,8 +8,8 @@
 #ifndef BP_FORMATS_DATA_H
 #define BP_FORMATS_DATA_H
 
-#include "core/feed.h"
-#include "core/store.h"
+#include "core/run/feed.h"
+#include "core/file/store.h"
 
 typedef enum bp_data_format {
     BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, ".jsonl", ".ndjson" and ".json"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/number.h"
+#include "core/file/number.h"
 
 const char *const bp_documents_first_names[] = {"text", "sentence1", "premise", "question1", NULL};
 const char *const bp_documents_second_names[] = {"text_pair", "sentence2", "hypothesis",

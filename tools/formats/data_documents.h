@@ -26,7 +26,7 @@
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H
 
-#include "core/feed.h"
+#include "core/run/feed.h"
 #include "tools/formats/class_names.h"
 #include "tools/formats/data.h"
 #include "tools/formats/data_reader.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/json.h"
+#include "core/file/json.h"
 
 enum { TEXT_BYTES = 16384, KEYS = 256, DEPTH = 32 };
 

@@ -5,7 +5,7 @@
 #ifndef BP_FORMATS_DATA_KEY_H
 #define BP_FORMATS_DATA_KEY_H
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 #include "tools/formats/data_reader.h"
 
 void bp_data_key_number(bp_digest *key, uint64_t value);

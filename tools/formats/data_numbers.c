@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/number.h"
+#include "core/file/number.h"
 #include "tools/formats/data_documents.h"
 #include "tools/formats/data_key.h"
 #include "tools/formats/data_table.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/storage.h"
+#include "core/file/storage.h"
 
 static const char where[] = "data";
 

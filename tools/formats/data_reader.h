@@ -4,7 +4,7 @@
 #define BP_FORMATS_DATA_READER_H
 
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 /* The first six are the caller's to set. */
 typedef struct bp_data_reader {

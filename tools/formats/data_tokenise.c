@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/data_key.h"
 
 #define RULES 2u /* goes up when the same data would give other tokens */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/data.h"
 #include "tools/formats/data_tokens_form.h"
 

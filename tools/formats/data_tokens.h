@@ -16,9 +16,9 @@
 #ifndef BP_FORMATS_DATA_TOKENS_H
 #define BP_FORMATS_DATA_TOKENS_H
 
-#include "core/digest.h"
-#include "core/feed.h"
-#include "core/store.h"
+#include "core/number/digest.h"
+#include "core/run/feed.h"
+#include "core/file/store.h"
 
 #define BP_TOKENS_HEADER  128
 #define BP_TOKENS_EXAMPLE 32

@@ -2,7 +2,7 @@
 /* Writing token files. */
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/data_tokens_form.h"
 #include "tools/formats/replace.h"
 

@@ -2,7 +2,7 @@
 /* One text or a pair between the template's tokens, truncated to a room. */
 #include <string.h>
 
-#include "core/feed.h"
+#include "core/run/feed.h"
 #include "tools/formats/tokenizer_state.h"
 
 /* Writes at most `most` ids of a text. */

@@ -4,7 +4,7 @@
 #ifndef BP_FORMATS_GGUF_FAMILY_H
 #define BP_FORMATS_GGUF_FAMILY_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/formats/gguf_read.h"
 #include "tools/formats/gguf_write.h"
 #include "tools/formats/tensor_naming.h"

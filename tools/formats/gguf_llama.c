@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/math.h"
+#include "core/number/math.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define TWO_PI       6.283185307179586

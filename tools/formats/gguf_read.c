@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "core/sort.h"
-#include "core/storage.h"
+#include "core/number/sort.h"
+#include "core/file/storage.h"
 
 #define CHUNK           4096
 #define ALIGNMENT_MOST  65536u

@@ -4,7 +4,7 @@
 #define BP_FORMATS_GGUF_TOKENIZER_H
 
 #include "arena/text.h"
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/formats/gguf_read.h"
 #include "tools/formats/gguf_write.h"
 #include "tools/formats/tokenizer.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/number.h"
-#include "core/storage.h"
+#include "core/file/number.h"
+#include "core/file/storage.h"
 #include "tools/formats/gguf_read.h"
 
 static const char where[] = "gguf";

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 
 static const char where[] = "gguf";
 

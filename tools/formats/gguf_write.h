@@ -4,9 +4,9 @@
 #define BP_FORMATS_GGUF_WRITE_H
 
 #include "arena/text.h"
-#include "core/dtype.h"
+#include "core/number/dtype.h"
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 #include "tools/formats/gguf.h"
 
 /* A plain record; must not move between begin and end. The first failure sticks: later calls do

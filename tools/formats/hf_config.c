@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/bnb.h"
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_rope.h"

@@ -5,8 +5,8 @@
 #define BP_FORMATS_HF_CONFIG_H
 
 #include "core/error.h"
-#include "core/spec.h"
-#include "core/store.h"
+#include "core/compile/spec.h"
+#include "core/file/store.h"
 #include "tools/formats/class_names.h"
 
 #define BP_HF_CONFIG_SCRATCH   65536   /* bytes that reading needs */

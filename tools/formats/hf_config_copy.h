@@ -4,8 +4,8 @@
 #define BP_FORMATS_HF_CONFIG_COPY_H
 
 #include "arena/text.h"
-#include "core/json.h"
-#include "core/quantised.h"
+#include "core/file/json.h"
+#include "core/number/quantised.h"
 
 #define BP_CONFIG_COPY_SCRATCH 393216 /* bytes */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/number.h"
+#include "core/file/number.h"
 #include "tools/formats/hf_config.h"
 
 static void put_key(bp_text *text, const char *key)

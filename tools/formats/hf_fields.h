@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_HF_FIELDS_H
 #define BP_FORMATS_HF_FIELDS_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 
 typedef enum bp_hf_field_kind {
     BP_FIELD_COUNT,      /* an integer of the model */

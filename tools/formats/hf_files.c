@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "core/json.h"
-#include "core/storage.h"
+#include "core/file/json.h"
+#include "core/file/storage.h"
 
 enum { INDEX_TEXT = 1024, INDEX_CHUNK = BP_HF_INDEX_WORK - INDEX_TEXT };
 

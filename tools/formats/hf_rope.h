@@ -4,8 +4,8 @@
 #ifndef BP_FORMATS_HF_ROPE_H
 #define BP_FORMATS_HF_ROPE_H
 
-#include "core/json.h"
-#include "core/spec.h"
+#include "core/file/json.h"
+#include "core/compile/spec.h"
 
 /* Reads the value of `key`, whose first event is *event: null, or an object of rope_type "default"
  * or "llama3". BP_ERR_DATA naming the field: another type, or a number that is missing or out of

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/number/digest.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 

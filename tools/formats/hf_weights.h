@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_HF_WEIGHTS_H
 #define BP_FORMATS_HF_WEIGHTS_H
 
-#include "core/runtime.h"
+#include "core/run/runtime.h"
 #include "tools/formats/hf_family.h"
 #include "tools/formats/tensor_match.h"
 
@@ -46,11 +46,11 @@ typedef struct bp_hf_form {
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place,
                              const bp_hf_form *form) BP_MUST_CHECK;
 
-/* The same for the adapters of a runtime that has some (core/adapter.h): adapter_model.safetensors
- * in PEFT's form, whose names are the adapters' own. With them go the parameters that are trained
- * beside them, a classifier above all (PEFT's modules_to_save), as "base_model.model.<name>". When
- * read, those that the file lacks stay as they are, and BP_ERR_USAGE names one that it has and a
- * run that trains would not train. */
+/* The same for the adapters of a runtime that has some (core/compile/adapter.h):
+ * adapter_model.safetensors in PEFT's form, whose names are the adapters' own. With them go the
+ * parameters that are trained beside them, a classifier above all (PEFT's modules_to_save), as
+ * "base_model.model.<name>". When read, those that the file lacks stay as they are, and
+ * BP_ERR_USAGE names one that it has and a run that trains would not train. */
 bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place,
                               const bp_hf_form *form) BP_MUST_CHECK;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/sort.h"
-#include "core/storage.h"
+#include "core/number/sort.h"
+#include "core/file/storage.h"
 #include "tools/formats/replace.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

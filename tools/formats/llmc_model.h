@@ -9,7 +9,7 @@
 #ifndef BP_FORMATS_LLMC_MODEL_H
 #define BP_FORMATS_LLMC_MODEL_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/formats/weight_target.h"
 
 #define BP_LLMC_MAGIC   20240326

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/replace.h"
 
 #define HEADER_BYTES 1024

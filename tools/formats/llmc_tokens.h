@@ -5,8 +5,8 @@
 #define BP_FORMATS_LLMC_TOKENS_H
 
 #include "core/error.h"
-#include "core/feed.h"
-#include "core/store.h"
+#include "core/run/feed.h"
+#include "core/file/store.h"
 
 #define BP_LLMC_SCRATCH    65536       /* bytes */
 #define BP_LLMC_TOKENS_MAX 2147483647u /* what the header can count */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters added to the weights that are written: W + s B A (core/adapter.h), element by element,
- * so that no merged matrix is ever in memory. */
+/* Adapters added to the weights that are written: W + s B A (core/compile/adapter.h), element by
+ * element, so that no merged matrix is ever in memory. */
 #ifndef BP_FORMATS_MERGE_H
 #define BP_FORMATS_MERGE_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 #include "tools/formats/parameters.h"
 
 /* The adapter of one parameter. */

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/adapter.h"
+#include "core/compile/adapter.h"
 
-#define NAME_BYTES 160 /* most that a buffer's name takes (core/emit.c) */
+#define NAME_BYTES 160 /* most that a buffer's name takes (core/compile/emit.c) */
 
 static bp_graph_limits limits_of(const bp_model *model, const bp_model_config *config)
 {

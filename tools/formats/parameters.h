@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_PARAMETERS_H
 #define BP_FORMATS_PARAMETERS_H
 
-#include "core/model.h"
+#include "core/compile/model.h"
 #include "tools/formats/tensor_match.h"
 
 typedef struct bp_parameters {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "arena/text.h"
-#include "core/json.h"
-#include "core/storage.h"
+#include "core/file/json.h"
+#include "core/file/storage.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 4096

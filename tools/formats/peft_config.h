@@ -3,8 +3,8 @@
 #ifndef BP_FORMATS_PEFT_CONFIG_H
 #define BP_FORMATS_PEFT_CONFIG_H
 
-#include "core/model.h"
-#include "core/store.h"
+#include "core/compile/model.h"
+#include "core/file/store.h"
 
 #define BP_PEFT_TARGETS_MAX    64
 #define BP_PEFT_CONFIG_SCRATCH 32768 /* bytes that reading works in */

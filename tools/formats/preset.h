@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_PRESET_H
 #define BP_FORMATS_PRESET_H
 
-#include "core/spec.h"
+#include "core/compile/spec.h"
 
 typedef struct bp_preset {
     const char *name;

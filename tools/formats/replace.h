@@ -4,7 +4,7 @@
 #define BP_FORMATS_REPLACE_H
 
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 /* path + ".tmp". BP_ERR_USAGE when it does not fit. */
 bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path,

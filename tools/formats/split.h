@@ -3,7 +3,7 @@
 #ifndef BP_FORMATS_SPLIT_H
 #define BP_FORMATS_SPLIT_H
 
-#include "core/feed.h"
+#include "core/run/feed.h"
 
 typedef struct bp_part {
     bp_source source; /* what the feed is given */

@@ -2,7 +2,7 @@
 /* Write beside in pieces, sync, rename. */
 #include "tools/formats/stream_file.h"
 
-#include "core/storage.h"
+#include "core/file/storage.h"
 #include "tools/formats/replace.h"
 
 bp_status bp_stream_begin(bp_stream_file *stream, bp_store *store, const char *path,

@@ -4,7 +4,7 @@
 #define BP_FORMATS_STREAM_FILE_H
 
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 /* A file being written. Must not move. */
 typedef struct bp_stream_file {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/digest.h"
-#include "core/storage.h"
+#include "core/number/digest.h"
+#include "core/file/storage.h"
 
 static const char where[] = "weights";
 

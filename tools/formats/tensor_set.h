@@ -5,7 +5,7 @@
 #ifndef BP_FORMATS_TENSOR_SET_H
 #define BP_FORMATS_TENSOR_SET_H
 
-#include "core/safetensors.h"
+#include "core/file/safetensors.h"
 
 /* One file. Its tables are the caller's. */
 typedef struct bp_tensor_part {

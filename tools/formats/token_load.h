@@ -3,8 +3,8 @@
 #ifndef BP_FORMATS_TOKEN_LOAD_H
 #define BP_FORMATS_TOKEN_LOAD_H
 
-#include "core/digest.h"
-#include "core/storage.h"
+#include "core/number/digest.h"
+#include "core/file/storage.h"
 #include "tools/formats/token_rules.h"
 
 #define BP_LOAD_READ 16384 /* bytes read at a time */

@@ -4,7 +4,7 @@
 #ifndef BP_FORMATS_TOKEN_TREE_H
 #define BP_FORMATS_TOKEN_TREE_H
 
-#include "core/json.h"
+#include "core/file/json.h"
 
 #define BP_TREE_NODES 1024
 #define BP_TREE_TEXT  24576 /* bytes of all strings and keys */

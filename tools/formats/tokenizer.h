@@ -25,7 +25,7 @@
 #define BP_FORMATS_TOKENIZER_H
 
 #include "core/error.h"
-#include "core/store.h"
+#include "core/file/store.h"
 
 #define BP_TOKENIZER_SCRATCH     131072     /* bytes that measuring and opening work in */
 #define BP_TOKENIZER_TOKENS_MAX  (1u << 22) /* ids of a vocabulary */

@@ -7,7 +7,7 @@ written with torch 2.15 and transformers 5.23; about half a minute on one core).
 
 The model is Hugging Face's GPT2LMHeadModel with eager attention, no dropout, converted to float64
 after its weights were drawn and rounded to float32. Batches follow the feed's rule without shuffling
-(core/feed.h): N tokens are cut into ceil((N - 1) / T) windows; window w has the inputs
+(core/run/feed.h): N tokens are cut into ceil((N - 1) / T) windows; window w has the inputs
 t[wT .. wT+T-1] and the targets one further on; places without a target are -1; step s takes the next
 batch * accumulation windows of its epoch, and a group never crosses the end of an epoch. The loss is
 the sum over all targets of the group divided by their number.

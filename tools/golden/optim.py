@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reference weights for tests/unit/test_optim_rules.c: 50 steps of each update rule in double.
+"""Reference weights for tests/unit/optim/test_rules.c: 50 steps of each update rule in double.
 
 SGD, Adam, AdamW, RMSprop and Adagrad are torch.optim's own; Lion, LAMB, LARS and AdEMAMix are the
 algorithms of their papers, written out below. Gradients are a formula of step and element that is

@@ -19,7 +19,7 @@ Files:
   llama.*, qwen2.*                 LlamaForCausalLM (grouped heads, biases, a head of its own) and
                                    Qwen2ForCausalLM (tied), float32, and as GGUF with float16 as the
                                    converter's LlamaModel and Qwen2Model write them
-It also prints the factors of LLAMA3's rotary frequencies that tests/unit/test_formats_gguf_llama.c
+It also prints the factors of LLAMA3's rotary frequencies that tests/unit/tools/formats/test_gguf_llama.c
 has (modeling_rope_utils.py).
 """
 import json

@@ -151,7 +151,7 @@ def check_tensors(reader, name, directory, c):
         kind = gguf.GGMLQuantizationType.F32 if port.always_f32(to, array) else TYPES[name][1]
         t = found[to]
         assert t.tensor_type == kind and [int(d) for d in t.shape] == list(array.shape)[::-1], (to, t.tensor_type)
-        # BF16 by the rule for weights: half away from zero (core/dtype.h); the others as the package rounds.
+        # BF16 by the rule for weights: half away from zero (core/number/dtype.h); the others as the package rounds.
         if kind == gguf.GGMLQuantizationType.BF16:
             bits = (np.ascontiguousarray(array).view(np.uint32) + 0x8000) & 0xffff0000
             value = bits.astype(np.uint32).view(np.float32)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reference values for tests/unit/test_half_training.c: torch.amp.GradScaler over 20 steps of which
+"""Reference values for tests/unit/core/run/test_half_training.c: torch.amp.GradScaler over 20 steps of which
 the 7th and the 8th overflow. For each growth interval a tensor (20, 3) of doubles: the scale after
 the step, whether the step was skipped, and the growth tracker after it.
 

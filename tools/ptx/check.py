@@ -21,7 +21,7 @@ PARAMETERS_MOST = 4352
 GPUS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 # The .version of a target's texts: what the oldest driver that a target asks for takes (target.c).
 VERSIONS = {"sm_80": "7.4", "sm_90": "8.0", "sm_90a": "8.0"}
-# Threads of the largest blocks of kernels that do not state their own most; tests/unit/test_cuda_launch.c
+# Threads of the largest blocks of kernels that do not state their own most; tests/unit/device/cuda/test_launch.c
 # holds the launches to it. Their registers have to be there.
 THREADS_MOST = {"bp_layernorm_backward_parameters": 1024, "bp_bias_backward": 1024,
                 "bp_rmsnorm_backward_weight": 1024}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters of a model's weights. */
+#include "core/compile/adapter.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NAME_BYTES 200
+
+static const char where[] = "lora";
+static const char prefix[] = "base_model.model.";
+static const char weight[] = ".weight";
+
+uint32_t bp_adapter_parameters(const bp_spec *spec)
+{
+    uint32_t count = spec->model->parameter_count(&spec->config);
+    return spec->lora.rank > 0 ? 3 * count : count;
+}
+
+uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter)
+{
+    const bp_model *model = emit->spec->model;
+    const bp_parameter *p = &emit->parameters[parameter];
+    uint32_t base = p->base != BP_NO_PARAMETER ? p->base : parameter;
+    return model->parameter_stage != NULL ? model->parameter_stage(&emit->spec->config, base) : 0;
+}
+
+/* Length of the module's name: the parameter's without ".weight"; 0 for a bias. */
+static size_t module_length(const char *name)
+{
+    size_t length = strlen(name), end = sizeof weight - 1;
+    bool is = length > end && strcmp(name + length - end, weight) == 0;
+    return is ? length - end : 0;
+}
+
+static bool ends_with(const char *name, size_t length, const char *target)
+{
+    size_t end = strlen(target);
+    if (end > length || memcmp(name + length - end, target, end) != 0) {
+        return false;
+    }
+    return end == length || name[length - end - 1] == '.';
+}
+
+bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter)
+{
+    uint32_t stage = bp_adapter_stage(emit, parameter);
+    uint32_t stages = emit->spec->model->stages(&emit->spec->config);
+    const bp_parameter *p = &emit->parameters[parameter];
+    bool own = p->base == BP_NO_PARAMETER;
+    return own && p->rank == 2 && !p->embedding && stage > 0 && stage + 1 < stages;
+}
+
+static bool is_target(const char *target, const char *name, size_t length)
+{
+    return strcmp(target, "all-linear") == 0 || ends_with(name, length, target);
+}
+
+/* Whether one of the targets names the weight; marks which did in `used` (one bit per target). */
+static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const char *name = bp_graph_name(emit->graph, emit->parameters[index].weight);
+    size_t length = module_length(name);
+    bool found = false;
+    if (length == 0 || !bp_adapter_dense(emit, index)) {
+        return false;
+    }
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        if (is_target(lora->targets[t], name, length)) {
+            found = true;
+            *used |= UINT64_C(1) << (t % 64);
+        }
+    }
+    return found;
+}
+
+static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t length,
+                        const char *end, uint64_t rows, uint64_t columns, double deviation)
+{
+    char name[NAME_BYTES];
+    if (sizeof prefix + length + strlen(end) > sizeof name) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_FIT, where,
+                                    "the name of a module is too long", module);
+        return;
+    }
+    memcpy(name, prefix, sizeof prefix - 1);
+    memcpy(name + sizeof prefix - 1, module, length);
+    memcpy(name + sizeof prefix - 1 + length, end, strlen(end) + 1);
+    const bp_parameter_info info = {.name = name,
+                                    .rank = 2,
+                                    .shape = {rows, columns},
+                                    .init = deviation > 0.0 ? BP_INIT_NORMAL : BP_INIT_ZEROS,
+                                    .deviation = deviation,
+                                    .decay = true,
+                                    .adapts = true,
+                                    .base = base};
+    bp_emit_parameter(emit, &info);
+}
+
+static void publish_pair(bp_emit *emit, uint32_t base)
+{
+    const uint64_t *shape = emit->parameters[base].shape;
+    const char *name = bp_graph_name(emit->graph, emit->parameters[base].weight);
+    const bool input_major = emit->spec->model->input_major;
+    const uint64_t in = shape[input_major ? 0 : 1];
+    const uint64_t out = shape[input_major ? 1 : 0];
+    const uint64_t rank = emit->spec->lora.rank;
+    const size_t length = module_length(name);
+    emit->parameters[base].adapter = emit->parameter_count;
+    publish_one(emit, base, name, length, ".lora_A.weight", rank, in, 1.0 / sqrt(3.0 * (double)in));
+    publish_one(emit, base, name, length, ".lora_B.weight", out, rank, 0.0);
+}
+
+void bp_adapter_publish(bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const uint32_t count = emit->parameter_count;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < count && lora->rank > 0 && emit->status == BP_OK; i++) {
+        if (is_adapted(emit, i, &used)) {
+            publish_pair(emit, i);
+        }
+    }
+    for (uint32_t t = 0; t < lora->target_count && lora->rank > 0 && emit->status == BP_OK; t++) {
+        if ((used >> (t % 64) & 1) == 0) {
+            emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                        "the target names no dense layer of this model's blocks "
+                                        "(all-linear is all of them)",
+                                        lora->targets[t]);
+            bp_error_prefix(emit->graph->error, "target-modules");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Low-rank adapters (LoRA, Hu et al., arXiv 2106.09685): which weights get one, and their
+ * parameters.
+ *
+ * A weight W of a dense layer with an adapter acts as W + s B A, A (r, in), B (out, r), s = alpha /
+ * r or, rank-stabilised (Kalajdzievski, arXiv 2312.03732), alpha / sqrt(r). A starts as normal
+ * variates of the variance 1 / (3 in) (that of PEFT's uniform ones), B as zeros. Everything else is
+ * frozen but what a rule of the spec trains and a classifier of the model's own. */
+#ifndef BP_CORE_ADAPTER_H
+#define BP_CORE_ADAPTER_H
+
+#include "core/compile/model.h"
+
+/* Bound on the parameters of a spec's model, its adapters included. */
+uint32_t bp_adapter_parameters(const bp_spec *spec);
+
+/* Whether a weight is that of a dense layer of the blocks: a matrix that is no table of an
+ * embedding, between the first and the last stage. These are what adapters adapt and what
+ * spec->quantised quantises. */
+bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter);
+
+/* Publishes two parameters for every weight that spec->lora names, under PEFT's names
+ * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", after those of the model. A
+ * target is the end of a module's name ("q_proj", "attn.c_attn"), or "all-linear" for every dense
+ * layer of the blocks. BP_ERR_USAGE in emit->status when a target names nothing. */
+void bp_adapter_publish(bp_emit *emit);
+
+/* The lowest stage that uses a parameter: the model's answer, for an adapter that of its weight. */
+uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiler: walks schedules and lets stages and optimizer write their ops. */
+#include "core/compile/compile_private.h"
+
+#include "core/compile/adapter.h"
+#include "core/file/glob.h"
+#include "core/program/link.h"
+#include "core/compile/optimizer.h"
+#include "core/program/step.h"
+
+static const char where[] = "compile";
+
+static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+{
+    uint32_t stages = spec->model->stages(&spec->config);
+    const size_t micros = bp_compile_micros(spec);
+    compile->stages = stages;
+    compile->micros = (uint32_t)micros;
+    compile->action_count = bp_schedule_count(&spec->policy, stages);
+    const size_t bytes[6] = {stages * sizeof(uint32_t),
+                             compile->action_count * sizeof(bp_action),
+                             micros * (stages + 1) * sizeof(bp_ref),
+                             micros * (stages + 1) * sizeof(bp_ref),
+                             micros * stages * sizeof compile->tape[0],
+                             micros * sizeof(bp_slice_call)};
+    void *table[6];
+    for (int i = 0; i < 6; i++) {
+        BP_TRY(bp_arena_carve(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
+    }
+    compile->variants = table[0];
+    compile->actions = table[1];
+    compile->boundary = table[2];
+    compile->d_boundary = table[3];
+    compile->tape = table[4];
+    compile->slices = table[5];
+    for (uint32_t s = 0; s < stages; s++) {
+        compile->variants[s] = spec->model->variants(&spec->config, s);
+    }
+    return BP_OK;
+}
+
+/* Every rule has to match something, and something has to be left to train. */
+static bp_status check_rules(const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    static const char *const options[] = {[BP_RULE_FREEZE] = "freeze",
+                                          [BP_RULE_TRAIN] = "trainable",
+                                          [BP_RULE_OVERRIDE] = "param-override"};
+    for (uint32_t r = 0; r < spec->rule_count; r++) {
+        bool matches = false;
+        for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
+            const char *name = bp_graph_name(emit->graph, emit->parameters[i].weight);
+            matches = bp_glob_match(spec->rules[r].glob, name);
+        }
+        if (!matches) {
+            bp_status status = bp_error_set(
+                emit->graph->error, BP_ERR_USAGE, where,
+                "the pattern matches no parameter of this model (plan --map lists their names)",
+                spec->rules[r].glob);
+            bp_error_prefix(emit->graph->error, options[spec->rules[r].kind]);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].trainable) {
+            return BP_OK;
+        }
+    }
+    return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                        "every parameter is frozen; --trainable GLOB keeps some of them", "freeze");
+}
+
+/* What was asked to be quantised has to be there. */
+static bp_status check_quantised(const bp_emit *emit)
+{
+    bool any = emit->spec->quantised == BP_QUANTISED_NONE;
+    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
+        any = bp_emit_quantised(emit, i);
+    }
+    return any ? BP_OK
+               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                              "this model has no dense layers in blocks to quantise",
+                              emit->spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                                                         : "load-in-4bit");
+}
+
+static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    compile->first = compile->stages - 1;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        uint32_t stage = bp_adapter_stage(emit, i);
+        bool lower = emit->parameters[i].trainable && stage < compile->first;
+        compile->first = lower ? stage : compile->first;
+    }
+    return bp_schedule_generate(&spec->policy, compile->stages, compile->first, compile->variants,
+                                compile->actions, compile->action_count, &compile->action_count);
+}
+
+static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, uint64_t bytes,
+                              uint32_t *index)
+{
+    const bp_buffer prototype = {.class_of = BP_CLASS_IO,
+                                 .scope = scope,
+                                 .dtype = BP_U8,
+                                 .rank = 1,
+                                 .shape = {bytes},
+                                 .filled = scope == BP_SCOPE_RESIDENT && bytes >= BP_STEP_ROOM};
+    return bp_graph_buffer(emit->graph, &prototype, name, index);
+}
+
+static bp_status make_fixed_buffers(bp_compile *compile, bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    uint32_t control = 0;
+    uint32_t result = 0;
+    BP_TRY(fixed_buffer(emit, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
+                        &compile->inputs));
+    BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
+    BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
+    compile_inputs(compile, emit, 0);
+    emit->control = (bp_ref){control, BP_U8, 0};
+    emit->result = (bp_ref){result, BP_U8, 0};
+    return BP_OK;
+}
+
+/* Forward and backward of one micro-batch. */
+static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind program)
+{
+    compile_begin(compile, emit, program, BP_MODE_TRAIN);
+    bool later = program == BP_PROGRAM_MICRO_NEXT;
+    emit->loss_written = later;
+    if (emit->spec->gradient_int8) {
+        compile_summed(compile, emit, later);
+        return;
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        emit->parameters[i].gradient_written = later;
+    }
+    for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
+        compile_action(compile, emit, i, 0);
+    }
+}
+
+/* Normal variates come from the device; zeros and ones from the host, they are few, and so do
+ * weights that have to be quantised. */
+static void write_initialization(bp_compile *compile, bp_emit *emit)
+{
+    compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
+            bp_emit_random_normal(
+                emit,
+                &(bp_random_normal_operands){.y = bp_emit_weight(emit, i),
+                                             .master = {parameter->master, BP_U8, 0},
+                                             .step = emit->step},
+                &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
+                                            .stream = i,
+                                            .form = parameter->master_form,
+                                            .deviation = parameter->deviation});
+        }
+    }
+}
+
+static void write_update(bp_emit *emit)
+{
+    emit->label = "update";
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    emit->norms = BP_ABSENT;
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    if (emit->spec->gradient_int8) {
+        compile_sum_update(emit);
+        return;
+    }
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        parameter->due = parameter->trainable && parameter->gradient != BP_NO_BUFFER;
+        parameter->due_first = 0;
+        parameter->due_count = parameter->count;
+    }
+    optimizer->norms(emit);
+    optimizer->decide(emit, false, true);
+    optimizer->apply(emit);
+}
+
+static void write_training(bp_compile *compile, bp_emit *emit)
+{
+    if (emit->spec->gradient_release != BP_RELEASE_NONE) {
+        compile_released(compile, emit);
+        return;
+    }
+    if (emit->spec->accumulation == 1) {
+        write_micro(compile, emit, BP_PROGRAM_STEP);
+        write_update(emit);
+        return;
+    }
+    write_micro(compile, emit, BP_PROGRAM_MICRO_FIRST);
+    write_micro(compile, emit, BP_PROGRAM_MICRO_NEXT);
+    compile_begin(compile, emit, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
+    write_update(emit);
+}
+
+/* A program that only goes forward, through every stage once. */
+static void write_chain(bp_compile *compile, bp_emit *emit,
+                        void (*stage_ops)(bp_emit *emit, bp_stage_call *call))
+{
+    for (uint32_t s = 0; s < compile->stages && emit->status == BP_OK; s++) {
+        compile_enter(compile, emit, s, UINT32_MAX);
+        bp_stage_call call = compile_call(compile, s, 0);
+        call.variant = compile->variants[s] - 1;
+        stage_ops(emit, &call);
+        compile->boundary[s + 1] = call.output;
+    }
+}
+
+static void write_evaluation(bp_compile *compile, bp_emit *emit)
+{
+    const uint64_t rows = bp_compile_logits_rows(emit->spec);
+    compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
+    emit->loss_written = false;
+    if (rows > 0) {
+        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_emit_working(emit), rows,
+                                       bp_compile_logits_width(emit->spec), "logits");
+        emit->logits_kept = emit->logits;
+    }
+    write_chain(compile, emit, emit->spec->model->forward);
+}
+
+static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind program, uint32_t rows)
+{
+    compile_begin(compile, emit, program, BP_MODE_DECODE);
+    emit->rows = rows;
+    emit->label = "decode";
+    emit->logits =
+        bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, emit->spec->config.vocabulary, "logits");
+    write_chain(compile, emit, emit->spec->model->decode);
+}
+
+/* The tables of list ops, on a device that keeps them in the arena. */
+static bp_status make_tables(bp_emit *emit)
+{
+    uint64_t bytes = bp_link_table_bytes(emit->graph, emit->spec->device);
+    if (bytes == 0) {
+        return BP_OK;
+    }
+    return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
+}
+
+bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
+{
+    const bp_spec *spec = emit->spec;
+    if (carve_tables(compile, spec, memory) != BP_OK) {
+        return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                            NULL);
+    }
+    BP_TRY(make_fixed_buffers(compile, emit));
+    spec->model->parameters(emit, &spec->config);
+    bp_adapter_publish(emit);
+    BP_TRY(emit->status);
+    BP_TRY(check_quantised(emit));
+    if (spec->optimizer != NULL) {
+        BP_TRY(check_rules(emit));
+        spec->optimizer->declare(emit);
+    }
+    compile_choose_slices(compile, emit);
+    if (make_schedule(compile, emit) != BP_OK) {
+        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                            "the checkpoint policy does not go with this model",
+                            "gradient-checkpointing");
+    }
+    write_initialization(compile, emit);
+    if (spec->optimizer != NULL) {
+        write_training(compile, emit);
+    }
+    if (spec->evaluate) {
+        write_evaluation(compile, emit);
+    }
+    if (spec->generate_context > 0) {
+        write_decode(compile, emit, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
+        write_decode(compile, emit, BP_PROGRAM_DECODE, 1);
+    }
+    compile_inputs(compile, emit, 0);
+    BP_TRY(emit->status);
+    return make_tables(emit);
+}

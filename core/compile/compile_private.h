@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What the compiler's files share: closed forms, the walk through stage actions, gradient release.
+ */
+#ifndef BP_CORE_COMPILE_PRIVATE_H
+#define BP_CORE_COMPILE_PRIVATE_H
+
+#include "core/compile/compile.h"
+#include "core/compile/optimizer.h"
+
+#define TABLE_ALIGNMENT     16
+#define COMPILE_SLICES_MOST 16 /* into which a table's gradient is cut */
+#define COMPILE_TABLES      2  /* the first stage's and the last one's */
+
+/* Norms are summed by chunks of this many elements (optim/clip.h); slices end where chunks do, so
+ * that the sums stay the same. */
+#define COMPILE_CHUNK 65536
+
+/* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
+uint64_t compile_ids_bytes(const bp_spec *spec);
+
+/* Bytes of one micro-batch's lengths; 0 where the task has no use for them. */
+uint64_t compile_lengths_bytes(const bp_spec *spec);
+
+/* Starts a program in which nothing has been computed yet. */
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
+
+/* Points the pen at the step block, ids and labels of a micro-batch of the program. */
+void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
+
+/* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
+void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action);
+
+/* A call of a stage with nothing but its input known. */
+bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
+
+/* Writes action number `index` of the schedule for one micro-batch. */
+void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);
+
+/* Chooses the tables whose gradients are formed slice by slice, if there are any, and the slices.
+ */
+void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
+
+/* Writes the STEP program of a group whose gradients are released inside backward. */
+void compile_released(bp_compile *compile, bp_emit *emit);
+
+/* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
+ * stage; later: to those of micro-batches before it. */
+void compile_summed(bp_compile *compile, bp_emit *emit, bool later);
+
+/* Adds the gradients that are due to their sums, or makes the sums of them. */
+void compile_sum(bp_emit *emit, bool later);
+
+/* Writes the update from such sums. */
+void compile_sum_update(bp_emit *emit);
+
+#endif

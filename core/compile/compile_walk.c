@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Walking through stage actions: which boundaries, tapes and gradients are the newest of each
+ * micro-batch. */
+#include "core/compile/compile_private.h"
+
+static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
+{
+    return table + (size_t)micro * (compile->stages + 1);
+}
+
+static bp_ref *tape_of(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return compile->tape[(size_t)micro * compile->stages + stage];
+}
+
+static void forget(bp_compile *compile)
+{
+    size_t count = (size_t)compile->micros * (compile->stages + 1);
+    for (size_t i = 0; i < count; i++) {
+        compile->boundary[i] = BP_ABSENT;
+        compile->d_boundary[i] = BP_ABSENT;
+    }
+    count = (size_t)compile->micros * compile->stages;
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < BP_TAPE_MAX; k++) {
+            compile->tape[i][k] = BP_ABSENT;
+        }
+    }
+}
+
+void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
+{
+    const uint64_t ids = compile_ids_bytes(emit->spec);
+    const uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
+    emit->step = (bp_ref){compile->inputs, BP_U8, at};
+    emit->ids = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM};
+    emit->labels = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + ids};
+    emit->lengths = compile_lengths_bytes(emit->spec) > 0
+                        ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids}
+                        : BP_ABSENT;
+    const uint64_t lengths = compile_lengths_bytes(emit->spec);
+    emit->types = bp_compile_types(emit->spec)
+                      ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids + lengths}
+                      : BP_ABSENT;
+}
+
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
+{
+    bp_graph_begin(emit->graph, program);
+    forget(compile);
+    compile_inputs(compile, emit, 0);
+    emit->shared = BP_ABSENT;
+    emit->mode = mode;
+    emit->label = bp_program_name(program);
+    emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
+    emit->output_class = BP_CLASS_WORKSPACE;
+    emit->losses = BP_ABSENT;
+    emit->logits = BP_ABSENT;
+    if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE) {
+        emit->losses = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "losses");
+    }
+}
+
+void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action)
+{
+    emit->spec->model->stage_name(&emit->spec->config, stage, compile->label);
+    emit->label = compile->label;
+    emit->stage = stage;
+    emit->action = action;
+}
+
+bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    bp_stage_call call = {.stage = stage,
+                          .input = boundaries(compile, compile->boundary, micro)[stage],
+                          .output = BP_ABSENT,
+                          .d_output = BP_ABSENT,
+                          .d_input = BP_ABSENT,
+                          .kept = {BP_ABSENT, BP_ABSENT}};
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        call.tape[i] = BP_ABSENT;
+    }
+    return call;
+}
+
+static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                          uint32_t micro)
+{
+    bp_stage_call call = compile_call(compile, action->stage, micro);
+    bp_ref *tape = tape_of(compile, action->stage, micro);
+    call.variant = action->variant;
+    emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
+    emit->spec->model->forward(emit, &call);
+    boundaries(compile, compile->boundary, micro)[action->stage + 1] = call.output;
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        tape[i] = call.tape[i];
+    }
+}
+
+static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *action,
+                           uint32_t micro)
+{
+    bp_stage_call call = compile_call(compile, action->stage, micro);
+    bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
+    const bp_ref *tape = tape_of(compile, action->stage, micro);
+    call.variant = action->variant;
+    call.d_output = gradients[action->stage + 1];
+    call.input_wanted = action->stage > compile->first;
+    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
+        call.tape[i] = tape[i];
+    }
+    call.table_deferred = action->stage + 1 == compile->stages
+                              ? compile->head_deferred
+                              : action->stage == 0 && compile->sliced[1] != UINT32_MAX;
+    emit->spec->model->backward(emit, &call);
+    gradients[action->stage] = call.d_input;
+    if (action->stage + 1 == compile->stages) {
+        compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};
+    } else if (action->stage == 0) {
+        compile->slices[micro].d_embedded = call.d_output;
+    }
+}
+
+void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+{
+    const bp_action *action = &compile->actions[index];
+    compile_inputs(compile, emit, micro);
+    compile_enter(compile, emit, action->stage, index);
+    if (action->kind == BP_ACTION_FORWARD) {
+        write_forward(compile, emit, action, micro);
+    } else {
+        write_backward(compile, emit, action, micro);
+    }
+}

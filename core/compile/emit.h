@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing programs: what layers, models and optimizers call.
+ *
+ * A bp_emit is the pen. Its first failure sticks (bp_emit.status), and every later call then does
+ * nothing and returns absent refs, so layers read as the mathematics does; the compiler looks at
+ * the status once per action. */
+#ifndef BP_CORE_EMIT_H
+#define BP_CORE_EMIT_H
+
+#include "core/program/program.h"
+#include "core/compile/spec.h"
+
+#define BP_PARAMETER_STATES_MAX 4 /* most state tensors an optimizer keeps per parameter */
+
+#define BP_NO_PARAMETER UINT32_MAX
+
+typedef enum bp_init_kind { BP_INIT_ZEROS, BP_INIT_ONES, BP_INIT_NORMAL } bp_init_kind;
+
+/* One weight tensor as a model publishes it. */
+typedef struct bp_parameter_info {
+    const char *name; /* the Hugging Face name; copied */
+    uint32_t rank;    /* 1 or 2 */
+    uint64_t shape[2];
+    bp_init_kind init;
+    double deviation; /* BP_INIT_NORMAL */
+    bool decay;       /* weight decay applies (not for norms and biases) */
+    bool embedding;   /* looked up by row: its optimizer state stays in 32 bits */
+    bool adapts;      /* an adapter of parameter `base` */
+    uint32_t base;
+} bp_parameter_info;
+
+/* The same inside a plan, with its buffers. */
+typedef struct bp_parameter {
+    bp_init_kind init;
+    double deviation;
+    bool decay;
+    bool embedding;
+    bool due;              /* its gradient is complete: norms and apply take it now */
+    bool trainable;        /* a frozen one has no gradient, no master, no state */
+    bp_master master_form; /* how `master` completes the weight */
+    double rate_scale;     /* of its own learning rate to the run's */
+    double weight_decay;   /* its own, already 0 where it does not apply */
+    uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
+    uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
+    uint64_t due_count;
+    uint64_t count;            /* elements */
+    uint32_t rank;             /* 1: a vector */
+    uint64_t shape[2];         /* as the model publishes it; 0 in the second place of a vector */
+    bp_quantised quantised;    /* then `weight` holds codes, of the matrix as (out, in) */
+    uint32_t scales;           /* of a quantised one: buffer "<parameter>.absmax" */
+    uint32_t nested;           /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
+    uint32_t adapter;          /* parameter number of its adapter's A, B follows; or none */
+    uint32_t base;             /* of an adapter: the parameter it adapts; else none */
+    uint32_t weight;           /* buffer; its name is the parameter's */
+    uint32_t master;           /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
+    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
+    bool gradient_written;     /* in the program being emitted, or before it */
+    uint32_t sum;              /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
+} bp_parameter;
+
+/* Which part of an update apply emits (core/number/update.h). */
+typedef enum bp_fold {
+    BP_FOLD_WHOLE, /* of a group's only gradient, or the sum of all */
+    BP_FOLD_FIRST, /* of the first micro-batch's gradient: the moments move */
+    BP_FOLD_NEXT,
+    BP_FOLD_LAST /* the moments move, then the weights */
+} bp_fold;
+
+typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
+
+typedef struct bp_emit {
+    bp_graph *graph;
+    const bp_spec *spec;
+    bp_status status; /* first failure */
+    bp_parameter *parameters;
+    uint32_t parameter_count;
+    uint32_t parameter_limit;
+    bp_mode mode;
+    const char *label; /* name of the stage being emitted: "h.3" */
+    uint32_t stage;
+    uint32_t action;
+    bp_class output_class; /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;         /* tokens per run: batch * sequence; decoding: rows per run */
+    bp_ref step;           /* step block, BYTE */
+    bp_ref ids;            /* (rows) I32 */
+    bp_ref labels;         /* (rows) I32, -1 where there is no target */
+    bp_ref lengths;        /* (batch) I32, tokens of each sample that are no padding; absent for
+                              causal language models, whose padding comes after every target */
+    bp_ref types;          /* (rows) I32, token types; absent where all have type 0 */
+    bp_ref shared;         /* what several stages read, made by the first of them: the model's own;
+                              absent at a program's start */
+    bp_ref result;         /* result block */
+    bp_ref control;        /* control block */
+    bp_ref norm_history;   /* of percentile clipping, where there is one */
+    bp_ref losses;         /* (rows) F32, per-token losses */
+    bp_ref logits;       /* decoding: (1, vocabulary), what the host samples from; evaluating: what
+                            is kept (bp_compile_logits_rows), absent where nothing is */
+    bp_ref logits_kept;  /* those of the eval program, after all programs are written */
+    bool loss_written;   /* the result's loss_sum was written earlier in the group */
+    bool loss_counted;   /* this is a second backward: its losses are in the sum already */
+    bp_fold fold;        /* what apply emits */
+    bp_ref norms;        /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used; /* how many of them are written, where they come stage by stage */
+} bp_emit;
+
+/* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
+ * constant in the base of adapters), its master where the spec asks for one, and its row in the
+ * table, in the order of calls. Called by bp_model.parameters only. */
+void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
+
+/* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
+bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                      uint64_t width, const char *name);
+
+/* A carried buffer of the decode programs called "<label>.<name>": made by the first program that
+ * asks, shared by the second. */
+bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
+                       uint64_t width, const char *name);
+
+/* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
+uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
+
+/* The same as `bytes` bytes. */
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name);
+
+/* A persistent buffer of `count` elements that belongs to the optimizer as a whole. */
+bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name);
+
+/* Whether parameter `index` is trained: backward leaves out what only a frozen one would need. */
+bool bp_emit_trainable(const bp_emit *emit, uint32_t index);
+
+/* The element type of weights and activations. */
+static inline bp_dtype bp_emit_working(const bp_emit *emit)
+{
+    return emit->spec->working;
+}
+
+/* Whether parameter `index` is quantised: its weight, scales and nested scales are then operands of
+ * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
+bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
+
+/* The weight of parameter number `index` (order of publication). */
+bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);
+
+/* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
+ * every later one; the caller must then write, or add to, all of it. */
+bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+
+/* Where the gradient of a parameter is added up in 8 bits (spec.gradient_int8), from element
+ * `first` on, a multiple of BP_CODEC_BLOCK. */
+bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
+
+/* A ref `elements` further into the same buffer. */
+bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
+
+/* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
+ * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */
+void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
+                const void *scalars);
+
+/* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
+#define KERNEL(name)                                                                               \
+    static inline void bp_emit_##name(bp_emit *emit, const bp_##name##_operands *operands,         \
+                                      const bp_##name##_scalars *scalars)                          \
+    {                                                                                              \
+        bp_emit_op(emit, BP_KERNEL_##name, 1, (const bp_ref *)operands, scalars);                  \
+    }
+#include "core/program/kernels.def"
+
+#endif

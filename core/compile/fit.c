@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: MIT */
+/* The fit: candidates planned exactly, the fastest that fits chosen. */
+#include "core/compile/fit.h"
+
+#include "core/compile/compile.h"
+#include "core/compile/measure.h"
+
+#define ALIGNMENT     64
+#define CHAIN_ROUNDS  8   /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES  2   /* of these, times that it may find nothing */
+#define CHAIN_CLOSE   500 /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE    50  /* nor is it tried where all named policies need this part more */
+#define CHUNK_LEAST   64
+#define CHUNK_SHARE   64   /* a shorter chunk must save this part of the arena */
+#define BATCH_SPLITS  64   /* most micro-batch sizes tried */
+#define QUICK_ACTIONS 1500 /* of the longest schedule that is planned for a first answer */
+
+static const char where[] = "fit";
+
+/* Memory of the search, laid out once. */
+typedef struct search {
+    const bp_fit_request *request;
+    bp_fit *fit;
+    bp_error *error;
+    bp_runtime *runtime;    /* the candidate being planned */
+    bp_chain_stage *stages; /* [stages] */
+    bp_action *trial;       /* [action_limit] */
+    bp_action *kept;        /* [action_limit] */
+    uint32_t action_limit;
+    bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
+    void *plan;   /* memory for one plan, one measurement or one dynamic programme */
+    uint64_t plan_bytes;
+} search;
+
+/* The first keeps everything; nothing is slower than the last, nor needs fewer slots. */
+static const bp_policy named[] = {
+    {.kind = BP_POLICY_NONE},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ACTIVATION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION | BP_RECOMPUTE_ATTENTION},
+    {.kind = BP_POLICY_EVERY, .every = 2},
+    {.kind = BP_POLICY_EVERY, .every = 3},
+    {.kind = BP_POLICY_SQRT},
+    {.kind = BP_POLICY_FULL},
+    {.kind = BP_POLICY_MEMORY_POOR},
+};
+#define NAMED (sizeof named / sizeof named[0])
+
+static uint32_t stage_count(const bp_spec *spec)
+{
+    return spec->model->stages(&spec->config);
+}
+
+/* No persistent schedule takes more actions than starting from the input every time. */
+static uint32_t action_limit(const bp_spec *spec)
+{
+    const bp_policy poor = {.kind = BP_POLICY_MEMORY_POOR};
+    return bp_schedule_count(&poor, stage_count(spec));
+}
+
+/* The plan memory of the spec with the longest schedule, at any split of the batch. */
+static uint64_t plan_bytes(const bp_fit_request *request)
+{
+    bp_spec spec = request->spec;
+    if (request->free_policy) {
+        /* only counted, so there need be no actions yet */
+        spec.policy =
+            (bp_policy){.kind = BP_POLICY_ACTIONS, .action_count = action_limit(&request->spec)};
+    }
+    if (request->free_chunk) {
+        spec.loss_rows = 0;
+    }
+    uint64_t bytes = bp_runtime_scratch(&spec);
+    if (request->free_batch || request->free_chunk) {
+        /* Shorter chunks mean more ops of the loss; smaller micro-batches write micro twice. */
+        spec.loss_rows = spec.loss_rows == 0 ? CHUNK_LEAST : spec.loss_rows;
+        uint64_t rows = (uint64_t)spec.batch * spec.sequence;
+        spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+        uint64_t more = bp_size_mul(2, bp_runtime_scratch(&spec));
+        bytes = more > bytes ? more : bytes;
+    }
+    return bytes;
+}
+
+static uint64_t shared_bytes(const bp_fit_request *request)
+{
+    uint64_t plan = plan_bytes(request);
+    uint64_t measure = bp_measure_bytes(&request->spec);
+    uint64_t chain = bp_chain_scratch(stage_count(&request->spec));
+    uint64_t bytes = plan > measure ? plan : measure;
+    return bp_size_align(bytes > chain ? bytes : chain, ALIGNMENT);
+}
+
+uint64_t bp_fit_scratch(const bp_fit_request *request)
+{
+    if (bp_spec_check(&request->spec, NULL) != BP_OK || request->spec.optimizer == NULL) {
+        return BP_SIZE_INVALID;
+    }
+    uint64_t stages = stage_count(&request->spec);
+    uint64_t actions = bp_size_mul(action_limit(&request->spec), 2 * sizeof(bp_action));
+    uint64_t bytes = bp_size_add(shared_bytes(request), sizeof(bp_runtime));
+    bytes = bp_size_add(bytes, stages * sizeof(bp_chain_stage));
+    return bp_size_add(bytes, bp_size_add(actions, 8 * ALIGNMENT));
+}
+
+static bp_status search_init(search *s, void *memory, uint64_t bytes)
+{
+    bp_arena arena;
+    void *piece[5];
+    const bp_spec *spec = &s->request->spec;
+    s->action_limit = action_limit(spec);
+    s->plan_bytes = shared_bytes(s->request);
+    const uint64_t actions = s->action_limit * sizeof(bp_action);
+    const uint64_t size[5] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
+                              actions, actions, s->plan_bytes};
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    for (int i = 0; i < 5; i++) {
+        if (bp_arena_carve(&arena, (size_t)size[i], ALIGNMENT, &piece[i]) != BP_OK) {
+            return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
+        }
+    }
+    s->runtime = piece[0];
+    s->stages = piece[1];
+    s->trial = piece[2];
+    s->kept = piece[3];
+    s->plan = piece[4];
+    return BP_OK;
+}
+
+static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
+{
+    const bp_graph *graph = &runtime->graph;
+    uint32_t k = runtime->spec.accumulation;
+    if (k == 1 || runtime->spec.gradient_release != BP_RELEASE_NONE) {
+        return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
+    }
+    return bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +
+           (k - 1) * bp_cost_program(graph, BP_PROGRAM_MICRO_NEXT, rates) +
+           bp_cost_program(graph, BP_PROGRAM_UPDATE, rates);
+}
+
+/* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
+ * the accumulated gradients of a group. */
+static uint64_t fixed_bytes(const search *s)
+{
+    const bp_graph *graph = &s->runtime->graph;
+    uint64_t bytes = s->runtime->report.resident_bytes;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
+        bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
+    }
+    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
+}
+
+/* Plans one candidate exactly. */
+static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
+    if (status != BP_OK) {
+        bp_error *inner = &s->runtime->error;
+        return bp_error_numbers(s->error, status, where, inner->text, inner->name, inner->found,
+                                inner->wanted);
+    }
+    *out = (bp_fit_try){.policy = spec->policy,
+                        .batch = spec->batch,
+                        .accumulation = spec->accumulation,
+                        .loss_rows = s->runtime->spec.loss_rows,
+                        .arena_bytes = s->runtime->report.arena_bytes,
+                        .seconds = step_seconds(s->runtime, &s->request->rates)};
+    out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
+    uint64_t fixed = fixed_bytes(s);
+    s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
+    return BP_OK;
+}
+
+/* Faster, or as fast in fewer bytes. */
+static bool beats(const bp_fit_try *a, const bp_fit_try *b)
+{
+    if (a->fits != b->fits) {
+        return a->fits;
+    }
+    if (a->fits && a->seconds != b->seconds) {
+        return a->seconds < b->seconds;
+    }
+    return a->arena_bytes < b->arena_bytes;
+}
+
+static bool same_candidate(const bp_fit_try *a, const bp_fit_try *b)
+{
+    return a->arena_bytes == b->arena_bytes && a->seconds == b->seconds && a->batch == b->batch;
+}
+
+/* Enters a planned candidate into the ranking. */
+static void enter(search *s, const bp_fit_try *candidate)
+{
+    bp_fit *fit = s->fit;
+    if (fit->tried_count < BP_FIT_TRIED_MAX) {
+        fit->tried[fit->tried_count++] = *candidate;
+    }
+    if (fit->least.batch == 0 || candidate->arena_bytes < fit->least.arena_bytes) {
+        fit->least = *candidate;
+    }
+    if (fit->best.batch == 0 || beats(candidate, &fit->best)) {
+        fit->runner_up = fit->best.fits ? fit->best : fit->runner_up;
+        fit->best = *candidate;
+        if (candidate->policy.kind == BP_POLICY_ACTIONS) {
+            fit->action_count = candidate->policy.action_count;
+            for (uint32_t i = 0; i < fit->action_count; i++) {
+                s->kept[i] = s->trial[i];
+            }
+        }
+        return;
+    }
+    bool next = candidate->fits && !same_candidate(candidate, &fit->best) &&
+                (fit->runner_up.batch == 0 || beats(candidate, &fit->runner_up));
+    if (next) {
+        fit->runner_up = *candidate;
+    }
+}
+
+static bp_status try_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    BP_TRY(plan_candidate(s, spec, out));
+    enter(s, out);
+    return BP_OK;
+}
+
+static bp_status measure(search *s, const bp_spec *spec)
+{
+    bp_arena arena;
+    uint32_t count = stage_count(spec);
+    uint64_t micros = bp_compile_micros(spec);
+    bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
+    BP_TRY(bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error));
+    for (uint32_t i = 0; i < count; i++) {
+        bp_chain_widen(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
+    }
+    return BP_OK;
+}
+
+/* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
+ * schedule. */
+static bp_status plan_chain(search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
+                            bool *found)
+{
+    double seconds = 0.0;
+    uint32_t count = 0;
+    const uint32_t first = s->runtime->compile.first;
+    bp_spec spec = *base;
+    *found = bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
+                            s->plan_bytes, s->trial, s->action_limit, &count, &seconds) == BP_OK;
+    if (!*found) {
+        return BP_OK;
+    }
+    spec.policy =
+        (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
+    return plan_candidate(s, &spec, out);
+}
+
+/* The next number of bytes to try, strictly between `low` and `high`: off goes what the last plan
+ * was above the budget, on goes what it was below; half way where that leads outside. */
+static uint64_t next_inner(uint64_t inner, uint64_t low, uint64_t high, uint64_t planned,
+                           uint64_t budget)
+{
+    uint64_t next = planned > budget ? bp_size_sub(inner, planned - budget)
+                                     : bp_size_add(inner, budget - planned);
+    return next > low && next < high ? next : low + (high - low) / 2;
+}
+
+/* The dynamic programme inside `budget` bytes of arena. Its sizes are those of stages alone, so
+ * that packing, the update, or several micro-batches in one program can need more or less than it
+ * has reckoned with: the budget it is given moves until the exact plan just fits. Plans that do are
+ * entered where `enters` says so; *best is the fastest that fits, batch 0 if there is none. The
+ * stages must have been measured. */
+static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
+                           bool enters, bp_fit_try *best)
+{
+    const uint32_t first = s->runtime->compile.first;
+    uint64_t low = 0;
+    uint64_t high = budget;
+    int misses = 0;
+    /* below the lowest stage that is trained nothing is computed again, so its input stays */
+    uint64_t inner = bp_size_sub(budget, bp_size_add(fixed, s->stages[first].input));
+    *best = (bp_fit_try){.batch = 0};
+    inner = inner != BP_SIZE_INVALID ? inner : budget / 2;
+    for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
+        bool found = false;
+        bp_fit_try plan;
+        BP_TRY(plan_chain(s, base, inner, &plan, &found));
+        if (!found) {
+            if (++misses == CHAIN_MISSES) {
+                break;
+            }
+            low = inner;
+            inner = low + (high - low) / 2;
+            continue;
+        }
+        bool within = plan.arena_bytes <= budget;
+        if (within && (best->batch == 0 || plan.seconds < best->seconds)) {
+            *best = plan;
+            if (enters) {
+                enter(s, best);
+            }
+        }
+        low = within ? inner : low;
+        high = within ? high : inner;
+        if (within && budget - plan.arena_bytes <= budget / CHAIN_CLOSE) {
+            break;
+        }
+        inner = next_inner(inner, low, high, plan.arena_bytes, budget);
+    }
+    return BP_OK;
+}
+
+/* Whether what has been found will do. */
+static bool enough(const search *s)
+{
+    return s->request->first && s->fit->best.fits;
+}
+
+/* Whether a policy is left out: the longest schedules, where the first answer will do. */
+static bool too_long(const search *s, const bp_spec *base, bp_policy_kind kind)
+{
+    uint64_t actions = (uint64_t)s->action_limit * bp_compile_micros(base);
+    return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
+}
+
+/* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
+ * that need the fewest slots are planned to find out, and entered where nothing else will be. */
+static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
+{
+    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    const uint64_t budget = s->request->budget;
+    bp_fit_try least[2];
+    uint32_t planned = 0;
+    *hope = !s->smaller;
+    while (!*hope && planned < 2 && fixed_bytes(s) <= budget &&
+           !too_long(s, base, kinds[planned])) {
+        bp_spec spec = *base;
+        spec.policy = (bp_policy){.kind = kinds[planned]};
+        BP_TRY(plan_candidate(s, &spec, &least[planned]));
+        /* No schedule needs much less than one that starts from the input each time. */
+        *hope = least[planned++].arena_bytes <= budget + budget / CHAIN_HOPE;
+    }
+    for (uint32_t i = 0; i < planned && !*hope; i++) {
+        enter(s, &least[i]);
+    }
+    return BP_OK;
+}
+
+/* The policies that recompute, at one micro-batch and chunk. */
+static bp_status try_recomputing(search *s, const bp_spec *base)
+{
+    bp_fit_try candidate;
+    bool hope = true;
+    BP_TRY(has_hope(s, base, &hope));
+    if (!hope) {
+        return BP_OK;
+    }
+    uint64_t fixed = 0;
+    uint64_t least = UINT64_MAX;
+    /* Nothing is slower than starting from the input each time. */
+    bool poor = true;
+    for (size_t i = 1; i < NAMED; i++) {
+        poor = named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
+        if (!poor || too_long(s, base, named[i].kind)) {
+            break;
+        }
+        bp_spec spec = *base;
+        spec.policy = named[i];
+        BP_TRY(try_candidate(s, &spec, &candidate));
+        if (enough(s)) {
+            return BP_OK;
+        }
+        fixed = fixed_bytes(s);
+        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+    }
+    /* No schedule needs much less than one that starts from the input each time. */
+    if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
+        return BP_OK;
+    }
+    BP_TRY(measure(s, base));
+    return try_chain(s, base, s->request->budget, fixed, true, &candidate);
+}
+
+/* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
+static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
+{
+    bp_fit_try candidate;
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    BP_TRY(try_candidate(s, &spec, &candidate));
+    *whole = candidate.fits;
+    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
+}
+
+/* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
+ * a chunk that saves little when everything is kept saves no more under any other policy. */
+static bp_status chunk_matters(search *s, const bp_spec *base, uint64_t *before, bool *matters)
+{
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
+    }
+    bp_fit_try candidate;
+    BP_TRY(plan_candidate(s, &spec, &candidate));
+    uint64_t bytes = candidate.arena_bytes;
+    *matters = bytes < *before - *before / CHUNK_SHARE;
+    *before = *matters ? bytes : *before;
+    return BP_OK;
+}
+
+/* Loss chunks from the default downwards, until one lets everything be kept. The shortest is tried
+ * in any case while nothing fits. */
+static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
+{
+    if (!s->request->free_chunk) {
+        return try_policies(s, base, whole);
+    }
+    base->loss_rows = 0;
+    uint32_t rows = bp_spec_loss_rows(base);
+    uint64_t before = UINT64_MAX;
+    for (;;) {
+        bool matters = false;
+        base->loss_rows = rows;
+        BP_TRY(chunk_matters(s, base, &before, &matters));
+        if (matters || (rows <= CHUNK_LEAST && !s->fit->best.fits)) {
+            BP_TRY(try_policies(s, base, whole));
+        }
+        if (*whole || rows <= CHUNK_LEAST || enough(s)) {
+            return BP_OK;
+        }
+        rows = rows / 4 > CHUNK_LEAST ? rows / 4 : CHUNK_LEAST;
+    }
+}
+
+/* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
+ * keeps everything ends the search. */
+static bp_status try_batches(search *s)
+{
+    bp_spec spec = s->request->spec;
+    uint64_t product = (uint64_t)spec.batch * spec.accumulation;
+    uint32_t most = s->request->free_batch ? spec.batch : 1;
+    bool whole = false;
+    for (uint32_t divisor = 1, splits = 0; divisor <= most && splits < BATCH_SPLITS; divisor++) {
+        if (s->request->spec.batch % divisor != 0) {
+            continue;
+        }
+        spec.batch = s->request->spec.batch / divisor;
+        spec.accumulation = (uint32_t)(product / spec.batch);
+        s->smaller = s->request->free_batch && spec.batch > 1;
+        BP_TRY(try_chunks(s, &spec, &whole));
+        splits++;
+        if (whole || enough(s)) {
+            break;
+        }
+    }
+    return BP_OK;
+}
+
+static void fill_spec(search *s)
+{
+    bp_fit *fit = s->fit;
+    fit->actions = s->kept;
+    fit->spec = s->request->spec;
+    fit->spec.batch = fit->best.batch;
+    fit->spec.accumulation = fit->best.accumulation;
+    fit->spec.loss_rows = fit->best.loss_rows;
+    fit->spec.policy = fit->best.policy;
+    if (fit->best.policy.kind == BP_POLICY_ACTIONS) {
+        fit->spec.policy.actions = fit->actions;
+        fit->spec.policy.action_count = fit->action_count;
+    }
+}
+
+bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
+                     bp_error *error)
+{
+    search s = {.request = request, .fit = fit, .error = error};
+    *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    BP_TRY(try_batches(&s));
+    fill_spec(&s);
+    return fit->best.fits ? BP_OK : BP_ERR_FIT;
+}
+
+/* Keeps the points sorted by bytes and drops those that another beats in both. */
+static void add_point(bp_fit_point *points, uint32_t *count, const bp_fit_try *candidate)
+{
+    const bp_fit_point point = {candidate->arena_bytes, candidate->seconds, candidate->policy.kind};
+    for (uint32_t i = 0; i < *count; i++) {
+        bool beaten =
+            points[i].arena_bytes <= point.arena_bytes && points[i].seconds <= point.seconds;
+        if (beaten) {
+            return;
+        }
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool worse =
+            points[i].arena_bytes >= point.arena_bytes && points[i].seconds >= point.seconds;
+        if (!worse) {
+            points[kept++] = points[i];
+        }
+    }
+    uint32_t at = kept;
+    while (at > 0 && points[at - 1].arena_bytes > point.arena_bytes) {
+        points[at] = points[at - 1];
+        at--;
+    }
+    points[at] = point;
+    *count = kept + 1;
+}
+
+bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t bytes,
+                       bp_fit_point *points, uint32_t *count, bp_error *error)
+{
+    bp_fit fit = {0};
+    search s = {.request = request, .fit = &fit, .error = error};
+    uint32_t room = *count;
+    uint32_t used = 0;
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    bp_fit_try candidate;
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    for (size_t i = 0; i < NAMED && used < room; i++) {
+        bp_spec spec = request->spec;
+        spec.policy = named[i];
+        BP_TRY(plan_candidate(&s, &spec, &candidate));
+        add_point(points, &used, &candidate);
+        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+        most = candidate.arena_bytes > most ? candidate.arena_bytes : most;
+    }
+    uint64_t fixed = fixed_bytes(&s);
+    uint32_t budgets = room > NAMED ? room - (uint32_t)NAMED : 0;
+    BP_TRY(measure(&s, &request->spec));
+    for (uint32_t i = 0; i < budgets && used < room; i++) {
+        uint64_t budget = least + (most - least) / budgets * i;
+        BP_TRY(try_chain(&s, &request->spec, budget, fixed, false, &candidate));
+        if (candidate.batch > 0) {
+            add_point(points, &used, &candidate);
+        }
+    }
+    *count = used;
+    return BP_OK;
+}
+
+/* Whether some policy fits at this micro-batch. */
+static bp_status batch_fits(search *s, uint32_t batch, bool *fits)
+{
+    bp_spec spec = s->request->spec;
+    bool whole = false;
+    spec.batch = batch;
+    *s->fit = (bp_fit){0};
+    uint64_t rows = (uint64_t)batch * spec.sequence;
+    spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+    BP_TRY(try_policies(s, &spec, &whole));
+    *fits = s->fit->best.fits;
+    return BP_OK;
+}
+
+bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, void *memory,
+                               uint64_t bytes, uint32_t *batch, bp_error *error)
+{
+    bp_fit fit = {0};
+    search s = {.request = request, .fit = &fit, .error = error};
+    BP_TRY(bp_spec_check(&request->spec, error));
+    BP_TRY(search_init(&s, memory, bytes));
+    uint32_t good = 0;
+    uint32_t bad = most + 1;
+    uint32_t probe = 1;
+    while (good + 1 < bad) {
+        bool fits = false;
+        BP_TRY(batch_fits(&s, probe, &fits));
+        if (fits) {
+            good = probe;
+        } else {
+            bad = probe;
+        }
+        uint64_t doubled = (uint64_t)good * 2;
+        probe = bad == most + 1 && doubled < bad ? (uint32_t)doubled : good + (bad - good) / 2;
+    }
+    *batch = good;
+    return BP_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Measuring a model's stages by writing each one's ops apart from the rest: exact bytes of tape and
+ * of peaks for every tape variant, and counted times. The input of core/compile/chain.h. */
+#ifndef BP_CORE_MEASURE_H
+#define BP_CORE_MEASURE_H
+
+#include "core/compile/chain.h"
+#include "core/program/cost.h"
+#include "core/compile/model.h"
+
+/* Bytes of memory that bp_measure_stages carves. */
+uint64_t bp_measure_bytes(const bp_spec *spec);
+
+/* Fills stages[model's stage count]. A gradient shared by several stages counts where backward
+ * meets it first; with several micro-batches per group gradients live all the time and count
+ * nowhere. */
+bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                            bp_chain_stage *stages, bp_error *error) BP_MUST_CHECK;
+
+#endif

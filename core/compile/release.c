@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradient release: each stage is updated inside backward, as soon as its gradients are complete,
+ * so that their bytes serve the next stage and no full gradient ever exists.
+ *
+ * The whole group is one program. Several micro-batches go stage-major: all of them forward, then
+ * each action of the backward part for all of them in order, then the update of what is complete.
+ * Sums over micro-batches are thus formed in the order in which they always are. Clipping and loss
+ * scaling need the norm over all gradients before the first update: the backward part is written
+ * twice, first for the norm alone, then for the updates (LOMO, arXiv 2306.09782, does the same for
+ * one micro-batch). Without them one backward is enough: each stage is decided on with the norm so
+ * far, so that what is not finite reaches no weight of its stage or of one below. That is also how
+ * the clip factor of the step before is used (BP_RELEASE_PREVIOUS_NORM), known at the first
+ * decision.
+ *
+ * AdamA (BP_RELEASE_ADAMA) folds the gradients of each micro-batch into the moments as soon as they
+ * are complete, so micro-batches go one after the other and only one of them has a tape; the last
+ * one's fold is joined with the update of the weights.
+ *
+ * A table that the first and the last stage share would have a full gradient all through backward.
+ * Its gradient is formed at the end instead, slice by slice, from what both stages left; those of
+ * tables that they have for themselves are formed in the same way behind each of them.
+ *
+ * Sums of gradients in 8 bits (core/compile/sum.c) are made of a stage's gradients at the same
+ * places. */
+#include "core/compile/adapter.h"
+#include "core/compile/compile_private.h"
+
+typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT } purpose;
+
+/* One backward part: what for, and of which micro-batches. */
+typedef struct backward_pass {
+    purpose what;
+    uint32_t from;
+    uint32_t to;
+    bool last; /* none comes after it */
+} backward_pass;
+
+/* Marks the parameters whose gradients are complete once `stage` has gone backward. */
+static bool mark_due(bp_emit *emit, uint32_t stage, const uint32_t sliced[2])
+{
+    bool any = false;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        uint32_t lowest = bp_adapter_stage(emit, i);
+        bool later = i == sliced[0] || i == sliced[1];
+        parameter->due = parameter->trainable && lowest == stage && !later;
+        parameter->due_first = 0;
+        parameter->due_count = parameter->count;
+        any = any || parameter->due;
+    }
+    return any;
+}
+
+static void forget_gradients(bp_emit *emit)
+{
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        emit->parameters[i].gradient = BP_NO_BUFFER;
+        emit->parameters[i].gradient_written = false;
+    }
+}
+
+/* What happens to the gradients that are due, if any are; later, last: of bp_optimizer.decide. */
+static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what)
+{
+    const bp_optimizer *optimizer = emit->spec->optimizer;
+    bool sums = what == SUM_FIRST || what == SUM_NEXT;
+    if (any && sums) {
+        compile_sum(emit, what == SUM_NEXT);
+    }
+    if (any && (what == MEASURE || what == BOTH)) {
+        optimizer->norms(emit);
+    }
+    if (what == BOTH) {
+        optimizer->decide(emit, later, last);
+    }
+    if (any && (what == UPDATE || what == BOTH)) {
+        optimizer->apply(emit);
+    }
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Rows of a slice of a table that is trained; all of them where one slice holds the table. */
+static uint64_t slice_rows(const bp_emit *emit, uint32_t table)
+{
+    const uint64_t *shape = emit->parameters[table].shape;
+    uint64_t unit = COMPILE_CHUNK / common_divisor(shape[1], COMPILE_CHUNK);
+    uint64_t rows = bp_size_align(bp_size_ceil_div(shape[0], COMPILE_SLICES_MOST), unit);
+    return rows < shape[0] ? rows : shape[0];
+}
+
+/* A table that two stages share would stay until both are through, so that it pays to form it at
+ * the end even where it is no more than one slice. */
+void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const bool released = spec->gradient_release != BP_RELEASE_NONE;
+    uint32_t tables[2];
+    compile->sliced[0] = compile->sliced[1] = UINT32_MAX;
+    compile->head_deferred = false;
+    if (spec->optimizer == NULL || spec->model->sliced_tables == NULL ||
+        !(spec->gradient_int8 || (released && !spec->optimizer->whole_tensors))) {
+        return;
+    }
+    spec->model->sliced_tables(&spec->config, tables);
+    const bool shared = tables[0] == tables[1];
+    for (uint32_t i = shared ? 1 : 0; i < 2; i++) {
+        if (tables[i] == UINT32_MAX || !emit->parameters[tables[i]].trainable) {
+            continue;
+        }
+        compile->slice_rows[i] = slice_rows(emit, tables[i]);
+        bool several = compile->slice_rows[i] < emit->parameters[tables[i]].shape[0];
+        compile->sliced[i] = shared || several ? tables[i] : UINT32_MAX;
+    }
+    compile->head_deferred = compile->sliced[shared ? 1 : 0] != UINT32_MAX;
+}
+
+/* The gradient of one slice of a table, from the micro-batches of a pass. */
+static void write_slice(bp_compile *compile, bp_emit *emit, uint32_t table, uint64_t first,
+                        uint64_t rows, const backward_pass *pass)
+{
+    bp_parameter *parameter = &emit->parameters[table];
+    uint64_t width = parameter->shape[1];
+    bp_ref gradient =
+        bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
+    for (uint32_t micro = pass->from; micro < pass->to; micro++) {
+        bp_slice_call *call = &compile->slices[micro];
+        compile_inputs(compile, emit, micro);
+        call->table = table;
+        call->first = first;
+        call->rows = rows;
+        call->gradient = gradient;
+        call->accumulate = micro > pass->from ? 1 : 0;
+        emit->spec->model->slice(emit, call);
+    }
+    compile_inputs(compile, emit, 0);
+    parameter->gradient = gradient.buffer;
+    parameter->due = true;
+    parameter->due_first = first * width;
+    parameter->due_count = rows * width;
+}
+
+/* A sliced table, once its stages have gone backward; last: nothing comes after it. */
+static void finish_table(bp_compile *compile, bp_emit *emit, uint32_t i, bool last,
+                         const backward_pass *pass)
+{
+    const uint32_t table = compile->sliced[i];
+    const uint64_t all = emit->parameters[table].shape[0];
+    for (uint32_t k = 0; k < emit->parameter_count; k++) {
+        emit->parameters[k].due = false;
+    }
+    for (uint64_t first = 0; first < all && emit->status == BP_OK;
+         first += compile->slice_rows[i]) {
+        uint64_t rows = all - first < compile->slice_rows[i] ? all - first : compile->slice_rows[i];
+        write_slice(compile, emit, table, first, rows, pass);
+        use_due(emit, true, true, last && first + rows == all, pass->what);
+    }
+}
+
+/* What follows the backward of a stage by the micro-batches of a pass. */
+static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
+                         const backward_pass *pass)
+{
+    const bool head = stage + 1 == compile->stages;
+    const uint32_t i = head ? 0 : 1;
+    const bool table = (head || stage == 0) && compile->sliced[i] != UINT32_MAX;
+    const bool last = stage == compile->first && pass->last;
+    const bool any = mark_due(emit, stage, compile->sliced);
+    use_due(emit, any, !head || pass->from > 0, last && !table, pass->what);
+    if (table) {
+        finish_table(compile, emit, i, last, pass);
+    }
+}
+
+static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t first,
+                                const backward_pass *pass)
+{
+    forget_gradients(emit);
+    for (uint32_t i = first; i < compile->action_count && emit->status == BP_OK; i++) {
+        for (uint32_t micro = pass->from; micro < pass->to; micro++) {
+            compile_action(compile, emit, i, micro);
+        }
+        if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
+            compile_inputs(compile, emit, 0);
+            finish_stage(compile, emit, compile->actions[i].stage, pass);
+        }
+    }
+}
+
+static void write_forward_part(bp_compile *compile, bp_emit *emit, uint32_t first, uint32_t from,
+                               uint32_t to)
+{
+    for (uint32_t micro = from; micro < to; micro++) {
+        for (uint32_t i = 0; i < first && emit->status == BP_OK; i++) {
+            compile_action(compile, emit, i, micro);
+        }
+    }
+}
+
+/* AdamA: one micro-batch after the other. */
+static void write_folded(bp_compile *compile, bp_emit *emit, uint32_t first)
+{
+    const uint32_t micros = compile->micros;
+    for (uint32_t micro = 0; micro < micros; micro++) {
+        const backward_pass pass = {BOTH, micro, micro + 1, micro + 1 == micros};
+        emit->fold = micros == 1 ? BP_FOLD_WHOLE
+                     : pass.last ? BP_FOLD_LAST
+                     : micro > 0 ? BP_FOLD_NEXT
+                                 : BP_FOLD_FIRST;
+        write_forward_part(compile, emit, first, micro, micro + 1);
+        write_backward_part(compile, emit, first, &pass);
+    }
+    emit->fold = BP_FOLD_WHOLE;
+}
+
+void compile_summed(bp_compile *compile, bp_emit *emit, bool later)
+{
+    const backward_pass pass = {later ? SUM_NEXT : SUM_FIRST, 0, 1, true};
+    write_backward_part(compile, emit, 0, &pass);
+}
+
+void compile_released(bp_compile *compile, bp_emit *emit)
+{
+    uint32_t first = 0;
+    compile_begin(compile, emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
+    emit->loss_written = false;
+    emit->norms = BP_ABSENT;
+    while (compile->actions[first].kind == BP_ACTION_FORWARD) {
+        first++; /* the head's backward is in every schedule */
+    }
+    if (emit->spec->gradient_release == BP_RELEASE_ADAMA) {
+        write_folded(compile, emit, first);
+        return;
+    }
+    write_forward_part(compile, emit, first, 0, compile->micros);
+    if (!bp_spec_needs_norm(emit->spec)) {
+        const backward_pass pass = {BOTH, 0, compile->micros, true};
+        write_backward_part(compile, emit, first, &pass);
+        return;
+    }
+    const backward_pass measure = {MEASURE, 0, compile->micros, false};
+    const backward_pass update = {UPDATE, 0, compile->micros, true};
+    write_backward_part(compile, emit, first, &measure);
+    emit->spec->optimizer->decide(emit, false, true);
+    emit->loss_counted = true;
+    write_backward_part(compile, emit, first, &update);
+    emit->loss_counted = false;
+}

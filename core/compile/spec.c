@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* Range checks of a spec, and the sizes it leaves to us. */
+#include "core/compile/spec.h"
+
+#include "core/compile/model.h"
+#include "core/compile/optimizer.h"
+
+#define LOSS_CHUNK_BYTES  60000000u
+#define LOSS_ROWS_LEAST   64
+#define PREFILL_ROWS_MOST 16384 /* as many ids as the runtime's transfer piece holds */
+
+static const char where[] = "spec";
+
+bool bp_spec_needs_norm(const bp_spec *spec)
+{
+    if (spec->gradient_release > BP_RELEASE_EXACT) {
+        return false;
+    }
+    return spec->optimizer_options.max_grad_norm > 0.0 || spec->optimizer_options.percentile != 0 ||
+           spec->scaling.kind != BP_SCALING_OFF;
+}
+
+uint32_t bp_spec_loss_rows(const bp_spec *spec)
+{
+    uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    uint64_t row_bytes = (uint64_t)spec->config.vocabulary * bp_dtype_bytes(spec->working);
+    uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
+    chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
+    /* As many chunks, but all of one length: no short last one, and less memory for each. */
+    const uint64_t chunks = bp_size_ceil_div(rows, chunk);
+    return (uint32_t)(chunks > 1 ? bp_size_ceil_div(rows, chunks) : rows);
+}
+
+/* One integer field with its legal range. */
+typedef struct field_range {
+    const char *name;
+    uint64_t value;
+    uint64_t least;
+    uint64_t most;
+} field_range;
+
+static bp_status check_ranges(const field_range *fields, size_t count, bp_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const field_range *f = &fields[i];
+        if (f->value < f->least) {
+            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is below its range",
+                                    f->name, (int64_t)f->value, (int64_t)f->least);
+        }
+        if (f->value > f->most) {
+            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range",
+                                    f->name, (int64_t)f->value, (int64_t)f->most);
+        }
+    }
+    return BP_OK;
+}
+
+/* Sizes that only some families and tasks have. */
+static bp_status check_family(const bp_model_config *config, bp_error *error)
+{
+    bool judges = config->task >= BP_TASK_CLASSES;
+    uint64_t most = config->task == BP_TASK_LABELS    ? 32
+                    : config->task == BP_TASK_CLASSES ? 1024
+                                                      : 1;
+    const field_range fields[] = {
+        {"num_key_value_heads", config->kv_heads, 0, config->heads},
+        {"head_dim", config->head_width, 0, 1u << 14},
+        {"type_vocab_size", config->types, 0, 1u << 16},
+        {"num-labels", config->classes, judges ? 1 : 0, judges ? most : UINT32_MAX},
+    };
+    return check_ranges(fields, sizeof fields / sizeof fields[0], error);
+}
+
+static bp_status check_shapes(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const bool numbers = config->family == BP_FAMILY_MLP;
+    const field_range fields[] = {
+        {"vocab_size", config->vocabulary, numbers ? 0 : 1, numbers ? 0 : INT32_MAX},
+        {"n_positions", config->positions, 1, 1u << 24},
+        {"n_embd", config->width, 1, 1u << 20},
+        {"n_layer", config->layers, numbers ? 0 : 1, 1u << 12},
+        {"n_head", config->heads, 1, 1u << 16},
+        {"n_inner", config->inner, 0, 1u << 22},
+        {"per-device-train-batch-size", spec->batch, 1, 1u << 20},
+        {"max-seq-length", spec->sequence, 1, config->positions},
+        {"gradient-accumulation-steps", spec->accumulation, 1, 1u << 20},
+        {"threads", spec->device_options.threads, 1, BP_THREADS_MAX},
+        {"generate-context", spec->generate_context, 0, config->positions},
+    };
+    BP_TRY(check_ranges(fields, sizeof fields / sizeof fields[0], error));
+    BP_TRY(check_family(config, error));
+    uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
+    const field_range products[] = {
+        {"per-device-train-batch-size", rows, 1, INT32_MAX},
+        {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
+        {"loss-chunk-rows", spec->loss_rows, 0, rows},
+        {"prefill-rows", spec->prefill_rows, 0, PREFILL_ROWS_MOST},
+    };
+    return check_ranges(products, sizeof products / sizeof products[0], error);
+}
+
+/* False for NaN as well. */
+static bool inside(double value, double least, double below)
+{
+    return value >= least && value < below;
+}
+
+static bp_status check_reals(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const struct {
+        const char *name;
+        double value;
+        double least;
+        double below;
+    } fields[] = {
+        {"embd_pdrop", config->embedding_dropout, 0.0, 1.0},
+        {"resid_pdrop", config->residual_dropout, 0.0, 1.0},
+        {"attn_pdrop", config->attention_dropout, 0.0, 1.0},
+        {"layer_norm_epsilon", config->norm_epsilon, 0.0, 1.0},
+        {"initializer_range", config->initializer_range, 0.0, 1e6},
+        {"rope_theta", config->rope_theta, 0.0, 1e12},
+        {"classifier_dropout", config->classifier_dropout, 0.0, 1.0},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (!inside(fields[i].value, fields[i].least, fields[i].below)) {
+            return bp_error_set(error, BP_ERR_USAGE, where,
+                                "a real value is outside its range (dropouts and epsilon lie in "
+                                "[0, 1), initializer_range is not negative)",
+                                fields[i].name);
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status refuse(bp_error *error, const char *option, const char *text)
+{
+    return bp_error_set(error, BP_ERR_USAGE, where, text, option);
+}
+
+/* Which master forms and gradient types go with a working type. */
+static bp_status check_precision(const bp_spec *spec, bp_error *error)
+{
+    bool sixteen = spec->working == BP_BF16 || spec->working == BP_F16;
+    if (spec->working != BP_F32 && !sixteen) {
+        return refuse(error, "bf16", "the working type is fp32, bf16 or fp16");
+    }
+    if (!sixteen && spec->master != BP_MASTER_WEIGHT) {
+        return refuse(error, "master",
+                      "fp32 weights are their own master; give --bf16 or --fp16 with it");
+    }
+    if (sixteen && spec->master == BP_MASTER_WEIGHT && spec->optimizer != NULL) {
+        return refuse(error, "master", "16-bit weights need a master: fp32, split, split8 or none");
+    }
+    if (spec->working == BP_F16 && spec->master > BP_MASTER_FP32) {
+        return refuse(error, "master",
+                      "split, split8 and none complete bf16 weights; --fp16 takes --master fp32");
+    }
+    if (spec->gradient != BP_F32 && spec->gradient != BP_BF16 && spec->gradient != spec->working) {
+        return refuse(error, "gradient-dtype",
+                      "weight gradients are fp32, bf16 or the working type");
+    }
+    return BP_OK;
+}
+
+static bp_status check_lora(const bp_spec *spec, bp_error *error)
+{
+    const bp_lora *lora = &spec->lora;
+    if (lora->rank == 0) {
+        return BP_OK;
+    }
+    if (lora->rank > 4096) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range", "lora-r",
+                                lora->rank, 4096);
+    }
+    if (!inside(lora->dropout, 0.0, 1.0) || !inside(lora->alpha, 1e-9, 1e9)) {
+        return refuse(error, "lora-alpha",
+                      "lora-alpha is a positive number and lora-dropout at least 0 and below 1");
+    }
+    return BP_OK;
+}
+
+/* Codes have no gradient. */
+static bp_status check_quantised(const bp_spec *spec, bp_error *error)
+{
+    if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {
+        return BP_OK;
+    }
+    return refuse(error, spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit" : "load-in-4bit",
+                  "quantised weights are frozen: training needs adapters, --lora-r 8 for instance");
+}
+
+static bp_status check_scaling(const bp_spec *spec, bp_error *error)
+{
+    const bp_scaling *scaling = &spec->scaling;
+    if (scaling->kind == BP_SCALING_OFF) {
+        if (spec->working == BP_F16 && spec->optimizer != NULL) {
+            return refuse(
+                error, "loss-scale",
+                "--fp16 gradients underflow without loss scaling; dynamic is the default");
+        }
+        return BP_OK;
+    }
+    if (!inside(scaling->initial, 1e-30, 1e30)) {
+        return refuse(error, "loss-scale", "a loss scale is a positive number below 1e30");
+    }
+    if (scaling->kind == BP_SCALING_DYNAMIC) {
+        bool moves = inside(scaling->growth, 1.0, 1e6) && inside(scaling->backoff, 1e-6, 1.0);
+        bool counts = scaling->interval >= 1 && scaling->hysteresis >= 1;
+        if (!moves || !counts || !inside(scaling->floor, 0.0, 1e30)) {
+            return refuse(error, "loss-scale",
+                          "growth is at least 1, backoff inside (0, 1), interval and hysteresis at "
+                          "least 1, the floor not negative");
+        }
+    }
+    return BP_OK;
+}
+
+/* What the approximate forms of gradient release cannot go with. */
+static bp_status check_release(const bp_spec *spec, bp_error *error)
+{
+    const bp_optimizer_options *options = &spec->optimizer_options;
+    if (spec->gradient_release != BP_RELEASE_NONE && spec->gradient_int8) {
+        return refuse(error, "gradient-dtype",
+                      "int8 is a form of full gradients, and released gradients are never full; "
+                      "take --gradient-dtype bf16 with --gradient-release, or int8 without it");
+    }
+    if (spec->gradient_release <= BP_RELEASE_EXACT || spec->optimizer == NULL) {
+        return BP_OK;
+    }
+    if (spec->scaling.kind == BP_SCALING_DYNAMIC) {
+        return refuse(error, "gradient-release",
+                      "a dynamic loss scale has to find an overflow before the first update, and "
+                      "only exact does; take exact, a fixed --loss-scale X, or --bf16");
+    }
+    if (options->percentile != 0) {
+        return refuse(error, "gradient-release",
+                      "percentile clipping needs the step's own norm before the first update, and "
+                      "only exact has it; take exact, or --percentile-clipping 0");
+    }
+    if (spec->gradient_release == BP_RELEASE_PREVIOUS_NORM) {
+        return BP_OK;
+    }
+    if (!spec->optimizer->folds) {
+        return refuse(error, "gradient-release",
+                      "adama folds gradients into the moments of Adam; take --optim adamw or adam "
+                      "(in 32, 8 or 4 bits), or another form: exact, previous-norm");
+    }
+    if (options->max_grad_norm > 0.0) {
+        return refuse(error, "gradient-release",
+                      "adama folds a gradient away before the norm of the step is known, so it "
+                      "cannot be clipped; take --max-grad-norm 0, or another form: exact, "
+                      "previous-norm");
+    }
+    return BP_OK;
+}
+
+bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
+{
+    BP_TRY(check_shapes(spec, error));
+    BP_TRY(check_reals(spec, error));
+    BP_TRY(check_precision(spec, error));
+    BP_TRY(check_scaling(spec, error));
+    BP_TRY(check_lora(spec, error));
+    BP_TRY(check_quantised(spec, error));
+    if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
+                                "gradient-checkpointing", 0, 1);
+    }
+    BP_TRY(spec->model->check(spec, error));
+    if (spec->optimizer == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(check_release(spec, error));
+    return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Master forms: how the exact value of a weight is kept beside, or inside, its working copy.
+ *
+ * SPLIT (DESIGN section 4): of a master with bits b, weight = (b + 0x8000) >> 16 and remainder =
+ * b & 0xffff; the master's high half is weight - 1 where remainder >= 0x8000, else weight. Exact
+ * for every finite value. SPLIT8: b24 = (b + 0x80) >> 8, weight = (b24 + 0x80) >> 8, remainder =
+ * the low 8 bits of b24: a master of 24 bits. With FP32 a bf16 weight is rounded as in SPLIT, so
+ * that both give the same bits; an f16 weight is rounded to nearest even. A non-finite master is
+ * never stored: an update that would make one is skipped as a whole. */
+#ifndef BP_CORE_MASTER_H
+#define BP_CORE_MASTER_H
+
+#include "core/number/dtype.h"
+
+typedef enum bp_master {
+    BP_MASTER_WEIGHT,    /* in the weight itself: fp32 weights */
+    BP_MASTER_FP32,      /* in a separate fp32 tensor */
+    BP_MASTER_SPLIT,     /* bf16 weight and 16-bit remainder */
+    BP_MASTER_SPLIT8,    /* bf16 weight and 8-bit remainder; vectors keep SPLIT */
+    BP_MASTER_STOCHASTIC /* nowhere: the update rounds the bf16 weight stochastically */
+} bp_master;
+
+/* Bytes per element of the tensor beside the weight; 0 where there is none. */
+static inline uint64_t bp_master_bytes(int64_t form)
+{
+    return form == BP_MASTER_FP32 ? 4 : form == BP_MASTER_SPLIT ? 2 : form == BP_MASTER_SPLIT8;
+}
+
+/* Stores `value` as element i of a weight of element type `dtype` and of its master, which may be
+ * NULL where the form has none. STOCHASTIC rounds half away from zero here: loading is no update.
+ */
+void bp_master_store(bp_dtype dtype, bp_master form, void *weight, void *master, uint64_t i,
+                     float value);
+
+/* Element i of the master: exact, but for STOCHASTIC and for SPLIT8's lost bits. */
+float bp_master_load(bp_dtype dtype, bp_master form, const void *weight, const void *master,
+                     uint64_t i);
+
+/* "fp32", "split", "split8", "none"; "" for WEIGHT. */
+const char *bp_master_name(bp_master form);
+
+#endif

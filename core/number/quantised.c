@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Codes of 4 and 8 bits from values. */
+#include "core/number/quantised.h"
+
+#include <math.h>
+
+/* Quantiles of the normal distribution (arXiv 2305.14314, appendix E), as bitsandbytes rounds them.
+ */
+const float bp_nf4[16] = {-1.0f,
+                          -0.6961928009986877f,
+                          -0.5250730514526367f,
+                          -0.39491748809814453f,
+                          -0.28444138169288635f,
+                          -0.18477343022823334f,
+                          -0.09105003625154495f,
+                          0.0f,
+                          0.07958029955625534f,
+                          0.16093020141124725f,
+                          0.24611230194568634f,
+                          0.33791524171829224f,
+                          0.44070982933044434f,
+                          0.5626170039176941f,
+                          0.7229568362236023f,
+                          1.0f};
+
+/* Scales below this are not divided by; a block of zeros has none. */
+#define LEAST 1e-38f
+
+const char *bp_quantised_name(bp_quantised form)
+{
+    static const char *const names[BP_QUANTISED_COUNT] = {"", "nf4", "nf4 with double quantisation",
+                                                          "int8"};
+    return names[form];
+}
+
+uint32_t bp_quantised_passes(bp_quantised form)
+{
+    return form == BP_QUANTISED_NF4 ? 1 : 2;
+}
+
+float bp_quantised_largest(const float *values, uint64_t count, float so_far)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        float size = fabsf(values[i]);
+        so_far = size > so_far ? size : so_far;
+    }
+    return so_far;
+}
+
+static float midpoint(const float *book, uint32_t i)
+{
+    return (book[i] + book[i + 1]) / 2.0f;
+}
+
+/* The number of midpoints of a book of `size` (a power of two) values that lie below x. */
+static uint8_t code_of(const float *book, uint32_t size, float x)
+{
+    uint32_t low = 0;
+    for (uint32_t step = size / 2; step > 0; step /= 2) {
+        low += midpoint(book, low + step - 1) < x ? step : 0;
+    }
+    return (uint8_t)low;
+}
+
+static float clamped(float x)
+{
+    return x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x;
+}
+
+/* Only that of a short block is kept above zero. */
+float bp_nf4_scale(const float *values, uint32_t count)
+{
+    float scale = bp_quantised_largest(values, count, 0.0f);
+    return count < BP_NF4_BLOCK && scale < LEAST ? LEAST : scale;
+}
+
+float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK])
+{
+    float scale = bp_nf4_scale(values, count);
+    float divisor = scale > LEAST ? scale : LEAST;
+    float inverse = 1.0f / divisor;
+    bool whole = count == BP_NF4_BLOCK;
+    for (uint32_t i = 0; i < count; i++) {
+        float x = whole ? values[i] * inverse : values[i] / divisor;
+        codes[i] = code_of(bp_nf4, 16, clamped(x));
+    }
+    return scale;
+}
+
+float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes)
+{
+    float largest = 0.0f;
+    for (uint32_t i = 0; i < count; i++) {
+        float size = fabsf(scales[i] - offset);
+        largest = size > largest ? size : largest;
+    }
+    float divisor = largest > LEAST ? largest : LEAST;
+    float inverse = 1.0f / divisor;
+    bool whole = count == BP_NESTED_BLOCK;
+    for (uint32_t i = 0; i < count; i++) {
+        float x = scales[i] - offset;
+        codes[i] = code_of(bp_nested_map, 256, clamped(whole ? x * inverse : x / divisor));
+    }
+    return whole ? largest : divisor;
+}
+
+int8_t bp_int8_code(float value, float scale)
+{
+    return scale > 0.0f ? (int8_t)nearbyintf(value * (1.0f / scale * 127.0f)) : (int8_t)0;
+}

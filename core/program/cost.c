@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Counted costs of ops. */
+#include "core/program/cost.h"
+
+static double matmul_flops(const bp_matmul_scalars *s)
+{
+    return 2.0 * (double)s->m * (double)s->n * (double)s->k;
+}
+
+static double quantised_flops(const bp_matmul_quantised_scalars *s)
+{
+    return 2.0 * (double)s->m * (double)s->n * (double)s->k;
+}
+
+/* Each of `products` products of a (T, D) by a (D, T) matrix per head, half of it masked away when
+ * causal. */
+static double attention_flops(int64_t batch, int64_t sequence, int64_t heads, int64_t head_width,
+                              bool causal, double products)
+{
+    double square = (double)sequence * (double)sequence;
+    return (causal ? products : 2.0 * products) * square * (double)batch * (double)heads *
+           (double)head_width;
+}
+
+static double tuple_flops(bp_kernel kernel, const void *scalars)
+{
+    if (kernel == BP_KERNEL_matmul) {
+        return matmul_flops(scalars);
+    }
+    if (kernel == BP_KERNEL_matmul_quantised) {
+        return quantised_flops(scalars);
+    }
+    if (kernel == BP_KERNEL_attention_forward) {
+        const bp_attention_forward_scalars *s = scalars;
+        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 2.0);
+    }
+    if (kernel == BP_KERNEL_attention_backward) {
+        const bp_attention_backward_scalars *s = scalars;
+        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 5.0);
+    }
+    return 0.0;
+}
+
+bp_cost bp_cost_op(const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    bp_cost cost = {0.0, 0.0};
+    for (uint32_t t = 0; t < op->tuples; t++) {
+        const bp_ref *refs = graph->refs + op->operand + t * info->operand_count;
+        const void *scalars = graph->scalars + op->scalar + t * info->scalar_count;
+        bp_extent extents[BP_OPERANDS_MAX];
+        info->extents(scalars, extents);
+        cost.flops += tuple_flops(op->kernel, scalars);
+        for (uint32_t i = 0; i < info->operand_count; i++) {
+            if (bp_ref_present(refs[i])) {
+                size_t size = bp_operand_element_bytes(info->operand[i].type, refs[i].dtype);
+                cost.bytes += (double)bp_extent_bytes(&extents[i], size);
+            }
+        }
+    }
+    return cost;
+}
+
+double bp_cost_seconds(bp_cost cost, const bp_rates *rates)
+{
+    double computing = cost.flops / rates->flops_per_second;
+    double moving = cost.bytes / rates->bytes_per_second;
+    return computing > moving ? computing : moving;
+}
+
+double bp_cost_program(const bp_graph *graph, bp_program_kind program, const bp_rates *rates)
+{
+    double seconds = 0.0;
+    for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+        const bp_op *op = &graph->ops[graph->program_first[program] + i];
+        seconds += bp_cost_seconds(bp_cost_op(graph, op), rates);
+    }
+    return seconds;
+}

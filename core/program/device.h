@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* bp_device: who executes linked programs. A const table of functions over a caller-owned context.
+ *
+ * Order of calls: open (starts threads or loads the driver; the only call that may allocate in the
+ * system), link for each program, seal, then any number of upload, run, download, and close. After
+ * seal nothing is allocated. All offsets are bytes from the start of the device arena. */
+#ifndef BP_CORE_DEVICE_H
+#define BP_CORE_DEVICE_H
+
+#include "core/error.h"
+#include "core/program/kernel.h"
+
+#define BP_ARENA_ALIGNMENT                                                                         \
+    256 /* every buffer starts at a multiple of this, and so does the arena */
+#define BP_PROGRAMS_MAX 8
+#define BP_THREADS_MAX  256
+
+/* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
+ * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
+ * laid out as bp_<kernel>_scalars; `dtypes` operand_count values of bp_dtype per tuple. */
+#define BP_OFFSET_ABSENT UINT64_MAX
+
+typedef struct bp_linked_op {
+    bp_kernel kernel;
+    uint32_t tuples; /* 1 for a plain op */
+    const uint64_t *offsets;
+    const void *scalars;
+    const uint8_t *dtypes;
+    uint64_t table; /* place of the op's table; BP_OFFSET_ABSENT where the device keeps none */
+} bp_linked_op;
+
+typedef struct bp_linked_program {
+    const bp_linked_op *ops;
+    uint32_t count;
+} bp_linked_program;
+
+/* What a user asks of a device; part of the plan, so it never depends on the machine found. */
+typedef struct bp_device_options {
+    uint32_t threads;    /* host: workers asked for, 1 .. BP_THREADS_MAX */
+    const char *variant; /* host: "portable", "avx2", "avx512" or NULL for the best this CPU has;
+                            cuda: "graph" (NULL), or "plain" for launches one by one */
+    uint32_t ordinal;    /* GPU number */
+    const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
+    bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
+} bp_device_options;
+
+typedef struct bp_device bp_device;
+
+struct bp_device {
+    const char *name; /* "host", "cuda" */
+
+    /* Bytes of the caller-owned context that the other calls take. */
+    size_t context_bytes;
+
+    /* Bytes of the kernel's workspace operand for these scalars and element types (one bp_dtype per
+     * operand; NULL: all f32); a pure function of its arguments. BP_SIZE_INVALID when they make no
+     * sense. */
+    uint64_t (*workspace)(const bp_device_options *options, bp_kernel kernel, const void *scalars,
+                          const uint8_t *dtypes);
+
+    /* Bytes of host memory that link will need for a program of that many ops, operands and scalars
+     * (sums over tuples): closed form, for the plan. */
+    uint64_t (*link_bytes)(uint64_t ops, uint64_t operands, uint64_t scalars);
+
+    /* Bytes of the constant table that a list op of that many tuples needs in the arena: a pure
+     * function of its arguments, 0 for a kernel without one. NULL: the device has no tables. */
+    uint64_t (*table_bytes)(bp_kernel kernel, uint32_t tuples);
+
+    /* Opens the device over an arena of arena_bytes. `arena` is the caller's memory on the host
+     * device, aligned to BP_ARENA_ALIGNMENT, and NULL where the device brings its own. `error`
+     * (NULL: none) has to stay until close: what the other calls find wrong is written there too.
+     * After a failure nothing is open. */
+    bp_status (*open)(void *context, const bp_device_options *options, void *arena,
+                      uint64_t arena_bytes, bp_error *error);
+
+    /* Turns a program into addresses and launches, in `memory` of link_bytes(). The
+     * bp_linked_program and what it points to stay the caller's and unchanged. `program` <
+     * BP_PROGRAMS_MAX. */
+    bp_status (*link)(void *context, uint32_t program, const bp_linked_program *linked,
+                      void *memory, size_t bytes);
+
+    bp_status (*seal)(void *context);
+
+    /* Copies between host memory and the arena, in order with runs. upload returns when `from` may
+     * be reused; download when `to` is filled. */
+    bp_status (*upload)(void *context, uint64_t offset, const void *from, size_t bytes);
+    bp_status (*download)(void *context, uint64_t offset, void *to, size_t bytes);
+
+    /* Runs a linked program from its first op to its last. May return before it has ended; errors
+     * then surface at the next download or wait. */
+    bp_status (*run)(void *context, uint32_t program);
+    bp_status (*wait)(void *context);
+
+    /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots.
+     */
+    const char *(*variant)(const void *context);
+
+    /* Bytes of device memory in use as the device itself counts them, its driver's share included;
+     * 0 when unknown. The host answers the arena's bytes. */
+    uint64_t (*bytes_in_use)(const void *context);
+
+    /* Ends threads, releases the driver. The arena's contents are gone afterwards on a GPU. */
+    void (*close)(void *context);
+};
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* kernels.def read as descriptions: names, operand properties and extent formulas. */
+#include "core/program/kernel.h"
+
+#include "core/number/codec.h"
+#include "core/number/master.h"
+#include "core/number/quantised.h"
+#include "core/program/step.h"
+
+/* The words that formulas use; all saturate (arena/base.h). A negative scalar becomes a huge number
+ * and saturates in its turn. */
+#define S(x)                      ((uint64_t)s->x)
+#define MUL(a, b)                 bp_size_mul((a), (b))
+#define ADD(a, b)                 bp_size_add((a), (b))
+#define SUB(a, b)                 bp_size_sub((a), (b))
+#define CEIL_DIV(a, b)            bp_size_ceil_div((a), (b))
+#define SELECT(f, a, b)           ((f) != 0 ? (a) : (b))
+#define STEP_BYTES                sizeof(bp_step_block)
+#define CONTROL_BYTES             sizeof(bp_control_block)
+#define RESULT_BYTES              sizeof(bp_result_block)
+#define MASTER_BYTES(f)           bp_master_bytes((int64_t)(f))
+#define STATE_BYTES(n, f)         bp_codec_bytes((n), (int64_t)(f))
+#define QUANTISED_CODES(n, f)     bp_quantised_codes((n), (int64_t)(f))
+#define QUANTISED_SCALES(r, n, f) bp_quantised_scales((r), (n), (int64_t)(f))
+#define QUANTISED_NESTED(n, f)    bp_quantised_nested((n), (int64_t)(f))
+#define COMPANDED8                BP_CODEC_COMPANDED8
+#define NORM_HISTORY              BP_NORM_HISTORY
+#define BLOCK(r, w, p)            (r), (w), (p)
+#define FLAT(n)                   1, (n), (n)
+
+#define KERNEL(name)                                                                               \
+    static void extents_##name(const void *scalars, bp_extent *e)                                  \
+    {                                                                                              \
+        const bp_##name##_scalars *s = scalars;
+#define IN(x, type, extent)             *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT(x, type, extent)            *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define INOUT(x, type, extent)          *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
+#define IN_OPTIONAL(x, type, extent)    *e++ = (bp_extent){extent, BP_ACCESS_READ};
+#define OUT_OPTIONAL(x, type, extent)   *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
+#define INOUT_OPTIONAL(x, type, extent) *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
+#define OUT_OR_ADD(x, type, extent, flag)                                                          \
+    *e++ = (bp_extent){extent, (flag) != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE};
+#define WORKSPACE(x) *e++ = (bp_extent){0, 0, 0, BP_ACCESS_SCRATCH};
+#define END(name)                                                                                  \
+    (void)s;                                                                                       \
+    (void)e;                                                                                       \
+    }
+#include "core/program/kernels.def"
+
+#define KERNEL(name)                    static const bp_operand_info operands_##name[] = {
+#define IN(x, type, extent)             {#x, BP_TYPE_##type, false, false},
+#define OUT(x, type, extent)            {#x, BP_TYPE_##type, false, false},
+#define INOUT(x, type, extent)          {#x, BP_TYPE_##type, false, false},
+#define OUT_OR_ADD(x, type, extent, f)  {#x, BP_TYPE_##type, false, false},
+#define IN_OPTIONAL(x, type, extent)    {#x, BP_TYPE_##type, true, false},
+#define OUT_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
+#define INOUT_OPTIONAL(x, type, extent) {#x, BP_TYPE_##type, true, false},
+#define WORKSPACE(x)                    {#x, BP_TYPE_BYTE, true, true},
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
+#define KERNEL(name) static const bp_scalar_info scalars_##name[] = {
+#define DIM(x)       {#x, false},
+#define REAL(x)      {#x, true},
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
+/* Pairs of operand positions; the first row only keeps the array from being empty. */
+#define POSITION(name, x)    (uint32_t)(offsetof(bp_##name##_operands, x) / sizeof(bp_ref))
+#define KERNEL(name)         static const uint32_t in_place_##name[][2] = {{0, 0},
+#define IN_PLACE(name, x, y) {POSITION(name, x), POSITION(name, y)},
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
+#define KERNEL(name) enum { list_##name = 0
+#define LIST         +1
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
+#define COUNT(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
+
+static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
+#define KERNEL(name)                                                                               \
+    {#name,           COUNT(operands_##name), COUNT(scalars_##name), COUNT(in_place_##name) - 1,   \
+     operands_##name, scalars_##name,         in_place_##name + 1,   list_##name != 0,             \
+     extents_##name},
+#include "core/program/kernels.def"
+};
+
+const bp_kernel_info *bp_kernel_describe(bp_kernel kernel)
+{
+    return &kernel_rows[kernel];
+}
+
+uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)
+{
+    if (extent->rows == 0 || extent->width == 0) {
+        return 0;
+    }
+    if (extent->rows > 1 && extent->pitch < extent->width) {
+        return BP_SIZE_INVALID;
+    }
+    uint64_t elements = bp_size_add(bp_size_mul(extent->rows - 1, extent->pitch), extent->width);
+    return bp_size_mul(elements, element_bytes);
+}
+
+size_t bp_operand_element_bytes(bp_operand_type type, bp_dtype dtype)
+{
+    static const size_t fixed[] = {[BP_TYPE_ANY] = 0, [BP_TYPE_FLOAT] = 0, [BP_TYPE_F32] = 4,
+                                   [BP_TYPE_F64] = 8, [BP_TYPE_I32] = 4,   [BP_TYPE_BYTE] = 1};
+    return type <= BP_TYPE_FLOAT ? bp_dtype_bytes(dtype) : fixed[type];
+}
+
+bp_dtype bp_kernel_working(const bp_kernel_info *info, const uint8_t *dtypes)
+{
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        if (info->operand[i].type == BP_TYPE_ANY && !info->operand[i].optional) {
+            return (bp_dtype)dtypes[i];
+        }
+    }
+    return BP_F32;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of a graph, and the lifetimes that follow from its ops. */
+#include "core/program/program.h"
+
+#include <string.h>
+
+#define TABLE_ALIGNMENT 16
+
+static const char where[] = "program";
+
+static uint64_t table_bytes(uint64_t rows, size_t row_bytes)
+{
+    return bp_size_align(bp_size_mul(rows, row_bytes), TABLE_ALIGNMENT);
+}
+
+uint64_t bp_graph_bytes(const bp_graph_limits *limit)
+{
+    uint64_t bytes = table_bytes(limit->buffers, sizeof(bp_buffer));
+    bytes = bp_size_add(bytes, table_bytes(limit->ops, sizeof(bp_op)));
+    bytes = bp_size_add(bytes, table_bytes(limit->refs, sizeof(bp_ref)));
+    bytes = bp_size_add(bytes, table_bytes(limit->scalars, sizeof(bp_scalar)));
+    bytes = bp_size_add(bytes, table_bytes(limit->name_bytes, 1));
+    return bp_size_add(bytes, TABLE_ALIGNMENT);
+}
+
+static bp_status carve_table(bp_arena *memory, uint64_t rows, size_t row_bytes, void **table)
+{
+    return bp_arena_carve(memory, (size_t)table_bytes(rows, row_bytes), TABLE_ALIGNMENT, table);
+}
+
+bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
+                        bp_error *error)
+{
+    *graph = (bp_graph){.limit = *limit, .error = error, .tables = BP_NO_BUFFER};
+    void *table[5];
+    const uint64_t rows[5] = {limit->buffers, limit->ops, limit->refs, limit->scalars,
+                              limit->name_bytes};
+    const size_t row_bytes[5] = {sizeof(bp_buffer), sizeof(bp_op), sizeof(bp_ref),
+                                 sizeof(bp_scalar), 1};
+    for (int i = 0; i < 5; i++) {
+        if (carve_table(memory, rows[i], row_bytes[i], &table[i]) != BP_OK) {
+            return bp_error_set(error, BP_ERR_FIT, where, "the plan's memory is too small", NULL);
+        }
+    }
+    graph->buffers = table[0];
+    graph->ops = table[1];
+    graph->refs = table[2];
+    graph->scalars = table[3];
+    graph->names = table[4];
+    return BP_OK;
+}
+
+void bp_graph_begin(bp_graph *graph, bp_program_kind program)
+{
+    graph->program = (uint32_t)program;
+    graph->program_first[program] = graph->used.ops;
+    graph->program_count[program] = 0;
+}
+
+static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
+                            uint64_t wanted)
+{
+    return bp_error_numbers(graph->error, BP_ERR_FIT, where, "a table of the plan is full", table,
+                            (int64_t)wanted, (int64_t)limit);
+}
+
+static bp_status add_name(bp_graph *graph, const char *name, uint32_t *offset)
+{
+    size_t length = strlen(name) + 1;
+    if (length > graph->limit.name_bytes - graph->used.name_bytes) {
+        return table_full(graph, "names", graph->limit.name_bytes,
+                          (uint64_t)graph->used.name_bytes + length);
+    }
+    *offset = graph->used.name_bytes;
+    memcpy(graph->names + *offset, name, length);
+    graph->used.name_bytes += (uint32_t)length;
+    return BP_OK;
+}
+
+bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
+                          uint32_t *index)
+{
+    if (graph->used.buffers == graph->limit.buffers) {
+        return table_full(graph, "buffers", graph->limit.buffers,
+                          (uint64_t)graph->used.buffers + 1);
+    }
+    bp_buffer buffer = *prototype;
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < buffer.rank; i++) {
+        elements = bp_size_mul(elements, buffer.shape[i]);
+    }
+    buffer.bytes = bp_size_mul(elements, bp_dtype_bytes(buffer.dtype));
+    if (buffer.bytes == BP_SIZE_INVALID) {
+        return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "a buffer's size overflows",
+                            name);
+    }
+    buffer.program = graph->program;
+    BP_TRY(add_name(graph, name, &buffer.name));
+    *index = graph->used.buffers;
+    graph->buffers[graph->used.buffers] = buffer;
+    graph->used.buffers++;
+    return BP_OK;
+}
+
+bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
+                      const void *scalars)
+{
+    const bp_kernel_info *info = bp_kernel_describe(prototype->kernel);
+    uint64_t ref_count = (uint64_t)prototype->tuples * info->operand_count;
+    uint64_t scalar_count = (uint64_t)prototype->tuples * info->scalar_count;
+    if (graph->used.ops == graph->limit.ops) {
+        return table_full(graph, "ops", graph->limit.ops, (uint64_t)graph->used.ops + 1);
+    }
+    if (ref_count > graph->limit.refs - graph->used.refs) {
+        return table_full(graph, "refs", graph->limit.refs, graph->used.refs + ref_count);
+    }
+    if (scalar_count > graph->limit.scalars - graph->used.scalars) {
+        return table_full(graph, "scalars", graph->limit.scalars,
+                          graph->used.scalars + scalar_count);
+    }
+    bp_op *op = &graph->ops[graph->used.ops];
+    *op = *prototype;
+    op->operand = graph->used.refs;
+    op->scalar = graph->used.scalars;
+    memcpy(graph->refs + op->operand, refs, (size_t)ref_count * sizeof(bp_ref));
+    memcpy(graph->scalars + op->scalar, scalars, (size_t)scalar_count * sizeof(bp_scalar));
+    graph->used.refs += (uint32_t)ref_count;
+    graph->used.scalars += (uint32_t)scalar_count;
+    graph->used.ops++;
+    graph->program_count[graph->program]++;
+    return BP_OK;
+}
+
+uint32_t bp_graph_ticks(const bp_graph *graph)
+{
+    return graph->used.ops > 0 ? graph->used.ops : 1;
+}
+
+static void widen(bp_buffer *buffer, uint32_t lower, uint32_t upper)
+{
+    if (buffer->lower == buffer->upper) {
+        buffer->lower = lower;
+        buffer->upper = upper;
+        return;
+    }
+    buffer->lower = lower < buffer->lower ? lower : buffer->lower;
+    buffer->upper = upper > buffer->upper ? upper : buffer->upper;
+}
+
+/* One use of a buffer at a tick of a program. A carried buffer lives through every program that
+ * uses it. MICRO_NEXT runs again and again, so a group buffer that it uses lives through all of it.
+ */
+static void use_buffer(const bp_graph *graph, bp_buffer *buffer, uint32_t program, uint32_t tick)
+{
+    bool whole = buffer->scope == BP_SCOPE_CARRIED ||
+                 (buffer->scope == BP_SCOPE_GROUP && program == BP_PROGRAM_MICRO_NEXT);
+    if (whole) {
+        uint32_t first = graph->program_first[program];
+        widen(buffer, first, first + graph->program_count[program]);
+    } else {
+        widen(buffer, tick, tick + 1);
+    }
+}
+
+static void use_operands(bp_graph *graph, uint32_t program, uint32_t tick)
+{
+    const bp_op *op = &graph->ops[tick];
+    uint32_t count = op->tuples * bp_kernel_describe(op->kernel)->operand_count;
+    for (uint32_t i = 0; i < count; i++) {
+        bp_ref ref = graph->refs[op->operand + i];
+        if (bp_ref_present(ref)) {
+            use_buffer(graph, &graph->buffers[ref.buffer], program, tick);
+        }
+    }
+}
+
+static bool lives_always(bp_scope scope)
+{
+    return scope == BP_SCOPE_CONSTANT || scope == BP_SCOPE_PERSISTENT || scope == BP_SCOPE_RESIDENT;
+}
+
+void bp_graph_lifetimes(bp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        graph->buffers[i].lower = 0;
+        graph->buffers[i].upper = 0;
+    }
+    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+        uint32_t first = graph->program_first[program];
+        for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+            use_operands(graph, program, first + i);
+        }
+    }
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (lives_always(graph->buffers[i].scope)) {
+            graph->buffers[i].lower = 0;
+            graph->buffers[i].upper = bp_graph_ticks(graph);
+        }
+    }
+}
+
+const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
+{
+    return buffer < graph->used.buffers ? graph->names + graph->buffers[buffer].name : "-";
+}
+
+const char *bp_class_name(bp_class class_of)
+{
+    static const char *const names[BP_CLASS_COUNT] = {
+        [BP_CLASS_WEIGHTS] = "weights",       [BP_CLASS_MASTER] = "master",
+        [BP_CLASS_OPTIMIZER] = "optimizer",   [BP_CLASS_GRADIENTS] = "gradients",
+        [BP_CLASS_CHECKPOINT] = "checkpoint", [BP_CLASS_TAPE] = "tape",
+        [BP_CLASS_WORKSPACE] = "workspace",   [BP_CLASS_IO] = "io"};
+    return names[class_of];
+}
+
+const char *bp_scope_name(bp_scope scope)
+{
+    static const char *const names[] = {
+        [BP_SCOPE_CONSTANT] = "constant", [BP_SCOPE_PERSISTENT] = "persistent",
+        [BP_SCOPE_RESIDENT] = "resident", [BP_SCOPE_GROUP] = "group",
+        [BP_SCOPE_CARRIED] = "carried",   [BP_SCOPE_PROGRAM] = "program"};
+    return names[scope];
+}
+
+const char *bp_program_name(bp_program_kind program)
+{
+    static const char *const names[BP_PROGRAM_COUNT] = {
+        [BP_PROGRAM_INITIALIZE] = "initialize",   [BP_PROGRAM_STEP] = "step",
+        [BP_PROGRAM_MICRO_FIRST] = "micro-first", [BP_PROGRAM_MICRO_NEXT] = "micro-next",
+        [BP_PROGRAM_UPDATE] = "update",           [BP_PROGRAM_EVAL] = "eval",
+        [BP_PROGRAM_PREFILL] = "prefill",         [BP_PROGRAM_DECODE] = "decode"};
+    return names[program];
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs: flat lists of ops over symbolic buffers, and the one set of buffers they share.
+ *
+ * A bp_graph is everything a training run will ever execute: the buffers with their scopes and
+ * classes, and for each program (micro-batches, update, eval, decode) its ops. Tables live in
+ * memory that the caller gave; a table that is full is BP_ERR_FIT. Nothing here executes or
+ * allocates. */
+#ifndef BP_CORE_PROGRAM_H
+#define BP_CORE_PROGRAM_H
+
+#include "arena/arena.h"
+#include "core/program/device.h"
+#include "core/error.h"
+#include "core/program/kernel.h"
+
+/* What a buffer holds: the rows of every memory report. */
+typedef enum bp_class {
+    BP_CLASS_WEIGHTS,
+    BP_CLASS_MASTER,
+    BP_CLASS_OPTIMIZER,
+    BP_CLASS_GRADIENTS,
+    BP_CLASS_CHECKPOINT,
+    BP_CLASS_TAPE,
+    BP_CLASS_WORKSPACE,
+    BP_CLASS_IO,
+    BP_CLASS_COUNT
+} bp_class;
+
+/* How long a buffer lives. */
+typedef enum bp_scope {
+    BP_SCOPE_CONSTANT,   /* always, written by no program but INITIALIZE: a base of adapters */
+    BP_SCOPE_PERSISTENT, /* always; the state */
+    BP_SCOPE_RESIDENT,   /* always, but not state: step block, tokens, results */
+    BP_SCOPE_GROUP,      /* from its first write in a group to its last use in the update */
+    BP_SCOPE_CARRIED,    /* all of one program, contents kept from run to run of it (a KV cache) */
+    BP_SCOPE_PROGRAM     /* from first to last use in one program */
+} bp_scope;
+
+/* The programs, in the order in which they lie on the common time axis. INITIALIZE fills random
+ * weights. A group is STEP alone (one
+ * micro-batch), or MICRO_FIRST, MICRO_NEXT any number of times, UPDATE. PREFILL and DECODE share
+ * their carried buffers. */
+typedef enum bp_program_kind {
+    BP_PROGRAM_INITIALIZE,
+    BP_PROGRAM_STEP,
+    BP_PROGRAM_MICRO_FIRST,
+    BP_PROGRAM_MICRO_NEXT,
+    BP_PROGRAM_UPDATE,
+    BP_PROGRAM_EVAL,
+    BP_PROGRAM_PREFILL,
+    BP_PROGRAM_DECODE,
+    BP_PROGRAM_COUNT
+} bp_program_kind;
+
+#define BP_RANK_MAX 4
+
+typedef struct bp_buffer {
+    uint32_t name; /* offset into the graph's names */
+    bp_class class_of;
+    bp_scope scope;
+    bp_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[BP_RANK_MAX];
+    uint64_t bytes;
+    bool filled;      /* the host writes it before every run */
+    uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
+    uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
+    uint32_t upper;
+    uint64_t offset; /* place in the arena; from the plan */
+} bp_buffer;
+
+typedef struct bp_op {
+    bp_kernel kernel;
+    uint32_t tuples;  /* 1, or the length of a list op */
+    uint32_t operand; /* index of the first ref: tuples x operand_count of them */
+    uint32_t scalar;  /* index of the first scalar: tuples x scalar_count of them */
+    uint32_t stage;   /* for reading the listing */
+    uint32_t action;  /* index into the schedule's actions; UINT32_MAX outside one */
+} bp_op;
+
+typedef union bp_scalar {
+    int64_t integer;
+    double real;
+} bp_scalar;
+
+/* Rows of each table; the closed form of a plan's scratch memory follows from it. */
+typedef struct bp_graph_limits {
+    uint32_t buffers;
+    uint32_t ops;
+    uint32_t refs;
+    uint32_t scalars;
+    uint32_t name_bytes;
+} bp_graph_limits;
+
+typedef struct bp_graph {
+    bp_buffer *buffers;
+    bp_op *ops;
+    bp_ref *refs;
+    bp_scalar *scalars;
+    char *names;
+    bp_graph_limits limit;
+    bp_graph_limits used;
+    uint32_t program_first[BP_PROGRAM_COUNT]; /* index of each program's first op */
+    uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
+    uint32_t program;                         /* the one being written */
+    uint32_t tables; /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
+    bp_error *error; /* where the first error goes; not owned */
+} bp_graph;
+
+/* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */
+uint64_t bp_graph_bytes(const bp_graph_limits *limit);
+
+/* Carves the tables. BP_ERR_FIT when the arena is too small. */
+bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
+                        bp_error *error) BP_MUST_CHECK;
+
+/* Starts writing a program; programs must be written in the order of bp_program_kind. */
+void bp_graph_begin(bp_graph *graph, bp_program_kind program);
+
+/* Adds a buffer of product(shape) elements and returns its index. `name` is copied; it is unique
+ * for constant and persistent buffers. */
+bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
+                          uint32_t *index) BP_MUST_CHECK;
+
+/* Appends an op of `tuples` tuples: refs and scalars are copied as they are. */
+bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
+                      const void *scalars) BP_MUST_CHECK;
+
+/* Derives every buffer's lifetime from the ops. The time axis is the ops of all programs in order,
+ * so that one arena plan serves them all: group buffers span what lies between a group's programs.
+ */
+void bp_graph_lifetimes(bp_graph *graph);
+
+/* Number of ticks on the time axis: one per op, at least one. */
+uint32_t bp_graph_ticks(const bp_graph *graph);
+
+/* A buffer's name; never NULL. */
+const char *bp_graph_name(const bp_graph *graph, uint32_t buffer);
+
+const char *bp_class_name(bp_class class_of);
+const char *bp_scope_name(bp_scope scope);
+const char *bp_program_name(bp_program_kind program);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights on their way into codes, through the runtime's transfer piece. */
+#include <string.h>
+
+#include "core/number/dtype.h"
+#include "core/number/random.h"
+#include "core/run/runtime.h"
+
+#define PIECE 16384 /* elements at once: a group of 256 blocks */
+
+static const char where[] = "quantise";
+
+/* A parameter with its buffers, and the halves of the transfer piece. */
+typedef struct quantise_desk {
+    bp_runtime *runtime;
+    bp_quantiser *q; /* the runtime's */
+    const bp_parameter *parameter;
+    const bp_buffer *codes;
+    const bp_buffer *scales;
+    const bp_buffer *nested; /* NULL: none */
+    uint64_t columns;
+    uint8_t *packed;
+    float *floats;
+} quantise_desk;
+
+static quantise_desk desk_of(bp_runtime *runtime, uint32_t parameter)
+{
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_buffer *buffers = runtime->graph.buffers;
+    return (quantise_desk){.runtime = runtime,
+                           .q = &runtime->quantiser,
+                           .parameter = p,
+                           .codes = &buffers[p->weight],
+                           .scales = &buffers[p->scales],
+                           .nested = p->nested != BP_NO_BUFFER ? &buffers[p->nested] : NULL,
+                           .columns = p->shape[runtime->spec.model->input_major ? 0 : 1],
+                           .packed = runtime->transfer,
+                           .floats = (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
+}
+
+/* A 4-bit code for each of `count` values, two to a byte; an odd one is followed by that of 0. */
+static void pack(const uint8_t *codes, uint32_t count, uint8_t *packed)
+{
+    for (uint32_t i = 0; i < count; i += 2) {
+        unsigned low = i + 1 < count ? codes[i + 1] : 7u;
+        packed[i / 2] = (uint8_t)((unsigned)codes[i] << 4 | low);
+    }
+}
+
+/* Blocks of NF4: codes go out, scales to desk->floats. */
+static bp_status put_blocks(quantise_desk *desk, uint64_t first, const float *values,
+                            uint64_t count)
+{
+    uint8_t codes[BP_NF4_BLOCK];
+    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
+        uint64_t left = count - i;
+        uint32_t some = left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
+        desk->floats[i / BP_NF4_BLOCK] = bp_nf4_block(values + i, some, codes);
+        pack(codes, some, desk->packed + i / 2);
+    }
+    return bp_runtime_write(desk->runtime, desk->codes, first / 2, desk->packed,
+                            (size_t)bp_quantised_codes(count, BP_QUANTISED_NF4));
+}
+
+static bp_status quantise_nf4(quantise_desk *desk, uint64_t first, const float *values,
+                              uint64_t count)
+{
+    BP_TRY(put_blocks(desk, first, values, count));
+    return bp_runtime_write(desk->runtime, desk->scales, first / BP_NF4_BLOCK * sizeof(float),
+                            desk->floats,
+                            (size_t)bp_size_ceil_div(count, BP_NF4_BLOCK) * sizeof(float));
+}
+
+/* First pass: the mean of all scales is their offset. The sum is kept in double, in order. */
+static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float *values,
+                                uint64_t count)
+{
+    bp_quantiser *q = desk->q;
+    q->sum = first == 0 ? 0.0 : q->sum;
+    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
+        uint64_t left = count - i;
+        q->sum +=
+            (double)bp_nf4_scale(values + i, left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK);
+    }
+    if (first + count < desk->parameter->count) {
+        return BP_OK;
+    }
+    uint64_t blocks = bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK);
+    desk->floats[0] = (float)(q->sum / (double)blocks);
+    memcpy(desk->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
+    q->offset = desk->floats[0];
+    return bp_runtime_write(desk->runtime, desk->nested, 0, desk->floats,
+                            BP_NESTED_SCALES * sizeof(float));
+}
+
+static bp_status put_scales(quantise_desk *desk, uint64_t block)
+{
+    bp_quantiser *q = desk->q;
+    uint64_t group = block / BP_NESTED_BLOCK;
+    uint8_t codes[BP_NESTED_BLOCK];
+    float scale = bp_nested_block(q->scales, q->kept, q->offset, codes);
+    BP_TRY(bp_runtime_write(desk->runtime, desk->scales, group * BP_NESTED_BLOCK, codes, q->kept));
+    q->kept = 0;
+    return bp_runtime_write(desk->runtime, desk->nested, (BP_NESTED_SCALES + group) * sizeof(float),
+                            &scale, sizeof scale);
+}
+
+/* Second pass: scales wait until there are 256 of them. */
+static bp_status quantise_double(quantise_desk *desk, uint64_t first, const float *values,
+                                 uint64_t count)
+{
+    bp_quantiser *q = desk->q;
+    q->kept = first == 0 ? 0 : q->kept;
+    BP_TRY(put_blocks(desk, first, values, count));
+    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
+        q->scales[q->kept++] = desk->floats[i / BP_NF4_BLOCK];
+        bool last = first + i + BP_NF4_BLOCK >= desk->parameter->count;
+        if (q->kept == BP_NESTED_BLOCK || last) {
+            BP_TRY(put_scales(desk, (first + i) / BP_NF4_BLOCK));
+        }
+    }
+    return BP_OK;
+}
+
+static float halved(float value)
+{
+    return bp_f32_from_f16(bp_f16_from_f32(value));
+}
+
+/* First pass: the largest magnitude of every row. */
+static bp_status measure_rows(quantise_desk *desk, uint64_t first, const float *values,
+                              uint64_t count)
+{
+    bp_quantiser *q = desk->q;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t column = (first + i) % desk->columns;
+        float value = halved(values[i]);
+        q->largest = bp_quantised_largest(&value, 1, column == 0 ? 0.0f : q->largest);
+        if (column + 1 == desk->columns) {
+            BP_TRY(bp_runtime_write(desk->runtime, desk->scales,
+                                    (first + i) / desk->columns * sizeof(float), &q->largest,
+                                    sizeof(float)));
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float *values,
+                               uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t column = (first + i) % desk->columns;
+        if (i == 0 || column == 0) {
+            BP_TRY(bp_runtime_read(desk->runtime, desk->scales,
+                                   (first + i) / desk->columns * sizeof(float), &desk->q->largest,
+                                   sizeof(float)));
+        }
+        desk->packed[i] = (uint8_t)bp_int8_code(halved(values[i]), desk->q->largest);
+    }
+    return bp_runtime_write(desk->runtime, desk->codes, first, desk->packed, (size_t)count);
+}
+
+static bp_status quantise_piece(quantise_desk *desk, uint32_t pass, uint64_t first,
+                                const float *values, uint64_t count)
+{
+    switch (desk->parameter->quantised) {
+    case BP_QUANTISED_NF4:
+        return quantise_nf4(desk, first, values, count);
+    case BP_QUANTISED_NF4_DOUBLE:
+        return pass == 0 ? measure_scales(desk, first, values, count)
+                         : quantise_double(desk, first, values, count);
+    default:
+        return pass == 0 ? measure_rows(desk, first, values, count)
+                         : quantise_int8(desk, first, values, count);
+    }
+}
+
+bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t pass,
+                              uint64_t first, const float *values, uint64_t count)
+{
+    quantise_desk desk = desk_of(runtime, parameter);
+    uint64_t end = bp_size_add(first, count);
+    bool ends = end == desk.parameter->count;
+    bool whole = first % BP_NF4_BLOCK == 0 && (ends || end % BP_NF4_BLOCK == 0);
+    if (desk.parameter->quantised == BP_QUANTISED_NONE || end > desk.parameter->count || !whole) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "a weight is quantised in whole blocks, and only if it is to be",
+                            bp_graph_name(&runtime->graph, desk.parameter->weight));
+    }
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        BP_TRY(quantise_piece(&desk, pass, first + done, values + done, piece));
+        done += piece;
+    }
+    return BP_OK;
+}
+
+/* What one element is made of: its code, its scale, and where scales are nested theirs. */
+typedef struct one_element {
+    uint8_t code;
+    union {
+        float real;
+        uint8_t byte;
+    } scale;
+    float nested[BP_NESTED_SCALES + 1];
+} one_element;
+
+static bp_status fetch(const quantise_desk *desk, uint64_t at, one_element *one)
+{
+    const bp_quantised form = desk->parameter->quantised;
+    const bool nested = form == BP_QUANTISED_NF4_DOUBLE, bytes = form == BP_QUANTISED_INT8;
+    const uint64_t block = at / (bytes ? desk->columns : BP_NF4_BLOCK);
+    const size_t width = nested ? 1 : sizeof(float);
+    BP_TRY(bp_runtime_read(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
+    BP_TRY(bp_runtime_read(desk->runtime, desk->scales, block * width, &one->scale, width));
+    if (!nested) {
+        return BP_OK;
+    }
+    uint64_t group = BP_NESTED_SCALES + block / BP_NESTED_BLOCK;
+    BP_TRY(bp_runtime_read(desk->runtime, desk->nested, 0, one->nested,
+                           BP_NESTED_SCALES * sizeof(float)));
+    return bp_runtime_read(desk->runtime, desk->nested, group * sizeof(float),
+                           one->nested + BP_NESTED_SCALES, sizeof(float));
+}
+
+bp_status bp_runtime_dequantise(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count)
+{
+    const quantise_desk desk = desk_of(runtime, parameter);
+    const bp_quantised form = desk.parameter->quantised;
+    for (uint64_t i = 0; i < count; i++) {
+        one_element one;
+        BP_TRY(fetch(&desk, first + i, &one));
+        const bp_quantised_matrix matrix = {form, 1, &one.code, &one.scale, one.nested};
+        values[i] = bp_quantised_value(&matrix, form == BP_QUANTISED_INT8 ? 0 : (first + i) % 2);
+    }
+    return BP_OK;
+}
+
+/* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
+static uint64_t published(const quantise_desk *desk, uint64_t at)
+{
+    if (!desk->runtime->spec.model->input_major) {
+        return at;
+    }
+    return at % desk->columns * desk->parameter->shape[1] + at / desk->columns;
+}
+
+static float first_value(const quantise_desk *desk, uint32_t parameter, uint64_t at)
+{
+    if (desk->parameter->init != BP_INIT_NORMAL) {
+        return desk->parameter->init == BP_INIT_ONES ? 1.0f : 0.0f;
+    }
+    return (float)(desk->parameter->deviation *
+                   bp_random_normal(desk->runtime->spec.seed, parameter, published(desk, at)));
+}
+
+bp_status bp_runtime_draw_quantised(bp_runtime *runtime)
+{
+    float values[1024];
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        const quantise_desk desk = desk_of(runtime, i);
+        const bp_quantised form = desk.parameter->quantised;
+        uint32_t passes = form != BP_QUANTISED_NONE ? bp_quantised_passes(form) : 0;
+        for (uint32_t pass = 0; pass < passes; pass++) {
+            for (uint64_t done = 0; done < desk.parameter->count;) {
+                uint64_t left = desk.parameter->count - done;
+                uint64_t piece = left < 1024 ? left : 1024;
+                for (uint64_t k = 0; k < piece; k++) {
+                    values[k] = first_value(&desk, i, done + k);
+                }
+                BP_TRY(bp_runtime_quantise(runtime, i, pass, done, values, piece));
+                done += piece;
+            }
+        }
+    }
+    return BP_OK;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens after the seal: steps, evaluation, generation. Nothing here allocates or decides; it
+ * stages tokens, uploads them and runs linked programs. */
+#include <string.h>
+
+#include "core/run/runtime.h"
+
+static const char where[] = "run";
+
+static uint64_t offset_of(const bp_runtime *runtime, bp_ref ref)
+{
+    return runtime->graph.buffers[ref.buffer].offset + ref.offset;
+}
+
+static bp_status device_failed(bp_runtime *runtime, bp_status status)
+{
+    return bp_error_set(&runtime->error, status, where, "the device failed while running",
+                        runtime->spec.device->name);
+}
+
+/* The inputs of one run. */
+typedef struct inputs {
+    const int32_t *ids;     /* NULL: none */
+    const int32_t *labels;  /* NULL: none */
+    const int32_t *lengths; /* NULL: none */
+    const int32_t *seconds; /* NULL: none */
+    size_t rows;            /* ids, and labels */
+    uint32_t micro;         /* which micro-batch's place they take on the device */
+} inputs;
+
+/* Type 1 from where the second text of a row begins to the row's end, else 0. */
+static void put_types(const bp_spec *spec, const inputs *in, int32_t *types)
+{
+    for (uint32_t b = 0; b < spec->batch; b++) {
+        const uint32_t second = (uint32_t)in->seconds[b], length = (uint32_t)in->lengths[b];
+        for (uint32_t t = 0; t < spec->sequence; t++) {
+            types[(size_t)b * spec->sequence + t] = second > 0 && t >= second && t < length ? 1 : 0;
+        }
+    }
+}
+
+/* Copies the step block and the inputs into the next staging slot and from there to the device. */
+static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const inputs *in)
+{
+    const bp_emit *emit = &runtime->emit;
+    uint8_t *slot = runtime->staging[runtime->slot];
+    runtime->slot ^= 1;
+    memset(slot, 0, BP_STEP_ROOM);
+    memcpy(slot, block, sizeof *block);
+    if (in->ids != NULL) {
+        memcpy(slot + emit->ids.offset, in->ids, in->rows * sizeof *in->ids);
+    }
+    if (in->labels != NULL) {
+        memcpy(slot + emit->labels.offset, in->labels, in->rows * sizeof *in->labels);
+    }
+    if (in->lengths != NULL && bp_ref_present(emit->lengths)) {
+        memcpy(slot + emit->lengths.offset, in->lengths, runtime->spec.batch * sizeof *in->lengths);
+    }
+    if (in->seconds != NULL && bp_ref_present(emit->types)) {
+        put_types(&runtime->spec, in, (int32_t *)(void *)(slot + emit->types.offset));
+    }
+    const bp_device *device = runtime->spec.device;
+    size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
+    uint64_t place = offset_of(runtime, emit->step) + in->micro * (uint64_t)bytes;
+    bp_status status = device->upload(runtime->device, place, slot, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+/* Micro-batch `micro` of the staged group, for the place of number `place`. */
+static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
+{
+    const bp_group *group = &runtime->group;
+    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    return (inputs){.ids = group->ids + micro * rows,
+                    .labels = group->labels + micro * rows,
+                    .lengths = group->lengths + (size_t)micro * runtime->spec.batch,
+                    .seconds = group->seconds + (size_t)micro * runtime->spec.batch,
+                    .rows = rows,
+                    .micro = place};
+}
+
+static bp_status run(bp_runtime *runtime, bp_program_kind program)
+{
+    bp_status status = runtime->spec.device->run(runtime->device, (uint32_t)program);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status receive(bp_runtime *runtime, bp_ref from, void *to, size_t bytes)
+{
+    const bp_device *device = runtime->spec.device;
+    bp_status status = device->download(runtime->device, offset_of(runtime, from), to, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static bp_status require(bp_runtime *runtime, bp_program_kind program, const char *text)
+{
+    if (runtime->open && runtime->graph.program_count[program] > 0) {
+        return BP_OK;
+    }
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
+}
+
+bp_status bp_runtime_draw(bp_runtime *runtime)
+{
+    if (runtime->graph.program_count[BP_PROGRAM_INITIALIZE] == 0) {
+        return BP_OK;
+    }
+    const bp_step_block block = {.seed = runtime->spec.seed};
+    BP_TRY(send_inputs(runtime, &block, &(inputs){.rows = 0}));
+    BP_TRY(run(runtime, BP_PROGRAM_INITIALIZE));
+    bp_status status = runtime->spec.device->wait(runtime->device);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+static double step_rate(const bp_spec *spec, uint64_t step)
+{
+    return spec->rate != NULL ? spec->rate(&spec->rate_options, step)
+                              : spec->optimizer_options.learning_rate;
+}
+
+/* Below this a loss scale has no use: gradients would be smaller than without one. */
+static double least_scale(const bp_scaling *scaling)
+{
+    return scaling->floor > 1.0 ? scaling->floor : 1.0;
+}
+
+/* Runs micro-batch number `micro` of the staged group. */
+static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
+                           bp_program_kind program)
+{
+    const inputs in = inputs_of(runtime, micro, 0);
+    block->sample = micro * runtime->spec.batch;
+    BP_TRY(send_inputs(runtime, block, &in));
+    return run(runtime, program);
+}
+
+/* All micro-batches of a group that one program holds. Those that a short group lacks have no
+ * targets, so they add nothing. */
+static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
+{
+    const bp_group *group = &runtime->group;
+    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
+    for (uint32_t micro = 0; micro < runtime->compile.micros; micro++) {
+        for (size_t i = 0; i < rows && micro >= group->micros; i++) {
+            group->ids[micro * rows + i] = 0;
+            group->labels[micro * rows + i] = -1;
+        }
+        for (uint32_t b = 0; b < runtime->spec.batch && micro >= group->micros; b++) {
+            group->lengths[micro * runtime->spec.batch + b] = 0;
+            group->seconds[micro * runtime->spec.batch + b] = 0;
+        }
+        const inputs in = inputs_of(runtime, micro, micro);
+        block->sample = micro * runtime->spec.batch;
+        BP_TRY(send_inputs(runtime, block, &in));
+    }
+    return run(runtime, BP_PROGRAM_STEP);
+}
+
+static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
+{
+    if (runtime->spec.gradient_release != BP_RELEASE_NONE) {
+        return run_whole_group(runtime, block);
+    }
+    if (runtime->spec.accumulation == 1) {
+        return run_micro(runtime, block, 0, BP_PROGRAM_STEP);
+    }
+    BP_TRY(run_micro(runtime, block, 0, BP_PROGRAM_MICRO_FIRST));
+    for (uint32_t micro = 1; micro < runtime->group.micros; micro++) {
+        BP_TRY(run_micro(runtime, block, micro, BP_PROGRAM_MICRO_NEXT));
+    }
+    return run(runtime, BP_PROGRAM_UPDATE);
+}
+
+bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
+{
+    const bp_spec *spec = &runtime->spec;
+    bool single = spec->accumulation == 1 || spec->gradient_release != BP_RELEASE_NONE;
+    bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
+    BP_TRY(require(runtime, first, "the plan has no training programs, or is not open"));
+    bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+    }
+    double rate = step_rate(spec, runtime->steps);
+    *outcome = (bp_outcome){.step = runtime->steps + 1,
+                            .rate = rate,
+                            .valid = runtime->group.valid,
+                            .samples = runtime->group.samples,
+                            .tokens = (uint64_t)runtime->group.samples * spec->sequence};
+    if (runtime->group.valid == 0) {
+        runtime->steps++;
+        runtime->skipped++;
+        return BP_OK;
+    }
+    bp_step_block block = {.seed = spec->seed,
+                           .step = runtime->steps,
+                           .learning_rate = (float)rate,
+                           .inverse_valid = (float)(1.0 / (double)runtime->group.valid)};
+    bp_result_block result;
+    BP_TRY(run_group(runtime, &block));
+    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+    runtime->steps++;
+    outcome->loss = result.loss_sum / (double)runtime->group.valid;
+    outcome->norm = (double)result.norm;
+    const bp_scaling *scaling = &spec->scaling;
+    bool retry = scaling->kind == BP_SCALING_DYNAMIC && (double)result.scale > least_scale(scaling);
+    outcome->scale = (double)result.scale;
+    outcome->skipped = result.skip != 0 && retry;
+    outcome->nonfinite = result.skip != 0 && !retry;
+    return BP_OK;
+}
+
+/* `count` values of 16 bits that fill the room's second half become fp32 in its order. */
+static void widen(bp_dtype dtype, float *room, uint64_t count)
+{
+    const uint8_t *narrow = (const uint8_t *)room + count * sizeof(uint16_t);
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
+        room[i] = dtype == BP_BF16 ? bp_f32_from_bf16(bits) : bp_f32_from_f16(bits);
+    }
+}
+
+/* The kept logits of the group's samples. */
+static bp_status receive_logits(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    const uint64_t per_sample = bp_compile_logits_rows(spec) / spec->batch;
+    const uint64_t count = runtime->group.samples * per_sample * bp_compile_logits_width(spec);
+    const bool narrow = spec->working != BP_F32;
+    uint8_t *room = (uint8_t *)runtime->logits_host;
+    if (count == 0) {
+        return BP_OK;
+    }
+    BP_TRY(receive(runtime, runtime->emit.logits_kept, narrow ? room + 2 * count : room,
+                   (size_t)(count * bp_dtype_bytes(spec->working))));
+    if (narrow) {
+        widen(spec->working, runtime->logits_host, count);
+    }
+    return BP_OK;
+}
+
+/* One group: its loss is added to *sum. */
+static bp_status evaluate_group(bp_runtime *runtime, const bp_feed *feed, uint64_t number,
+                                double *sum)
+{
+    bp_status status = bp_feed_stage(feed, number, &runtime->group, runtime->window);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+    }
+    const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
+    bp_result_block result;
+    const inputs in = inputs_of(runtime, 0, 0);
+    BP_TRY(send_inputs(runtime, &block, &in));
+    BP_TRY(run(runtime, BP_PROGRAM_EVAL));
+    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+    *sum += result.loss_sum;
+    return BP_OK;
+}
+
+bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                              double *loss, uint64_t *targets)
+{
+    return bp_runtime_evaluate_each(runtime, feed, steps, NULL, NULL, loss, targets);
+}
+
+bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                                   bp_evaluated watch, void *user, double *loss, uint64_t *targets)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
+    uint64_t groups = feed->steps_per_epoch;
+    groups = steps != 0 && steps < groups ? steps : groups;
+    double sum = 0.0;
+    uint64_t valid = 0;
+    for (uint64_t g = 0; g < groups; g++) {
+        BP_TRY(evaluate_group(runtime, feed, g, &sum));
+        valid += runtime->group.valid;
+        if (watch != NULL) {
+            BP_TRY(receive_logits(runtime));
+            bp_status status = watch(user, runtime);
+            if (status != BP_OK) {
+                return bp_error_set(&runtime->error, status, where, "the evaluation was ended",
+                                    NULL);
+            }
+        }
+    }
+    *targets = valid;
+    *loss = valid > 0 ? sum / (double)valid : 0.0;
+    return BP_OK;
+}
+
+bp_status bp_runtime_restart(bp_runtime *runtime)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    runtime->position = 0;
+    return BP_OK;
+}
+
+/* Appends up to one run's worth of ids: prefill takes several with padding, decode one. */
+static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t count,
+                             uint32_t *taken)
+{
+    uint32_t rows = bp_compile_prefill_rows(&runtime->spec);
+    uint32_t n = count < rows ? count : rows;
+    int32_t *padded = (int32_t *)runtime->transfer;
+    memset(padded, 0, rows * sizeof *padded);
+    memcpy(padded, ids, n * sizeof *padded);
+    const bp_step_block block = {
+        .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
+    BP_TRY(send_inputs(runtime, &block, &(inputs){.ids = padded, .rows = n > 1 ? rows : 1}));
+    BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
+    runtime->position += n;
+    *taken = n;
+    return BP_OK;
+}
+
+bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
+{
+    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    uint32_t room = runtime->spec.generate_context - runtime->position;
+    if (count > room) {
+        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                "the tokens do not fit the generation context", NULL, count, room);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if ((uint32_t)ids[i] >= runtime->spec.config.vocabulary) {
+            return bp_error_numbers(&runtime->error, BP_ERR_DATA, where,
+                                    "a token id is not below the model's vocabulary", NULL, ids[i],
+                                    runtime->spec.config.vocabulary);
+        }
+    }
+    uint32_t taken = 0;
+    for (uint32_t done = 0; done < count; done += taken) {
+        BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
+    }
+    return receive(runtime, runtime->emit.logits, runtime->logits_host,
+                   runtime->spec.config.vocabulary * sizeof(float));
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* The runtime's life: compile, plan, open, close. Steps are in run.c, the state in state.c. */
+#include "core/run/runtime.h"
+
+#include <string.h>
+
+#include "core/compile/adapter.h"
+#include "core/number/order.h"
+#include "core/program/verify.h"
+
+#define CARVE_ALIGNMENT 64
+#define CARVES          16 /* separate pieces carved below, each of which may be padded */
+
+static const char where[] = "runtime";
+
+/* Room for one upload: the inputs of a micro-batch. */
+static uint64_t staging_bytes(const bp_spec *spec)
+{
+    return bp_compile_micro_bytes(spec);
+}
+
+static uint64_t group_tokens(const bp_spec *spec)
+{
+    return (uint64_t)spec->batch * spec->sequence * spec->accumulation;
+}
+
+/* Room for those that decode programs make, and for those that evaluation keeps. */
+static uint64_t logits_bytes(const bp_spec *spec)
+{
+    uint64_t made = spec->generate_context > 0 ? spec->config.vocabulary : 0;
+    uint64_t kept = bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec));
+    return bp_size_mul(made > kept ? made : kept, sizeof(float));
+}
+
+static uint64_t group_samples(const bp_spec *spec)
+{
+    return bp_size_mul(spec->batch, spec->accumulation);
+}
+
+/* Memory besides the tables: staging, the group's tokens, one window, the device's context. */
+static uint64_t working_bytes(const bp_spec *spec)
+{
+    uint64_t bytes = 2 * staging_bytes(spec) + BP_TRANSFER_BYTES;
+    bytes = bp_size_add(bytes, logits_bytes(spec));
+    bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
+    bytes = bp_size_add(bytes, group_samples(spec) * 2 * sizeof(int32_t));
+    bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
+    bytes = bp_size_add(bytes, spec->device->context_bytes);
+    return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
+}
+
+static uint64_t plan_scratch(const bp_spec *spec, uint32_t buffers)
+{
+    const bp_graph graph = {.used = {.buffers = buffers}};
+    uint64_t verify = bp_verify_scratch(&graph);
+    uint64_t report = bp_report_scratch(buffers, spec->plan_nodes);
+    return verify > report ? verify : report;
+}
+
+uint64_t bp_runtime_scratch(const bp_spec *spec)
+{
+    bp_graph_limits limits;
+    if (bp_spec_check(spec, NULL) != BP_OK || !bp_compile_limits(spec, &limits)) {
+        return BP_SIZE_INVALID;
+    }
+    uint64_t parameters = bp_adapter_parameters(spec);
+    uint64_t tables = bp_size_add(bp_graph_bytes(&limits), bp_compile_bytes(spec));
+    tables = bp_size_add(tables, parameters * sizeof(bp_parameter));
+    tables = bp_size_add(tables, (uint64_t)limits.buffers * sizeof(uint32_t));
+    uint64_t linked = bp_link_bytes(&limits, spec->device, spec->poison);
+    linked = bp_size_add(linked, working_bytes(spec));
+    uint64_t scratch = plan_scratch(spec, limits.buffers) + CARVE_ALIGNMENT;
+    return bp_size_add(tables, linked > scratch ? linked : scratch);
+}
+
+static bp_status carve(bp_runtime *runtime, uint64_t bytes, void **out)
+{
+    bp_status status = bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, out);
+    if (status != BP_OK) {
+        return bp_error_numbers(&runtime->error, status, where, "the plan's memory is too small",
+                                NULL, (int64_t)runtime->host.size,
+                                (int64_t)bp_runtime_scratch(&runtime->spec));
+    }
+    return BP_OK;
+}
+
+static bp_status compile(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    bp_graph_limits limits;
+    void *parameters = NULL;
+    uint32_t parameter_limit = bp_adapter_parameters(spec);
+    if (!bp_compile_limits(spec, &limits)) {
+        return bp_error_set(&runtime->error, BP_ERR_OVERFLOW, where,
+                            "the programs of this model and policy have too many ops", NULL);
+    }
+    BP_TRY(bp_graph_init(&runtime->graph, &limits, &runtime->host, &runtime->error));
+    BP_TRY(carve(runtime, (uint64_t)parameter_limit * sizeof(bp_parameter), &parameters));
+    runtime->emit = (bp_emit){.graph = &runtime->graph,
+                              .spec = spec,
+                              .parameters = parameters,
+                              .parameter_limit = parameter_limit,
+                              .label = ""};
+    return bp_compile_run(&runtime->compile, &runtime->emit, &runtime->host);
+}
+
+/* Verifies and plans in scratch memory that is given back at once. */
+static bp_status plan(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    bp_graph *graph = &runtime->graph;
+    uint64_t bytes = plan_scratch(spec, graph->used.buffers);
+    size_t mark = runtime->host.used;
+    void *scratch = NULL;
+    BP_TRY(carve(runtime, bytes, &scratch));
+    BP_TRY(bp_verify(graph, spec->device, &spec->device_options, scratch, bytes));
+    bp_graph_lifetimes(graph);
+    BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
+    BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
+    return bp_arena_rewind(&runtime->host, mark);
+}
+
+static bool name_before(const void *user, uint32_t a, uint32_t b)
+{
+    const bp_graph *graph = user;
+    return strcmp(bp_graph_name(graph, a), bp_graph_name(graph, b)) < 0;
+}
+
+static bp_status order_state(bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    void *state = NULL;
+    BP_TRY(carve(runtime, graph->used.buffers * sizeof(uint32_t), &state));
+    runtime->state = state;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (graph->buffers[i].scope == BP_SCOPE_PERSISTENT) {
+            runtime->state[runtime->state_count++] = i;
+        }
+    }
+    bp_order(runtime->state, runtime->state_count, name_before, graph);
+    return BP_OK;
+}
+
+static bp_status carve_working(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    uint64_t tokens = group_tokens(spec) * sizeof(int32_t);
+    void *piece[10];
+    const uint64_t bytes[10] = {staging_bytes(spec),
+                                staging_bytes(spec),
+                                tokens,
+                                tokens,
+                                BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
+                                logits_bytes(spec),
+                                BP_TRANSFER_BYTES,
+                                spec->device->context_bytes,
+                                group_samples(spec) * sizeof(int32_t),
+                                group_samples(spec) * sizeof(int32_t)};
+    for (int i = 0; i < 10; i++) {
+        BP_TRY(carve(runtime, bytes[i], &piece[i]));
+    }
+    runtime->staging[0] = piece[0];
+    runtime->staging[1] = piece[1];
+    runtime->group.ids = piece[2];
+    runtime->group.labels = piece[3];
+    runtime->window = piece[4];
+    runtime->logits_host = piece[5];
+    runtime->transfer = piece[6];
+    runtime->device = piece[7];
+    runtime->group.lengths = piece[8];
+    runtime->group.seconds = piece[9];
+    memset(runtime->device, 0, spec->device->context_bytes);
+    return BP_OK;
+}
+
+static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
+{
+    BP_TRY(bp_spec_check(&runtime->spec, &runtime->error));
+    if (runtime->spec.loss_rows == 0) {
+        runtime->spec.loss_rows = bp_spec_loss_rows(&runtime->spec);
+    }
+    bp_arena_init(&runtime->host, memory, (size_t)bytes);
+    BP_TRY(compile(runtime));
+    BP_TRY(plan(runtime));
+    BP_TRY(order_state(runtime));
+    BP_TRY(carve_working(runtime));
+    if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
+                      &runtime->host) != BP_OK) {
+        return bp_error_set(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                            NULL);
+    }
+    runtime->report.host_bytes = runtime->host.peak;
+    runtime->report.parameters = 0;
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        runtime->report.parameters += runtime->emit.parameters[i].count;
+    }
+    return BP_OK;
+}
+
+bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory, uint64_t bytes)
+{
+    *runtime = (bp_runtime){.spec = *spec};
+    bp_status status = make_plan(runtime, memory, bytes);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
+    }
+    return BP_OK;
+}
+
+/* A device call that failed without a word of its own gets one. */
+static bp_status device_status(bp_runtime *runtime, bp_status status)
+{
+    if (status == BP_OK) {
+        return BP_OK;
+    }
+    return bp_error_set(&runtime->error, status, where, "the device refused a program",
+                        runtime->spec.device->name);
+}
+
+static bp_status link_programs(bp_runtime *runtime)
+{
+    const bp_device *device = runtime->spec.device;
+    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+        if (runtime->link.programs[program].count == 0) {
+            continue;
+        }
+        BP_TRY(device_status(runtime, device->link(runtime->device, program,
+                                                   &runtime->link.programs[program],
+                                                   runtime->link.device_memory[program],
+                                                   runtime->link.device_bytes[program])));
+    }
+    return device_status(runtime, device->seal(runtime->device));
+}
+
+bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes)
+{
+    const bp_device *device = runtime->spec.device;
+    if (bytes < runtime->report.arena_bytes) {
+        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                "the arena is smaller than the plan", "arena", (int64_t)bytes,
+                                (int64_t)runtime->report.arena_bytes);
+    }
+    BP_TRY(device->open(runtime->device, &runtime->spec.device_options, arena,
+                        runtime->report.arena_bytes, &runtime->error));
+    runtime->open = true;
+    BP_TRY(link_programs(runtime));
+    bp_arena_seal(&runtime->host);
+    return BP_OK;
+}
+
+void bp_runtime_close(bp_runtime *runtime)
+{
+    if (runtime->open) {
+        runtime->spec.device->close(runtime->device);
+        runtime->open = false;
+    }
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* The persistent state: random initialisation, and reading and writing buffers from outside. */
+#include <string.h>
+
+#include "core/number/digest.h"
+#include "core/run/runtime.h"
+
+static const char where[] = "state";
+
+uint32_t bp_runtime_state_count(const bp_runtime *runtime)
+{
+    return runtime->state_count;
+}
+
+const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i)
+{
+    return &runtime->graph.buffers[runtime->state[i]];
+}
+
+const bp_buffer *bp_runtime_find(const bp_runtime *runtime, const char *name)
+{
+    uint32_t first = 0;
+    uint32_t last = runtime->state_count;
+    while (first < last) {
+        uint32_t middle = first + (last - first) / 2;
+        int order = strcmp(name, bp_graph_name(&runtime->graph, runtime->state[middle]));
+        if (order == 0) {
+            return bp_runtime_state(runtime, middle);
+        }
+        if (order < 0) {
+            last = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    return NULL;
+}
+
+static bp_status check_range(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                             size_t bytes)
+{
+    if (runtime->open && bp_size_add(offset, bytes) <= buffer->bytes) {
+        return BP_OK;
+    }
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                        "a copy reaches beyond its buffer, or the device is not open",
+                        runtime->graph.names + buffer->name);
+}
+
+static bp_status device_failed(bp_runtime *runtime, bp_status status, const bp_buffer *buffer)
+{
+    return bp_error_set(&runtime->error, status, where, "the device failed while copying",
+                        runtime->graph.names + buffer->name);
+}
+
+bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset, void *to,
+                          size_t bytes)
+{
+    BP_TRY(check_range(runtime, buffer, offset, bytes));
+    bp_status status =
+        runtime->spec.device->download(runtime->device, buffer->offset + offset, to, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
+}
+
+bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                           const void *from, size_t bytes)
+{
+    BP_TRY(check_range(runtime, buffer, offset, bytes));
+    bp_status status =
+        runtime->spec.device->upload(runtime->device, buffer->offset + offset, from, bytes);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
+}
+
+static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buffer *buffer)
+{
+    bp_digest bytes;
+    bp_digest_begin(&bytes, 0);
+    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
+        uint64_t left = buffer->bytes - done;
+        size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
+        BP_TRY(bp_runtime_read(runtime, buffer, done, runtime->transfer, piece));
+        bp_digest_add(&bytes, runtime->transfer, piece);
+    }
+    bp_digest_add_tensor(digest, runtime->graph.names + buffer->name, buffer->dtype, buffer->shape,
+                         buffer->rank, bp_digest_end(&bytes));
+    return BP_OK;
+}
+
+bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *digest)
+{
+    bp_digest all;
+    bp_digest_begin(&all, 0);
+    *there = false;
+    *digest = 0;
+    for (uint32_t i = 0; i < runtime->graph.used.buffers; i++) {
+        const bp_buffer *buffer = &runtime->graph.buffers[i];
+        if (buffer->scope == BP_SCOPE_CONSTANT && buffer->class_of == BP_CLASS_WEIGHTS) {
+            BP_TRY(add_buffer(runtime, &all, buffer));
+            *there = true;
+        }
+    }
+    *digest = *there ? bp_digest_end(&all) : 0;
+    return BP_OK;
+}
+
+static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
+{
+    memset(runtime->transfer, 0, BP_TRANSFER_BYTES);
+    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
+        uint64_t left = buffer->bytes - done;
+        size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
+        BP_TRY(bp_runtime_write(runtime, buffer, done, runtime->transfer, piece));
+    }
+    return BP_OK;
+}
+
+/* Elements whose weight (4 bytes at most) and master (4 at most) share the transfer piece. */
+#define PIECE (BP_TRANSFER_BYTES / 8)
+
+/* The two halves of the transfer piece, and what a parameter's tensors are. */
+typedef struct weight_desk {
+    const bp_buffer *weight;
+    const bp_buffer *master; /* NULL: none */
+    bp_dtype dtype;
+    bp_master form;
+    uint8_t *weights;
+    uint8_t *masters;
+} weight_desk;
+
+static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
+{
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bp_buffer *buffers = runtime->graph.buffers;
+    return (weight_desk){.weight = &buffers[p->weight],
+                         .master = p->master != BP_NO_BUFFER ? &buffers[p->master] : NULL,
+                         .dtype = buffers[p->weight].dtype,
+                         .form = p->master_form,
+                         .weights = runtime->transfer,
+                         .masters = runtime->transfer + BP_TRANSFER_BYTES / 2};
+}
+
+/* Codes are not put and got one by one. */
+static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
+{
+    if (!bp_emit_quantised(&runtime->emit, parameter)) {
+        return BP_OK;
+    }
+    uint32_t weight = runtime->emit.parameters[parameter].weight;
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the weight is quantised",
+                        bp_graph_name(&runtime->graph, weight));
+}
+
+bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                const float *values, uint64_t count)
+{
+    BP_TRY(check_plain(runtime, parameter));
+    weight_desk desk = desk_of(runtime, parameter);
+    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        for (uint64_t i = 0; i < piece; i++) {
+            bp_master_store(desk.dtype, desk.form, desk.weights, desk.masters, i, values[done + i]);
+        }
+        BP_TRY(bp_runtime_write(runtime, desk.weight, (first + done) * width, desk.weights,
+                                (size_t)(piece * width)));
+        if (desk.master != NULL) {
+            BP_TRY(bp_runtime_write(runtime, desk.master, (first + done) * rest, desk.masters,
+                                    (size_t)(piece * rest)));
+        }
+        done += piece;
+    }
+    return BP_OK;
+}
+
+bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count)
+{
+    BP_TRY(check_plain(runtime, parameter));
+    weight_desk desk = desk_of(runtime, parameter);
+    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        BP_TRY(bp_runtime_read(runtime, desk.weight, (first + done) * width, desk.weights,
+                               (size_t)(piece * width)));
+        if (desk.master != NULL) {
+            BP_TRY(bp_runtime_read(runtime, desk.master, (first + done) * rest, desk.masters,
+                                   (size_t)(piece * rest)));
+        }
+        for (uint64_t i = 0; i < piece; i++) {
+            values[done + i] = bp_master_load(desk.dtype, desk.form, desk.weights, desk.masters, i);
+        }
+        done += piece;
+    }
+    return BP_OK;
+}
+
+/* Ones or zeros, as every form of weight and master holds them exactly. */
+static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, float value)
+{
+    float values[256];
+    for (size_t i = 0; i < 256; i++) {
+        values[i] = value;
+    }
+    const uint64_t count = runtime->emit.parameters[parameter].count;
+    for (uint64_t done = 0; done < count; done += 256) {
+        uint64_t piece = count - done < 256 ? count - done : 256;
+        BP_TRY(bp_runtime_put_weight(runtime, parameter, done, values, piece));
+    }
+    return BP_OK;
+}
+
+/* What the first step finds in the control block. */
+static bp_status fill_control(bp_runtime *runtime)
+{
+    const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
+    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->emit.control.buffer], 0,
+                            &control, sizeof control);
+}
+
+bp_status bp_runtime_initialize(bp_runtime *runtime)
+{
+    BP_TRY(bp_runtime_initialize_rest(runtime));
+    return bp_runtime_draw_quantised(runtime);
+}
+
+bp_status bp_runtime_initialize_rest(bp_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->state_count; i++) {
+        const bp_buffer *buffer = bp_runtime_state(runtime, i);
+        if (buffer->class_of != BP_CLASS_WEIGHTS && buffer->class_of != BP_CLASS_MASTER) {
+            BP_TRY(fill_zeros(runtime, buffer));
+        }
+    }
+    BP_TRY(fill_control(runtime));
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        const bp_parameter *parameter = &runtime->emit.parameters[i];
+        if (parameter->init != BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
+            BP_TRY(fill_weight(runtime, i, parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
+        }
+    }
+    BP_TRY(bp_runtime_draw(runtime));
+    runtime->steps = 0;
+    runtime->skipped = 0;
+    return BP_OK;
+}

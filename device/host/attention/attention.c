@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention, forward and backward, one row of scores at a time; plain form.
+ *
+ * Softmax attention of Vaswani et al. (arXiv 1706.03762), query heads in groups as in Ainslie et
+ * al. (arXiv 2305.13245); backward recomputes the probabilities from the log-sum-exp as in Dao et
+ * al. (arXiv 2205.14135), so nothing of size T x T is kept. */
+#include "device/host/attention/attention.h"
+
+#include "core/number/math.h"
+#include "core/number/math_inline.h"
+
+/* One head of one sample: where its rows lie, in elements. */
+typedef struct head {
+    const bp_attention_shape *s;
+    const void *qkv;
+    uint64_t q; /* row t at t * s->row */
+    uint64_t k;
+    uint64_t v;
+    uint64_t number; /* of the query head: keys dropout */
+    uint64_t keys;
+    bp_mask mask;
+} head;
+
+static head head_make(const bp_attention_shape *s, const void *qkv, uint64_t sample,
+                      uint64_t number)
+{
+    return (head){.s = s,
+                  .qkv = qkv,
+                  .q = bp_attention_q(s, sample, number),
+                  .k = bp_attention_k(s, sample, number / s->group),
+                  .v = bp_attention_v(s, sample, number / s->group),
+                  .number = number,
+                  .keys = bp_attention_keys(s, sample),
+                  .mask = bp_attention_mask(s, sample)};
+}
+
+static float at(const head *h, uint64_t first, uint64_t row, uint64_t d)
+{
+    return bp_element_load(h->qkv, first + row * h->s->row + d, h->s->type);
+}
+
+/* Keys that query i looks at: the first so many. */
+static uint64_t count_of(const head *h, uint64_t i)
+{
+    return h->s->causal ? bp_least(i + 1, h->keys) : h->keys;
+}
+
+/* score = (q . k, fused, in order of the elements) * scale, for keys 0 .. count-1. */
+static void row_scores(const head *h, uint64_t i, uint64_t count, float *score)
+{
+    for (uint64_t j = 0; j < count; j++) {
+        float dot = 0.0f;
+        for (uint64_t d = 0; d < h->s->width; d++) {
+            dot = fmaf(at(h, h->q, i, d), at(h, h->k, j, d), dot);
+        }
+        score[j] = dot * h->s->scale;
+    }
+}
+
+/* Scores become probabilities e * (1 / sum), e = exp(score - max), the sum in lanes from key 0;
+ * returns max + log(sum), 0 without keys. */
+static float row_softmax(float *score, uint64_t count)
+{
+    float most = bp_row_max(score, count);
+    float lane[BP_LANES] = {0.0f};
+    if (count == 0) {
+        return 0.0f;
+    }
+    for (uint64_t j = 0; j < count; j++) {
+        score[j] = bp_expf_inline(score[j] - most);
+        lane[j % BP_LANES] += score[j];
+    }
+    float sum = bp_lanes_sum(lane);
+    float inverse = 1.0f / sum;
+    for (uint64_t j = 0; j < count; j++) {
+        score[j] *= inverse;
+    }
+    return most + bp_logf(sum);
+}
+
+/* out = sum over keys, in order, of p_j v_j, fused. */
+static void row_output(const head *h, const float *p, uint64_t count, void *out, uint64_t place)
+{
+    for (uint64_t d = 0; d < h->s->width; d++) {
+        float sum = 0.0f;
+        for (uint64_t j = 0; j < count; j++) {
+            sum = fmaf(p[j], at(h, h->v, j, d), sum);
+        }
+        bp_element_store(out, place + d, sum, h->s->type);
+    }
+}
+
+/* Masks of row i, keys 0 .. count-1; the dropout element is (head * T + i) * T + j. */
+static void row_mask(const head *h, uint64_t i, uint64_t count, float *factor)
+{
+    bp_mask_fill(&h->mask, bp_attention_element(h->s, h->number, i), count, factor);
+}
+
+static void forward_row(const head *h, uint64_t i, float *score, void *out, uint64_t place,
+                        float *lse)
+{
+    float *factor = score + h->s->sequence;
+    uint64_t count = count_of(h, i);
+    row_scores(h, i, count, score);
+    float row_lse = row_softmax(score, count);
+    if (lse != NULL) {
+        lse[i] = row_lse;
+    }
+    if (h->s->dropout > 0.0) {
+        row_mask(h, i, count, factor);
+        for (uint64_t j = 0; j < count; j++) {
+            score[j] *= factor[j];
+        }
+    }
+    row_output(h, score, count, out, place);
+}
+
+static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_forward_scalars *scalars = call->scalars;
+    const bp_attention_forward_pointers *p = call->pointers;
+    const bp_attention_shape s = bp_attention_forward_shape(call);
+    uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
+    float *score =
+        bp_worker_part(p->work, bp_attention_forward_workspace(scalars, call->dtypes), worker);
+    for (uint64_t task = first; task < last; task++) {
+        uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
+        head h = head_make(&s, p->qkv, sample, number);
+        uint64_t out = bp_attention_out(&s, sample, number);
+        float *lse = p->lse != NULL ? (float *)p->lse + task / blocks * s.sequence : NULL;
+        uint64_t row = task % blocks * BP_ATTENTION_QUERIES;
+        uint64_t end = bp_least(s.sequence, row + BP_ATTENTION_QUERIES);
+        for (; row < end; row++) {
+            forward_row(&h, row, score, p->out, out + row * s.heads * s.width, lse);
+        }
+    }
+}
+
+/* The gradients of one query head, and what they come from. */
+typedef struct head_gradient {
+    void *d_qkv;
+    const void *d_out; /* row t of these at out_place + t * heads * width */
+    const void *out;
+    uint64_t out_place;
+    const float *lse;
+    float *score; /* (T), as the next */
+    float *factor;
+    float *d_q; /* (D) */
+    float *d_k; /* (T, D), as the next: of the key-value head */
+    float *d_v;
+} head_gradient;
+
+static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t i, uint64_t d)
+{
+    return bp_element_load(x, g->out_place + i * h->s->heads * h->s->width + d, h->s->type);
+}
+
+/* Row i: with p_j = exp(score_j - lse) and mask f_j,
+ *   d_v_j = fma(p_j * f_j, d_out_i, d_v_j);
+ *   delta = d_out_i . out_i, fused, in order;
+ *   d_p_j = (d_out_i . v_j, fused, in order) * f_j;
+ *   ds_j = (p_j * (d_p_j - delta)) * scale;
+ *   d_q_i = fma(ds_j, k_j, d_q_i) for j in order;  d_k_j = fma(ds_j, q_i, d_k_j).
+ * Rows come in order, which orders the sums of d_k and d_v. */
+static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint64_t j, float delta)
+{
+    uint64_t width = h->s->width;
+    float *d_k = g->d_k + j * width, *d_v = g->d_v + j * width;
+    float p = bp_expf_inline(g->score[j] - g->lse[i]);
+    float factor = h->s->dropout > 0.0 ? g->factor[j] : 1.0f;
+    float kept = p * factor, d_p = 0.0f;
+    for (uint64_t d = 0; d < width; d++) {
+        float d_out = of_out(h, g, g->d_out, i, d);
+        d_v[d] = fmaf(kept, d_out, d_v[d]);
+        d_p = fmaf(d_out, at(h, h->v, j, d), d_p);
+    }
+    float ds = (p * (d_p * factor - delta)) * h->s->scale;
+    for (uint64_t d = 0; d < width; d++) {
+        g->d_q[d] = fmaf(ds, at(h, h->k, j, d), g->d_q[d]);
+        d_k[d] = fmaf(ds, at(h, h->q, i, d), d_k[d]);
+    }
+}
+
+static void backward_row(const head *h, const head_gradient *g, uint64_t i)
+{
+    uint64_t count = count_of(h, i), width = h->s->width;
+    float delta = 0.0f;
+    for (uint64_t d = 0; d < width; d++) {
+        delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
+        g->d_q[d] = 0.0f;
+    }
+    row_scores(h, i, count, g->score);
+    if (h->s->dropout > 0.0) {
+        row_mask(h, i, count, g->factor);
+    }
+    for (uint64_t j = 0; j < count; j++) {
+        backward_key(h, g, i, j, delta);
+    }
+    for (uint64_t d = 0; d < width; d++) {
+        bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
+    }
+}
+
+/* What a head's gradients by key go on from: 0, or those of the heads before plus 0. */
+static void begin_head(const head *h, const head_gradient *g, bool first)
+{
+    for (uint64_t i = 0; i < h->s->sequence * h->s->width; i++) {
+        g->d_k[i] = first ? 0.0f : g->d_k[i] + 0.0f;
+        g->d_v[i] = first ? 0.0f : g->d_v[i] + 0.0f;
+    }
+}
+
+static void store_keys(const head *h, const head_gradient *g)
+{
+    uint64_t width = h->s->width;
+    for (uint64_t t = 0; t < h->s->sequence; t++) {
+        for (uint64_t d = 0; d < width; d++) {
+            uint64_t place = t * h->s->row + d;
+            bp_element_store(g->d_qkv, h->k + place, g->d_k[t * width + d], h->s->type);
+            bp_element_store(g->d_qkv, h->v + place, g->d_v[t * width + d], h->s->type);
+        }
+    }
+}
+
+/* A task is a key-value head with its group of query heads. */
+static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_backward_pointers *p = call->pointers;
+    const bp_attention_shape s = bp_attention_backward_shape(call);
+    float *work = bp_worker_part(
+        p->work, bp_attention_backward_workspace(call->scalars, call->dtypes), worker);
+    float *d_q = work + 2 * s.sequence, *d_k = d_q + s.width;
+    head_gradient g = {.d_qkv = p->d_qkv,
+                       .d_out = p->d_out,
+                       .out = p->out,
+                       .score = work,
+                       .factor = work + s.sequence,
+                       .d_q = d_q,
+                       .d_k = d_k,
+                       .d_v = d_k + s.sequence * s.width};
+    for (uint64_t task = first; task < last; task++) {
+        uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
+        head h = {.s = NULL};
+        for (uint64_t i = 0; i < s.group; i++) {
+            h = head_make(&s, p->qkv, sample, number + i);
+            g.out_place = bp_attention_out(&s, sample, number + i);
+            g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
+            begin_head(&h, &g, i == 0);
+            for (uint64_t row = 0; row < s.sequence; row++) {
+                backward_row(&h, &g, row);
+            }
+        }
+        store_keys(&h, &g);
+    }
+}
+
+const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, forward_run,
+                                                  bp_attention_forward_workspace};
+const bp_host_kernel bp_host_attention_backward = {bp_attention_backward_tasks, backward_run,
+                                                   bp_attention_backward_workspace};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of new rows against a cache of keys and values, plain form. */
+#include <string.h>
+
+#include "core/number/math_inline.h"
+#include "core/program/step.h"
+#include "device/host/attention/attention.h"
+
+static uint64_t decode_tasks(const void *scalars)
+{
+    const bp_attention_decode_scalars *s = scalars;
+    return (uint64_t)s->kv_heads;
+}
+
+/* One query, and the first `count` cached rows of its key-value head, in elements. */
+typedef struct cached {
+    const bp_attention_decode_pointers *p;
+    bp_dtype type;
+    uint64_t q;     /* in qkv */
+    uint64_t place; /* in both caches, row j at place + j * pitch */
+    uint64_t pitch;
+    uint64_t count;
+    uint64_t width;
+    float scale;
+} cached;
+
+/* out = softmax(scale q k^T) v: the same operations in the same order as attention_forward. */
+static void decode_row(const cached *c, float *score, uint64_t out)
+{
+    for (uint64_t j = 0; j < c->count; j++) {
+        float dot = 0.0f;
+        for (uint64_t d = 0; d < c->width; d++) {
+            float k = bp_element_load(c->p->k_cache, c->place + j * c->pitch + d, c->type);
+            dot = fmaf(bp_element_load(c->p->qkv, c->q + d, c->type), k, dot);
+        }
+        score[j] = dot * c->scale;
+    }
+    float most = bp_row_max(score, c->count);
+    float lane[BP_LANES] = {0.0f};
+    for (uint64_t j = 0; j < c->count; j++) {
+        score[j] = bp_expf_inline(score[j] - most);
+        lane[j % BP_LANES] += score[j];
+    }
+    float inverse = 1.0f / bp_lanes_sum(lane);
+    for (uint64_t d = 0; d < c->width; d++) {
+        float sum = 0.0f;
+        for (uint64_t j = 0; j < c->count; j++) {
+            float v = bp_element_load(c->p->v_cache, c->place + j * c->pitch + d, c->type);
+            sum = fmaf(score[j] * inverse, v, sum);
+        }
+        bp_element_store(c->p->out, out + d, sum, c->type);
+    }
+}
+
+/* A task is a key-value head: keys and values enter the caches before rows look at them. */
+static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_decode_scalars *s = call->scalars;
+    const bp_attention_decode_pointers *p = call->pointers;
+    uint64_t heads = (uint64_t)s->heads, kv_heads = (uint64_t)s->kv_heads;
+    uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
+    uint64_t qkv_row = (heads + 2 * kv_heads) * width;
+    uint64_t position = ((const bp_step_block *)p->step)->position;
+    uint64_t positions = (uint64_t)s->positions;
+    uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
+    cached c = {.p = p,
+                .type = bp_call_type(call, 0),
+                .pitch = kv_heads * width,
+                .width = width,
+                .scale = (float)s->scale};
+    float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
+    for (uint64_t number = first; number < last; number++) {
+        c.place = number * width;
+        for (uint64_t r = 0; r < rows; r++) {
+            uint64_t to = c.place + (position + r) * c.pitch;
+            bp_attention_cache(p, r * qkv_row + (heads + number) * width, c.pitch, to, width,
+                               c.type);
+        }
+        for (uint64_t i = 0; i < rows * group; i++) {
+            uint64_t r = i / group, head = number * group + i % group;
+            c.q = r * qkv_row + head * width;
+            c.count = position + r + 1;
+            decode_row(&c, score, (r * heads + head) * width);
+        }
+    }
+}
+
+const bp_host_kernel bp_host_attention_decode = {decode_tasks, decode_run,
+                                                 bp_attention_decode_workspace};

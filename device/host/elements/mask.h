@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Dropout masks for a run of elements of one sample (core/number/random.h). */
+#ifndef BP_DEVICE_HOST_MASK_H
+#define BP_DEVICE_HOST_MASK_H
+
+#include "core/number/random.h"
+#include "core/program/step.h"
+
+typedef struct bp_mask {
+    uint64_t seed;
+    uint64_t step;
+    uint32_t sample; /* within the group */
+    uint32_t site;
+    uint32_t threshold; /* 0: nothing is dropped */
+    float factor;       /* what a kept element is multiplied with: 1 / (1 - p) */
+} bp_mask;
+
+/* The mask of sample number `sample` of this micro-batch. */
+bp_mask bp_mask_make(const void *step_block, uint64_t sample, int64_t site, double dropout);
+
+/* out[i] = factor or 0 for elements first .. first + count - 1. */
+void bp_mask_fill(const bp_mask *mask, uint64_t first, uint64_t count, float *out);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* SwiGLU and the activations of core/number/activation.h, written once and compiled for every form
+ * (see plain_rows.h). Included once per form, which defines BP_PLAIN(name). */
+#include "core/number/activation.h"
+#include "core/number/math_inline.h"
+#include "device/host/elements/plain.h"
+
+static uint64_t swiglu_forward_tasks(const void *scalars)
+{
+    const bp_swiglu_forward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* A task is a run of elements. */
+static void swiglu_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                               uint32_t worker)
+{
+    (void)worker;
+    const bp_swiglu_forward_scalars *s = call->scalars;
+    const bp_swiglu_forward_pointers *p = call->pointers;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
+        uint64_t count = bp_least(end - i, BP_LANES);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
+        for (int l = 0; l < BP_LANES; l++) {
+            up.lane[l] *= bp_silu_inline(gate.lane[l]);
+        }
+        bp_plain_store((bp_element *)p->y + i, count, &up);
+    }
+}
+
+static uint64_t swiglu_backward_tasks(const void *scalars)
+{
+    const bp_swiglu_backward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* With q = 1 / (1 + e), e = exp(-gate): silu = gate q, and its slope q (1 + gate (e q)), where
+ * e q = 1 - q without its cancellation. For gates below -80 both are 0 in every bit that counts,
+ * and e q would be an infinity times 0. */
+static inline void swiglu_slopes(float gate, float *active, float *slope)
+{
+    float g = gate < -80.0f ? -80.0f : gate;
+    float e = bp_expf_inline(-g);
+    float q = 1.0f / (1.0f + e);
+    *active = gate * q;
+    *slope = q * fmaf(g, e * q, 1.0f);
+}
+
+static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                uint32_t worker)
+{
+    (void)worker;
+    const bp_swiglu_backward_scalars *s = call->scalars;
+    const bp_swiglu_backward_pointers *p = call->pointers;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
+        uint64_t count = bp_least(end - i, BP_LANES);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
+        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + i, count);
+        for (int l = 0; l < BP_LANES; l++) {
+            float active, slope;
+            swiglu_slopes(gate.lane[l], &active, &slope);
+            gate.lane[l] = (d_y.lane[l] * up.lane[l]) * slope;
+            up.lane[l] = d_y.lane[l] * active;
+        }
+        bp_plain_store((bp_element *)p->d_gate + i, count, &gate);
+        bp_plain_store((bp_element *)p->d_up + i, count, &up);
+    }
+}
+
+static inline float activate(int64_t kind, float x)
+{
+    return kind == BP_ACTIVATION_GELU_ERF ? bp_gelu_erf_inline(x)
+           : kind == BP_ACTIVATION_TANH   ? bp_tanhf_inline(x)
+                                          : (x > 0.0f || x != x ? x : 0.0f);
+}
+
+static inline float activation_slope(int64_t kind, float x)
+{
+    if (kind == BP_ACTIVATION_GELU_ERF) {
+        return bp_gelu_erf_slope_inline(x);
+    }
+    if (kind == BP_ACTIVATION_TANH) {
+        float t = bp_tanhf_inline(x);
+        return fmaf(-t, t, 1.0f);
+    }
+    return x > 0.0f ? 1.0f : 0.0f;
+}
+
+static uint64_t activation_forward_tasks(const void *scalars)
+{
+    const bp_activation_forward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* With kind a constant, so that each loop is one function's. */
+static inline void activate_run(const bp_activation_forward_pointers *p, uint64_t i, uint64_t end,
+                                int64_t kind)
+{
+    for (; i < end; i += BP_LANES) {
+        uint64_t count = bp_least(end - i, BP_LANES);
+        bp_plain_block x = bp_plain_load((const bp_element *)p->x + i, count);
+        for (int l = 0; l < BP_LANES; l++) {
+            x.lane[l] = activate(kind, x.lane[l]);
+        }
+        bp_plain_store((bp_element *)p->y + i, count, &x);
+    }
+}
+
+static void activation_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                   uint32_t worker)
+{
+    (void)worker;
+    const bp_activation_forward_scalars *s = call->scalars;
+    uint64_t i = first * BP_RUN_ELEMENTS;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    switch (s->kind) {
+    case BP_ACTIVATION_GELU_ERF:
+        activate_run(call->pointers, i, end, BP_ACTIVATION_GELU_ERF);
+        break;
+    case BP_ACTIVATION_TANH:
+        activate_run(call->pointers, i, end, BP_ACTIVATION_TANH);
+        break;
+    default:
+        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU);
+        break;
+    }
+}
+
+static uint64_t activation_backward_tasks(const void *scalars)
+{
+    const bp_activation_backward_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static inline void slope_run(const bp_activation_backward_pointers *p, uint64_t i, uint64_t end,
+                             int64_t kind)
+{
+    for (; i < end; i += BP_LANES) {
+        uint64_t count = bp_least(end - i, BP_LANES);
+        bp_plain_block x = bp_plain_load((const bp_element *)p->x + i, count);
+        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + i, count);
+        for (int l = 0; l < BP_LANES; l++) {
+            d_y.lane[l] *= activation_slope(kind, x.lane[l]);
+        }
+        bp_plain_store((bp_element *)p->d_x + i, count, &d_y);
+    }
+}
+
+static void activation_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                    uint32_t worker)
+{
+    (void)worker;
+    const bp_activation_backward_scalars *s = call->scalars;
+    uint64_t i = first * BP_RUN_ELEMENTS;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    switch (s->kind) {
+    case BP_ACTIVATION_GELU_ERF:
+        slope_run(call->pointers, i, end, BP_ACTIVATION_GELU_ERF);
+        break;
+    case BP_ACTIVATION_TANH:
+        slope_run(call->pointers, i, end, BP_ACTIVATION_TANH);
+        break;
+    default:
+        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU);
+        break;
+    }
+}
+
+const bp_host_kernel BP_PLAIN(swiglu_forward) = {swiglu_forward_tasks, swiglu_forward_run, NULL};
+const bp_host_kernel BP_PLAIN(swiglu_backward) = {swiglu_backward_tasks, swiglu_backward_run, NULL};
+const bp_host_kernel BP_PLAIN(activation_forward) = {activation_forward_tasks,
+                                                     activation_forward_run, NULL};
+const bp_host_kernel BP_PLAIN(activation_backward) = {activation_backward_tasks,
+                                                      activation_backward_run, NULL};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Random weights. */
+#include "core/number/master.h"
+#include "core/number/random.h"
+#include "core/program/step.h"
+#include "device/host/kernel.h"
+#include "device/host/vector/lanes.h"
+
+static uint64_t normal_tasks(const void *scalars)
+{
+    const bp_random_normal_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+/* A task is a run of elements, of even length unless it is the last, so variates come in pairs. */
+static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_random_normal_scalars *s = call->scalars;
+    const bp_random_normal_pointers *p = call->pointers;
+    uint64_t seed = ((const bp_step_block *)p->step)->seed;
+    bp_dtype dtype = (bp_dtype)call->dtypes[0];
+    bp_master form = (bp_master)s->form;
+    uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += 2) {
+        double pair[2];
+        bp_random_normal_pair(seed, (uint32_t)s->stream, i / 2, pair);
+        float value = (float)(s->deviation * pair[0]);
+        bp_master_store(dtype, form, p->y, p->master, i, value);
+        if (i + 1 < end) {
+            value = (float)(s->deviation * pair[1]);
+            bp_master_store(dtype, form, p->y, p->master, i + 1, value);
+        }
+    }
+}
+
+const bp_host_kernel bp_host_random_normal = {normal_tasks, normal_run, NULL};

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* The leaf functions of the matrix product besides its tile, in vectors, written once for the fast
+ * forms. Included by matmul_<form>.c after it has said what a vector is:
+ *
+ *   ROWS, LANES                     rows of its tile, floats of its vectors
+ *   leaf                            the vector type
+ *   leaf_set, leaf_load, leaf_store, leaf_fma, leaf_gelu
+ *   leaf_load_first(p, count), leaf_store_first(p, x, count)   the first count < LANES floats
+ *   leaf_widen(p, type), leaf_narrow(p, x, type)               LANES elements of 16 bits
+ *   leaf_split(pairs, low, high, type)     the halves of LANES pairs of 16-bit elements
+ *   leaf_codes(pairs, table), leaf_bytes(codes), leaf_times(a, b)     of quantised weights
+ *   leaf_columns4(column, from, pitch)     column[q] = element q of LANES rows, `pitch` bytes apart
+ */
+#ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
+#define BP_DEVICE_HOST_MATMUL_LEAF_H
+
+#include "device/host/vector/half.h"
+#include "device/host/matmul/matmul_turn.h"
+
+/* Rows that are not there are row 0 again. A store of a column of eight spills over the tile's rows
+ * into the next column, which is stored after it. */
+static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows, int64_t depth)
+{
+    const float *row[BP_TURNED];
+    for (int64_t r = 0; r < BP_TURNED; r++) {
+        row[r] = from + (r < rows ? r : 0) * pitch;
+    }
+    int64_t whole = depth - depth % 4;
+    for (int64_t k = 0; k < whole; k += 4, to += 4 * ROWS) {
+        __m256 column[4];
+        bp_turn_columns4(column, row, k);
+        for (int64_t q = 0; q < 4; q++) {
+            _mm256_storeu_ps(to + q * ROWS, column[q]);
+        }
+    }
+    for (int64_t k = whole; k < depth; k++, to += ROWS) {
+        for (int64_t r = 0; r < ROWS; r++) {
+            to[r] = row[r][k];
+        }
+    }
+}
+
+static void pack_columns(float *to, const float *from, int64_t pitch, int64_t readable,
+                         int64_t depth)
+{
+    int64_t k = 0;
+    for (; readable >= BP_TURNED && k < depth - 1; k++, to += ROWS, from += pitch) {
+        _mm256_storeu_ps(to, _mm256_loadu_ps(from)); /* what spills over is stored next */
+    }
+    for (; k < depth; k++, to += ROWS, from += pitch) {
+        for (int64_t r = 0; r < ROWS; r++) {
+            to[r] = from[r < readable ? r : 0];
+        }
+    }
+}
+
+static void load(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns, bp_dtype type)
+{
+    int64_t whole = columns - columns % LANES;
+    for (int64_t i = 0; i < rows; i++, to += to_pitch) {
+        const void *row = bp_element_at(from, i * from_pitch, type);
+        if (type == BP_F32) {
+            const float *x = row;
+            for (int64_t j = 0; j < whole; j += LANES) {
+                leaf_store(to + j, leaf_load(x + j));
+            }
+            if (whole < columns) {
+                leaf_store_first(to + whole, leaf_load_first(x + whole, columns - whole),
+                                 columns - whole);
+            }
+            continue;
+        }
+        for (int64_t j = 0; j < whole; j += LANES) {
+            leaf_store(to + j, leaf_widen((const uint16_t *)row + j, type));
+        }
+        for (int64_t j = whole; j < columns; j++) {
+            to[j] = bp_element_load(row, (uint64_t)j, type);
+        }
+    }
+}
+
+static void store(void *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                  int64_t columns, bp_dtype type)
+{
+    int64_t whole = columns - columns % LANES;
+    for (int64_t i = 0; i < rows; i++, from += from_pitch) {
+        uint16_t *row = (uint16_t *)to + i * to_pitch;
+        for (int64_t j = 0; j < whole; j += LANES) {
+            leaf_narrow(row + j, leaf_load(from + j), type);
+        }
+        for (int64_t j = whole; j < columns; j++) {
+            bp_element_store(row, (uint64_t)j, from[j], type);
+        }
+    }
+}
+
+static void transpose_edge(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                           int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            to[j * to_pitch + i] = from[i * from_pitch + j];
+        }
+    }
+}
+
+static void transpose(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                      int64_t rows, int64_t columns)
+{
+    int64_t whole = columns - columns % 4;
+    for (int64_t i = 0; i < rows; i += LANES) {
+        const float *source = from + i * from_pitch;
+        int64_t left = rows - i;
+        if (left < LANES) {
+            transpose_edge(to + i, to_pitch, source, from_pitch, left, columns);
+            return;
+        }
+        for (int64_t j = 0; j < whole; j += 4) {
+            leaf column[4];
+            leaf_columns4(column, source + j, from_pitch * (int64_t)sizeof(float));
+            for (int64_t q = 0; q < 4; q++) {
+                leaf_store(to + (j + q) * to_pitch + i, column[q]);
+            }
+        }
+        transpose_edge(to + whole * to_pitch + i, to_pitch, source + whole, from_pitch, LANES,
+                       columns - whole);
+    }
+}
+
+#define STRIP       (8 * LANES) /* columns whose sums stay in registers */
+#define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
+
+#define SUM_LOAD(v)  leaf s##v = leaf_load(sums + v * LANES);
+#define SUM_STORE(v) leaf_store(sums + v * LANES, s##v);
+#define SUM_TERM(v)                                                                                \
+    _mm_prefetch(bp_element_at(b, ROWS_BEFORE *pitch + v * LANES, type), _MM_HINT_T0);             \
+    s##v = leaf_fma(x, leaf_of(bp_element_at(b, v * LANES, type), type), s##v);
+
+#define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+static inline leaf leaf_of(const void *p, bp_dtype type)
+{
+    return type == BP_F32 ? leaf_load(p) : leaf_widen(p, type);
+}
+
+static inline __attribute__((always_inline)) void row_of(float *sums, const float *a, const void *b,
+                                                         int64_t pitch, int64_t depth,
+                                                         int64_t columns, const bp_dtype type)
+{
+    for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
+        const void *next = bp_element_at(b, STRIP, type);
+        EACH_VECTOR(SUM_LOAD)
+        for (int64_t i = 0; i < depth; i++) {
+            leaf x = leaf_set(a[i]);
+            EACH_VECTOR(SUM_TERM)
+            b = bp_element_at(b, pitch, type);
+        }
+        EACH_VECTOR(SUM_STORE)
+        b = next;
+    }
+    for (int64_t i = 0; i < depth; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = fmaf(a[i], bp_element_load(b, (uint64_t)(i * pitch + j), type), sums[j]);
+        }
+    }
+}
+
+static void row(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                int64_t columns, bp_dtype type)
+{
+    if (type == BP_F32) {
+        row_of(sums, a, b, pitch, depth, columns, BP_F32);
+    } else if (type == BP_BF16) {
+        row_of(sums, a, b, pitch, depth, columns, BP_BF16);
+    } else {
+        row_of(sums, a, b, pitch, depth, columns, BP_F16);
+    }
+}
+
+/* Leftover columns of a row: b_ij at b + j * pitch + i. */
+static void row_turned_edge(float *sums, const float *a, const void *b, int64_t pitch,
+                            const int64_t terms[2], int64_t columns, bp_dtype type)
+{
+    for (int64_t i = terms[0]; i < terms[1]; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j] = fmaf(a[i], bp_element_load(b, (uint64_t)(j * pitch + i), type), sums[j]);
+        }
+    }
+}
+
+/* LANES columns by some terms: four terms turned at once in registers, or four pairs of terms of 16
+ * bits, which are then split. */
+static inline leaf turned_step(leaf sum, const float *a, const void *b, int64_t pitch,
+                               const bp_dtype type)
+{
+    const int64_t pair = type == BP_F32 ? 1 : 2;
+    for (int64_t q = 0; q < LANES; q += 4 * pair) {
+        leaf column[4];
+        leaf_columns4(column, bp_element_at(b, q, type),
+                      (const char *)bp_element_at(b, pitch, type) - (const char *)b);
+        for (int64_t i = 0; i < 4; i++) {
+            leaf low = column[i], high = low;
+            if (type != BP_F32) {
+                leaf_split(column[i], &low, &high, type);
+            }
+            sum = leaf_fma(leaf_set(a[q + i * pair]), low, sum);
+            if (type != BP_F32) {
+                sum = leaf_fma(leaf_set(a[q + i * pair + 1]), high, sum);
+            }
+        }
+    }
+    return sum;
+}
+
+/* A vector of columns at a time; the lines of the columns that come next are asked for as these are
+ * used. */
+static inline __attribute__((always_inline)) void row_turned_of(float *sums, const float *a,
+                                                                const void *b, int64_t pitch,
+                                                                int64_t depth, int64_t columns,
+                                                                const bp_dtype type)
+{
+    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
+    const int64_t all[2] = {0, depth}, rest[2] = {depth - depth % LANES, depth};
+    for (; columns >= LANES; columns -= LANES, sums += LANES) {
+        leaf sum = leaf_load(sums);
+        for (int64_t i = 0; i < rest[0]; i += LANES) {
+            for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
+                _mm_prefetch(bp_element_at(b, (LANES + r) * pitch + i, type), _MM_HINT_T0);
+            }
+            sum = turned_step(sum, a + i, bp_element_at(b, i, type), pitch, type);
+        }
+        leaf_store(sums, sum);
+        row_turned_edge(sums, a, b, pitch, rest, LANES, type);
+        b = bp_element_at(b, LANES * pitch, type);
+    }
+    row_turned_edge(sums, a, b, pitch, all, columns, type);
+}
+
+static void row_turned(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                       int64_t columns, bp_dtype type)
+{
+    if (type == BP_F32) {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_F32);
+    } else if (type == BP_BF16) {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_BF16);
+    } else {
+        row_turned_of(sums, a, b, pitch, depth, columns, BP_F16);
+    }
+}
+
+/* What a store and a load of this type would make of x. */
+static inline leaf leaf_rounded(leaf x, bp_dtype type)
+{
+    uint16_t narrow[LANES];
+    if (type == BP_F32) {
+        return x;
+    }
+    leaf_narrow(narrow, x, type);
+    return leaf_widen(narrow, type);
+}
+
+/* A piece of one block: 16 values, each already what the type holds, are looked up. */
+static void dequantise_nf4(float *to, const bp_quantised_matrix *from, uint64_t first,
+                           int64_t count, bp_dtype type)
+{
+    const float scale = bp_quantised_scale(from, first);
+    const uint8_t *codes = from->codes;
+    float table[16];
+    for (int v = 0; v < 16; v += LANES) {
+        leaf_store(table + v,
+                   leaf_rounded(leaf_times(leaf_load(bp_nf4 + v), leaf_set(scale)), type));
+    }
+    int64_t i = 0;
+    if (first % 2 != 0 && count > 0) {
+        to[i++] = table[codes[first / 2] & 15];
+    }
+    for (; i + LANES <= count; i += LANES) {
+        leaf_store(to + i, leaf_codes(codes + (first + (uint64_t)i) / 2, table));
+    }
+    for (; i < count; i++) {
+        uint64_t at = first + (uint64_t)i;
+        to[i] = table[at % 2 == 0 ? codes[at / 2] >> 4 : codes[at / 2] & 15];
+    }
+}
+
+static void dequantise_int8(float *to, const bp_quantised_matrix *from, uint64_t first,
+                            int64_t count, bp_dtype type)
+{
+    const leaf scale = leaf_set(bp_quantised_scale(from, first)), step = leaf_set(BP_INT8_STEP);
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        leaf x = leaf_times(leaf_times(leaf_bytes(from->codes + first + i), scale), step);
+        leaf_store(to + i, leaf_rounded(x, type));
+    }
+    for (; i < count; i++) {
+        to[i] = bp_element_round(bp_quantised_value(from, first + (uint64_t)i), type);
+    }
+}
+
+static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
+                       bp_dtype type)
+{
+    if (from->form == BP_QUANTISED_INT8) {
+        dequantise_int8(to, from, first, count, type);
+        return;
+    }
+    while (count > 0) {
+        int64_t left = (int64_t)(BP_NF4_BLOCK - first % BP_NF4_BLOCK);
+        int64_t some = count < left ? count : left;
+        dequantise_nf4(to, from, first, some, type);
+        to += some;
+        first += (uint64_t)some;
+        count -= some;
+    }
+}
+
+static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j += LANES) {
+            int64_t at = i * pitch + j, left = columns - j;
+            leaf x = leaf_load_first(c + at, left);
+            if (before != NULL) {
+                leaf_store_first(before + at, x, left);
+            }
+            leaf_store_first(c + at, leaf_gelu(x), left);
+        }
+    }
+}
+
+#endif

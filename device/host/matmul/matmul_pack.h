@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* The matrix product's cut into tasks and cache blocks, shared by its fast forms.
+ *
+ * A form brings three leaf functions for its registers: a tile of c kept in registers over a depth
+ * of k, a copy of a panel of b and a transposing copy. Everything else (tasks, blocks, the order of
+ * the k terms) is here once. The k terms of an element are added one by one in increasing order:
+ * when k is cut into blocks, a block continues the chain from the stored fp32 value, so the bits do
+ * not depend on the cut. The blocking is that of Goto and van de Geijn (ACM TOMS 34, 2008): a block
+ * of a is packed so that a tile reads it as one stream, and b one panel at a time just before it is
+ * used. Elements of 16 bits become floats as they are packed, and a finished chain is rounded once.
+ */
+#ifndef BP_DEVICE_HOST_MATMUL_PACK_H
+#define BP_DEVICE_HOST_MATMUL_PACK_H
+
+#include "core/number/quantised.h"
+#include "device/host/vector/half.h"
+#include "device/host/kernel.h"
+
+#define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
+#define BP_MATMUL_STRIP     128 /* columns of a task when c is one row, with nothing to reuse */
+
+/* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
+ * `run` requests side by side, then `jump` bytes further, and so on. */
+typedef struct bp_matmul_ahead {
+    const char *from;
+    int64_t run;
+    int64_t jump;
+} bp_matmul_ahead;
+
+/* One tile: rows x columns of c, at most the form's own, over `depth` terms of k. Row r may run
+ * over r * extra more terms: with extra = 1 a tile on the diagonal of a causal product adds to each
+ * row just the terms that it has. */
+typedef struct bp_matmul_tile {
+    int64_t rows;
+    int64_t columns;
+    int64_t depth;
+    int64_t extra;  /* 0 or 1; 0 when packed */
+    bool packed;    /* a is (depth, form's rows), the panel (depth, form's columns) */
+    const float *a; /* (rows, depth; a_pitch) unless packed */
+    int64_t a_pitch;
+    const float *panel; /* (depth, columns; panel_pitch) unless packed */
+    int64_t panel_pitch;
+    const float *from; /* (rows, columns; from_pitch): the chain so far; NULL: 0 */
+    int64_t from_pitch;
+    float *to; /* (rows, columns; to_pitch) */
+    int64_t to_pitch;
+    const float *bias;     /* (columns) or NULL; added to the finished chain */
+    const float *residual; /* (rows, columns; to_pitch) or NULL; may be `to` */
+    bp_matmul_ahead next;  /* where the next tile's chains start and end */
+    int64_t next_count;    /* requests of `next`, made before those of `ahead` */
+    bp_matmul_ahead ahead; /* what the next panel will be packed from */
+} bp_matmul_tile;
+
+#define BP_MATMUL_PAIR   128 /* bytes of two cache lines */
+#define BP_MATMUL_STRIDE 4   /* terms from one request to the next */
+
+typedef struct bp_matmul_form {
+    int64_t rows;    /* of a tile */
+    int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
+    void (*tile)(const bp_matmul_tile *tile);
+    /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */
+    void (*load)(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
+                 int64_t columns, bp_dtype type);
+    /* The same with `to` of a 16-bit type, rounded to nearest even. */
+    void (*store)(void *to, int64_t to_pitch, const float *from, int64_t from_pitch, int64_t rows,
+                  int64_t columns, bp_dtype type);
+    /* Packed a: to (depth, form's rows) = from (depth, readable; pitch), where there are `readable`
+     * floats, at least 1; columns that are not there hold anything. */
+    void (*pack_columns)(float *to, const float *from, int64_t pitch, int64_t readable,
+                         int64_t depth);
+    /* to (depth, form's rows) = transpose of from (rows, depth; pitch); 1 <= rows <= form's. Up
+     * to 2 floats past the end of `to` are written. */
+    void (*pack_rows)(float *to, const float *from, int64_t pitch, int64_t rows, int64_t depth);
+    /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). */
+    void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
+                      int64_t rows, int64_t columns);
+    /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order; columns <= BP_MATMUL_STRIP.
+     * b_ij, of that type, lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
+    void (*row)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                int64_t columns, bp_dtype type);
+    void (*row_turned)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                       int64_t columns, bp_dtype type);
+    /* Elements first .. first + count - 1 of a quantised matrix, all of one row where its scales
+     * are per row, rounded to that type. */
+    void (*dequantise)(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
+                       bp_dtype type);
+    /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
+    void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
+} bp_matmul_form;
+
+extern const bp_matmul_form bp_matmul_form_avx2;
+extern const bp_matmul_form bp_matmul_form_avx512;
+
+/* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
+uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);
+
+/* bp_host_kernel's tasks and run for a form. Tasks are tiles of c, numbered so that a range of them
+ * is a few rectangles, each of which is then blocked as a whole. */
+uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form);
+void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                   uint64_t last, uint32_t worker);
+
+/* The same for matmul_quantised. */
+uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form);
+void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
+                             uint64_t last, uint32_t worker);
+
+#endif

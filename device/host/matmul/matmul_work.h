@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the fast matrix product share: one call as its worker sees it. */
+#ifndef BP_DEVICE_HOST_MATMUL_WORK_H
+#define BP_DEVICE_HOST_MATMUL_WORK_H
+
+#include "core/number/quantised.h"
+#include "device/host/matmul/matmul_pack.h"
+
+#define STAGE_TERMS 64 /* terms turned at once from 16 bits or fewer, */
+#define STAGE_ROWS  16 /* and rows of them */
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t round_up(int64_t a, int64_t unit)
+{
+    return ceil_div(a, unit) * unit;
+}
+
+/* `total` in even pieces of at most `most`, each a multiple of `unit` (but for the last). */
+static inline int64_t piece(int64_t total, int64_t most, int64_t unit)
+{
+    return round_up(ceil_div(total, ceil_div(total, most)), unit);
+}
+
+/* How a matmul is cut: sizes in elements. */
+typedef struct matmul_cut {
+    int64_t depth;   /* of a block of k */
+    int64_t rows;    /* of a block of c */
+    int64_t columns; /* of a block of c */
+    int64_t a_count; /* elements of workspace for packed a, the panel and unfinished c */
+    int64_t panel_count;
+    int64_t c_count;
+} matmul_cut;
+
+/* One call as its worker sees it. */
+typedef struct matmul_work {
+    const bp_matmul_form *form;
+    const bp_matmul_scalars *s;
+    bp_dtype type;   /* of a, b, bias, residual, before */
+    bp_dtype c_type; /* of c: the same, or there are no bias, residual and before */
+    const void *a;
+    const void *b;
+    const bp_quantised_matrix *weights; /* b, where it is quantised; else NULL */
+    const void *bias;
+    const void *residual;
+    void *c;
+    void *before;
+    float *packed_a;
+    float *panel;
+    float *unfinished;
+    float *scratch; /* (STAGE_TERMS * STAGE_ROWS): a stage of packing, or what surrounds a tile of
+                       16-bit c */
+    matmul_cut cut;
+} matmul_work;
+
+/* A rectangle of c, later one block of it, and one block of k. */
+typedef struct matmul_block {
+    int64_t row;
+    int64_t rows;
+    int64_t column;
+    int64_t columns;
+    int64_t term;
+    int64_t terms;
+} matmul_block;
+
+/* Where op(b)'s term `term` of column `column` lies. */
+static inline const void *place_b(const matmul_work *w, int64_t term, int64_t column)
+{
+    if (w->s->transpose_b != 0) {
+        return bp_element_at(w->b, column * w->s->ldb + term, w->type);
+    }
+    return bp_element_at(w->b, term * w->s->ldb + column, w->type);
+}
+
+/* Columns first .. first + columns - 1 of a c of one row. */
+void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns);
+
+/* Packs the panel of a quantised b that the tiles of these columns read. */
+void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                               int64_t columns);
+
+/* sums += a b over a strip of a quantised b; w->packed_a holds BP_QUANTISED_STRIP floats. */
+#define BP_QUANTISED_STRIP (STAGE_TERMS * BP_MATMUL_STRIP)
+void bp_matmul_quantised_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns);
+
+#endif

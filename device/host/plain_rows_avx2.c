@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* plain_rows.h compiled for AVX2. */
-#include "device/host/forms.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx2)
-
-#include "device/host/plain_rows.h"

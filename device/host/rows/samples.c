@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* One row of each sample, and the losses of whole samples. They are few: plain form only. */
+#include <string.h>
+
+#include "core/number/math.h"
+#include "core/compile/spec.h"
+#include "core/program/step.h"
+#include "device/host/vector/element.h"
+
+/* The row of sample b that stands for it. */
+static uint64_t row_of(const int32_t *lengths, uint64_t b, int64_t sequence)
+{
+    int64_t length = lengths != NULL ? lengths[b] : 1;
+    length = length > sequence ? sequence : length < 1 ? 1 : length;
+    return b * (uint64_t)sequence + (uint64_t)(length - 1);
+}
+
+static uint64_t row_tasks(const void *scalars)
+{
+    const bp_sample_row_scalars *s = scalars;
+    return (uint64_t)s->batch;
+}
+
+static void row_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_sample_row_scalars *s = call->scalars;
+    const bp_sample_row_pointers *p = call->pointers;
+    uint64_t width = (uint64_t)s->width;
+    for (uint64_t b = first; b < last; b++) {
+        memcpy((bp_element *)p->y + b * width,
+               (const bp_element *)p->x + row_of(p->lengths, b, s->sequence) * width,
+               width * sizeof(bp_element));
+    }
+}
+
+static uint64_t back_tasks(const void *scalars)
+{
+    const bp_sample_row_backward_scalars *s = scalars;
+    return (uint64_t)s->batch;
+}
+
+static void back_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_sample_row_backward_scalars *s = call->scalars;
+    const bp_sample_row_backward_pointers *p = call->pointers;
+    uint64_t width = (uint64_t)s->width, sample = (uint64_t)s->sequence * width;
+    for (uint64_t b = first; b < last; b++) {
+        memset((bp_element *)p->d_x + b * sample, 0, sample * sizeof(bp_element));
+        memcpy((bp_element *)p->d_x + row_of(p->lengths, b, s->sequence) * width,
+               (const bp_element *)p->d_y + b * width, width * sizeof(bp_element));
+    }
+}
+
+/* Cross entropy of one sample; x becomes softmax - onehot, times weight, where that is not 0. */
+static float class_loss(bp_element *x, uint64_t classes, int32_t label, float weight)
+{
+    float most = -INFINITY, sum = 0.0f, target = bp_get(x, (uint64_t)label);
+    for (uint64_t i = 0; i < classes; i++) {
+        most = bp_get(x, i) > most ? bp_get(x, i) : most;
+    }
+    for (uint64_t i = 0; i < classes; i++) {
+        sum += bp_expf(bp_get(x, i) - most);
+    }
+    for (uint64_t i = 0; weight != 0.0f && i < classes; i++) {
+        float part = bp_expf(bp_get(x, i) - most) / sum;
+        bp_put(x, i, (i == (uint64_t)label ? part - 1.0f : part) * weight);
+    }
+    return (most + bp_logf(sum)) - target;
+}
+
+/* Binary cross entropy, mean over classes: max(x, 0) - x y + log(1 + e^-|x|). */
+static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
+{
+    float sum = 0.0f;
+    for (uint64_t i = 0; i < classes; i++) {
+        float v = bp_get(x, i);
+        float y = i < 32 && (bits >> i & 1) != 0 ? 1.0f : 0.0f;
+        float e = bp_expf(-fabsf(v));
+        float chance = v >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+        sum += (v > 0.0f ? v : 0.0f) - v * y + bp_logf(1.0f + e);
+        if (weight != 0.0f) {
+            bp_put(x, i, (chance - y) * (weight / (float)classes));
+        }
+    }
+    return sum / (float)classes;
+}
+
+/* Squared error, mean over classes (which are one). */
+static float square_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
+{
+    float target, sum = 0.0f;
+    memcpy(&target, &bits, sizeof(target));
+    for (uint64_t i = 0; i < classes; i++) {
+        float off = bp_get(x, i) - target;
+        sum += off * off;
+        if (weight != 0.0f) {
+            bp_put(x, i, 2.0f * off * (weight / (float)classes));
+        }
+    }
+    return sum / (float)classes;
+}
+
+static uint64_t loss_tasks(const void *scalars)
+{
+    const bp_sample_loss_scalars *s = scalars;
+    return (uint64_t)s->batch;
+}
+
+static bool there(const bp_sample_loss_scalars *s, int32_t label, int32_t length)
+{
+    return length > 0 && (s->kind != BP_TASK_CLASSES || label >= 0);
+}
+
+/* A task is a sample. */
+static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_sample_loss_scalars *s = call->scalars;
+    const bp_sample_loss_pointers *p = call->pointers;
+    uint64_t sequence = (uint64_t)s->sequence, classes = (uint64_t)s->classes;
+    float weight = s->gradient != 0 ? bp_loss_weight(p->step, p->control, s->scaled) : 0.0f;
+    for (uint64_t b = first; b < last; b++) {
+        bp_element *x = (bp_element *)p->logits + b * classes;
+        float *losses = (float *)p->losses + b * sequence;
+        int32_t label = ((const int32_t *)p->labels)[b * sequence];
+        memset(losses, 0, sequence * sizeof(float));
+        if (!there(s, label, ((const int32_t *)p->lengths)[b])) {
+            memset(x, 0, s->gradient != 0 ? classes * sizeof(bp_element) : 0);
+        } else if (s->kind == BP_TASK_CLASSES) {
+            losses[0] = class_loss(x, classes, label, weight);
+        } else if (s->kind == BP_TASK_LABELS) {
+            losses[0] = bits_loss(x, classes, (uint32_t)label, weight);
+        } else {
+            losses[0] = square_loss(x, classes, (uint32_t)label, weight);
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_sample_row) = {row_tasks, row_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_sample_row_backward) = {back_tasks, back_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_sample_loss) = {loss_tasks, loss_run, NULL};

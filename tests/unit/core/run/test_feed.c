@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* The feed: every window once per epoch, short groups, padding, range checks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/run/feed.h"
+
+#define TOKENS 103
+#define T      4
+
+static bp_status read_ramp(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    if (source->context != NULL) {
+        return BP_ERR_STORE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(first + i < source->count);
+        to[i] = (int32_t)(first + i);
+    }
+    return BP_OK;
+}
+
+static bp_source ramp = {.name = "ramp", .count = TOKENS, .read = read_ramp};
+static int32_t ids[10 * T];
+static int32_t labels[10 * T];
+static int32_t window[BP_FEED_SCRATCH(T)];
+
+static bp_feed make_feed(uint32_t batch, uint32_t group, bool shuffle)
+{
+    return (bp_feed){.source = &ramp,
+                     .seed = 5,
+                     .sequence = T,
+                     .batch = batch,
+                     .group = group,
+                     .vocabulary = TOKENS,
+                     .shuffle = shuffle};
+}
+
+static void test_epoch_visits_every_window_once(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(3, 9, true);
+    bp_group group = {.ids = ids, .labels = labels};
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(feed.windows, 26); /* ceil(102 / 4) */
+    assert_int_equal(feed.steps_per_epoch, 3);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        uint32_t seen[26] = {0};
+        uint64_t valid = 0;
+        for (uint64_t step = 0; step < 3; step++) {
+            assert_int_equal(bp_feed_stage(&feed, epoch * 3 + step, &group, window), BP_OK);
+            assert_int_equal(group.samples, step < 2 ? 9 : 8);
+            assert_int_equal(group.micros, 3);
+            for (uint32_t s = 0; s < group.samples; s++) {
+                seen[ids[s * T] / T]++;
+                for (uint32_t t = 0; t < T; t++) {
+                    bool target = labels[s * T + t] >= 0;
+                    assert_true(!target || labels[s * T + t] == ids[s * T + t] + 1);
+                }
+            }
+            valid += group.valid;
+        }
+        assert_int_equal(valid, TOKENS - 1);
+        for (int w = 0; w < 26; w++) {
+            assert_int_equal(seen[w], 1);
+        }
+    }
+    /* The ninth row of the last group has no window: padding without targets. */
+    assert_int_equal(labels[8 * T], -1);
+}
+
+static void test_order_in_file_without_shuffle(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(2, 2, false);
+    bp_group group = {.ids = ids, .labels = labels};
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 12, &group, window), BP_OK);
+    assert_int_equal(ids[0], 24 * T);
+    assert_int_equal(labels[T], 101);
+    assert_int_equal(labels[T + 1], 102);
+    assert_int_equal(labels[T + 2], -1); /* the last window is padded */
+    assert_int_equal(ids[T + 2], 0);
+    assert_int_equal(group.valid, 6);
+}
+
+static void test_accumulation_sees_the_same_samples(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed one = make_feed(6, 6, true);
+    bp_feed three = make_feed(2, 6, true);
+    bp_group group = {.ids = ids, .labels = labels};
+    int32_t first[6 * T];
+    assert_int_equal(bp_feed_init(&one, &error), BP_OK);
+    assert_int_equal(bp_feed_init(&three, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&one, 7, &group, window), BP_OK);
+    memcpy(first, ids, sizeof first);
+    assert_int_equal(bp_feed_stage(&three, 7, &group, window), BP_OK);
+    assert_int_equal(group.micros, 3);
+    assert_memory_equal(first, ids, sizeof first);
+}
+
+static bp_status only_multiples_of_ten(bp_source *source, uint64_t first, uint32_t n,
+                                       uint8_t *counts)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = (first + i) % 10 == 0;
+    }
+    return BP_OK;
+}
+
+static void test_masked_targets(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_group group = {.ids = ids, .labels = labels};
+    bp_source masked = ramp;
+    masked.targets = only_multiples_of_ten;
+    bp_feed feed = make_feed(1, 1, false);
+    feed.source = &masked;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(group.valid, 0);
+    assert_int_equal(ids[2], 2);
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_OK);
+    assert_int_equal(group.valid, 1);
+    assert_int_equal(labels[1], 10);
+    assert_int_equal(labels[2], -1);
+}
+
+/* Three examples over the ramp: one shorter than a row, one longer, one that is all prompt. */
+static bp_status three_examples(bp_source *source, uint64_t index, bp_example *to)
+{
+    static const bp_example rows[3] = {
+        {.first = 10, .count = 3, .prompt = 2, .label = 1},
+        {.first = 20, .count = 9, .prompt = 1, .label = 2, .tail = 1},
+        {.first = 40, .count = 5, .prompt = 5, .label = 7}};
+    if (source->context != NULL) {
+        return BP_ERR_STORE;
+    }
+    *to = rows[index];
+    return BP_OK;
+}
+
+static bp_source examples_of(void)
+{
+    bp_source source = ramp;
+    source.examples = 3;
+    source.example = three_examples;
+    return source;
+}
+
+static void test_examples_are_rows(void **state)
+{
+    (void)state;
+    static const int32_t right_ids[4 * T] = {10, 11, 99, 99, 20, 21, 22, 23,
+                                             40, 41, 42, 43, 99, 99, 99, 99};
+    static const int32_t right_labels[4 * T] = {-1, 12, -1, -1, 21, 22, 23, 28,
+                                                -1, -1, -1, -1, -1, -1, -1, -1};
+    static const int32_t right_lengths[4] = {2, 4, 4, 0};
+    bp_error error = {0};
+    int32_t lengths[4] = {-5, -5, -5, -5};
+    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_source source = examples_of();
+    bp_feed feed = make_feed(4, 4, false);
+    feed.source = &source;
+    feed.padding = 99;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(feed.windows, 3);
+    assert_int_equal(feed.steps_per_epoch, 1);
+    assert_int_equal(bp_feed_windows(&source, T), 3);
+    assert_int_equal(bp_feed_windows(&ramp, T), 26);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(group.samples, 3);
+    assert_int_equal(group.micros, 1);
+    assert_int_equal(group.valid, 5);
+    assert_memory_equal(ids, right_ids, sizeof right_ids);
+    assert_memory_equal(labels, right_labels, sizeof right_labels);
+    assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
+    /* Shuffled, each is there once. */
+    feed = make_feed(3, 3, true);
+    feed.source = &source;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 1, &group, window), BP_OK);
+    assert_int_equal(ids[0] + ids[T] + ids[2 * T], 10 + 20 + 40);
+}
+
+static void test_labels_of_rows(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    int32_t lengths[4];
+    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_source source = examples_of();
+    bp_feed feed = make_feed(1, 1, false);
+    feed.source = &source;
+    feed.kind = BP_LABELS_CLASS;
+    feed.classes = 3;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    static const int32_t row[2][T] = {{10, 11, 12, 0}, {1, -1, -1, -1}};
+    assert_memory_equal(ids, row[0], sizeof row[0]);
+    assert_memory_equal(labels, row[1], sizeof row[1]);
+    assert_int_equal(lengths[0], 3);
+    assert_int_equal(group.valid, 1);
+    assert_int_equal(bp_feed_stage(&feed, 1, &group, window), BP_OK);
+    static const int32_t cut[T] = {20, 21, 22, 28}; /* the tail stays */
+    assert_memory_equal(ids, cut, sizeof cut);
+    assert_int_equal(lengths[0], 4);
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_ERR_DATA);
+    assert_int_equal(error.found, 7);
+    assert_int_equal(error.wanted, 3);
+    feed.kind = BP_LABELS_BITS;
+    assert_int_equal(bp_feed_stage(&feed, 2, &group, window), BP_OK);
+    assert_int_equal(labels[0], 7);
+    assert_int_equal(group.valid, 1);
+
+    error = (bp_error){0};
+    source.context = &source;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_STORE);
+    error = (bp_error){0};
+    feed.source = &ramp; /* a stream has no labels */
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
+}
+
+static void test_bad_data(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_group group = {.ids = ids, .labels = labels};
+    bp_feed feed = make_feed(26, 26, true);
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_DATA);
+    assert_int_equal(error.found, TOKENS);
+    assert_int_equal(error.wanted, 26 * T + 1);
+    assert_string_equal(error.name, "ramp");
+
+    error = (bp_error){0};
+    feed = make_feed(2, 2, false);
+    feed.vocabulary = 50;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 6, &group, window), BP_ERR_DATA);
+    assert_int_equal(error.found, 50);
+    assert_int_equal(error.wanted, 50);
+
+    error = (bp_error){0};
+    bp_source broken = ramp;
+    broken.context = &broken;
+    feed = make_feed(2, 2, false);
+    feed.source = &broken;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_STORE);
+    assert_int_equal(error.code, BP_ERR_STORE);
+}
+
+static bp_example pair;
+
+static bp_status read_pair(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    (void)index;
+    *to = pair;
+    return BP_OK;
+}
+
+/* A pair that is longer than a row keeps what is around its texts, and the longer text gives way.
+ */
+static void test_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_example row;
+        int32_t ids[T];
+        int32_t length, second;
+    } cases[] = {
+        /* as it is, and padded */
+        {{.first = 20, .count = 4, .second = 2, .lead = 1, .tail = 1}, {20, 21, 22, 23}, 4, 2},
+        {{.first = 20, .count = 3, .second = 1, .lead = 1}, {20, 21, 22, 0}, 3, 1},
+        /* one of six and one of four: the lead, one of each, what joins them */
+        {{.first = 20, .count = 12, .second = 8, .lead = 1, .join = 1}, {20, 21, 27, 28}, 4, 3},
+        /* a short first text stays, a short second one too */
+        {{.first = 20, .count = 9, .second = 1}, {20, 21, 22, 23}, 4, 1},
+        {{.first = 20, .count = 9, .second = 8}, {20, 21, 22, 28}, 4, 3},
+        {{.first = 20, .count = 9, .second = 7, .tail = 1}, {20, 21, 27, 28}, 4, 2},
+        /* nothing is left of either text */
+        {{.first = 20, .count = 9, .second = 5, .lead = 1, .join = 2, .tail = 1},
+         {20, 23, 24, 28},
+         4,
+         3},
+        /* no room for what is around them, or parts that do not fit: one text, cut at its end */
+        {{.first = 20, .count = 9, .second = 5, .lead = 2, .join = 2, .tail = 1},
+         {20, 21, 22, 28},
+         4,
+         0},
+        {{.first = 20, .count = 9, .second = 2, .lead = 2, .join = 1}, {20, 21, 22, 23}, 4, 0},
+        {{.first = 20, .count = 9, .second = 9, .tail = 1}, {20, 21, 22, 28}, 4, 0},
+        {{.first = 20, .count = 9, .second = 10}, {20, 21, 22, 23}, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_error error = {0};
+        bp_source source = ramp;
+        int32_t length = -1, second = -1;
+        bp_feed feed = make_feed(1, 1, false);
+        bp_group group = {.ids = ids, .labels = labels, .lengths = &length, .seconds = &second};
+        source.examples = 1;
+        source.example = read_pair;
+        feed.source = &source;
+        feed.kind = BP_LABELS_CLASS;
+        feed.classes = 2;
+        pair = cases[i].row;
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+        assert_memory_equal(ids, cases[i].ids, sizeof cases[i].ids);
+        assert_int_equal(length, cases[i].length);
+        assert_int_equal(second, cases[i].second);
+        group.seconds = NULL;
+        assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    }
+}
+
+/* Against the rule said plainly: tokens leave the longer text one by one, of two alike the second,
+ * until the shorter one's length; then the room is halved. */
+static void test_cutting_pairs(void **state)
+{
+    (void)state;
+    for (uint64_t a = 0; a < 12; a++) {
+        for (uint64_t b = 0; b < 12; b++) {
+            for (uint64_t most = 0; most < 25; most++) {
+                uint64_t x = a, y = b, least = a < b ? a : b;
+                bp_feed_cut_pair(most, &x, &y);
+                assert_true(x <= a && y <= b && x + y == (a + b < most ? a + b : most));
+                if (2 * least <= most) {
+                    assert_int_equal(x < y ? x : y, least); /* the shorter one stays whole */
+                } else if (a + b > most) {
+                    assert_true(x + 1 >= y && y + 1 >= x);
+                }
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epoch_visits_every_window_once),
+        cmocka_unit_test(test_order_in_file_without_shuffle),
+        cmocka_unit_test(test_accumulation_sees_the_same_samples),
+        cmocka_unit_test(test_masked_targets),
+        cmocka_unit_test(test_examples_are_rows),
+        cmocka_unit_test(test_labels_of_rows),
+        cmocka_unit_test(test_bad_data),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_cutting_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

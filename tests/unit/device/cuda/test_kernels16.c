@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of kernels.def in bfloat16 and half on CUDA, against the host in float on the same inputs.
+ * What the kernels compute in between is float too, so results differ by the rounding of the
+ * result, one unit of its last place, and by the order of long sums in float. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/number/dtype.h"
+#include "core/number/master.h"
+#include "core/program/step.h"
+#include "device/cuda/cuda.h"
+#include "device/host/host.h"
+#include "tests/support/instrument.h"
+#include "tests/support/kernel_case.h"
+#include "tests/support/kernel_random.h"
+
+#define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
+#define SEEDS       10
+#define ORDERED     1 /* of them also run in other orders */
+
+static instrument driver;
+static kernel_device host, cuda;
+
+static uint16_t to_16(float x, bp_dtype dtype)
+{
+    uint32_t bits;
+    if (dtype == BP_F16) {
+        return bp_f16_from_f32(x);
+    }
+    memcpy(&bits, &x, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* to nearest even */
+}
+
+static float from_16(uint16_t bits, bp_dtype dtype)
+{
+    return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
+}
+
+/* Which operands are 16 bits wide: all, those of the working type, or the others. */
+typedef enum mix { MIX_ALL, MIX_WORKING, MIX_OTHERS, MIX_COUNT } mix;
+
+/* What one comparison is about. */
+typedef struct trial {
+    bp_dtype dtype; /* of 16 bits */
+    mix mix;
+    bool ordered; /* also runs in other orders */
+} trial;
+
+static uint32_t slots_of(const kernel_case *c)
+{
+    return c->tuples * bp_kernel_describe(c->kernel)->operand_count;
+}
+
+/* Whether an operand is 16 bits wide. */
+static bool narrow(const kernel_case *c, uint32_t slot, const trial *on)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    const bp_operand_info *operand = &info->operand[slot % info->operand_count];
+    mix left_out = operand->type == BP_TYPE_FLOAT ? MIX_WORKING : MIX_OTHERS;
+    return operand->type <= BP_TYPE_FLOAT && !operand->workspace && on->mix != left_out &&
+           c->offsets[slot] != BP_OFFSET_ABSENT;
+}
+
+/* Rounds all narrow elements: the host keeps them as floats, CUDA gets them packed at the start of
+ * the operand's place. */
+static void round_inputs(kernel_case *c, const trial *on, bool pack)
+{
+    for (uint32_t slot = 0; slot < slots_of(c); slot++) {
+        unsigned char *at = c->image + c->offsets[slot];
+        for (uint64_t i = 0; narrow(c, slot, on) && i < c->bytes[slot] / 4; i++) {
+            float x;
+            memcpy(&x, at + i * 4, 4);
+            uint16_t bits = to_16(x, on->dtype);
+            x = from_16(bits, on->dtype);
+            memcpy(at + i * (pack ? 2 : 4), pack ? (void *)&bits : (void *)&x, pack ? 2 : 4);
+        }
+    }
+}
+
+/* Links and runs a case with one type for each slot; kernel_case_run knows floats only. */
+static void run_typed(kernel_case *c, kernel_device *on, const uint8_t *dtypes)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
+    bp_linked_program program = {&op, 1};
+    uint64_t bytes = on->device->link_bytes(1, slots_of(c), c->tuples * info->scalar_count);
+    void *memory = malloc(bytes);
+    assert_int_equal(on->device->upload(on->context, 0, c->image, c->image_bytes), BP_OK);
+    assert_int_equal(on->device->link(on->context, 0, &program, memory, bytes), BP_OK);
+    assert_int_equal(on->device->run(on->context, 0), BP_OK);
+    assert_int_equal(on->device->wait(on->context), BP_OK);
+    assert_int_equal(on->device->download(on->context, 0, c->image, c->image_bytes), BP_OK);
+    free(memory);
+}
+
+static void run_16(kernel_case *c, const trial *on)
+{
+    uint8_t dtypes[CASE_TUPLES * BP_OPERANDS_MAX];
+    for (uint32_t slot = 0; slot < slots_of(c); slot++) {
+        dtypes[slot] = (uint8_t)(narrow(c, slot, on) ? on->dtype : BP_F32);
+    }
+    run_typed(c, &cuda, dtypes);
+}
+
+static float float_at(const unsigned char *at, uint64_t i)
+{
+    float x;
+    memcpy(&x, at + i * 4, 4);
+    return x;
+}
+
+/* How far a value may be from the host's: a unit of its last place, which where halves are
+ * subnormal is the same for all, and what long sums in float are off. */
+static double bound_of(const trial *on, double right, double largest)
+{
+    double unit = on->dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
+    return unit * fabs(right) + 0x1p-14 * largest + (on->dtype == BP_F16 ? 0x1p-24 : 0.0);
+}
+
+/* What a half cannot hold becomes infinite. */
+static bool too_large(double x, double right, const trial *on)
+{
+    return on->dtype == BP_F16 && isinf(x) && fabs(right) >= 65520.0 && (x > 0.0) == (right > 0.0);
+}
+
+/* Compares what the op may have written, in 16 bits or in float. */
+static void compare_slot(const kernel_case *got, const kernel_case *want, uint32_t slot,
+                         const trial *on)
+{
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    const unsigned char *a = got->image + got->offsets[slot];
+    const unsigned char *b = want->image + want->offsets[slot];
+    uint64_t count = want->bytes[slot] / 4;
+    double largest = 1e-30;
+    for (uint64_t i = 0; i < count; i++) {
+        double x = fabs((double)float_at(b, i));
+        largest = want->writable[want->offsets[slot] + i * 4] == 1 && x > largest ? x : largest;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (want->writable[want->offsets[slot] + i * 4] != 1) {
+            continue;
+        }
+        uint16_t bits;
+        memcpy(&bits, a + i * 2, 2);
+        double x = (double)(narrow(got, slot, on) ? from_16(bits, on->dtype) : float_at(a, i));
+        double y = (double)float_at(b, i);
+        bool both = isnan(x) && isnan(y);
+        if (!both && !(fabs(x - y) <= bound_of(on, y, largest)) && !too_large(x, y, on)) {
+            print_error("%s: %s[%llu] is %.9g, the host gives %.9g, the largest is %.3g\n",
+                        info->name, info->operand[slot % info->operand_count].name,
+                        (unsigned long long)i, x, y, largest);
+            for (uint32_t s = 0; s < info->scalar_count; s++) {
+                print_error(" %s=%lld", info->scalar[s].name, (long long)got->scalars[s]);
+            }
+            print_error("\n");
+            fail();
+        }
+    }
+}
+
+/* The same call with fragments, warps and blocks in other orders: equal bits. */
+static void run_in_other_orders(kernel_case *c, const unsigned char *start, const trial *on)
+{
+    static const char *const orders[] = {"1", "2", "3"};
+    unsigned char *right = kernel_case_save(c);
+    for (uint32_t i = 0; driver.set != NULL && i < 3; i++) {
+        assert_int_equal(driver.set("PTXVM_SEED", orders[i]), 0);
+        kernel_case_restore(c, start);
+        run_16(c, on);
+        for (uint64_t b = 0; b < c->image_bytes; b++) {
+            /* of the workspace there is nothing to say */
+            if (c->writable[b] != 2 && c->image[b] != right[b]) {
+                fail_msg("%s: other bits in order %s", bp_kernel_describe(c->kernel)->name,
+                         orders[i]);
+            }
+        }
+    }
+    assert_true(driver.set == NULL || driver.set("PTXVM_SEED", "0") == 0);
+    kernel_case_restore(c, right);
+    free(right);
+}
+
+/* Runs both cases, whose inputs are the same floats, and compares what they wrote. */
+static void run_both(kernel_case *want, kernel_case *got, const trial *on)
+{
+    round_inputs(want, on, false);
+    kernel_case_run(want, &host);
+    round_inputs(got, on, true);
+    unsigned char *start = kernel_case_save(got);
+    run_16(got, on);
+    if (on->ordered) {
+        run_in_other_orders(got, start, on);
+    }
+    free(start);
+    const bp_kernel_info *info = bp_kernel_describe(got->kernel);
+    for (uint32_t slot = 0; slot < slots_of(got); slot++) {
+        bp_operand_type type = info->operand[slot % info->operand_count].type;
+        bool floats = type <= BP_TYPE_F32;
+        if (floats && got->offsets[slot] != BP_OFFSET_ABSENT) {
+            compare_slot(got, want, slot, on);
+        }
+    }
+    kernel_case_free(want);
+    kernel_case_free(got);
+}
+
+/* Whether a case may have operands of several types: it has some that are free to. */
+static bool mixable(const kernel_case *c)
+{
+    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
+    bool found = false;
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        found = found || info->operand[i].type == BP_TYPE_FLOAT;
+    }
+    if (c->kernel == BP_KERNEL_matmul) {
+        const bp_matmul_scalars *s = (const bp_matmul_scalars *)c->scalars;
+        return s->gelu == 0 && c->offsets[OPERAND(matmul, bias)] == BP_OFFSET_ABSENT &&
+               c->offsets[OPERAND(matmul, residual)] == BP_OFFSET_ABSENT;
+    }
+    return found;
+}
+
+static void row_test(bp_kernel kernel, bp_dtype dtype)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case want, got;
+        kernel_random_case(&want, &bp_device_host, kernel, seed);
+        kernel_random_case(&got, &bp_device_cuda, kernel, seed);
+        trial on = {dtype, mixable(&got) ? (mix)(seed % MIX_COUNT) : MIX_ALL, seed <= ORDERED};
+        run_both(&want, &got, &on);
+    }
+}
+
+#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
+#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
+#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
+
+/* Products that the random shapes do not reach: tiles of 128 in all transpositions, with rows that
+ * are aligned and rows that are not, and splits with what follows them. */
+static const struct {
+    uint32_t absent;
+    bp_matmul_scalars scalars;
+} products[] = {
+    {0, {1025, 1290, 45, 48, 1296, 1292, 0, 0, 0, 1}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {1030, 1281, 70, 1032, 72, 1281, 1, 1, 1, 0}},
+    {NO_BEFORE, {1040, 1290, 33, 33, 33, 1291, 0, 1, 0, 0}},
+    {NO_BIAS | NO_BEFORE, {1040, 1290, 64, 1041, 1291, 1296, 1, 0, 0, 0}},
+    {0, {64, 68, 600, 600, 72, 72, 0, 0, 0, 1}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}},
+};
+
+static void products_test(bp_dtype dtype)
+{
+    for (uint32_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        kernel_case want, got;
+        const bp_matmul_scalars *s = &products[i].scalars;
+        kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_matmul, s, products[i].absent, i);
+        kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_matmul, s, products[i].absent, i);
+        trial on = {dtype, mixable(&got) ? MIX_WORKING : MIX_ALL, false};
+        run_both(&want, &got, &on);
+    }
+}
+
+static void products_bf16(void **state)
+{
+    (void)state;
+    products_test(BP_BF16);
+}
+
+static void products_f16(void **state)
+{
+    (void)state;
+    products_test(BP_F16);
+}
+
+/* Sums over more rows than the random shapes have, four of a group at a time. */
+static void tall_sums_test(bp_dtype dtype)
+{
+    static const bp_kernel kernels[] = {BP_KERNEL_layernorm_backward_parameters,
+                                        BP_KERNEL_bias_backward, BP_KERNEL_rmsnorm_backward_weight};
+    static const int64_t scalars[][4] = {{300, 9, 1}, {300, 9, 9, 0}, {300, 9, 1}};
+    for (uint32_t i = 0; i < 3; i++) {
+        kernel_case want, got;
+        kernel_shaped_case(&want, &bp_device_host, kernels[i], scalars[i], 0, i);
+        kernel_shaped_case(&got, &bp_device_cuda, kernels[i], scalars[i], 0, i);
+        trial on = {dtype, MIX_ALL, false};
+        run_both(&want, &got, &on);
+    }
+}
+
+static void tall_sums_16(void **state)
+{
+    (void)state;
+    tall_sums_test(BP_BF16);
+    tall_sums_test(BP_F16);
+}
+
+/* One update of `count` weights in a master form, on both devices: equal bits. */
+static void update_both(bp_dtype weight, bp_dtype gradient, bp_master form, int64_t count)
+{
+    const bp_adamw_scalars s = {.count = count,
+                                .first = 512,
+                                .stream = 7,
+                                .master_form = form,
+                                .decay = 0.1,
+                                .rate_scale = 1.0,
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .epsilon = 1e-8};
+    bool none = bp_master_bytes(form) == 0;
+    uint32_t absent = UINT32_C(1) << OPERAND(adamw, state3);
+    absent |= none ? UINT32_C(1) << OPERAND(adamw, master) : 0;
+    kernel_case want, got;
+    kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_adamw, &s, absent, (uint64_t)count);
+    kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_adamw, &s, absent, (uint64_t)count);
+    uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
+    dtypes[OPERAND(adamw, weight)] = (uint8_t)weight;
+    dtypes[OPERAND(adamw, gradient)] = (uint8_t)gradient;
+    ((bp_control_block *)kernel_case_at(&want, 0, OPERAND(adamw, control)))->skip = 0;
+    unsigned char *g = kernel_case_at(&want, 0, OPERAND(adamw, gradient));
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits = to_16(float_at(g, (uint64_t)i), BP_BF16);
+        float value = (float)(i % 17 - 8) * 0.0371f;
+        bp_master_store(weight, form, kernel_case_at(&want, 0, OPERAND(adamw, weight)),
+                        none ? NULL : kernel_case_at(&want, 0, OPERAND(adamw, master)), (uint64_t)i,
+                        value);
+        memcpy(g + 2 * i, &bits, gradient == BP_BF16 ? 2 : 0);
+    }
+    memcpy(got.image, want.image, want.image_bytes);
+    run_typed(&want, &host, dtypes);
+    run_typed(&got, &cuda, dtypes);
+    if (memcmp(got.image, want.image, want.image_bytes) != 0) {
+        print_error("other bits than the host: weights %s, gradients %s, master %s, %d elements\n",
+                    bp_dtype_name(weight), bp_dtype_name(gradient), bp_master_name(form),
+                    (int)count);
+        fail();
+    }
+    kernel_case_free(&want);
+    kernel_case_free(&got);
+}
+
+static void weights_move_with_their_masters(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {1, 7, 1024, 2503};
+    for (uint32_t i = 0; i < 4; i++) {
+        for (bp_dtype gradient = BP_F32; gradient <= BP_BF16; gradient++) {
+            update_both(BP_F32, gradient, BP_MASTER_WEIGHT, counts[i]);
+            update_both(BP_F16, gradient, BP_MASTER_FP32, counts[i]);
+            for (bp_master form = BP_MASTER_FP32; form <= BP_MASTER_STOCHASTIC; form++) {
+                update_both(BP_BF16, gradient, form, counts[i]);
+            }
+        }
+    }
+}
+
+/* Weights and masters as a run begins: equal bits. */
+static void first_weights_have_their_masters(void **state)
+{
+    (void)state;
+    for (bp_master form = BP_MASTER_FP32; form <= BP_MASTER_STOCHASTIC; form++) {
+        const bp_random_normal_scalars s = {
+            .count = 517, .stream = 3, .form = form, .deviation = 0.02};
+        bool none = bp_master_bytes(form) == 0;
+        uint32_t absent = none ? UINT32_C(1) << OPERAND(random_normal, master) : 0;
+        kernel_case want, got;
+        kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_random_normal, &s, absent, form);
+        kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_random_normal, &s, absent, form);
+        uint8_t dtypes[BP_OPERANDS_MAX] = {BP_BF16};
+        memcpy(got.image, want.image, want.image_bytes);
+        run_typed(&want, &host, dtypes);
+        run_typed(&got, &cuda, dtypes);
+        assert_memory_equal(got.image, want.image, want.image_bytes);
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
+/* Products with quantised weights, which both devices round to the working type before they are
+ * multiplied: the same bits. */
+static void quantised_test(bp_dtype dtype)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const uint32_t outputs[] = {OPERAND(matmul_quantised, c),
+                                    OPERAND(matmul_quantised, before)};
+        kernel_case want, got;
+        kernel_random_case_typed(&want, &bp_device_host, BP_KERNEL_matmul_quantised, dtype, seed);
+        kernel_random_case_typed(&got, &bp_device_cuda, BP_KERNEL_matmul_quantised, dtype, seed);
+        run_typed(&want, &host, want.dtypes);
+        run_typed(&got, &cuda, got.dtypes);
+        for (uint32_t i = 0; i < 2; i++) {
+            const void *a = kernel_case_at(&got, 0, outputs[i]);
+            const void *b = kernel_case_at(&want, 0, outputs[i]);
+            if (a != NULL) {
+                assert_memory_equal(a, b, want.bytes[outputs[i]]);
+            }
+        }
+        kernel_case_free(&want);
+        kernel_case_free(&got);
+    }
+}
+
+static void quantised_16(void **state)
+{
+    (void)state;
+    quantised_test(BP_BF16);
+    quantised_test(BP_F16);
+}
+
+static int open_devices(void **state)
+{
+    (void)state;
+    kernel_device_open(&host, &bp_device_host, "portable", 1, ARENA_BYTES);
+    kernel_device_open(&cuda, &bp_device_cuda, "plain", 1, ARENA_BYTES);
+    return 0;
+}
+
+static int close_devices(void **state)
+{
+    static char text[2048];
+    (void)state;
+    kernel_device_close(&cuda);
+    kernel_device_close(&host);
+    if (driver.report != NULL && driver.report(text, sizeof(text)) > 0) {
+        print_error("%s\n", text);
+    }
+    return driver.revive != NULL ? driver.revive() : 0;
+}
+
+#define ROW(kernel, dtype)                                                                         \
+    static void kernel##_##dtype(void **state)                                                     \
+    {                                                                                              \
+        (void)state;                                                                               \
+        row_test(BP_KERNEL_##kernel, dtype);                                                       \
+    }
+#define TEST(kernel, dtype)                                                                        \
+    cmocka_unit_test_setup_teardown(kernel##_##dtype, open_devices, close_devices),
+/* Every row with elements. */
+#define ROWS                                                                                       \
+    X(embedding_forward)                                                                           \
+    X(embedding_token_backward)                                                                    \
+    X(embedding_position_backward)                                                                 \
+    X(layernorm_forward)                                                                           \
+    X(layernorm_backward_input)                                                                    \
+    X(layernorm_backward_parameters)                                                               \
+    X(matmul)                                                                                      \
+    X(bias_backward)                                                                               \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(dropout)                                                                                     \
+    X(attention_forward)                                                                           \
+    X(attention_backward)                                                                          \
+    X(attention_decode)                                                                            \
+    X(cross_entropy)                                                                               \
+    X(cross_entropy_columns)                                                                       \
+    X(cross_entropy_forward)                                                                       \
+    X(norm_partial)                                                                                \
+    X(copy)                                                                                        \
+    X(scale)                                                                                       \
+    X(random_normal)                                                                               \
+    X(rmsnorm_forward)                                                                             \
+    X(rmsnorm_backward_input)                                                                      \
+    X(rmsnorm_backward_weight)                                                                     \
+    X(rotary)                                                                                      \
+    X(swiglu_forward)                                                                              \
+    X(swiglu_backward)                                                                             \
+    X(activation_forward)                                                                          \
+    X(activation_backward)                                                                         \
+    X(sample_row)                                                                                  \
+    X(sample_row_backward)                                                                         \
+    X(sample_loss)                                                                                 \
+    X(state_begin)                                                                                 \
+    X(gru_forward)                                                                                 \
+    X(gru_backward)                                                                                \
+    X(lstm_forward)                                                                                \
+    X(lstm_backward)                                                                               \
+    X(pick_row)
+
+#define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)
+ROWS
+#undef X
+
+    int
+    main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
+        ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(tall_sums_16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(quantised_16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(weights_move_with_their_masters, open_devices,
+                                        close_devices),
+        cmocka_unit_test_setup_teardown(first_weights_have_their_masters, open_devices,
+                                        close_devices)};
+    if (!instrument_load(&driver)) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Update rules on the CUDA device against the host, byte for byte: every form of states with every
+ * master form and type of weights and gradients. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/number/codec.h"
+#include "core/program/step.h"
+#include "device/cuda/cuda.h"
+#include "device/host/host.h"
+#include "tests/support/instrument.h"
+#include "tests/support/kernel_case.h"
+#include "tests/support/update_desk.h"
+
+#define MOST  1500
+#define STEPS 2
+
+static instrument driver;
+
+static const update_setup setups[] = {
+    {.weight = BP_F32, .gradient = BP_BF16, .master = BP_MASTER_WEIGHT},
+    {.weight = BP_BF16, .gradient = BP_F32, .master = BP_MASTER_FP32},
+    {.weight = BP_F16, .gradient = BP_F16, .master = BP_MASTER_FP32},
+    {.weight = BP_BF16, .gradient = BP_BF16, .master = BP_MASTER_SPLIT},
+    {.weight = BP_BF16, .gradient = BP_BF16, .master = BP_MASTER_SPLIT8},
+    {.weight = BP_BF16, .gradient = BP_F32, .master = BP_MASTER_STOCHASTIC},
+};
+
+#define SETUPS (sizeof setups / sizeof setups[0])
+
+/* Runs the same steps on a device and keeps what lies in its arena. */
+static void run(update_desk *d, bp_kernel kernel, const update_scalars *s,
+                const update_setup *setup)
+{
+    static float w[MOST], g[MOST];
+    uint64_t count = (uint64_t)s->adamw.count;
+    bool trust = kernel == BP_KERNEL_lars; /* norms are summed in another order than the host's */
+    update_desk_open(d, kernel, s, setup);
+    fill_normal(w, count, 1, 0.5);
+    update_desk_set(d, w);
+    for (uint64_t t = 0; t < STEPS; t++) {
+        fill_normal(g, count, 2 + t, 0.1);
+        update_desk_step(d, g, 1e-2, trust && count == 1 ? 0.01 : 0.0, 0.1);
+    }
+}
+
+static void compare(bp_kernel kernel, const update_scalars *s, update_setup setup)
+{
+    update_desk host, cuda;
+    setup.variant = "portable";
+    run(&host, kernel, s, &setup);
+    setup.device = &bp_device_cuda;
+    setup.variant = "plain";
+    run(&cuda, kernel, s, &setup);
+    for (uint64_t i = 0; i < host.place[DESK_TRUST]; i++) {
+        if (host.image[i] != cuda.image[i]) {
+            fail_msg("%s, form %d, master %d, count %llu: byte %llu is %u, the host has %u",
+                     bp_kernel_describe(kernel)->name, (int)setup.form, (int)setup.master,
+                     (unsigned long long)s->adamw.count, (unsigned long long)i, cuda.image[i],
+                     host.image[i]);
+        }
+    }
+    update_desk_close(&host);
+    update_desk_close(&cuda);
+}
+
+static void every_form_equals_the_host(void **state)
+{
+    static const int64_t counts[] = {1, 255, 257, 1030};
+    static const bp_kernel kernels[] = {BP_KERNEL_adamw, BP_KERNEL_lion, BP_KERNEL_lars};
+    (void)state;
+    for (uint32_t i = 0; i < 3 * SETUPS * BP_CODEC_COUNT; i++) {
+        update_setup setup = setups[i % SETUPS];
+        update_scalars s = {.adamw = {.count = counts[i % 4],
+                                      .first = 256 * (i % 3),
+                                      .stream = i,
+                                      .decay = 0.1,
+                                      .rate_scale = 1.0,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.99,
+                                      .epsilon = 1e-8}};
+        setup.form = (bp_codec)(i / SETUPS % BP_CODEC_COUNT);
+        compare(kernels[i / (SETUPS * BP_CODEC_COUNT)], &s, setup);
+    }
+}
+
+/* Sums of gradients in 8 bits: the same call on either device. */
+static void run_sums(kernel_case *c, const bp_device *device, bool expand,
+                     const bp_accumulate_codes_scalars *s, bp_dtype type)
+{
+    static float x[MOST];
+    kernel_device on;
+    bp_kernel kernel = expand ? BP_KERNEL_expand_codes : BP_KERNEL_accumulate_codes;
+    const uint8_t dtypes[BP_OPERANDS_MAX] = {(uint8_t)(expand ? type : BP_U8),
+                                             (uint8_t)(expand ? BP_U8 : type), BP_U8};
+    const bp_step_block step = {.seed = 5, .step = 3, .sample = 2};
+    uint64_t count = (uint64_t)s->count;
+    unsigned char sum[2 * MOST];
+    fill_normal(x, count, 21, 1e-2);
+    for (uint64_t i = 0; i < count; i += BP_CODEC_BLOCK) {
+        uint32_t size = (uint32_t)(count - i < BP_CODEC_BLOCK ? count - i : BP_CODEC_BLOCK);
+        bp_codec_encode(BP_CODEC_COMPANDED8, true, x + i, size,
+                        sum + bp_codec_bytes(i, BP_CODEC_COMPANDED8));
+    }
+    kernel_device_open(&on, device, device == &bp_device_host ? "portable" : "plain", 1,
+                       UINT64_C(1) << 20);
+    kernel_case_init_typed(c, device, kernel, s, 1, 0, dtypes);
+    memcpy(kernel_case_at(c, 0, expand ? 1 : 0), sum, bp_codec_bytes(count, BP_CODEC_COMPANDED8));
+    if (!expand) {
+        fill_normal(x, count, 22, 1e-2);
+        x[count / 2] = count > 300 ? INFINITY : x[count / 2];
+        x[count / 3] = count > 700 ? -NAN : x[count / 3];
+        memset(x, 0, count > 900 ? 32 * sizeof *x : 0);
+        store_elements(kernel_case_at(c, 0, 1), type, x, count);
+        memcpy(kernel_case_at(c, 0, 2), &step, sizeof step);
+    }
+    kernel_case_run(c, &on);
+    kernel_device_close(&on);
+}
+
+static void sums_equal_the_hosts(void **state)
+{
+    static const int64_t counts[] = {1, 3, 33, 257, 301, 1030};
+    (void)state;
+    for (uint32_t i = 0; i < 6 * 3 * 3; i++) {
+        bp_accumulate_codes_scalars s = {.count = counts[i % 6], .accumulate = i / 6 % 3 == 1};
+        kernel_case host, cuda;
+        bool expand = i / 6 % 3 == 2;
+        if (!expand) {
+            s.first = 256 * (i % 2);
+            s.stream = i;
+        }
+        run_sums(&host, &bp_device_host, expand, &s, (bp_dtype)(i / 18));
+        run_sums(&cuda, &bp_device_cuda, expand, &s, (bp_dtype)(i / 18));
+        assert_int_equal(host.image_bytes, cuda.image_bytes);
+        assert_memory_equal(host.image, cuda.image, host.image_bytes);
+        kernel_case_free(&host);
+        kernel_case_free(&cuda);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form_equals_the_host),
+                                       cmocka_unit_test(sums_equal_the_hosts)};
+    if (!instrument_load(&driver)) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
