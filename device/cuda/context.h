@@ -4,7 +4,7 @@
 #define BP_DEVICE_CUDA_CONTEXT_H
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/driver.h"
+#include "device/cuda/record.h"
 #include "device/cuda/target.h"
 
 #define CUDA_MODULES_MAX   32
@@ -12,34 +12,19 @@
 #define CUDA_LOG_BYTES     4096
 #define CUDA_SLOTS         2                     /* uploads in flight */
 #define CUDA_SLOT_BYTES    ((size_t)1024 * 1024) /* of a staging slot; one more serves downloads */
-#define CUDA_BLOB_MOST     (BP_CUDA_PARAMETERS_MAX * sizeof(uint64_t))
-
-/* One launch with everything decided. */
-typedef struct cuda_launch {
-    bp_cu_function
-        function; /* NULL: bytes at `undefined` lose their meaning, nothing is launched */
-    uint32_t grid[3];
-    uint32_t block[3];
-    uint32_t shared_bytes;
-    uint32_t blob_bytes;
-    const void *blob;       /* the parameters as the kernel takes them */
-    const bp_linked_op *op; /* and which of its launches, to say what it may touch */
-    uint32_t index;
-    bp_cu_address undefined;
-    uint64_t undefined_bytes;
-} cuda_launch;
 
 typedef struct cuda_program {
-    const cuda_launch *launches; /* NULL: not linked */
+    const cuda_record *records; /* NULL: not linked */
     uint32_t count;
     bp_cu_graph graph;     /* what was recorded */
-    bp_cu_graph_exec exec; /* NULL: launched one by one */
+    bp_cu_graph_exec exec; /* NULL: made one by one */
 } cuda_program;
 
 /* A function that a linked program launches. */
 typedef struct cuda_function {
     bp_cu_function handle; /* NULL: not used */
-    uint32_t blob_bytes;
+    uint32_t parameter_bytes;
+    uint8_t cluster[3];
 } cuda_function;
 
 typedef struct cuda_context {
@@ -100,17 +85,24 @@ bp_status cuda_enter(cuda_context *context) BP_MUST_CHECK;
 
 /* modules.c: the function of a launch, its module loaded when it was not yet. */
 bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
-                             uint32_t blob_bytes, bp_cu_function *function) BP_MUST_CHECK;
+                             uint32_t parameter_bytes, bp_cu_function *function) BP_MUST_CHECK;
 /* Launches every function in use once, doing nothing. */
 bp_status cuda_functions_touch(cuda_context *context) BP_MUST_CHECK;
 void cuda_modules_unload(cuda_context *context);
 
+/* parameters.c: the bytes of a launch's parameters as its kernel takes them, and their number;
+ * BP_ERR_FIT when they are more than a launch may have. */
+bp_status cuda_parameters_write(const cuda_context *context, const bp_linked_op *op,
+                                const bp_cuda_launch *launch,
+                                unsigned char to[CUDA_PARAMETERS_BYTES],
+                                uint32_t *bytes) BP_MUST_CHECK;
+/* Tells an instrument what the next launch may touch. */
+bp_status cuda_operands_declare(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
+
 /* record.c */
-uint32_t cuda_blob_write(const cuda_context *context, const bp_linked_op *op,
-                         const bp_cuda_launch *launch, unsigned char blob[CUDA_BLOB_MOST]);
-bp_status cuda_launch_make(cuda_context *context, const cuda_launch *launch) BP_MUST_CHECK;
-bp_status cuda_launch_all(cuda_context *context, const cuda_program *program) BP_MUST_CHECK;
-bp_status cuda_record(cuda_context *context, cuda_program *program) BP_MUST_CHECK;
+bp_status cuda_record_make(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
+bp_status cuda_records_make(cuda_context *context, const cuda_program *program) BP_MUST_CHECK;
+bp_status cuda_graph_record(cuda_context *context, cuda_program *program) BP_MUST_CHECK;
 void cuda_forget(cuda_context *context, cuda_program *program);
 
 /* link.c */

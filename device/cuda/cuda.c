@@ -48,7 +48,7 @@ static bp_status cuda_seal(void *memory)
 static bp_status cuda_run(void *memory, uint32_t program)
 {
     cuda_context *context = memory;
-    if (program >= BP_PROGRAMS_MAX || context->programs[program].launches == NULL) {
+    if (program >= BP_PROGRAMS_MAX || context->programs[program].records == NULL) {
         return BP_ERR_USAGE;
     }
     const cuda_program *linked = &context->programs[program];
@@ -56,7 +56,7 @@ static bp_status cuda_run(void *memory, uint32_t program)
     if (linked->exec != NULL) {
         CUDA_TRY(context, cuGraphLaunch, linked->exec, context->work);
     } else {
-        BP_TRY(cuda_launch_all(context, linked));
+        BP_TRY(cuda_records_make(context, linked));
     }
     return CUDA_CALL(context, cuEventRecord, context->ran, context->work);
 }

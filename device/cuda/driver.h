@@ -30,13 +30,20 @@ typedef struct bp_cu_uuid {
     unsigned char bytes[16];
 } bp_cu_uuid;
 
+/* CUlaunchAttribute: of its union of 64 bytes the three words that a cluster's size is. */
+typedef struct bp_cu_launch_attribute {
+    int id;
+    unsigned reserved;
+    unsigned value[16];
+} bp_cu_launch_attribute;
+
 /* CUlaunchConfig */
 typedef struct bp_cu_launch_config {
     unsigned grid[3];
     unsigned block[3];
     unsigned shared_bytes;
     bp_cu_stream stream;
-    void *attributes;
+    bp_cu_launch_attribute *attributes;
     unsigned attribute_count;
 } bp_cu_launch_config;
 
@@ -63,6 +70,8 @@ typedef struct bp_cu_operand {
 #define BP_CU_SHARED_BYTES_OPTED 97
 /* CUfunction_attribute */
 #define BP_CU_FUNCTION_SHARED_MOST 8
+/* CUlaunchAttributeID */
+#define BP_CU_LAUNCH_CLUSTER 4
 /* CUjit_option */
 #define BP_CU_JIT_ERROR_LOG       5
 #define BP_CU_JIT_ERROR_LOG_BYTES 6

@@ -17,6 +17,13 @@ static const struct module_row {
 #include "device/cuda/ptx_table.def"
 };
 
+/* Ops that are no kernels: link.c makes other records of them. */
+static bool plan_nothing(bp_cuda_plan *plan)
+{
+    (void)plan;
+    return true;
+}
+
 /* Which planner a kernel has. */
 static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_embedding_forward] = bp_cuda_plan_embedding,
@@ -57,7 +64,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_copy] = bp_cuda_plan_elementwise,
     [BP_KERNEL_scale] = bp_cuda_plan_elementwise,
     [BP_KERNEL_random_normal] = bp_cuda_plan_elementwise,
-    [BP_KERNEL_poison] = bp_cuda_plan_words,
+    [BP_KERNEL_poison] = plan_nothing,
     [BP_KERNEL_pick_row] = bp_cuda_plan_elementwise,
     [BP_KERNEL_rmsnorm_forward] = bp_cuda_plan_rmsnorm,
     [BP_KERNEL_rmsnorm_backward_input] = bp_cuda_plan_rmsnorm,
@@ -105,11 +112,12 @@ bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function,
         (bp_cuda_launch){.module = module,
                          .function = (uint16_t)function,
                          .grid = {(uint32_t)blocks_x, (uint32_t)blocks_y, 1},
-                         .block = {threads, 1, 1}};
+                         .block = {threads, 1, 1},
+                         .cluster = {1, 1, 1}};
     return true;
 }
 
-static void add(bp_cuda_plan *plan, bp_cuda_parameter parameter)
+static void parameter_add(bp_cuda_plan *plan, bp_cuda_parameter parameter)
 {
     if (plan->unsupported) { /* there may be no launch of its own */
         return;
@@ -123,23 +131,37 @@ void bp_cuda_operand(bp_cuda_plan *plan, uint32_t operand, bp_access access)
     if (plan->op->offsets[operand] == BP_OFFSET_ABSENT) {
         bp_cuda_word64(plan, 0);
     } else {
-        add(plan, (bp_cuda_parameter){BP_CUDA_OPERAND, (uint8_t)operand, (uint8_t)access, 0});
+        parameter_add(plan,
+                      (bp_cuda_parameter){BP_CUDA_OPERAND, (uint8_t)operand, (uint8_t)access, 0});
     }
 }
 
 void bp_cuda_place(bp_cuda_plan *plan, bp_cuda_parameter_kind kind, bp_access access)
 {
-    add(plan, (bp_cuda_parameter){(uint8_t)kind, 0, (uint8_t)access, 0});
+    parameter_add(plan, (bp_cuda_parameter){(uint8_t)kind, 0, (uint8_t)access, 0});
 }
 
 void bp_cuda_word64(bp_cuda_plan *plan, uint64_t value)
 {
-    add(plan, (bp_cuda_parameter){BP_CUDA_WORD64, 0, 0, value});
+    parameter_add(plan, (bp_cuda_parameter){BP_CUDA_WORD64, 0, 0, value});
 }
 
 void bp_cuda_word32(bp_cuda_plan *plan, uint32_t value)
 {
-    add(plan, (bp_cuda_parameter){BP_CUDA_WORD32, 0, 0, value});
+    parameter_add(plan, (bp_cuda_parameter){BP_CUDA_WORD32, 0, 0, value});
+}
+
+void bp_cuda_value_of(bp_cuda_plan *plan, const void *content, size_t bytes, size_t alignment)
+{
+    if (plan->unsupported) {
+        return;
+    }
+    bp_cuda_launch *launch = &plan->launch[plan->count - 1];
+    uint32_t number = launch->value_count++;
+    launch->value[number].bytes = (uint16_t)bytes;
+    launch->value[number].alignment = (uint16_t)alignment;
+    memcpy(launch->value[number].content, content, bytes);
+    parameter_add(plan, (bp_cuda_parameter){BP_CUDA_VALUE, 0, 0, number});
 }
 
 void bp_cuda_single(bp_cuda_plan *plan, float value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The geometry of the CUDA device: which kernel of which PTX module an op becomes, its grid, its
- * parameters, its workspace and its table. Pure functions of the op and the target: nothing here
- * looks at the machine, so a plan is exact without a GPU.
+ * clusters, its parameters, its workspace and its table. Pure functions of the op and the target:
+ * nothing here looks at the machine, so a plan is exact without a GPU.
  *
  * Every kernel does nothing when all of its parameters are zero, so that each can be launched once
  * (one block of 32 threads, no dynamic shared memory) before the seal. */
@@ -12,6 +12,8 @@
 
 #define BP_CUDA_LAUNCHES_MAX   4  /* most launches of one op */
 #define BP_CUDA_PARAMETERS_MAX 24 /* most parameters of one kernel */
+#define BP_CUDA_VALUES_MAX     3  /* most parameters of one kernel that are blocks of bytes */
+#define BP_CUDA_VALUE_BYTES    128
 #define BP_CUDA_UNSUPPORTED    UINT32_MAX
 #define BP_CUDA_BLOCKS_X_MOST  INT32_MAX /* of a grid, on every GPU */
 #define BP_CUDA_BLOCKS_Y_MOST  65535
@@ -33,10 +35,20 @@ typedef enum bp_cuda_parameter_kind {
     BP_CUDA_BASE,    /* 8 bytes: address of the arena; the op's table holds offsets from it */
     BP_CUDA_TABLE,   /* 8 bytes: address of the op's table */
     BP_CUDA_WORD64,  /* 8 bytes: `value` (an integer, or the bits of a double) */
-    BP_CUDA_WORD32   /* 4 bytes: the low half of `value` (an integer, or the bits of a float) */
+    BP_CUDA_WORD32,  /* 4 bytes: the low half of `value` (an integer, or the bits of a float) */
+    BP_CUDA_VALUE    /* the bytes of number `value` of the launch's blocks of bytes */
 } bp_cuda_parameter_kind;
 
-/* One parameter; in a parameter blob each lies at the next multiple of its own size. */
+/* A parameter that is a structure, passed by value: scalars that belong together, or a tensor map
+ * (128 bytes, aligned to 64). */
+typedef struct bp_cuda_value {
+    uint16_t bytes;     /* 1 .. BP_CUDA_VALUE_BYTES */
+    uint16_t alignment; /* a power of two, at most BP_CUDA_VALUE_BYTES */
+    unsigned char content[BP_CUDA_VALUE_BYTES];
+} bp_cuda_value;
+
+/* One parameter; among the bytes of all parameters each lies at the next multiple of its own size,
+ * a BP_CUDA_VALUE at the next multiple of its alignment. */
 typedef struct bp_cuda_parameter {
     uint8_t kind;    /* bp_cuda_parameter_kind */
     uint8_t operand; /* BP_CUDA_OPERAND: position in kernels.def's row */
@@ -49,9 +61,12 @@ typedef struct bp_cuda_launch {
     uint16_t function; /* index into that module's functions */
     uint32_t grid[3];
     uint32_t block[3];
+    uint8_t cluster[3];    /* blocks of a cluster in each direction; all 1: there are no clusters */
     uint32_t shared_bytes; /* dynamic shared memory */
     uint32_t parameter_count;
+    uint32_t value_count;
     bp_cuda_parameter parameter[BP_CUDA_PARAMETERS_MAX];
+    bp_cuda_value value[BP_CUDA_VALUES_MAX];
 } bp_cuda_launch;
 
 typedef struct bp_cuda_function {
@@ -75,8 +90,9 @@ extern const bp_cuda_module bp_cuda_modules[];
 extern const uint32_t bp_cuda_module_count;
 
 /* The launches of one op, in order on one stream: their number, at most BP_CUDA_LAUNCHES_MAX; 0 for
- * an op over nothing; BP_CUDA_UNSUPPORTED when no kernel serves its element types, or a grid would
- * have more blocks than a GPU takes. A list op is one launch over its table. */
+ * an op over nothing, or one that runs no kernel (link.c says which); BP_CUDA_UNSUPPORTED when no
+ * kernel serves its element types, or a grid would have more blocks than a GPU takes. A list op is
+ * one launch over its table. */
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX]);
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Linking: every op becomes launches whose parameters are constants, list ops get their tables, and
- * the program is recorded. */
+/* Linking: every op becomes records whose parameters are constants, list ops get their tables, and
+ * the program is recorded as a graph. */
+#include <string.h>
+
 #include "device/cuda/context.h"
 
 #include "arena/arena.h"
 
 #define LINK_ALIGNMENT 16
+#define POISON_WORD    UINT32_C(0x7fa00000) /* of kernels.def */
 
 /* What a list op of the fewest operands per tuple needs of its table for each of them. */
 #define TABLE_BYTES_PER_OPERAND (BP_CUDA_RECORD_WORDS * sizeof(uint64_t) / 2)
@@ -13,8 +16,8 @@
 uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars)
 {
     (void)scalars;
-    uint64_t per_launch = sizeof(cuda_launch) + CUDA_BLOB_MOST + LINK_ALIGNMENT;
-    uint64_t per_op = BP_CUDA_LAUNCHES_MAX * per_launch + LINK_ALIGNMENT;
+    uint64_t per_launch = sizeof(cuda_record) + LINK_ALIGNMENT;
+    uint64_t per_op = BP_CUDA_LAUNCHES_MAX * per_launch + CUDA_PARAMETERS_BYTES + LINK_ALIGNMENT;
     uint64_t bytes = bp_size_mul(ops, per_op);
     bytes = bp_size_add(bytes, bp_size_mul(operands, TABLE_BYTES_PER_OPERAND));
     return bp_size_add(bytes, 2 * LINK_ALIGNMENT);
@@ -29,18 +32,27 @@ static bp_status carve(cuda_context *context, bp_arena *memory, size_t bytes, vo
 }
 
 static bp_status link_launch(cuda_context *context, const bp_linked_op *op,
-                             const bp_cuda_launch *launch, bp_arena *memory, cuda_launch *out)
+                             const bp_cuda_launch *launch, bp_arena *memory, cuda_record *out)
 {
-    void *blob;
-    BP_TRY(carve(context, memory, CUDA_BLOB_MOST, &blob));
-    uint32_t bytes = cuda_blob_write(context, op, launch, blob);
-    *out = (cuda_launch){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                         .block = {launch->block[0], launch->block[1], launch->block[2]},
-                         .shared_bytes = launch->shared_bytes,
-                         .blob = blob,
-                         .blob_bytes = bytes,
-                         .op = op};
-    return cuda_function_find(context, launch, bytes, &out->function);
+    unsigned char parameters[CUDA_PARAMETERS_BYTES];
+    uint32_t bytes;
+    void *kept;
+    if (cuda_parameters_write(context, op, launch, parameters, &bytes) != BP_OK) {
+        return cuda_fail(context, BP_ERR_FIT, "a kernel's parameters have too many bytes",
+                         bp_kernel_describe(op->kernel)->name);
+    }
+    BP_TRY(carve(context, memory, bytes, &kept));
+    memcpy(kept, parameters, bytes);
+    *out = (cuda_record){
+        .kind = CUDA_RECORD_KERNEL,
+        .op = op,
+        .as.kernel = {.parameters = kept,
+                      .parameter_bytes = bytes,
+                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                      .block = {launch->block[0], launch->block[1], launch->block[2]},
+                      .cluster = {launch->cluster[0], launch->cluster[1], launch->cluster[2]},
+                      .shared_bytes = launch->shared_bytes}};
+    return cuda_function_find(context, launch, bytes, &out->as.kernel.function);
 }
 
 /* A table is a constant of the link: written here and copied to its place. */
@@ -56,21 +68,27 @@ static bp_status link_table(cuda_context *context, const bp_linked_op *op, bp_ar
     return cuda_upload(context, op->table, table, (size_t)bytes);
 }
 
-/* Under an instrument that knows of undefined bytes, poison is what it is there for. */
-static bool undefines(const cuda_context *context, const bp_linked_op *op)
+/* Poison is words of one value. Under an instrument that knows of undefined bytes they become what
+ * poison is there for. */
+static uint32_t link_poison(const cuda_context *context, const bp_linked_op *op, cuda_record *out)
 {
-    return op->kernel == BP_KERNEL_poison && context->driver.ptxvmUndefineAsync != NULL;
+    const bp_poison_scalars *scalars = op->scalars;
+    bool undefines = context->driver.ptxvmUndefineAsync != NULL;
+    uint64_t words = (uint64_t)scalars->count / sizeof(uint32_t);
+    *out = (cuda_record){.kind = undefines ? CUDA_RECORD_UNDEFINE : CUDA_RECORD_SET,
+                         .op = op,
+                         .as.set = {.to = context->arena + op->offsets[0],
+                                    .count = undefines ? (uint64_t)scalars->count : words,
+                                    .value = POISON_WORD}};
+    return words > 0 ? 1 : 0;
 }
 
 static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
-                         cuda_launch *out, uint32_t *count)
+                         cuda_record *out, uint32_t *count)
 {
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    *count = 1;
-    if (undefines(context, op)) {
-        const bp_poison_scalars *scalars = op->scalars;
-        *out = (cuda_launch){.undefined = context->arena + op->offsets[0],
-                             .undefined_bytes = (uint64_t)scalars->count};
+    if (op->kernel == BP_KERNEL_poison) {
+        *count = link_poison(context, op, out);
         return BP_OK;
     }
     *count = bp_cuda_plan_launches(&context->target, op, launches);
@@ -82,7 +100,7 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
     BP_TRY(link_table(context, op, memory));
     for (uint32_t i = 0; i < *count; i++) {
         BP_TRY(link_launch(context, op, &launches[i], memory, &out[i]));
-        out[i].index = i;
+        out[i].as.kernel.index = (uint8_t)i;
     }
     return BP_OK;
 }
@@ -90,19 +108,19 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
 static bp_status link_program(cuda_context *context, const bp_linked_program *linked,
                               bp_arena *memory, cuda_program *program)
 {
-    void *launches_memory;
+    void *records_memory;
     size_t most = (size_t)linked->count * BP_CUDA_LAUNCHES_MAX;
-    BP_TRY(carve(context, memory, most * sizeof(cuda_launch), &launches_memory));
-    cuda_launch *launches = launches_memory;
+    BP_TRY(carve(context, memory, most * sizeof(cuda_record), &records_memory));
+    cuda_record *records = records_memory;
     uint32_t used = 0;
     for (uint32_t i = 0; i < linked->count; i++) {
         uint32_t count;
-        BP_TRY(link_op(context, &linked->ops[i], memory, launches + used, &count));
+        BP_TRY(link_op(context, &linked->ops[i], memory, records + used, &count));
         used += count;
     }
-    program->launches = launches;
+    program->records = records;
     program->count = used;
-    return context->plain ? BP_OK : cuda_record(context, program);
+    return context->plain ? BP_OK : cuda_graph_record(context, program);
 }
 
 bp_status cuda_link(void *memory, uint32_t program, const bp_linked_program *linked,

@@ -65,12 +65,13 @@ static bp_status resolve(cuda_context *context, const bp_cuda_launch *launch,
 }
 
 bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
-                             uint32_t blob_bytes, bp_cu_function *function)
+                             uint32_t parameter_bytes, bp_cu_function *function)
 {
     cuda_function *entry = &context->functions[number_of(launch)];
     if (entry->handle == NULL) {
         BP_TRY(resolve(context, launch, entry));
-        entry->blob_bytes = blob_bytes;
+        entry->parameter_bytes = parameter_bytes;
+        memcpy(entry->cluster, launch->cluster, sizeof entry->cluster);
     }
     *function = entry->handle;
     return BP_OK;
@@ -78,18 +79,21 @@ bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch
 
 bp_status cuda_functions_touch(cuda_context *context)
 {
-    static const uint64_t zeros[BP_CUDA_PARAMETERS_MAX];
+    static const uint64_t zeros[CUDA_PARAMETERS_BYTES / sizeof(uint64_t)];
     for (uint32_t i = 0; i < CUDA_FUNCTIONS_MAX; i++) {
         const cuda_function *function = &context->functions[i];
+        const uint8_t *cluster = function->cluster;
         if (function->handle == NULL) {
             continue;
         }
-        const cuda_launch launch = {.function = function->handle,
-                                    .grid = {1, 1, 1},
-                                    .block = {32, 1, 1},
-                                    .blob = zeros,
-                                    .blob_bytes = function->blob_bytes};
-        BP_TRY(cuda_launch_make(context, &launch));
+        const cuda_record record = {.kind = CUDA_RECORD_KERNEL,
+                                    .as.kernel = {.function = function->handle,
+                                                  .grid = {cluster[0], cluster[1], cluster[2]},
+                                                  .block = {32, 1, 1},
+                                                  .cluster = {cluster[0], cluster[1], cluster[2]},
+                                                  .parameters = zeros,
+                                                  .parameter_bytes = function->parameter_bytes}};
+        BP_TRY(cuda_record_make(context, &record));
     }
     return BP_OK;
 }

@@ -38,6 +38,9 @@ void bp_cuda_operand(bp_cuda_plan *plan, uint32_t operand, bp_access access);
 void bp_cuda_place(bp_cuda_plan *plan, bp_cuda_parameter_kind kind, bp_access access);
 void bp_cuda_word64(bp_cuda_plan *plan, uint64_t value);
 void bp_cuda_word32(bp_cuda_plan *plan, uint32_t value);
+/* A structure by value, of at most BP_CUDA_VALUE_BYTES bytes, at most BP_CUDA_VALUES_MAX of them.
+ */
+void bp_cuda_value_of(bp_cuda_plan *plan, const void *content, size_t bytes, size_t alignment);
 void bp_cuda_single(bp_cuda_plan *plan, float value);
 void bp_cuda_double(bp_cuda_plan *plan, double value);
 /* site, threshold and factor of dropout p. */

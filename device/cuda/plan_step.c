@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches of a step's end and their tables: the loss, the norm, the decision, updates, poison. */
+/* Launches of a step's end and their tables: the loss, the norm, the decision, updates. */
 #include <string.h>
 
 #include "core/number/update.h"
 #include "device/cuda/plan.h"
+#include "device/kernels/parameters.h"
 
 #define RUN_THREADS  256
 #define RUN_ELEMENTS 1024
@@ -29,40 +30,28 @@ static void plan_step_decide(bp_cuda_plan *plan)
     BP_CUDA_OPERAND_OF(plan, step_decide, result, BP_ACCESS_READ_WRITE);
     BP_CUDA_OPERAND_OF(plan, step_decide, norms, BP_ACCESS_READ_WRITE);
     BP_CUDA_OPERAND_OF(plan, step_decide, sums, BP_ACCESS_READ);
-    bp_cuda_word64(plan, (uint64_t)s->partials);
-    bp_cuda_double(plan, s->max_norm);
-    bp_cuda_double(plan, s->beta1);
-    bp_cuda_double(plan, s->beta2);
-    bp_cuda_word32(plan, (uint32_t)s->scaling);
-    bp_cuda_single(plan, (float)s->growth);
-    bp_cuda_single(plan, (float)s->backoff);
-    bp_cuda_single(plan, (float)s->floor);
-    bp_cuda_word32(plan, (uint32_t)s->interval);
-    bp_cuda_word32(plan, (uint32_t)s->hysteresis);
-    bp_cuda_word32(plan, s->later != 0);
-    bp_cuda_word32(plan, (uint32_t)s->percentile);
-    bp_cuda_word32(plan, (uint32_t)s->previous);
-}
-
-static void plan_poison(bp_cuda_plan *plan)
-{
-    const bp_poison_scalars *s = plan->op->scalars;
-    int64_t words = s->count / 4;
-    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_words, BP_CUDA_FUNCTION_poison,
-                      bp_cuda_cut(words, RUN_ELEMENTS), 1, RUN_THREADS)) {
-        BP_CUDA_OPERAND_OF(plan, poison, y, BP_ACCESS_WRITE);
-        bp_cuda_word64(plan, (uint64_t)words);
-    }
+    const bp_step_decide_parameters p = {.partials = (uint64_t)s->partials,
+                                         .max_norm = s->max_norm,
+                                         .beta1 = s->beta1,
+                                         .beta2 = s->beta2,
+                                         .scaling = (uint32_t)s->scaling,
+                                         .growth = (float)s->growth,
+                                         .backoff = (float)s->backoff,
+                                         .floor = (float)s->floor,
+                                         .interval = (uint32_t)s->interval,
+                                         .hysteresis = (uint32_t)s->hysteresis,
+                                         .later = s->later != 0,
+                                         .percentile = (uint32_t)s->percentile,
+                                         .previous = (uint32_t)s->previous};
+    bp_cuda_value_of(plan, &p, sizeof p, sizeof(double));
 }
 
 bool bp_cuda_plan_words(bp_cuda_plan *plan)
 {
     if (plan->op->kernel == BP_KERNEL_loss_sum) {
         plan_loss_sum(plan);
-    } else if (plan->op->kernel == BP_KERNEL_step_decide) {
-        plan_step_decide(plan);
     } else {
-        plan_poison(plan);
+        plan_step_decide(plan);
     }
     return true;
 }

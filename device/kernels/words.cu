@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels without an element type: poison, the sum of losses, the step's decision. */
+/* Kernels without an element type: the sum of losses, the step's decision. */
+#include "device/kernels/parameters.h"
 #include "device/kernels/reduce.cuh"
-
-/* y = the pattern of a signalling NaN; count in words. */
-BP_KERNEL bp_poison(uint32_t *y, uint64_t count)
-{
-    uint64_t i = bp_run_first();
-    uint64_t end = bp_least(count, i + 4);
-#pragma unroll 1
-    for (; i < end; i++) {
-        y[i] = 0x7fa00000u;
-    }
-}
 
 /* result.loss_sum (+)= sum of losses in double: thread t adds losses t, t + 256, ..., then the
  * threads' sums are added as bp_block_sum_double says. One block. */
@@ -53,13 +43,12 @@ BP_DEVICE double power_integer(double base, uint64_t n)
 }
 
 /* The dynamic loss scale after a step, as device/host/rows/norm.c moves it. */
-BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff, float floor,
-                          uint32_t interval, uint32_t hysteresis)
+BP_DEVICE void move_scale(bp_control_block *control, const bp_step_decide_parameters *p)
 {
     if (control->skip == 0) {
         control->good_steps += 1;
-        if (control->good_steps >= interval) {
-            float grown = control->scale * growth;
+        if (control->good_steps >= p->interval) {
+            float grown = control->scale * p->growth;
             control->scale = fabsf(grown) < INFINITY ? grown : control->scale;
             control->good_steps = 0;
             control->bad_steps = 0;
@@ -68,9 +57,9 @@ BP_DEVICE void move_scale(bp_control_block *control, float growth, float backoff
     }
     control->good_steps = 0;
     control->bad_steps += 1;
-    if (control->bad_steps >= hysteresis) {
-        float shrunk = control->scale * backoff;
-        control->scale = shrunk > floor ? shrunk : floor;
+    if (control->bad_steps >= p->hysteresis) {
+        float shrunk = control->scale * p->backoff;
+        control->scale = shrunk > p->floor ? shrunk : p->floor;
     }
 }
 
@@ -105,19 +94,12 @@ BP_DEVICE float percentile_of(float *norms, uint64_t applied, float norm, uint32
     return found;
 }
 
-/* One block: the partial sums are brought to shared memory together and added by thread 0 in order.
- */
-BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, float *norms,
-                         const double *sums, uint64_t partials, double max_norm, double beta1,
-                         double beta2, uint32_t scaling, float growth, float backoff, float floor,
-                         uint32_t interval, uint32_t hysteresis, uint32_t later,
-                         uint32_t percentile, uint32_t previous)
+/* The norm of the gradients in all threads: the partial sums are brought to shared memory together
+ * and added by thread 0 in order. */
+BP_DEVICE double norm_of(const double *sums, uint64_t partials, double scale)
 {
     __shared__ double part[BP_RUN_THREADS];
     __shared__ double shared_norm;
-    if (control == NULL) {
-        return;
-    }
     double sum = 0.0;
     for (uint64_t from = 0; from < partials; from += BP_RUN_THREADS) {
         uint64_t count = bp_least(BP_RUN_THREADS, partials - from);
@@ -130,46 +112,61 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
             sum += part[i];
         }
     }
-    double scale = scaling != 0 ? (double)control->scale : 1.0;
     if (threadIdx.x == 0) {
         shared_norm = sqrt(sum) / scale;
     }
     __syncthreads();
-    double norm = shared_norm;
-    double judged = previous != 0 ? (double)control->norm : norm;
-    double clip = max_norm > 0.0 ? max_norm / (judged + 1e-6) : 1.0;
+    return shared_norm;
+}
+
+/* What a step that was taken moves, and the clipping that its updates read. */
+BP_DEVICE void decide(bp_control_block *control, bp_result_block *result,
+                      const bp_step_decide_parameters *p, double clip, double scale)
+{
+    result->scale = (float)scale;
+    control->clip = (float)(clip / scale);
+    if (control->skip == 0) {
+        control->applied += 1;
+        control->correction1 = 1.0 - power_integer(p->beta1, control->applied);
+        control->correction2 = 1.0 - power_integer(p->beta2, control->applied);
+    }
+    if (p->scaling == 2) {
+        move_scale(control, p);
+    }
+    result->clip = (float)clip;
+    result->applied = control->applied;
+}
+
+/* One block. */
+BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, float *norms,
+                         const double *sums, const bp_step_decide_parameters p)
+{
+    if (control == NULL) {
+        return;
+    }
+    double scale = p.scaling != 0 ? (double)control->scale : 1.0;
+    double norm = norm_of(sums, p.partials, scale);
+    double judged = p.previous != 0 ? (double)control->norm : norm;
+    double clip = p.max_norm > 0.0 ? p.max_norm / (judged + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
     bool finite = norm < (double)INFINITY &&
-                  (scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
-    if (later == 0 && finite && norms != NULL && norm > 0.0) {
-        double most = (double)percentile_of(norms, control->applied, (float)norm, percentile);
+                  (p.scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
+    if (p.later == 0 && finite && norms != NULL && norm > 0.0) {
+        double most =
+            (double)percentile_of(norms, control->applied, (float)norm, p.percentile);
         clip = most / norm < clip ? most / norm : clip;
     }
     __syncthreads(); /* all have read the blocks that are written now */
     if (threadIdx.x != 0) {
         return;
     }
-    control->skip = finite ? (later != 0 ? control->skip : 0) : 1;
-    if (previous == 2 && control->skip == 0) {
+    control->skip = finite ? (p.later != 0 ? control->skip : 0) : 1;
+    if (p.previous == 2 && control->skip == 0) {
         control->norm = (float)norm;
     }
-    if (later != 0) {
-        result->norm = (float)norm;
-        result->skip = control->skip;
-        return;
-    }
-    result->scale = (float)scale;
-    control->clip = (float)(clip / scale);
-    if (finite) {
-        control->applied += 1;
-        control->correction1 = 1.0 - power_integer(beta1, control->applied);
-        control->correction2 = 1.0 - power_integer(beta2, control->applied);
-    }
-    if (scaling == 2) {
-        move_scale(control, growth, backoff, floor, interval, hysteresis);
+    if (p.later == 0) {
+        decide(control, result, &p, clip, scale);
     }
     result->norm = (float)norm;
-    result->clip = (float)clip;
     result->skip = control->skip;
-    result->applied = control->applied;
 }

@@ -21,7 +21,10 @@ enum own_sizes {
     OWN_CONFIG_SHARED = offsetof(bp_cu_launch_config, shared_bytes),
     OWN_CONFIG_STREAM = offsetof(bp_cu_launch_config, stream),
     OWN_CONFIG_ATTRIBUTES = offsetof(bp_cu_launch_config, attributes),
-    OWN_CONFIG_COUNT = offsetof(bp_cu_launch_config, attribute_count)
+    OWN_CONFIG_COUNT = offsetof(bp_cu_launch_config, attribute_count),
+    OWN_LAUNCH_ATTRIBUTE = sizeof(bp_cu_launch_attribute),
+    OWN_LAUNCH_ATTRIBUTE_ID = offsetof(bp_cu_launch_attribute, id),
+    OWN_LAUNCH_ATTRIBUTE_VALUE = offsetof(bp_cu_launch_attribute, value)
 };
 
 #define SAME(own, theirs) _Static_assert((own) == (theirs), #theirs)
@@ -43,6 +46,11 @@ SAME(OWN_CONFIG_SHARED, offsetof(CUlaunchConfig, sharedMemBytes));
 SAME(OWN_CONFIG_STREAM, offsetof(CUlaunchConfig, hStream));
 SAME(OWN_CONFIG_ATTRIBUTES, offsetof(CUlaunchConfig, attrs));
 SAME(OWN_CONFIG_COUNT, offsetof(CUlaunchConfig, numAttrs));
+SAME(OWN_LAUNCH_ATTRIBUTE, sizeof(CUlaunchAttribute));
+SAME(OWN_LAUNCH_ATTRIBUTE_ID, offsetof(CUlaunchAttribute, id));
+SAME(OWN_LAUNCH_ATTRIBUTE_VALUE, offsetof(CUlaunchAttribute, value.clusterDim.x));
+SAME(OWN_LAUNCH_ATTRIBUTE_VALUE + 8, offsetof(CUlaunchAttribute, value.clusterDim.z));
+SAME(BP_CU_LAUNCH_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 
 SAME(BP_CU_SUCCESS, CUDA_SUCCESS);
 SAME(BP_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);

@@ -305,7 +305,7 @@ static void programs_are_linked_anew(void **state)
 static void small_link_memory_is_refused(void **state)
 {
     bench *b = *state;
-    const size_t sizes[] = {0, sizeof(cuda_launch) * BP_CUDA_LAUNCHES_MAX + 32};
+    const size_t sizes[] = {0, sizeof(cuda_record) * BP_CUDA_LAUNCHES_MAX + 16};
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(open_with(b, NULL, NULL), BP_OK);
         assert_int_equal(cuda->link(b->context, 0, &b->program[0], b->link_memory[0], sizes[i]),

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* The parameters of launches: their bytes, and what memory may be touched through them. */
+#include <string.h>
+
+#include "device/cuda/context.h"
+
+static uint64_t parameter_value(const cuda_context *context, const bp_linked_op *op,
+                                const bp_cuda_parameter *parameter)
+{
+    uint64_t offset = op->offsets[parameter->operand];
+    switch ((bp_cuda_parameter_kind)parameter->kind) {
+    case BP_CUDA_OPERAND:
+        return offset == BP_OFFSET_ABSENT ? 0 : context->arena + offset + parameter->value;
+    case BP_CUDA_BASE:
+        return context->arena;
+    case BP_CUDA_TABLE:
+        return context->arena + op->table;
+    case BP_CUDA_WORD64:
+    case BP_CUDA_WORD32:
+    case BP_CUDA_VALUE:
+        break;
+    }
+    return parameter->value;
+}
+
+/* Where the next parameter goes, and how long it is. */
+static uint32_t parameter_place(const bp_cuda_launch *launch, const bp_cuda_parameter *parameter,
+                                uint32_t from, uint32_t *bytes)
+{
+    uint32_t alignment = parameter->kind == BP_CUDA_WORD32 ? sizeof(uint32_t) : sizeof(uint64_t);
+    *bytes = alignment;
+    if (parameter->kind == BP_CUDA_VALUE) {
+        alignment = launch->value[parameter->value].alignment;
+        *bytes = launch->value[parameter->value].bytes;
+    }
+    return (from + alignment - 1) / alignment * alignment;
+}
+
+/* The low half of a word comes first: GPUs and their hosts are little-endian. */
+bp_status cuda_parameters_write(const cuda_context *context, const bp_linked_op *op,
+                                const bp_cuda_launch *launch,
+                                unsigned char to[CUDA_PARAMETERS_BYTES], uint32_t *bytes)
+{
+    memset(to, 0, CUDA_PARAMETERS_BYTES);
+    *bytes = 0;
+    for (uint32_t i = 0; i < launch->parameter_count; i++) {
+        const bp_cuda_parameter *parameter = &launch->parameter[i];
+        bool by_value = parameter->kind == BP_CUDA_VALUE;
+        uint64_t word = by_value ? 0 : parameter_value(context, op, parameter);
+        uint32_t length;
+        uint32_t place = parameter_place(launch, parameter, *bytes, &length);
+        if (place + length > CUDA_PARAMETERS_BYTES) {
+            return BP_ERR_FIT;
+        }
+        memcpy(to + place, by_value ? (const void *)launch->value[parameter->value].content : &word,
+               length);
+        *bytes = place + length;
+    }
+    return BP_OK;
+}
+
+/* The extent of an operand from where the parameter points. Part of an operand is given as one
+ * run. */
+static bp_cu_operand operand_extent(const cuda_context *context, const bp_linked_op *op,
+                                    const bp_cuda_parameter *parameter, const bp_extent *extent)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_operand_info *operand = &info->operand[parameter->operand];
+    bp_cu_operand out = {.rows = 1};
+    if (operand->workspace) {
+        out.row_bytes = bp_cuda_workspace(&context->target, op->kernel, op->scalars);
+    } else {
+        size_t element =
+            bp_operand_element_bytes(operand->type, (bp_dtype)op->dtypes[parameter->operand]);
+        out.rows = extent->rows;
+        out.row_bytes = extent->width * element;
+        out.pitch = extent->pitch * element;
+    }
+    if (parameter->value != 0) {
+        uint64_t all = out.rows > 0 ? (out.rows - 1) * out.pitch + out.row_bytes : 0;
+        out = (bp_cu_operand){.rows = 1, .row_bytes = bp_size_sub(all, parameter->value)};
+    }
+    return out;
+}
+
+/* What a launch may touch through one parameter; false where that is no memory. bp_access has its
+ * scratch beside read and write, which here is both. */
+static bool operand_of(const cuda_context *context, const bp_linked_op *op,
+                       const bp_cuda_parameter *parameter, const bp_extent *extents,
+                       bp_cu_operand *operand)
+{
+    *operand = (bp_cu_operand){.rows = 1};
+    switch ((bp_cuda_parameter_kind)parameter->kind) {
+    case BP_CUDA_OPERAND:
+        *operand = operand_extent(context, op, parameter, &extents[parameter->operand]);
+        operand->access =
+            parameter->access == BP_ACCESS_SCRATCH ? BP_ACCESS_READ_WRITE : parameter->access;
+        return true;
+    case BP_CUDA_BASE:
+        operand->row_bytes = context->arena_bytes;
+        operand->access = BP_ACCESS_READ_WRITE;
+        return true;
+    case BP_CUDA_TABLE:
+        operand->row_bytes = bp_cuda_table_bytes(op->kernel, op->tuples);
+        operand->access = BP_ACCESS_READ;
+        return true;
+    case BP_CUDA_WORD64:
+    case BP_CUDA_WORD32:
+    case BP_CUDA_VALUE:
+        break;
+    }
+    return false;
+}
+
+bp_status cuda_operands_declare(cuda_context *context, const cuda_record *record)
+{
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    bp_cu_operand operands[BP_CUDA_PARAMETERS_MAX];
+    bp_extent extents[BP_OPERANDS_MAX];
+    const bp_linked_op *op = record->op;
+    uint32_t count = 0;
+    uint32_t planned = bp_cuda_plan_launches(&context->target, op, launches);
+    uint32_t index = record->as.kernel.index;
+    const bp_cuda_launch *made = &launches[index < planned ? index : 0];
+    bp_kernel_describe(op->kernel)->extents(op->scalars, extents);
+    for (uint32_t i = 0; i < made->parameter_count; i++) {
+        if (operand_of(context, op, &made->parameter[i], extents, &operands[count])) {
+            operands[count++].parameter = i;
+        }
+    }
+    return CUDA_CALL(context, ptxvmNextOperands, operands, count);
+}

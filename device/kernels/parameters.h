@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Structures that kernels take by value: the planner of launches fills them (device/cuda), the
+ * kernel reads them. C and CUDA C lay them out alike: fixed widths, the widest first. */
+#ifndef BP_DEVICE_KERNELS_PARAMETERS_H
+#define BP_DEVICE_KERNELS_PARAMETERS_H
+
+#include <stdint.h>
+
+/* bp_step_decide: the scalars of the row of that name in kernels.def. */
+typedef struct bp_step_decide_parameters {
+    uint64_t partials;
+    double max_norm;
+    double beta1;
+    double beta2;
+    uint32_t scaling;
+    float growth;
+    float backoff;
+    float floor;
+    uint32_t interval;
+    uint32_t hysteresis;
+    uint32_t later;
+    uint32_t percentile;
+    uint32_t previous;
+    uint32_t unused; /* no padding: all bytes have a value */
+} bp_step_decide_parameters;
+
+#endif
