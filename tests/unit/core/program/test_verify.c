@@ -7,172 +7,104 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/program/report.h"
-#include "core/program/verify.h"
-
-#define COUNT 64 /* elements of every buffer here */
-
-static uint64_t workspace_of(const bp_device_options *options, bp_kernel kernel,
-                             const void *scalars, const uint8_t *dtypes)
-{
-    (void)options;
-    (void)dtypes;
-    (void)scalars;
-    return kernel == BP_KERNEL_matmul ? 512 : 0;
-}
-
-static const bp_device device = {.name = "fake", .workspace = workspace_of};
-static const bp_device_options options = {.threads = 1};
-
-static uint64_t memory[(1 << 16) / 8];
-static uint64_t scratch[(1 << 16) / 8];
-
-typedef struct fixture {
-    bp_graph graph;
-    bp_arena arena;
-    bp_error error;
-} fixture;
-
-static fixture *begin(void)
-{
-    static fixture f;
-    f = (fixture){0};
-    const bp_graph_limits limit = {24, 24, 96, 96, 1024};
-    bp_arena_init(&f.arena, memory, sizeof memory);
-    assert_int_equal(bp_graph_init(&f.graph, &limit, &f.arena, &f.error), BP_OK);
-    bp_graph_begin(&f.graph, BP_PROGRAM_STEP);
-    return &f;
-}
-
-static bp_ref buffer(fixture *f, const char *name, bp_scope scope, bp_dtype dtype)
-{
-    uint32_t index = 0;
-    const bp_buffer prototype = {
-        .class_of = BP_CLASS_TAPE, .scope = scope, .dtype = dtype, .rank = 1, .shape = {COUNT}};
-    assert_int_equal(bp_graph_buffer(&f->graph, &prototype, name, &index), BP_OK);
-    return (bp_ref){index, dtype, 0};
-}
-
-static void op(fixture *f, bp_kernel kernel, uint32_t tuples, const void *refs, const void *scalars)
-{
-    const bp_op prototype = {.kernel = kernel, .tuples = tuples};
-    assert_int_equal(bp_graph_op(&f->graph, &prototype, refs, scalars), BP_OK);
-}
-
-static void copy(fixture *f, bp_ref y, bp_ref x, int64_t count)
-{
-    const bp_copy_operands operands = {.y = y, .x = x};
-    const bp_copy_scalars scalars = {.count = count};
-    op(f, BP_KERNEL_copy, 1, &operands, &scalars);
-}
-
-static bp_status verify(fixture *f)
-{
-    return bp_verify(&f->graph, &device, &options, scratch, sizeof scratch);
-}
-
-static void refused(fixture *f, const char *text)
-{
-    assert_int_equal(verify(f), BP_ERR_VERIFY);
-    assert_non_null(strstr(f->error.text, text));
-}
+#include "tests/support/graph_made.h"
 
 static void test_a_legal_program_passes(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
-    copy(f, t, w, COUNT);
-    copy(f, w, t, COUNT);
-    assert_int_equal(verify(f), BP_OK);
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, t, w, MADE_COUNT);
+    made_copy(f, w, t, MADE_COUNT);
+    assert_int_equal(made_verify(f), BP_OK);
     assert_int_equal(f->error.code, BP_OK);
 }
 
 static void test_reading_before_writing(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
-    copy(f, t, w, COUNT - 1);
-    copy(f, w, t, COUNT);
-    refused(f, "before it is written");
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, t, w, MADE_COUNT - 1);
+    made_copy(f, w, t, MADE_COUNT);
+    made_refused(f, "before it is written");
     assert_string_equal(f->error.name, "copy: x");
 }
 
 static void test_writes_piece_by_piece_add_up(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
     const uint64_t order[] = {3, 1, 0, 2, 5, 7, 6, 4};
     for (int i = 0; i < 8; i++) {
         bp_ref piece = t;
         piece.offset = order[i] * 8 * sizeof(float);
-        copy(f, piece, w, 8);
+        made_copy(f, piece, w, 8);
     }
-    copy(f, w, t, COUNT);
-    assert_int_equal(verify(f), BP_OK);
+    made_copy(f, w, t, MADE_COUNT);
+    assert_int_equal(made_verify(f), BP_OK);
 }
 
 static void test_writes_too_scattered_are_refused(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
     for (uint64_t i = 0; i < 6; i++) {
         bp_ref piece = t;
         piece.offset = i * 32;
-        copy(f, piece, w, 4);
+        made_copy(f, piece, w, 4);
     }
     t.offset = 4 * 32;
-    copy(f, w, t, 4);
-    refused(f, "before it is written");
+    made_copy(f, w, t, 4);
+    made_refused(f, "before it is written");
 }
 
 static void test_operand_rules(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
-    copy(f, t, w, COUNT + 1);
-    refused(f, "reaches beyond");
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, t, w, MADE_COUNT + 1);
+    made_refused(f, "reaches beyond");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    copy(f, w, w, COUNT);
-    refused(f, "overlaps");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    made_copy(f, w, w, MADE_COUNT);
+    made_refused(f, "overlaps");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_CONSTANT, BP_F32);
-    t = buffer(f, "t", BP_SCOPE_PERSISTENT, BP_F32);
-    copy(f, w, t, COUNT);
-    refused(f, "constant");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_CONSTANT, BP_F32);
+    t = made_buffer(f, "t", BP_SCOPE_PERSISTENT, BP_F32);
+    made_copy(f, w, t, MADE_COUNT);
+    made_refused(f, "constant");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    copy(f, BP_ABSENT, w, COUNT);
-    refused(f, "absent");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    made_copy(f, BP_ABSENT, w, MADE_COUNT);
+    made_refused(f, "absent");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_I32);
-    copy(f, t, w, COUNT);
-    refused(f, "element type");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_I32);
+    made_copy(f, t, w, MADE_COUNT);
+    made_refused(f, "element type");
 }
 
 static void test_the_working_type_is_one(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_BF16);
-    copy(f, t, w, COUNT);
-    refused(f, "working type");
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_BF16);
+    made_copy(f, t, w, MADE_COUNT);
+    made_refused(f, "working type");
 }
 
 static void test_negative_and_huge_scalars(void **state)
@@ -180,153 +112,184 @@ static void test_negative_and_huge_scalars(void **state)
     (void)state;
     const int64_t bad[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 62};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        fixture *f = begin();
-        bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-        bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
-        copy(f, t, w, bad[i]);
-        refused(f, "reaches beyond");
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+        made_copy(f, t, w, bad[i]);
+        made_refused(f, "reaches beyond");
     }
 }
 
 static void test_in_place_pairs(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    const bp_gelu_forward_scalars scalars = {.count = COUNT / 2};
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    const bp_gelu_forward_scalars scalars = {.count = MADE_COUNT / 2};
     bp_gelu_forward_operands operands = {.y = w, .x = w};
-    op(f, BP_KERNEL_gelu_forward, 1, &operands, &scalars);
-    assert_int_equal(verify(f), BP_OK);
+    made_op(f, BP_KERNEL_gelu_forward, 1, &operands, &scalars);
+    assert_int_equal(made_verify(f), BP_OK);
     operands.x.offset = 4; /* shifted by one element: no longer the same bytes */
-    op(f, BP_KERNEL_gelu_forward, 1, &operands, &scalars);
-    refused(f, "overlaps");
+    made_op(f, BP_KERNEL_gelu_forward, 1, &operands, &scalars);
+    made_refused(f, "overlaps");
 }
 
-static void matmul(fixture *f, bp_ref c, bp_ref a, bp_ref work, int64_t ldc)
+/* What a workspace leaves behind may not be read, and none may lie on what stays. */
+static void test_workspaces_leave_nothing(void **state)
 {
-    const bp_matmul_operands operands = {.c = c,
-                                         .before = BP_ABSENT,
-                                         .a = a,
-                                         .b = a,
-                                         .bias = BP_ABSENT,
-                                         .residual = BP_ABSENT,
-                                         .work = work};
-    const bp_matmul_scalars scalars = {
-        .m = 4, .n = 4, .k = 4, .lda = 4, .ldb = 4, .ldc = ldc, .transpose_b = 1};
-    op(f, BP_KERNEL_matmul, 1, &operands, &scalars);
+    (void)state;
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F64);
+    const bp_norm_partial_operands sums = {.partials = t, .x = w};
+    const bp_norm_partial_scalars each = {.count = MADE_COUNT, .chunk = 1};
+    const bp_step_decide_scalars decide = {.partials = MADE_COUNT};
+    made_op(f, BP_KERNEL_norm_partial, 1, &sums, &each);
+    bp_step_decide_operands decision = {.control = w, .result = w, .norms = BP_ABSENT, .sums = t};
+    decision.result.offset = 128;
+    decision.control.dtype = decision.result.dtype = BP_U8;
+    made_op(f, BP_KERNEL_step_decide, 1, &decision, &decide);
+    assert_int_equal(made_verify(f), BP_OK);
+    made_matmul(f, c, w, t, 4);
+    assert_int_equal(made_verify(f), BP_OK);
+    made_op(f, BP_KERNEL_step_decide, 1, &decision, &decide);
+    made_refused(f, "before it is written");
+
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    t = made_buffer(f, "t", BP_SCOPE_PERSISTENT, BP_F64);
+    made_matmul(f, c, w, t, 4);
+    made_refused(f, "where contents stay");
 }
 
 static void test_workspaces(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref c = buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
-    bp_ref small = buffer(f, "small", BP_SCOPE_PROGRAM, BP_F32);
-    bp_ref large = buffer(f, "large", BP_SCOPE_PROGRAM, BP_F64);
-    matmul(f, c, w, large, 4);
-    assert_int_equal(verify(f), BP_OK);
-    matmul(f, c, w, small, 4);
-    refused(f, "reaches beyond");
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref small = made_buffer(f, "small", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref large = made_buffer(f, "large", BP_SCOPE_PROGRAM, BP_F64);
+    made_matmul(f, c, w, large, 4);
+    assert_int_equal(made_verify(f), BP_OK);
+    made_matmul(f, c, w, small, 4);
+    made_refused(f, "reaches beyond");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    c = buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
-    matmul(f, c, w, BP_ABSENT, 4);
-    refused(f, "absent");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    made_matmul(f, c, w, BP_ABSENT, 4);
+    made_refused(f, "absent");
 
-    f = begin();
-    w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    c = buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
-    large = buffer(f, "large", BP_SCOPE_PROGRAM, BP_F64);
-    matmul(f, c, w, large, 3); /* rows would overlap */
-    refused(f, "reaches beyond");
+    f = made_begin();
+    w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    large = made_buffer(f, "large", BP_SCOPE_PROGRAM, BP_F64);
+    made_matmul(f, c, w, large, 3); /* rows would overlap */
+    made_refused(f, "reaches beyond");
 }
 
 static void test_list_ops_tuple_by_tuple(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref sums = buffer(f, "sums", BP_SCOPE_PROGRAM, BP_F64);
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref sums = made_buffer(f, "sums", BP_SCOPE_PROGRAM, BP_F64);
     bp_norm_partial_operands operands[2] = {{.partials = sums, .x = w}, {.partials = sums, .x = w}};
     operands[1].partials.offset = 16 * sizeof(double);
-    bp_norm_partial_scalars scalars[2] = {{.count = COUNT, .chunk = 4},
-                                          {.count = COUNT, .chunk = 4}};
-    op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
-    assert_int_equal(verify(f), BP_OK);
+    bp_norm_partial_scalars scalars[2] = {{.count = MADE_COUNT, .chunk = 4},
+                                          {.count = MADE_COUNT, .chunk = 4}};
+    made_op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
+    assert_int_equal(made_verify(f), BP_OK);
     scalars[1].chunk = 0; /* division by zero saturates */
-    op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
-    refused(f, "reaches beyond");
+    made_op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
+    made_refused(f, "reaches beyond");
 }
 
 static void test_group_buffers_carry_over(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref g = buffer(f, "g", BP_SCOPE_GROUP, BP_F32);
-    bp_ref t = buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref g = made_buffer(f, "g", BP_SCOPE_GROUP, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
     bp_graph_begin(&f->graph, BP_PROGRAM_MICRO_FIRST);
-    copy(f, g, w, COUNT);
-    copy(f, t, w, COUNT);
+    made_copy(f, g, w, MADE_COUNT);
+    made_copy(f, t, w, MADE_COUNT);
     bp_graph_begin(&f->graph, BP_PROGRAM_UPDATE);
-    copy(f, w, g, COUNT);
-    assert_int_equal(verify(f), BP_OK);
-    copy(f, w, t, COUNT); /* a program buffer does not */
-    refused(f, "before it is written");
+    made_copy(f, w, g, MADE_COUNT);
+    assert_int_equal(made_verify(f), BP_OK);
+    made_copy(f, w, t, MADE_COUNT); /* a program buffer does not */
+    made_refused(f, "before it is written");
+}
+
+/* A group may have one micro-batch only: the update reads nothing that only later ones write. */
+static void test_later_micro_batches_may_not_come(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref g = made_buffer(f, "g", BP_SCOPE_GROUP, BP_F32);
+        bp_graph_begin(&f->graph, BP_PROGRAM_MICRO_FIRST);
+        made_copy(f, g, w, first != 0 ? MADE_COUNT : MADE_COUNT / 2);
+        bp_graph_begin(&f->graph, BP_PROGRAM_MICRO_NEXT);
+        made_copy(f, g, w, MADE_COUNT);
+        made_copy(f, w, g, MADE_COUNT);
+        bp_graph_begin(&f->graph, BP_PROGRAM_UPDATE);
+        made_copy(f, w, g, MADE_COUNT);
+        if (first != 0) {
+            assert_int_equal(made_verify(f), BP_OK);
+        } else {
+            made_refused(f, "before it is written");
+        }
+    }
+}
+
+/* What an earlier program wrote into a program's own buffer is stale, whatever still lies there. */
+static void test_contents_of_earlier_programs(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, t, w, MADE_COUNT);
+    assert_int_equal(made_verify(f), BP_OK);
+    bp_graph_begin(&f->graph, BP_PROGRAM_EVAL);
+    made_copy(f, w, t, MADE_COUNT);
+    made_refused(f, "before it is written");
+}
+
+static void test_inputs_are_the_hosts(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref in = made_buffer(f, "in", BP_SCOPE_RESIDENT, BP_F32);
+    f->graph.buffers[in.buffer].filled = true;
+    made_copy(f, w, in, MADE_COUNT);
+    assert_int_equal(made_verify(f), BP_OK);
+    made_copy(f, in, w, MADE_COUNT);
+    made_refused(f, "host fills");
 }
 
 static void test_memory_too_small(void **state)
 {
     (void)state;
-    fixture *f = begin();
-    (void)buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    assert_int_equal(bp_verify(&f->graph, &device, &options, scratch, 1), BP_ERR_FIT);
+    made_graph *f = made_begin();
+    (void)made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    assert_int_equal(bp_verify(&f->graph, &made_device, &made_options, made_scratch, 1),
+                     BP_ERR_FIT);
     f->error = (bp_error){0};
-    assert_int_equal(bp_verify_plan(&f->graph, 1 << 20, scratch, 1), BP_ERR_FIT);
+    assert_int_equal(bp_verify_plan(&f->graph, 1 << 20, made_scratch, 1), BP_ERR_FIT);
     bp_report report;
     f->error = (bp_error){0};
-    assert_int_equal(bp_report_plan(&f->graph, 0, scratch, 1, &report), BP_ERR_FIT);
+    assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, 1, &report), BP_ERR_FIT);
 }
 
-static void test_plan_is_checked(void **state)
-{
-    (void)state;
-    fixture *f = begin();
-    bp_report report;
-    bp_ref w = buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref a = buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
-    bp_ref b = buffer(f, "b", BP_SCOPE_PROGRAM, BP_F32);
-    bp_ref c = buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
-    copy(f, a, w, COUNT);
-    copy(f, b, a, COUNT);
-    copy(f, c, b, COUNT);
-    copy(f, w, c, COUNT);
-    bp_graph_lifetimes(&f->graph);
-    assert_int_equal(bp_report_plan(&f->graph, 0, scratch, sizeof scratch, &report), BP_OK);
-    assert_int_equal(report.arena_bytes, 3 * 256);
-    assert_int_equal(report.lower_bound_bytes, 3 * 256);
-    assert_int_equal(report.class_most[BP_CLASS_TAPE], 3 * 256);
-    assert_true(report.optimal);
-    assert_int_equal(report.state_bytes, COUNT * sizeof(float));
-    assert_int_equal(bp_verify_plan(&f->graph, report.arena_bytes, scratch, sizeof scratch), BP_OK);
-
-    uint64_t place = f->graph.buffers[b.buffer].offset;
-    f->graph.buffers[b.buffer].offset = f->graph.buffers[a.buffer].offset;
-    assert_int_equal(bp_verify_plan(&f->graph, report.arena_bytes, scratch, sizeof scratch),
-                     BP_ERR_VERIFY);
-    assert_non_null(strstr(f->error.text, "overlap"));
-    f->error = (bp_error){0};
-    f->graph.buffers[b.buffer].offset = place + 4;
-    assert_int_equal(bp_verify_plan(&f->graph, report.arena_bytes, scratch, sizeof scratch),
-                     BP_ERR_VERIFY);
-    f->error = (bp_error){0};
-    f->graph.buffers[b.buffer].offset = report.arena_bytes;
-    assert_int_equal(bp_verify_plan(&f->graph, report.arena_bytes, scratch, sizeof scratch),
-                     BP_ERR_VERIFY);
-    assert_non_null(strstr(f->error.text, "outside"));
-}
+static uint64_t memory[(1 << 16) / 8];
 
 static void test_full_tables(void **state)
 {
@@ -400,7 +363,10 @@ int main(void)
         cmocka_unit_test(test_list_ops_tuple_by_tuple),
         cmocka_unit_test(test_group_buffers_carry_over),
         cmocka_unit_test(test_memory_too_small),
-        cmocka_unit_test(test_plan_is_checked),
+        cmocka_unit_test(test_workspaces_leave_nothing),
+        cmocka_unit_test(test_later_micro_batches_may_not_come),
+        cmocka_unit_test(test_contents_of_earlier_programs),
+        cmocka_unit_test(test_inputs_are_the_hosts),
         cmocka_unit_test(test_full_tables),
         cmocka_unit_test(test_words),
     };

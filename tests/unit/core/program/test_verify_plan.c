@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* The check of a plan: places, overlaps, lifetimes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/support/graph_made.h"
+
+static void test_plan_is_checked(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_report report;
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref a = made_buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref b = made_buffer(f, "b", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref c = made_buffer(f, "c", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, a, w, MADE_COUNT);
+    made_copy(f, b, a, MADE_COUNT);
+    made_copy(f, c, b, MADE_COUNT);
+    made_copy(f, w, c, MADE_COUNT);
+    bp_graph_lifetimes(&f->graph);
+    assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                     BP_OK);
+    assert_int_equal(report.arena_bytes, 3 * 256);
+    assert_int_equal(report.lower_bound_bytes, 3 * 256);
+    assert_int_equal(report.class_most[BP_CLASS_TAPE], 3 * 256);
+    assert_true(report.optimal);
+    assert_int_equal(report.state_bytes, MADE_COUNT * sizeof(float));
+    assert_int_equal(
+        bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch), BP_OK);
+
+    uint64_t place = f->graph.buffers[b.buffer].offset;
+    f->graph.buffers[b.buffer].offset = f->graph.buffers[a.buffer].offset;
+    assert_int_equal(
+        bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch),
+        BP_ERR_VERIFY);
+    assert_non_null(strstr(f->error.text, "overlap"));
+    f->error = (bp_error){0};
+    f->graph.buffers[b.buffer].offset = place + 4;
+    assert_int_equal(
+        bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch),
+        BP_ERR_VERIFY);
+    f->error = (bp_error){0};
+    f->graph.buffers[b.buffer].offset = report.arena_bytes;
+    assert_int_equal(
+        bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch),
+        BP_ERR_VERIFY);
+    assert_non_null(strstr(f->error.text, "outside"));
+}
+
+/* Every use lies in the buffer's lifetime, whoever says how long that is. */
+static void test_lifetimes_are_checked(void **state)
+{
+    (void)state;
+    for (int fault = 0; fault <= 6; fault++) {
+        made_graph *f = made_begin();
+        bp_report report;
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref unused = made_buffer(f, "unused", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref g = made_buffer(f, "g", BP_SCOPE_GROUP, BP_F32);
+        bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+        bp_ref c = made_buffer(f, "c", BP_SCOPE_CARRIED, BP_F32);
+        bp_graph_begin(&f->graph, BP_PROGRAM_MICRO_FIRST);
+        made_copy(f, g, w, MADE_COUNT);
+        bp_graph_begin(&f->graph, BP_PROGRAM_MICRO_NEXT);
+        made_copy(f, t, w, MADE_COUNT);
+        made_copy(f, g, t, MADE_COUNT);
+        bp_graph_begin(&f->graph, BP_PROGRAM_UPDATE);
+        made_copy(f, w, g, MADE_COUNT);
+        bp_graph_begin(&f->graph, BP_PROGRAM_DECODE);
+        made_copy(f, c, w, MADE_COUNT);
+        made_copy(f, w, w, 0);
+        bp_graph_lifetimes(&f->graph);
+        assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                         BP_OK);
+        bp_buffer *b = f->graph.buffers;
+        b[t.buffer].upper -= fault == 1;
+        b[t.buffer].lower += fault == 2;
+        b[g.buffer].upper = fault == 3 ? 2 : b[g.buffer].upper;
+        b[c.buffer].upper -= fault == 4;
+        b[unused.buffer].upper -= fault == 5;
+        b[unused.buffer].lower += fault == 6;
+        assert_int_equal(
+            bp_verify_plan(&f->graph, report.arena_bytes, made_scratch, sizeof made_scratch),
+            fault == 0 ? BP_OK : BP_ERR_VERIFY);
+        if (fault > 0) {
+            assert_non_null(
+                strstr(f->error.text, fault < 5 ? "outside its lifetime" : "live always"));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan_is_checked),
+        cmocka_unit_test(test_lifetimes_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
