@@ -59,7 +59,7 @@ int good(int a)
     return a + (words[0] != words[1]);
 }'
 compile
-for check in format licence words includes directives length symbols globals recursion warnings; do
+for check in format licence words pages includes directives length symbols globals recursion warnings; do
     out=$("tools/check/$check.sh" 2>&1)
     rc=$?
     if [[ $rc -eq 0 || $rc -eq 77 ]]; then count yes; else count no "$check refuses a good tree: $out"; fi
@@ -73,6 +73,9 @@ refuses includes 'xxhash.h' layers/a.c <<<'#include <xxhash.h>'
 refuses includes 'only tests' tools/a.c <<<'#include "tests/support/b.h"'
 refuses words 'TODO' core/a.c <<<'/* TODO: more */'
 refuses words 'A Placeholder' core/a.c <<<'/* A Placeholder. */'
+refuses pages 'no such file: b.md' core/a.md <<<'See [b](b.md).'
+refuses pages 'no such file: core/b.c' core/a.md <<<'It is in `core/b.c`.'
+refuses pages 'at most 150' README.md < <(yes '' | head -200)
 refuses directives 'ifdef' core/a.c <<<'#ifdef __AVX2__
 #endif'
 refuses directives 'ifndef NDEBUG' core/a.h <<<'#ifndef A_H

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Numbers in pages that a command gives again are what it gives:
+#   - tables with a column `arena, bytes`, whose first cells are options of `bedplate plan`; a line
+#     "`bedplate plan OPTIONS` and:" above the table says what they have in common;
+#   - indented lines `$ bedplate ARGUMENTS` with what is printed below them; `...` leaves lines out.
+cd "$(dirname "$0")/../.." || exit 1
+program=${BUILD:-build/release}/bedplate
+passed=0
+failed=0
+verdict() { # RC MESSAGE
+    if [[ $1 -eq 0 ]]; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED: $2"
+    fi
+}
+
+plan_row() { # PAGE OPTIONS BYTES
+    local found words
+    # A word in single quotes is one argument, as in a shell.
+    mapfile -t words < <(xargs -n1 <<<"$2")
+    found=$("$program" plan "${words[@]}" --json 2>&1 | grep -oE '"arena_bytes": ?[0-9]+' | grep -oE '[0-9]+')
+    [[ $found == "${3//,/}" ]]
+    verdict $? "$1: plan $2: $3 bytes on the page, the plan has ${found:-none}"
+}
+
+rows=0
+while IFS=$'\t' read -r page options bytes; do
+    plan_row "$page" "$options" "$bytes"
+    rows=$((rows + 1))
+done < <(awk -F'|' '
+    FNR == 1 { common = ""; table = 0 }
+    /^`bedplate plan .*` and:$/ { common = $0; sub(/^`bedplate plan */, "", common); sub(/` and:$/, "", common) }
+    /^\|/ && /arena, bytes/ { table = 1; next }
+    !/^\|/ { if (table) common = ""; table = 0 }
+    table && $2 ~ /`--/ {
+        options = $2; gsub(/^ *`|` *$/, "", options); gsub(/ /, "", $3)
+        print FILENAME "\t" common " " options "\t" $3
+    }' README.md docs/*.md)
+[[ $rows -ge 14 ]]
+verdict $? "only $rows rows of plans were found"
+
+# What a command prints, against what stands below it.
+sample() { # PAGE COMMAND EXPECTED
+    local words printed
+    mapfile -t words < <(xargs -n1 <<<"${2#bedplate }")
+    printed=$("$program" "${words[@]}" 2>&1)
+    awk -v expected="$3" '
+        BEGIN { n = split(expected, want, "\n"); at = 1 }
+        at <= n && want[at] == "..." { at++; loose = 1 }
+        at <= n && $0 == want[at] { at++; loose = 0; next }
+        at <= n && !loose { exit }
+        END { while (at <= n && (want[at] == "" || want[at] == "...")) at++; exit at <= n }' <<<"$printed"
+    verdict $? "$1: \$ $2: prints something else than the page says"
+}
+samples=0
+while IFS= read -r -d $'\x1e' entry; do
+    IFS=$'\x1f' read -r -d '' page command expected <<<"$entry"
+    sample "$page" "$command" "${expected%$'\n'}"
+    samples=$((samples + 1))
+done < <(awk '
+    function flush() { if (command != "") printf "%s\x1f%s\x1f%s\x1e", page, command, text; command = "" }
+    FNR == 1 { flush() }
+    /^    \$ bedplate / { flush(); page = FILENAME; command = substr($0, 7); text = ""; next }
+    command != "" && /^    / { text = text substr($0, 5) "\n"; next }
+    command != "" && /^$/ { text = text "\n"; next }
+    { flush() }
+    END { flush() }' README.md docs/*.md)
+[[ $samples -ge 1 ]]
+verdict $? "no sample was found"
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
