@@ -2,7 +2,7 @@
 # Bedplate. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
 # `make VARIANT=clang` and the like build the same into build/clang with other flags; V=1 says which.
 SHELL   := /bin/bash
-VERSION := 0.1.0
+VERSION := $(shell sed -n 's/^\#define BP_VERSION "\(.*\)"$$/\1/p' core/version.h)
 comma   := ,
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -147,7 +147,7 @@ test: all tests
 	@tests/run.sh $(BUILD)
 library: $(LIBOBJ)
 objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$(wildcard \
-         tools/bench/*.c tools/embed/*.c tests/house/*.c))
+         tools/bench/*.c tools/docs/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
 coverage:
@@ -177,11 +177,13 @@ HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/program/kernels.def)
 install: all
 	install -Dm644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libbedplate.a
 	install -Dm755 $(BUILD)/bedplate $(DESTDIR)$(PREFIX)/bin/bedplate
+	install -Dm644 docs/bedplate.1 $(DESTDIR)$(PREFIX)/share/man/man1/bedplate.1
 	for h in $(HEADERS); do install -Dm644 $$h $(DESTDIR)$(PREFIX)/include/bedplate/$$h; done
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
 	    install -Dm644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/lib/libbedplate.a $(DESTDIR)$(PREFIX)/bin/bedplate \
+	    $(DESTDIR)$(PREFIX)/share/man/man1/bedplate.1 \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
 	rm -rf $(DESTDIR)$(PREFIX)/include/bedplate
 
@@ -194,8 +196,9 @@ help:
 	@echo "sanitize   the tests under AddressSanitizer and UBSan; tsan: the thread pool's"
 	@echo "clang      the tests built by clang; aarch64: a build for ARM; fuzz: hostile files"
 	@echo "embed size the integrator's example and its sizes"
+	@echo "manual     the manual's tables and the man page, from the program's own"
 	@echo "install uninstall deps format clean"
 
--include tools/demo.mk tools/embed.mk tools/ptxvm/ptxvm.mk tools/ptx/ptx.mk tests/gpu/gpu.mk
+-include tools/demo.mk tools/embed.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(BUILD)/tests/house/digest.d

@@ -4,68 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/version.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/verbs.h"
 
-#define VERSION "0.1.0"
-
-typedef struct verb {
-    const char *name;
-    const char *words; /* arguments that are no options */
-    uint32_t least_words;
-    uint32_t most_words;
-    verb_bit bit;
-    int (*run)(const settings *set);
-    const char *purpose;
-} verb;
-
-static const verb verbs[] = {
-    {"plan", " --model DIR|PRESET [options]", 0, 0, VERB_PLAN, cmd_plan,
-     "Prints how much memory a training run needs, to the byte, before it exists."},
-    {"train", " --model DIR|PRESET --data FILE.. --output-dir DIR [options]", 0, 0, VERB_TRAIN,
-     cmd_train, "Trains a model inside one planned arena."},
-    {"eval", " --model DIR --data FILE.. [options]", 0, 0, VERB_EVAL, cmd_eval,
-     "Prints the mean loss over the data, in nats per token."},
-    {"generate", " --model DIR --prompt TEXT|--prompt-ids IDS [options]", 0, 0, VERB_GENERATE,
-     cmd_generate, "Continues a prompt."},
-    {"export", " --model DIR --to DIR|FILE [--format hf|gguf|llmc] [options]", 0, 0, VERB_EXPORT,
-     cmd_export, "Writes a model for other programs: Hugging Face directory, GGUF, llm.c."},
-    {"import", " --from FILE --to DIR [options]", 0, 0, VERB_IMPORT, cmd_import,
-     "Makes a model directory of a GGUF or llm.c file."},
-    {"tokenize", " --tokenizer DIR --data FILE.. --output FILE [options]", 0, 0, VERB_TOKENIZE,
-     cmd_tokenize, "Turns text into a token file in llm.c's format."},
-    {"verify", " DIR [options]", 1, 1, VERB_VERIFY, cmd_verify,
-     "Checks every digest of a snapshot, or of the newest one in an output directory."},
-    {"bench", " step|gemm|optim [options]", 1, 1, VERB_BENCH, cmd_bench,
-     "Measures a training step, or a matrix product, against this machine's peak."},
-    {"devices", " [options]", 0, 0, VERB_DEVICES, cmd_devices, "Lists what can execute."},
-    {"arena", " FILE.csv [options]", 1, 1, VERB_ARENA, cmd_arena,
-     "Gives each buffer of a CSV file (id, lower, upper, size) an offset, lifetimes apart."},
-};
-
-enum { VERBS = sizeof verbs / sizeof verbs[0] };
+enum { VERBS_MOST = 16 }; /* names that a message lists */
 
 static char stdout_buffer[65536]; /* so that no step's report makes stdio ask for memory */
 
 static int print_help(void)
 {
-    printf("bedplate: trains neural networks inside one block of memory whose size is known, to "
-           "the\nbyte, before the first step.\n\n");
-    for (size_t i = 0; i < VERBS; i++) {
-        printf("  bedplate %s%s\n        %s\n", verbs[i].name, verbs[i].words, verbs[i].purpose);
+    printf("bedplate: %s.\n\n", verb_program_purpose);
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        printf("  bedplate %s%s\n        %s\n", v->name, v->words, v->purpose);
     }
-    printf("\nbedplate VERB --help lists a verb's options. Exit codes: 0 done, 2 usage, 3 the plan "
-           "does\nnot fit, 4 input data or model, 5 training became non-finite, 6 storage, 7 "
-           "device,\n130 and 143 stopped by a signal after saving.\n");
+    printf("\nbedplate VERB --help lists a verb's options.\n\nExit codes\n");
+    const verb_exit *e;
+    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+        printf("  %3d   %s\n", e->code, e->meaning);
+    }
     return 0;
 }
 
 static const verb *find_verb(const char *name)
 {
-    for (size_t i = 0; i < VERBS; i++) {
-        if (strcmp(verbs[i].name, name) == 0) {
-            return &verbs[i];
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        if (strcmp(v->name, name) == 0) {
+            return v;
         }
     }
     return NULL;
@@ -73,11 +41,12 @@ static const verb *find_verb(const char *name)
 
 static int unknown_verb(const char *name)
 {
-    const char *names[VERBS];
-    for (uint32_t i = 0; i < VERBS; i++) {
-        names[i] = verbs[i].name;
+    const char *names[VERBS_MOST];
+    uint32_t count = 0;
+    for (const verb *v; count < VERBS_MOST && (v = verb_at(count)) != NULL; count++) {
+        names[count] = v->name;
     }
-    options_unknown("verb", name, names, VERBS);
+    options_unknown("verb", name, names, count);
     return 2;
 }
 
@@ -90,7 +59,7 @@ static int run_verb(const verb *v, int count, char **arguments)
         return 2;
     }
     if (set.help) {
-        options_help(v->name, v->words, v->purpose, v->bit);
+        options_help(v);
         return 0;
     }
     if (optimizer_settle(&set) != BP_OK) {
@@ -125,7 +94,7 @@ int main(int count, char **arguments)
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
         code = print_help();
     } else if (strcmp(first, "--version") == 0) {
-        printf("bedplate %s\n", VERSION);
+        printf("bedplate %s\n", BP_VERSION);
         code = 0;
     } else {
         const verb *v = find_verb(first);

@@ -38,6 +38,12 @@ typedef struct option {
 /* Row `index` of the table, NULL past the end. */
 const option *option_at(uint32_t index);
 
+/* The heading under which this option and those after it stand, NULL when it is the one before. */
+const char *option_section(const option *which);
+
+/* The index-th name that another program has for an option; false past the end. */
+bool option_other_name(uint32_t index, const char **other, const char **name);
+
 /* The option of a name, - and _ alike; also by another program's name for it. NULL if none. */
 const option *option_find(const char *name, size_t length);
 
@@ -63,9 +69,6 @@ void option_put(bp_text *text, const option *which, const settings *set);
 
 /* The resolved set of the verb's options as `name = value` lines on stdout: a file for --config. */
 void options_print(const settings *set);
-
-/* Help for a verb: its options, values, defaults. */
-void options_help(const char *verb, const char *arguments, const char *purpose, verb_bit bit);
 
 /* Complains about an unknown option or word, naming the nearest of `candidates` if one is near. */
 void options_unknown(const char *what, const char *found, const char *const *candidates,

@@ -5,6 +5,7 @@
 
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/verbs.h"
 
 static bool is_meta(const option *which)
 {
@@ -55,13 +56,20 @@ void options_print(const settings *set)
     output_end(&out);
 }
 
-void options_help(const char *verb, const char *arguments, const char *purpose, verb_bit bit)
+void options_help(const verb *v)
 {
-    printf("bedplate %s%s\n%s\n\n", verb, arguments, purpose);
+    printf("bedplate %s%s\n%s\n", v->name, v->words, v->purpose);
     const option *which;
+    const char *heading = NULL;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if ((which->verbs & bit) == 0) {
+        const char *begins = option_section(which);
+        heading = begins != NULL ? begins : heading;
+        if ((which->verbs & v->bit) == 0) {
             continue;
+        }
+        if (heading != NULL) {
+            printf("\n%s\n", heading);
+            heading = NULL;
         }
         printf("  --%s", which->name);
         if (which->kind != OPTION_FLAG) {

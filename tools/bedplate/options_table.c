@@ -277,6 +277,47 @@ static const struct {
     {"max-length", "max-seq-length"},
 };
 
+/* Headings of help and manual: each stands before the option of that name. */
+static const struct {
+    const char *first;
+    const char *heading;
+} sections[] = {
+    {"model", "Model and data"},
+    {"per-device-train-batch-size", "Shapes and checkpointing"},
+    {"fp32", "Precision"},
+    {"lora-r", "Adapters and quantised bases"},
+    {"freeze", "What is trained"},
+    {"max-steps", "Optimization"},
+    {"arena", "Memory and device"},
+    {"resume", "Saving, evaluating, stopping"},
+    {"prompt", "Generation"},
+    {"listing", "Plans on paper"},
+    {"m", "Measurements"},
+    {"capacity", "The planner alone"},
+    {"from", "Files of other programs"},
+    {"json", "Output and help"},
+};
+
+const char *option_section(const option *which)
+{
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        if (strcmp(sections[i].first, which->name) == 0) {
+            return sections[i].heading;
+        }
+    }
+    return NULL;
+}
+
+bool option_other_name(uint32_t index, const char **other, const char **name)
+{
+    if (index >= sizeof aliases / sizeof aliases[0]) {
+        return false;
+    }
+    *other = aliases[index].other;
+    *name = aliases[index].name;
+    return true;
+}
+
 const option *option_at(uint32_t index)
 {
     return index < OPTIONS ? &table[index] : NULL;

@@ -5,6 +5,32 @@
 
 #include "tools/bedplate/settings.h"
 
+typedef struct verb {
+    const char *name;
+    const char *words; /* arguments that are no options */
+    uint32_t least_words;
+    uint32_t most_words;
+    verb_bit bit;
+    int (*run)(const settings *set);
+    const char *purpose;
+} verb;
+
+/* What an exit code of the program says. */
+typedef struct verb_exit {
+    int code;
+    const char *meaning;
+} verb_exit;
+
+/* Row `index` of the table of verbs, and of that of exit codes; NULL past the end. */
+const verb *verb_at(uint32_t index);
+const verb_exit *verb_exit_at(uint32_t index);
+
+/* What the program is, in a sentence. */
+extern const char verb_program_purpose[];
+
+/* Prints help for a verb: its options by section, values, defaults. */
+void options_help(const verb *v);
+
 int cmd_plan(const settings *set);
 int cmd_train(const settings *set);
 int cmd_eval(const settings *set);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of verbs and of exit codes: what help, the manual and the man page are made of. */
+#include "tools/bedplate/verbs.h"
+
+const char verb_program_purpose[] = "trains neural networks inside one block of memory whose size "
+                                    "is known, to the byte, before the "
+                                    "first step";
+
+static const verb verbs[] = {
+    {"plan", " --model DIR|PRESET [options]", 0, 0, VERB_PLAN, cmd_plan,
+     "Prints how much memory a training run needs, to the byte, before it exists."},
+    {"train", " --model DIR|PRESET --data FILE.. --output-dir DIR [options]", 0, 0, VERB_TRAIN,
+     cmd_train, "Trains a model inside one planned arena."},
+    {"eval", " --model DIR --data FILE.. [options]", 0, 0, VERB_EVAL, cmd_eval,
+     "Prints the mean loss over the data, in nats per token."},
+    {"generate", " --model DIR --prompt TEXT|--prompt-ids IDS [options]", 0, 0, VERB_GENERATE,
+     cmd_generate, "Continues a prompt."},
+    {"export", " --model DIR --to DIR|FILE [--format hf|gguf|llmc] [options]", 0, 0, VERB_EXPORT,
+     cmd_export, "Writes a model for other programs: Hugging Face directory, GGUF, llm.c."},
+    {"import", " --from FILE --to DIR [options]", 0, 0, VERB_IMPORT, cmd_import,
+     "Makes a model directory of a GGUF or llm.c file."},
+    {"tokenize", " --tokenizer DIR --data FILE.. --output FILE [options]", 0, 0, VERB_TOKENIZE,
+     cmd_tokenize, "Turns text into a token file in llm.c's format."},
+    {"verify", " DIR [options]", 1, 1, VERB_VERIFY, cmd_verify,
+     "Checks every digest of a snapshot, or of the newest one in an output directory."},
+    {"bench", " step|gemm|optim [options]", 1, 1, VERB_BENCH, cmd_bench,
+     "Measures a training step, a matrix product or an update against this machine's peak."},
+    {"devices", " [options]", 0, 0, VERB_DEVICES, cmd_devices, "Lists what can execute."},
+    {"arena", " FILE.csv [options]", 1, 1, VERB_ARENA, cmd_arena,
+     "Gives each buffer of a CSV file (id, lower, upper, size) an offset, lifetimes apart."},
+};
+
+static const verb_exit exits[] = {
+    {0, "done"},
+    {2, "usage"},
+    {3, "the plan does not fit"},
+    {4, "input data or model"},
+    {5, "training became non-finite (weights as before it, state saved), or a loss or logits are "
+        "not finite"},
+    {6, "storage"},
+    {7, "device"},
+    {70, "a fault of the program itself"},
+    {130, "stopped by an interrupt (SIGINT) after saving"},
+    {143, "stopped by SIGTERM after saving"},
+};
+
+const verb *verb_at(uint32_t index)
+{
+    return index < sizeof verbs / sizeof verbs[0] ? &verbs[index] : NULL;
+}
+
+const verb_exit *verb_exit_at(uint32_t index)
+{
+    return index < sizeof exits / sizeof exits[0] ? &exits[index] : NULL;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes the program's own tables as pages: `manual page` the part of docs/manual.md that lists
+ * verbs, options and exit codes, `manual man` docs/bedplate.1. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/version.h"
+#include "tools/bedplate/options.h"
+#include "tools/bedplate/verbs.h"
+
+/* Text of a Markdown table's cell. */
+static void page_cell(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        printf(*text == '|' || *text == '*' || *text == '<' || *text == '_' ? "\\%c" : "%c", *text);
+    }
+}
+
+/* The verbs that take an option: all, or their names. */
+static void put_verbs(const option *which)
+{
+    bool every = true, first = true;
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        every = every && (which->verbs & v->bit) != 0;
+    }
+    for (uint32_t i = 0; !every && (v = verb_at(i)) != NULL; i++) {
+        if ((which->verbs & v->bit) != 0) {
+            printf(first ? "%s" : ", %s", v->name);
+            first = false;
+        }
+    }
+    printf(every ? "every verb" : "");
+}
+
+static bool has_default(const option *which)
+{
+    return which->fallback != NULL && which->kind != OPTION_FLAG;
+}
+
+static void page_option(const option *which)
+{
+    if (option_section(which) != NULL) {
+        printf("\n### %s\n\n", option_section(which));
+        printf("| option | value | default | of | what it does |\n|---|---|---|---|---|\n");
+    }
+    printf("| `--%s` | ", which->name);
+    page_cell(which->kind == OPTION_FLAG ? "" : which->choices);
+    printf(" | ");
+    page_cell(has_default(which) ? which->fallback : "");
+    printf(" | ");
+    put_verbs(which);
+    printf(" | ");
+    page_cell(which->help);
+    printf(" |\n");
+}
+
+static void write_page(void)
+{
+    printf("\n| verb | what it does |\n|---|---|\n");
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        printf("| `bedplate %s", v->name);
+        page_cell(v->words);
+        printf("` | %s |\n", v->purpose);
+    }
+    printf("\n| exit code | what it says |\n|---|---|\n");
+    const verb_exit *e;
+    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+        printf("| %d | %s |\n", e->code, e->meaning);
+    }
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        page_option(which);
+    }
+    printf("\n### Other programs' names for the same\n\n");
+    const char *other, *name;
+    for (uint32_t i = 0; option_other_name(i, &other, &name); i++) {
+        printf("- `--%s` is `--%s`\n", other, name);
+    }
+    printf("\n");
+}
+
+/* Text of a man page: nothing at a line's beginning that troff would obey. */
+static void man_text(const char *text)
+{
+    if (*text == '.' || *text == '\'') {
+        printf("\\&");
+    }
+    for (; *text != '\0'; text++) {
+        if (*text == '-') {
+            printf("\\-");
+        } else if (*text == '\\') {
+            printf("\\e");
+        } else {
+            printf("%c", *text);
+        }
+    }
+}
+
+static void man_option(const option *which)
+{
+    if (option_section(which) != NULL) {
+        printf(".SS ");
+        man_text(option_section(which));
+        printf("\n");
+    }
+    printf(".TP\n\\fB\\-\\-");
+    man_text(which->name);
+    printf("\\fR");
+    if (which->kind != OPTION_FLAG) {
+        printf(which->kind == OPTION_MAYBE ? " [\\fI" : " \\fI");
+        man_text(which->choices);
+        printf(which->kind == OPTION_MAYBE ? "\\fR]" : "\\fR");
+    }
+    printf("\n");
+    man_text(which->help);
+    if (has_default(which)) {
+        printf(" [");
+        man_text(which->fallback);
+        printf("]");
+    }
+    printf("\n(");
+    put_verbs(which);
+    printf(")\n");
+}
+
+static void man_head(void)
+{
+    printf(".\\\" SPDX-License-Identifier: MIT\n");
+    printf(".\\\" Made by `make manual` from the program's own tables: do not edit.\n");
+    printf(".TH BEDPLATE 1 \"\" \"bedplate " BP_VERSION "\" \"User Commands\"\n");
+    printf(".SH NAME\nbedplate \\- ");
+    man_text(verb_program_purpose);
+    printf("\n.SH SYNOPSIS\n");
+    const verb *v;
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        printf(i == 0 ? "" : ".br\n");
+        printf(".B bedplate %s\n", v->name);
+        man_text(v->words + strspn(v->words, " "));
+        printf("\n");
+    }
+    printf(".SH DESCRIPTION\n");
+    for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
+        printf(".TP\n");
+        printf(".B %s\n", v->name);
+        man_text(v->purpose);
+        printf("\n");
+    }
+}
+
+static void write_man(void)
+{
+    man_head();
+    printf(
+        ".SH OPTIONS\nIn names \\- and _ are alike. Sizes are bytes or 4GiB, 512MB, 2e9. Options "
+        "may stand as\n.I name = value\nlines in a file that\n.B \\-\\-config\nnames.\n");
+    const option *which;
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        man_option(which);
+    }
+    printf(".SS Other programs' names for the same\n");
+    const char *other, *name;
+    for (uint32_t i = 0; option_other_name(i, &other, &name); i++) {
+        printf(".TP\n\\fB\\-\\-");
+        man_text(other);
+        printf("\\fR\n\\-\\-");
+        man_text(name);
+        printf("\n");
+    }
+    printf(".SH EXIT STATUS\n");
+    const verb_exit *e;
+    for (uint32_t i = 0; (e = verb_exit_at(i)) != NULL; i++) {
+        printf(".TP\n.B %d\n", e->code);
+        man_text(e->meaning);
+        printf("\n");
+    }
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 2 && strcmp(arguments[1], "page") == 0) {
+        write_page();
+    } else if (count == 2 && strcmp(arguments[1], "man") == 0) {
+        write_man();
+    } else {
+        fputs("manual page|man\n", stderr);
+        return 2;
+    }
+    return ferror(stdout) != 0 || fflush(stdout) != 0;
+}
