@@ -84,15 +84,20 @@ static bp_status check_quantised(const bp_emit *emit)
                                                                          : "load-in-4bit");
 }
 
-static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+void compile_find_first(bp_compile *compile, const bp_emit *emit)
 {
-    const bp_spec *spec = emit->spec;
     compile->first = compile->stages - 1;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         uint32_t stage = bp_adapter_stage(emit, i);
         bool lower = emit->parameters[i].trainable && stage < compile->first;
         compile->first = lower ? stage : compile->first;
     }
+}
+
+static bp_status make_schedule(bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    compile_find_first(compile, emit);
     return bp_schedule_generate(&spec->policy, compile->stages, compile->first, compile->variants,
                                 compile->actions, compile->action_count, &compile->action_count);
 }
@@ -109,7 +114,7 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
     return bp_graph_buffer(emit->graph, &prototype, name, index);
 }
 
-static bp_status make_fixed_buffers(bp_compile *compile, bp_emit *emit)
+bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
     uint32_t control = 0;
@@ -257,7 +262,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
         return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
                             NULL);
     }
-    BP_TRY(make_fixed_buffers(compile, emit));
+    BP_TRY(compile_fixed(compile, emit));
     spec->model->parameters(emit, &spec->config);
     bp_adapter_publish(emit);
     BP_TRY(emit->status);

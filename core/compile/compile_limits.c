@@ -5,7 +5,7 @@
 
 #define NAME_BYTES           96 /* longest usual buffer name, for the closed form */
 #define PREFILL_ROWS_DEFAULT 32
-#define FIXED_BUFFERS        16 /* inputs, control, result, tables, logits; losses per program */
+#define FIXED_BUFFERS        17 /* none, inputs, control, result, tables, logits; losses each */
 
 uint32_t bp_compile_prefill_rows(const bp_spec *spec)
 {

@@ -21,10 +21,22 @@ uint64_t compile_ids_bytes(const bp_spec *spec);
 /* Bytes of one micro-batch's lengths; 0 where the task has no use for them. */
 uint64_t compile_lengths_bytes(const bp_spec *spec);
 
+/* Makes the buffers that every program reads or writes (inputs, control, result) and points the
+ * emitter at them. */
+bp_status compile_fixed(bp_compile *compile, bp_emit *emit) BP_MUST_CHECK;
+
+/* The emitter as a program begins: its inputs, nothing shared yet, a buffer for the losses of one
+ * that forms them. */
+void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+                     bp_mode mode);
+
+/* Finds compile->first. compile->stages is set, the parameters are published. */
+void compile_find_first(bp_compile *compile, const bp_emit *emit);
+
 /* Starts a program in which nothing has been computed yet. */
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
 
-/* Points the pen at the step block, ids and labels of a micro-batch of the program. */
+/* Points the emitter at the step block, ids and labels of a micro-batch of the program. */
 void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
 
 /* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
@@ -32,6 +44,10 @@ void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t 
 
 /* A call of a stage with nothing but its input known. */
 bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
+
+/* What the backward of call->stage is asked for: whether its input's gradient is read, and whether
+ * a table's is formed later. compile->first and the slices are chosen. */
+void compile_ask(const bp_compile *compile, bp_stage_call *call);
 
 /* Writes action number `index` of the schedule for one micro-batch. */
 void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro);

@@ -3,6 +3,8 @@
  * micro-batch. */
 #include "core/compile/compile_private.h"
 
+#include <string.h>
+
 static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
 {
     return table + (size_t)micro * (compile->stages + 1);
@@ -15,17 +17,11 @@ static bp_ref *tape_of(const bp_compile *compile, uint32_t stage, uint32_t micro
 
 static void forget(bp_compile *compile)
 {
-    size_t count = (size_t)compile->micros * (compile->stages + 1);
-    for (size_t i = 0; i < count; i++) {
-        compile->boundary[i] = BP_ABSENT;
-        compile->d_boundary[i] = BP_ABSENT;
-    }
-    count = (size_t)compile->micros * compile->stages;
-    for (size_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < BP_TAPE_MAX; k++) {
-            compile->tape[i][k] = BP_ABSENT;
-        }
-    }
+    const size_t boundaries_all = (size_t)compile->micros * (compile->stages + 1);
+    const size_t tapes = (size_t)compile->micros * compile->stages;
+    memset(compile->boundary, 0, boundaries_all * sizeof *compile->boundary);
+    memset(compile->d_boundary, 0, boundaries_all * sizeof *compile->d_boundary);
+    memset(compile->tape, 0, tapes * sizeof *compile->tape);
 }
 
 void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
@@ -44,10 +40,9 @@ void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
                       : BP_ABSENT;
 }
 
-void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
+void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,
+                     bp_mode mode)
 {
-    bp_graph_begin(emit->graph, program);
-    forget(compile);
     compile_inputs(compile, emit, 0);
     emit->shared = BP_ABSENT;
     emit->mode = mode;
@@ -61,6 +56,13 @@ void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, 
     }
 }
 
+void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
+{
+    bp_graph_begin(emit->graph, program);
+    forget(compile);
+    compile_emitter(compile, emit, program, mode);
+}
+
 void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t action)
 {
     emit->spec->model->stage_name(&emit->spec->config, stage, compile->label);
@@ -71,16 +73,8 @@ void compile_enter(bp_compile *compile, bp_emit *emit, uint32_t stage, uint32_t 
 
 bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
 {
-    bp_stage_call call = {.stage = stage,
-                          .input = boundaries(compile, compile->boundary, micro)[stage],
-                          .output = BP_ABSENT,
-                          .d_output = BP_ABSENT,
-                          .d_input = BP_ABSENT,
-                          .kept = {BP_ABSENT, BP_ABSENT}};
-    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
-        call.tape[i] = BP_ABSENT;
-    }
-    return call;
+    return (bp_stage_call){.stage = stage,
+                           .input = boundaries(compile, compile->boundary, micro)[stage]};
 }
 
 static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
@@ -97,6 +91,14 @@ static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *a
     }
 }
 
+void compile_ask(const bp_compile *compile, bp_stage_call *call)
+{
+    call->input_wanted = call->stage > compile->first;
+    call->table_deferred = call->stage + 1 == compile->stages
+                               ? compile->head_deferred
+                               : call->stage == 0 && compile->sliced[1] != UINT32_MAX;
+}
+
 static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *action,
                            uint32_t micro)
 {
@@ -105,13 +107,10 @@ static void write_backward(bp_compile *compile, bp_emit *emit, const bp_action *
     const bp_ref *tape = tape_of(compile, action->stage, micro);
     call.variant = action->variant;
     call.d_output = gradients[action->stage + 1];
-    call.input_wanted = action->stage > compile->first;
+    compile_ask(compile, &call);
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
-    call.table_deferred = action->stage + 1 == compile->stages
-                              ? compile->head_deferred
-                              : action->stage == 0 && compile->sliced[1] != UINT32_MAX;
     emit->spec->model->backward(emit, &call);
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {

@@ -26,6 +26,21 @@ static void join_name(char *to, const char *first, const char *second)
     to[used] = '\0';
 }
 
+void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
+                  uint32_t parameter_limit)
+{
+    *emit = (bp_emit){.graph = graph,
+                      .spec = spec,
+                      .parameters = parameters,
+                      .parameter_limit = parameter_limit,
+                      .mode = BP_MODE_TRAIN,
+                      .label = "",
+                      .stage = UINT32_MAX,
+                      .action = UINT32_MAX,
+                      .output_class = BP_CLASS_WORKSPACE,
+                      .rows = (uint64_t)spec->batch * spec->sequence};
+}
+
 static uint32_t make_buffer(bp_emit *emit, const bp_buffer *prototype, const char *name)
 {
     uint32_t index = BP_NO_BUFFER;
@@ -79,7 +94,6 @@ static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name
 {
     bp_master form = emit->spec->master;
     form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
-    parameter->master = BP_NO_BUFFER;
     bool updated = parameter->trainable && emit->spec->optimizer != NULL;
     parameter->master_form = updated ? form : BP_MASTER_WEIGHT;
     if (bp_master_bytes(parameter->master_form) == 0) {
@@ -177,15 +191,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .base = info->adapts ? info->base : BP_NO_PARAMETER,
                                 .rank = info->rank,
                                 .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0},
-                                .count = bp_size_mul(info->shape[0], width),
-                                .master = BP_NO_BUFFER,
-                                .scales = BP_NO_BUFFER,
-                                .nested = BP_NO_BUFFER,
-                                .gradient = BP_NO_BUFFER,
-                                .sum = BP_NO_BUFFER};
-    for (uint32_t i = 0; i < BP_PARAMETER_STATES_MAX; i++) {
-        parameter->state[i] = BP_NO_BUFFER;
-    }
+                                .count = bp_size_mul(info->shape[0], width)};
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;

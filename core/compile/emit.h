@@ -105,6 +105,11 @@ typedef struct bp_emit {
     uint64_t norms_used; /* how many of them are written, where they come stage by stage */
 } bp_emit;
 
+/* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
+ * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. */
+void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
+                  uint32_t parameter_limit);
+
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
  * constant in the base of adapters), its master where the spec asks for one, and its row in the
  * table, in the order of calls. Called by bp_model.parameters only. */

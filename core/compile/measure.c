@@ -3,12 +3,12 @@
 #include "core/compile/measure.h"
 
 #include "core/compile/adapter.h"
-#include "core/compile/compile.h"
+#include "core/compile/compile_private.h"
 #include "core/program/report.h"
 
-#define TABLE_ALIGNMENT 64
-#define NAME_BYTES      96
-#define FIXED_BUFFERS   8
+#define MEASURE_ALIGNMENT 64
+#define NAME_BYTES        96
+#define FIXED_BUFFERS     8
 
 /* The graph holds the parameters (and the gradients met so far) up to a mark; each trial writes
  * behind it and is forgotten. */
@@ -17,7 +17,11 @@ typedef struct measure {
     const bp_rates *rates;
     bp_graph graph;
     bp_emit emit;
+    bp_compile compile; /* no tables: where the inputs are, and what backward is asked for */
+    bp_measure_watch watch;
+    void *user;
     bp_graph_limits mark;
+    bp_ref shared; /* made once for all stages, as in a program */
     char label[32];
     uint32_t input; /* the trial's fake input, its output and the gradients of both */
     uint32_t output;
@@ -33,7 +37,8 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Room for the largest trial of any stage: one forward and one backward. */
+/* Room for the largest trial of any stage, one forward and one backward, beside the one that made
+ * what all share. */
 static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
 {
     uint64_t parameters = bp_adapter_parameters(spec);
@@ -49,8 +54,8 @@ static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
         trial.scalars = larger(trial.scalars, one.scalars + two.scalars);
         trial.name_bytes = larger(trial.name_bytes, one.name_bytes + two.name_bytes);
     }
-    buffers += trial.buffers;
-    names += trial.name_bytes;
+    buffers += 2 * (uint64_t)trial.buffers;
+    names += 2 * (uint64_t)trial.name_bytes;
     *limits = trial;
     limits->buffers = (uint32_t)buffers;
     limits->name_bytes = (uint32_t)names;
@@ -65,28 +70,13 @@ uint64_t bp_measure_bytes(const bp_spec *spec)
     }
     uint64_t parameters = bp_adapter_parameters(spec);
     return bp_size_add(bp_graph_bytes(&limits),
-                       parameters * sizeof(bp_parameter) + 2 * TABLE_ALIGNMENT);
+                       parameters * sizeof(bp_parameter) + 2 * MEASURE_ALIGNMENT);
 }
 
 static bp_ref fake(measure *m, bp_class class_of, uint64_t bytes, const char *name)
 {
     bp_dtype dtype = m->spec->working;
     return bp_emit_buffer(&m->emit, class_of, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
-}
-
-static void set_inputs(measure *m)
-{
-    bp_emit *emit = &m->emit;
-    uint64_t bytes = bp_compile_input_bytes(m->spec);
-    emit->label = "measure";
-    bp_ref inputs = fake(m, BP_CLASS_IO, bytes, "inputs");
-    emit->step = (bp_ref){inputs.buffer, BP_U8, 0};
-    emit->ids = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
-    emit->labels = (bp_ref){inputs.buffer, BP_I32, BP_STEP_ROOM};
-    emit->lengths = m->spec->config.task != BP_TASK_CAUSAL_LM ? emit->labels : BP_ABSENT;
-    emit->losses = bp_emit_buffer(emit, BP_CLASS_IO, BP_F32, emit->rows, 1, "losses");
-    emit->result = (bp_ref){fake(m, BP_CLASS_IO, BP_STEP_ROOM, "result").buffer, BP_U8, 0};
-    emit->control = emit->result;
 }
 
 /* Makes a gradient buffer that trials from now on find already there. */
@@ -104,26 +94,18 @@ static void begin_trial(measure *m)
     bp_graph_begin(&m->graph, BP_PROGRAM_STEP);
     for (uint32_t i = 0; i < m->emit.parameter_count; i++) {
         bp_parameter *parameter = &m->emit.parameters[i];
-        bool kept = parameter->gradient < m->mark.buffers;
+        bool kept = parameter->gradient != BP_NO_BUFFER && parameter->gradient < m->mark.buffers;
         parameter->gradient = kept ? parameter->gradient : BP_NO_BUFFER;
         parameter->gradient_written = kept;
     }
     m->emit.loss_written = false;
-    m->emit.shared = BP_ABSENT;
+    m->emit.shared = m->shared;
 }
 
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
 {
-    bp_stage_call call = {.stage = stage,
-                          .variant = variant,
-                          .input = BP_ABSENT,
-                          .output = BP_ABSENT,
-                          .d_output = BP_ABSENT,
-                          .d_input = BP_ABSENT,
-                          .input_wanted = true};
-    for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
-        call.tape[i] = BP_ABSENT;
-    }
+    bp_stage_call call = {.stage = stage, .variant = variant};
+    compile_ask(&m->compile, &call);
     m->spec->model->stage_name(&m->spec->config, stage, m->label);
     m->emit.label = m->label;
     m->emit.stage = stage;
@@ -223,6 +205,15 @@ static uint64_t gradient_bytes(const measure *m)
     return bytes;
 }
 
+static void show(const measure *m, bp_action_kind kind, uint32_t stage, uint32_t variant,
+                 uint32_t first, uint32_t last)
+{
+    const bp_measured trial = {&m->graph, kind, stage, variant, first, last};
+    if (m->watch != NULL && m->emit.status == BP_OK) {
+        m->watch(m->user, &trial);
+    }
+}
+
 /* Forward alone, as it runs when another stage follows. */
 static void try_forward(measure *m, uint32_t stage, uint32_t variant, bp_chain_variant *out)
 {
@@ -239,6 +230,7 @@ static void try_forward(measure *m, uint32_t stage, uint32_t variant, bp_chain_v
     }
     out->forward_peak = peak_between(m, 0, m->backward);
     out->forward = seconds_between(m, 0, m->backward);
+    show(m, BP_ACTION_FORWARD, stage, variant, 0, m->backward);
 }
 
 /* Forward for the tape (not needed where the variant keeps none), then backward. */
@@ -259,6 +251,7 @@ static void try_backward(measure *m, uint32_t stage, uint32_t variant, bool tape
     row->backward_peak = peak_between(m, m->backward, m->graph.used.ops);
     row->backward = seconds_between(m, m->backward, m->graph.used.ops);
     out->gradients = gradient_bytes(m);
+    show(m, BP_ACTION_BACKWARD, stage, variant, m->backward, m->graph.used.ops);
 }
 
 /* Whether gradients outlive the backward of their stage in the type they are made in. */
@@ -300,6 +293,17 @@ static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
     keep_gradients(m);
 }
 
+/* What the first stage that needs it has made for all stays where it is; its ops are in no trial.
+ */
+static void keep_shared(measure *m)
+{
+    if (!bp_ref_present(m->shared) && bp_ref_present(m->emit.shared)) {
+        m->shared = m->emit.shared;
+        m->mark.buffers = m->graph.used.buffers;
+        m->mark.name_bytes = m->graph.used.name_bytes;
+    }
+}
+
 /* Bytes of every boundary, as each stage's forward makes it, into the stages' inputs. */
 static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t count)
 {
@@ -309,43 +313,57 @@ static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t coun
         begin_trial(m);
         bp_stage_call call = trial_call(m, s, m->spec->model->variants(&m->spec->config, s) - 1);
         m->spec->model->forward(&m->emit, &call);
+        keep_shared(m);
         bool made = m->emit.status == BP_OK && bp_ref_present(call.output);
         stages[s + 1].input = made ? m->graph.buffers[call.output.buffer].bytes : 0;
     }
     m->graph.used = m->mark;
 }
 
-bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
-                            bp_chain_stage *stages, bp_error *error)
+/* Everything that lives before the first stage: inputs, parameters, gradients of a whole group. */
+static bp_status prepare(measure *m, bp_arena *memory, bp_error *error)
 {
-    measure m = {.spec = spec, .rates = rates};
+    const bp_spec *spec = m->spec;
     bp_graph_limits limits;
     void *parameters = NULL;
     uint32_t count = bp_adapter_parameters(spec);
-    uint32_t stage_count = spec->model->stages(&spec->config);
     if (!limits_for(spec, &limits)) {
         return BP_ERR_OVERFLOW;
     }
-    BP_TRY(bp_graph_init(&m.graph, &limits, memory, error));
-    BP_TRY(bp_arena_carve(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters));
-    m.emit = (bp_emit){.graph = &m.graph,
-                       .spec = spec,
-                       .parameters = parameters,
-                       .parameter_limit = count,
-                       .mode = BP_MODE_TRAIN,
-                       .rows = (uint64_t)spec->batch * spec->sequence,
-                       .action = UINT32_MAX};
-    set_inputs(&m);
-    spec->model->parameters(&m.emit, &spec->config);
-    bp_adapter_publish(&m.emit);
+    BP_TRY(bp_graph_init(&m->graph, &limits, memory, error));
+    BP_TRY(bp_arena_carve(memory, count * sizeof(bp_parameter), MEASURE_ALIGNMENT, &parameters));
+    bp_emit_init(&m->emit, &m->graph, spec, parameters, count);
+    BP_TRY(compile_fixed(&m->compile, &m->emit));
+    compile_emitter(&m->compile, &m->emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
+    spec->model->parameters(&m->emit, &spec->config);
+    bp_adapter_publish(&m->emit);
+    BP_TRY(m->emit.status);
+    m->compile.stages = spec->model->stages(&spec->config);
+    compile_find_first(&m->compile, &m->emit);
+    compile_choose_slices(&m->compile, &m->emit);
     const bool grouped = spec->accumulation > 1 && keeps_gradients(spec);
-    for (uint32_t i = 0; i < m.emit.parameter_count && grouped; i++) {
-        own_gradient(&m, i);
+    for (uint32_t i = 0; i < m->emit.parameter_count && grouped; i++) {
+        own_gradient(m, i);
     }
-    m.mark = m.graph.used;
-    measure_boundaries(&m, stages, stage_count);
-    for (uint32_t s = stage_count; s > 0 && m.emit.status == BP_OK; s--) {
+    m->mark = m->graph.used;
+    return m->emit.status;
+}
+
+bp_status bp_measure_each(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                          bp_chain_stage *stages, bp_measure_watch watch, void *user,
+                          bp_error *error)
+{
+    measure m = {.spec = spec, .rates = rates, .watch = watch, .user = user};
+    BP_TRY(prepare(&m, memory, error));
+    measure_boundaries(&m, stages, m.compile.stages);
+    for (uint32_t s = m.compile.stages; s > 0 && m.emit.status == BP_OK; s--) {
         measure_stage(&m, s - 1, &stages[s - 1]);
     }
     return m.emit.status;
+}
+
+bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                            bp_chain_stage *stages, bp_error *error)
+{
+    return bp_measure_each(spec, rates, memory, stages, NULL, NULL, error);
 }

@@ -17,4 +17,22 @@ uint64_t bp_measure_bytes(const bp_spec *spec);
 bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
                             bp_chain_stage *stages, bp_error *error) BP_MUST_CHECK;
 
+/* The ops of one trial, of which the measure is taken: those from `first` to before `last` in the
+ * graph are the forward, or the backward, of a stage in one of its variants. */
+typedef struct bp_measured {
+    const bp_graph *graph;
+    bp_action_kind kind;
+    uint32_t stage;
+    uint32_t variant;
+    uint32_t first;
+    uint32_t last;
+} bp_measured;
+
+typedef void (*bp_measure_watch)(void *user, const bp_measured *trial);
+
+/* bp_measure_stages with a watcher that sees every trial (NULL: none). */
+bp_status bp_measure_each(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                          bp_chain_stage *stages, bp_measure_watch watch, void *user,
+                          bp_error *error) BP_MUST_CHECK;
+
 #endif

@@ -16,10 +16,12 @@
 #define BP_OPERANDS_MAX 16 /* most operands of one row */
 #define BP_SCALARS_MAX  16 /* most scalars of one row */
 
-#define BP_NO_BUFFER UINT32_MAX
+/* No graph has a buffer of this number: row 0 of its table is kept empty, so that what is zero is
+ * absent. */
+#define BP_NO_BUFFER 0u
 
-/* An operand in a program: a place inside a buffer. Zero-initialised refs are not absent; use
- * BP_ABSENT for optional operands that are not there. */
+/* An operand in a program: a place inside a buffer. A ref of all zeros is absent, as is BP_ABSENT,
+ * for optional operands that are not there. */
 typedef struct bp_ref {
     uint32_t buffer; /* index into the program's buffers; BP_NO_BUFFER when absent */
     bp_dtype dtype;

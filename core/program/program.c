@@ -28,10 +28,17 @@ static bp_status carve_table(bp_arena *memory, uint64_t rows, size_t row_bytes, 
     return bp_arena_carve(memory, (size_t)table_bytes(rows, row_bytes), TABLE_ALIGNMENT, table);
 }
 
+static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
+                            uint64_t wanted)
+{
+    return bp_error_numbers(graph->error, BP_ERR_FIT, where, "a table of the plan is full", table,
+                            (int64_t)wanted, (int64_t)limit);
+}
+
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
                         bp_error *error)
 {
-    *graph = (bp_graph){.limit = *limit, .error = error, .tables = BP_NO_BUFFER};
+    *graph = (bp_graph){.limit = *limit, .error = error};
     void *table[5];
     const uint64_t rows[5] = {limit->buffers, limit->ops, limit->refs, limit->scalars,
                               limit->name_bytes};
@@ -47,6 +54,11 @@ bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena 
     graph->refs = table[2];
     graph->scalars = table[3];
     graph->names = table[4];
+    if (limit->buffers == 0) {
+        return table_full(graph, "buffers", 0, 1);
+    }
+    graph->buffers[BP_NO_BUFFER] = (bp_buffer){.scope = BP_SCOPE_PROGRAM};
+    graph->used.buffers = BP_NO_BUFFER + 1;
     return BP_OK;
 }
 
@@ -55,13 +67,6 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program)
     graph->program = (uint32_t)program;
     graph->program_first[program] = graph->used.ops;
     graph->program_count[program] = 0;
-}
-
-static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
-                            uint64_t wanted)
-{
-    return bp_error_numbers(graph->error, BP_ERR_FIT, where, "a table of the plan is full", table,
-                            (int64_t)wanted, (int64_t)limit);
 }
 
 static bp_status add_name(bp_graph *graph, const char *name, uint32_t *offset)
@@ -201,7 +206,8 @@ void bp_graph_lifetimes(bp_graph *graph)
 
 const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
 {
-    return buffer < graph->used.buffers ? graph->names + graph->buffers[buffer].name : "-";
+    const bool there = buffer != BP_NO_BUFFER && buffer < graph->used.buffers;
+    return there ? graph->names + graph->buffers[buffer].name : "-";
 }
 
 const char *bp_class_name(bp_class class_of)

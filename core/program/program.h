@@ -85,7 +85,7 @@ typedef union bp_scalar {
 
 /* Rows of each table; the closed form of a plan's scratch memory follows from it. */
 typedef struct bp_graph_limits {
-    uint32_t buffers;
+    uint32_t buffers; /* row 0, which is no buffer, counts */
     uint32_t ops;
     uint32_t refs;
     uint32_t scalars;
@@ -110,15 +110,16 @@ typedef struct bp_graph {
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */
 uint64_t bp_graph_bytes(const bp_graph_limits *limit);
 
-/* Carves the tables. BP_ERR_FIT when the arena is too small. */
+/* Carves the tables and makes row 0 of the buffers: BP_NO_BUFFER, of no bytes and never live.
+ * BP_ERR_FIT when the arena is too small or limit->buffers is 0. */
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
                         bp_error *error) BP_MUST_CHECK;
 
 /* Starts writing a program; programs must be written in the order of bp_program_kind. */
 void bp_graph_begin(bp_graph *graph, bp_program_kind program);
 
-/* Adds a buffer of product(shape) elements and returns its index. `name` is copied; it is unique
- * for constant and persistent buffers. */
+/* Adds a buffer of product(shape) elements and returns its index, 1 or more. `name` is copied; it
+ * is unique for constant and persistent buffers. */
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index) BP_MUST_CHECK;
 
@@ -134,7 +135,7 @@ void bp_graph_lifetimes(bp_graph *graph);
 /* Number of ticks on the time axis: one per op, at least one. */
 uint32_t bp_graph_ticks(const bp_graph *graph);
 
-/* A buffer's name; never NULL. */
+/* A buffer's name; "-" for BP_NO_BUFFER. */
 const char *bp_graph_name(const bp_graph *graph, uint32_t buffer);
 
 const char *bp_class_name(bp_class class_of);

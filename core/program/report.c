@@ -53,7 +53,7 @@ static bp_status place_rest(bp_graph *graph, uint64_t base, uint64_t nodes, void
     uint32_t *owner = (uint32_t *)(intervals + graph->used.buffers);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
-        if (!lives_always(graph, buffer)) {
+        if (i != BP_NO_BUFFER && !lives_always(graph, buffer)) {
             owner[count] = i;
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }

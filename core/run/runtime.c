@@ -96,11 +96,7 @@ static bp_status compile(bp_runtime *runtime)
     }
     BP_TRY(bp_graph_init(&runtime->graph, &limits, &runtime->host, &runtime->error));
     BP_TRY(carve(runtime, (uint64_t)parameter_limit * sizeof(bp_parameter), &parameters));
-    runtime->emit = (bp_emit){.graph = &runtime->graph,
-                              .spec = spec,
-                              .parameters = parameters,
-                              .parameter_limit = parameter_limit,
-                              .label = ""};
+    bp_emit_init(&runtime->emit, &runtime->graph, spec, parameters, parameter_limit);
     return bp_compile_run(&runtime->compile, &runtime->emit, &runtime->host);
 }
 

@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         abort();
     }
     const bp_spec spec = {.model = &bp_model_llama, .lora = *lora};
-    const bp_emit emit = {.spec = &spec};
+    bp_emit emit;
+    bp_emit_init(&emit, NULL, &spec, NULL, 0);
     /* Names of control characters only may grow beyond the room. */
     if (bp_peft_config_text(&emit, first.base, text, sizeof text, &length) != BP_OK) {
         return 0;

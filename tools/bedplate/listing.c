@@ -117,9 +117,10 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
         tables->classes[c] = (bp_map_class){bp_class_name((bp_class)c), colours[c]};
     }
-    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+    map->buffer_count = 0;
+    for (uint32_t i = BP_NO_BUFFER + 1; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
-        tables->buffers[i] =
+        tables->buffers[map->buffer_count++] =
             (bp_map_buffer){bp_graph_name(graph, i),
                             (uint32_t)buffer->class_of,
                             {buffer->bytes, buffer->lower, buffer->upper, buffer->offset}};
@@ -131,7 +132,6 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
     map->buffers = tables->buffers;
     map->op_names = tables->op_names;
     map->class_count = BP_CLASS_COUNT;
-    map->buffer_count = graph->used.buffers;
     map->op_count = graph->used.ops;
     map->unit = "parameter";
     map->units = report->parameters;

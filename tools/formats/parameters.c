@@ -11,7 +11,7 @@
 static bp_graph_limits limits_of(const bp_model *model, const bp_model_config *config)
 {
     uint32_t count = model->parameter_count(config);
-    return (bp_graph_limits){.buffers = count,
+    return (bp_graph_limits){.buffers = count + 1,
                              .name_bytes =
                                  count > UINT32_MAX / NAME_BYTES ? UINT32_MAX : count * NAME_BYTES};
 }
@@ -43,8 +43,8 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
     BP_TRY(bp_graph_init(&graph, &limit, &arena, error));
     BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
     BP_TRY(bp_arena_carve(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
-    bp_emit emit = {
-        .graph = &graph, .spec = &spec, .parameters = rows, .parameter_limit = limit.buffers};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, rows, limit.buffers);
     model->parameters(&emit, config);
     BP_TRY(emit.status);
     *parameters = (bp_parameters){.list = list, .count = emit.parameter_count};

@@ -234,11 +234,9 @@ static void test_the_pen_stops_at_its_first_failure(void **state)
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_OK);
     bp_graph_begin(&graph, BP_PROGRAM_STEP);
-    bp_emit emit = {.graph = &graph,
-                    .spec = &spec,
-                    .parameters = parameters,
-                    .parameter_limit = 1,
-                    .label = "stage"};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, parameters, 1);
+    emit.label = "stage";
     const bp_parameter_info info = {.name = "p", .rank = 1, .shape = {8}};
     bp_emit_parameter(&emit, &info);
     assert_int_equal(emit.status, BP_OK);

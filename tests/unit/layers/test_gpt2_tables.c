@@ -144,13 +144,11 @@ static bp_graph_limits emitted(const bp_spec *spec, bp_mode mode, bool backward,
     bp_parameter parameters[64];
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &room, &arena, &error), BP_OK);
-    bp_emit emit = {.graph = &graph,
-                    .spec = spec,
-                    .parameters = parameters,
-                    .parameter_limit = 64,
-                    .mode = mode,
-                    .label = "h.1000",
-                    .rows = mode == BP_MODE_DECODE ? 4 : spec->batch * spec->sequence};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, spec, parameters, 64);
+    emit.mode = mode;
+    emit.label = "h.1000";
+    emit.rows = mode == BP_MODE_DECODE ? 4 : emit.rows;
     bp_model_gpt2.parameters(&emit, &spec->config);
     const bp_graph_limits start = graph.used;
     bp_graph_begin(&graph, BP_PROGRAM_STEP);

@@ -238,15 +238,12 @@ static bp_status emit_update(bp_graph_limits limit, uint32_t parameters, bp_grap
     bp_parameter rows[8];
     bp_arena_init(&arena, memory, sizeof memory);
     bp_graph_limits room = limit;
-    room.buffers += parameters;
+    room.buffers += 1 + parameters;
     room.name_bytes += parameters * 8;
     assert_int_equal(bp_graph_init(&graph, &room, &arena, &error), BP_OK);
-    bp_emit emit = {.graph = &graph,
-                    .spec = &spec,
-                    .parameters = rows,
-                    .parameter_limit = 8,
-                    .norms = BP_ABSENT,
-                    .label = "update"};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, rows, 8);
+    emit.label = "update";
     for (uint32_t i = 0; i < parameters; i++) {
         const bp_parameter_info info = {.name = "weight", .rank = 1, .shape = {5, 0}};
         bp_emit_parameter(&emit, &info);

@@ -298,12 +298,17 @@ static void test_full_tables(void **state)
     bp_graph graph;
     bp_arena arena;
     uint32_t index = 0;
-    const bp_graph_limits limit = {1, 1, 3, 2, 8};
+    const bp_graph_limits limit = {1 + 1, 1, 3, 2, 8};
     for (size_t size = 0; size < bp_graph_bytes(&limit) - 16; size += 16) {
         bp_arena_init(&arena, memory, size);
         error = (bp_error){0};
         assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_ERR_FIT);
     }
+    bp_arena_init(&arena, memory, sizeof memory);
+    error = (bp_error){0};
+    assert_int_equal(bp_graph_init(&graph, &(bp_graph_limits){.ops = 1}, &arena, &error),
+                     BP_ERR_FIT);
+    assert_string_equal(error.name, "buffers");
     bp_arena_init(&arena, memory, (size_t)bp_graph_bytes(&limit));
     error = (bp_error){0};
     assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_OK);
@@ -317,7 +322,7 @@ static void test_full_tables(void **state)
     assert_int_equal(bp_graph_buffer(&graph, &prototype, "a", &index), BP_OK);
     assert_int_equal(bp_graph_buffer(&graph, &prototype, "b", &index), BP_ERR_FIT);
 
-    const bp_ref refs[4] = {{0, BP_F32, 0}};
+    const bp_ref refs[4] = {{1, BP_F32, 0}};
     const bp_copy_scalars scalars[4] = {{1}};
     bp_op two = {.kernel = BP_KERNEL_copy, .tuples = 2};
     error = (bp_error){0};
@@ -333,7 +338,7 @@ static void test_full_tables(void **state)
     error = (bp_error){0};
     assert_int_equal(bp_graph_op(&graph, &wide, refs, scalars), BP_ERR_FIT);
     assert_string_equal(error.name, "ops");
-    assert_string_equal(bp_graph_name(&graph, 0), "a");
+    assert_string_equal(bp_graph_name(&graph, index), "a");
     assert_string_equal(bp_graph_name(&graph, BP_NO_BUFFER), "-");
 }
 

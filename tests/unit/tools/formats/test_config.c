@@ -271,8 +271,8 @@ static uint64_t count_parameters(const bp_model *model, const bp_model_config *c
     uint64_t count = 0;
     bp_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(bp_graph_init(&graph, &limits, &arena, &error), BP_OK);
-    bp_emit emit = {
-        .graph = &graph, .spec = &spec, .parameters = parameters, .parameter_limit = 4096};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, parameters, 4096);
     model->parameters(&emit, config);
     assert_int_equal(emit.status, BP_OK);
     assert_int_equal(emit.parameter_count, model->parameter_count(config));

@@ -163,24 +163,25 @@ static void test_saved_modules(void **state)
     static char names[] =
         "a.weight\0b.c.weight\0b.c.bias\0d.c.weight\0classifier.bias\0plain\0e.f.lora_A";
     static char json[BP_PEFT_CONFIG_TEXT];
-    bp_buffer buffers[7];
+    bp_buffer buffers[1 + 7];
     bp_parameter parameters[7];
     uint32_t at = 0;
     memset(buffers, 0, sizeof buffers);
     memset(parameters, 0, sizeof parameters);
     for (uint32_t i = 0; i < 7; i++) {
-        buffers[i].name = at;
+        buffers[1 + i].name = at;
         at += (uint32_t)strlen(names + at) + 1;
-        parameters[i] =
-            (bp_parameter){.weight = i, .trainable = i > 0, .base = i == 6 ? 0 : BP_NO_PARAMETER};
+        parameters[i] = (bp_parameter){
+            .weight = 1 + i, .trainable = i > 0, .base = i == 6 ? 0 : BP_NO_PARAMETER};
     }
     static const char *const every[] = {"all-linear"};
-    bp_graph graph = {.names = names, .buffers = buffers, .used = {.buffers = 7}};
+    bp_graph graph = {.names = names, .buffers = buffers, .used = {.buffers = 1 + 7}};
     const bp_spec spec = {.model = &bp_model_bert,
                           .config = {.task = BP_TASK_REGRESSION},
                           .lora = {.rank = 2, .alpha = 2.0, .targets = every, .target_count = 1}};
-    const bp_emit emit = {
-        .graph = &graph, .spec = &spec, .parameters = parameters, .parameter_count = 7};
+    bp_emit emit;
+    bp_emit_init(&emit, &graph, &spec, parameters, 7);
+    emit.parameter_count = 7;
     size_t length = 0;
     bp_error error;
     assert_int_equal(bp_peft_config_text(&emit, "b", json, sizeof json, &length), BP_OK);
@@ -207,7 +208,8 @@ static void test_round_trip(void **state)
         const bp_spec spec = {.model = kind == 0 ? &bp_model_gpt2 : &bp_model_llama,
                               .config = {.task = kind == 0 ? BP_TASK_CAUSAL_LM : BP_TASK_MASKED_LM},
                               .lora = lora};
-        const bp_emit emit = {.spec = &spec};
+        bp_emit emit;
+        bp_emit_init(&emit, NULL, &spec, NULL, 0);
         size_t length = 0;
         bp_error error;
         assert_int_equal(bp_peft_config_text(&emit, "dir \"a\"", json, sizeof json, &length),

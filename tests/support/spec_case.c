@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* Families times options. */
+#include "tests/support/spec_case.h"
+
+#include <stdio.h>
+
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
+#include "optim/adamw.h"
+#include "optim/lamb.h"
+#include "tests/support/rig.h"
+
+static void gpt2(bp_spec *spec)
+{
+    spec->config.family = BP_FAMILY_GPT2;
+}
+
+static void llama(bp_spec *spec)
+{
+    spec->model = &bp_model_llama;
+    spec->config.family = BP_FAMILY_LLAMA;
+    spec->config.heads = 4;
+    spec->config.kv_heads = 2;
+    spec->config.rope_theta = 1e4;
+    spec->config.untied = true;
+}
+
+static void qwen2(bp_spec *spec)
+{
+    llama(spec);
+    spec->config.family = BP_FAMILY_QWEN2;
+    spec->config.qkv_bias = true;
+    spec->config.untied = false;
+}
+
+static void bert(bp_spec *spec)
+{
+    spec->model = &bp_model_bert;
+    spec->config.family = BP_FAMILY_BERT;
+    spec->config.types = 2;
+    spec->config.task = BP_TASK_MASKED_LM;
+}
+
+static void mlp(bp_spec *spec)
+{
+    spec->model = &bp_model_mlp;
+    spec->config.family = BP_FAMILY_MLP;
+    spec->config.vocabulary = 0;
+    spec->config.positions = spec->sequence;
+    spec->config.heads = 1;
+    spec->config.task = BP_TASK_CLASSES;
+    spec->config.classes = 3;
+    spec->config.hidden_sizes[0] = 7;
+}
+
+static void rnn(bp_spec *spec)
+{
+    spec->model = &bp_model_rnn;
+    spec->config.family = BP_FAMILY_RNN;
+    spec->config.heads = 1;
+    spec->config.inner = 6;
+    spec->config.untied = true;
+    spec->config.chunks = 3;
+}
+
+static const struct {
+    const char *name;
+    void (*make)(bp_spec *spec);
+} families[] = {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2},
+                {"bert", bert}, {"mlp", mlp},     {"rnn", rnn}};
+
+static void plain(bp_spec *spec)
+{
+    (void)spec;
+}
+
+static void pairs(bp_spec *spec)
+{
+    spec->pairs = true;
+}
+
+static void task(bp_spec *spec, bp_task task, uint32_t classes)
+{
+    spec->config.task = task;
+    spec->config.classes = classes;
+}
+
+static void classes(bp_spec *spec)
+{
+    task(spec, BP_TASK_CLASSES, 3);
+}
+
+static void class_pairs(bp_spec *spec)
+{
+    classes(spec);
+    pairs(spec);
+}
+
+static void labels(bp_spec *spec)
+{
+    task(spec, BP_TASK_LABELS, 5);
+}
+
+static void regression(bp_spec *spec)
+{
+    task(spec, BP_TASK_REGRESSION, 1);
+}
+
+static void gru_or_lstm(bp_spec *spec)
+{
+    spec->config.cell = BP_CELL_LSTM;
+}
+
+static void deeper(bp_spec *spec)
+{
+    spec->config.layers = 4;
+}
+
+static void dropout(bp_spec *spec)
+{
+    spec->config.embedding_dropout = 0.1;
+    spec->config.residual_dropout = 0.1;
+    spec->config.attention_dropout = 0.1;
+    spec->config.classifier_dropout = 0.1;
+}
+
+static void other_tying(bp_spec *spec)
+{
+    spec->config.untied = !spec->config.untied;
+    spec->config.inner = spec->config.family == BP_FAMILY_RNN ? 0 : spec->config.inner;
+}
+
+static void biased(bp_spec *spec)
+{
+    spec->config.qkv_bias = true;
+    spec->config.output_bias = true;
+    spec->config.mlp_bias = true;
+}
+
+static void chunks(bp_spec *spec)
+{
+    spec->loss_rows = 7;
+}
+
+static void grouped(bp_spec *spec)
+{
+    spec->accumulation = 3;
+}
+
+static void released(bp_spec *spec)
+{
+    spec->gradient_release = BP_RELEASE_EXACT;
+}
+
+static void released_clipped(bp_spec *spec)
+{
+    released(spec);
+    spec->accumulation = 2;
+    spec->optimizer_options.max_grad_norm = 1.0;
+}
+
+static void released_previous(bp_spec *spec)
+{
+    spec->gradient_release = BP_RELEASE_PREVIOUS_NORM;
+    spec->accumulation = 2;
+    spec->optimizer_options.max_grad_norm = 1.0;
+}
+
+static void released_adama(bp_spec *spec)
+{
+    spec->gradient_release = BP_RELEASE_ADAMA;
+    spec->accumulation = 3;
+}
+
+static void released_whole(bp_spec *spec)
+{
+    released(spec);
+    spec->optimizer = &bp_optimizer_lamb;
+}
+
+static void half(bp_spec *spec)
+{
+    spec->working = BP_BF16;
+    spec->gradient = BP_BF16;
+    spec->master = BP_MASTER_SPLIT8;
+}
+
+static void scaled(bp_spec *spec)
+{
+    spec->working = BP_F16;
+    spec->gradient = BP_F32;
+    spec->master = BP_MASTER_FP32;
+    spec->scaling = (bp_scaling){.kind = BP_SCALING_DYNAMIC,
+                                 .initial = 1024.0,
+                                 .growth = 2.0,
+                                 .backoff = 0.5,
+                                 .interval = 10,
+                                 .hysteresis = 1};
+}
+
+static void eight_bits(bp_spec *spec)
+{
+    spec->optimizer = &bp_optimizer_adamw_8bit;
+}
+
+static void summed(bp_spec *spec)
+{
+    spec->gradient_int8 = true;
+    spec->accumulation = 2;
+}
+
+static void summed_whole(bp_spec *spec)
+{
+    spec->gradient_int8 = true;
+    spec->optimizer = &bp_optimizer_lamb;
+}
+
+static void adapters(bp_spec *spec)
+{
+    static const char *const all[] = {"all-linear"};
+    spec->lora =
+        (bp_lora){.rank = 2, .alpha = 4.0, .dropout = 0.1, .targets = all, .target_count = 1};
+}
+
+static void adapters_grouped(bp_spec *spec)
+{
+    adapters(spec);
+    grouped(spec);
+    spec->lora.dropout = 0.0;
+}
+
+static void adapters_released(bp_spec *spec)
+{
+    adapters(spec);
+    released_clipped(spec);
+}
+
+static void adapters_of_codes(bp_spec *spec)
+{
+    adapters(spec);
+    spec->quantised = BP_QUANTISED_NF4;
+}
+
+static void adapters_of_bytes(bp_spec *spec)
+{
+    adapters(spec);
+    spec->quantised = BP_QUANTISED_INT8;
+}
+
+/* The lowest tables or layers stay as they are. */
+static void frozen(bp_spec *spec)
+{
+    static const bp_parameter_rule rules[] = {{.glob = "*w?e*", .kind = BP_RULE_FREEZE},
+                                              {.glob = "*embed*", .kind = BP_RULE_FREEZE},
+                                              {.glob = "*.0.*", .kind = BP_RULE_FREEZE},
+                                              {.glob = "*_l0", .kind = BP_RULE_FREEZE}};
+    static const uint32_t rule[BP_FAMILY_COUNT] = {
+        [BP_FAMILY_GPT2] = 0, [BP_FAMILY_LLAMA] = 1, [BP_FAMILY_QWEN2] = 1,
+        [BP_FAMILY_BERT] = 1, [BP_FAMILY_MLP] = 2,   [BP_FAMILY_RNN] = 3};
+    spec->rules = &rules[rule[spec->config.family]];
+    spec->rule_count = 1;
+}
+
+static void all_programs(bp_spec *spec)
+{
+    spec->evaluate = true;
+    spec->keep_logits = spec->config.family != BP_FAMILY_RNN;
+    const bool writes = spec->config.task == BP_TASK_CAUSAL_LM;
+    spec->generate_context = writes ? spec->config.positions : 0;
+    spec->prefill_rows = 4;
+}
+
+static void forward_only(bp_spec *spec)
+{
+    all_programs(spec);
+    spec->optimizer = NULL;
+}
+
+static const struct {
+    const char *name;
+    void (*change)(bp_spec *spec);
+} options[] = {{"plain", plain},
+               {"pairs", pairs},
+               {"classes", classes},
+               {"classes-pairs", class_pairs},
+               {"labels", labels},
+               {"regression", regression},
+               {"other-cell", gru_or_lstm},
+               {"deeper", deeper},
+               {"dropout", dropout},
+               {"other-tying", other_tying},
+               {"biased", biased},
+               {"chunks", chunks},
+               {"grouped", grouped},
+               {"released", released},
+               {"released-clipped", released_clipped},
+               {"released-previous", released_previous},
+               {"released-adama", released_adama},
+               {"released-whole", released_whole},
+               {"bf16", half},
+               {"fp16", scaled},
+               {"adamw8bit", eight_bits},
+               {"summed", summed},
+               {"summed-whole", summed_whole},
+               {"lora", adapters},
+               {"lora-grouped", adapters_grouped},
+               {"lora-released", adapters_released},
+               {"lora-nf4", adapters_of_codes},
+               {"lora-int8", adapters_of_bytes},
+               {"frozen", frozen},
+               {"all-programs", all_programs},
+               {"forward-only", forward_only}};
+
+#define FAMILIES (sizeof families / sizeof families[0])
+#define OPTIONS  (sizeof options / sizeof options[0])
+
+uint32_t spec_case_count(void)
+{
+    return FAMILIES * OPTIONS;
+}
+
+bool spec_case(uint32_t index, bp_spec *spec, char name[SPEC_CASE_NAME])
+{
+    const uint32_t family = index / OPTIONS, option = index % OPTIONS;
+    *spec = rig_spec();
+    families[family].make(spec);
+    options[option].change(spec);
+    snprintf(name, SPEC_CASE_NAME, "%s %s", families[family].name, options[option].name);
+    return bp_spec_check(spec, NULL) == BP_OK;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* What the fit measures is what runs: for every family and every option that changes stages, the
+ * ops of each trial are those of the programs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/compile/measure.h"
+#include "core/run/runtime.h"
+#include "tests/support/spec_case.h"
+
+#define STAGES 16
+#define OPS    512 /* most of one trial */
+
+/* The ops of one trial: a hash of each one's kernel and shapes. */
+typedef struct trial_ops {
+    uint32_t count;
+    uint64_t shape[OPS];
+} trial_ops;
+
+typedef struct comparison {
+    char name[SPEC_CASE_NAME + 32];
+    trial_ops measured[2][STAGES][BP_TAPE_VARIANTS]; /* kind, stage, variant */
+    uint64_t compared;                               /* actions */
+} comparison;
+
+static comparison found;
+
+static void mix(uint64_t *hash, uint64_t value)
+{
+    *hash = (*hash ^ value) * 1099511628211ULL;
+}
+
+/* Kernel, tuples, and each operand's type and extent; workspaces are the device's. */
+static uint64_t shape_of(const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    uint64_t hash = 1469598103934665603ULL;
+    mix(&hash, (uint64_t)op->kernel);
+    mix(&hash, op->tuples);
+    for (uint32_t t = 0; t < op->tuples; t++) {
+        bp_extent extents[BP_OPERANDS_MAX];
+        info->extents(graph->scalars + op->scalar + t * info->scalar_count, extents);
+        for (uint32_t i = 0; i < info->operand_count; i++) {
+            const bp_ref ref = graph->refs[op->operand + t * info->operand_count + i];
+            if (info->operand[i].workspace) {
+                continue;
+            }
+            mix(&hash, bp_ref_present(ref) ? 1 + (uint64_t)ref.dtype : 0);
+            mix(&hash, extents[i].rows);
+            mix(&hash, extents[i].width);
+            mix(&hash, extents[i].pitch);
+        }
+    }
+    return hash;
+}
+
+/* What all stages share is made once in a program, and the losses are summed once in a group; no
+ * trial is charged for the first, and the second is left out of the comparison. */
+static bool counts(const bp_op *op)
+{
+    return op->kernel != BP_KERNEL_rotary_table && op->kernel != BP_KERNEL_loss_sum;
+}
+
+static void note_trial(void *user, const bp_measured *trial)
+{
+    comparison *to = user;
+    assert_true(trial->stage < STAGES && trial->variant < BP_TAPE_VARIANTS);
+    trial_ops *ops = &to->measured[trial->kind][trial->stage][trial->variant];
+    ops->count = 0;
+    for (uint32_t i = trial->first; i < trial->last; i++) {
+        const bp_op *op = &trial->graph->ops[i];
+        assert_int_not_equal(op->kernel, BP_KERNEL_rotary_table);
+        if (counts(op)) {
+            assert_true(ops->count < OPS);
+            ops->shape[ops->count++] = shape_of(trial->graph, op);
+        }
+    }
+}
+
+static void measure(const bp_spec *spec)
+{
+    const bp_rates rates = BP_RATES_DEFAULT;
+    static bp_chain_stage stages[STAGES];
+    const size_t bytes = (size_t)bp_measure_bytes(spec);
+    void *memory = malloc(bytes);
+    bp_arena arena;
+    bp_error error = {0};
+    assert_non_null(memory);
+    assert_true(spec->model->stages(&spec->config) <= STAGES);
+    bp_arena_init(&arena, memory, bytes);
+    if (bp_measure_each(spec, &rates, &arena, stages, note_trial, &found, &error) != BP_OK) {
+        fail_msg("%s: %s %s", found.name, error.text, error.name);
+    }
+    free(memory);
+}
+
+/* How often an action's ops come one after the other: backward goes through all micro-batches of a
+ * program at once, forward and AdamA through one after the other. */
+static uint32_t repeats(const bp_runtime *runtime, const bp_action *action)
+{
+    const bool one = runtime->spec.gradient_release == BP_RELEASE_ADAMA;
+    return action->kind == BP_ACTION_FORWARD || one ? 1 : runtime->compile.micros;
+}
+
+/* The ops of one action from `first` on: those of its trial, as often as they come, then, behind a
+ * backward, what gradient release and sums in 8 bits add. Returns where the next action begins. */
+static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32_t end)
+{
+    const bp_graph *graph = &runtime->graph;
+    const uint32_t index = graph->ops[first].action;
+    const bp_action *action = &runtime->compile.actions[index];
+    const trial_ops *ops = &found.measured[action->kind][action->stage][action->variant];
+    const uint32_t wanted = repeats(runtime, action) * ops->count;
+    uint32_t next = first;
+    assert_int_equal(graph->ops[first].stage, action->stage);
+    if (wanted == 0 && action->kind == BP_ACTION_FORWARD) {
+        fail_msg("%s: forward of stage %u was not measured", found.name, action->stage);
+    }
+    for (uint32_t i = 0; i < wanted; next++) {
+        const bool ours = next < end && graph->ops[next].action == index;
+        const bool equal =
+            ours && (!counts(&graph->ops[next]) ||
+                     shape_of(graph, &graph->ops[next]) == ops->shape[i % ops->count]);
+        if (!equal) {
+            fail_msg("%s: %s of stage %u, variant %u: op %u of %u is %s", found.name,
+                     action->kind == BP_ACTION_FORWARD ? "forward" : "backward", action->stage,
+                     action->variant, i, ops->count,
+                     ours ? bp_kernel_describe(graph->ops[next].kernel)->name : "not there");
+        }
+        i += counts(&graph->ops[next]) ? 1 : 0;
+    }
+    const bool more =
+        runtime->spec.gradient_release != BP_RELEASE_NONE || runtime->spec.gradient_int8;
+    while (action->kind == BP_ACTION_BACKWARD && next < end && graph->ops[next].action == index) {
+        assert_true(more || !counts(&graph->ops[next]));
+        next++;
+    }
+    found.compared++;
+    return next;
+}
+
+static void compare_program(const bp_runtime *runtime, bp_program_kind program)
+{
+    const bp_graph *graph = &runtime->graph;
+    const uint32_t end = graph->program_first[program] + graph->program_count[program];
+    uint32_t shared = 0;
+    uint32_t next = graph->program_first[program];
+    for (uint32_t i = next; i < end; i++) {
+        shared += graph->ops[i].kernel == BP_KERNEL_rotary_table ? 1 : 0;
+    }
+    assert_true(shared <= 1);
+    while (next < end && graph->ops[next].action != UINT32_MAX) {
+        next = compare_action(runtime, next, end);
+    }
+}
+
+static void compare_policy(bp_spec spec, bp_policy policy)
+{
+    static bp_runtime runtime;
+    spec.policy = policy;
+    const uint64_t bytes = bp_runtime_scratch(&spec);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    if (bp_runtime_plan(&runtime, &spec, memory, bytes) != BP_OK) {
+        fail_msg("%s: %s %s", found.name, runtime.error.text, runtime.error.name);
+    }
+    for (uint32_t p = BP_PROGRAM_STEP; p <= BP_PROGRAM_MICRO_NEXT; p++) {
+        if (runtime.graph.program_count[p] > 0) {
+            compare_program(&runtime, (bp_program_kind)p);
+        }
+    }
+    free(memory);
+}
+
+static void test_trials_are_the_programs_ops(void **state)
+{
+    (void)state;
+    uint32_t cases = 0;
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        bp_spec spec;
+        if (!spec_case(i, &spec, found.name) || spec.optimizer == NULL) {
+            continue;
+        }
+        memset(found.measured, 0, sizeof found.measured);
+        measure(&spec);
+        for (uint32_t bits = 0; bits <= BP_RECOMPUTE_ALL; bits++) {
+            compare_policy(spec, (bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = bits});
+        }
+        compare_policy(spec, (bp_policy){.kind = BP_POLICY_FULL});
+        cases++;
+    }
+    print_message("%u cases, %llu actions\n", cases, (unsigned long long)found.compared);
+    assert_true(cases >= 120);
+}
+
+/* Two declared inputs make other stages: the lengths of a first stage's chain differ. */
+static void test_pairs_are_measured(void **state)
+{
+    (void)state;
+    uint32_t ops[2] = {0, 0};
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        bp_spec spec;
+        if (!spec_case(i, &spec, found.name)) {
+            continue;
+        }
+        const bool without = strcmp(found.name, "bert classes") == 0;
+        if (without || strcmp(found.name, "bert classes-pairs") == 0) {
+            measure(&spec);
+            ops[without ? 0 : 1] = found.measured[BP_ACTION_FORWARD][0][0].count;
+        }
+    }
+    assert_true(ops[0] > 0 && ops[1] > ops[0]);
+}
+
+/* A ref of zeros is absent, and so is everything of a new emitter. */
+static void test_zeros_are_absent(void **state)
+{
+    (void)state;
+    const bp_spec spec = {.batch = 3, .sequence = 5};
+    bp_ref ref;
+    bp_emit emit;
+    memset(&ref, 0, sizeof ref);
+    memset(&emit, 0xa5, sizeof emit);
+    assert_false(bp_ref_present(ref));
+    assert_false(bp_ref_present(BP_ABSENT));
+    bp_emit_init(&emit, NULL, &spec, NULL, 0);
+    assert_int_equal(emit.rows, 15);
+    const bp_ref refs[] = {emit.step,         emit.ids,    emit.labels, emit.lengths,
+                           emit.types,        emit.shared, emit.result, emit.control,
+                           emit.norm_history, emit.losses, emit.logits, emit.logits_kept,
+                           emit.norms};
+    for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++) {
+        assert_false(bp_ref_present(refs[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trials_are_the_programs_ops),
+        cmocka_unit_test(test_pairs_are_measured),
+        cmocka_unit_test(test_zeros_are_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
