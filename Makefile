@@ -40,7 +40,8 @@ endif
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
-ifneq ($(filter test check coverage sanitize tsan clang aarch64 fuzz format,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 digests fuzz fuzz-long \
+                ptx-coverage format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh
@@ -79,8 +80,7 @@ SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 
-.PHONY: all tests test check coverage deps install uninstall sanitize tsan clang aarch64 fuzz \
-        fuzzers format library objects unit clean help force
+.PHONY: all check deps install uninstall format library objects clean help force
 .SECONDARY:
 all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 
@@ -141,36 +141,13 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 deps:
 	@tools/pkg/deps.sh all
 
-unit: $(TESTS)
-tests: unit $(BUILD)/tests/house/digest
-test: all tests
-	@tests/run.sh $(BUILD)
 library: $(LIBOBJ)
 objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$(wildcard \
          tools/bench/*.c tools/docs/*.c tools/embed/*.c tests/house/*.c))
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
-coverage:
-	@tools/check/coverage.sh
 format:
 	clang-format-14 -i $$(tools/check/sources.sh c)
-
-# The same tests in other builds.
-# The library allocates nothing; what a test program or a lost driver leaves behind is not the matter.
-clang sanitize:
-	+$(MAKE) VARIANT=$@ all tests
-	ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/$@ variant
-tsan:
-	@tests/house/test_threads.sh
-aarch64:
-	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a build/aarch64/tests/house/digest
-# Every fuzz target for FUZZ_SECONDS; a finding is a file under build/fuzz/ and a failure.
-FUZZ_SECONDS ?= 30
-fuzz:
-	+$(MAKE) VARIANT=fuzz fuzzers
-	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
-fuzzers: EXTRA += -fsanitize=fuzzer
-fuzzers: $(FUZZERS)
 
 # Headers keep their folders, so that #include "core/run/runtime.h" works with the -I of bedplate.pc.
 HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/program/kernels.def)
@@ -192,13 +169,17 @@ clean:
 help:
 	@echo "all        the library and the program, in $(BUILD)"
 	@echo "demo       trains a small GPT on this machine's licence texts"
-	@echo "test       every test; check: the rules of the house; coverage: lines and branches"
-	@echo "sanitize   the tests under AddressSanitizer and UBSan; tsan: the thread pool's"
-	@echo "clang      the tests built by clang; aarch64: a build for ARM; fuzz: hostile files"
+	@echo "check      the rules of the house"
+	@echo "test       every test of one build; what else is tested: below"
+	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
+	@echo "  clang sanitize (AddressSanitizer, UBSan) tsan (threads) coverage (lines, branches)"
+	@echo "  aarch64 (under qemu-user) digests (the same bits in all of them)"
+	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage (what tests execute of the kernels)"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
 	@echo "install uninstall deps format clean"
 
--include tools/demo.mk tools/embed.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk tools/ptx/ptx.mk tests/gpu/gpu.mk
+-include tests/tests.mk tools/demo.mk tools/embed.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
+         tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(BUILD)/tests/house/digest.d

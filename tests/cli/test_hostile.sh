@@ -311,10 +311,7 @@ class_18_change() {
     "$program" train --model tiny --data "$work/moving.bin" --max-seq-length 8 --max-steps 1000000 --threads 1 \
         --output-dir "$work/moving" --json --logging-steps 1 >"$work/.out" 2>"$work/.err" &
     pid=$!
-    for ((i = 0; i < 100; i++)); do
-        ! grep -q '"step": 3' "$work/.out" || break
-        sleep 0.1
-    done
+    until grep -q '"step": 3' "$work/.out" || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
     : >"$work/moving.bin"
     wait $pid
     code=$?

@@ -73,10 +73,8 @@ for signal in TERM:143 INT:130; do
         exec "$program" train "${common[@]}" --output-dir "$dir" --max-steps 1000000 --logging-steps 1
     ) >"$work/.out" 2>"$work/.err" &
     job=$!
-    for _ in {1..200}; do
-        grep -q '^step' "$work/.err" && break
-        sleep 0.05
-    done
+    # As long as it takes: the job ends by the signal or not at all.
+    until grep -q '^step' "$work/.err" || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
     kill -"${signal%:*}" $job
     wait $job
     [[ $? -eq ${signal#*:} ]]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the state digest of the same 20 steps under every form of kernels that this processor has,
- * on 1, 2 and 5 threads, one per line: FORM THREADS DIGEST LOSS. test_digest.sh compares builds.
+ * on 1, 2 and 5 threads, one per line: FORM THREADS DIGEST LOSS. tests/variants/digests.sh compares
+ * builds.
  * With an argument only the best form runs. "none" is a form that every processor lacks: what was
  * made for it goes back, as the leak check of the sanitized build sees on every machine. */
 #include <stdint.h>

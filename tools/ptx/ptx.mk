@@ -27,5 +27,5 @@ PTX_COVERED := $(addprefix $(BUILD)/tests/unit/device/cuda/test_,kernels kernels
 ptx-coverage: $(PTX_COVERED)
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage
 	@for t in $^; do PTXVM_COVERAGE=$(BUILD)/ptx-coverage/$$(basename $$t) $$t >/dev/null 2>&1 || \
-	    { echo "fails: $$t"; exit 1; }; done
+	    { echo "fails: $$t"; echo "0 passed, 1 failed"; exit 1; }; done
 	@tools/ptx/coverage.py $(BUILD)/ptx-coverage/*

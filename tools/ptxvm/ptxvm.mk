@@ -9,10 +9,10 @@ else
 PTXVM_OBJ += $(BUILD)/tools/ptxvm/arith_other.o
 endif
 PTXVM_LIB := $(BUILD)/ptxvm/libcuda.so.1
-# The checks of every access are worth optimising hard. Where the library's lines are counted, the
-# instrument's are not: its tests would not end.
+# The checks of every access are worth optimising hard. Where its lines are counted it is optimised
+# too, as the kernels of device/host are: its tests would not end.
 PTXVM_FAST := $(if $(filter coverage,$(VARIANT)),-O2,$(OPT))
-PTXVM_CFLAGS := $(filter-out --coverage,$(CFLAGS)) $(PTXVM_FAST) \
+PTXVM_CFLAGS := $(CFLAGS) $(PTXVM_FAST) \
                 $(if $(findstring -O2,$(PTXVM_FAST)),-O3) -fPIC -fvisibility=hidden
 PTXVM_TESTS := $(patsubst tests/ptxvm/%.c,$(BUILD)/tests/ptxvm/%,$(wildcard tests/ptxvm/test_*.c))
 PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o $(BUILD)/tests/ptxvm/nvcc.o

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
+.PHONY: unit tests test test-variants clang sanitize tsan aarch64 digests coverage fuzz fuzz-long fuzzers
+
+unit: $(TESTS)
+tests: unit $(BUILD)/tests/house/digest
+# Every test, of the build that ships.
+test: all tests
+	@tests/run.sh $(BUILD)
+
+# What only another build can find. Each part says what it adds; the scripts that run the program are
+# run once more where its lines are counted (coverage), not in every build.
+VARIANTS := clang sanitize tsan aarch64 coverage digests
+test-variants:
+	@tests/goals.sh $(VARIANTS)
+# clang: the warnings of another compiler, its order of evaluation and its vectors.
+# sanitize: AddressSanitizer and UBSan (gcc). The library allocates nothing; what a test program or a
+# lost driver leaves behind is not the matter (the digest program's leaks are looked for: digests).
+clang sanitize:
+	+$(MAKE) VARIANT=$@ all tests
+	@ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/$@ programs
+# The program's own paths under the sanitizers: by name, it takes as long as all the programs.
+.PHONY: sanitize-cli
+sanitize-cli:
+	+$(MAKE) VARIANT=sanitize all
+	@tests/run.sh build/sanitize cli
+# tsan: ThreadSanitizer on the thread pool, which is all the code that shares memory among threads.
+tsan:
+	@tests/variants/threads.sh
+# aarch64: another architecture's compiler, alignment and char; no AVX forms. digests: the same bits
+# in every build; clang and sanitize are built by then.
+aarch64:
+	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
+	@tests/variants/digests.sh aarch64
+digests:
+	@tests/variants/digests.sh clang sanitize coverage
+# coverage: lines and branches that the tests run, unoptimised; the programs' short form.
+coverage:
+	@tools/check/coverage.sh
+
+# Hostile files: the committed corpora replayed, then every target for FUZZ_SECONDS; a finding is a
+# file under build/fuzz/corpus and a failure.
+FUZZ_SECONDS ?= $(if $(filter fuzz-long,$(MAKECMDGOALS)),3600,10)
+fuzz fuzz-long:
+	+$(MAKE) VARIANT=fuzz fuzzers
+	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+fuzzers: EXTRA += -fsanitize=fuzzer
+fuzzers: $(FUZZERS)
