@@ -72,7 +72,7 @@ for t in $scripts $programs; do
 done | xargs -0 -r -n 2 -P "${JOBS:-2}" bash -c 'run_one "$1" "$2"' run_one
 
 echo "slowest, in seconds: $(cat "$work"/slow.* 2>/dev/null | sort -rn | head -8 |
-    awk '{ printf "%s%s %.0f (%.0f of processor)", NR > 1 ? ", " : "", $3, $1, $2 }'
+    awk '{ printf "%s%s %.0f (%.0f of processor)", (NR > 1 ? ", " : ""), $3, $1, $2 }'
     cat "$work"/slow.* 2>/dev/null | awk '{ s += $2 } END { printf "; all %.0f of processor", s }')"
 awk '$2 > 0 { print "failed: " $3 }' "$work"/result.* 2>/dev/null
 read -r passed failed < <(cat "$work"/result.* 2>/dev/null |
