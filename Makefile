@@ -147,7 +147,7 @@ objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$
 check: all
 	@BUILD=$(BUILD) LIBOBJ="$(LIBOBJ)" tools/check/run.sh
 format:
-	clang-format-14 -i $$(tools/check/sources.sh c)
+	clang-format-14 -i $$(tools/check/sources.sh code)
 
 # Headers keep their folders, so that #include "core/run/runtime.h" works with the -I of bedplate.pc.
 HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/program/kernels.def)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention in tiles with sums as the host makes them, for single precision, and for 16 bits where rows
- * are no whole groups of eight; for head widths that are multiples of 4. */
+/* Attention in tiles with sums as the host makes them, for single precision, and for 16 bits where
+ * rows are no whole groups of eight; for head widths that are multiples of 4. */
 #include "device/kernels/attention_tile.cuh"
 
 #define NAME(x) x
 #include "device/kernels/attention_body.cuh"
 
-/* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence). */
+/* delta = d_out . out of each row and head, fused, in order of the width; (batch, heads, sequence).
+ */
 BP_KERNEL bp_attention_delta(float *delta, const void *d_out, const void *out, uint64_t rows,
                              uint64_t sequence, uint64_t heads, uint64_t width, uint32_t form)
 {

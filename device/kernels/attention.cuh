@@ -28,16 +28,18 @@ typedef struct bp_attention {
         uint64_t kv_heads, uint64_t width, float scale, uint32_t causal, uint32_t site,            \
         uint32_t threshold, float factor, uint32_t form
 #define BP_ATTENTION_GATHER                                                                        \
-    {lengths, sequence, heads, kv_heads, width, scale, causal, site, threshold, factor, form}
+    {                                                                                              \
+        lengths, sequence, heads, kv_heads, width, scale, causal, site, threshold, factor, form    \
+    }
 
 /* One query head of one sample. */
 typedef struct bp_head {
     uint64_t sample;
     uint64_t number;
-    uint64_t keys;      /* the sample's length */
-    uint64_t pitch;     /* between rows of q, of k and of v */
-    uint64_t first;     /* row 0 of q */
-    uint64_t k;         /* row 0 of its key-value head */
+    uint64_t keys;  /* the sample's length */
+    uint64_t pitch; /* between rows of q, of k and of v */
+    uint64_t first; /* row 0 of q */
+    uint64_t k;     /* row 0 of its key-value head */
     uint64_t v;
     uint64_t out_pitch; /* of out and d_out */
     uint64_t first_out; /* row 0 of this head in out and d_out */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention backward in tiles; the second half of attention_body.cuh. Probabilities are recomputed twice,
- * once by rows of queries for d_q and once by rows of keys for d_k and d_v, so that every sum is one
- * chain in order of the rows: no atomics, and the host's order. Shared memory: q, k, d_out, v, then
- * weights. */
+/* Attention backward in tiles; the second half of attention_body.cuh. Probabilities are recomputed
+ * twice, once by rows of queries for d_q and once by rows of keys for d_k and d_v, so that every
+ * sum is one chain in order of the rows: no atomics, and the host's order. Shared memory: q, k,
+ * d_out, v, then weights. */
 #ifndef BP_DEVICE_KERNELS_ATTENTION_BACKWARD_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_BACKWARD_CUH
 
@@ -26,8 +26,9 @@ typedef struct desk {
 #define SHARED_V     (3 * TILE)
 #define SHARED_P     (4 * TILE)
 
-/* A tile of dot products q . k becomes probabilities, in place in shared memory; each thread has the
- * elements that it put there. A dropped one gets a minus sign; pairs that are not there become 0. */
+/* A tile of dot products q . k becomes probabilities, in place in shared memory; each thread has
+ * the elements that it put there. A dropped one gets a minus sign; pairs that are not there become
+ * 0. */
 BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const bp_attention *at)
 {
 #pragma unroll 1
@@ -49,9 +50,9 @@ BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const
     }
 }
 
-/* One tile of p (masked) and of its scores' gradient ds, for queries row .. and keys column ..: q . k
- * and d_out . v are two turns of one loop, so that the code is there once. new_rows, new_columns: the
- * tiles of queries, of keys, are not in shared memory yet. */
+/* One tile of p (masked) and of its scores' gradient ds, for queries row .. and keys column ..: q .
+ * k and d_out . v are two turns of one loop, so that the code is there once. new_rows, new_columns:
+ * the tiles of queries, of keys, are not in shared memory yet. */
 BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *d, uint64_t row,
                          uint64_t column, bool new_rows, bool new_columns, const bp_attention *at)
 {
@@ -175,12 +176,11 @@ BP_DEVICE void add_zero(float sum[SIDE][SIDE])
     }
 }
 
-/* Adds up d_k and d_v for one tile of keys, over the tiles of queries of each of its query heads, in
- * order. */
+/* Adds up d_k and d_v for one tile of keys, over the tiles of queries of each of its query heads,
+ * in order. */
 extern "C" __global__ void __launch_bounds__(256, 2)
     NAME(bp_attention_backward_keys)(void *d_qkv, const void *d_out, const void *qkv,
-                                     const float *lse, const float *delta,
-                                     BP_ATTENTION_PARAMETERS)
+                                     const float *lse, const float *delta, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     __shared__ uint16_t kept[ROWS * SIDE];

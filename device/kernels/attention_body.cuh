@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention in tiles, forward and backward, over the products of a tile that attention_tile.cuh or
- * attention_tensor.cuh brought before, with NAME(x) defined. Each block makes 64 columns of its outputs;
- * heads wider than 64 have several blocks per tile. */
+ * attention_tensor.cuh brought before, with NAME(x) defined. Each block makes 64 columns of its
+ * outputs; heads wider than 64 have several blocks per tile. */
 #ifndef BP_DEVICE_KERNELS_ATTENTION_BODY_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_BODY_CUH
 
@@ -60,8 +60,8 @@ BP_DEVICE float row_sum(float a)
 }
 
 /* A tile of dot products becomes weights, in place in shared memory, and the running state moves on
- * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns that the row
- * does not look at are out. */
+ * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns that the
+ * row does not look at are out. */
 BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uint64_t row,
                        uint64_t column, const bp_attention *at, const bp_head *head)
 {

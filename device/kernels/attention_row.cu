@@ -39,11 +39,20 @@ BP_DEVICE void row_from_shared(void *to, uint64_t first, const float *from, floa
     }
 }
 
-/* sum (+)= weights . rows: adds THREADS weighted rows of y, in order, to sums in shared memory. */
-BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, const void *y,
-                        uint64_t first, uint64_t pitch, uint64_t count, uint64_t width,
-                        uint32_t form)
+/* Rows of a matrix from element `first` on. */
+typedef struct row_run {
+    const void *y;
+    uint64_t first;
+    uint64_t pitch;
+    uint64_t count;
+} row_run;
+
+/* sum (+)= weights . rows: adds THREADS weighted rows, in order, to sums in shared memory. */
+BP_DEVICE void add_rows(float *sum, float shrink, const float *weights, row_run rows,
+                        uint64_t width, uint32_t form)
 {
+    const void *y = rows.y;
+    uint64_t first = rows.first, pitch = rows.pitch, count = rows.count;
 #pragma unroll 1
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
         float s = sum[d] * shrink;
@@ -108,8 +117,9 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
         }
         weights[threadIdx.x] = p;
         __syncthreads();
-        add_rows(sum, shrink, weights, view->values, view->v + first * view->pitch, view->pitch,
-                 bp_least(THREADS, view->count - first), at->width, at->form);
+        const row_run rows = {view->values, view->v + first * view->pitch, view->pitch,
+                              bp_least(THREADS, view->count - first)};
+        add_rows(sum, shrink, weights, rows, at->width, at->form);
         __syncthreads();
     }
     bool any = view->count > 0; /* a row without keys is 0 */
@@ -154,14 +164,8 @@ BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cach
         return;
     }
     const bp_attention at = {NULL, 0, heads, kv_heads, width, scale, 1, 0, 0, 1.0f, form};
-    row_view view = {qkv,
-                     k_cache,
-                     v_cache,
-                     row * pitch + number * width,
-                     kv,
-                     kv,
-                     kv_heads * width,
-                     position + 1,
+    row_view view = {qkv, k_cache, v_cache,          row * pitch + number * width,
+                     kv,  kv,      kv_heads * width, position + 1,
                      0};
     attend(&view, &at, NULL, NULL, shared, out, (row * heads + number) * width, NULL);
 }
@@ -173,8 +177,7 @@ BP_DEVICE bp_head block_head(const bp_attention *at, uint64_t *row)
     return bp_head_make(at, blockIdx.x / at->sequence);
 }
 
-BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv,
-                                   BP_ATTENTION_PARAMETERS)
+BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv, BP_ATTENTION_PARAMETERS)
 {
     extern __shared__ float shared[];
     if (sequence == 0) {
@@ -184,31 +187,34 @@ BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv,
     uint64_t row;
     bp_head head = block_head(&at, &row);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    row_view view = {qkv,
-                     qkv,
-                     qkv,
-                     head.first + row * head.pitch,
-                     head.k,
-                     head.v,
-                     head.pitch,
-                     bp_head_keys(&at, &head, row),
+    row_view view = {qkv,    qkv,    qkv,        head.first + row * head.pitch,
+                     head.k, head.v, head.pitch, bp_head_keys(&at, &head, row),
                      row};
     attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.out_pitch,
            lse != NULL ? lse + head.first_row + row : NULL);
 }
 
-/* p (with its mask) and ds of query i and key j. */
-BP_DEVICE void pair_gradient(float score, float d_p, float lse, float delta, uint64_t i, uint64_t j,
-                             const bp_attention *at, const bp_head *head, const bp_mask *mask,
-                             float *p, float *ds)
+/* What is known of a query and a key, and what follows. */
+typedef struct row_pair {
+    float score;
+    float d_p;
+    float lse;
+    float delta;
+    float p; /* with its mask */
+    float ds;
+} row_pair;
+
+/* p and ds of query i and key j. */
+BP_DEVICE void pair_gradient(row_pair *of, uint64_t i, uint64_t j, const bp_attention *at,
+                             const bp_head *head, const bp_mask *mask)
 {
-    float e = bp_expf_inline(score * at->scale - lse), f = 1.0f;
+    float e = bp_expf_inline(of->score * at->scale - of->lse), f = 1.0f;
     if (at->threshold != 0) {
         uint64_t element = (head->number * at->sequence + i) * at->sequence + j;
         f = bp_mask1(mask, (uint32_t)head->sample, element);
     }
-    *p = e * f;
-    *ds = (e * (d_p * f - delta)) * at->scale;
+    of->p = e * f;
+    of->ds = (e * (of->d_p * f - of->delta)) * at->scale;
 }
 
 /* d_q of one row; shared: q, d_out, the sums, THREADS weights. */
@@ -236,25 +242,33 @@ BP_KERNEL bp_attention_backward_queries_any(void *d_qkv, const void *d_out, cons
 #pragma unroll 1
     for (uint64_t first = 0; first < keys; first += THREADS) {
         uint64_t j = first + threadIdx.x;
-        float p, ds = 0.0f;
+        row_pair of = {0.0f, 0.0f, row_lse, row_delta, 0.0f, 0.0f};
         if (j < keys) {
-            float score = dot(q, qkv, head.k + j * head.pitch, width, form);
-            float d_p = dot(d_o, qkv, head.v + j * head.pitch, width, form);
-            pair_gradient(score, d_p, row_lse, row_delta, row, j, &at, &head, &mask, &p, &ds);
+            of.score = dot(q, qkv, head.k + j * head.pitch, width, form);
+            of.d_p = dot(d_o, qkv, head.v + j * head.pitch, width, form);
+            pair_gradient(&of, row, j, &at, &head, &mask);
         }
-        weights[threadIdx.x] = ds;
+        weights[threadIdx.x] = of.ds;
         __syncthreads();
-        add_rows(sum, 1.0f, weights, qkv, head.k + first * head.pitch, head.pitch,
-                 bp_least(THREADS, keys - first), width, form);
+        const row_run rows = {qkv, head.k + first * head.pitch, head.pitch,
+                              bp_least(THREADS, keys - first)};
+        add_rows(sum, 1.0f, weights, rows, width, form);
         __syncthreads();
     }
     row_from_shared(d_qkv, head.first + row * head.pitch, sum, 1.0f, width, form);
 }
 
+/* What the backward pass reads. */
+typedef struct row_inputs {
+    const void *d_out;
+    const void *qkv;
+    const float *lse;
+    const float *delta;
+} row_inputs;
+
 /* Adds what the queries of one head give to d_k and d_v of one row. */
-BP_DEVICE void add_queries(float *shared, const void *d_out, const void *qkv, const float *lse,
-                           const float *delta, uint64_t key, const bp_attention *at,
-                           const bp_head *head, const bp_mask *mask)
+BP_DEVICE void add_queries(float *shared, const row_inputs *in, uint64_t key,
+                           const bp_attention *at, const bp_head *head, const bp_mask *mask)
 {
     uint64_t width = at->width, q = head->first, d_o = head->first_out;
     uint64_t begin = at->causal != 0 ? key : 0;
@@ -268,26 +282,27 @@ BP_DEVICE void add_queries(float *shared, const void *d_out, const void *qkv, co
     for (uint64_t first = key < head->keys ? begin : at->sequence; first < at->sequence;
          first += THREADS) {
         uint64_t i = first + threadIdx.x, count = bp_least(THREADS, at->sequence - first);
-        float p = 0.0f, ds = 0.0f;
+        row_pair of = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
         if (i < at->sequence) {
-            float score = dot(k, qkv, q + i * head->pitch, width, at->form);
-            float d_p = dot(v, d_out, d_o + i * head->out_pitch, width, at->form);
-            pair_gradient(score, d_p, lse[head->first_row + i], delta[head->first_row + i], i, key,
-                          at, head, mask, &p, &ds);
+            of.score = dot(k, in->qkv, q + i * head->pitch, width, at->form);
+            of.d_p = dot(v, in->d_out, d_o + i * head->out_pitch, width, at->form);
+            of.lse = in->lse[head->first_row + i];
+            of.delta = in->delta[head->first_row + i];
+            pair_gradient(&of, i, key, at, head, mask);
         }
-        weights[threadIdx.x] = p;
-        weights[THREADS + threadIdx.x] = ds;
+        weights[threadIdx.x] = of.p;
+        weights[THREADS + threadIdx.x] = of.ds;
         __syncthreads();
-        add_rows(sum_v, 1.0f, weights, d_out, d_o + first * head->out_pitch, head->out_pitch, count,
-                 width, at->form);
-        add_rows(sum_k, 1.0f, weights + THREADS, qkv, q + first * head->pitch, head->pitch, count,
-                 width, at->form);
+        const row_run outs = {in->d_out, d_o + first * head->out_pitch, head->out_pitch, count};
+        const row_run queries = {in->qkv, q + first * head->pitch, head->pitch, count};
+        add_rows(sum_v, 1.0f, weights, outs, width, at->form);
+        add_rows(sum_k, 1.0f, weights + THREADS, queries, width, at->form);
         __syncthreads();
     }
 }
 
-/* d_k and d_v of one row of a key-value head, over its query heads in order; shared: k, v, both sums,
- * twice THREADS weights. */
+/* d_k and d_v of one row of a key-value head, over its query heads in order; shared: k, v, both
+ * sums, twice THREADS weights. */
 BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const void *qkv,
                                          const float *lse, const float *delta,
                                          BP_ATTENTION_PARAMETERS)
@@ -297,6 +312,7 @@ BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const v
         return;
     }
     const bp_attention at = BP_ATTENTION_GATHER;
+    const row_inputs in = {d_out, qkv, lse, delta};
     uint64_t key = sequence - 1 - blockIdx.x % sequence, group = heads / kv_heads;
     uint64_t number = blockIdx.x / sequence * group;
     bp_head head = bp_head_make(&at, number);
@@ -313,7 +329,7 @@ BP_KERNEL bp_attention_backward_keys_any(void *d_qkv, const void *d_out, const v
 #pragma unroll 1
     for (uint64_t i = 0; i < group; i++) {
         head = bp_head_make(&at, number + i);
-        add_queries(shared, d_out, qkv, lse, delta, key, &at, &head, &mask);
+        add_queries(shared, &in, key, &at, &head, &mask);
     }
     row_from_shared(d_qkv, to_k, sum_k, 1.0f, width, form);
     row_from_shared(d_qkv, to_v, sum_v, 1.0f, width, form);

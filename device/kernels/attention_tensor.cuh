@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The square tile of attention on tensor cores: 64 queries by 64 keys, and 64 columns of a head's width
- * at a time, of 16-bit elements with float sums. Weights lie in shared memory as floats; each goes into
- * the second product as a sum of two 16-bit elements, so that what is lost is as little as float sums
- * lose.
+/* The square tile of attention on tensor cores: 64 queries by 64 keys, and 64 columns of a head's
+ * width at a time, of 16-bit elements with float sums. Weights lie in shared memory as floats; each
+ * goes into the second product as a sum of two 16-bit elements, so that what is lost is as little
+ * as float sums lose.
  *
- * Eight warps stand as 4 x 2, each with 16 rows and 32 columns of a tile, in mma.m16n8k16's fragments:
- * element [r][c] of a thread is of the 8 columns from 8 r on. */
+ * Eight warps stand as 4 x 2, each with 16 rows and 32 columns of a tile, in mma.m16n8k16's
+ * fragments: element [r][c] of a thread is of the 8 columns from 8 r on. */
 #ifndef BP_DEVICE_KERNELS_ATTENTION_TENSOR_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_TENSOR_CUH
 
@@ -13,11 +13,13 @@
 #include "device/kernels/attention.cuh"
 #include "device/kernels/tensor.cuh"
 
-#define ROWS  64
-#define SIDE  4
-#define PITCH (ROWS + 8) /* floats between rows of weights: a fragment's pairs in different banks */
-#define LINE  (ROWS + 8) /* elements between rows of the other tiles: ldmatrix' rows likewise */
-#define TILE  (ROWS * LINE / 2) /* floats that such a tile takes */
+#define ROWS 64
+#define SIDE 4
+#define PITCH                                                                                      \
+    (ROWS + 8)          /* floats between rows of weights: a fragment's pairs in different banks   \
+                         */
+#define LINE (ROWS + 8) /* elements between rows of the other tiles: ldmatrix' rows likewise */
+#define TILE (ROWS * LINE / 2) /* floats that such a tile takes */
 
 /* A thread's own elements of a tile of scores: OWN_ROWS rows and OWN_COLUMNS columns. */
 #define OWN_ROWS    2
@@ -48,8 +50,8 @@ BP_DEVICE uint32_t own_column(uint32_t i)
 #define OWN_ROW(r, c)    ((c) / 2)
 #define OWN_COLUMN(r, c) (2 * (r) + (c) % 2)
 
-/* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column` on;
- * what is not there is 0. Rows are whole groups of eight elements, each aligned to that. */
+/* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column`
+ * on; what is not there is 0. Rows are whole groups of eight elements, each aligned to that. */
 BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t first,
                          uint64_t column, const bp_attention *at)
 {

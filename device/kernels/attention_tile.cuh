@@ -31,8 +31,8 @@ BP_DEVICE uint32_t own_column(uint32_t i)
 #define OWN_ROW(r, c)    (r)
 #define OWN_COLUMN(r, c) (c)
 
-/* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column` on;
- * what is not there is 0. Rows are whole groups of four elements, each aligned to that. */
+/* Brings 64 columns of 64 rows of a matrix to shared memory, from row `first` and column `column`
+ * on; what is not there is 0. Rows are whole groups of four elements, each aligned to that. */
 BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t first,
                          uint64_t column, const bp_attention *at)
 {
@@ -41,7 +41,8 @@ BP_DEVICE void tile_load(float *to, const void *from, uint64_t pitch, uint64_t f
     for (uint32_t row = threadIdx.x / 16; row < ROWS; row += 16) {
         float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (first + row < at->sequence && column + d < at->width) {
-            *(float4 *)v = *(const float4 *)((const float *)from + (first + row) * pitch + column + d);
+            *(float4 *)v =
+                *(const float4 *)((const float *)from + (first + row) * pitch + column + d);
         }
         *(float4 *)(to + row * PITCH + d) = *(float4 *)v;
     }

@@ -20,10 +20,10 @@
 
 #include "core/program/step.h"
 
-#define BP_KERNEL     extern "C" __global__ void
-#define BP_DEVICE     static __forceinline__ __device__
-#define BP_WARP       32
-#define BP_ALL_LANES  0xffffffffu
+#define BP_KERNEL      extern "C" __global__ void
+#define BP_DEVICE      static __forceinline__ __device__
+#define BP_WARP        32
+#define BP_ALL_LANES   0xffffffffu
 #define BP_RUN_THREADS 256 /* of an elementwise block; each thread takes 4 elements */
 
 BP_DEVICE uint64_t bp_least(uint64_t a, uint64_t b)

@@ -13,7 +13,8 @@ BP_DEVICE uint64_t element_of(void)
     return (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
 }
 
-/* Place of part 0 of element i of (rows, width) in a row of `parts` parts; the next lies `width` on. */
+/* Place of part 0 of element i of (rows, width) in a row of `parts` parts; the next lies `width`
+ * on. */
 BP_DEVICE uint64_t part_of(uint64_t i, uint64_t width, uint64_t parts)
 {
     return i / width * parts * width + i % width;
@@ -45,8 +46,8 @@ BP_KERNEL bp_state_begin(void *y, const void *x, const bp_step_block *step, uint
     }
 }
 
-BP_KERNEL bp_gru_forward(void *h, void *kept, void *gates, const void *hidden,
-                         const void *h_before, uint64_t rows, uint64_t width, uint32_t form)
+BP_KERNEL bp_gru_forward(void *h, void *kept, void *gates, const void *hidden, const void *h_before,
+                         uint64_t rows, uint64_t width, uint32_t form)
 {
     uint64_t i = element_of();
     if (i >= rows * width) {
@@ -124,8 +125,7 @@ BP_KERNEL bp_lstm_backward(void *d_gates, void *d_c, const void *d_h, const void
     float t = bp_tanhf_inline(bp_get(c, i, form));
     float e = fmaf(d * out, fmaf(-t, t, 1.0f), bp_get(d_c, i, form));
     bp_put(d_gates, at, form, e * cell * (in * (1.0f - in)));
-    bp_put(d_gates, at + width, form,
-           e * bp_get(c_before, i, form) * (forget * (1.0f - forget)));
+    bp_put(d_gates, at + width, form, e * bp_get(c_before, i, form) * (forget * (1.0f - forget)));
     bp_put(d_gates, at + 2 * width, form, e * in * fmaf(-cell, cell, 1.0f));
     bp_put(d_gates, at + 3 * width, form, d * t * (out * (1.0f - out)));
     bp_put(d_c, i, form, e * forget);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementary functions in double, operation for operation as in core/number/math.c, so that they give the
- * host's bits; a test compares them through random_normal and the loss. */
+/* Elementary functions in double, operation for operation as in core/number/math.c, so that they
+ * give the host's bits; a test compares them through random_normal and the loss. */
 #ifndef BP_DEVICE_KERNELS_DOUBLE_CUH
 #define BP_DEVICE_KERNELS_DOUBLE_CUH
 
@@ -109,10 +109,10 @@ BP_DEVICE float bp_logf(float x)
 BP_DEVICE double sin_reduced(double r)
 {
     double z = r * r;
-    double p = BP_POLYNOMIAL_7(z, -0x1.5555555555555p-3, 0x1.1111111111110p-7,
-                               -0x1.a01a01a019936p-13, 0x1.71de3a54605eep-19,
-                               -0x1.ae64541266378p-26, 0x1.61217ec01749dp-33,
-                               -0x1.ab17a79237a19p-41);
+    double p =
+        BP_POLYNOMIAL_7(z, -0x1.5555555555555p-3, 0x1.1111111111110p-7, -0x1.a01a01a019936p-13,
+                        0x1.71de3a54605eep-19, -0x1.ae64541266378p-26, 0x1.61217ec01749dp-33,
+                        -0x1.ab17a79237a19p-41);
     return fma(r * z, p, r);
 }
 
@@ -122,9 +122,8 @@ BP_DEVICE double cos_reduced(double r)
     double half = 0.5 * z;
     double w = 1.0 - half;
     double p = BP_POLYNOMIAL_7(z, 0x1.5555555555555p-5, -0x1.6c16c16c16c16p-10,
-                               0x1.a01a01a019d0ap-16, -0x1.27e4fb7712bdfp-22,
-                               0x1.1eed8deb6d561p-29, -0x1.9394b9c9c20a4p-37,
-                               0x1.ab783376962cfp-45);
+                               0x1.a01a01a019d0ap-16, -0x1.27e4fb7712bdfp-22, 0x1.1eed8deb6d561p-29,
+                               -0x1.9394b9c9c20a4p-37, 0x1.ab783376962cfp-45);
     return w + (((1.0 - w) - half) + (z * z) * p);
 }
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Floats in memory whose type the launch says, so that one text serves all of them: `form` is the
- * operand's type, and whether its groups of four elements are aligned. Arithmetic is always in float;
- * a store rounds to nearest even. The choice is the same in all threads of a launch. */
+ * operand's type, and whether its groups of four elements are aligned. Arithmetic is always in
+ * float; a store rounds to nearest even. The choice is the same in all threads of a launch. */
 #ifndef BP_DEVICE_KERNELS_ELEMENT_CUH
 #define BP_DEVICE_KERNELS_ELEMENT_CUH
 
 #include "device/kernels/base.cuh"
 
 /* A form: a bp_dtype, and a bit. device/cuda/plan.h has the same. */
-#define BP_SINGLE     0u
-#define BP_BFLOAT     1u
-#define BP_HALF       2u
-#define BP_TYPE_BITS  3u
-#define BP_WIDE       4u
+#define BP_SINGLE    0u
+#define BP_BFLOAT    1u
+#define BP_HALF      2u
+#define BP_TYPE_BITS 3u
+#define BP_WIDE      4u
 
-/* The same form, of which the compiler knows nothing: else it would write every loop three times. */
+/* The same form, of which the compiler knows nothing: else it would write every loop three times.
+ */
 BP_DEVICE uint32_t bp_hidden(uint32_t form)
 {
     asm volatile("" : "+r"(form));

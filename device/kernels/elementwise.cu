@@ -22,8 +22,7 @@ BP_KERNEL bp_gelu_forward(void *y, const void *x, uint64_t count, uint32_t form)
 }
 
 /* d_x = d_y * GELU'(x); d_x may be either. */
-BP_KERNEL bp_gelu_backward(void *d_x, const void *d_y, const void *x, uint64_t count,
-                           uint32_t form)
+BP_KERNEL bp_gelu_backward(void *d_x, const void *d_y, const void *x, uint64_t count, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
@@ -62,9 +61,9 @@ BP_DEVICE void run_masks(const bp_mask *mask, uint64_t i, uint64_t per_sample, f
 }
 
 /* y = fma(x, mask, residual), or x * mask; y may be x or residual. */
-BP_KERNEL bp_dropout(void *y, const void *x, const void *residual,
-                     const bp_step_block *step, uint64_t count, uint64_t per_sample, uint32_t site,
-                     uint32_t threshold, float factor, uint32_t form)
+BP_KERNEL bp_dropout(void *y, const void *x, const void *residual, const bp_step_block *step,
+                     uint64_t count, uint64_t per_sample, uint32_t site, uint32_t threshold,
+                     float factor, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
@@ -156,8 +155,8 @@ BP_KERNEL bp_swiglu_forward(void *y, const void *gate, const void *up, uint64_t 
     bp_store4(y, i, count - i, form, u);
 }
 
-/* With q = 1 / (1 + e), e = exp(-gate): silu = gate q, and its slope q (1 + gate (e q)), where e q = 1 -
- * q without its cancellation. For gates below -80 both are 0 in every bit that counts. */
+/* With q = 1 / (1 + e), e = exp(-gate): silu = gate q, and its slope q (1 + gate (e q)), where e q
+ * = 1 - q without its cancellation. For gates below -80 both are 0 in every bit that counts. */
 BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const void *gate,
                              const void *up, uint64_t count, uint32_t form)
 {

@@ -13,11 +13,10 @@ BP_DEVICE uint64_t first_column(void)
 
 /* One row per block: out = (wte[id] + wpe[position] + type_row) * mask; a NULL table adds nothing.
  * Rows past the last position of a cache have no meaning, but they must stay inside wpe. */
-BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte,
-                               const void *wpe, const void *type_row, const bp_step_block *step,
-                               uint64_t rows, uint64_t sequence, uint64_t width,
-                               uint64_t positions, uint32_t site, uint32_t decode,
-                               uint32_t threshold, float factor, uint32_t form)
+BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte, const void *wpe,
+                               const void *type_row, const bp_step_block *step, uint64_t rows,
+                               uint64_t sequence, uint64_t width, uint64_t positions, uint32_t site,
+                               uint32_t decode, uint32_t threshold, float factor, uint32_t form)
 {
     uint64_t row = blockIdx.x, column = first_column();
     if (row >= rows || column >= width) {
@@ -84,12 +83,11 @@ BP_KERNEL bp_embedding_clear(void *d_wte, uint64_t count, uint32_t form)
 
 /* One row per block. The block whose row is the first with its id adds that row and all later ones
  * with the same id, in order; every other block finds an earlier row and leaves. */
-BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
-                                      const void *d_out, const bp_step_block *step,
-                                      uint64_t rows, uint64_t sequence, uint64_t width,
-                                      uint64_t first, uint64_t vocabulary, uint32_t site,
-                                      uint32_t threshold, float factor, uint32_t form,
-                                      uint32_t form_sum)
+BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids, const void *d_out,
+                                      const bp_step_block *step, uint64_t rows, uint64_t sequence,
+                                      uint64_t width, uint64_t first, uint64_t vocabulary,
+                                      uint32_t site, uint32_t threshold, float factor,
+                                      uint32_t form, uint32_t form_sum)
 {
     __shared__ uint32_t same[THREADS / BP_WARP];
     uint64_t row = blockIdx.x, column = first_column();
@@ -138,11 +136,11 @@ BP_KERNEL bp_embedding_token_backward(void *d_wte, const int32_t *ids,
 }
 
 /* One position per block: the samples' rows are added in order. */
-BP_KERNEL bp_embedding_position_backward(void *d_wpe, const void *d_out,
-                                         const bp_step_block *step, uint64_t rows,
-                                         uint64_t sequence, uint64_t width, uint64_t positions,
-                                         uint32_t site, uint32_t accumulate, uint32_t threshold,
-                                         float factor, uint32_t form, uint32_t form_sum)
+BP_KERNEL bp_embedding_position_backward(void *d_wpe, const void *d_out, const bp_step_block *step,
+                                         uint64_t rows, uint64_t sequence, uint64_t width,
+                                         uint64_t positions, uint32_t site, uint32_t accumulate,
+                                         uint32_t threshold, float factor, uint32_t form,
+                                         uint32_t form_sum)
 {
     uint64_t t = blockIdx.x, column = first_column();
     if (t >= positions || column >= width) {

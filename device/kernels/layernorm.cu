@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer and RMS normalisation forward and both backwards, and bias gradients.
  *
- * Along a row: half a warp has a row, its lane t the elements t, t + 16, ..., and the sixteen sums are
- * added pairwise at distance 8, 4, 2, 1: the host's order, and its bits. Down the rows: a block has 8
- * columns, and blockDim.y groups of rows that are added as a tree. */
+ * Along a row: half a warp has a row, its lane t the elements t, t + 16, ..., and the sixteen sums
+ * are added pairwise at distance 8, 4, 2, 1: the host's order, and its bits. Down the rows: a block
+ * has 8 columns, and blockDim.y groups of rows that are added as a tree. */
 #include "device/kernels/element.cuh"
 
 #define LANES   16
@@ -26,9 +26,9 @@ BP_DEVICE uint64_t my_row(void)
     return (uint64_t)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
 }
 
-BP_KERNEL bp_layernorm_forward(void *y, float *mean, float *rstd, const void *x,
-                               const void *weight, const void *bias, uint64_t rows, uint64_t width,
-                               float epsilon, uint32_t form)
+BP_KERNEL bp_layernorm_forward(void *y, float *mean, float *rstd, const void *x, const void *weight,
+                               const void *bias, uint64_t rows, uint64_t width, float epsilon,
+                               uint32_t form)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
@@ -79,8 +79,8 @@ BP_KERNEL bp_layernorm_forward(void *y, float *mean, float *rstd, const void *x,
     }
 }
 
-/* Four elements of the gradient of a normalised row, and the normalised values, LANES apart: g = d_y *
- * weight and h = (x - mean) / deviation. */
+/* Four elements of the gradient of a normalised row, and the normalised values, LANES apart: g =
+ * d_y * weight and h = (x - mean) / deviation. */
 typedef struct gradient_row {
     const void *d_y;
     const void *x;
@@ -109,10 +109,9 @@ BP_DEVICE void row_term(const gradient_row *r, uint64_t i, uint32_t form, float 
 }
 
 /* d_x may be d_y or residual: each lane reads its elements of both before it writes them. */
-BP_KERNEL bp_layernorm_backward_input(void *d_x, const void *d_y, const void *x,
-                                      const void *weight, const float *mean, const float *rstd,
-                                      const void *residual, uint64_t rows, uint64_t width,
-                                      uint32_t form)
+BP_KERNEL bp_layernorm_backward_input(void *d_x, const void *d_y, const void *x, const void *weight,
+                                      const float *mean, const float *rstd, const void *residual,
+                                      uint64_t rows, uint64_t width, uint32_t form)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES;
     if (rows == 0) {
@@ -153,8 +152,8 @@ BP_KERNEL bp_layernorm_backward_input(void *d_x, const void *d_y, const void *x,
     }
 }
 
-/* Adds the sums of all groups of rows for each column of the block, as a tree; the result is right in
- * group 0. */
+/* Adds the sums of all groups of rows for each column of the block, as a tree; the result is right
+ * in group 0. */
 BP_DEVICE float groups_sum(float sum, float part[GROUPS][COLUMNS])
 {
     uint32_t group = threadIdx.y, column = threadIdx.x;
@@ -171,8 +170,7 @@ BP_DEVICE float groups_sum(float sum, float part[GROUPS][COLUMNS])
     return part[0][column];
 }
 
-BP_DEVICE void write_sum(void *to, uint64_t column, float sum, uint32_t accumulate,
-                         uint32_t form)
+BP_DEVICE void write_sum(void *to, uint64_t column, float sum, uint32_t accumulate, uint32_t form)
 {
     bp_put(to, column, form, accumulate != 0 ? bp_get(to, column, form) + sum : sum);
 }
@@ -280,8 +278,8 @@ BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *we
     }
 }
 
-/* With b = mean(g h), g = d_y * weight, h = x * rstd: d_x = residual + rstd * (g - h b). d_x may be d_y
- * or residual: each lane reads its elements of both before it writes them. */
+/* With b = mean(g h), g = d_y * weight, h = x * rstd: d_x = residual + rstd * (g - h b). d_x may be
+ * d_y or residual: each lane reads its elements of both before it writes them. */
 BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, const void *weight,
                                     const float *rstd, const void *residual, uint64_t rows,
                                     uint64_t width, uint32_t form)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Softmax cross-entropy over a chunk of logits, with and without its gradient: a row per block, read
- * once for the running maximum and sum (Milakov and Gimelshein, arXiv 1805.02867). */
+/* Softmax cross-entropy over a chunk of logits, with and without its gradient: a row per block,
+ * read once for the running maximum and sum (Milakov and Gimelshein, arXiv 1805.02867). */
 #include "device/kernels/double.cuh"
 #include "device/kernels/element.cuh"
 #include "device/kernels/reduce.cuh"
@@ -36,8 +36,8 @@ BP_DEVICE void row_sum(const void *x, uint64_t vocabulary, uint32_t form, float 
 }
 
 /* Columns first .. first + columns - 1 of a row: logits become their gradient. */
-BP_DEVICE void row_gradient(void *logits, uint64_t columns, uint64_t first, int32_t label, float most,
-                            float factor, float weight, uint32_t form)
+BP_DEVICE void row_gradient(void *logits, uint64_t columns, uint64_t first, int32_t label,
+                            float most, float factor, float weight, uint32_t form)
 {
 #pragma unroll 1
     for (uint64_t i = (uint64_t)threadIdx.x * 4; i < columns; i += (uint64_t)blockDim.x * 4) {
@@ -59,12 +59,12 @@ BP_DEVICE float loss_weight(const bp_step_block *step, const bp_control_block *c
     return scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
 }
 
-/* gradient: logits become their gradient, times control.scale when scaled; else they are only read, and
- * step and control may be absent, and statistics. */
+/* gradient: logits become their gradient, times control.scale when scaled; else they are only read,
+ * and step and control may be absent, and statistics. */
 BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
                            const bp_step_block *step, const bp_control_block *control,
-                           float *statistics, uint64_t stride, uint64_t rows, uint64_t vocabulary, uint64_t pitch, uint32_t gradient,
-                           uint32_t scaled, uint32_t form)
+                           float *statistics, uint64_t stride, uint64_t rows, uint64_t vocabulary,
+                           uint64_t pitch, uint32_t gradient, uint32_t scaled, uint32_t form)
 {
     uint64_t row = blockIdx.x;
     if (row >= rows) {

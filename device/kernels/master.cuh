@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Master forms (core/number/master.h) as device code: the exact value of a weight beside its working copy. */
+/* Master forms (core/number/master.h) as device code: the exact value of a weight beside its
+ * working copy. */
 #ifndef BP_DEVICE_KERNELS_MASTER_CUH
 #define BP_DEVICE_KERNELS_MASTER_CUH
 

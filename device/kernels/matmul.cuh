@@ -13,7 +13,7 @@
 #define BP_GELU        8u
 #define BP_WIDE_A      16u /* rows of a start at multiples of 16 bytes */
 #define BP_WIDE_B      32u
-#define BP_WIDE_C      64u /* rows of c, before and residual at multiples of four elements; bias too */
+#define BP_WIDE_C      64u /* rows of c, before, residual, bias at multiples of four elements */
 #define BP_TYPE_C      8   /* from this bit on: the type of c */
 #define BP_TYPE_AB     10  /* and that of all other operands */
 
@@ -70,9 +70,9 @@ BP_DEVICE void bp_gelu4(float v[4])
     }
 }
 
-/* Four sums of one row become elements of c: + bias, + residual, kept in `before`, GELU, as the host
- * does it; or with accumulate = true (no bias and no residual then) what is there is added. Loads and
- * stores are made by turns, so that their code is there once. column + count <= n. */
+/* Four sums of one row become elements of c: + bias, + residual, kept in `before`, GELU, as the
+ * host does it; or with accumulate = true (no bias and no residual then) what is there is added.
+ * Loads and stores are made by turns, so that their code is there once. column + count <= n. */
 BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t column, float v[4],
                                  bool accumulate)
 {
@@ -104,8 +104,8 @@ BP_DEVICE void bp_product_finish(const bp_product *p, uint64_t row, uint64_t col
     }
 }
 
-/* Four sums of one row of a block's tile: to the workspace of a split product, or to c, added to what
- * is there where the product accumulates and did not start from it. */
+/* Four sums of one row of a block's tile: to the workspace of a split product, or to c, added to
+ * what is there where the product accumulates and did not start from it. */
 BP_DEVICE void bp_product_end(const bp_product *p, uint64_t row, uint64_t column, float sum[4],
                               bool accumulate)
 {
@@ -117,8 +117,8 @@ BP_DEVICE void bp_product_end(const bp_product *p, uint64_t row, uint64_t column
     }
 }
 
-/* The tile of this block: tiles lie in bands of 8 rows of tiles, column after column, so that blocks
- * that run together share operands in the cache. */
+/* The tile of this block: tiles lie in bands of 8 rows of tiles, column after column, so that
+ * blocks that run together share operands in the cache. */
 BP_DEVICE void bp_product_tile(const bp_product *p, uint32_t tile, uint64_t *row, uint64_t *column)
 {
     uint64_t down = (p->m + tile - 1) / tile, across = (p->n + tile - 1) / tile;
@@ -131,11 +131,12 @@ BP_DEVICE void bp_product_tile(const bp_product *p, uint32_t tile, uint64_t *row
 /* The parameters of a product kernel in the order that device/cuda gives them. */
 #define BP_PRODUCT_PARAMETERS                                                                      \
     void *c, void *before, const void *a, const void *b, const void *bias, const void *residual,   \
-        float *work, uint64_t m, uint64_t n,                                                       \
-        uint64_t k, uint64_t lda, uint64_t ldb, uint64_t ldc, uint64_t depth, uint32_t splits,     \
-        uint32_t flags
+        float *work, uint64_t m, uint64_t n, uint64_t k, uint64_t lda, uint64_t ldb, uint64_t ldc, \
+        uint64_t depth, uint32_t splits, uint32_t flags
 #define BP_PRODUCT_GATHER                                                                          \
-    {c, before, a, b, bias, residual, work, m, n, k, lda, ldb, ldc, depth, splits, flags}
+    {                                                                                              \
+        c, before, a, b, bias, residual, work, m, n, k, lda, ldb, ldc, depth, splits, flags        \
+    }
 
 /* c (+)= the sum over splits, in order; four elements per thread. */
 BP_DEVICE void bp_product_join(const bp_product *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products of bfloat16 and half elements on tensor cores, in every transposition, with all that
- * follows; sums are float. */
+/* Matrix products of bfloat16 and half elements on tensor cores, in every transposition, with all
+ * that follows; sums are float. */
 #include "device/kernels/async.cuh"
 #include "device/kernels/matmul.cuh"
 #include "device/kernels/tensor.cuh"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products in single precision (true FP32), in every transposition, with all that follows. */
+/* Matrix products in single precision (true FP32), in every transposition, with all that follows.
+ */
 #include "device/kernels/matmul.cuh"
 
 #define DEPTH 8 /* terms of a slice */

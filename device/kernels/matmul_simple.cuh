@@ -2,14 +2,15 @@
 /* The body of a single-precision product for one tile size; included once per size by
  * matmul_f32.cu, with TILE (64 or 128) and NAME(x) defined.
  *
- * A block makes a TILE x TILE tile of c, a thread 8 x 8 of it in four quarters of 4 x 4. Each element
- * is one chain of fused multiply-adds over k in increasing order, as on the host. Slices of DEPTH terms
- * lie in shared memory with k slowest, whatever the transposition; the next one comes to registers
- * while one is used. */
+ * A block makes a TILE x TILE tile of c, a thread 8 x 8 of it in four quarters of 4 x 4. Each
+ * element is one chain of fused multiply-adds over k in increasing order, as on the host. Slices of
+ * DEPTH terms lie in shared memory with k slowest, whatever the transposition; the next one comes
+ * to registers while one is used. */
 #define THREADS (TILE * TILE / 64)
 #define PITCH   (TILE + 4) /* keeps rows 16-byte aligned and spreads a column over the banks */
 #define SLICE   (DEPTH * PITCH)
-#define GROUPS  (DEPTH * TILE / 4 / THREADS) /* of four elements, of an operand's slice, per thread */
+#define GROUPS                                                                                     \
+    (DEPTH * TILE / 4 / THREADS) /* of four elements, of an operand's slice, per thread */
 
 /* Four floats, of which `count` exist; here what is not aligned travels together, too. */
 #ifndef BP_PRODUCT_GROUP
@@ -27,8 +28,8 @@ BP_DEVICE void bp_product_group(const float *from, uint64_t count, bool wide, fl
 }
 #endif
 
-/* Brings the thread's groups of four elements of one operand's slice to registers; what is not there
- * is 0. along: the elements of a row of memory lie along the tile's side i, not along k. */
+/* Brings the thread's groups of four elements of one operand's slice to registers; what is not
+ * there is 0. along: the elements of a row of memory lie along the tile's side i, not along k. */
 BP_DEVICE void NAME(fetch)(float to[GROUPS][4], const float *from, uint64_t pitch, bool along,
                            bool wide, uint64_t rows, uint64_t terms)
 {
@@ -112,7 +113,7 @@ BP_DEVICE void NAME(take_rows)(const float *ring, float sum[4][8])
 }
 
 /* Starts the sums from c, the upper and the lower half of the tile by way of shared memory. */
-BP_DEVICE void NAME(start)(const bp_product *p, const NAME(place) *at, float sum[8][8],
+BP_DEVICE void NAME(start)(const bp_product *p, const NAME(place) * at, float sum[8][8],
                            float *ring)
 {
 #pragma unroll
@@ -149,9 +150,9 @@ BP_DEVICE void NAME(put_rows)(float *ring, float sum[4][8])
     }
 }
 
-/* Hands the sums on, an upper and a lower half of the tile after the other, by way of shared memory,
- * so that what follows is written once and rows are written by neighbouring threads. */
-BP_DEVICE void NAME(finish)(const bp_product *p, const NAME(place) *at, float sum[8][8],
+/* Hands the sums on, an upper and a lower half of the tile after the other, by way of shared
+ * memory, so that what follows is written once and rows are written by neighbouring threads. */
+BP_DEVICE void NAME(finish)(const bp_product *p, const NAME(place) * at, float sum[8][8],
                             float *ring)
 {
 #pragma unroll 1
@@ -203,10 +204,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(bp_matmul)(BP
         float next_a[GROUPS][4], next_b[GROUPS][4];
         bool more = term < end;
         if (more) {
-            NAME(fetch)(next_a, from_a, lda, along_a, (flags & BP_WIDE_A) != 0, m - at.row,
-                        end - term);
-            NAME(fetch)(next_b, from_b, ldb, along_b, (flags & BP_WIDE_B) != 0, n - at.column,
-                        end - term);
+            NAME(fetch)
+            (next_a, from_a, lda, along_a, (flags & BP_WIDE_A) != 0, m - at.row, end - term);
+            NAME(fetch)
+            (next_b, from_b, ldb, along_b, (flags & BP_WIDE_B) != 0, n - at.column, end - term);
             from_a += along_a ? DEPTH * lda : DEPTH;
             from_b += along_b ? DEPTH * ldb : DEPTH;
         }

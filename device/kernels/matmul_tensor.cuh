@@ -2,17 +2,17 @@
 /* The body of a 16-bit product on tensor cores for one tile size; included once per size by
  * matmul_16.cu, with TILE (64 or 128) and NAME(x) defined.
  *
- * Four warps make a TILE x TILE tile of c, each a quarter, with mma.m16n8k16 and float sums, over k in
- * increasing order. Slices of DEPTH terms pass through a ring of STAGES in shared memory, brought by
- * cp.async in pieces of 8 elements. An operand keeps the direction that it has in memory (k, or rows
- * of the tile, running fastest); ldmatrix turns it where mma needs that. Pieces are permuted so that
- * the eight that one ldmatrix phase reads lie in different banks. */
+ * Four warps make a TILE x TILE tile of c, each a quarter, with mma.m16n8k16 and float sums, over k
+ * in increasing order. Slices of DEPTH terms pass through a ring of STAGES in shared memory,
+ * brought by cp.async in pieces of 8 elements. An operand keeps the direction that it has in memory
+ * (k, or rows of the tile, running fastest); ldmatrix turns it where mma needs that. Pieces are
+ * permuted so that the eight that one ldmatrix phase reads lie in different banks. */
 #define QUARTER (TILE / 2)
-#define ACROSS  (TILE / 8)          /* pieces of a row whose elements run along the tile */
-#define SLICE   (TILE * DEPTH * 2)  /* bytes of one operand's slice */
-#define PITCH   (TILE + 4)          /* floats, of the sums on their way out */
+#define ACROSS  (TILE / 8)                   /* pieces of a row whose elements run along the tile */
+#define SLICE   (TILE * DEPTH * 2)           /* bytes of one operand's slice */
+#define PITCH   (TILE + 4)                   /* floats, of the sums on their way out */
 #define PASSES  (TILE * DEPTH / 8 / THREADS) /* pieces of an operand's slice per thread */
-#define BLOCKS  (QUARTER / 16)      /* of 16 rows in a warp's quarter, and of 16 columns */
+#define BLOCKS  (QUARTER / 16)               /* of 16 rows in a warp's quarter, and of 16 columns */
 
 /* Where the piece of an operand's slice lies: along: term k, elements 8 i .. of the tile's side;
  * else: element k of the side, terms 8 i .. */
@@ -24,18 +24,18 @@ BP_DEVICE uint32_t NAME(piece)(bool along, uint32_t k, uint32_t i)
 /* What a thread has to bring of one operand: PASSES pieces of each slice, LINES lines apart. */
 typedef struct NAME(feed) {
     const uint16_t *from; /* its first piece of the next slice */
-    uint64_t step;          /* elements from piece to piece, 0 .. */
-    uint64_t advance;       /* and from slice to slice */
-    uint32_t to;            /* place of its first piece in a slice */
-    uint32_t line;          /* of its first piece: a term when along, else a row of the tile */
-    uint32_t lines;         /* between its pieces */
-    uint32_t piece;         /* number within the line */
-    uint32_t rows;          /* of the tile that there are */
+    uint64_t step;        /* elements from piece to piece, 0 .. */
+    uint64_t advance;     /* and from slice to slice */
+    uint32_t to;          /* place of its first piece in a slice */
+    uint32_t line;        /* of its first piece: a term when along, else a row of the tile */
+    uint32_t lines;       /* between its pieces */
+    uint32_t piece;       /* number within the line */
+    uint32_t rows;        /* of the tile that there are */
     bool along;
     bool wide;
 } NAME(feed);
 
-BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const void *from, uint64_t pitch, bool along,
+BP_DEVICE void NAME(feed_set)(NAME(feed) * feed, const void *from, uint64_t pitch, bool along,
                               bool wide, uint64_t edge, uint64_t rows, uint64_t first)
 {
     uint32_t per_line = along ? ACROSS : DEPTH / 8;
@@ -53,7 +53,7 @@ BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const void *from, uint64_t pitch
 }
 
 /* How many elements of the piece `pass` there are, with `terms` terms left. */
-BP_DEVICE uint32_t NAME(feed_count)(const NAME(feed) *feed, uint32_t pass, uint32_t terms)
+BP_DEVICE uint32_t NAME(feed_count)(const NAME(feed) * feed, uint32_t pass, uint32_t terms)
 {
     uint32_t line = feed->line + pass * feed->lines, first = feed->piece * 8;
     uint32_t length = feed->along ? feed->rows : terms, lines = feed->along ? terms : feed->rows;
@@ -62,7 +62,7 @@ BP_DEVICE uint32_t NAME(feed_count)(const NAME(feed) *feed, uint32_t pass, uint3
 }
 
 /* Starts the copies of the next slice, or makes them at once where lines are not aligned. */
-BP_DEVICE void NAME(feed_slice)(NAME(feed) *feed, uint32_t slice, uint32_t terms)
+BP_DEVICE void NAME(feed_slice)(NAME(feed) * feed, uint32_t slice, uint32_t terms)
 {
     if (feed->wide) {
 #pragma unroll
@@ -75,8 +75,7 @@ BP_DEVICE void NAME(feed_slice)(NAME(feed) *feed, uint32_t slice, uint32_t terms
 #pragma unroll 1
         for (uint32_t pass = 0; pass < PASSES; pass++) {
             bp_copy_narrow16(slice + feed->to + pass * (SLICE / PASSES),
-                             feed->from + pass * feed->step,
-                             NAME(feed_count)(feed, pass, terms));
+                             feed->from + pass * feed->step, NAME(feed_count)(feed, pass, terms));
         }
     }
     feed->from += feed->advance;

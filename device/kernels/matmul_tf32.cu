@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products of single-precision operands rounded to TF32 (8 bits of exponent, 10 of fraction) on
- * tensor cores, in every transposition, with all that follows; sums are float. Only where it was asked
- * for. There is one size of tiles, to keep the texts small. The sums of splits are joined as
+/* Matrix products of single-precision operands rounded to TF32 (8 bits of exponent, 10 of fraction)
+ * on tensor cores, in every transposition, with all that follows; sums are float. Only where it was
+ * asked for. There is one size of tiles, to keep the texts small. The sums of splits are joined as
  * all others are. */
 #include "device/kernels/async.cuh"
 #include "device/kernels/matmul.cuh"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The body of a TF32 product for one tile size; included once per size by matmul_tf32.cu, with TILE and
- * NAME(x) defined.
+/* The body of a TF32 product for one tile size; included once per size by matmul_tf32.cu, with TILE
+ * and NAME(x) defined.
  *
- * Four warps make a TILE x TILE tile of c, each a quarter, with mma.m16n8k8 and float sums, over k in
- * increasing order. Slices of DEPTH terms pass through a ring of STAGES in shared memory, brought by
- * cp.async. An operand keeps the direction that it has in memory; rows of a slice are padded so that
- * the 32 elements of one register of a fragment, 8 along the tile and 4 along k, lie in different
- * banks in either direction. */
+ * Four warps make a TILE x TILE tile of c, each a quarter, with mma.m16n8k8 and float sums, over k
+ * in increasing order. Slices of DEPTH terms pass through a ring of STAGES in shared memory,
+ * brought by cp.async. An operand keeps the direction that it has in memory; rows of a slice are
+ * padded so that the 32 elements of one register of a fragment, 8 along the tile and 4 along k, lie
+ * in different banks in either direction. */
 #define QUARTER    (TILE / 2)
-#define LINE_ALONG (TILE + 8)           /* floats of a row whose elements run along the tile */
-#define LINE_TERMS (DEPTH + 4)          /* and along k */
-#define SLICE      (TILE * LINE_TERMS)  /* the larger of both directions */
-#define PITCH      (TILE + 4)           /* floats, of the sums on their way out */
-#define PASSES     (TILE * DEPTH / 4 / THREADS) /* pieces of four of an operand's slice, per thread */
-#define BLOCKS     (QUARTER / 16)       /* of 16 rows in a warp's quarter, and of 16 columns */
+#define LINE_ALONG (TILE + 8)          /* floats of a row whose elements run along the tile */
+#define LINE_TERMS (DEPTH + 4)         /* and along k */
+#define SLICE      (TILE * LINE_TERMS) /* the larger of both directions */
+#define PITCH      (TILE + 4)          /* floats, of the sums on their way out */
+#define PASSES     (TILE * DEPTH / 4 / THREADS) /* fours of an operand's slice, per thread */
+#define BLOCKS     (QUARTER / 16) /* of 16 rows in a warp's quarter, and of 16 columns */
 
 /* What a thread has to bring of one operand: PASSES pieces of each slice, `lines` lines apart. */
 typedef struct NAME(feed) {
@@ -30,7 +30,7 @@ typedef struct NAME(feed) {
     bool wide;
 } NAME(feed);
 
-BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const void *from, uint64_t pitch, bool along,
+BP_DEVICE void NAME(feed_set)(NAME(feed) * feed, const void *from, uint64_t pitch, bool along,
                               bool wide, uint64_t edge, uint64_t rows, uint64_t first)
 {
     uint32_t per_line = along ? TILE / 4 : DEPTH / 4;
@@ -49,9 +49,9 @@ BP_DEVICE void NAME(feed_set)(NAME(feed) *feed, const void *from, uint64_t pitch
                  feed->line * pitch + feed->first;
 }
 
-/* Starts the copies of the next slice, whole pieces where lines are aligned; what is not there becomes
- * 0. */
-BP_DEVICE void NAME(feed_slice)(NAME(feed) *feed, uint32_t slice, uint32_t terms)
+/* Starts the copies of the next slice, whole pieces where lines are aligned; what is not there
+ * becomes 0. */
+BP_DEVICE void NAME(feed_slice)(NAME(feed) * feed, uint32_t slice, uint32_t terms)
 {
     uint32_t length = feed->along ? feed->rows : terms, lines = feed->along ? terms : feed->rows;
     uint32_t left = length > feed->first ? min(length - feed->first, 4u) : 0;
@@ -75,8 +75,8 @@ BP_DEVICE void NAME(feed_slice)(NAME(feed) *feed, uint32_t slice, uint32_t terms
     feed->from += feed->advance;
 }
 
-/* Where the elements of a warp's fragments lie: floats from one element to the next along the tile and
- * along k. */
+/* Where the elements of a warp's fragments lie: floats from one element to the next along the tile
+ * and along k. */
 typedef struct NAME(walk) {
     uint32_t side;
     uint32_t term;
@@ -94,8 +94,8 @@ BP_DEVICE NAME(walk) NAME(walk_make)(bool along, uint32_t at)
 }
 
 /* Adds one slice to the warp's sums: sum[i][j] is the 16 x 8 block of rows 16 i, columns 8 j. */
-BP_DEVICE void NAME(multiply)(const float *a, const float *b, const NAME(walk) *rows,
-                              const NAME(walk) *columns, float sum[BLOCKS][2 * BLOCKS][4])
+BP_DEVICE void NAME(multiply)(const float *a, const float *b, const NAME(walk) * rows,
+                              const NAME(walk) * columns, float sum[BLOCKS][2 * BLOCKS][4])
 {
     a += rows->first;
     b += columns->first;
@@ -125,8 +125,7 @@ BP_DEVICE void NAME(multiply)(const float *a, const float *b, const NAME(walk) *
 
 #include "device/kernels/matmul_finish.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    NAME(bp_matmul_tf32)(BP_PRODUCT_PARAMETERS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME(bp_matmul_tf32)(BP_PRODUCT_PARAMETERS)
 {
     extern __shared__ float4 memory[];
     if (m == 0) {

@@ -124,8 +124,7 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     }
     uint64_t first;
     const uint64_t *record = my_record(table, tuples, &first);
-    const bp_control_block *control =
-        (const bp_control_block *)(base + record[OFFSETS + 7]);
+    const bp_control_block *control = (const bp_control_block *)(base + record[OFFSETS + 7]);
     if (control->skip != 0) {
         return;
     }
@@ -157,8 +156,8 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     __syncthreads(); /* scales have been read by all before one thread writes them */
 #pragma unroll 1
     for (uint32_t k = 0; k < 3; k++) {
-        store_state(&shared, (uint32_t)s->form, (signs >> k & 1) != 0, t.state[0], i,
-                    (uint64_t)s->count, t.wide, k, x[0]);
+        store_state(&shared, &t, (uint32_t)s->form, (signs >> k & 1) != 0, i, (uint64_t)s->count, k,
+                    x[0]);
         turn_states(&t, x);
     }
     if (bp_update_moves(&factors)) {
@@ -179,8 +178,7 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
     const uint64_t *record = my_record(table, tuples, &first);
     const bp_update_scalars *s = (const bp_update_scalars *)(record + SCALARS);
     if (threadIdx.x == 0) {
-        bp_update_prepare(&factors, rule, s,
-                          (const bp_control_block *)(base + record[OFFSETS + 6]),
+        bp_update_prepare(&factors, rule, s, (const bp_control_block *)(base + record[OFFSETS + 6]),
                           (const bp_step_block *)(base + record[OFFSETS + 7]), 1.0f, 0.0);
     }
     make_books(&shared, (uint32_t)s->form);

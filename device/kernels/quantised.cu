@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with a frozen b in 4 or 8 bits (core/number/quantised.h): its values are made slice by slice, on
- * their way into shared memory.
+/* Products with a frozen b in 4 or 8 bits (core/number/quantised.h): its values are made slice by
+ * slice, on their way into shared memory.
  *
  * A block makes a 64 x 64 tile of c, a thread 4 x 4 of it. Each element is one chain of fused
  * multiply-adds over k in increasing order, as on the host. */
@@ -30,8 +30,9 @@ BP_DEVICE float nf4_value(uint32_t code)
 {
     float low = (code & 2) != 0 ? ((code & 1) != 0 ? -0.39491748809814453f : -0.5250730514526367f)
                                 : ((code & 1) != 0 ? -0.6961928009986877f : -1.0f);
-    float second = (code & 2) != 0 ? ((code & 1) != 0 ? 0.0f : -0.09105003625154495f)
-                                   : ((code & 1) != 0 ? -0.18477343022823334f : -0.28444138169288635f);
+    float second = (code & 2) != 0
+                       ? ((code & 1) != 0 ? 0.0f : -0.09105003625154495f)
+                       : ((code & 1) != 0 ? -0.18477343022823334f : -0.28444138169288635f);
     float third = (code & 2) != 0 ? ((code & 1) != 0 ? 0.33791524171829224f : 0.24611230194568634f)
                                   : ((code & 1) != 0 ? 0.16093020141124725f : 0.07958029955625534f);
     float high = (code & 2) != 0 ? ((code & 1) != 0 ? 1.0f : 0.7229568362236023f)
@@ -161,8 +162,8 @@ BP_KERNEL __launch_bounds__(THREADS, 4)
     if (m == 0) {
         return;
     }
-    const bp_product product = {c, before, a, NULL, bias, residual, NULL, m, n, k, lda, 0, ldc, k,
-                                1, flags};
+    const bp_product product = {c, before, a,   NULL, bias, residual, NULL, m,
+                                n, k,      lda, 0,    ldc,  k,        1,    flags};
     const bp_product *p = &product;
     const bp_codes b = {codes, scales, nested, (flags & BP_TRANSPOSE_B) != 0 ? k : n, form};
     float *slice_a = (float *)memory, *slice_b = slice_a + DEPTH * PITCH;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random weights: the host's normal variates (core/number/random.c), a pair per thread, with their masters. */
+/* Random weights: the host's normal variates (core/number/random.c), a pair per thread, with their
+ * masters. */
 #include "device/kernels/double.cuh"
 #include "device/kernels/master.cuh"
 #include "device/kernels/philox.cuh"

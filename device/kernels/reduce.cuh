@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums and maxima over a block, in a fixed order: within each warp pairwise at distance 16, 8, 4, 2,
- * 1, then over the warps' results the same way. Blocks have whole warps, at most 32. */
+/* Sums and maxima over a block, in a fixed order: within each warp pairwise at distance 16, 8, 4,
+ * 2, 1, then over the warps' results the same way. Blocks have whole warps, at most 32. */
 #ifndef BP_DEVICE_KERNELS_REDUCE_CUH
 #define BP_DEVICE_KERNELS_REDUCE_CUH
 

@@ -34,8 +34,8 @@ BP_KERNEL bp_sample_row(void *y, const void *x, const int32_t *lengths, uint64_t
 }
 
 /* A block has a row of d_x. */
-BP_KERNEL bp_sample_row_backward(void *d_x, const void *d_y, const int32_t *lengths,
-                                 uint64_t batch, uint64_t sequence, uint64_t width, uint32_t form)
+BP_KERNEL bp_sample_row_backward(void *d_x, const void *d_y, const int32_t *lengths, uint64_t batch,
+                                 uint64_t sequence, uint64_t width, uint32_t form)
 {
     uint64_t row = blockIdx.x;
     if (row >= batch * sequence) {
@@ -108,11 +108,10 @@ BP_DEVICE float mean_loss(const sample *s, bool bits)
 }
 
 /* A block has a sample: its first thread the loss, all of them the zeros. */
-BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels,
-                         const int32_t *lengths, const bp_step_block *step,
-                         const bp_control_block *control, uint64_t batch, uint64_t sequence,
-                         uint64_t classes, uint32_t kind, uint32_t gradient, uint32_t scaled,
-                         uint32_t form)
+BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, const int32_t *lengths,
+                         const bp_step_block *step, const bp_control_block *control, uint64_t batch,
+                         uint64_t sequence, uint64_t classes, uint32_t kind, uint32_t gradient,
+                         uint32_t scaled, uint32_t form)
 {
     uint64_t b = blockIdx.x;
     if (b >= batch) {

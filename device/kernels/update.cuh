@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules on the device: masters and states of four elements per thread. The arithmetic is
- * core/number/update.h's and core/number/codec_element.h's, so results equal the host's bit for bit.
+ * core/number/update.h's and core/number/codec_element.h's, so results equal the host's bit for
+ * bit.
  *
  * 64 threads, two warps, hold the 256 elements of a block of states: thread j of them elements
  * 4 j .. 4 j + 3. A group of 32 elements is 8 threads, one of 128 a warp. */
@@ -25,10 +26,10 @@
 #define BP_BLOCK_THREADS 64 /* of a block of states */
 
 typedef struct update_shared {
-    float book[2][256];   /* signed, unsigned */
-    float book4[16];      /* signed */
-    int32_t most[3][8];   /* per state and warp: bits of the largest element */
-    int32_t least[3][8];  /* and of the negative of the smallest */
+    float book[2][256];  /* signed, unsigned */
+    float book4[16];     /* signed */
+    int32_t most[3][8];  /* per state and warp: bits of the largest element */
+    int32_t least[3][8]; /* and of the negative of the smallest */
 } update_shared;
 
 typedef struct update_tensor {
@@ -86,7 +87,8 @@ BP_DEVICE void load_gradient(const update_tensor *t, uint64_t i, uint64_t left, 
     }
 }
 
-/* The random bits of four elements of a parameter from e on, core/number/random.h's bp_rounding_bits. */
+/* The random bits of four elements of a parameter from e on, core/number/random.h's
+ * bp_rounding_bits. */
 BP_DEVICE void rounding_bits(uint64_t key, uint64_t step, uint64_t stream, uint64_t e,
                              uint32_t random[4])
 {
@@ -148,7 +150,8 @@ BP_DEVICE void load_state(const update_shared *shared, uint32_t form, bool has_s
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             code[e] = pair[e / 2] >> 4 * (e % 2) & 15;
-            float value = has_sign ? shared->book4[code[e]] : bp_codec_value4_unsigned((uint8_t)code[e]);
+            float value =
+                has_sign ? shared->book4[code[e]] : bp_codec_value4_unsigned((uint8_t)code[e]);
             x[e] = e < left ? value * scale : 0.0f;
         }
         return;
@@ -173,7 +176,8 @@ BP_DEVICE void load_state(const update_shared *shared, uint32_t form, bool has_s
     }
 }
 
-/* The element of largest magnitude of this thread's group, with its sign; every thread takes part. */
+/* The element of largest magnitude of this thread's group, with its sign; every thread takes part.
+ */
 BP_DEVICE float largest(update_shared *shared, uint32_t form, uint32_t number, const float x[4])
 {
     int32_t most = 0, least = 0;
@@ -230,17 +234,17 @@ BP_DEVICE void encode4(uint32_t form, bool has_sign, float x[4], float inverse, 
     }
 }
 
-/* The same back; `number` is the state's own, for its place in shared memory. */
-BP_DEVICE void store_state(update_shared *shared, uint32_t form, bool has_sign,
-                           unsigned char *state, uint64_t i, uint64_t count, uint32_t wide,
-                           uint32_t number, float x[4])
+/* The tensor's first state back; `number` is the state's own, for its place in shared memory. */
+BP_DEVICE void store_state(update_shared *shared, const update_tensor *t, uint32_t form,
+                           bool has_sign, uint64_t i, uint64_t count, uint32_t number, float x[4])
 {
+    unsigned char *state = t->state[0];
     uint64_t left = i < count ? count - i : 0;
     if (state == NULL) {
         return;
     }
     if (form == BP_CODEC_F32) {
-        bp_store4_as(state, i, left, BP_SINGLE | wide, x);
+        bp_store4_as(state, i, left, BP_SINGLE | t->wide, x);
         return;
     }
 #pragma unroll
@@ -281,7 +285,8 @@ BP_DEVICE void store_state(update_shared *shared, uint32_t form, bool has_sign,
     }
 }
 
-/* Adam and AdamW, and their parts for AdamA, with core/number/update.h's operations in their order. */
+/* Adam and AdamW, and their parts for AdamA, with core/number/update.h's operations in their order.
+ */
 BP_DEVICE void adam_one(const bp_update_factors *f, bool coupled, float g, float *w, float *m,
                         float *v)
 {

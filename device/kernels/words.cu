@@ -63,8 +63,8 @@ BP_DEVICE void move_scale(bp_control_block *control, const bp_step_decide_parame
     }
 }
 
-/* Number `percentile` of the latest norms in rising order, this one among them, in all threads: each
- * has one of them. */
+/* Number `percentile` of the latest norms in rising order, this one among them, in all threads:
+ * each has one of them. */
 BP_DEVICE float percentile_of(float *norms, uint64_t applied, float norm, uint32_t percentile)
 {
     __shared__ float known[BP_NORM_HISTORY];
@@ -149,11 +149,10 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
     double judged = p.previous != 0 ? (double)control->norm : norm;
     double clip = p.max_norm > 0.0 ? p.max_norm / (judged + 1e-6) : 1.0;
     clip = clip < 1.0 ? clip : 1.0;
-    bool finite = norm < (double)INFINITY &&
-                  (p.scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
+    bool finite =
+        norm < (double)INFINITY && (p.scaling != 0 || fabs(result->loss_sum) < (double)INFINITY);
     if (p.later == 0 && finite && norms != NULL && norm > 0.0) {
-        double most =
-            (double)percentile_of(norms, control->applied, (float)norm, p.percentile);
+        double most = (double)percentile_of(norms, control->applied, (float)norm, p.percentile);
         clip = most / norm < clip ? most / norm : clip;
     }
     __syncthreads(); /* all have read the blocks that are written now */

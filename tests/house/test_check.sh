@@ -91,6 +91,48 @@ refuses length 'long_one has 70 lines' core/a.c < <(
     yes '    a++;' | head -70
     echo '}'
 )
+
+# parameters N: a list of that many.
+parameters() {
+    local list='int p1'
+    for ((i = 2; i <= $1; i++)); do list+=", int p$i"; done
+    printf '%s' "$list"
+}
+refuses length 'nine has 9 parameters; at most 8' core/a.c <<<"static int nine($(parameters 9))
+{
+    return p1;
+}"
+refuses length 'nine has 9 parameters' core/a.c <<<"static int nine(int (*p1)(int a, int b), int p0,
+                $(parameters 8 | cut -d, -f2-))
+{
+    return p2;
+}"
+# CUDA obeys the same rules, but a kernel may have 16 parameters.
+mkdir -p device/kernels
+refuses length 'columns' device/kernels/a.cu <<<"/* $(printf '%0100d' 0) */"
+refuses length 'lines; at most 600' device/kernels/a.cuh < <(yes '' | head -700)
+refuses length 'long_one has 70 lines' device/kernels/a.cuh < <(
+    echo 'BP_DEVICE void long_one(int a)'
+    echo '{'
+    yes '    a++;' | head -70
+    echo '}'
+)
+refuses length 'nine has 9 parameters; at most 8' device/kernels/a.cuh <<<"BP_DEVICE void nine($(parameters 9))
+{
+}"
+refuses length 'bp_many has 17 parameters; at most 16' device/kernels/a.cu <<<"BP_KERNEL bp_many($(parameters 17))
+{
+}"
+write device/kernels/a.cu <<<"BP_KERNEL bp_many(int p1, int p2, int p3, int p4, int p5, int p6, int p7, int p8, int p9)
+{
+}"
+out=$(tools/check/length.sh) && count yes || count no "length refuses a kernel of 9 parameters: $out"
+write core/a.c <<<'static int eight(int (*p1)(int a, int b), int p2, int p3, int p4, int p5, int p6, int p7, int p8)
+{
+    return p1(p2, p3);
+}'
+out=$(tools/check/length.sh) && count yes || count no "length refuses 8 parameters: $out"
+rm core/a.c device/kernels/a.cu
 refuses symbols 'malloc' core/a.c <<<'#include <stdlib.h>
 void *a(void);
 void *a(void)
@@ -140,6 +182,10 @@ int a(int n)
 fi
 if command -v clang-format-14 >/dev/null; then
     refuses format 'core/a.c' core/a.c <<<'int  a;'
+    refuses format 'device/kernels/a.cu' device/kernels/a.cu <<<'BP_KERNEL bp_a(int  a)
+{
+}'
+    refuses format 'device/kernels/a.cuh' device/kernels/a.cuh <<<'#define A  1'
 fi
 echo 'int b;' >core/b.c
 out=$(tools/check/licence.sh) && count no "licence accepts a file without one"

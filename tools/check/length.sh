@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Files of at most 600 lines, functions of at most 60 (between their braces), lines of at most 100
-# columns. tools/check/exceptions names those that are longer, each with its reason.
-bad=$(tools/check/sources.sh c | xargs awk '
+# Files of at most 600 lines, functions of at most 60 (between their braces) and of at most 8
+# parameters, lines of at most 100 columns. A CUDA kernel may have 16 parameters: its launch is a
+# list. tools/check/exceptions names what has more, each with its reason.
+bad=$(tools/check/sources.sh code | xargs awk '
     function excused(thing) { return thing in excuse }
     BEGIN {
         while ((getline line < "tools/check/exceptions") > 0)
@@ -13,11 +14,26 @@ bad=$(tools/check/sources.sh c | xargs awk '
     length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns; at most 100" }
     # clang-format puts the braces of functions, and of nothing else that opens with one, in column 1.
     /^[A-Za-z_].*\(/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
-    /^\{/ { opened = FNR }
+    /^\{/ { opened = FNR; check_parameters() }
+    { head = /^[{}#]/ || /^$/ || /;$/ || /\*\/$/ ? "" : head " " $0 }
     /^\}/ && opened {
         if (FNR - opened - 1 > 60 && !excused(FILENAME ":" name))
             print FILENAME ":" opened ": " name " has " FNR - opened - 1 " lines; at most 60"
         opened = 0
+    }
+    # The parameters are the last list in parentheses before the brace.
+    function check_parameters(    i, c, depth, count, most) {
+        gsub(/\/\*[^*]*\*\//, "", head)
+        count = head ~ /\( *(void)? *\) *$/ ? 0 : 1
+        for (i = length(head); i > 0; i--) {
+            c = substr(head, i, 1)
+            depth += (c == ")") - (c == "(")
+            if (c == "," && depth == 1) count++
+            if (c == "(" && depth == 0) break
+        }
+        most = head ~ /BP_KERNEL|__global__/ ? 16 : 8
+        if (count > most && !excused(FILENAME ":" name))
+            print FILENAME ":" opened ": " name " has " count " parameters; at most " most
     }
     function settle() {
         if (lines > 600 && !excused(file)) print file ": " lines " lines; at most 600"
@@ -25,5 +41,5 @@ bad=$(tools/check/sources.sh c | xargs awk '
     END { settle() }')
 [[ -z $bad ]] && exit 0
 echo "$bad"
-echo "split it, or give the reason in tools/check/exceptions as: FILE:FUNCTION REASON, or FILE REASON"
+echo "split it, give it a structure, or give the reason in tools/check/exceptions as: FILE:FUNCTION REASON, or FILE REASON"
 exit 1

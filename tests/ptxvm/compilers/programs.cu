@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Small programs with known answers (make.py says which), one kernel k each, chosen by a macro. They
- * are written in the C of NVRTC, nvcc and clang alike; clang has no headers here. */
+/* Small programs with known answers (make.py says which), one kernel k each, chosen by a macro.
+ * They are written in the C of NVRTC, nvcc and clang alike; clang has no headers here. */
 #ifdef __clang__
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __shared__ __attribute__((shared))
+#define __global__   __attribute__((global))
+#define __device__   __attribute__((device))
+#define __shared__   __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __noinline__ __attribute__((noinline))
-#define THREAD (int)__nvvm_read_ptx_sreg_tid_x()
-#define INDEX  (int)(__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + THREAD)
+#define THREAD       (int)__nvvm_read_ptx_sreg_tid_x()
+#define INDEX        (int)(__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + THREAD)
 #else
 #define THREAD (int)threadIdx.x
 #define INDEX  (int)(blockIdx.x * blockDim.x + threadIdx.x)
@@ -22,7 +22,8 @@ extern "C" __global__ void k(u64 *o, const u64 *a, const u64 *b)
     int i = INDEX;
     u64 x = a[i], y = b[i] | 1;
     s64 p = (s64)x, q = (s64)y;
-    o[i] = x / y + 3 * (x % y) + (u64)(p / q) * 5 + (u64)(p % q) * 7 + (x << (y & 63)) + x * y + (x >> 7) + x % 1000;
+    o[i] = x / y + 3 * (x % y) + (u64)(p / q) * 5 + (u64)(p % q) * 7 + (x << (y & 63)) + x * y +
+           (x >> 7) + x % 1000;
 }
 #endif
 
@@ -31,14 +32,29 @@ extern "C" __global__ void k(int *o, const int *a)
 {
     int i = INDEX, x = a[i], r = 0;
     switch (x) {
-    case 0: r = 11; break;
-    case 1: r = x * 7 + i; break;
-    case 2: r = 5; /* falls through */
-    case 3: r += 99 + i; break;
-    case 4: r = -x; break;
-    case 5: r = i * i; break;
-    case 6: r = i ^ x; break;
-    case 7: o[i] = -7; return;
+    case 0:
+        r = 11;
+        break;
+    case 1:
+        r = x * 7 + i;
+        break;
+    case 2:
+        r = 5; /* falls through */
+    case 3:
+        r += 99 + i;
+        break;
+    case 4:
+        r = -x;
+        break;
+    case 5:
+        r = i * i;
+        break;
+    case 6:
+        r = i ^ x;
+        break;
+    case 7:
+        o[i] = -7;
+        return;
     case 8:
         for (int j = 0; j < i; j++) {
             if ((j * j) % 13 == 4) {
@@ -50,8 +66,11 @@ extern "C" __global__ void k(int *o, const int *a)
             r += j;
         }
         break;
-    case 9: r = i / 3; break;
-    default: r = -1;
+    case 9:
+        r = i / 3;
+        break;
+    default:
+        r = -1;
     }
     o[i] = r;
 }
@@ -82,7 +101,8 @@ extern "C" __global__ void k(double *o, int seed)
 }
 #endif
 
-#ifdef LOCAL /* an array of the thread's own, indexed at run time; a table of constants; a global */
+#ifdef LOCAL /* an array of the thread's own, indexed at run time; a table of constants; a global  \
+              */
 __constant__ int weights[5] = {1, -2, 3, 40, 500};
 __device__ short shift[3] = {-7, 8, 300};
 extern "C" __global__ void k(int *o)
@@ -130,8 +150,9 @@ extern "C" __global__ void k(unsigned *o, const unsigned *a)
 {
     int i = INDEX;
     unsigned x = a[2 * i], y = a[2 * i + 1];
-    o[i] = __vabsdiffu4(x, y) + 3 * __vsadu4(x, y) + 5 * __vabsdiffu2(x, y) + 7 * __vmaxs2(x, y) + 9 * __byte_perm(x, y, 0x5173) +
-           11 * (unsigned)__dp4a((int)x, (int)y, 5) + 13 * __usad(x, y, 1u) + 17 * __umulhi(x, y) + 19 * __funnelshift_l(x, y, x & 31) +
+    o[i] = __vabsdiffu4(x, y) + 3 * __vsadu4(x, y) + 5 * __vabsdiffu2(x, y) + 7 * __vmaxs2(x, y) +
+           9 * __byte_perm(x, y, 0x5173) + 11 * (unsigned)__dp4a((int)x, (int)y, 5) +
+           13 * __usad(x, y, 1u) + 17 * __umulhi(x, y) + 19 * __funnelshift_l(x, y, x & 31) +
            23 * (unsigned)__clz((int)x) + 29 * __brev(y) + 31 * (unsigned)__popc(x);
 }
 #endif
@@ -146,7 +167,8 @@ extern "C" __global__ void k(float *o, const unsigned short *a, const unsigned s
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(base + t * 16), "l"(a + t * 8));
     asm volatile("cp.async.commit_group;");
     if (t < 16) {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(base + 512 + t * 16), "l"(b + t * 8));
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(base + 512 + t * 16),
+                     "l"(b + t * 8));
     }
     asm volatile("cp.async.wait_all;");
     __syncthreads();
@@ -156,7 +178,8 @@ extern "C" __global__ void k(float *o, const unsigned short *a, const unsigned s
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
                  : "=r"(s[0]), "=r"(s[1])
                  : "r"(base + 512 + (t % 16) * 16));
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "r"(s[0]), "r"(s[1]));
     for (int j = 0; j < 4; j++) {
@@ -193,7 +216,8 @@ extern "C" __global__ void k(unsigned *o)
 {
     int t = THREAD;
     unsigned all = 0xffffffffu;
-    unsigned r = __shfl_xor_sync(all, t * 3, 5) + 100u * __shfl_up_sync(all, t, 3) + 10000u * __shfl_down_sync(all, t, 2, 8);
+    unsigned r = __shfl_xor_sync(all, t * 3, 5) + 100u * __shfl_up_sync(all, t, 3) +
+                 10000u * __shfl_down_sync(all, t, 2, 8);
     r += __ballot_sync(all, t % 3 == 0) ^ __match_any_sync(all, t % 5);
     r += __reduce_add_sync(all, (unsigned)t * 7) + __reduce_max_sync(all, (unsigned)(t ^ 21));
     if (t & 1) {
@@ -240,7 +264,8 @@ __device__ __noinline__ int divisor(int a, int b)
 extern "C" __global__ void k(double *o, const short *a, unsigned char *c)
 {
     int i = INDEX;
-    o[i] = (double)divisor(i * 12 + 60, i * 18 + 90) * table[i % 5] + (double)a[i] / 8 + (float)(a[i] * a[i]);
+    o[i] = (double)divisor(i * 12 + 60, i * 18 + 90) * table[i % 5] + (double)a[i] / 8 +
+           (float)(a[i] * a[i]);
     c[i] = (unsigned char)(a[i] * 3 - i);
 }
 #endif

@@ -8,7 +8,8 @@ extern "C" __global__ void k(float *c, const __nv_bfloat16 *a, const __nv_bfloat
     unsigned lane = threadIdx.x;
     unsigned pa = (unsigned)__cvta_generic_to_shared(sa);
     unsigned pb = (unsigned)__cvta_generic_to_shared(sb);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(pa + lane * 16), "l"(a + lane * 8));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(pa + lane * 16),
+                 "l"(a + lane * 8));
     if (lane < 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(pb + lane * 16),
                      "l"(b + lane * 8));

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A call through a pointer is refused. */
-__device__ __noinline__ int plus(int a) { return a + 1; }
-__device__ __noinline__ int minus(int a) { return a - 1; }
+__device__ __noinline__ int plus(int a)
+{
+    return a + 1;
+}
+__device__ __noinline__ int minus(int a)
+{
+    return a - 1;
+}
 __device__ int (*table[2])(int) = {plus, minus};
 extern "C" __global__ void k(int *y)
 {
