@@ -52,6 +52,7 @@ typedef struct cuda_context {
     cuda_program programs[BP_PROGRAMS_MAX];
     bp_cuda_memory memory;
     bp_cu_uuid uuid;
+    uint32_t log_used; /* bytes of notes at its start; behind them, what a compiler says now */
     char log[CUDA_LOG_BYTES];
 } cuda_context;
 
@@ -83,7 +84,11 @@ void cuda_given_back(cuda_context *context, bp_cu_result result);
 /* Makes the driver's context current on this thread. BP_ERR_DEVICE when something failed before. */
 bp_status cuda_enter(cuda_context *context) BP_MUST_CHECK;
 
-/* modules.c: the function of a launch, its module loaded when it was not yet. */
+/* modules.c: loads the modules of an op's launches that are not there yet. *again: the driver took
+ * one of them not, context->target says so, and the launches have to be planned anew. */
+bp_status cuda_modules_load(cuda_context *context, const bp_cuda_launch *launches, uint32_t count,
+                            bool *again) BP_MUST_CHECK;
+/* The function of a launch whose module is loaded. */
 bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
                              uint32_t parameter_bytes, bp_cu_function *function) BP_MUST_CHECK;
 /* Launches every function in use once, doing nothing. */

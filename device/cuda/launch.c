@@ -5,17 +5,7 @@
 #include <string.h>
 
 #include "device/cuda/plan.h"
-
-typedef enum module_types { TYPES_ANY, TYPES_SINGLE, TYPES_SIXTEEN } module_types;
-
-/* What each module is for. */
-static const struct module_row {
-    bp_cuda_family family;
-    module_types types;
-} modules[] = {
-#define MODULE(family, suffix, types, target) {BP_CUDA_FAMILY_##family, TYPES_##types},
-#include "device/cuda/ptx_table.def"
-};
+#include "device/cuda/target.h"
 
 /* Ops that are no kernels: link.c makes other records of them. */
 static bool plan_nothing(bp_cuda_plan *plan)
@@ -86,24 +76,28 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_lstm_backward] = bp_cuda_plan_cells,
 };
 
-/* The module of a family for the op's working type; BP_CUDA_MODULE_COUNT when there is none. */
-static uint16_t module_of(const bp_cuda_plan *plan, bp_cuda_family family)
+uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp_dtype dtype)
 {
-    module_types wanted = plan->dtype == BP_F32 ? TYPES_SINGLE : TYPES_SIXTEEN;
-    uint16_t i = 0;
-    while (i < BP_CUDA_MODULE_COUNT &&
-           (modules[i].family != family ||
-            (modules[i].types != TYPES_ANY && modules[i].types != wanted))) {
-        i++;
+    bp_cuda_types wanted = dtype == BP_F32 ? BP_CUDA_TYPES_SINGLE : BP_CUDA_TYPES_SIXTEEN;
+    uint16_t chosen = BP_CUDA_NO_MODULE;
+    int best = -1;
+    for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
+        const bp_cuda_module *module = &bp_cuda_modules[i];
+        int rank = bp_cuda_target_rank(target, module->target);
+        bool serves = module->types == BP_CUDA_TYPES_ANY || module->types == wanted;
+        if (module->family == family && serves && (target->refused >> i & 1) == 0 && rank > best) {
+            best = rank;
+            chosen = (uint16_t)i;
+        }
     }
-    return i;
+    return chosen;
 }
 
 bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
                    uint64_t blocks_y, uint32_t threads)
 {
-    uint16_t module = module_of(plan, family);
-    plan->unsupported = plan->unsupported || module == BP_CUDA_MODULE_COUNT ||
+    uint16_t module = bp_cuda_module_choose(plan->target, family, plan->dtype);
+    plan->unsupported = plan->unsupported || module == BP_CUDA_NO_MODULE ||
                         blocks_x > BP_CUDA_BLOCKS_X_MOST || blocks_y > BP_CUDA_BLOCKS_Y_MOST;
     if (plan->unsupported || blocks_x == 0 || blocks_y == 0) {
         return false;

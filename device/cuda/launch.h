@@ -27,6 +27,8 @@ typedef struct bp_cuda_target {
     bool tf32;           /* fp32 products may round their inputs to TF32 */
     uint32_t
         shared_limit; /* bytes of shared memory a block may opt in to, >= BP_CUDA_SHARED_LEAST */
+    uint64_t refused; /* bit i: the driver does not take module i, and another text serves; 0 until
+                         linking finds one */
 } bp_cuda_target;
 
 typedef enum bp_cuda_parameter_kind {
@@ -75,11 +77,19 @@ typedef struct bp_cuda_function {
                              BP_CUDA_SHARED_PLAIN the function opts in to it after loading */
 } bp_cuda_function;
 
+typedef enum bp_cuda_types {
+    BP_CUDA_TYPES_ANY,
+    BP_CUDA_TYPES_SINGLE,
+    BP_CUDA_TYPES_SIXTEEN
+} bp_cuda_types;
+
 /* One PTX text. `begin` .. `end` leaves out the zero byte that follows, as cuModuleLoadData needs.
  */
 typedef struct bp_cuda_module {
     const char *name;   /* "matmul_f32" */
     const char *target; /* "sm_80", "sm_90a" */
+    uint8_t family;     /* bp_cuda_family */
+    uint8_t types;      /* bp_cuda_types: working types that it serves */
     const unsigned char *begin;
     const unsigned char *end;
     const bp_cuda_function *functions;
@@ -87,7 +97,12 @@ typedef struct bp_cuda_module {
 } bp_cuda_module;
 
 extern const bp_cuda_module bp_cuda_modules[];
-extern const uint32_t bp_cuda_module_count;
+extern const uint32_t bp_cuda_module_count; /* at most 64 */
+
+/* The module of a family of kernels for a working type on a target: the most special text that the
+ * target runs and the driver takes. BP_CUDA_NO_MODULE when there is none. */
+#define BP_CUDA_NO_MODULE UINT16_MAX
+uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp_dtype dtype);
 
 /* The launches of one op, in order on one stream: their number, at most BP_CUDA_LAUNCHES_MAX; 0 for
  * an op over nothing, or one that runs no kernel (link.c says which); BP_CUDA_UNSUPPORTED when no

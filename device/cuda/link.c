@@ -83,6 +83,24 @@ static uint32_t link_poison(const cuda_context *context, const bp_linked_op *op,
     return words > 0 ? 1 : 0;
 }
 
+/* The launches of an op, their modules loaded: planned anew for each module that the driver does
+ * not take. */
+static bp_status plan_op(cuda_context *context, const bp_linked_op *op,
+                         bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX], uint32_t *count)
+{
+    bool again = true;
+    while (again) {
+        *count = bp_cuda_plan_launches(&context->target, op, launches);
+        if (*count == BP_CUDA_UNSUPPORTED) {
+            return cuda_fail(context, BP_ERR_USAGE,
+                             "no CUDA kernel serves these element types and shapes",
+                             bp_kernel_describe(op->kernel)->name);
+        }
+        BP_TRY(cuda_modules_load(context, launches, *count, &again));
+    }
+    return BP_OK;
+}
+
 static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
                          cuda_record *out, uint32_t *count)
 {
@@ -91,12 +109,7 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
         *count = link_poison(context, op, out);
         return BP_OK;
     }
-    *count = bp_cuda_plan_launches(&context->target, op, launches);
-    if (*count == BP_CUDA_UNSUPPORTED) {
-        return cuda_fail(context, BP_ERR_USAGE,
-                         "no CUDA kernel serves these element types and shapes",
-                         bp_kernel_describe(op->kernel)->name);
-    }
+    BP_TRY(plan_op(context, op, launches, count));
     BP_TRY(link_table(context, op, memory));
     for (uint32_t i = 0; i < *count; i++) {
         BP_TRY(link_launch(context, op, &launches[i], memory, &out[i]));

@@ -2,10 +2,11 @@
 /* PTX modules: loaded when the first program that names them is linked, never later. */
 #include <string.h>
 
+#include "arena/text.h"
 #include "device/cuda/context.h"
 
 /* Number of a function in the context's table: those of the modules before come first. */
-static uint32_t number_of(const bp_cuda_launch *launch)
+static uint32_t function_number(const bp_cuda_launch *launch)
 {
     uint32_t number = launch->function;
     for (uint32_t i = 0; i < launch->module; i++) {
@@ -16,12 +17,13 @@ static uint32_t number_of(const bp_cuda_launch *launch)
 
 /* What the driver's compiler said is worth more than the number of its failure: as much of it as an
  * error holds. */
-static bp_status refuse(cuda_context *context, const bp_cuda_module *module, bp_cu_result result)
+static bp_status module_refuse(cuda_context *context, const bp_cuda_module *module,
+                               bp_cu_result result)
 {
     bp_status status = BP_ERR_DEVICE;
-    if (context->log[0] != '\0') {
-        status =
-            cuda_fail(context, status, "the driver could not compile a kernel's PTX", context->log);
+    const char *said = context->log + context->log_used;
+    if (said[0] != '\0') {
+        status = cuda_fail(context, status, "the driver could not compile a kernel's PTX", said);
         context->dead = context->dead || bp_cu_result_fatal(result);
     } else {
         status = cuda_check(context, result, "cuModuleLoadDataEx");
@@ -30,31 +32,82 @@ static bp_status refuse(cuda_context *context, const bp_cuda_module *module, bp_
     return status;
 }
 
-/* The driver compiles the text. */
-static bp_status load(cuda_context *context, uint32_t index)
+/* Keeps in the log that a text is not used, and the driver's words about it; later words go behind
+ * them. What does not fit is left out. */
+static void module_note(cuda_context *context, const bp_cuda_module *module)
+{
+    char said[CUDA_LOG_BYTES / 4];
+    bp_text text;
+    const char *words = context->log + context->log_used;
+    size_t length = strlen(words) < sizeof said ? strlen(words) : sizeof said - 1;
+    memcpy(said, words, length);
+    said[length] = '\0';
+    bp_text_init(&text, NULL, NULL, context->log + context->log_used,
+                 sizeof context->log - context->log_used);
+    bp_text_string(&text, module->name);
+    bp_text_string(&text, ": the driver does not take the text for ");
+    bp_text_string(&text, module->target);
+    bp_text_string(&text, "; a text for every GPU is used instead\n");
+    bp_text_string(&text, said);
+    bp_text_string(&text, "\n");
+    bp_status cut = bp_text_flush(&text);
+    (void)cut;
+    context->log_used += (uint32_t)strlen(context->log + context->log_used);
+}
+
+/* Whether another text can take a module's place. */
+static bool module_replaceable(const cuda_context *context, uint32_t index)
 {
     const bp_cuda_module *module = &bp_cuda_modules[index];
+    bp_cuda_target without = context->target;
+    bp_dtype dtype = module->types == BP_CUDA_TYPES_SIXTEEN ? BP_BF16 : BP_F32;
+    without.refused |= UINT64_C(1) << index;
+    return bp_cuda_module_choose(&without, module->family, dtype) != BP_CUDA_NO_MODULE;
+}
+
+/* The driver compiles the text. One that it does not take is noted as refused where another serves:
+ * *again, the launches have to be planned anew. */
+static bp_status module_load(cuda_context *context, uint32_t index, bool *again)
+{
+    const bp_cuda_module *module = &bp_cuda_modules[index];
+    char *log = context->log + context->log_used;
+    size_t room = sizeof context->log - context->log_used;
     bp_cu_jit_option options[] = {BP_CU_JIT_ERROR_LOG, BP_CU_JIT_ERROR_LOG_BYTES};
-    void *values[] = {context->log, (void *)(uintptr_t)(sizeof context->log - 1)};
-    memset(context->log, 0, sizeof context->log);
+    void *values[] = {log, (void *)(uintptr_t)(room - 1)};
+    memset(log, 0, room);
     bp_cu_result result = context->driver.cuModuleLoadDataEx(&context->modules[index],
                                                              module->begin, 2, options, values);
-    if (result != BP_CU_SUCCESS) {
-        context->modules[index] = NULL;
-        return refuse(context, module, result);
+    if (result == BP_CU_SUCCESS) {
+        return BP_OK;
+    }
+    context->modules[index] = NULL;
+    if (bp_cu_result_fatal(result) || !module_replaceable(context, index)) {
+        return module_refuse(context, module, result);
+    }
+    module_note(context, module);
+    context->target.refused |= UINT64_C(1) << index;
+    *again = true;
+    return BP_OK;
+}
+
+bp_status cuda_modules_load(cuda_context *context, const bp_cuda_launch *launches, uint32_t count,
+                            bool *again)
+{
+    *again = false;
+    for (uint32_t i = 0; i < count && !*again; i++) {
+        if (context->modules[launches[i].module] == NULL) {
+            BP_TRY(module_load(context, launches[i].module, again));
+        }
     }
     return BP_OK;
 }
 
 /* More than the plain amount of shared memory has to be asked for. */
-static bp_status resolve(cuda_context *context, const bp_cuda_launch *launch,
-                         cuda_function *function)
+static bp_status function_resolve(cuda_context *context, const bp_cuda_launch *launch,
+                                  cuda_function *function)
 {
     const bp_cuda_module *module = &bp_cuda_modules[launch->module];
     const bp_cuda_function *known = &module->functions[launch->function];
-    if (context->modules[launch->module] == NULL) {
-        BP_TRY(load(context, launch->module));
-    }
     CUDA_TRY(context, cuModuleGetFunction, &function->handle, context->modules[launch->module],
              known->name);
     if (known->shared_most > BP_CUDA_SHARED_PLAIN) {
@@ -67,9 +120,9 @@ static bp_status resolve(cuda_context *context, const bp_cuda_launch *launch,
 bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch,
                              uint32_t parameter_bytes, bp_cu_function *function)
 {
-    cuda_function *entry = &context->functions[number_of(launch)];
+    cuda_function *entry = &context->functions[function_number(launch)];
     if (entry->handle == NULL) {
-        BP_TRY(resolve(context, launch, entry));
+        BP_TRY(function_resolve(context, launch, entry));
         entry->parameter_bytes = parameter_bytes;
         memcpy(entry->cluster, launch->cluster, sizeof entry->cluster);
     }

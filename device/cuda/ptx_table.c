@@ -19,6 +19,7 @@
 const bp_cuda_module bp_cuda_modules[] = {
 #define MODULE(family, suffix, types, target)                                                      \
     {#family #suffix,         target,                                                              \
+     BP_CUDA_FAMILY_##family, BP_CUDA_TYPES_##types,                                               \
      bp_ptx_##family##suffix, bp_ptx_##family##suffix##_end,                                       \
      functions_##family,      BP_CUDA_FUNCTIONS_OF_##family},
 #include "device/cuda/ptx_table.def"

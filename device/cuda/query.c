@@ -106,13 +106,6 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A target runs its own modules and those that every GPU runs. */
-static bool needed(const bp_cuda_module *module, const bp_cuda_target_row *row)
-{
-    return strcmp(module->target, row->name) == 0 ||
-           strcmp(module->target, bp_cuda_target_find(NULL)->name) == 0;
-}
-
 const char *bp_cuda_query_texts(const char *target)
 {
     const bp_cuda_target_row *row = bp_cuda_target_find(target);
@@ -131,10 +124,11 @@ static bp_status compile_all(const bp_cu_driver *driver, const bp_cuda_target_ro
 {
     bp_cu_jit_option options[] = {BP_CU_JIT_ERROR_LOG, BP_CU_JIT_ERROR_LOG_BYTES};
     void *values[] = {probe->log, (void *)(uintptr_t)(sizeof probe->log - 1)};
+    const bp_cuda_target target = bp_cuda_target_of(row, false);
     double before = seconds();
     for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
         bp_cu_module module = NULL;
-        if (!needed(&bp_cuda_modules[i], row)) {
+        if (bp_cuda_target_rank(&target, bp_cuda_modules[i].target) < 0) {
             continue;
         }
         QUERY(driver, error, cuModuleLoadDataEx, &module, bp_cuda_modules[i].begin, 2, options,

@@ -44,6 +44,15 @@ const bp_cuda_target_row *bp_cuda_target_for(uint32_t capability, uint32_t share
     return best;
 }
 
+int bp_cuda_target_rank(const bp_cuda_target *target, const char *text)
+{
+    const bp_cuda_target_row *row = bp_cuda_target_find(text);
+    bool takes =
+        row != NULL && (row->exact ? target->hopper && target->capability == row->capability
+                                   : target->capability >= row->capability);
+    return takes ? (int)(row - targets) : -1;
+}
+
 bp_cuda_target bp_cuda_target_of(const bp_cuda_target_row *row, bool tf32)
 {
     return (bp_cuda_target){.capability = row->capability,

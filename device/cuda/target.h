@@ -25,6 +25,10 @@ const bp_cuda_target_row *bp_cuda_target_find(const char *name);
 const bp_cuda_target_row *bp_cuda_target_for(uint32_t capability, uint32_t shared_bytes,
                                              int driver);
 
+/* Whether code compiled for the target named `text` runs on this one: the higher the more special
+ * it is, and negative when it does not run. */
+int bp_cuda_target_rank(const bp_cuda_target *target, const char *text);
+
 /* What the launch planner takes. */
 bp_cuda_target bp_cuda_target_of(const bp_cuda_target_row *row, bool tf32);
 

@@ -367,6 +367,7 @@ bp_status session_open(session *s)
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }
     BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
+    device_log_show(&s->runtime, s->set->json);
     BP_TRY(bp_runtime_initialize_rest(&s->runtime));
     if (!s->weights || s->set->allow_missing || s->set->ignore_mismatched) {
         BP_TRY(bp_runtime_draw_quantised(&s->runtime));

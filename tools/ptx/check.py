@@ -86,6 +86,15 @@ def check_text(row, text):
                 yield "%s:%d: %s: %s" % (name, number, line, reason)
 
 
+def check_table(rows):
+    """device/cuda/ptx_table.def names the same texts for the same targets."""
+    with open(os.path.join(ptx.ROOT, "device/cuda/ptx_table.def"), encoding="ascii") as file:
+        found = re.findall(r'^MODULE\((\w+), (\w*), (\w+), "(\w+)"\)', file.read(), re.M)
+    table = [(family + suffix, target) for family, suffix, types, target in found]
+    for name, target in set(table) ^ {(row["name"], row["target"]) for row in rows}:
+        yield "%s for %s: in one of tools/ptx/modules and device/cuda/ptx_table.def" % (name, target)
+
+
 def texts():
     """Rows and their committed texts."""
     for row in ptx.modules():
@@ -157,6 +166,7 @@ def check_ptxas(pairs):
 def main():
     pairs = list(texts())
     bad = [message for row, text in pairs for message in check_text(row, text)]
+    bad += check_table([row for row, _ in pairs])
     known = {row["name"] + ".ptx" for row, _ in pairs}
     for file in sorted(os.listdir(os.path.join(ptx.ROOT, ptx.KERNELS))):
         if file.endswith(".ptx") and file not in known:

@@ -134,7 +134,7 @@ static void modules_fit_the_context(void **state)
         assert_int_equal(*bp_cuda_modules[i].end, 0);
         assert_non_null(bp_cuda_target_find(bp_cuda_modules[i].target));
     }
-    assert_true(functions <= CUDA_FUNCTIONS_MAX);
+    assert_true(functions <= CUDA_FUNCTIONS_MAX && bp_cuda_module_count <= 64);
 }
 
 static void gpus_are_listed(void **state)

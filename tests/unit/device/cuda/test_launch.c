@@ -13,7 +13,7 @@
 #include "device/cuda/ptx_table.h"
 #include "tests/support/kernel_case.h"
 
-static const bp_cuda_target target = {80, false, false, BP_CUDA_SHARED_LEAST};
+static const bp_cuda_target target = {80, false, false, BP_CUDA_SHARED_LEAST, 0};
 
 /* What every GPU and the kernels' registers allow; tools/ptx/check.py has the same numbers of
  * threads.

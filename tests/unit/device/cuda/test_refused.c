@@ -12,6 +12,7 @@
 
 #include "device/cuda/cuda.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/ptx_table.h"
 #include "device/cuda/query.h"
 #include "tests/support/instrument.h"
 
@@ -21,7 +22,8 @@ static const bp_cuda_function functions[64] = {{"bad", 0}};
 
 #define BAD                                                                                        \
     {                                                                                              \
-        "bad", "sm_80", text, text + sizeof text - 1, functions, 64                                \
+        "bad", "sm_80", BP_CUDA_FAMILY_elementwise, BP_CUDA_TYPES_ANY, text,                       \
+            text + sizeof text - 1, functions, 64                                                  \
     }
 const bp_cuda_module bp_cuda_modules[] = {BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD,
                                           BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD, BAD,
