@@ -21,6 +21,27 @@ typedef struct abi_launch {
     unsigned attribute_count;
 } abi_launch;
 
+/* CUDA_MEMCPY2D */
+enum { ABI_UNIFIED = 4 };
+typedef struct abi_copy {
+    size_t source_x;
+    size_t source_y;
+    unsigned source_type;
+    const void *source_host;
+    uint64_t source_device;
+    void *source_array;
+    size_t source_pitch;
+    size_t target_x;
+    size_t target_y;
+    unsigned target_type;
+    void *target_host;
+    uint64_t target_device;
+    void *target_array;
+    size_t target_pitch;
+    size_t width;
+    size_t height;
+} abi_copy;
+
 typedef struct abi_uuid {
     char bytes[16];
 } abi_uuid;
@@ -65,6 +86,8 @@ PTXVM_API int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t bytes);
 PTXVM_API int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t bytes, void *stream);
 PTXVM_API int cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t bytes, void *stream);
 PTXVM_API int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void *stream);
+PTXVM_API int cuMemcpyAsync(uint64_t target, uint64_t source, size_t bytes, void *stream);
+PTXVM_API int cuMemcpy2DAsync_v2(const abi_copy *copy, void *stream);
 PTXVM_API int cuMemsetD8_v2(uint64_t target, unsigned char value, size_t count);
 PTXVM_API int cuMemsetD32_v2(uint64_t target, unsigned value, size_t count);
 PTXVM_API int cuMemsetD8Async(uint64_t target, unsigned char value, size_t count, void *stream);

@@ -258,6 +258,23 @@ void vm_locate(vm_warp *warp, unsigned lane, vm_space space, uint64_t address, c
     }
 }
 
+/* Only global memory belongs to copies. */
+static bool is_free(vm_warp *warp, const vm_insn *in, unsigned lane, const uint8_t *data,
+                    unsigned bytes, bool write)
+{
+    const vm_launch *launch = warp->block->launch;
+    const vm_owned *owned =
+        vm_owned_touched(launch->owned, launch->owned_count, data, bytes, write);
+    if (owned == NULL) {
+        return true;
+    }
+    return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                   "%s of %u bytes that belong to a copy in flight, %" PRIu64
+                   " bytes into its %s at 0x%" PRIx64 ": nothing orders the two",
+                   write ? "write" : "read", bytes, (uint64_t)(data - owned->data),
+                   owned->target ? "target" : "source", owned->address);
+}
+
 uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,
                    uint64_t address, unsigned bytes, unsigned how)
 {
@@ -270,6 +287,9 @@ uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space spa
         vm_fail(warp, in, (int)lane, VM_MISALIGNED_ADDRESS,
                 "%s access of %u bytes at 0x%" PRIx64 " is misaligned", found.space, bytes,
                 address);
+        return NULL;
+    }
+    if (!is_free(warp, in, lane, found.data, bytes, write)) {
         return NULL;
     }
     if (found.race != NULL && (how & VA_UNCHECKED) == 0 &&

@@ -19,6 +19,7 @@ enum {
     CR_NOT_READY = 600,
     CR_LAUNCH_OUT_OF_RESOURCES = 701,
     CR_CONTEXT_DESTROYED = 709,
+    CR_NOT_PERMITTED = 800,
     CR_NOT_SUPPORTED = 801,
     CR_CAPTURE_UNSUPPORTED = 900,
     CR_CAPTURE_INVALIDATED = 901,
@@ -68,6 +69,13 @@ typedef struct dr_function {
     int dynamic_limit; /* MAX_DYNAMIC_SHARED_SIZE_BYTES */
 } dr_function;
 
+/* What is known to come before: for each stream's slot the work up to that number. Slot 0 is the
+ * legacy stream's; streams beyond the last slot are not followed. */
+enum { DR_CLOCKS = 24 };
+typedef struct dr_clock {
+    uint64_t at[DR_CLOCKS];
+} dr_clock;
+
 /* One entry of a queue, or one node of a graph. */
 typedef struct dr_work {
     dr_work_kind kind;
@@ -82,6 +90,11 @@ typedef struct dr_work {
     uint32_t operand_count;
     uint64_t target;
     uint64_t source;
+    uint64_t rows; /* of a copy, each of `bytes` */
+    uint64_t target_pitch;
+    uint64_t source_pitch;
+    uint32_t slot; /* of the queue's stream, and when it was put there */
+    dr_clock clock;
     void *host;      /* pinned memory read or written at execution */
     uint8_t *staged; /* owned: a copy of pageable memory made at the call */
     uint64_t bytes;
@@ -111,11 +124,16 @@ typedef struct dr_exec {
     uint32_t magic;
     dr_work *nodes;
     uint32_t count;
+    uint8_t *
+        *ordered; /* of each node that copies: which nodes come before or after it; else NULL */
 } dr_exec;
 
 typedef struct dr_stream {
     uint32_t magic;
     bool blocking; /* ordered with the legacy stream */
+    bool busy;     /* its first work is being run */
+    uint32_t slot;
+    dr_clock clock; /* what its next work comes after */
     dr_work *head;
     dr_work *tail;
     dr_graph *capture; /* NULL: not capturing */
@@ -130,6 +148,7 @@ typedef struct dr_event {
     uint64_t recorded; /* versions: one for each record call */
     uint64_t completed;
     double seconds; /* when it completed */
+    dr_clock clock; /* of its newest record */
     bool timing;
     dr_graph *capture;
     uint32_t *last;
@@ -139,6 +158,7 @@ typedef struct dr_event {
 
 typedef struct dr_driver {
     pthread_mutex_t lock;
+    pthread_cond_t progress; /* work was queued, or has ended */
     bool initialised;
     int sticky;
     int context_users;
@@ -201,8 +221,25 @@ int dr_drain_event(const dr_event *event);
 bool dr_run_one(void);
 void dr_drop_queues(void);
 
-/* Runs a kernel now. */
-int dr_execute_launch(const dr_work *work);
+/* Runs a kernel now, beside copies in flight that own `count` stretches of memory. */
+int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count);
+
+/* flight.c: what comes before what, by streams, events and the host's waits, and the copies in
+ * flight that own memory. */
+void dr_clock_open(dr_stream *stream);
+void dr_clock_submit(dr_stream *stream, dr_work *work);
+/* The host has waited for everything up to there (NULL: everything). */
+void dr_clock_await(const dr_clock *clock);
+/* What of memory belongs to copies that nothing orders before or after this work: `work` as it was
+ * queued, and its node where it is a graph. */
+uint32_t dr_flights_beside(const dr_work *work, uint32_t node, vm_owned owned[VM_OWNED_MAX]);
+/* Whether a copy or fill may run beside them; false after a report. */
+bool dr_flights_allow(const dr_work *work, const vm_owned *owned, uint32_t count);
+void dr_flights_forget(void);
+void dr_exec_order(dr_exec *exec);
+
+/* This thread is inside a host function, which may ask nothing of the driver. */
+extern __thread bool dr_calling;
 void dr_fail(int result, const char *text);
 
 /* A call that a capture forbids: invalidates captures and gives the code, or VM_OK outside one. */

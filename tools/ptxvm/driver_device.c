@@ -5,13 +5,18 @@
 
 #include "tools/ptxvm/driver.h"
 
-dr_driver dr_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+dr_driver dr_state = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
+
+__thread bool dr_calling;
 
 static __thread void *current_context;
 static __thread unsigned pushed_contexts;
 
 int dr_enter(const char *name, bool bare)
 {
+    if (dr_calling) {
+        return CR_NOT_PERMITTED;
+    }
     pthread_mutex_lock(&dr_state.lock);
     int fault = dr_fault_check(name);
     if (fault == VM_OK && !bare) {
@@ -398,6 +403,7 @@ static const struct {
      "operation not supported on global/shared address space"},
     {718, "CUDA_ERROR_INVALID_PC", "invalid program counter"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
      "system has unsupported display driver / cuda driver "

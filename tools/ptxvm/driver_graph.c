@@ -201,6 +201,7 @@ int cuGraphInstantiateWithFlags(void **result, void *handle, unsigned long long 
     for (uint32_t i = 0; i < graph->count; i++) {
         exec->nodes[i] = dr_work_clone(&graph->nodes[i]);
     }
+    dr_exec_order(exec);
     dr_state.live[DK_GRAPH_EXEC]++;
     *result = exec;
     return dr_leave(VM_OK);
@@ -249,7 +250,9 @@ int cuGraphExecDestroy(void *handle)
     int result = dr_drain_stream(NULL);
     for (uint32_t i = 0; i < exec->count; i++) {
         dr_work_free(&exec->nodes[i]);
+        free(exec->ordered[i]);
     }
+    free(exec->ordered);
     free(exec->nodes);
     exec->magic = 0;
     free(exec);

@@ -228,7 +228,7 @@ void dr_fail(int result, const char *text)
     }
 }
 
-int dr_execute_launch(const dr_work *work)
+int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count)
 {
     const vm_module *program = work->function->module->program;
     const vm_function *code = &program->functions[work->function->index];
@@ -251,6 +251,8 @@ int dr_execute_launch(const dr_work *work)
     run.windows = vm_allocate((work->operand_count + 1) * sizeof(vm_window));
     run.window_count = work->operand_count;
     run.strict = work->operands != NULL;
+    run.owned = owned;
+    run.owned_count = count;
     int result = VM_OK;
     for (uint32_t i = 0; i < work->operand_count && result == VM_OK; i++) {
         if (!make_window(&run, code, &work->operands[i], i)) {

@@ -184,6 +184,7 @@ static int copy_device(uint64_t target, uint64_t source, size_t bytes, dr_stream
     work.target = target;
     work.source = source;
     work.bytes = bytes;
+    work.rows = 1;
     return dr_submit(stream, &work);
 }
 
@@ -286,4 +287,44 @@ int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream
 {
     DR_ENTER(cuMemsetD32Async);
     return dr_leave(fill_device(target, value, 4, count, dr_stream_of(stream)));
+}
+
+/* Between any two of device and pinned memory. */
+int cuMemcpyAsync(uint64_t target, uint64_t source, size_t bytes, void *stream)
+{
+    DR_ENTER(cuMemcpyAsync);
+    return dr_leave(copy_device(target, source, bytes, dr_stream_of(stream)));
+}
+
+/* Where rows begin, and how far they reach; false for memory of another kind than "unified". */
+static bool rows_of(size_t x, size_t y, unsigned type, uint64_t base, size_t pitch,
+                    const abi_copy *copy, uint64_t *first)
+{
+    *first = base + y * pitch + x;
+    uint64_t span = copy->height == 0 ? 0 : (copy->height - 1) * pitch + copy->width;
+    return type == ABI_UNIFIED && (copy->height <= 1 || pitch >= copy->width) &&
+           is_device_range(*first, span);
+}
+
+int cuMemcpy2DAsync_v2(const abi_copy *copy, void *handle)
+{
+    DR_ENTER(cuMemcpy2DAsync_v2);
+    dr_stream *stream = dr_stream_of(handle);
+    dr_work work;
+    memset(&work, 0, sizeof work);
+    work.kind = DW_COPY;
+    if (stream == NULL) {
+        return dr_leave(CR_INVALID_HANDLE);
+    }
+    if (!rows_of(copy->source_x, copy->source_y, copy->source_type, copy->source_device,
+                 copy->source_pitch, copy, &work.source) ||
+        !rows_of(copy->target_x, copy->target_y, copy->target_type, copy->target_device,
+                 copy->target_pitch, copy, &work.target)) {
+        return dr_leave(VM_INVALID_VALUE);
+    }
+    work.bytes = copy->width;
+    work.rows = copy->height;
+    work.source_pitch = copy->source_pitch;
+    work.target_pitch = copy->target_pitch;
+    return dr_leave(dr_submit(stream, &work));
 }

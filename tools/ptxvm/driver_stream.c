@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams as queues, events, and the loop that runs what is ready. Nothing runs until something
- * waits; which ready stream goes first follows PTXVM_SEED. */
+/* Streams as queues, and the loop that runs what is ready. Nothing runs until something waits;
+ * which ready stream goes first follows PTXVM_SEED. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "tools/ptxvm/driver.h"
 
-enum { READY_MAX = 256, STREAM_NON_BLOCKING = 1, EVENT_DISABLE_TIMING = 2 };
+enum { READY_MAX = 256, STREAM_NON_BLOCKING = 1 };
 
 static double now(void)
 {
@@ -28,12 +28,6 @@ dr_stream *dr_stream_of(void *handle)
         }
     }
     return NULL;
-}
-
-static dr_event *event_of(void *handle)
-{
-    dr_event *event = handle;
-    return event != NULL && event->magic == MAGIC_EVENT ? event : NULL;
 }
 
 /* ---- work ---- */
@@ -108,12 +102,14 @@ int dr_submit(dr_stream *stream, dr_work *work)
     dr_work *queued = vm_copy(work, sizeof *work);
     queued->sequence = ++dr_state.sequence;
     queued->next = NULL;
+    dr_clock_submit(stream, queued);
     if (stream->tail == NULL) {
         stream->head = queued;
     } else {
         stream->tail->next = queued;
     }
     stream->tail = queued;
+    pthread_cond_broadcast(&dr_state.progress);
     return VM_OK;
 }
 
@@ -128,25 +124,40 @@ static void pop(dr_stream *stream)
     free(done);
 }
 
+/* What another thread runs now it takes away itself. */
+static void drop_queue(dr_stream *stream)
+{
+    dr_work *running = stream->busy ? stream->head : NULL;
+    dr_work *next = running != NULL ? running->next : stream->head;
+    while (next != NULL) {
+        dr_work *dropped = next;
+        next = next->next;
+        dr_work_free(dropped);
+        free(dropped);
+    }
+    stream->head = stream->tail = running;
+    if (running != NULL) {
+        running->next = NULL;
+    }
+}
+
 void dr_drop_queues(void)
 {
-    while (dr_state.legacy.head != NULL) {
-        pop(&dr_state.legacy);
-    }
+    drop_queue(&dr_state.legacy);
     for (dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
-        while (at->head != NULL) {
-            pop(at);
-        }
+        drop_queue(at);
     }
+    dr_flights_forget();
 }
 
 /* ---- running ---- */
 
-static bool execute(dr_work *work);
+static bool execute(const dr_work *queued, const dr_work *work, uint32_t node);
 
 /* A graph's nodes in an order that its edges allow; seeded among the ready ones. */
-static bool execute_graph(const dr_exec *exec)
+static bool execute_graph(const dr_work *queued)
 {
+    const dr_exec *exec = queued->exec;
     uint8_t *done = vm_allocate(exec->count + 1u);
     uint32_t *ready = vm_allocate((exec->count + 1u) * sizeof(uint32_t));
     bool seeded = vm_config_number("PTXVM_SEED", 0) != 0;
@@ -164,55 +175,86 @@ static bool execute_graph(const dr_exec *exec)
         }
         uint32_t chosen = ready[seeded ? vm_random(&dr_state.random) % count : 0];
         done[chosen] = 1;
-        fine = execute(&exec->nodes[chosen]);
+        fine = execute(queued, &exec->nodes[chosen], chosen);
     }
     free(done);
     free(ready);
     return fine;
 }
 
-static bool execute(dr_work *work)
+/* Other threads go on meanwhile: they may be what it waits for. It may ask nothing of the driver.
+ */
+static void call_host(const dr_work *work)
+{
+    pthread_mutex_unlock(&dr_state.lock);
+    dr_calling = true;
+    work->callback(work->data);
+    dr_calling = false;
+    pthread_mutex_lock(&dr_state.lock);
+}
+
+/* Copies of several rows go row by row. */
+static bool copy_rows(const dr_work *work)
 {
     bool fine = true;
+    for (uint64_t row = 0; row < work->rows && fine; row++) {
+        fine = vm_memory_copy(work->target + row * work->target_pitch,
+                              work->source + row * work->source_pitch, work->bytes);
+    }
+    return fine;
+}
+
+static bool transfer(const dr_work *work)
+{
     switch (work->kind) {
-    case DW_LAUNCH:
-        return dr_execute_launch(work) == VM_OK;
     case DW_WRITE:
-        fine = vm_memory_write(work->target, work->staged != NULL ? work->staged : work->host,
+        return vm_memory_write(work->target, work->staged != NULL ? work->staged : work->host,
                                work->bytes);
-        break;
     case DW_READ:
-        fine = vm_memory_read(work->host, work->source, work->bytes);
-        break;
+        return vm_memory_read(work->host, work->source, work->bytes);
     case DW_COPY:
-        fine = vm_memory_copy(work->target, work->source, work->bytes);
-        break;
+        return copy_rows(work);
     case DW_FILL:
-        fine = vm_memory_fill(work->target, work->pattern, work->element, work->bytes);
-        break;
-    case DW_UNDEFINE: {
+        return vm_memory_fill(work->target, work->pattern, work->element, work->bytes);
+    default: {
         vm_allocation *found = vm_memory_find(work->target);
-        if (found != NULL) {
+        if (found != NULL && found->defined != NULL) {
             vm_defined_set(found, work->target - found->address, work->bytes, false);
         }
-        break;
+        return true;
     }
+    }
+}
+
+/* Runs one piece of work of a stream: `queued` itself, or a node of the graph that it is. */
+static bool execute(const dr_work *queued, const dr_work *work, uint32_t node)
+{
+    vm_owned owned[VM_OWNED_MAX];
+    switch (work->kind) {
+    case DW_LAUNCH:
+        return dr_execute_launch(work, owned, dr_flights_beside(queued, node, owned)) == VM_OK;
     case DW_RECORD:
         work->event->completed = work->version;
         work->event->seconds = now();
-        break;
+        return true;
     case DW_WAIT:
-        break;
+        return true;
     case DW_GRAPH:
-        return execute_graph(work->exec);
+        return execute_graph(work);
     case DW_HOST:
-        work->callback(work->data);
+        call_host(work);
+        return true;
+    default:
         break;
     }
-    if (!fine) {
-        dr_fail(VM_ILLEGAL_ADDRESS, "a copy or fill of memory that is gone");
+    if (!dr_flights_allow(work, owned, dr_flights_beside(queued, node, owned))) {
+        return false;
     }
-    return fine;
+    if (!transfer(work)) {
+        dr_fail(VM_ILLEGAL_ADDRESS, "a copy or fill of memory that is gone");
+        return false;
+    }
+    return true;
 }
 
 /* The oldest work not yet done on the blocking streams, or on the legacy one. */
@@ -235,7 +277,7 @@ static bool older_elsewhere(const dr_stream *stream, uint64_t sequence)
 static bool is_ready(const dr_stream *stream)
 {
     const dr_work *head = stream->head;
-    if (head == NULL || older_elsewhere(stream, head->sequence)) {
+    if (head == NULL || stream->busy || older_elsewhere(stream, head->sequence)) {
         return false;
     }
     return head->kind != DW_WAIT || head->event->completed >= head->version;
@@ -266,12 +308,29 @@ bool dr_run_one(void)
             chosen = ready[i]->head->sequence < chosen->head->sequence ? ready[i] : chosen;
         }
     }
-    if (!execute(chosen->head)) {
+    chosen->busy = true;
+    bool fine = execute(chosen->head, chosen->head, 0);
+    chosen->busy = false;
+    if (fine) {
+        pop(chosen);
+    } else {
         dr_drop_queues();
-        return true;
     }
-    pop(chosen);
+    pthread_cond_broadcast(&dr_state.progress);
     return true;
+}
+
+/* Whether another thread runs something that this one may have to wait for. */
+static bool wait_for_others(void)
+{
+    bool busy = dr_state.legacy.busy;
+    for (const dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
+        busy = busy || at->busy;
+    }
+    if (busy) {
+        pthread_cond_wait(&dr_state.progress, &dr_state.lock);
+    }
+    return busy;
 }
 
 static bool all_empty(void)
@@ -286,20 +345,22 @@ static bool all_empty(void)
 int dr_drain_stream(dr_stream *stream)
 {
     while (dr_state.sticky == VM_OK && (stream != NULL ? stream->head != NULL : !all_empty())) {
-        if (!dr_run_one()) {
+        if (!dr_run_one() && !wait_for_others()) {
             dr_fail(VM_LAUNCH_TIMEOUT, "streams wait for each other");
         }
     }
+    dr_clock_await(stream == NULL ? NULL : &stream->clock);
     return dr_state.sticky;
 }
 
 int dr_drain_event(const dr_event *event)
 {
     while (dr_state.sticky == VM_OK && event->completed < event->recorded) {
-        if (!dr_run_one()) {
+        if (!dr_run_one() && !wait_for_others()) {
             dr_fail(VM_LAUNCH_TIMEOUT, "an event that nothing will record");
         }
     }
+    dr_clock_await(&event->clock);
     return dr_state.sticky;
 }
 
@@ -314,6 +375,7 @@ static int create_stream(void **stream, unsigned flags)
     made->magic = MAGIC_STREAM;
     made->blocking = flags != STREAM_NON_BLOCKING;
     made->next = dr_state.streams;
+    dr_clock_open(made);
     dr_state.streams = made;
     dr_state.live[DK_STREAM]++;
     *stream = made;
@@ -375,6 +437,7 @@ int cuStreamQuery(void *handle)
     }
     int forbidden = dr_forbid_in_capture(stream);
     if (forbidden != VM_OK || stream->head == NULL) {
+        dr_clock_await(&stream->clock);
         return dr_leave(forbidden);
     }
     dr_run_one();
@@ -394,165 +457,4 @@ int cuLaunchHostFunc(void *handle, void (*function)(void *), void *data)
     work.callback = function;
     work.data = data;
     return dr_leave(dr_submit(stream, &work));
-}
-
-/* ---- events ---- */
-
-int cuEventCreate(void **event, unsigned flags)
-{
-    DR_ENTER(cuEventCreate);
-    dr_event *made = vm_allocate(sizeof *made);
-    made->magic = MAGIC_EVENT;
-    made->timing = (flags & EVENT_DISABLE_TIMING) == 0;
-    made->next = dr_state.events;
-    dr_state.events = made;
-    dr_state.live[DK_EVENT]++;
-    *event = made;
-    return dr_leave(VM_OK);
-}
-
-int cuEventDestroy_v2(void *handle)
-{
-    DR_ENTER(cuEventDestroy_v2);
-    dr_event *event = event_of(handle);
-    if (event == NULL) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    int result = dr_drain_stream(NULL);
-    for (dr_event **at = &dr_state.events; *at != NULL; at = &(*at)->next) {
-        if (*at == event) {
-            *at = event->next;
-            break;
-        }
-    }
-    event->magic = 0;
-    free(event->last);
-    free(event);
-    dr_state.live[DK_EVENT]--;
-    return dr_leave(result);
-}
-
-int cuEventRecord(void *handle, void *stream_handle)
-{
-    DR_ENTER(cuEventRecord);
-    dr_event *event = event_of(handle);
-    dr_stream *stream = dr_stream_of(stream_handle);
-    if (event == NULL || stream == NULL) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    if (stream->capture != NULL) {
-        free(event->last);
-        event->capture = stream->capture;
-        event->last = vm_copy(stream->last, stream->last_count * sizeof(uint32_t));
-        event->last_count = stream->last_count;
-        return dr_leave(stream->capture->invalid ? CR_CAPTURE_INVALIDATED : VM_OK);
-    }
-    event->capture = NULL;
-    dr_work work;
-    memset(&work, 0, sizeof work);
-    work.kind = DW_RECORD;
-    work.event = event;
-    work.version = ++event->recorded;
-    return dr_leave(dr_submit(stream, &work));
-}
-
-/* Inside a capture a wait adds the event's nodes to what the stream's next node depends on, and
- * draws a stream into the capture that was outside it. */
-static int wait_captured(dr_stream *stream, const dr_event *event)
-{
-    if (stream->capture != NULL && stream->capture != event->capture) {
-        stream->capture->invalid = true;
-        return CR_CAPTURE_INVALIDATED;
-    }
-    stream->capture = event->capture;
-    uint32_t total = stream->last_count + event->last_count;
-    uint32_t *all = vm_allocate((total + 1u) * sizeof(uint32_t));
-    if (stream->last_count != 0) {
-        memcpy(all, stream->last, stream->last_count * sizeof(uint32_t));
-    }
-    if (event->last_count != 0) {
-        memcpy(all + stream->last_count, event->last, event->last_count * sizeof(uint32_t));
-    }
-    free(stream->last);
-    stream->last = all;
-    stream->last_count = total;
-    return VM_OK;
-}
-
-int cuStreamWaitEvent(void *stream_handle, void *handle, unsigned flags)
-{
-    DR_ENTER(cuStreamWaitEvent);
-    dr_event *event = event_of(handle);
-    dr_stream *stream = dr_stream_of(stream_handle);
-    if (event == NULL || stream == NULL) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    if (flags > 1) {
-        return dr_leave(VM_INVALID_VALUE);
-    }
-    if (event->capture != NULL) {
-        return dr_leave(wait_captured(stream, event));
-    }
-    if (stream->capture != NULL) {
-        stream->capture->invalid = true; /* captured work cannot wait for work outside */
-        return dr_leave(CR_CAPTURE_INVALIDATED);
-    }
-    dr_work work;
-    memset(&work, 0, sizeof work);
-    work.kind = DW_WAIT;
-    work.event = event;
-    work.version = event->recorded;
-    return dr_leave(dr_submit(stream, &work));
-}
-
-int cuEventSynchronize(void *handle)
-{
-    DR_ENTER(cuEventSynchronize);
-    dr_event *event = event_of(handle);
-    if (event == NULL) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    if (event->capture != NULL) {
-        event->capture->invalid = true;
-        return dr_leave(CR_CAPTURED_EVENT);
-    }
-    return dr_leave(dr_drain_event(event));
-}
-
-int cuEventQuery(void *handle)
-{
-    DR_ENTER(cuEventQuery);
-    dr_event *event = event_of(handle);
-    if (event == NULL) {
-        return dr_leave(CR_INVALID_HANDLE);
-    }
-    if (event->completed >= event->recorded) {
-        return dr_leave(VM_OK);
-    }
-    dr_run_one();
-    return dr_leave(dr_state.sticky != VM_OK ? dr_state.sticky : CR_NOT_READY);
-}
-
-static int elapsed(float *milliseconds, const dr_event *first, const dr_event *second)
-{
-    if (first == NULL || second == NULL || !first->timing || !second->timing) {
-        return CR_INVALID_HANDLE;
-    }
-    if (first->completed < first->recorded || second->completed < second->recorded) {
-        return CR_NOT_READY;
-    }
-    *milliseconds = (float)((second->seconds - first->seconds) * 1e3);
-    return VM_OK;
-}
-
-int cuEventElapsedTime(float *milliseconds, void *from, void *to)
-{
-    DR_ENTER(cuEventElapsedTime);
-    return dr_leave(elapsed(milliseconds, event_of(from), event_of(to)));
-}
-
-int cuEventElapsedTime_v2(float *milliseconds, void *from, void *to)
-{
-    DR_ENTER(cuEventElapsedTime_v2);
-    return dr_leave(elapsed(milliseconds, event_of(from), event_of(to)));
 }

@@ -183,6 +183,8 @@ typedef struct vm_launch {
     uint8_t *params; /* 64-byte aligned */
     vm_window *windows;
     uint32_t window_count;
+    const vm_owned *owned; /* by copies in flight */
+    uint32_t owned_count;
     bool strict; /* operands were declared: no other allocation may be touched */
     uint32_t serial;
     uint64_t seed;

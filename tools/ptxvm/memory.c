@@ -221,3 +221,23 @@ bool vm_memory_fill(uint64_t target, uint64_t pattern, unsigned element, uint64_
     vm_defined_set(found, offset, count * element, true);
     return true;
 }
+
+const vm_owned *vm_owned_touched(const vm_owned *owned, uint32_t count, const uint8_t *data,
+                                 uint64_t bytes, bool write)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const vm_owned *at = &owned[i];
+        uintptr_t low = (uintptr_t)at->data, from = (uintptr_t)data;
+        uint64_t span = (at->rows - 1) * at->pitch + at->row_bytes;
+        if ((!write && !at->target) || from + bytes <= low || from >= low + span) {
+            continue;
+        }
+        uint64_t first = from > low ? from - low : 0;
+        uint64_t last = from + bytes - low;
+        uint64_t row = first / at->pitch;
+        if (first % at->pitch < at->row_bytes || (row + 1) * at->pitch < last) {
+            return at;
+        }
+    }
+    return NULL;
+}

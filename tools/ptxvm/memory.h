@@ -16,6 +16,22 @@ typedef struct vm_allocation {
     bool variable; /* a module's, reachable from any kernel of it */
 } vm_allocation;
 
+/* Memory that belongs to a copy in flight: rows of row_bytes at a pitch. Nobody else may write the
+ * source, or touch the target. */
+enum { VM_OWNED_MAX = 64 };
+typedef struct vm_owned {
+    const uint8_t *data;
+    uint64_t address;
+    uint64_t rows;
+    uint64_t row_bytes;
+    uint64_t pitch;
+    bool target;
+} vm_owned;
+
+/* The first of them that an access of these bytes may not touch; NULL when it may. */
+const vm_owned *vm_owned_touched(const vm_owned *owned, uint32_t count, const uint8_t *data,
+                                 uint64_t bytes, bool write);
+
 /* A pointer parameter of one launch: rows of row_bytes at a pitch, seen at its own address. */
 typedef struct vm_window {
     vm_allocation *allocation;

@@ -26,7 +26,7 @@ static bool find_shared(const vm_warp *warp, stretch *found)
 
 static bool find_global(vm_warp *warp, uint64_t address, bool write, stretch *found)
 {
-    if (!vm_access_region(warp, address)) {
+    if (warp->block->launch->owned_count != 0 || !vm_access_region(warp, address)) {
         return false;
     }
     const vm_region *region = &warp->region;
