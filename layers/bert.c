@@ -2,6 +2,7 @@
 /* BERT as a chain of stages. */
 #include "layers/bert.h"
 
+#include "core/compile/range.h"
 #include "layers/bert_block.h"
 #include "layers/bert_head.h"
 #include "layers/embedding.h"
@@ -12,14 +13,25 @@
 /* Numbers of the embeddings' parameters. */
 enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2, NORM_WEIGHT = 3, NORM_BIAS = 4 };
 
+BP_OWN_FITS(bp_bert_config);
+
+bp_bert_config bp_bert_config_of(const bp_model_config *config)
+{
+    bp_bert_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
 static uint32_t head_first(const bp_model_config *config)
 {
-    return bp_bert_block_first(config->layers);
+    const bp_bert_config own = bp_bert_config_of(config);
+    return bp_bert_block_first(own.stack.layers);
 }
 
 static uint32_t stage_count(const bp_model_config *config)
 {
-    return config->layers + 2;
+    const bp_bert_config own = bp_bert_config_of(config);
+    return own.stack.layers + 2;
 }
 
 static uint32_t parameter_count(const bp_model_config *config)
@@ -29,35 +41,44 @@ static uint32_t parameter_count(const bp_model_config *config)
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
+    const bp_bert_config own = bp_bert_config_of(config);
     if (parameter < bp_bert_block_first(0)) {
         return 0;
     }
     const uint32_t block = (parameter - bp_bert_block_first(0)) / BP_BERT_BLOCK_PARAMETERS;
-    return block < config->layers ? 1 + block : config->layers + 1;
+    return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
+    const bp_bert_config own = bp_bert_config_of(config);
     if (stage == 0) {
         bp_name_append(text, "embed");
-    } else if (stage > config->layers) {
+    } else if (stage > own.stack.layers) {
         bp_name_append(text, "head");
     } else {
         bp_name_append_number(bp_name_append(text, "layer."), stage - 1);
     }
 }
 
+static bool typed(const bp_model_config *config)
+{
+    return bp_bert_config_of(config).types > 1;
+}
+
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
 {
-    const bool is_block = stage >= 1 && stage <= config->layers;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bool is_block = stage >= 1 && stage <= own.stack.layers;
     return is_block ? BP_TAPE_VARIANTS : 1;
 }
 
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
-    const uint64_t w = config->width;
-    const uint64_t inner = config->inner != 0 ? config->inner : 4 * w;
-    const double range = config->initializer_range;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint64_t w = own.stack.width;
+    const uint64_t inner = bp_transformer_inner(&own.stack);
+    const double range = own.stack.initializer_range;
     const bp_publish_row rows[BP_BERT_BLOCK_PARAMETERS] = {
         {"attention.self.query.weight", {w, w}, BP_INIT_NORMAL, range},
         {"attention.self.query.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
@@ -85,12 +106,13 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
 
 static void parameters(bp_emit *emit, const bp_model_config *config)
 {
-    const uint64_t w = config->width;
-    const double range = config->initializer_range;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint64_t w = own.stack.width;
+    const double range = own.stack.initializer_range;
     const bp_publish_row rows[] = {
         {"word_embeddings.weight", {config->vocabulary, w}, BP_INIT_NORMAL, range},
         {"position_embeddings.weight", {config->positions, w}, BP_INIT_NORMAL, range},
-        {"token_type_embeddings.weight", {config->types, w}, BP_INIT_NORMAL, range},
+        {"token_type_embeddings.weight", {own.types, w}, BP_INIT_NORMAL, range},
         {"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
         {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -100,7 +122,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
             bp_publish(emit, "bert.embeddings.", &rows[i]);
         }
     }
-    for (uint32_t i = 0; i < config->layers; i++) {
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
         publish_block(emit, config, i);
     }
     bp_bert_head_publish(emit, config);
@@ -109,19 +131,21 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 static bp_embedding describe_embedding(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
     return (bp_embedding){.token = TOKEN_TABLE,
                           .position = POSITION_TABLE,
                           .vocabulary = config->vocabulary,
                           .positions = config->positions,
-                          .width = config->width,
-                          .types = config->types,
+                          .width = own.stack.width,
+                          .types = own.types,
                           .type = TYPE_TABLE};
 }
 
 static bp_norm describe_norm(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_norm){NORM_WEIGHT, NORM_BIAS, config->width, config->norm_epsilon};
+    const bp_bert_config own = bp_bert_config_of(config);
+    return (bp_norm){NORM_WEIGHT, NORM_BIAS, own.stack.width, own.stack.norm_epsilon};
 }
 
 /* The sum of the embeddings, and its norm into `out`. */
@@ -139,21 +163,23 @@ static bp_ref embed(bp_emit *emit, bp_ref out, bp_ref statistics)
 static void drop(bp_emit *emit, bp_ref x)
 {
     const bp_model_config *config = &emit->spec->config;
-    const bp_dropout dropout = {0, config->embedding_dropout};
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bp_dropout dropout = {0, own.stack.embedding_dropout};
     if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, config->width, x, BP_ABSENT, x);
+        bp_dropout_apply(emit, &dropout, own.stack.width, x, BP_ABSENT, x);
     }
 }
 
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
         call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
-                                      config->width, "out");
+                                      own.stack.width, "out");
         (void)embed(emit, call->output, BP_ABSENT);
         drop(emit, call->output);
-    } else if (call->stage > config->layers) {
+    } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(emit, call, head_first(config));
     } else {
         bp_bert_block_forward(emit, call);
@@ -180,9 +206,10 @@ static void backward_embed(bp_emit *emit, bp_stage_call *call)
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
         backward_embed(emit, call);
-    } else if (call->stage > config->layers) {
+    } else if (call->stage > own.stack.layers) {
         bp_bert_head_backward(emit, call, head_first(config));
     } else {
         bp_bert_block_backward(emit, call);
@@ -191,7 +218,7 @@ static void backward(bp_emit *emit, bp_stage_call *call)
 
 static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
 {
-    if (stage >= 1 && stage <= spec->config.layers) {
+    if (stage >= 1 && stage <= bp_bert_config_of(&spec->config).stack.layers) {
         return bp_bert_block_limits(backward);
     }
     if (stage == 0) {
@@ -204,24 +231,31 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
     return bp_head_limits(spec);
 }
 
-/* Ranges are bp_spec_check's. */
+static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const bp_range types = {"type_vocab_size", own.types, 1, 1u << 16};
+    const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
+    BP_TRY(bp_transformer_check(config, "bert", error));
+    BP_TRY(bp_ranges_check(&types, 1, "bert", error));
+    return bp_real_ranges_check(&dropout, 1, "bert", error);
+}
+
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
-    if (config->width % config->heads != 0) {
+    const bp_bert_config own = bp_bert_config_of(config);
+    BP_TRY(check_ranges(config, error));
+    if (own.stack.width % own.stack.heads != 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, "bert",
                                 "the number of heads does not divide the width hidden_size",
-                                "num_attention_heads", config->heads, config->width);
+                                "num_attention_heads", own.stack.heads, own.stack.width);
     }
     if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "this model reads in both directions: it does not generate, and its "
                             "tasks are masked-lm, classification and regression",
                             "task");
-    }
-    if (config->types == 0) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "bert", "a value is below its range",
-                                "type_vocab_size", 0, 1);
     }
     return BP_OK;
 }
@@ -231,6 +265,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
  * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
                                 .check = check,
+                                .typed = typed,
                                 .stages = stage_count,
                                 .stage_name = stage_name,
                                 .variants = variants,

@@ -5,6 +5,15 @@
 #define BP_LAYERS_BERT_H
 
 #include "core/compile/model.h"
+#include "layers/transformer.h"
+
+typedef struct bp_bert_config {
+    bp_transformer stack;
+    uint32_t types;            /* type_vocab_size */
+    double classifier_dropout; /* of what the classifier reads */
+} bp_bert_config;
+
+bp_bert_config bp_bert_config_of(const bp_model_config *config);
 
 /* Stages: 0 the embeddings with their norm, 1 .. num_hidden_layers the blocks, then the head of
  * config.task: pooler and classifier, or transform and vocabulary; and the loss. */

@@ -7,6 +7,7 @@
 #include "layers/attention.h"
 #include "layers/norm.h"
 #include "layers/residual.h"
+#include "layers/transformer.h"
 
 typedef enum slot {
     SLOT_QKV,          /* (rows, 3 width) */
@@ -82,11 +83,12 @@ static bp_linear dense(uint32_t weight, uint64_t in, uint64_t out, uint64_t pitc
 static block describe(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_transformer own = bp_transformer_of(config);
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_bert_block_first(index);
     const uint32_t site = 1 + 3 * index;
-    const uint64_t width = config->width;
-    const uint64_t inner = config->inner != 0 ? config->inner : 4 * width;
+    const uint64_t width = own.width;
+    const uint64_t inner = bp_transformer_inner(&own);
     return (block){.emit = emit,
                    .input = call->input,
                    .tape = call->tape,
@@ -95,21 +97,21 @@ static block describe(bp_emit *emit, bp_stage_call *call)
                    .part = {dense(first + BP_BERT_Q_WEIGHT, width, width, 3 * width),
                             dense(first + BP_BERT_K_WEIGHT, width, width, 3 * width),
                             dense(first + BP_BERT_V_WEIGHT, width, width, 3 * width)},
-                   .attention = {.heads = config->heads,
-                                 .head_width = width / config->heads,
+                   .attention = {.heads = own.heads,
+                                 .head_width = width / own.heads,
                                  .bidirectional = true,
                                  .padded = true,
                                  .lengths = emit->lengths,
-                                 .dropout = {site, config->attention_dropout}},
+                                 .dropout = {site, own.attention_dropout}},
                    .attention_end = {dense(first + BP_BERT_O_WEIGHT, width, width, 0),
-                                     {site + 1, config->residual_dropout}},
+                                     {site + 1, own.residual_dropout}},
                    .norm_1 = {first + BP_BERT_NORM_1_WEIGHT, first + BP_BERT_NORM_1_BIAS, width,
-                              config->norm_epsilon},
+                              own.norm_epsilon},
                    .up = dense(first + BP_BERT_UP_WEIGHT, width, inner, 0),
                    .down = {dense(first + BP_BERT_DOWN_WEIGHT, inner, width, 0),
-                            {site + 2, config->residual_dropout}},
+                            {site + 2, own.residual_dropout}},
                    .norm_2 = {first + BP_BERT_NORM_2_WEIGHT, first + BP_BERT_NORM_2_BIAS, width,
-                              config->norm_epsilon}};
+                              own.norm_epsilon}};
 }
 
 static bp_ref make(const block *b, slot s)

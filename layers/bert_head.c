@@ -3,6 +3,7 @@
 #include "layers/bert_head.h"
 
 #include "layers/activate.h"
+#include "layers/bert.h"
 #include "layers/classifier.h"
 #include "layers/loss.h"
 #include "layers/norm.h"
@@ -24,8 +25,9 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
 
 void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
 {
-    const double range = config->initializer_range;
-    const uint64_t w = config->width;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t w = own.stack.width;
     const bp_publish_row judge[] = {
         {"bert.pooler.dense.weight", {w, w}, BP_INIT_NORMAL, range},
         {"bert.pooler.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
@@ -46,7 +48,7 @@ static bp_linear dense(const bp_emit *emit, uint32_t weight, uint64_t out)
 {
     return (bp_linear){.weight = weight,
                        .bias = weight + 1,
-                       .in = emit->spec->config.width,
+                       .in = bp_transformer_of(&emit->spec->config).width,
                        .out = out,
                        .output_major = true};
 }
@@ -59,8 +61,9 @@ static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
 static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
     return (bp_classifier){.score = dense(emit, first + SCORE, config->classes),
-                           .dropout = {1 + 3 * config->layers, config->classifier_dropout}};
+                           .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
 }
 
 /* What the pooler makes of the first token of each sample, and what tanh reads. */
@@ -84,7 +87,8 @@ static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backwa
 
 static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
-    const bp_linear pooler = dense(emit, first + POOLER, emit->spec->config.width);
+    const bp_linear pooler =
+        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
     const bp_classifier classifier = describe_classifier(emit, first);
     const pooled p = pool(emit, &pooler, call->input, true);
     const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
@@ -112,9 +116,10 @@ typedef struct transform {
 static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
 {
     const bp_model_config *config = &emit->spec->config;
-    const uint64_t width = config->width;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint64_t width = own.stack.width;
     transform t = {.dense = dense(emit, first + TRANSFORM, width),
-                   .norm = {first + NORM, first + NORM + 1, width, config->norm_epsilon},
+                   .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon},
                    .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width},
                    .statistics = BP_ABSENT};
     t.before = make(emit, width, "transform");
@@ -149,7 +154,8 @@ static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
 void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
     if (classifies(&emit->spec->config)) {
-        const bp_linear pooler = dense(emit, first + POOLER, emit->spec->config.width);
+        const bp_linear pooler =
+            dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
         const bp_classifier classifier = describe_classifier(emit, first);
         const pooled p = pool(emit, &pooler, call->input, false);
         bp_classifier_forward(emit, &classifier, p.out);

@@ -13,17 +13,20 @@ bool bp_causal_classifies(const bp_model_config *config)
 
 bool bp_causal_has_output(const bp_model_config *config)
 {
-    return bp_causal_classifies(config) || config->untied;
+    const bp_transformer own = bp_transformer_of(config);
+    return bp_causal_classifies(config) || own.untied;
 }
 
 uint32_t bp_causal_stages(const bp_model_config *config)
 {
-    return config->layers + 2;
+    const bp_transformer own = bp_transformer_of(config);
+    return own.layers + 2;
 }
 
 static bool is_block(const bp_model_config *config, uint32_t stage)
 {
-    return stage >= 1 && stage <= config->layers;
+    const bp_transformer own = bp_transformer_of(config);
+    return stage >= 1 && stage <= own.layers;
 }
 
 uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage)
@@ -33,9 +36,8 @@ uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage)
 
 void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2])
 {
-    tables[0] = bp_causal_classifies(config) ? UINT32_MAX
-                : config->untied             ? output
-                                             : BP_CAUSAL_TABLE;
+    const bp_transformer own = bp_transformer_of(config);
+    tables[0] = bp_causal_classifies(config) ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
     tables[1] = BP_CAUSAL_TABLE;
 }
 
@@ -52,18 +54,20 @@ void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const c
 static bp_head describe_head(const bp_emit *emit, const bp_causal *causal)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_head){.table = config->untied ? causal->output : BP_CAUSAL_TABLE,
+    const bp_transformer own = bp_transformer_of(config);
+    return (bp_head){.table = own.untied ? causal->output : BP_CAUSAL_TABLE,
                      .bias = BP_NO_PARAMETER,
                      .vocabulary = config->vocabulary,
-                     .width = config->width};
+                     .width = own.width};
 }
 
 static bp_classifier describe_classifier(const bp_emit *emit, const bp_causal *causal)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_transformer own = bp_transformer_of(config);
     return (bp_classifier){.score = {.weight = causal->output,
                                      .bias = BP_NO_PARAMETER,
-                                     .in = config->width,
+                                     .in = own.width,
                                      .out = config->classes,
                                      .output_major = true}};
 }

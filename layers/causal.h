@@ -11,6 +11,7 @@
 #include "core/compile/model.h"
 #include "layers/embedding.h"
 #include "layers/norm.h"
+#include "layers/transformer.h"
 
 #define BP_CAUSAL_TABLE 0 /* number of the token embedding's parameter: a family's first */
 

@@ -13,7 +13,8 @@ enum { POSITION_TABLE = 1 };
 /* The last norm's weight. */
 static uint32_t last_norm(const bp_model_config *config)
 {
-    return bp_gpt2_block_first(config->layers);
+    const bp_transformer own = bp_transformer_of(config);
+    return bp_gpt2_block_first(own.layers);
 }
 
 static uint32_t parameter_count(const bp_model_config *config)
@@ -28,11 +29,12 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
 
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
-    const uint64_t width = config->width;
-    const uint64_t inner = config->inner != 0 ? config->inner : 4 * width;
-    const double range = config->initializer_range;
+    const bp_transformer own = bp_transformer_of(config);
+    const uint64_t width = own.width;
+    const uint64_t inner = bp_transformer_inner(&own);
+    const double range = own.initializer_range;
     /* The two projections into the residual stream start smaller, as the paper has it. */
-    const double end = range / sqrt(2.0 * config->layers);
+    const double end = range / sqrt(2.0 * own.layers);
     const bp_publish_row rows[BP_GPT2_BLOCK_PARAMETERS] = {
         [BP_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {width, 0}, BP_INIT_ONES, 0.0},
         [BP_GPT2_LN_1_BIAS] = {"ln_1.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
@@ -55,8 +57,9 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
 
 static void parameters(bp_emit *emit, const bp_model_config *config)
 {
-    const double range = config->initializer_range;
-    const uint64_t width = config->width;
+    const bp_transformer own = bp_transformer_of(config);
+    const double range = own.initializer_range;
+    const uint64_t width = own.width;
     const bp_publish_row token = {"wte.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
     const bp_publish_row position = {
         "wpe.weight", {config->positions, width}, BP_INIT_NORMAL, range};
@@ -69,7 +72,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
                                    range};
     bp_publish_table(emit, "transformer.", &token);
     bp_publish_table(emit, "transformer.", &position);
-    for (uint32_t i = 0; i < config->layers; i++) {
+    for (uint32_t i = 0; i < own.layers; i++) {
         publish_block(emit, config, i);
     }
     bp_publish(emit, "transformer.", &weight);
@@ -81,11 +84,12 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
+    const bp_transformer own = bp_transformer_of(config);
     if (parameter < bp_gpt2_block_first(0)) {
         return 0;
     }
     const uint32_t block = (parameter - bp_gpt2_block_first(0)) / BP_GPT2_BLOCK_PARAMETERS;
-    return block < config->layers ? 1 + block : config->layers + 1;
+    return block < own.layers ? 1 + block : own.layers + 1;
 }
 
 static const bp_causal_block gpt2_block = {bp_gpt2_block_forward, bp_gpt2_block_backward,
@@ -94,14 +98,15 @@ static const bp_causal_block gpt2_block = {bp_gpt2_block_forward, bp_gpt2_block_
 static bp_causal describe(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_transformer own = bp_transformer_of(config);
     const uint32_t norm = last_norm(config);
     return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
                                      .position = POSITION_TABLE,
                                      .vocabulary = config->vocabulary,
                                      .positions = config->positions,
-                                     .width = config->width,
-                                     .dropout = {0, config->embedding_dropout}},
-                       .norm = {norm, norm + 1, config->width, config->norm_epsilon},
+                                     .width = own.width,
+                                     .dropout = {0, own.embedding_dropout}},
+                       .norm = {norm, norm + 1, own.width, own.norm_epsilon},
                        .output = norm + 2,
                        .block = &gpt2_block};
 }
@@ -140,14 +145,15 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward
     return bp_causal_limits(spec, stage, backward, &gpt2_block);
 }
 
-/* Ranges are bp_spec_check's. */
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
-    if (config->width % config->heads != 0) {
+    const bp_transformer own = bp_transformer_of(config);
+    BP_TRY(bp_transformer_check(config, "gpt2", error));
+    if (own.width % own.heads != 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, "gpt2",
                                 "the number of heads does not divide the width n_embd", "n_head",
-                                config->heads, config->width);
+                                own.heads, own.width);
     }
     return bp_causal_check(spec, "gpt2", error);
 }

@@ -5,8 +5,11 @@
 #define BP_LAYERS_GPT2_H
 
 #include "core/compile/model.h"
+#include "layers/transformer.h"
 
-/* Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head (with
+/* A config's own struct is a bp_transformer.
+ *
+ * Stages: 0 the embeddings, 1 .. n_layer the blocks, n_layer + 1 the last norm, the head (with
  * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */
 extern const bp_model bp_model_gpt2;
 

@@ -3,6 +3,7 @@
 #include "layers/gpt2_block.h"
 
 #include "layers/prenorm_block.h"
+#include "layers/transformer.h"
 
 uint32_t bp_gpt2_block_first(uint32_t index)
 {
@@ -18,28 +19,27 @@ static bp_linear dense(uint32_t weight, uint64_t in, uint64_t out)
 static bp_prenorm_block describe(const bp_emit *emit, const bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_transformer own = bp_transformer_of(config);
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_gpt2_block_first(index);
     const uint32_t site = 1 + 3 * index;
-    const uint64_t width = config->width;
-    const uint64_t inner = config->inner != 0 ? config->inner : 4 * width;
+    const uint64_t width = own.width;
+    const uint64_t inner = bp_transformer_inner(&own);
     return (bp_prenorm_block){
         .width = width,
-        .norm_1 = {first + BP_GPT2_LN_1_WEIGHT, first + BP_GPT2_LN_1_BIAS, width,
-                   config->norm_epsilon},
+        .norm_1 = {first + BP_GPT2_LN_1_WEIGHT, first + BP_GPT2_LN_1_BIAS, width, own.norm_epsilon},
         .parts = 1,
         .part = {dense(first + BP_GPT2_C_ATTN_WEIGHT, width, 3 * width)},
         .qkv_width = 3 * width,
-        .attention = {.heads = config->heads,
-                      .head_width = width / config->heads,
-                      .dropout = {site, config->attention_dropout}},
+        .attention = {.heads = own.heads,
+                      .head_width = width / own.heads,
+                      .dropout = {site, own.attention_dropout}},
         .attention_end = {dense(first + BP_GPT2_ATTN_C_PROJ_WEIGHT, width, width),
-                          {site + 1, config->residual_dropout}},
-        .norm_2 = {first + BP_GPT2_LN_2_WEIGHT, first + BP_GPT2_LN_2_BIAS, width,
-                   config->norm_epsilon},
+                          {site + 1, own.residual_dropout}},
+        .norm_2 = {first + BP_GPT2_LN_2_WEIGHT, first + BP_GPT2_LN_2_BIAS, width, own.norm_epsilon},
         .mlp = {dense(first + BP_GPT2_C_FC_WEIGHT, width, inner),
                 {dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
-                 {site + 2, config->residual_dropout}}}};
+                 {site + 2, own.residual_dropout}}}};
 }
 
 void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call)

@@ -2,13 +2,24 @@
 /* Llama as a chain of stages. */
 #include "layers/llama.h"
 
+#include "core/compile/range.h"
 #include "layers/causal.h"
 #include "layers/llama_block.h"
 #include "layers/publish.h"
 
+BP_OWN_FITS(bp_llama_config);
+
+bp_llama_config bp_llama_config_of(const bp_model_config *config)
+{
+    bp_llama_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
 static uint32_t last_norm(const bp_model_config *config)
 {
-    return 1 + config->layers * bp_llama_block_parameters(config);
+    const bp_llama_config own = bp_llama_config_of(config);
+    return 1 + own.stack.layers * bp_llama_block_parameters(config);
 }
 
 static uint32_t parameter_count(const bp_model_config *config)
@@ -18,11 +29,12 @@ static uint32_t parameter_count(const bp_model_config *config)
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
+    const bp_llama_config own = bp_llama_config_of(config);
     if (parameter == BP_CAUSAL_TABLE) {
         return 0;
     }
     const uint32_t block = (parameter - 1) / bp_llama_block_parameters(config);
-    return block < config->layers ? 1 + block : config->layers + 1;
+    return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
@@ -32,8 +44,9 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
 
 static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
+    const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape s = bp_llama_shape_of(config);
-    const double range = config->initializer_range;
+    const double range = own.stack.initializer_range;
     const uint64_t queries = s.heads * s.head_width, keys = s.kv_heads * s.head_width;
     const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
         [BP_LLAMA_NORM_1] = {"input_layernorm.weight", {s.width, 0}, BP_INIT_ONES, 0.0},
@@ -75,8 +88,9 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
 
 static void parameters(bp_emit *emit, const bp_model_config *config)
 {
-    const double range = config->initializer_range;
-    const uint64_t width = config->width;
+    const bp_llama_config own = bp_llama_config_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t width = own.stack.width;
     const uint64_t outputs = bp_causal_classifies(config) ? config->classes : config->vocabulary;
     const bp_publish_row token = {
         "model.embed_tokens.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
@@ -86,7 +100,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
                                  BP_INIT_NORMAL,
                                  range};
     bp_publish_table(emit, "", &token);
-    for (uint32_t i = 0; i < config->layers; i++) {
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
         publish_block(emit, config, i);
     }
     bp_publish(emit, "", &norm);
@@ -101,13 +115,14 @@ static const bp_causal_block llama_block = {bp_llama_block_forward, bp_llama_blo
 static bp_causal describe(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_llama_config own = bp_llama_config_of(config);
     const uint32_t norm = last_norm(config);
     return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
                                      .position = BP_NO_PARAMETER,
                                      .vocabulary = config->vocabulary,
                                      .positions = config->positions,
-                                     .width = config->width},
-                       .norm = {norm, BP_NO_PARAMETER, config->width, config->norm_epsilon},
+                                     .width = own.stack.width},
+                       .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon},
                        .output = norm + 1,
                        .block = &llama_block};
 }
@@ -153,14 +168,26 @@ static bp_status refuse(bp_error *error, const char *text, const char *field, ui
                             (int64_t)wanted);
 }
 
-/* Ranges are bp_spec_check's. */
+static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_range counts[] = {{"num_key_value_heads", own.kv_heads, 0, own.stack.heads},
+                               {"head_dim", own.head_width, 0, 1u << 14}};
+    const bp_real_range theta = {"rope_theta", own.rope_theta, 0.0, 1e12};
+    BP_TRY(bp_transformer_check(config, "llama", error));
+    BP_TRY(bp_ranges_check(counts, 2, "llama", error));
+    return bp_real_ranges_check(&theta, 1, "llama", error);
+}
+
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
+    const bp_llama_config own = bp_llama_config_of(config);
+    BP_TRY(check_ranges(config, error));
     const bp_llama_shape shape = bp_llama_shape_of(config);
-    if (config->head_width == 0 && config->width % config->heads != 0) {
+    if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
         return refuse(error, "the number of heads does not divide the width hidden_size",
-                      "num_attention_heads", config->heads, config->width);
+                      "num_attention_heads", own.stack.heads, own.stack.width);
     }
     if (shape.kv_heads > shape.heads || shape.heads % shape.kv_heads != 0) {
         return refuse(error, "the key-value heads do not divide the heads", "num_key_value_heads",

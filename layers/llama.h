@@ -6,6 +6,22 @@
 #define BP_LAYERS_LLAMA_H
 
 #include "core/compile/model.h"
+#include "layers/rotary.h"
+#include "layers/transformer.h"
+
+/* What a Llama or Qwen2 has of its own; names as in config.json where none is given. */
+typedef struct bp_llama_config {
+    bp_transformer stack;
+    uint32_t kv_heads;   /* num_key_value_heads; 0: heads */
+    uint32_t head_width; /* head_dim; 0: width / heads */
+    double rope_theta;
+    bp_rope_scaling rope_scaling;
+    bool qkv_bias;    /* llama: attention_bias; qwen2: always */
+    bool output_bias; /* llama: attention_bias */
+    bool mlp_bias;
+} bp_llama_config;
+
+bp_llama_config bp_llama_config_of(const bp_model_config *config);
 
 /* Stages: 0 the embedding, 1 .. num_hidden_layers the blocks, then the last norm, the head (with
  * the embedding's table or its own, or a classifier of each sample's last token) and the loss. */

@@ -2,31 +2,34 @@
 /* What a Llama block is made of. */
 #include "layers/llama_block.h"
 
+#include "layers/llama.h"
 #include "layers/prenorm_block.h"
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config)
 {
-    bp_llama_shape shape = {.width = config->width,
-                            .inner = config->inner != 0 ? config->inner : 4 * config->width,
-                            .heads = config->heads};
-    shape.kv_heads = config->kv_heads != 0 ? config->kv_heads : shape.heads;
-    shape.head_width = config->head_width != 0 ? config->head_width : shape.width / shape.heads;
+    const bp_llama_config own = bp_llama_config_of(config);
+    bp_llama_shape shape = {.width = own.stack.width,
+                            .inner = bp_transformer_inner(&own.stack),
+                            .heads = own.stack.heads};
+    shape.kv_heads = own.kv_heads != 0 ? own.kv_heads : shape.heads;
+    shape.head_width = own.head_width != 0 ? own.head_width : shape.width / shape.heads;
     return shape;
 }
 
 bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
 {
+    const bp_llama_config own = bp_llama_config_of(config);
     switch (parameter) {
     case BP_LLAMA_Q_BIAS:
     case BP_LLAMA_K_BIAS:
     case BP_LLAMA_V_BIAS:
-        return config->qkv_bias;
+        return own.qkv_bias;
     case BP_LLAMA_O_BIAS:
-        return config->output_bias;
+        return own.output_bias;
     case BP_LLAMA_GATE_BIAS:
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
-        return config->mlp_bias;
+        return own.mlp_bias;
     default:
         return true;
     }
@@ -67,6 +70,7 @@ static bp_linear dense(const uint32_t *numbers, bp_llama_parameter weight, uint6
 static bp_prenorm_block describe(const bp_emit *emit, const bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape shape = bp_llama_shape_of(config);
     const uint64_t queries = shape.heads * shape.head_width;
     const uint64_t keys = shape.kv_heads * shape.head_width;
@@ -75,20 +79,20 @@ static bp_prenorm_block describe(const bp_emit *emit, const bp_stage_call *call)
     number_parameters(config, call->stage - 1, n);
     return (bp_prenorm_block){
         .width = shape.width,
-        .norm_1 = {n[BP_LLAMA_NORM_1], BP_NO_PARAMETER, shape.width, config->norm_epsilon},
+        .norm_1 = {n[BP_LLAMA_NORM_1], BP_NO_PARAMETER, shape.width, own.stack.norm_epsilon},
         .parts = 3,
         .part = {dense(n, BP_LLAMA_Q_WEIGHT, shape.width, queries, pitch),
                  dense(n, BP_LLAMA_K_WEIGHT, shape.width, keys, pitch),
                  dense(n, BP_LLAMA_V_WEIGHT, shape.width, keys, pitch)},
         .qkv_width = pitch,
         .rotates = true,
-        .rotary = {shape.head_width, config->rope_theta, config->rope_scaling},
+        .rotary = {shape.head_width, own.rope_theta, own.rope_scaling},
         .attention = {.heads = (uint32_t)shape.heads,
                       .kv_heads = (uint32_t)shape.kv_heads,
                       .head_width = shape.head_width,
-                      .dropout = {call->stage, config->attention_dropout}},
+                      .dropout = {call->stage, own.stack.attention_dropout}},
         .attention_end = {dense(n, BP_LLAMA_O_WEIGHT, queries, shape.width, 0), {0, 0.0}},
-        .norm_2 = {n[BP_LLAMA_NORM_2], BP_NO_PARAMETER, shape.width, config->norm_epsilon},
+        .norm_2 = {n[BP_LLAMA_NORM_2], BP_NO_PARAMETER, shape.width, own.stack.norm_epsilon},
         .gated = true,
         .swiglu = {dense(n, BP_LLAMA_GATE_WEIGHT, shape.width, shape.inner, 0),
                    dense(n, BP_LLAMA_UP_WEIGHT, shape.width, shape.inner, 0),

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/compile/range.h"
 #include "layers/activate.h"
 #include "layers/classifier.h"
 #include "layers/publish.h"
@@ -11,14 +12,25 @@
 /* Of a stage's tape. */
 enum { BEFORE = 0 };
 
+BP_OWN_FITS(bp_mlp_config);
+
+bp_mlp_config bp_mlp_config_of(const bp_model_config *config)
+{
+    bp_mlp_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
 static uint32_t stage_count(const bp_model_config *config)
 {
-    return config->layers + 1;
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    return own.layers + 1;
 }
 
 static uint32_t parameter_count(const bp_model_config *config)
 {
-    return 2 * (config->layers + 1);
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    return 2 * (own.layers + 1);
 }
 
 static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -29,7 +41,8 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
 
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
-    if (stage == config->layers) {
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    if (stage == own.layers) {
         bp_name_append(text, "head");
     } else {
         bp_name_append_number(bp_name_append(text, "layers."), stage);
@@ -40,14 +53,16 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
  */
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
 {
-    return stage < config->layers ? BP_TAPE_VARIANTS : 1;
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    return stage < own.layers ? BP_TAPE_VARIANTS : 1;
 }
 
 /* Numbers that a hidden layer gives. */
 static uint64_t width_of(const bp_model_config *config, uint32_t layer)
 {
-    const uint32_t own = layer < BP_HIDDEN_SIZES_MAX ? config->hidden_sizes[layer] : 0;
-    return own != 0 ? own : config->width;
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    const uint32_t listed = layer < BP_HIDDEN_SIZES_MAX ? own.hidden_sizes[layer] : 0;
+    return listed != 0 ? listed : own.width;
 }
 
 static uint64_t input_of(const bp_model_config *config, uint32_t layer)
@@ -59,17 +74,19 @@ static uint64_t input_of(const bp_model_config *config, uint32_t layer)
  * 1502.01852, of ReLU; LeCun, 1998, of the others). */
 static double deviation_of(const bp_model_config *config, uint32_t layer)
 {
-    if (config->initializer_range > 0.0) {
-        return config->initializer_range;
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    if (own.initializer_range > 0.0) {
+        return own.initializer_range;
     }
-    const bool halves = config->activation == BP_ACTIVATION_RELU && layer < config->layers;
+    const bool halves = own.activation == BP_ACTIVATION_RELU && layer < own.layers;
     return sqrt((halves ? 2.0 : 1.0) / (double)input_of(config, layer));
 }
 
 static void parameters(bp_emit *emit, const bp_model_config *config)
 {
-    for (uint32_t i = 0; i <= config->layers; i++) {
-        const bool head = i == config->layers;
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    for (uint32_t i = 0; i <= own.layers; i++) {
+        const bool head = i == own.layers;
         const uint64_t out = head ? config->classes : width_of(config, i);
         const bp_publish_row weight = {
             "weight", {out, input_of(config, i)}, BP_INIT_NORMAL, deviation_of(config, i)};
@@ -88,10 +105,11 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_mlp_config own = bp_mlp_config_of(config);
     return (bp_linear){.weight = 2 * layer,
                        .bias = 2 * layer + 1,
                        .in = input_of(config, layer),
-                       .out = layer < config->layers ? width_of(config, layer) : config->classes,
+                       .out = layer < own.layers ? width_of(config, layer) : config->classes,
                        .output_major = true};
 }
 
@@ -109,7 +127,7 @@ static bp_ref input_rows(const bp_emit *emit, const bp_stage_call *call)
 /* x with dropout in place, whose masks belong to samples: its own derivative. */
 static void drop(bp_emit *emit, uint32_t stage, uint64_t width, bp_ref x)
 {
-    const bp_dropout dropout = {stage, emit->spec->config.residual_dropout};
+    const bp_dropout dropout = {stage, bp_mlp_config_of(&emit->spec->config).dropout};
     const double probability = bp_dropout_probability(emit, &dropout);
     if (!(probability > 0.0)) {
         return;
@@ -126,12 +144,13 @@ static void drop(bp_emit *emit, uint32_t stage, uint64_t width, bp_ref x)
 static void forward_hidden(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_mlp_config own = bp_mlp_config_of(config);
     const bp_linear layer = describe_layer(emit, call->stage);
     const bool keep = emit->mode == BP_MODE_TRAIN && call->variant <= BP_RECOMPUTE_ALL;
     call->output = make(emit, emit->output_class, layer.out, "out");
     const bp_ref before = keep ? make(emit, BP_CLASS_TAPE, layer.out, "before") : call->output;
     bp_linear_forward(emit, &layer, input_rows(emit, call), BP_ABSENT, before);
-    bp_activate(emit, config->activation, emit->rows * layer.out, before, call->output);
+    bp_activate(emit, own.activation, emit->rows * layer.out, before, call->output);
     drop(emit, call->stage, layer.out, call->output);
     call->tape[BEFORE] = keep ? before : BP_ABSENT;
 }
@@ -139,6 +158,7 @@ static void forward_hidden(bp_emit *emit, bp_stage_call *call)
 static void backward_hidden(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_mlp_config own = bp_mlp_config_of(config);
     const bp_linear layer = describe_layer(emit, call->stage);
     const bp_ref x = input_rows(emit, call);
     const bp_ref d_y = call->d_output;
@@ -148,7 +168,7 @@ static void backward_hidden(bp_emit *emit, bp_stage_call *call)
         bp_linear_forward(emit, &layer, x, BP_ABSENT, before);
     }
     drop(emit, call->stage, layer.out, d_y);
-    bp_activate_backward(emit, config->activation, emit->rows * layer.out, before, d_y, d_y);
+    bp_activate_backward(emit, own.activation, emit->rows * layer.out, before, d_y, d_y);
     bp_linear_backward_parameters(emit, &layer, x, d_y);
     call->d_input = BP_ABSENT;
     if (call->input_wanted) {
@@ -159,7 +179,7 @@ static void backward_hidden(bp_emit *emit, bp_stage_call *call)
 
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
-    const bool head = call->stage == emit->spec->config.layers;
+    const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
     bp_samples_begin(emit);
     if (head) {
         const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
@@ -173,7 +193,7 @@ static void forward(bp_emit *emit, bp_stage_call *call)
 
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
-    const bool head = call->stage == emit->spec->config.layers;
+    const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
     bp_samples_begin(emit);
     if (head) {
         const bp_classifier judge = {.score = describe_layer(emit, call->stage)};
@@ -196,10 +216,22 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
         .buffers = 12, .ops = 10, .refs = 70, .scalars = 90, .name_bytes = 12 * BP_NAME_BYTES};
 }
 
-/* Ranges are bp_spec_check's. */
+static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+{
+    const bp_mlp_config own = bp_mlp_config_of(config);
+    const bp_range counts[] = {{"vocab_size", config->vocabulary, 0, 0},
+                               {"hidden_size", own.width, 1, 1u << 20},
+                               {"num_hidden_layers", own.layers, 0, 1u << 12}};
+    const bp_real_range reals[] = {{"hidden_dropout_prob", own.dropout, 0.0, 1.0},
+                                   {"initializer_range", own.initializer_range, 0.0, 1e6}};
+    BP_TRY(bp_ranges_check(counts, 3, "mlp", error));
+    return bp_real_ranges_check(reals, 2, "mlp", error);
+}
+
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
+    BP_TRY(check_ranges(config, error));
     if (config->task < BP_TASK_CLASSES || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "mlp",
                             "this model judges rows of numbers: its tasks are classification, "

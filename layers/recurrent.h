@@ -5,6 +5,8 @@
 
 #include "layers/linear.h"
 
+typedef enum bp_cell { BP_CELL_GRU, BP_CELL_LSTM } bp_cell;
+
 typedef struct bp_recurrent {
     bp_cell cell;
     bp_linear input; /* (in, gates * width), with bias_ih */

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/compile/compile.h"
+#include "core/compile/range.h"
 #include "layers/embedding.h"
 #include "layers/loss.h"
 #include "layers/publish.h"
@@ -16,9 +17,19 @@ enum { ENCODER = 0, FIRST_LAYER = 1, LAYER_PARAMETERS = 4 };
 /* Of a stage's tape. */
 enum { STATES = 0, GATES = 1, KEPT = 2 };
 
+BP_OWN_FITS(bp_rnn_config);
+
+bp_rnn_config bp_rnn_config_of(const bp_model_config *config)
+{
+    bp_rnn_config own;
+    bp_config_own(config, &own, sizeof own);
+    return own;
+}
+
 static uint32_t stage_count(const bp_model_config *config)
 {
-    return config->chunks != 0 ? config->chunks : 1;
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    return own.chunks != 0 ? own.chunks : 1;
 }
 
 static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
@@ -34,7 +45,8 @@ static uint32_t variants(const bp_model_config *config, uint32_t stage)
 
 static uint32_t decoder_bias(const bp_model_config *config)
 {
-    return FIRST_LAYER + LAYER_PARAMETERS * config->layers + (config->untied ? 1 : 0);
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    return FIRST_LAYER + LAYER_PARAMETERS * own.layers + (own.untied ? 1 : 0);
 }
 
 static uint32_t parameter_count(const bp_model_config *config)
@@ -44,17 +56,19 @@ static uint32_t parameter_count(const bp_model_config *config)
 
 static uint64_t embedding_width(const bp_model_config *config)
 {
-    return config->inner != 0 ? config->inner : config->width;
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    return own.embedding != 0 ? own.embedding : own.width;
 }
 
 static void publish_layer(bp_emit *emit, const bp_model_config *config, uint32_t index,
                           double range)
 {
+    const bp_rnn_config own = bp_rnn_config_of(config);
     static const char *const names[LAYER_PARAMETERS] = {"weight_ih_l", "weight_hh_l", "bias_ih_l",
                                                         "bias_hh_l"};
-    const uint64_t gates = bp_cell_gates(config->cell) * config->width;
-    const uint64_t in = index == 0 ? embedding_width(config) : config->width;
-    const uint64_t columns[LAYER_PARAMETERS] = {in, config->width, 0, 0};
+    const uint64_t gates = bp_cell_gates(own.cell) * own.width;
+    const uint64_t in = index == 0 ? embedding_width(config) : own.width;
+    const uint64_t columns[LAYER_PARAMETERS] = {in, own.width, 0, 0};
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++) {
         char name[BP_NAME_BYTES];
         const bp_publish_row row = {name,
@@ -71,19 +85,20 @@ static void publish_layer(bp_emit *emit, const bp_model_config *config, uint32_t
  * has the decoder's. */
 static void parameters(bp_emit *emit, const bp_model_config *config)
 {
-    const double given = config->initializer_range;
-    const double range = given > 0.0 ? given : 1.0 / sqrt(3.0 * (double)config->width);
-    const double table = given > 0.0 ? given : config->untied ? 1.0 : range;
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    const double given = own.initializer_range;
+    const double range = given > 0.0 ? given : 1.0 / sqrt(3.0 * (double)own.width);
+    const double table = given > 0.0 ? given : own.untied ? 1.0 : range;
     const bp_publish_row encoder = {
         "encoder.weight", {config->vocabulary, embedding_width(config)}, BP_INIT_NORMAL, table};
     const bp_publish_row decoder = {
-        "decoder.weight", {config->vocabulary, config->width}, BP_INIT_NORMAL, range};
+        "decoder.weight", {config->vocabulary, own.width}, BP_INIT_NORMAL, range};
     const bp_publish_row bias = {"decoder.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0};
     bp_publish_table(emit, "", &encoder);
-    for (uint32_t i = 0; i < config->layers; i++) {
+    for (uint32_t i = 0; i < own.layers; i++) {
         publish_layer(emit, config, i, range);
     }
-    if (config->untied) {
+    if (own.untied) {
         bp_publish(emit, "", &decoder);
     }
     bp_publish(emit, "", &bias);
@@ -126,13 +141,14 @@ static bp_ref slice(bp_emit *emit, const piece *p, bp_ref from, const char *name
 static piece enter(bp_emit *emit, uint32_t stage)
 {
     const bp_model_config *config = &emit->spec->config;
+    const bp_rnn_config own = bp_rnn_config_of(config);
     const bool decode = emit->mode == BP_MODE_DECODE;
     piece p = {.first = decode ? 0 : first_step(emit->spec, stage),
                .batch = decode ? 1 : emit->spec->batch,
-               .width = config->width,
-               .states = bp_cell_states(config->cell),
-               .layers = config->layers,
-               .cell = config->cell,
+               .width = own.width,
+               .states = bp_cell_states(own.cell),
+               .layers = own.layers,
+               .cell = own.cell,
                .outside = *emit};
     p.length = decode ? emit->rows : first_step(emit->spec, stage + 1) - p.first;
     emit->ids = slice(emit, &p, emit->ids, "ids");
@@ -168,10 +184,11 @@ static bp_embedding describe_embedding(const bp_emit *emit)
 static bp_head describe_head(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_head){.table = config->untied ? decoder_bias(config) - 1 : (uint32_t)ENCODER,
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    return (bp_head){.table = own.untied ? decoder_bias(config) - 1 : (uint32_t)ENCODER,
                      .bias = decoder_bias(config),
                      .vocabulary = config->vocabulary,
-                     .width = config->width};
+                     .width = own.width};
 }
 
 static bp_recurrent describe_layer(const bp_emit *emit, const piece *p, uint32_t index)
@@ -396,7 +413,7 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
     const uint64_t prompt = spec->generate_context > 0 ? bp_compile_prefill_rows(spec) : 0;
     const uint64_t steps = piece_steps > prompt ? piece_steps : prompt;
     const uint64_t losses = bp_size_ceil_div(steps * spec->batch, bp_loss_rows(spec));
-    const uint64_t layers = spec->config.layers;
+    const uint64_t layers = bp_rnn_config_of(&spec->config).layers;
     const uint64_t counted = bp_size_add(bp_size_mul(layers, 4 * steps + 16), 5 * losses + 16);
     const uint32_t ops = (uint32_t)(counted < most ? counted : most);
     return (bp_graph_limits){.buffers = ops + 16,
@@ -406,27 +423,41 @@ static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
                              .name_bytes = 32 * ops + 16 * BP_NAME_BYTES};
 }
 
-/* Ranges are bp_spec_check's. */
+static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+{
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    const bp_range counts[] = {{"vocab_size", config->vocabulary, 1, INT32_MAX},
+                               {"hidden_size", own.width, 1, 1u << 20},
+                               {"num_hidden_layers", own.layers, 1, 1u << 12},
+                               {"embedding_size", own.embedding, 0, 1u << 20}};
+    const bp_real_range reals[] = {{"dropout", own.dropout, 0.0, 1.0},
+                                   {"initializer_range", own.initializer_range, 0.0, 1e6}};
+    BP_TRY(bp_ranges_check(counts, 4, "rnn", error));
+    return bp_real_ranges_check(reals, 2, "rnn", error);
+}
+
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     static const char where[] = "rnn";
     const bp_model_config *config = &spec->config;
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    BP_TRY(check_ranges(config, error));
     if (config->task != BP_TASK_CAUSAL_LM) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "this model is trained to guess the next token: its task is causal-lm",
                             "task");
     }
-    if (config->chunks > spec->sequence) {
+    if (own.chunks > spec->sequence) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,
                                 "a sequence has fewer steps than it is to be cut into pieces",
-                                "time-chunk", config->chunks, spec->sequence);
+                                "time-chunk", own.chunks, spec->sequence);
     }
-    if (!config->untied && embedding_width(config) != config->width) {
+    if (!own.untied && embedding_width(config) != own.width) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,
                                 "tie_word_embeddings needs an embedding_size equal to hidden_size",
-                                "embedding_size", config->inner, config->width);
+                                "embedding_size", own.embedding, own.width);
     }
-    if (config->residual_dropout > 0.0 || config->embedding_dropout > 0.0) {
+    if (own.dropout > 0.0) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "dropout is not implemented for this model; give --dropout 0",
                             "dropout");

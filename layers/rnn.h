@@ -5,8 +5,23 @@
 #define BP_LAYERS_RNN_H
 
 #include "core/compile/model.h"
+#include "layers/recurrent.h"
 
-/* Stages: config.chunks pieces of time, each with all layers and its part of the loss. What goes
+typedef struct bp_rnn_config {
+    uint32_t width;     /* hidden_size */
+    uint32_t layers;    /* num_hidden_layers */
+    uint32_t embedding; /* embedding_size; 0: width */
+    uint32_t chunks; /* pieces of time, each a stage, that a sequence is cut into; a choice of the
+                        run, not of the model; 0: one */
+    double dropout;
+    double initializer_range; /* 0: as the width has it */
+    bool untied;              /* not tie_word_embeddings */
+    bp_cell cell;
+} bp_rnn_config;
+
+bp_rnn_config bp_rnn_config_of(const bp_model_config *config);
+
+/* Stages: chunks pieces of time, each with all layers and its part of the loss. What goes
  * from stage to stage is the state (layers, 1 of a GRU or 2 of an LSTM, batch, width), which is 0
  * at the start of each sequence. All stages share all parameters, whose gradients add up from the
  * last stage to the first. Inside a stage rows are ordered by time, then sample.

@@ -50,7 +50,7 @@ uint64_t compile_lengths_bytes(const bp_spec *spec)
 
 bool bp_compile_types(const bp_spec *spec)
 {
-    return spec->pairs && spec->config.types > 1;
+    return spec->pairs && spec->model->typed != NULL && spec->model->typed(&spec->config);
 }
 
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)

@@ -43,6 +43,10 @@ struct bp_model {
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
     bp_status (*check)(const bp_spec *spec, bp_error *error);
 
+    /* Whether tokens have types: of pairs of texts, those of the second text have type 1. NULL: no.
+     */
+    bool (*typed)(const bp_model_config *config);
+
     uint32_t (*stages)(const bp_model_config *config);
 
     /* Name of a stage for listings and buffers ("wte", "h.0", "head"), written into `text`. */

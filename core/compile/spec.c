@@ -4,6 +4,7 @@
 
 #include "core/compile/model.h"
 #include "core/compile/optimizer.h"
+#include "core/compile/range.h"
 
 #define LOSS_CHUNK_BYTES  60000000u
 #define LOSS_ROWS_LEAST   64
@@ -31,107 +32,47 @@ uint32_t bp_spec_loss_rows(const bp_spec *spec)
     return (uint32_t)(chunks > 1 ? bp_size_ceil_div(rows, chunks) : rows);
 }
 
-/* One integer field with its legal range. */
-typedef struct field_range {
-    const char *name;
-    uint64_t value;
-    uint64_t least;
-    uint64_t most;
-} field_range;
-
-static bp_status check_ranges(const field_range *fields, size_t count, bp_error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        const field_range *f = &fields[i];
-        if (f->value < f->least) {
-            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is below its range",
-                                    f->name, (int64_t)f->value, (int64_t)f->least);
-        }
-        if (f->value > f->most) {
-            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range",
-                                    f->name, (int64_t)f->value, (int64_t)f->most);
-        }
-    }
-    return BP_OK;
-}
-
-/* Sizes that only some families and tasks have. */
-static bp_status check_family(const bp_model_config *config, bp_error *error)
+/* A classifier has as many outputs as its task allows. */
+static bp_status check_classes(const bp_model_config *config, bp_error *error)
 {
     bool judges = config->task >= BP_TASK_CLASSES;
     uint64_t most = config->task == BP_TASK_LABELS    ? 32
                     : config->task == BP_TASK_CLASSES ? 1024
                                                       : 1;
-    const field_range fields[] = {
-        {"num_key_value_heads", config->kv_heads, 0, config->heads},
-        {"head_dim", config->head_width, 0, 1u << 14},
-        {"type_vocab_size", config->types, 0, 1u << 16},
+    const bp_range fields[] = {
         {"num-labels", config->classes, judges ? 1 : 0, judges ? most : UINT32_MAX},
     };
-    return check_ranges(fields, sizeof fields / sizeof fields[0], error);
+    return bp_ranges_check(fields, sizeof fields / sizeof fields[0], where, error);
 }
 
 static bp_status check_shapes(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
-    const bool numbers = config->family == BP_FAMILY_MLP;
-    const field_range fields[] = {
-        {"vocab_size", config->vocabulary, numbers ? 0 : 1, numbers ? 0 : INT32_MAX},
+    const bp_range fields[] = {
+        {"vocab_size", config->vocabulary, 0, INT32_MAX},
         {"n_positions", config->positions, 1, 1u << 24},
-        {"n_embd", config->width, 1, 1u << 20},
-        {"n_layer", config->layers, numbers ? 0 : 1, 1u << 12},
-        {"n_head", config->heads, 1, 1u << 16},
-        {"n_inner", config->inner, 0, 1u << 22},
         {"per-device-train-batch-size", spec->batch, 1, 1u << 20},
         {"max-seq-length", spec->sequence, 1, config->positions},
         {"gradient-accumulation-steps", spec->accumulation, 1, 1u << 20},
         {"threads", spec->device_options.threads, 1, BP_THREADS_MAX},
         {"generate-context", spec->generate_context, 0, config->positions},
     };
-    BP_TRY(check_ranges(fields, sizeof fields / sizeof fields[0], error));
-    BP_TRY(check_family(config, error));
+    BP_TRY(bp_ranges_check(fields, sizeof fields / sizeof fields[0], where, error));
+    BP_TRY(check_classes(config, error));
     uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
-    const field_range products[] = {
+    const bp_range products[] = {
         {"per-device-train-batch-size", rows, 1, INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
         {"prefill-rows", spec->prefill_rows, 0, PREFILL_ROWS_MOST},
     };
-    return check_ranges(products, sizeof products / sizeof products[0], error);
+    return bp_ranges_check(products, sizeof products / sizeof products[0], where, error);
 }
 
 /* False for NaN as well. */
 static bool inside(double value, double least, double below)
 {
     return value >= least && value < below;
-}
-
-static bp_status check_reals(const bp_spec *spec, bp_error *error)
-{
-    const bp_model_config *config = &spec->config;
-    const struct {
-        const char *name;
-        double value;
-        double least;
-        double below;
-    } fields[] = {
-        {"embd_pdrop", config->embedding_dropout, 0.0, 1.0},
-        {"resid_pdrop", config->residual_dropout, 0.0, 1.0},
-        {"attn_pdrop", config->attention_dropout, 0.0, 1.0},
-        {"layer_norm_epsilon", config->norm_epsilon, 0.0, 1.0},
-        {"initializer_range", config->initializer_range, 0.0, 1e6},
-        {"rope_theta", config->rope_theta, 0.0, 1e12},
-        {"classifier_dropout", config->classifier_dropout, 0.0, 1.0},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (!inside(fields[i].value, fields[i].least, fields[i].below)) {
-            return bp_error_set(error, BP_ERR_USAGE, where,
-                                "a real value is outside its range (dropouts and epsilon lie in "
-                                "[0, 1), initializer_range is not negative)",
-                                fields[i].name);
-        }
-    }
-    return BP_OK;
 }
 
 static bp_status refuse(bp_error *error, const char *option, const char *text)
@@ -259,7 +200,6 @@ static bp_status check_release(const bp_spec *spec, bp_error *error)
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
-    BP_TRY(check_reals(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));

@@ -5,89 +5,13 @@
 #define BP_CORE_SPEC_H
 
 #include "arena/base.h"
-#include "core/number/activation.h"
+#include "core/compile/config.h"
 #include "core/program/device.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
 
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
-
-/* Families whose files can be read; config.json's model_type. Qwen2 is computed as Llama is. */
-typedef enum bp_family {
-    BP_FAMILY_GPT2,
-    BP_FAMILY_LLAMA,
-    BP_FAMILY_QWEN2,
-    BP_FAMILY_BERT,
-    BP_FAMILY_MLP,
-    BP_FAMILY_RNN,
-    BP_FAMILY_COUNT
-} bp_family;
-
-/* What a model is trained for: which head and which loss. */
-typedef enum bp_task {
-    BP_TASK_CAUSAL_LM, /* each token's successor */
-    BP_TASK_MASKED_LM, /* tokens that were hidden */
-    BP_TASK_CLASSES,   /* one class per sample: problem_type single_label_classification */
-    BP_TASK_LABELS,    /* any of at most 32 classes: multi_label_classification */
-    BP_TASK_REGRESSION /* a number per sample */
-} bp_task;
-
-/* Which recurrent cell an rnn has. */
-typedef enum bp_cell { BP_CELL_GRU, BP_CELL_LSTM } bp_cell;
-
-/* How the frequencies of rotary positions are stretched: rope_type llama3 (kernels.def,
- * rotary_table). */
-typedef struct bp_rope_scaling {
-    double factor;     /* 0: not at all */
-    double low;        /* low_freq_factor */
-    double high;       /* high_freq_factor */
-    uint32_t original; /* original_max_position_embeddings */
-} bp_rope_scaling;
-
-#define BP_HIDDEN_SIZES_MAX 16 /* dense layers that may each have a width of its own */
-
-#define BP_MORE_EOS_MAX 7
-
-/* Sizes and constants of a model, for every family; a family ignores what it has no use for. Names
- * as in Hugging Face's config.json of GPT-2 where it has them, then of Llama and BERT. */
-typedef struct bp_model_config {
-    bp_family family;
-    uint32_t vocabulary;      /* vocab_size; 0: rows of numbers instead of tokens (mlp) */
-    uint32_t positions;       /* n_positions: longest sequence; mlp: input_size, numbers of a row */
-    uint32_t width;           /* n_embd */
-    uint32_t layers;          /* n_layer */
-    uint32_t heads;           /* n_head; divides width */
-    uint32_t inner;           /* n_inner; 0 means 4 * width; rnn: embedding_size, 0 means width */
-    double norm_epsilon;      /* layer_norm_epsilon */
-    double initializer_range; /* deviation of random weights */
-    double embedding_dropout; /* embd_pdrop */
-    double residual_dropout;  /* resid_pdrop */
-    double attention_dropout; /* attn_pdrop */
-    int64_t bos_token;        /* -1: none */
-    int64_t eos_token;
-    int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */
-    uint32_t more_eos_count;
-    uint32_t kv_heads;   /* num_key_value_heads; 0: heads */
-    uint32_t head_width; /* head_dim; 0: width / heads */
-    double rope_theta;
-    bp_rope_scaling rope_scaling;
-    bool qkv_bias;    /* llama: attention_bias; qwen2: always */
-    bool output_bias; /* llama: attention_bias */
-    bool mlp_bias;
-    bool untied;    /* not tie_word_embeddings: the head has a table of its own */
-    uint32_t types; /* type_vocab_size */
-    int64_t pad_token;
-    double classifier_dropout; /* of what the classifier reads */
-    bp_task task;
-    uint32_t classes;                           /* outputs of the classifier: num_labels */
-    bp_activation activation;                   /* mlp: hidden_act */
-    uint32_t hidden_sizes[BP_HIDDEN_SIZES_MAX]; /* mlp: widths of its layers; 0: width */
-    bp_quantised quantised; /* the files' form of the blocks' dense layers: quantization_config */
-    bp_cell cell;           /* rnn */
-    uint32_t chunks; /* rnn: pieces of time, each a stage, that a sequence is cut into; a choice of
-                        the run, not of the model */
-} bp_model_config;
 
 /* Numbers of the update rule and of clipping; an optimizer ignores what it has no use for. */
 typedef struct bp_optimizer_options {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: config.json, read as a configuration and copied with another element type. What
  * is copied is copied again the same way. */
+#include "layers/transformer.h"
 #include "tests/fuzz/one_file.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_config_copy.h"
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (status != error.code || (status != BP_OK && status != BP_ERR_DATA)) {
         abort();
     }
-    if (one.open != 0 || (status == BP_OK && config.heads == 0)) {
+    if (one.open != 0 || (status == BP_OK && bp_transformer_of(&config).heads == 0)) {
         abort();
     }
     if (copy_config(bytes, size, &first) == BP_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: the GGUF reader on any bytes; what it accepts must be consistent. */
+#include "layers/transformer.h"
 #include "tests/fuzz/one_file.h"
 #include "tools/formats/gguf_family.h"
 #include "tools/formats/gguf_tokenizer.h"
@@ -105,7 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         read_tensors(&file);
         read_tokenizer(&file);
         status = bp_gguf_family_of("gpt2")->take(&file, &config);
-        if (status == BP_OK && (config.heads == 0 || config.width % config.heads != 0)) {
+        if (status == BP_OK &&
+            (bp_transformer_of(&config).heads == 0 ||
+             bp_transformer_of(&config).width % bp_transformer_of(&config).heads != 0)) {
             abort();
         }
         status = bp_gguf_close(&file);

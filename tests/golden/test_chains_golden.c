@@ -25,25 +25,27 @@ typedef struct chain {
     uint32_t token_count;
 } chain;
 
-static void read_shape(chain *c)
+static void read_shape(chain *c, bool rnn)
 {
     size_t bytes = 0;
     int32_t *n = golden_tensor(&c->file, "shape", &bytes);
     assert_int_equal(bytes, SHAPE * sizeof *n);
-    c->spec.config =
-        (bp_model_config){.vocabulary = (uint32_t)n[0],
-                          .positions = (uint32_t)n[1],
-                          .width = (uint32_t)n[2],
-                          .layers = (uint32_t)n[3],
-                          .inner = (uint32_t)n[4],
-                          .heads = 1,
-                          .untied = n[7] != 0,
-                          .task = (bp_task)n[8],
-                          .classes = (uint32_t)n[9],
-                          .activation = (bp_activation)n[10],
-                          .cell = (bp_cell)n[11],
-                          .chunks = (uint32_t)n[12],
-                          .hidden_sizes = {(uint32_t)n[13], (uint32_t)n[14], (uint32_t)n[15]}};
+    const bp_mlp_config mlp = {.width = (uint32_t)n[2],
+                               .layers = (uint32_t)n[3],
+                               .activation = (bp_activation)n[10],
+                               .hidden_sizes = {(uint32_t)n[13], (uint32_t)n[14], (uint32_t)n[15]}};
+    const bp_rnn_config cells = {.width = (uint32_t)n[2],
+                                 .layers = (uint32_t)n[3],
+                                 .embedding = (uint32_t)n[4],
+                                 .untied = n[7] != 0,
+                                 .cell = (bp_cell)n[11],
+                                 .chunks = (uint32_t)n[12]};
+    c->spec.config = (bp_model_config){.vocabulary = (uint32_t)n[0],
+                                       .positions = (uint32_t)n[1],
+                                       .task = (bp_task)n[8],
+                                       .classes = (uint32_t)n[9]};
+    bp_config_set_own(&c->spec.config, rnn ? (const void *)&cells : &mlp,
+                      rnn ? sizeof cells : sizeof mlp);
     c->spec.sequence = c->spec.config.positions;
     c->spec.batch = (uint32_t)n[5];
     c->spec.accumulation = (uint32_t)n[6];
@@ -58,9 +60,8 @@ static void chain_open(chain *c, const char *name)
     memset(c, 0, sizeof *c);
     golden_open(&c->file, path);
     c->spec = rig_spec();
-    read_shape(c);
     const bool rnn = strncmp(name, "rnn", 3) == 0;
-    c->spec.config.family = rnn ? BP_FAMILY_RNN : BP_FAMILY_MLP;
+    read_shape(c, rnn);
     c->spec.model = rnn ? &bp_model_rnn : &bp_model_mlp;
     c->tokens = golden_tensor(&c->file, "tokens", &bytes);
     c->token_count = (uint32_t)(bytes / sizeof *c->tokens);

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/trial.h"
 
 static void *aligned(uint64_t bytes)
@@ -77,7 +79,7 @@ static void results_depend_on_what_they_should(void **state)
     spec.rate_options.warmup_steps++;
     assert_true(digest_of(&spec) != wanted);
     spec = fast_spec();
-    spec.config.residual_dropout = 0.2;
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
     assert_true(digest_of(&spec) != wanted);
 }
 

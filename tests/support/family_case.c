@@ -23,26 +23,29 @@ static void read_shape(family_case *ref)
     assert_int_equal(bytes, SHAPE * sizeof *n);
     double *real = golden_tensor(&ref->file, "reals", &bytes);
     assert_int_equal(bytes, REALS * sizeof *real);
-    ref->spec.config =
-        (bp_model_config){.vocabulary = (uint32_t)n[0],
-                          .positions = (uint32_t)n[1],
-                          .width = (uint32_t)n[2],
-                          .layers = (uint32_t)n[3],
-                          .heads = (uint32_t)n[4],
-                          .inner = (uint32_t)n[5],
-                          .kv_heads = (uint32_t)n[9],
-                          .head_width = (uint32_t)n[10],
-                          .qkv_bias = n[11] != 0,
-                          .output_bias = n[12] != 0,
-                          .mlp_bias = n[13] != 0,
-                          .untied = n[14] != 0,
-                          .types = (uint32_t)n[15],
-                          .task = (bp_task)n[16],
-                          .classes = (uint32_t)n[17],
-                          .norm_epsilon = real[0],
-                          .rope_theta = real[1],
-                          .rope_scaling = {real[2], real[3], real[4], (uint32_t)real[5]},
-                          .initializer_range = 0.02};
+    const bp_transformer stack = {.width = (uint32_t)n[2],
+                                  .layers = (uint32_t)n[3],
+                                  .heads = (uint32_t)n[4],
+                                  .inner = (uint32_t)n[5],
+                                  .untied = n[14] != 0,
+                                  .norm_epsilon = real[0],
+                                  .initializer_range = 0.02};
+    const bp_llama_config llama = {.stack = stack,
+                                   .kv_heads = (uint32_t)n[9],
+                                   .head_width = (uint32_t)n[10],
+                                   .qkv_bias = n[11] != 0,
+                                   .output_bias = n[12] != 0,
+                                   .mlp_bias = n[13] != 0,
+                                   .rope_theta = real[1],
+                                   .rope_scaling = {real[2], real[3], real[4], (uint32_t)real[5]}};
+    const bp_bert_config bert = {.stack = stack, .types = (uint32_t)n[15]};
+    const bool is_bert = ref->spec.model == &bp_model_bert;
+    ref->spec.config = (bp_model_config){.vocabulary = (uint32_t)n[0],
+                                         .positions = (uint32_t)n[1],
+                                         .task = (bp_task)n[16],
+                                         .classes = (uint32_t)n[17]};
+    bp_config_set_own(&ref->spec.config, is_bert ? (const void *)&bert : &llama,
+                      is_bert ? sizeof bert : sizeof llama);
     ref->spec.batch = (uint32_t)n[6];
     ref->spec.sequence = (uint32_t)n[7];
     ref->spec.accumulation = (uint32_t)n[8];

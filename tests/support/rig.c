@@ -14,17 +14,14 @@
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
+#include "tests/support/config.h"
 
 bp_spec rig_spec(void)
 {
     return (bp_spec){.model = &bp_model_gpt2,
-                     .config = {.vocabulary = 37,
-                                .positions = 12,
-                                .width = 16,
-                                .layers = 2,
-                                .heads = 2,
-                                .norm_epsilon = 1e-5,
-                                .initializer_range = 0.1},
+                     .config = config_with((bp_model_config){.vocabulary = 37, .positions = 12},
+                                           OWN(bp_transformer, .width = 16, .layers = 2, .heads = 2,
+                                               .norm_epsilon = 1e-5, .initializer_range = 0.1)),
                      .optimizer = &bp_optimizer_adamw,
                      .optimizer_options = {.learning_rate = 1e-2,
                                            .beta1 = 0.9,

@@ -4,6 +4,7 @@
 #define BP_TESTS_SUPPORT_RIG_H
 
 #include "core/run/runtime.h"
+#include "tests/support/config.h"
 
 typedef struct rig {
     bp_runtime runtime;

@@ -15,55 +15,47 @@
 
 static void gpt2(bp_spec *spec)
 {
-    spec->config.family = BP_FAMILY_GPT2;
+    (void)spec; /* rig_spec's */
 }
 
 static void llama(bp_spec *spec)
 {
     spec->model = &bp_model_llama;
-    spec->config.family = BP_FAMILY_LLAMA;
-    spec->config.heads = 4;
-    spec->config.kv_heads = 2;
-    spec->config.rope_theta = 1e4;
-    spec->config.untied = true;
+    SET_OWN(&spec->config, bp_transformer, heads, 4);
+    SET_OWN(&spec->config, bp_llama_config, kv_heads, 2);
+    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
+    SET_OWN(&spec->config, bp_transformer, untied, true);
 }
 
 static void qwen2(bp_spec *spec)
 {
     llama(spec);
-    spec->config.family = BP_FAMILY_QWEN2;
-    spec->config.qkv_bias = true;
-    spec->config.untied = false;
+    SET_OWN(&spec->config, bp_llama_config, qkv_bias, true);
+    SET_OWN(&spec->config, bp_transformer, untied, false);
 }
 
 static void bert(bp_spec *spec)
 {
     spec->model = &bp_model_bert;
-    spec->config.family = BP_FAMILY_BERT;
-    spec->config.types = 2;
+    SET_OWN(&spec->config, bp_bert_config, types, 2);
     spec->config.task = BP_TASK_MASKED_LM;
 }
 
 static void mlp(bp_spec *spec)
 {
     spec->model = &bp_model_mlp;
-    spec->config.family = BP_FAMILY_MLP;
-    spec->config.vocabulary = 0;
-    spec->config.positions = spec->sequence;
-    spec->config.heads = 1;
-    spec->config.task = BP_TASK_CLASSES;
-    spec->config.classes = 3;
-    spec->config.hidden_sizes[0] = 7;
+    spec->config = config_with(
+        (bp_model_config){.positions = spec->sequence, .task = BP_TASK_CLASSES, .classes = 3},
+        OWN(bp_mlp_config, .width = 16, .layers = 2, .hidden_sizes = {7},
+            .initializer_range = 0.1));
 }
 
 static void rnn(bp_spec *spec)
 {
     spec->model = &bp_model_rnn;
-    spec->config.family = BP_FAMILY_RNN;
-    spec->config.heads = 1;
-    spec->config.inner = 6;
-    spec->config.untied = true;
-    spec->config.chunks = 3;
+    spec->config =
+        config_with(spec->config, OWN(bp_rnn_config, .width = 16, .layers = 2, .embedding = 6,
+                                      .untied = true, .chunks = 3, .initializer_range = 0.1));
 }
 
 static const struct {
@@ -111,33 +103,57 @@ static void regression(bp_spec *spec)
 
 static void gru_or_lstm(bp_spec *spec)
 {
-    spec->config.cell = BP_CELL_LSTM;
+    if (spec->model == &bp_model_rnn) {
+        SET_OWN(&spec->config, bp_rnn_config, cell, BP_CELL_LSTM);
+    }
 }
 
 static void deeper(bp_spec *spec)
 {
-    spec->config.layers = 4;
+    if (spec->model == &bp_model_rnn) {
+        SET_OWN(&spec->config, bp_rnn_config, layers, 4);
+    } else if (spec->model == &bp_model_mlp) {
+        SET_OWN(&spec->config, bp_mlp_config, layers, 4);
+    } else {
+        SET_OWN(&spec->config, bp_transformer, layers, 4);
+    }
 }
 
 static void dropout(bp_spec *spec)
 {
-    spec->config.embedding_dropout = 0.1;
-    spec->config.residual_dropout = 0.1;
-    spec->config.attention_dropout = 0.1;
-    spec->config.classifier_dropout = 0.1;
+    if (spec->model == &bp_model_rnn) {
+        SET_OWN(&spec->config, bp_rnn_config, dropout, 0.1);
+        return;
+    }
+    if (spec->model == &bp_model_mlp) {
+        SET_OWN(&spec->config, bp_mlp_config, dropout, 0.1);
+        return;
+    }
+    SET_OWN(&spec->config, bp_transformer, embedding_dropout, 0.1);
+    SET_OWN(&spec->config, bp_transformer, residual_dropout, 0.1);
+    SET_OWN(&spec->config, bp_transformer, attention_dropout, 0.1);
+    if (spec->model == &bp_model_bert) {
+        SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
+    }
 }
 
 static void other_tying(bp_spec *spec)
 {
-    spec->config.untied = !spec->config.untied;
-    spec->config.inner = spec->config.family == BP_FAMILY_RNN ? 0 : spec->config.inner;
+    if (spec->model == &bp_model_rnn) {
+        SET_OWN(&spec->config, bp_rnn_config, untied, !bp_rnn_config_of(&spec->config).untied);
+        SET_OWN(&spec->config, bp_rnn_config, embedding, 0);
+    } else if (spec->model != &bp_model_mlp) {
+        SET_OWN(&spec->config, bp_transformer, untied, !bp_transformer_of(&spec->config).untied);
+    }
 }
 
 static void biased(bp_spec *spec)
 {
-    spec->config.qkv_bias = true;
-    spec->config.output_bias = true;
-    spec->config.mlp_bias = true;
+    if (spec->model == &bp_model_llama) {
+        SET_OWN(&spec->config, bp_llama_config, qkv_bias, true);
+        SET_OWN(&spec->config, bp_llama_config, output_bias, true);
+        SET_OWN(&spec->config, bp_llama_config, mlp_bias, true);
+    }
 }
 
 static void chunks(bp_spec *spec)
@@ -257,17 +273,18 @@ static void frozen(bp_spec *spec)
                                               {.glob = "*embed*", .kind = BP_RULE_FREEZE},
                                               {.glob = "*.0.*", .kind = BP_RULE_FREEZE},
                                               {.glob = "*_l0", .kind = BP_RULE_FREEZE}};
-    static const uint32_t rule[BP_FAMILY_COUNT] = {
-        [BP_FAMILY_GPT2] = 0, [BP_FAMILY_LLAMA] = 1, [BP_FAMILY_QWEN2] = 1,
-        [BP_FAMILY_BERT] = 1, [BP_FAMILY_MLP] = 2,   [BP_FAMILY_RNN] = 3};
-    spec->rules = &rules[rule[spec->config.family]];
+    const uint32_t rule = spec->model == &bp_model_gpt2  ? 0
+                          : spec->model == &bp_model_mlp ? 2
+                          : spec->model == &bp_model_rnn ? 3
+                                                         : 1;
+    spec->rules = &rules[rule];
     spec->rule_count = 1;
 }
 
 static void all_programs(bp_spec *spec)
 {
     spec->evaluate = true;
-    spec->keep_logits = spec->config.family != BP_FAMILY_RNN;
+    spec->keep_logits = spec->model != &bp_model_rnn;
     const bool writes = spec->config.task == BP_TASK_CAUSAL_LM;
     spec->generate_context = writes ? spec->config.positions : 0;
     spec->prefill_rows = 4;

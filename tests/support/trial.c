@@ -7,6 +7,7 @@
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "optim/rate.h"
+#include "tests/support/config.h"
 
 #define VOCABULARY 131
 #define SEQUENCE   33
@@ -39,18 +40,12 @@ bp_spec trial_spec(void)
 {
     return (bp_spec){
         .model = &bp_model_gpt2,
-        .config = {.vocabulary = VOCABULARY,
-                   .positions = 40,
-                   .width = 48,
-                   .layers = 2,
-                   .heads = 3,
-                   .norm_epsilon = 1e-5,
-                   .initializer_range = 0.02,
-                   .embedding_dropout = 0.1,
-                   .residual_dropout = 0.1,
-                   .attention_dropout = 0.1,
-                   .bos_token = -1,
-                   .eos_token = -1},
+        .config = config_with(
+            (bp_model_config){
+                .vocabulary = VOCABULARY, .positions = 40, .bos_token = -1, .eos_token = -1},
+            OWN(bp_transformer, .width = 48, .layers = 2, .heads = 3, .norm_epsilon = 1e-5,
+                .initializer_range = 0.02, .embedding_dropout = 0.1, .residual_dropout = 0.1,
+                .attention_dropout = 0.1)),
         .optimizer = &bp_optimizer_adamw,
         .optimizer_options = {.learning_rate = 3e-3,
                               .beta1 = 0.9,

@@ -7,6 +7,7 @@
 
 #include "core/file/storage.h"
 #include "tools/bedplate/options.h"
+#include "tools/formats/hf_fields.h"
 
 static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
 {
@@ -53,7 +54,7 @@ bp_status adapter_check(const char *path, const bp_peft_config *config,
                         const bp_model_config *model, bp_error *error)
 {
     bool head = model->task == BP_TASK_CAUSAL_LM || model->task == BP_TASK_MASKED_LM;
-    if (!head || model->untied || !config->saves_table) {
+    if (!head || bp_family_untied(model) || !config->saves_table) {
         return BP_OK;
     }
     bp_status status = bp_error_set(error, BP_ERR_DATA, "adapter",

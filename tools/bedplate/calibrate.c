@@ -11,6 +11,7 @@
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/progress.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/replace.h"
 
 #define ROWS_MOST  512u
@@ -68,8 +69,9 @@ static void make_calls(bench *b)
     const bp_spec *spec = b->spec;
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;
     b->rows = rows < ROWS_MOST ? rows : ROWS_MOST;
-    b->width = spec->config.width;
-    b->inner = spec->config.inner != 0 ? spec->config.inner : 4 * b->width;
+    b->width = bp_family_count(&spec->config, BP_ROLE_WIDTH);
+    b->inner = bp_family_count(&spec->config, BP_ROLE_INNER);
+    b->inner = b->inner != 0 ? b->inner : 4 * b->width;
     b->matmul = (bp_matmul_scalars){.m = (int64_t)b->rows,
                                     .n = (int64_t)b->inner,
                                     .k = (int64_t)b->width,
@@ -180,7 +182,7 @@ static void put_circumstances(bp_text *text, const bp_spec *spec)
     bp_text_string(text, ", ");
     bp_text_u64(text, spec->device_options.threads);
     bp_text_string(text, " threads, width ");
-    bp_text_u64(text, spec->config.width);
+    bp_text_u64(text, bp_family_count(&spec->config, BP_ROLE_WIDTH));
     bp_text_string(text, ", rows ");
     bp_text_u64(text, (uint64_t)spec->batch * spec->sequence);
 }

@@ -10,6 +10,7 @@
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_config_copy.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/replace.h"
 #include "tools/formats/stream_file.h"
@@ -29,30 +30,6 @@ static bp_status look_at(void *user, const char *name)
     return BP_OK;
 }
 
-static bool same_sizes(const bp_model_config *a, const bp_model_config *b)
-{
-    for (uint32_t i = 0; i < a->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
-        uint32_t size_a = a->hidden_sizes[i] != 0 ? a->hidden_sizes[i] : a->width;
-        uint32_t size_b = b->hidden_sizes[i] != 0 ? b->hidden_sizes[i] : b->width;
-        if (size_a != size_b) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool same_model(const bp_model_config *a, const bp_model_config *b)
-{
-    uint32_t inner_a = a->inner != 0 ? a->inner : 4 * a->width;
-    uint32_t inner_b = b->inner != 0 ? b->inner : 4 * b->width;
-    bool listed = a->family == BP_FAMILY_MLP; /* then the width says nothing of itself */
-    return a->vocabulary == b->vocabulary && a->positions == b->positions &&
-           (listed || a->width == b->width) && a->layers == b->layers && a->heads == b->heads &&
-           inner_a == inner_b && a->family == b->family && a->task == b->task &&
-           a->classes == b->classes && a->activation == b->activation && a->cell == b->cell &&
-           same_sizes(a, b);
-}
-
 static bp_status check_config(session *s, const char *directory)
 {
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
@@ -65,7 +42,7 @@ static bp_status check_config(session *s, const char *directory)
     }
     bp_error inner = {.code = BP_OK};
     bool read = bp_hf_config_read(s->store, path, scratch, &config, &inner) == BP_OK;
-    if (!read || !same_model(&config, &s->spec.config)) {
+    if (!read || !bp_family_same(&config, &s->spec.config)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the output directory holds a different model; give another directory",
                             directory);

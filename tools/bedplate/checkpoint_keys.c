@@ -7,6 +7,10 @@
 
 #include "core/number/digest.h"
 #include "core/compile/optimizer.h"
+#include "layers/bert.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_fields.h"
@@ -69,8 +73,9 @@ static settings resolve(const session *s)
     const bp_spec *spec = &s->runtime.spec;
     set.sequence = spec->sequence;
     set.loss_rows = spec->loss_rows;
-    if (spec->config.chunks != 0) {
-        set.time_chunk = bp_size_ceil_div(spec->sequence, spec->config.chunks);
+    const uint32_t pieces = bp_family_pieces(&spec->config);
+    if (pieces != 0) {
+        set.time_chunk = bp_size_ceil_div(spec->sequence, pieces);
     }
     set.batch = spec->batch;
     set.accumulation = spec->accumulation;
@@ -97,53 +102,79 @@ static void put_count(bp_text *text, const char *name, uint64_t value)
     bp_text_u64(text, value);
 }
 
-/* What only some families and tasks have. */
+/* What only Llama, BERT, chains of dense layers and recurrent models have, as snapshots know it. */
 static void put_more(bp_text *text, const bp_model_config *config)
 {
-    put_count(text, " kv_heads ", config->kv_heads);
-    put_count(text, " head_width ", config->head_width);
-    put_real(text, " theta ", config->rope_theta);
-    put_real(text, " scaling ", config->rope_scaling.factor);
-    put_real(text, " ", config->rope_scaling.low);
-    put_real(text, " ", config->rope_scaling.high);
-    put_count(text, " ", config->rope_scaling.original);
-    put_count(text, " biases ", config->qkv_bias ? 1 : 0);
-    put_count(text, " ", config->output_bias ? 1 : 0);
-    put_count(text, " ", config->mlp_bias ? 1 : 0);
-    put_count(text, " untied ", config->untied ? 1 : 0);
-    put_count(text, " types ", config->types);
+    const char *type = config->family->model_type;
+    const bool bert = strcmp(type, "bert") == 0;
+    const bool rotates = strcmp(type, "llama") == 0 || strcmp(type, "qwen2") == 0;
+    const bp_llama_config none = {.kv_heads = 0};
+    const bp_llama_config own = rotates ? bp_llama_config_of(config) : none;
+    put_count(text, " kv_heads ", own.kv_heads);
+    put_count(text, " head_width ", own.head_width);
+    put_real(text, " theta ", own.rope_theta);
+    put_real(text, " scaling ", own.rope_scaling.factor);
+    put_real(text, " ", own.rope_scaling.low);
+    put_real(text, " ", own.rope_scaling.high);
+    put_count(text, " ", own.rope_scaling.original);
+    put_count(text, " biases ", own.qkv_bias ? 1 : 0);
+    put_count(text, " ", own.output_bias ? 1 : 0);
+    put_count(text, " ", own.mlp_bias ? 1 : 0);
+    put_count(text, " untied ", bp_family_untied(config) ? 1 : 0);
+    put_count(text, " types ", bert ? bp_bert_config_of(config).types : 0);
     put_count(text, " task ", config->task);
     put_count(text, " classes ", config->classes);
-    put_real(text, " classifier ", config->classifier_dropout);
-    if (config->family == BP_FAMILY_RNN) {
-        put_count(text, " cell ", config->cell);
+    put_real(text, " classifier ", bert ? bp_bert_config_of(config).classifier_dropout : 0.0);
+    if (strcmp(type, "rnn") == 0) {
+        put_count(text, " cell ", bp_rnn_config_of(config).cell);
     }
-    if (config->family == BP_FAMILY_MLP) {
-        put_count(text, " activation ", config->activation);
-        for (uint32_t i = 0; i < config->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
-            uint32_t own = config->hidden_sizes[i];
-            put_count(text, " ", own != 0 ? own : config->width);
+    if (strcmp(type, "mlp") == 0) {
+        const bp_mlp_config chain = bp_mlp_config_of(config);
+        put_count(text, " activation ", chain.activation);
+        for (uint32_t i = 0; i < chain.layers && i < BP_HIDDEN_SIZES_MAX; i++) {
+            const uint32_t size = chain.hidden_sizes[i];
+            put_count(text, " ", size != 0 ? size : chain.width);
         }
     }
+}
+
+/* The members of a transformer, or what stands for them in a model of another kind. */
+static bp_transformer stack_of(const bp_model_config *config)
+{
+    if (strcmp(config->family->model_type, "mlp") == 0) {
+        const bp_mlp_config own = bp_mlp_config_of(config);
+        return (bp_transformer){
+            .width = own.width, .layers = own.layers, .heads = 1, .residual_dropout = own.dropout};
+    }
+    if (strcmp(config->family->model_type, "rnn") == 0) {
+        const bp_rnn_config own = bp_rnn_config_of(config);
+        return (bp_transformer){.width = own.width,
+                                .layers = own.layers,
+                                .heads = 1,
+                                .inner = own.embedding,
+                                .residual_dropout = own.dropout};
+    }
+    return bp_transformer_of(config);
 }
 
 static bp_status add_model(pool *p, const bp_model_config *config)
 {
     char value[512];
     bp_text text;
+    const bp_transformer own = stack_of(config);
     bp_text_init(&text, NULL, NULL, value, sizeof value);
-    bp_text_string(&text, bp_hf_fields_of(config->family)->model_type);
+    bp_text_string(&text, config->family->model_type);
     put_count(&text, " vocabulary ", config->vocabulary);
     put_count(&text, " positions ", config->positions);
-    put_count(&text, " width ", config->width);
-    put_count(&text, " layers ", config->layers);
-    put_count(&text, " heads ", config->heads);
-    put_count(&text, " inner ", config->inner);
-    put_real(&text, " epsilon ", config->norm_epsilon);
-    put_real(&text, " dropout ", config->embedding_dropout);
-    put_real(&text, " ", config->residual_dropout);
-    put_real(&text, " ", config->attention_dropout);
-    if (config->family != BP_FAMILY_GPT2 || config->task != BP_TASK_CAUSAL_LM) {
+    put_count(&text, " width ", own.width);
+    put_count(&text, " layers ", own.layers);
+    put_count(&text, " heads ", own.heads);
+    put_count(&text, " inner ", own.inner);
+    put_real(&text, " epsilon ", own.norm_epsilon);
+    put_real(&text, " dropout ", own.embedding_dropout);
+    put_real(&text, " ", own.residual_dropout);
+    put_real(&text, " ", own.attention_dropout);
+    if (strcmp(config->family->model_type, "gpt2") != 0 || config->task != BP_TASK_CAUSAL_LM) {
         put_more(&text, config);
     }
     BP_TRY(bp_text_flush(&text));

@@ -13,6 +13,7 @@
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
+#include "tools/formats/hf_fields.h"
 
 #define WARM_UP 2 /* runs before the timed ones */
 
@@ -118,12 +119,14 @@ static double step_operations(const bp_runtime *runtime, double tokens)
             matrices += (double)parameter->count;
         }
     }
-    if (config->family == BP_FAMILY_MLP) {
+    if (config->vocabulary == 0) {
         return tokens / runtime->spec.sequence * 6.0 * matrices;
     }
-    bool recurrent = config->family == BP_FAMILY_RNN;
-    double attention =
-        recurrent ? 0.0 : 12.0 * config->layers * (double)config->width * runtime->spec.sequence;
+    double attention = 0.0;
+    if (bp_family_count(config, BP_ROLE_HEADS) > 0) {
+        attention = 12.0 * bp_family_count(config, BP_ROLE_LAYERS) *
+                    (double)bp_family_count(config, BP_ROLE_WIDTH) * runtime->spec.sequence;
+    }
     return tokens * (6.0 * matrices + attention);
 }
 

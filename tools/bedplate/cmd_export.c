@@ -95,7 +95,7 @@ static bp_status open_model(exporting *e)
                             set->model);
     }
     BP_TRY(check_target(e));
-    m->model = model_of(m->config.family);
+    m->model = m->config.family->model;
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
     return model_files_match(m, &bp_hf_family_find(m->model->name)->naming, &e->source);
 }
@@ -219,7 +219,7 @@ static bp_status export_gguf(exporting *e)
     char name[128];
     name_of(m->set->model, name);
     bp_gguf_tokenizer tokenizer = {.tokenizer = NULL};
-    const char *type = bp_hf_fields_of(m->config.family)->model_type;
+    const char *type = m->config.family->model_type;
     bp_gguf_model model = {.family = bp_gguf_family_find(type),
                            .config = &m->config,
                            .name = name,

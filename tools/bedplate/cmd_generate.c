@@ -13,6 +13,7 @@
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_tokenise.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/tensor_view.h"
 
 static const char where[] = "generate";
@@ -271,7 +272,7 @@ static bp_status generate(generation *g, const settings *set)
     s->spec.batch = 1;
     s->spec.accumulation = 1;
     s->spec.sequence = 1;
-    s->spec.config.chunks = 1;
+    bp_family_set_pieces(&s->spec.config, 1);
     BP_TRY(read_prompt(g));
     s->spec.generate_context = g->room;
     BP_TRY(session_start(s));

@@ -59,8 +59,7 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
         return refuse(i, "this architecture is not implemented (gpt2, llama and qwen2 are)",
                       architecture);
     }
-    const char *type = (*family)->model_type;
-    m->config = bp_hf_fields_find(type)->defaults;
+    m->config = bp_family_defaults(bp_family_find((*family)->model_type));
     bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {
         return refuse(i, "the token embedding is missing, no matrix or too large",
@@ -70,7 +69,7 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
     BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
     BP_TRY(take_token(i, "tokenizer.ggml.eos_token_id", &m->config.eos_token));
     BP_TRY((*family)->take(&i->gguf, &m->config));
-    m->model = model_of(m->config.family);
+    m->model = m->config.family->model;
     return BP_OK;
 }
 
@@ -91,7 +90,7 @@ static bp_status open_llmc(importing *i)
     BP_TRY(bp_llmc_open(&i->llmc, m->store, m->set->from, &m->room, &m->error));
     bp_tensor_set_init(&m->source, m->store, m->set->from, &i->llmc.part, 1, &m->error);
     m->config = i->llmc.config;
-    m->model = model_of(m->config.family);
+    m->model = m->config.family->model;
     return model_files_match(m, &bp_llmc_naming, &i->source);
 }
 

@@ -72,7 +72,8 @@ static bp_status note_pairs(const data_files *files, session *s)
     if (head->texts != 2) {
         return BP_OK;
     }
-    if (head->types == BP_PAIR_OTHER && s->spec.config.types > 1) {
+    if (head->types == BP_PAIR_OTHER && s->spec.model->typed != NULL &&
+        s->spec.model->typed(&s->spec.config)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the tokenizer gives the tokens of pairs other types than 0 before the "
                             "second text and 1 from there on, which is what is implemented",

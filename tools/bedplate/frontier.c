@@ -4,6 +4,7 @@
 
 #include "core/compile/schedule.h"
 #include "tools/bedplate/memory.h"
+#include "tools/formats/hf_fields.h"
 
 #define CHUNK_LEAST   64
 #define BATCH_MOST    65536u
@@ -156,7 +157,7 @@ void frontier_page(bp_text *text, const frontier *f)
 static uint32_t most_batch(const bp_fit_request *request)
 {
     const bp_spec *spec = &request->spec;
-    uint64_t row = (uint64_t)spec->config.width * sizeof(float);
+    uint64_t row = (uint64_t)bp_family_count(&spec->config, BP_ROLE_WIDTH) * sizeof(float);
     uint64_t most = request->budget / (row * spec->sequence) + 1;
     uint64_t counted = INT32_MAX / ((uint64_t)spec->sequence * spec->accumulation);
     most = most < counted ? most : counted;

@@ -11,6 +11,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config_copy.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/stream_file.h"
 
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */
@@ -50,12 +51,13 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
     BP_TRY(
         as_data(m, bp_parameters_list(m->model, &m->config, &m->room, &m->parameters, &m->error)));
     tensor_faults faults = {.path = m->source.path};
-    const uint32_t kv_heads = m->config.kv_heads;
+    const uint32_t heads = bp_family_count(&m->config, BP_ROLE_HEADS);
+    const uint32_t kv_heads = bp_family_count(&m->config, BP_ROLE_KV_HEADS);
     const bp_match match = {.set = &m->source,
                             .naming = naming,
                             .wanted = m->parameters.list,
                             .count = m->parameters.count,
-                            .heads = {m->config.heads, kv_heads != 0 ? kv_heads : m->config.heads},
+                            .heads = {heads, kv_heads != 0 ? kv_heads : heads},
                             .input_major = m->model->input_major,
                             .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
                             .work = m->work,

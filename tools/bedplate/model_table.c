@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Families and tasks. */
+/* Models by name, and tasks. */
 #include "tools/bedplate/model_table.h"
 
 #include <string.h>
 
-#include "layers/bert.h"
-#include "layers/gpt2.h"
-#include "layers/llama.h"
-#include "layers/mlp_model.h"
-#include "layers/rnn.h"
-
-static const bp_model *const models[BP_FAMILY_COUNT] = {
-    [BP_FAMILY_GPT2] = &bp_model_gpt2,   [BP_FAMILY_LLAMA] = &bp_model_llama,
-    [BP_FAMILY_QWEN2] = &bp_model_llama, [BP_FAMILY_BERT] = &bp_model_bert,
-    [BP_FAMILY_MLP] = &bp_model_mlp,     [BP_FAMILY_RNN] = &bp_model_rnn};
-
-const bp_model *model_of(bp_family family)
-{
-    return models[family];
-}
+#include "tools/formats/hf_fields.h"
 
 const bp_model *model_named(const char *name)
 {
-    for (uint32_t i = 0; i < BP_FAMILY_COUNT; i++) {
-        if (strcmp(models[i]->name, name) == 0) {
-            return models[i];
+    const bp_family *family = NULL;
+    for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
+        if (strcmp(family->model->name, name) == 0) {
+            return family->model;
         }
     }
     return NULL;

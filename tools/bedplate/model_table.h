@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which families this program links, and what --task makes of a model. */
+/* Models by name, and what --task makes of a model. */
 #ifndef BP_BEDPLATE_MODEL_TABLE_H
 #define BP_BEDPLATE_MODEL_TABLE_H
 
@@ -7,9 +7,6 @@
 #include "tools/bedplate/settings.h"
 
 #define TASK_WORDS "auto|causal-lm|masked-lm|classification|multi-label-classification|regression"
-
-/* The model of a family. */
-const bp_model *model_of(bp_family family);
 
 /* The model of a name (bp_model.name), or NULL. */
 const bp_model *model_named(const char *name);

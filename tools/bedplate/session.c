@@ -21,6 +21,7 @@
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
 
 #define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */
@@ -83,7 +84,7 @@ static bp_status find_model(session *s)
         s->directory = true;
         BP_TRY(read_directory(s));
     } else if (preset != NULL) {
-        s->spec.config = preset->config;
+        s->spec.config = bp_preset_config(preset);
     } else {
         return no_model(s);
     }
@@ -102,10 +103,7 @@ static bp_status find_model(session *s)
                             "--dropout");
     }
     if (set->dropout >= 0.0) {
-        s->spec.config.embedding_dropout = set->dropout;
-        s->spec.config.residual_dropout = set->dropout;
-        s->spec.config.attention_dropout = set->dropout;
-        s->spec.config.classifier_dropout = set->dropout;
+        bp_family_set_dropouts(&s->spec.config, set->dropout);
     }
     return BP_OK;
 }
@@ -144,24 +142,21 @@ static uint32_t sequence_of(const session *s)
     return (uint32_t)asked;
 }
 
-/* Into how many pieces of time a recurrent model's sequences are cut. */
+/* Into how many pieces of time the sequences are cut, where the model's are. */
 static void cut_time(session *s)
 {
     bp_spec *spec = &s->spec;
-    if (spec->config.family != BP_FAMILY_RNN) {
-        return;
-    }
     uint64_t usual = bp_size_ceil_div(spec->sequence, TIME_PIECES);
     usual = usual > TIME_STEPS ? usual : TIME_STEPS;
     uint64_t steps = s->set->time_chunk != 0 ? s->set->time_chunk : usual;
-    spec->config.chunks = (uint32_t)bp_size_ceil_div(spec->sequence, steps);
+    bp_family_set_pieces(&spec->config, (uint32_t)bp_size_ceil_div(spec->sequence, steps));
 }
 
 static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
     bp_spec *spec = &s->spec;
-    spec->model = model_of(spec->config.family);
+    spec->model = spec->config.family->model;
     BP_TRY(optimizer_fill(set, spec));
     spec->batch = (uint32_t)set->batch;
     spec->accumulation = (uint32_t)set->accumulation;

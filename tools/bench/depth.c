@@ -27,15 +27,14 @@ typedef struct series {
 
 static bp_spec spec_of(uint32_t layers, bp_policy policy)
 {
-    return (bp_spec){
+    const bp_transformer sizes = {.width = 128,
+                                  .layers = layers,
+                                  .heads = 4,
+                                  .norm_epsilon = 1e-5,
+                                  .initializer_range = 0.02};
+    bp_spec spec = {
         .model = &bp_model_gpt2,
-        .config = {.vocabulary = 256,
-                   .positions = 128,
-                   .width = 128,
-                   .layers = layers,
-                   .heads = 4,
-                   .norm_epsilon = 1e-5,
-                   .initializer_range = 0.02},
+        .config = {.vocabulary = 256, .positions = 128},
         .optimizer = &bp_optimizer_adamw,
         .optimizer_options = {.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
         .device = &bp_device_host,
@@ -45,6 +44,8 @@ static bp_spec spec_of(uint32_t layers, bp_policy policy)
         .accumulation = 1,
         .loss_rows = 256,
         .policy = policy};
+    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    return spec;
 }
 
 /* Most bytes of checkpoint, tape and workspace together; 0 when the plan fails. */

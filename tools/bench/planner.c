@@ -15,6 +15,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "optim/adamw.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
 
 #define NODES  200000u /* of exact search, as `bedplate plan` asks for */
@@ -46,12 +47,9 @@ typedef struct sums {
 
 static bp_spec spec_of(const bp_preset *preset, bp_policy policy, int shape)
 {
-    static const bp_model *const models[] = {[BP_FAMILY_GPT2] = &bp_model_gpt2,
-                                             [BP_FAMILY_LLAMA] = &bp_model_llama,
-                                             [BP_FAMILY_BERT] = &bp_model_bert};
     uint32_t positions = preset->config.positions;
-    return (bp_spec){.model = models[preset->config.family],
-                     .config = preset->config,
+    return (bp_spec){.model = preset->config.family->model,
+                     .config = bp_preset_config(preset),
                      .optimizer = &bp_optimizer_adamw,
                      .optimizer_options = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
                      .device = &bp_device_host,

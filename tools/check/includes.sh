@@ -15,7 +15,7 @@ bad=$(tools/check/sources.sh c | xargs awk '
         may["layers"] = " arena core layers "
         may["optim"] = " arena core optim "
         may["device"] = " arena core device "
-        may["formats"] = " arena core formats "
+        may["formats"] = " arena core layers formats "
         plain = " stdbool.h stddef.h stdint.h limits.h float.h string.h math.h "
     }
     /^[ \t]*#[ \t]*include[ \t]+"/ {

@@ -31,15 +31,12 @@ static bp_status read_text(bp_source *source, uint64_t first, uint32_t n, int32_
     return BP_OK;
 }
 
-static const bp_spec spec = {
+static const bp_transformer sizes = {
+    .width = 32, .layers = 2, .heads = 4, .norm_epsilon = 1e-5, .initializer_range = 0.02};
+
+static bp_spec spec = {
     .model = &bp_model_gpt2,
-    .config = {.vocabulary = 128,
-               .positions = 32,
-               .width = 32,
-               .layers = 2,
-               .heads = 4,
-               .norm_epsilon = 1e-5,
-               .initializer_range = 0.02},
+    .config = {.vocabulary = 128, .positions = 32},
     .optimizer = &bp_optimizer_adamw,
     .optimizer_options =
         {.learning_rate = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .max_grad_norm = 1.0},
@@ -70,6 +67,7 @@ static bp_status train(bp_runtime *runtime, const bp_feed *feed)
 int main(void)
 {
     static bp_runtime runtime;
+    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
     bp_source source = {.name = "text", .count = sizeof text - 1, .read = read_text};
     bp_feed feed = {.source = &source,
                     .seed = spec.seed,

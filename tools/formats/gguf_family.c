@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "layers/transformer.h"
 #include "tools/formats/gguf_llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -43,40 +44,42 @@ static const bp_tensor_naming gpt2_naming = {gpt2_rules, COUNT(gpt2_rules), NULL
 
 static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
 {
-    uint32_t inner = config->inner != 0 ? config->inner : 4 * config->width;
-    bp_gguf_put_u32(w, "gpt2.block_count", config->layers);
+    const bp_transformer own = bp_transformer_of(config);
+    uint32_t inner = (uint32_t)bp_transformer_inner(&own);
+    bp_gguf_put_u32(w, "gpt2.block_count", own.layers);
     bp_gguf_put_u32(w, "gpt2.context_length", config->positions);
-    bp_gguf_put_u32(w, "gpt2.embedding_length", config->width);
+    bp_gguf_put_u32(w, "gpt2.embedding_length", own.width);
     bp_gguf_put_u32(w, "gpt2.feed_forward_length", inner);
-    bp_gguf_put_u32(w, "gpt2.attention.head_count", config->heads);
-    bp_gguf_put_f32(w, "gpt2.attention.layer_norm_epsilon", (float)config->norm_epsilon);
+    bp_gguf_put_u32(w, "gpt2.attention.head_count", own.heads);
+    bp_gguf_put_f32(w, "gpt2.attention.layer_norm_epsilon", (float)own.norm_epsilon);
 }
 
 static bp_status gpt2_take(const bp_gguf_file *f, bp_model_config *config)
 {
+    bp_transformer own = bp_transformer_of(config);
     double epsilon;
-    BP_TRY(bp_gguf_take_count(f, "gpt2.block_count", 1, LAYERS_MOST, &config->layers));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.block_count", 1, LAYERS_MOST, &own.layers));
     BP_TRY(bp_gguf_take_count(f, "gpt2.context_length", 1, POSITIONS_MOST, &config->positions));
-    BP_TRY(bp_gguf_take_count(f, "gpt2.embedding_length", 1, WIDTH_MOST, &config->width));
-    BP_TRY(bp_gguf_take_count(f, "gpt2.feed_forward_length", 1, 4 * WIDTH_MOST, &config->inner));
-    BP_TRY(bp_gguf_take_count(f, "gpt2.attention.head_count", 1, HEADS_MOST, &config->heads));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.embedding_length", 1, WIDTH_MOST, &own.width));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.feed_forward_length", 1, 4 * WIDTH_MOST, &own.inner));
+    BP_TRY(bp_gguf_take_count(f, "gpt2.attention.head_count", 1, HEADS_MOST, &own.heads));
     BP_TRY(bp_gguf_take_real(f, "gpt2.attention.layer_norm_epsilon", &epsilon));
-    if (config->width % config->heads != 0) {
+    if (own.width % own.heads != 0) {
         return bp_error_numbers(f->error, BP_ERR_DATA, "gguf",
                                 "the heads do not divide the width (found the remainder)",
-                                "gpt2.attention.head_count",
-                                (int64_t)(config->width % config->heads), 0);
+                                "gpt2.attention.head_count", (int64_t)(own.width % own.heads), 0);
     }
     if (!(epsilon >= 0.0 && epsilon < 1.0)) {
         return bp_error_set(f->error, BP_ERR_DATA, "gguf", "a value is out of range (0 to 1)",
                             "gpt2.attention.layer_norm_epsilon");
     }
-    config->norm_epsilon = epsilon;
-    config->inner = config->inner == 4 * config->width ? 0 : config->inner;
-    config->initializer_range = 0.02;
-    config->embedding_dropout = 0.1;
-    config->residual_dropout = 0.1;
-    config->attention_dropout = 0.1;
+    own.norm_epsilon = epsilon;
+    own.inner = own.inner == 4 * own.width ? 0 : own.inner;
+    own.initializer_range = 0.02;
+    own.embedding_dropout = 0.1;
+    own.residual_dropout = 0.1;
+    own.attention_dropout = 0.1;
+    bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "arena/text.h"
 #include "core/number/math.h"
+#include "layers/llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define TWO_PI       6.283185307179586
@@ -64,14 +65,14 @@ static key_name key_of(const char *architecture, const char *rest)
     return key;
 }
 
-static uint32_t kv_heads_of(const bp_model_config *config)
+static uint32_t kv_heads_of(const bp_llama_config *own)
 {
-    return config->kv_heads != 0 ? config->kv_heads : config->heads;
+    return own->kv_heads != 0 ? own->kv_heads : own->stack.heads;
 }
 
-static uint32_t head_width_of(const bp_model_config *config)
+static uint32_t head_width_of(const bp_llama_config *own)
 {
-    return config->head_width != 0 ? config->head_width : config->width / config->heads;
+    return own->head_width != 0 ? own->head_width : own->stack.width / own->stack.heads;
 }
 
 static void put_count(bp_gguf_writer *w, const char *architecture, const char *rest, uint32_t value)
@@ -81,26 +82,28 @@ static void put_count(bp_gguf_writer *w, const char *architecture, const char *r
 
 static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *config)
 {
-    put_count(w, a, "block_count", config->layers);
+    const bp_llama_config own = bp_llama_config_of(config);
+    put_count(w, a, "block_count", own.stack.layers);
     put_count(w, a, "context_length", config->positions);
-    put_count(w, a, "embedding_length", config->width);
-    put_count(w, a, "feed_forward_length", config->inner);
-    put_count(w, a, "attention.head_count", config->heads);
-    put_count(w, a, "attention.head_count_kv", kv_heads_of(config));
-    bp_gguf_put_f32(w, key_of(a, "rope.freq_base").text, (float)config->rope_theta);
+    put_count(w, a, "embedding_length", own.stack.width);
+    put_count(w, a, "feed_forward_length", own.stack.inner);
+    put_count(w, a, "attention.head_count", own.stack.heads);
+    put_count(w, a, "attention.head_count_kv", kv_heads_of(&own));
+    bp_gguf_put_f32(w, key_of(a, "rope.freq_base").text, (float)own.rope_theta);
     bp_gguf_put_f32(w, key_of(a, "attention.layer_norm_rms_epsilon").text,
-                    (float)config->norm_epsilon);
-    if (config->head_width != 0) {
-        put_count(w, a, "attention.key_length", config->head_width);
-        put_count(w, a, "attention.value_length", config->head_width);
+                    (float)own.stack.norm_epsilon);
+    if (own.head_width != 0) {
+        put_count(w, a, "attention.key_length", own.head_width);
+        put_count(w, a, "attention.value_length", own.head_width);
     }
 }
 
 void bp_gguf_llama_put(bp_gguf_writer *w, const bp_model_config *config)
 {
+    const bp_llama_config own = bp_llama_config_of(config);
     put_keys(w, "llama", config);
     put_count(w, "llama", "vocab_size", config->vocabulary);
-    put_count(w, "llama", "rope.dimension_count", head_width_of(config));
+    put_count(w, "llama", "rope.dimension_count", head_width_of(&own));
 }
 
 void bp_gguf_qwen2_put(bp_gguf_writer *w, const bp_model_config *config)
@@ -112,13 +115,14 @@ void bp_gguf_qwen2_put(bp_gguf_writer *w, const bp_model_config *config)
  * ones are left alone, and those between go over smoothly. */
 size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, size_t room)
 {
-    const bp_rope_scaling *s = &config->rope_scaling;
-    size_t count = head_width_of(config) / 2;
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_rope_scaling *s = &own.rope_scaling;
+    size_t count = head_width_of(&own) / 2;
     if (s->factor == 0.0) {
         return 0;
     }
     for (size_t i = 0; i < count && i < room; i++) {
-        double wave = TWO_PI * bp_pow(config->rope_theta, (double)i / (double)count);
+        double wave = TWO_PI * bp_pow(own.rope_theta, (double)i / (double)count);
         double turns = (double)s->original / wave;
         double share = (turns - s->low) / (s->high - s->low);
         double factor = turns > s->high  ? 1.0
@@ -164,29 +168,29 @@ static bp_status refuse(const bp_gguf_file *f, const char *text, const char *nam
     return status;
 }
 
-static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_model_config *config)
+static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_llama_config *own)
 {
     const key_name base = key_of(a, "rope.freq_base");
-    config->rope_theta = 10000.0;
+    own->rope_theta = 10000.0;
     if (bp_gguf_find(f, base.text) != NULL) {
-        BP_TRY(bp_gguf_take_real(f, base.text, &config->rope_theta));
+        BP_TRY(bp_gguf_take_real(f, base.text, &own->rope_theta));
     }
     BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.layer_norm_rms_epsilon").text,
-                             &config->norm_epsilon));
-    if (!(config->norm_epsilon >= 0.0 && config->norm_epsilon < 1.0)) {
+                             &own->stack.norm_epsilon));
+    if (!(own->stack.norm_epsilon >= 0.0 && own->stack.norm_epsilon < 1.0)) {
         return refuse(f, "a value is out of range (0 to 1)", "attention.layer_norm_rms_epsilon");
     }
-    if (!(config->rope_theta >= 1.0 && config->rope_theta < 1e12)) {
+    if (!(own->rope_theta >= 1.0 && own->rope_theta < 1e12)) {
         return refuse(f, "a value is out of range (1 to 1e12)", base.text);
     }
     return BP_OK;
 }
 
 /* Heads must fit together as the model wants them. */
-static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_model_config *config)
+static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llama_config *own)
 {
-    bool divides = config->head_width != 0 || config->width % config->heads == 0;
-    if (!divides || config->heads % config->kv_heads != 0 || head_width_of(config) % 2 != 0) {
+    bool divides = own->head_width != 0 || own->stack.width % own->stack.heads == 0;
+    if (!divides || own->stack.heads % own->kv_heads != 0 || head_width_of(own) % 2 != 0) {
         return refuse(f, "the heads do not divide the width, or the key-value heads not the heads",
                       key_of(a, "attention.head_count").text);
     }
@@ -197,25 +201,33 @@ static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_mode
     return BP_OK;
 }
 
+static bp_status take_own(const bp_gguf_file *f, const char *a, bp_llama_config *own)
+{
+    BP_TRY(take_count(f, a, "block_count", LAYERS_MOST, &own->stack.layers));
+    BP_TRY(take_count(f, a, "embedding_length", WIDTH_MOST, &own->stack.width));
+    BP_TRY(take_count(f, a, "feed_forward_length", INNER_MOST, &own->stack.inner));
+    BP_TRY(take_count(f, a, "attention.head_count", HEADS_MOST, &own->stack.heads));
+    BP_TRY(take_or(f, a, "attention.head_count_kv", HEADS_MOST, own->stack.heads, &own->kv_heads));
+    BP_TRY(take_or(f, a, "attention.key_length", WIDTH_MOST, 0, &own->head_width));
+    BP_TRY(take_reals(f, a, own));
+    BP_TRY(check_heads(f, a, own));
+    if (own->head_width == own->stack.width / own->stack.heads) {
+        own->head_width = 0; /* what it is anyway */
+    }
+    own->qkv_bias = has_tensor(f, "blk.0.attn_q.bias");
+    own->output_bias = has_tensor(f, "blk.0.attn_output.bias");
+    own->mlp_bias = has_tensor(f, "blk.0.ffn_gate.bias");
+    own->stack.untied = has_tensor(f, "output.weight");
+    own->stack.initializer_range = 0.02;
+    return BP_OK;
+}
+
 static bp_status take_keys(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
-    BP_TRY(take_count(f, a, "block_count", LAYERS_MOST, &config->layers));
+    bp_llama_config own = bp_llama_config_of(config);
     BP_TRY(take_count(f, a, "context_length", POSITIONS_MOST, &config->positions));
-    BP_TRY(take_count(f, a, "embedding_length", WIDTH_MOST, &config->width));
-    BP_TRY(take_count(f, a, "feed_forward_length", INNER_MOST, &config->inner));
-    BP_TRY(take_count(f, a, "attention.head_count", HEADS_MOST, &config->heads));
-    BP_TRY(take_or(f, a, "attention.head_count_kv", HEADS_MOST, config->heads, &config->kv_heads));
-    BP_TRY(take_or(f, a, "attention.key_length", WIDTH_MOST, 0, &config->head_width));
-    BP_TRY(take_reals(f, a, config));
-    BP_TRY(check_heads(f, a, config));
-    if (config->head_width == config->width / config->heads) {
-        config->head_width = 0; /* what it is anyway */
-    }
-    config->qkv_bias = has_tensor(f, "blk.0.attn_q.bias");
-    config->output_bias = has_tensor(f, "blk.0.attn_output.bias");
-    config->mlp_bias = has_tensor(f, "blk.0.ffn_gate.bias");
-    config->untied = has_tensor(f, "output.weight");
-    config->initializer_range = 0.02;
+    BP_TRY(take_own(f, a, &own));
+    bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
 

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "layers/bert.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
 #include "tools/formats/bnb.h"
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_rope.h"
@@ -20,7 +23,7 @@ static const char where[] = "config.json";
  * rest. */
 typedef struct reading {
     bp_json json;
-    const bp_hf_fields *table; /* NULL: not known yet */
+    const bp_family *table; /* NULL: not known yet */
     bp_model_config config;
     bool seen[BP_HF_FIELDS_MAX];
     bool judges;   /* architectures names a class that judges samples */
@@ -207,7 +210,7 @@ static bp_status take_sizes(reading *r, const bp_hf_field *f, bp_json_event *eve
         }
         bp_hf_field item = *f;
         item.kind = BP_FIELD_COUNT;
-        item.offset += r->sizes * sizeof r->config.hidden_sizes[0];
+        item.offset += r->sizes * sizeof(uint32_t);
         BP_TRY(take_count(r, &item, event));
     }
 }
@@ -380,7 +383,7 @@ static bp_status take_field(reading *r, const bp_hf_field *f, bp_json_event *eve
     }
 }
 
-static const bp_hf_field type_field = {"model_type", BP_FIELD_TEXT, 0, 0, 0, NULL};
+static const bp_hf_field type_field = {"model_type", BP_FIELD_TEXT, 0, 0, 0, NULL, BP_ROLE_NONE};
 
 /* The first reading: only the model_type. */
 static bp_status take_type(reading *r, bp_json_event *event)
@@ -389,7 +392,7 @@ static bp_status take_type(reading *r, bp_json_event *event)
         return bp_json_skip(&r->json);
     }
     BP_TRY(bp_json_next(&r->json, event));
-    r->table = event->kind == BP_JSON_TEXT ? bp_hf_fields_find(event->text) : NULL;
+    r->table = event->kind == BP_JSON_TEXT ? bp_family_find(event->text) : NULL;
     return r->table != NULL ? BP_OK
                             : refuse_value(r, &type_field, event,
                                            "this model type is not implemented (" NAMES ")");
@@ -436,7 +439,7 @@ static bp_status take_members(reading *r, bool first)
 static void settle_task(reading *r)
 {
     bp_model_config *config = &r->config;
-    if (!r->judges && config->family != BP_FAMILY_MLP) {
+    if (!r->judges && config->family != &bp_family_mlp) {
         return;
     }
     config->classes = config->classes == 0 ? 2 : config->classes;
@@ -454,24 +457,63 @@ static bool was_seen(const reading *r, const char *key)
     return false;
 }
 
-/* Chains of dense layers have no usual number of inputs; their widths are listed, or all the same.
- */
+/* Chains of dense layers have no usual number of inputs; widths are listed, or all the same. */
 static bp_status check_chain(reading *r)
 {
     bp_model_config *config = &r->config;
-    if (config->family != BP_FAMILY_MLP) {
+    if (config->family != &bp_family_mlp) {
         return BP_OK;
     }
+    bp_mlp_config own = bp_mlp_config_of(config);
     if (config->positions == 0) {
         return bp_error_set(&r->error, BP_ERR_DATA, where,
                             "the field is missing: how many numbers a row has", "input_size");
     }
-    if (r->listed && was_seen(r, "num_hidden_layers") && config->layers != r->sizes) {
+    if (r->listed && was_seen(r, "num_hidden_layers") && own.layers != r->sizes) {
         return bp_error_numbers(&r->error, BP_ERR_DATA, where,
                                 "hidden_sizes lists another number of layers", "num_hidden_layers",
-                                config->layers, r->sizes);
+                                own.layers, r->sizes);
     }
-    config->layers = r->listed ? r->sizes : config->layers;
+    own.layers = r->listed ? r->sizes : own.layers;
+    bp_config_set_own(config, &own, sizeof own);
+    return BP_OK;
+}
+
+/* The heads of a transformer fit its width. */
+static bp_status check_heads(reading *r)
+{
+    const bp_model_config *config = &r->config;
+    const uint32_t width = bp_family_count(config, BP_ROLE_WIDTH);
+    const uint32_t heads = bp_family_count(config, BP_ROLE_HEADS);
+    const bool gpt2 = config->family == &bp_family_gpt2;
+    if (heads != 0 && width % heads != 0) {
+        return bp_error_numbers(
+            &r->error, BP_ERR_DATA, where,
+            gpt2 ? "n_head does not divide n_embd (found the remainder)"
+                 : "num_attention_heads does not divide hidden_size (found the remainder)",
+            gpt2 ? "n_head" : "num_attention_heads", width % heads, 0);
+    }
+    return BP_OK;
+}
+
+/* Those of a Llama may have a width of their own, which rotary positions cut in two. */
+static bp_status check_rotary(reading *r)
+{
+    const bp_llama_config own = bp_llama_config_of(&r->config);
+    if (own.head_width == 0) {
+        BP_TRY(check_heads(r));
+    }
+    if (own.kv_heads != 0 && own.stack.heads % own.kv_heads != 0) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "num_key_value_heads does not divide num_attention_heads",
+                                "num_key_value_heads", own.kv_heads, own.stack.heads);
+    }
+    const uint32_t head = own.head_width != 0 ? own.head_width : own.stack.width / own.stack.heads;
+    if (head % 2 != 0) {
+        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                                "rotary positions need heads of an even width", "head_dim", head,
+                                head + 1);
+    }
     return BP_OK;
 }
 
@@ -479,30 +521,13 @@ static bp_status check_whole(reading *r)
 {
     bp_model_config *config = &r->config;
     BP_TRY(check_chain(r));
-    uint32_t left = config->head_width == 0 ? config->width % config->heads : 0;
-    if (left != 0) {
-        bool gpt2 = config->family == BP_FAMILY_GPT2;
-        return bp_error_numbers(
-            &r->error, BP_ERR_DATA, where,
-            gpt2 ? "n_head does not divide n_embd (found the remainder)"
-                 : "num_attention_heads does not divide hidden_size (found the remainder)",
-            gpt2 ? "n_head" : "num_attention_heads", (int64_t)left, 0);
-    }
-    if (config->kv_heads != 0 && config->heads % config->kv_heads != 0) {
-        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
-                                "num_key_value_heads does not divide num_attention_heads",
-                                "num_key_value_heads", config->kv_heads, config->heads);
-    }
-    const bool rotary = config->family == BP_FAMILY_LLAMA || config->family == BP_FAMILY_QWEN2;
-    const uint32_t head =
-        config->head_width != 0 ? config->head_width : config->width / config->heads;
-    if (rotary && head % 2 != 0) {
-        return bp_error_numbers(&r->error, BP_ERR_DATA, where,
-                                "rotary positions need heads of an even width", "head_dim", head,
-                                head + 1);
-    }
-    if (config->classifier_dropout < 0.0) {
-        config->classifier_dropout = config->residual_dropout;
+    BP_TRY(config->family->model == &bp_model_llama ? check_rotary(r) : check_heads(r));
+    if (config->family == &bp_family_bert) {
+        bp_bert_config own = bp_bert_config_of(config);
+        if (own.classifier_dropout < 0.0) {
+            own.classifier_dropout = own.stack.residual_dropout;
+            bp_config_set_own(config, &own, sizeof own);
+        }
     }
     settle_task(r);
     return BP_OK;
@@ -532,13 +557,12 @@ static bp_status read_document(reading *r, bp_storage_reader *reader, char *scra
     if (r->table == NULL) {
         return refuse(r, &type_field, "the field is missing (" NAMES " implemented)");
     }
-    r->config = r->table->defaults;
+    r->config = bp_family_defaults(r->table);
     BP_TRY(read_once(r, reader, scratch, false));
     return check_whole(r);
 }
 
-/* Hands the inner error to the caller under the file's name. More keys than the reader has room
- * for is the file's fault as well. */
+/* Hands the inner error to the caller under the file's name: too many keys are its fault too. */
 static bp_status report(bp_error *error, bp_error *inner, const char *path)
 {
     bool storage = inner->code == BP_ERR_STORE;

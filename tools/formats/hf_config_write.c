@@ -4,7 +4,12 @@
 
 #include "arena/text.h"
 #include "core/file/number.h"
+#include "layers/bert.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
 #include "tools/formats/hf_config.h"
+#include "tools/formats/hf_fields.h"
 
 static void put_key(bp_text *text, const char *key)
 {
@@ -142,48 +147,50 @@ static bool judges(const bp_model_config *config)
 
 static void put_gpt2(bp_text *text, const bp_model_config *config)
 {
+    const bp_transformer own = bp_transformer_of(config);
     put_word(text, "activation_function", "\"gelu_new\"");
     put_word(text, "architectures",
              judges(config) ? "[\n    \"GPT2ForSequenceClassification\"\n  ]"
                             : "[\n    \"GPT2LMHeadModel\"\n  ]");
-    put_real(text, "attn_pdrop", config->attention_dropout);
-    put_real(text, "embd_pdrop", config->embedding_dropout);
-    put_real(text, "initializer_range", config->initializer_range);
-    put_real(text, "layer_norm_epsilon", config->norm_epsilon);
+    put_real(text, "attn_pdrop", own.attention_dropout);
+    put_real(text, "embd_pdrop", own.embedding_dropout);
+    put_real(text, "initializer_range", own.initializer_range);
+    put_real(text, "layer_norm_epsilon", own.norm_epsilon);
     put_word(text, "model_type", "\"gpt2\"");
-    put_count(text, "n_embd", config->width);
-    put_count(text, "n_head", config->heads);
-    if (config->inner == 0) {
+    put_count(text, "n_embd", own.width);
+    put_count(text, "n_head", own.heads);
+    if (own.inner == 0) {
         put_word(text, "n_inner", "null");
     } else {
-        put_count(text, "n_inner", config->inner);
+        put_count(text, "n_inner", own.inner);
     }
-    put_count(text, "n_layer", config->layers);
+    put_count(text, "n_layer", own.layers);
     put_count(text, "n_positions", config->positions);
     put_word(text, "reorder_and_upcast_attn", "false");
-    put_real(text, "resid_pdrop", config->residual_dropout);
+    put_real(text, "resid_pdrop", own.residual_dropout);
     put_word(text, "scale_attn_by_inverse_layer_idx", "false");
     put_word(text, "scale_attn_weights", "true");
-    put_flag(text, "tie_word_embeddings", !config->untied);
+    put_flag(text, "tie_word_embeddings", !own.untied);
 }
 
 /* Shapes under the names of Llama, Qwen2 and BERT. */
 static void put_shapes(bp_text *text, const bp_model_config *config)
 {
-    put_count(text, "hidden_size", config->width);
-    put_real(text, "initializer_range", config->initializer_range);
-    put_count(text, "intermediate_size",
-              config->inner != 0 ? config->inner : 4 * (uint64_t)config->width);
+    const bp_transformer own = bp_transformer_of(config);
+    put_count(text, "hidden_size", own.width);
+    put_real(text, "initializer_range", own.initializer_range);
+    put_count(text, "intermediate_size", own.inner != 0 ? own.inner : 4 * (uint64_t)own.width);
     put_count(text, "max_position_embeddings", config->positions);
-    put_count(text, "num_attention_heads", config->heads);
-    put_count(text, "num_hidden_layers", config->layers);
+    put_count(text, "num_attention_heads", own.heads);
+    put_count(text, "num_hidden_layers", own.layers);
 }
 
 /* Both generations of keys: readers of either find theirs. */
 static void put_rope(bp_text *text, const bp_model_config *config)
 {
-    const bp_rope_scaling *s = &config->rope_scaling;
-    put_real(text, "rope_theta", config->rope_theta);
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bp_rope_scaling *s = &own.rope_scaling;
+    put_real(text, "rope_theta", own.rope_theta);
     if (!(s->factor > 0.0)) {
         put_word(text, "rope_scaling", "null");
         return;
@@ -202,107 +209,117 @@ static void put_rope(bp_text *text, const bp_model_config *config)
 
 static void put_llama(bp_text *text, const bp_model_config *config)
 {
-    const bool qwen = config->family == BP_FAMILY_QWEN2;
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bool qwen = config->family == &bp_family_qwen2;
     const char *causal =
         qwen ? "[\n    \"Qwen2ForCausalLM\"\n  ]" : "[\n    \"LlamaForCausalLM\"\n  ]";
     const char *judge = qwen ? "[\n    \"Qwen2ForSequenceClassification\"\n  ]"
                              : "[\n    \"LlamaForSequenceClassification\"\n  ]";
     put_word(text, "architectures", judges(config) ? judge : causal);
     if (!qwen) {
-        put_flag(text, "attention_bias", config->qkv_bias);
+        put_flag(text, "attention_bias", own.qkv_bias);
     }
-    put_real(text, "attention_dropout", config->attention_dropout);
-    if (config->head_width != 0) {
-        put_count(text, "head_dim", config->head_width);
+    put_real(text, "attention_dropout", own.stack.attention_dropout);
+    if (own.head_width != 0) {
+        put_count(text, "head_dim", own.head_width);
     }
     put_word(text, "hidden_act", "\"silu\"");
     put_shapes(text, config);
     if (!qwen) {
-        put_flag(text, "mlp_bias", config->mlp_bias);
+        put_flag(text, "mlp_bias", own.mlp_bias);
     }
     put_word(text, "model_type", qwen ? "\"qwen2\"" : "\"llama\"");
-    put_count(text, "num_key_value_heads",
-              config->kv_heads != 0 ? config->kv_heads : config->heads);
-    put_real(text, "rms_norm_eps", config->norm_epsilon);
+    put_count(text, "num_key_value_heads", own.kv_heads != 0 ? own.kv_heads : own.stack.heads);
+    put_real(text, "rms_norm_eps", own.stack.norm_epsilon);
     put_rope(text, config);
-    put_flag(text, "tie_word_embeddings", !config->untied);
+    put_flag(text, "tie_word_embeddings", !own.stack.untied);
 }
 
 static void put_bert(bp_text *text, const bp_model_config *config)
 {
+    const bp_bert_config own = bp_bert_config_of(config);
     put_word(text, "architectures",
              judges(config) ? "[\n    \"BertForSequenceClassification\"\n  ]"
                             : "[\n    \"BertForMaskedLM\"\n  ]");
-    put_real(text, "attention_probs_dropout_prob", config->attention_dropout);
-    put_real(text, "classifier_dropout", config->classifier_dropout);
+    put_real(text, "attention_probs_dropout_prob", own.stack.attention_dropout);
+    put_real(text, "classifier_dropout", own.classifier_dropout);
     put_word(text, "hidden_act", "\"gelu\"");
-    put_real(text, "hidden_dropout_prob", config->residual_dropout);
+    put_real(text, "hidden_dropout_prob", own.stack.residual_dropout);
     put_shapes(text, config);
-    put_real(text, "layer_norm_eps", config->norm_epsilon);
+    put_real(text, "layer_norm_eps", own.stack.norm_epsilon);
     put_word(text, "model_type", "\"bert\"");
     put_word(text, "position_embedding_type", "\"absolute\"");
-    put_count(text, "type_vocab_size", config->types);
+    put_count(text, "type_vocab_size", own.types);
 }
 
 static void put_mlp(bp_text *text, const bp_model_config *config)
 {
+    const bp_mlp_config own = bp_mlp_config_of(config);
     static const char *const words[] = {[BP_ACTIVATION_GELU_ERF] = "\"gelu\"",
                                         [BP_ACTIVATION_TANH] = "\"tanh\"",
                                         [BP_ACTIVATION_RELU] = "\"relu\""};
-    bool listed = config->layers == 0;
-    for (uint32_t i = 0; i < config->layers && i < BP_HIDDEN_SIZES_MAX; i++) {
-        listed = listed || config->hidden_sizes[i] != 0;
+    bool listed = own.layers == 0;
+    for (uint32_t i = 0; i < own.layers && i < BP_HIDDEN_SIZES_MAX; i++) {
+        listed = listed || own.hidden_sizes[i] != 0;
     }
-    put_word(text, "hidden_act", words[config->activation]);
-    put_real(text, "hidden_dropout_prob", config->residual_dropout);
+    put_word(text, "hidden_act", words[own.activation]);
+    put_real(text, "hidden_dropout_prob", own.dropout);
     if (!listed) {
-        put_count(text, "hidden_size", config->width);
+        put_count(text, "hidden_size", own.width);
     } else {
         put_key(text, "hidden_sizes");
         bp_text_string(text, "[");
-        for (uint32_t i = 0; i < config->layers; i++) {
-            const uint32_t own = config->hidden_sizes[i];
+        for (uint32_t i = 0; i < own.layers; i++) {
+            const uint32_t size = own.hidden_sizes[i];
             bp_text_string(text, i == 0 ? "" : ", ");
-            bp_text_u64(text, own != 0 ? own : config->width);
+            bp_text_u64(text, size != 0 ? size : own.width);
         }
         bp_text_string(text, "],\n");
     }
-    put_real(text, "initializer_range", config->initializer_range);
+    put_real(text, "initializer_range", own.initializer_range);
     put_count(text, "input_size", config->positions);
     put_word(text, "model_type", "\"mlp\"");
     if (!listed) {
-        put_count(text, "num_hidden_layers", config->layers);
+        put_count(text, "num_hidden_layers", own.layers);
     }
 }
 
 static void put_rnn(bp_text *text, const bp_model_config *config)
 {
-    put_word(text, "cell", config->cell == BP_CELL_LSTM ? "\"lstm\"" : "\"gru\"");
-    put_real(text, "dropout", config->residual_dropout);
-    if (config->inner != 0) {
-        put_count(text, "embedding_size", config->inner);
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    put_word(text, "cell", own.cell == BP_CELL_LSTM ? "\"lstm\"" : "\"gru\"");
+    put_real(text, "dropout", own.dropout);
+    if (own.embedding != 0) {
+        put_count(text, "embedding_size", own.embedding);
     }
-    put_count(text, "hidden_size", config->width);
-    put_real(text, "initializer_range", config->initializer_range);
+    put_count(text, "hidden_size", own.width);
+    put_real(text, "initializer_range", own.initializer_range);
     put_count(text, "max_position_embeddings", config->positions);
     put_word(text, "model_type", "\"rnn\"");
-    put_count(text, "num_hidden_layers", config->layers);
-    put_flag(text, "tie_word_embeddings", !config->untied);
+    put_count(text, "num_hidden_layers", own.layers);
+    put_flag(text, "tie_word_embeddings", !own.untied);
 }
 
 bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *json,
                             size_t *length)
 {
-    static void (*const put[])(bp_text *, const bp_model_config *) = {
-        [BP_FAMILY_GPT2] = put_gpt2, [BP_FAMILY_LLAMA] = put_llama, [BP_FAMILY_QWEN2] = put_llama,
-        [BP_FAMILY_BERT] = put_bert, [BP_FAMILY_MLP] = put_mlp,     [BP_FAMILY_RNN] = put_rnn};
+    static const struct {
+        const bp_family *family;
+        void (*put)(bp_text *, const bp_model_config *);
+    } writers[] = {{&bp_family_gpt2, put_gpt2},   {&bp_family_llama, put_llama},
+                   {&bp_family_qwen2, put_llama}, {&bp_family_bert, put_bert},
+                   {&bp_family_mlp, put_mlp},     {&bp_family_rnn, put_rnn}};
     bp_text text;
     bp_text_init(&text, NULL, NULL, json, BP_HF_CONFIG_TEXT);
     bp_text_string(&text, "{\n");
-    put[config->family](&text, config);
+    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++) {
+        if (writers[i].family == config->family) {
+            writers[i].put(&text, config);
+        }
+    }
     bool named = names != NULL && names->count == config->classes;
     put_classes(&text, config, named ? names : NULL);
-    if (config->family != BP_FAMILY_MLP) {
+    if (config->family != &bp_family_mlp) {
         put_tokens(&text, config);
         put_count(&text, "vocab_size", config->vocabulary);
     }

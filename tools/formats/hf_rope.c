@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "layers/llama.h"
+
 static const char where[] = "config.json";
 
 typedef enum rope_type { ROPE_DEFAULT, ROPE_LLAMA3, ROPE_OTHER } rope_type;
@@ -91,8 +93,10 @@ static bp_status settle(const rope *r, const char *key, bp_model_config *config,
         bp_error_found(error, r->word, r->length);
         return status;
     }
-    config->rope_theta = r->theta > 0.0 ? r->theta : config->rope_theta;
+    bp_llama_config own = bp_llama_config_of(config);
+    own.rope_theta = r->theta > 0.0 ? r->theta : own.rope_theta;
     if (r->type == ROPE_DEFAULT) {
+        bp_config_set_own(config, &own, sizeof own);
         return BP_OK;
     }
     bool whole = r->factor > 0.0 && r->low > 0.0 && r->high > r->low && r->original >= 1.0 &&
@@ -103,7 +107,8 @@ static bp_status settle(const rope *r, const char *key, bp_model_config *config,
                       "and original_max_position_embeddings",
                       key);
     }
-    config->rope_scaling = (bp_rope_scaling){r->factor, r->low, r->high, (uint32_t)r->original};
+    own.rope_scaling = (bp_rope_scaling){r->factor, r->low, r->high, (uint32_t)r->original};
+    bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/number/digest.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
@@ -106,18 +107,19 @@ static bp_status check_digest(loading *l, const bp_tensor_view *view)
 static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned allow,
                            bp_tensor_watch watch)
 {
-    const bp_model_config *config = &l->runtime->spec.config;
-    const bp_match match = {
-        .set = &l->set,
-        .naming = naming,
-        .wanted = l->wanted,
-        .count = l->count,
-        .heads = {config->heads, config->kv_heads != 0 ? config->kv_heads : config->heads},
-        .input_major = l->runtime->spec.model->input_major,
-        .allow = allow,
-        .work = l->room,
-        .watch = watch,
-        .user = l->place->user};
+    const bp_model_config config = bp_family_adopt(&l->runtime->spec);
+    const uint32_t heads = bp_family_count(&config, BP_ROLE_HEADS);
+    const uint32_t kv_heads = bp_family_count(&config, BP_ROLE_KV_HEADS);
+    const bp_match match = {.set = &l->set,
+                            .naming = naming,
+                            .wanted = l->wanted,
+                            .count = l->count,
+                            .heads = {heads, kv_heads != 0 ? kv_heads : heads},
+                            .input_major = l->runtime->spec.model->input_major,
+                            .allow = allow,
+                            .work = l->room,
+                            .watch = watch,
+                            .user = l->place->user};
     return bp_tensor_match(&match);
 }
 

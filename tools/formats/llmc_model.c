@@ -7,6 +7,8 @@
 #include "arena/text.h"
 #include "core/number/sort.h"
 #include "core/file/storage.h"
+#include "layers/transformer.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/replace.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -57,7 +59,8 @@ static const struct {
 
 static uint64_t extent_of(const bp_model_config *config, extent which)
 {
-    uint64_t width = config->width;
+    const bp_transformer own = bp_transformer_of(config);
+    uint64_t width = own.width;
     switch (which) {
     case VOCABULARY:
         return config->vocabulary;
@@ -116,9 +119,9 @@ typedef struct field {
 static const field fields[] = {
     {"maximum sequence length", offsetof(bp_model_config, positions), 1 << 24},
     {"vocabulary", offsetof(bp_model_config, vocabulary), INT32_MAX},
-    {"layers", offsetof(bp_model_config, layers), 1 << 12},
-    {"heads", offsetof(bp_model_config, heads), 1 << 16},
-    {"width", offsetof(bp_model_config, width), 1 << 20},
+    {"layers", BP_OWN(bp_transformer, layers), 1 << 12},
+    {"heads", BP_OWN(bp_transformer, heads), 1 << 16},
+    {"width", BP_OWN(bp_transformer, width), 1 << 20},
 };
 
 static bp_status wrong(const opening *o, const char *text, const char *name, int64_t found,
@@ -147,9 +150,10 @@ static bp_status check_header(opening *o, const int32_t head[HEADER_INTS])
         uint32_t size = (uint32_t)value;
         memcpy((char *)&file->config + fields[i].offset, &size, sizeof size);
     }
-    if (file->config.width % file->config.heads != 0) {
+    const bp_transformer own = bp_transformer_of(&file->config);
+    if (own.width % own.heads != 0) {
         return wrong(o, "the heads do not divide the width (found the remainder)", NULL,
-                     (int64_t)(file->config.width % file->config.heads), 0);
+                     own.width % own.heads, 0);
     }
     if (head[7] < head[3]) {
         return wrong(o, "the padded vocabulary is smaller than the vocabulary", NULL, head[7],
@@ -168,7 +172,7 @@ static void place_tensors(const opening *o, bp_tensor_entry *entries, char (*nam
     size_t index = 0;
     uint64_t offset = 0;
     for (size_t k = 0; k < COUNT(kinds); k++) {
-        uint32_t layers = kinds[k].layers ? config->layers : 1;
+        uint32_t layers = kinds[k].layers ? bp_transformer_of(config).layers : 1;
         uint64_t rows = extent_of(config, kinds[k].rows);
         uint64_t columns = extent_of(config, kinds[k].columns);
         uint64_t stored = kinds[k].rows == VOCABULARY ? o->padded : rows;
@@ -199,7 +203,7 @@ static int compare_entries(const void *a, const void *b)
 static bp_status make_tables(opening *o, bp_staging *room)
 {
     bp_tensor_part *part = &o->file->part;
-    uint64_t count = 4 + 12 * (uint64_t)o->file->config.layers;
+    uint64_t count = 4 + 12 * (uint64_t)bp_transformer_of(&o->file->config).layers;
     uint64_t end;
     place_tensors(o, NULL, NULL, &end);
     if (end != o->bytes) {
@@ -244,14 +248,9 @@ bp_status bp_llmc_open(bp_llmc_file *file, bp_store *store, const char *path, bp
 {
     bp_error inner = {.code = BP_OK};
     opening o = {.file = file, .store = store, .error = &inner};
-    *file = (bp_llmc_file){.config = {.norm_epsilon = 1e-5,
-                                      .initializer_range = 0.02,
-                                      .embedding_dropout = 0.1,
-                                      .residual_dropout = 0.1,
-                                      .attention_dropout = 0.1,
-                                      .bos_token = -1,
-                                      .eos_token = -1},
-                           .part = {.path = path}};
+    *file = (bp_llmc_file){.config = bp_family_defaults(&bp_family_gpt2), .part = {.path = path}};
+    file->config.bos_token = -1;
+    file->config.eos_token = -1;
     if (store->open_read(store, path, &o.handle) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }
@@ -295,13 +294,14 @@ static bp_status put(void *user, const void *bytes, size_t length)
 static bp_status put_header(writing *w)
 {
     const bp_model_config *config = w->config;
+    const bp_transformer own = bp_transformer_of(config);
     int32_t head[BP_LLMC_HEADER / 4] = {BP_LLMC_MAGIC,
                                         w->dtype == BP_F32 ? VERSION_F32 : VERSION_BF16,
                                         (int32_t)config->positions,
                                         (int32_t)config->vocabulary,
-                                        (int32_t)config->layers,
-                                        (int32_t)config->heads,
-                                        (int32_t)config->width,
+                                        (int32_t)own.layers,
+                                        (int32_t)own.heads,
+                                        (int32_t)own.width,
                                         (int32_t)padded_vocabulary(config)};
     return put(w, head, sizeof head);
 }
@@ -311,7 +311,7 @@ static bp_status put_padding(writing *w)
 {
     static const char zeros[4096] = {0};
     uint64_t rows = padded_vocabulary(w->config) - w->config->vocabulary;
-    uint64_t left = rows * w->config->width * bp_dtype_bytes(w->dtype);
+    uint64_t left = rows * bp_transformer_of(w->config).width * bp_dtype_bytes(w->dtype);
     while (left > 0) {
         size_t piece = left < sizeof zeros ? (size_t)left : sizeof zeros;
         BP_TRY(put(w, zeros, piece));
@@ -342,7 +342,7 @@ static bp_status put_all(writing *w)
 {
     BP_TRY(put_header(w));
     for (size_t k = 0; k < COUNT(kinds); k++) {
-        uint32_t layers = kinds[k].layers ? w->config->layers : 1;
+        uint32_t layers = kinds[k].layers ? bp_transformer_of(w->config).layers : 1;
         for (uint32_t l = 0; l < layers; l++) {
             BP_TRY(put_tensor(w, k, l));
         }
@@ -378,19 +378,20 @@ static bp_status refuse(const bp_weight_target *target, const char *text, const 
 static bp_status check_config(const writing *w)
 {
     const bp_model_config *config = w->config;
+    const bp_transformer own = bp_transformer_of(config);
     if (w->dtype != BP_F32 && w->dtype != BP_BF16) {
         return refuse(w->target, "llm.c files hold fp32 or bf16, not fp16", "--dtype");
     }
-    if (config->inner != 0 && config->inner != 4 * config->width) {
+    if (own.inner != 0 && own.inner != 4 * own.width) {
         return refuse(w->target,
                       "llm.c files cannot say another inner width than four times n_embd",
                       "n_inner");
     }
-    if (config->untied) {
+    if (own.untied) {
         return refuse(w->target, "llm.c files have no head apart from the embedding",
                       "tie_word_embeddings");
     }
-    if (config->norm_epsilon != 1e-5) {
+    if (own.norm_epsilon != 1e-5) {
         return refuse(w->target, "llm.c files cannot say another epsilon than 1e-5",
                       "layer_norm_epsilon");
     }

@@ -7,6 +7,7 @@
 #include "arena/text.h"
 #include "core/file/json.h"
 #include "core/file/storage.h"
+#include "tools/formats/hf_fields.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 4096
@@ -380,7 +381,8 @@ static bool saved_module(const bp_emit *emit, uint32_t index, const char **name,
     const char *end = strrchr(full, '.');
     /* A table that a head is tied to would no longer be tied: PEFT saves a copy. Without its name
      * the tensor of the file is the table itself. */
-    bool tied = parameter->embedding && is_table_of(full) && !emit->spec->config.untied;
+    const bp_model_config config = bp_family_adopt(emit->spec);
+    bool tied = parameter->embedding && is_table_of(full) && !bp_family_untied(&config);
     if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied) {
         return false;
     }

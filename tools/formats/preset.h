@@ -7,9 +7,14 @@
 
 typedef struct bp_preset {
     const char *name;
-    const char *note; /* one line for a list of presets */
-    bp_model_config config;
+    const char *note;       /* one line for a list of presets */
+    bp_model_config config; /* without what is the family's own, which lies here: */
+    const void *own;
+    size_t own_bytes;
 } bp_preset;
+
+/* What it says of the model, whole. */
+bp_model_config bp_preset_config(const bp_preset *preset);
 
 /* The preset of a name, or NULL. */
 const bp_preset *bp_preset_find(const char *name);

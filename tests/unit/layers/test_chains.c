@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "layers/mlp_model.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define INPUTS 5
@@ -44,16 +45,11 @@ static bp_spec spec_of(uint32_t layers)
 {
     bp_spec spec = rig_spec();
     spec.model = &bp_model_mlp;
-    spec.config = (bp_model_config){.family = BP_FAMILY_MLP,
-                                    .positions = INPUTS,
-                                    .width = 6,
-                                    .layers = layers,
-                                    .heads = 1,
-                                    .task = BP_TASK_CLASSES,
-                                    .classes = 3,
-                                    .activation = BP_ACTIVATION_TANH,
-                                    .residual_dropout = 0.2};
-    spec.config.hidden_sizes[1] = 9;
+    spec.config =
+        config_with((bp_model_config){.positions = INPUTS, .task = BP_TASK_CLASSES, .classes = 3},
+                    OWN(bp_mlp_config, .width = 6, .layers = layers,
+                        .activation = BP_ACTIVATION_TANH, .dropout = 0.2));
+    SET_OWN(&spec.config, bp_mlp_config, hidden_sizes[1], 9);
     spec.sequence = INPUTS;
     spec.batch = 4;
     return spec;
@@ -134,8 +130,8 @@ static void test_evaluation(void **state)
     rig r;
     double loss = 0.0;
     uint64_t targets = 0;
-    spec.config.residual_dropout = 0.0;
-    spec.config.initializer_range = 0.5;
+    SET_OWN(&spec.config, bp_mlp_config, dropout, 0.0);
+    SET_OWN(&spec.config, bp_mlp_config, initializer_range, 0.5);
     spec.evaluate = true;
     open_model(&r, &spec);
     assert_int_equal(bp_runtime_evaluate(&r.runtime, &r.feed, 1, &loss, &targets), BP_OK);
@@ -151,7 +147,7 @@ static void test_differences(void **state)
     for (int kind = 0; kind < BP_ACTIVATION_RELU; kind++) {
         bp_spec spec = spec_of(2);
         rig r;
-        spec.config.activation = (bp_activation)kind;
+        SET_OWN(&spec.config, bp_mlp_config, activation, (bp_activation)kind);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         open_model(&r, &spec);

@@ -13,6 +13,7 @@
 
 #include "layers/bert.h"
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS  131
@@ -42,13 +43,16 @@ static bp_spec spec_of(bp_task task, bool bert)
     bp_spec spec = rig_spec();
     bp_model_config *config = &spec.config;
     spec.model = bert ? &bp_model_bert : &bp_model_llama;
-    config->inner = 20;
-    config->heads = 4;
-    config->kv_heads = bert ? 0 : 2;
-    config->rope_theta = 100.0;
-    config->rope_scaling = (bp_rope_scaling){4.0, 1.0, 4.0, 8};
-    config->qkv_bias = true;
-    config->types = 2;
+    SET_OWN(config, bp_transformer, inner, 20);
+    SET_OWN(config, bp_transformer, heads, 4);
+    if (bert) {
+        SET_OWN(config, bp_bert_config, types, 2);
+    } else {
+        SET_OWN(config, bp_llama_config, kv_heads, 2);
+        SET_OWN(config, bp_llama_config, rope_theta, 100.0);
+        SET_OWN(config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+        SET_OWN(config, bp_llama_config, qkv_bias, true);
+    }
     config->task = task;
     config->classes = task < BP_TASK_CLASSES ? 0 : 3;
     return spec;
@@ -56,10 +60,12 @@ static bp_spec spec_of(bp_task task, bool bert)
 
 static bp_spec dropped(bp_spec spec)
 {
-    spec.config.embedding_dropout = 0.1;
-    spec.config.residual_dropout = 0.2;
-    spec.config.attention_dropout = 0.15;
-    spec.config.classifier_dropout = 0.3;
+    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+    if (spec.model == &bp_model_bert) {
+        SET_OWN(&spec.config, bp_bert_config, classifier_dropout, 0.3);
+    }
     return spec;
 }
 
@@ -169,7 +175,7 @@ static void test_differences(void **state)
         bp_spec spec = dropped(spec_of(kinds[k].task, kinds[k].bert));
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
-        spec.config.initializer_range = 0.3;
+        SET_OWN(&spec.config, bp_transformer, initializer_range, 0.3);
         rig r;
         open_model(&r, &spec);
         (void)loss_of(&r);
@@ -253,7 +259,7 @@ static void test_refusals(void **state)
     (void)state;
     bp_error error;
     bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, false);
-    spec.config.kv_heads = 3;
+    SET_OWN(&spec.config, bp_llama_config, kv_heads, 3);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "num_key_value_heads");
@@ -266,7 +272,7 @@ static void test_refusals(void **state)
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "task");
     spec = spec_of(BP_TASK_CAUSAL_LM, false);
-    spec.config.head_width = 5;
+    SET_OWN(&spec.config, bp_llama_config, head_width, 5);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "head_dim");

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 131
@@ -30,9 +31,9 @@ static int make_tokens(void **state)
 
 static bp_spec dropped(bp_spec spec)
 {
-    spec.config.embedding_dropout = 0.1;
-    spec.config.residual_dropout = 0.2;
-    spec.config.attention_dropout = 0.15;
+    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
     return spec;
 }
 
@@ -84,7 +85,7 @@ static void test_seed_matters(void **state)
     assert_true(digest_after(&spec, 1) != first);
     spec = rig_spec();
     const uint64_t plain = digest_after(&spec, 1);
-    spec.config.residual_dropout = 0.3;
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.3);
     assert_true(digest_after(&spec, 1) != plain);
 }
 
@@ -140,7 +141,7 @@ static void test_variants_save_memory(void **state)
     model.forward = forced_forward;
     model.backward = forced_backward;
     bp_spec spec = rig_spec();
-    spec.config.layers = 6;
+    SET_OWN(&spec.config, bp_transformer, layers, 6);
     spec.model = &model;
     uint64_t before = UINT64_MAX;
     const uint32_t less_and_less[] = {0, 1, 3, 7, 8};
@@ -259,11 +260,11 @@ static void test_differences(void **state)
     (void)state;
     bp_spec spec = rig_spec();
     spec.optimizer_options.learning_rate = 0.0;
-    spec.config.initializer_range = 0.3;
+    SET_OWN(&spec.config, bp_transformer, initializer_range, 0.3);
     check_differences(&spec);
     spec = dropped(spec);
     check_differences(&spec);
-    spec.config.inner = 13;
+    SET_OWN(&spec.config, bp_transformer, inner, 13);
     spec.loss_rows = 3;
     check_differences(&spec);
 }

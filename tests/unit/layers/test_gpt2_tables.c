@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 131
@@ -28,9 +29,9 @@ static int make_tokens(void **state)
 
 static bp_spec dropped(bp_spec spec)
 {
-    spec.config.embedding_dropout = 0.1;
-    spec.config.residual_dropout = 0.2;
-    spec.config.attention_dropout = 0.15;
+    SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+    SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
     return spec;
 }
 
@@ -66,7 +67,7 @@ static void test_parameters(void **state)
 {
     (void)state;
     bp_spec spec = rig_spec();
-    spec.config.layers = 11;
+    SET_OWN(&spec.config, bp_transformer, layers, 11);
     rig r;
     rig_open(&r, &spec, tokens, TOKENS);
     const double end = 0.1 / sqrt(22.0);
@@ -100,7 +101,8 @@ static void test_parameters(void **state)
 static void test_stages(void **state)
 {
     (void)state;
-    const bp_model_config config = {.layers = 12};
+    const bp_model_config config =
+        config_with((bp_model_config){.family = NULL}, OWN(bp_transformer, .layers = 12));
     char text[32];
     assert_string_equal(bp_model_gpt2.name, "gpt2");
     assert_int_equal(bp_model_gpt2.stages(&config), 14);
@@ -122,12 +124,12 @@ static void test_check(void **state)
     bp_spec spec = rig_spec();
     bp_error error = {0};
     assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_OK);
-    spec.config.heads = 3;
+    SET_OWN(&spec.config, bp_transformer, heads, 3);
     assert_int_equal(bp_model_gpt2.check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "n_head");
     assert_int_equal(error.found, 3);
     assert_int_equal(error.wanted, 16);
-    spec.config.heads = 32;
+    SET_OWN(&spec.config, bp_transformer, heads, 32);
     assert_int_equal(bp_model_gpt2.check(&spec, NULL), BP_ERR_USAGE);
 }
 
@@ -274,7 +276,8 @@ static void test_limits(void **state)
     huge.batch = UINT32_MAX;
     huge.sequence = UINT32_MAX;
     huge.loss_rows = 1;
-    assert_true(bp_model_gpt2.limits(&huge, huge.config.layers + 1, true).ops > 1U << 26);
+    assert_true(bp_model_gpt2.limits(&huge, bp_transformer_of(&huge.config).layers + 1, true).ops >
+                1U << 26);
 }
 
 int main(void)

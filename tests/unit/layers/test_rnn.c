@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "layers/rnn.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 131
@@ -30,16 +31,9 @@ static bp_spec spec_of(bp_cell cell, uint32_t layers)
 {
     bp_spec spec = rig_spec();
     spec.model = &bp_model_rnn;
-    spec.config = (bp_model_config){.family = BP_FAMILY_RNN,
-                                    .vocabulary = 37,
-                                    .positions = 64,
-                                    .width = 9,
-                                    .inner = 6,
-                                    .layers = layers,
-                                    .heads = 1,
-                                    .untied = true,
-                                    .cell = cell,
-                                    .chunks = 5};
+    spec.config = config_with((bp_model_config){.vocabulary = 37, .positions = 64},
+                              OWN(bp_rnn_config, .width = 9, .embedding = 6, .layers = layers,
+                                  .untied = true, .cell = cell, .chunks = 5));
     spec.batch = 3;
     spec.sequence = 12;
     return spec;
@@ -118,12 +112,12 @@ static void test_cuts(void **state)
         bp_spec spec = spec_of((bp_cell)cell, 2);
         rig whole, cut;
         spec.batch = 4;
-        spec.config.chunks = 0;
+        SET_OWN(&spec.config, bp_rnn_config, chunks, 0);
         spec.evaluate = true;
         rig_open(&whole, &spec, tokens, TOKENS);
         spec.batch = 2;
         spec.accumulation = 2;
-        spec.config.chunks = 12;
+        SET_OWN(&spec.config, bp_rnn_config, chunks, 12);
         spec.loss_rows = 1;
         rig_open(&cut, &spec, tokens, TOKENS);
         for (uint32_t i = 0; i < 4; i++) {
@@ -147,7 +141,7 @@ static void test_differences(void **state)
     for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
         bp_spec spec = spec_of((bp_cell)cell, 2);
         rig r;
-        spec.config.initializer_range = 0.4;
+        SET_OWN(&spec.config, bp_rnn_config, initializer_range, 0.4);
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         rig_open(&r, &spec, tokens, TOKENS);
@@ -207,8 +201,8 @@ static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
     bp_spec spec = spec_of(BP_CELL_LSTM, 1);
     rig r;
     spec.config.positions = 1024;
-    spec.config.width = 32;
-    spec.config.chunks = sequence;
+    SET_OWN(&spec.config, bp_rnn_config, width, 32);
+    SET_OWN(&spec.config, bp_rnn_config, chunks, sequence);
     spec.sequence = sequence;
     spec.batch = 1;
     spec.policy.kind = kind;
@@ -246,13 +240,13 @@ static void test_refusals(void **state)
     spec.config.classes = 2;
     refused(&spec, "task");
     spec = spec_of(BP_CELL_GRU, 1);
-    spec.config.chunks = 13;
+    SET_OWN(&spec.config, bp_rnn_config, chunks, 13);
     refused(&spec, "time-chunk");
     spec = spec_of(BP_CELL_GRU, 1);
-    spec.config.untied = false;
+    SET_OWN(&spec.config, bp_rnn_config, untied, false);
     refused(&spec, "embedding_size");
     spec = spec_of(BP_CELL_GRU, 1);
-    spec.config.residual_dropout = 0.1;
+    SET_OWN(&spec.config, bp_rnn_config, dropout, 0.1);
     refused(&spec, "dropout");
     spec = spec_of(BP_CELL_GRU, 1);
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0};

@@ -13,17 +13,16 @@
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
+#include "tests/support/config.h"
 
 static double activations(uint32_t layers, bp_policy_kind kind)
 {
     static bp_runtime runtime;
     const bp_spec spec = {.model = &bp_model_gpt2,
-                          .config = {.vocabulary = 256,
-                                     .positions = 128,
-                                     .width = 128,
-                                     .layers = layers,
-                                     .heads = 4,
-                                     .norm_epsilon = 1e-5},
+                          .config =
+                              config_with((bp_model_config){.vocabulary = 256, .positions = 128},
+                                          OWN(bp_transformer, .width = 128, .layers = layers,
+                                              .heads = 4, .norm_epsilon = 1e-5)),
                           .optimizer = &bp_optimizer_adamw,
                           .optimizer_options = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
                           .device = &bp_device_host,

@@ -11,6 +11,8 @@
 
 #include "core/compile/fit.h"
 #include "layers/mlp_model.h"
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS  600
@@ -45,7 +47,7 @@ static const struct way {
 static bp_spec spec_of(const struct way *way)
 {
     bp_spec spec = rig_spec();
-    spec.config.layers = 7;
+    SET_OWN(&spec.config, bp_transformer, layers, 7);
     spec.accumulation = way->accumulation;
     spec.gradient_release = way->release;
     spec.gradient_int8 = way->int8;
@@ -55,15 +57,10 @@ static bp_spec spec_of(const struct way *way)
     spec.plan_nodes = 20000;
     if (way->numbers) {
         spec.model = &bp_model_mlp;
-        spec.config = (bp_model_config){.family = BP_FAMILY_MLP,
-                                        .positions = 64,
-                                        .width = 24,
-                                        .layers = 14,
-                                        .heads = 1,
-                                        .task = BP_TASK_CLASSES,
-                                        .classes = 3,
-                                        .activation = BP_ACTIVATION_TANH,
-                                        .hidden_sizes = {16, 40, 24, 8}};
+        spec.config =
+            config_with((bp_model_config){.positions = 64, .task = BP_TASK_CLASSES, .classes = 3},
+                        OWN(bp_mlp_config, .width = 24, .layers = 14,
+                            .activation = BP_ACTIVATION_TANH, .hidden_sizes = {16, 40, 24, 8}));
         spec.sequence = 64;
         spec.batch = 96;
     }

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 211
@@ -82,7 +84,7 @@ static void test_one_micro_batch_is_exact(void **state)
         for (int clip = 0; clip < 2; clip++) {
             bp_spec plain = rig_spec(), released;
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
-            plain.config.residual_dropout = 0.1;
+            SET_OWN(&plain.config, bp_transformer, residual_dropout, 0.1);
             plain.policy = policies[p];
             plain.poison = p == 1;
             released = plain;
@@ -103,7 +105,7 @@ static void test_accumulation_and_clipping(void **state)
         for (size_t p = 0; p < 2; p++) {
             bp_spec plain = rig_spec(), released;
             plain.accumulation = 3;
-            plain.config.attention_dropout = 0.1;
+            SET_OWN(&plain.config, bp_transformer, attention_dropout, 0.1);
             plain.optimizer_options.max_grad_norm = clip != 0 ? 0.5 : 0.0;
             released = plain;
             released.gradient_release = BP_RELEASE_EXACT;
@@ -141,7 +143,7 @@ static void test_tables_of_their_own_are_sliced(void **state)
                                               {.glob = "transformer.*", .kind = BP_RULE_FREEZE}};
     for (uint32_t i = 0; i < 8; i++) {
         bp_spec plain = rig_spec(), released;
-        plain.config.untied = true;
+        SET_OWN(&plain.config, bp_transformer, untied, true);
         plain.config.vocabulary = 9001;
         plain.device_options.variant = NULL;
         plain.accumulation = 1 + i % 2 * 2;
@@ -180,7 +182,7 @@ static void test_nonfinite_loss(void **state)
         assert_true(rig_step(&r).nonfinite);
         (void)before;
         float *after = rig_read(&r, rig_find(&r, "transformer.h.0.ln_1.weight"));
-        for (uint32_t i = 0; i < spec.config.width; i++) {
+        for (uint32_t i = 0; i < bp_transformer_of(&spec.config).width; i++) {
             assert_true(after[i] == 1.0f);
         }
         free(after);

@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
+#include "layers/transformer.h"
 #include "optim/adam.h"
 #include "optim/adamw.h"
 #include "optim/sgd.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 211
@@ -66,7 +68,8 @@ static void test_one_micro_batch_is_adam(void **state)
         plain.rules = folded.rules = &bits;
         plain.rule_count = folded.rule_count = rules[i]->form != BP_CODEC_F32 ? 1 : 0;
         assert_true(digest_of(&plain, 8) == digest_of(&folded, 8));
-        plain.config.untied = folded.config.untied = true; /* two tables in slices */
+        SET_OWN(&plain.config, bp_transformer, untied, true); /* two tables in slices */
+        SET_OWN(&folded.config, bp_transformer, untied, true);
         plain.config.vocabulary = folded.config.vocabulary = 9001;
         assert_true(digest_of(&plain, 2) == digest_of(&folded, 2));
     }
@@ -316,7 +319,7 @@ static void test_nonfinite(void **state)
         rig_write(&r, weight, values);
         assert_true(rig_step(&r).nonfinite);
         float *is = rig_read(&r, below);
-        assert_memory_equal(was, is, spec.config.width * sizeof *is);
+        assert_memory_equal(was, is, bp_transformer_of(&spec.config).width * sizeof *is);
         assert_true(control_norm(&r) == norm);
         free(is);
         free(was);

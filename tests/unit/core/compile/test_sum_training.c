@@ -12,8 +12,10 @@
 
 #include "core/number/codec.h"
 #include "layers/rnn.h"
+#include "layers/transformer.h"
 #include "optim/lamb.h"
 #include "optim/sgd.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 211
@@ -65,7 +67,7 @@ static void test_bits_are_the_specs_alone(void **state)
     for (uint32_t micros = 1; micros <= 3; micros += 2) {
         bp_spec spec = spec_of(micros);
         double loss, first;
-        spec.config.residual_dropout = 0.1;
+        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.1);
         const uint64_t digest = digest_of(&spec, &first);
         for (size_t p = 0; p < 4; p++) {
             spec.policy = policies[p];
@@ -174,7 +176,7 @@ static void test_gradients_are_those_within_a_code(void **state)
         spec.rate_options.learning_rate = 1.0;
         if (i >= 2) {
             spec.config.vocabulary = i == 2 ? 5000 : 70000;
-            spec.config.untied = i == 3;
+            SET_OWN(&spec.config, bp_transformer, untied, i == 3);
             spec.device_options.variant = NULL;
         }
         compare_gradients(&spec, i % 2 == 0 ? 1.0 : 4.0);
@@ -187,8 +189,8 @@ static void test_bytes(void **state)
     (void)state;
     for (uint32_t micros = 1; micros <= 3; micros += 2) {
         bp_spec spec = spec_of(micros);
-        spec.config.layers = 12;
-        spec.config.width = 64;
+        SET_OWN(&spec.config, bp_transformer, layers, 12);
+        SET_OWN(&spec.config, bp_transformer, width, 64);
         rig r;
         rig_open(&r, &spec, tokens, TOKENS);
         uint64_t sums = 0;
@@ -222,10 +224,9 @@ static void test_what_it_goes_with(void **state)
             spec.lora = (bp_lora){.rank = 4, .alpha = 8.0, .targets = all, .target_count = 1};
         } else if (i == 3) {
             spec.model = &bp_model_rnn;
-            spec.config.family = BP_FAMILY_RNN;
-            spec.config.layers = 1;
-            spec.config.cell = BP_CELL_LSTM;
-            spec.config.chunks = 3;
+            spec.config =
+                config_with(spec.config, OWN(bp_rnn_config, .width = 16, .layers = 1, .chunks = 3,
+                                             .initializer_range = 0.1, .cell = BP_CELL_LSTM));
         }
         full = spec;
         full.gradient_int8 = false;

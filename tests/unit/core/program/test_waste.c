@@ -17,6 +17,8 @@
 #include "layers/llama.h"
 #include "layers/rnn.h"
 #include "optim/adamw.h"
+#include "tests/support/config.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
 
 #define NODES 200000 /* of exact search, as the program asks for */
@@ -38,12 +40,8 @@ static const bp_policy policies[] = {
 
 static bp_spec spec_of(const bp_preset *preset)
 {
-    static const bp_model *const models[] = {[BP_FAMILY_GPT2] = &bp_model_gpt2,
-                                             [BP_FAMILY_LLAMA] = &bp_model_llama,
-                                             [BP_FAMILY_BERT] = &bp_model_bert,
-                                             [BP_FAMILY_RNN] = &bp_model_rnn};
-    return (bp_spec){.model = models[preset->config.family],
-                     .config = preset->config,
+    return (bp_spec){.model = preset->config.family->model,
+                     .config = bp_preset_config(preset),
                      .optimizer = &bp_optimizer_adamw,
                      .optimizer_options = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
                      .device = &bp_device_host,
@@ -76,9 +74,9 @@ static void check_plan(const char *name, bp_policy policy, uint32_t shape)
     double dropout = (shape & 1) != 0 ? 0.1 : 0.0;
     spec.accumulation = (shape & 2) != 0 ? 3 : 1;
     spec.batch = (shape & 4) != 0 ? 4 : 1;
-    spec.config.embedding_dropout = dropout;
-    spec.config.residual_dropout = dropout;
-    spec.config.attention_dropout = dropout;
+    SET_OWN(&spec.config, bp_transformer, embedding_dropout, dropout);
+    SET_OWN(&spec.config, bp_transformer, residual_dropout, dropout);
+    SET_OWN(&spec.config, bp_transformer, attention_dropout, dropout);
     spec.policy = policy;
     require_no_waste(&spec, name);
 }
@@ -174,7 +172,7 @@ static void test_recurrent(void **state)
             bp_spec spec = spec_of(bp_preset_find(names[i]));
             spec.policy = (bp_policy){.kind = BP_POLICY_MEMORY_POOR};
             spec.sequence = 256;
-            spec.config.chunks = 16;
+            SET_OWN(&spec.config, bp_rnn_config, chunks, 16);
             spec.batch = 4;
             spec.accumulation = accumulation;
             require_no_waste(&spec, names[i]);

@@ -10,6 +10,7 @@
 
 #include "layers/gpt2.h"
 #include "layers/rnn.h"
+#include "tests/support/config.h"
 #include "tests/support/rig.h"
 
 enum { SAMPLES = 5, SEQUENCE = 6, CLASSES = 3, VOCABULARY = 37 };
@@ -146,15 +147,9 @@ static void test_pieces_of_time_keep_none(void **state)
     bp_error error = {.code = BP_OK};
     bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, BP_F32);
     spec.model = &bp_model_rnn;
-    spec.config = (bp_model_config){.family = BP_FAMILY_RNN,
-                                    .vocabulary = VOCABULARY,
-                                    .positions = SEQUENCE,
-                                    .width = 8,
-                                    .layers = 1,
-                                    .heads = 1,
-                                    .untied = true,
-                                    .chunks = 2,
-                                    .initializer_range = 0.1};
+    spec.config = config_with((bp_model_config){.vocabulary = VOCABULARY, .positions = SEQUENCE},
+                              OWN(bp_rnn_config, .width = 8, .layers = 1, .untied = true,
+                                  .chunks = 2, .initializer_range = 0.1));
     assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "keep-logits");
     spec.keep_logits = false;

@@ -13,6 +13,7 @@
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
+#include "tests/support/config.h"
 
 #define VOCABULARY 61
 #define TOKENS     4000
@@ -78,16 +79,12 @@ static bp_device counted_device(void)
 static bp_spec tiny_spec(void)
 {
     return (bp_spec){.model = &bp_model_gpt2,
-                     .config = {.vocabulary = VOCABULARY,
-                                .positions = 24,
-                                .width = 16,
-                                .layers = 2,
-                                .heads = 2,
-                                .norm_epsilon = 1e-5,
-                                .initializer_range = 0.02,
-                                .embedding_dropout = 0.1,
-                                .residual_dropout = 0.1,
-                                .attention_dropout = 0.1},
+                     .config =
+                         config_with((bp_model_config){.vocabulary = VOCABULARY, .positions = 24},
+                                     OWN(bp_transformer, .width = 16, .layers = 2, .heads = 2,
+                                         .norm_epsilon = 1e-5, .initializer_range = 0.02,
+                                         .embedding_dropout = 0.1, .residual_dropout = 0.1,
+                                         .attention_dropout = 0.1)),
                      .optimizer = &bp_optimizer_adamw,
                      .optimizer_options = {.learning_rate = 1e-3,
                                            .beta1 = 0.9,

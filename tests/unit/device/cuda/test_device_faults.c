@@ -16,6 +16,8 @@
 #include "core/run/snapshot.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/instrument.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_memory.h"
@@ -61,7 +63,7 @@ static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *
 static bp_spec tiny_spec(const char *variant)
 {
     bp_spec spec = rig_spec();
-    spec.config.layers = 1;
+    SET_OWN(&spec.config, bp_transformer, layers, 1);
     spec.batch = 1;
     spec.sequence = 8;
     spec.device = &bp_device_cuda;

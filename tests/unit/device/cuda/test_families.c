@@ -15,6 +15,7 @@
 #include "device/host/host.h"
 #include "layers/bert.h"
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/instrument.h"
 #include "tests/support/rig.h"
 
@@ -52,13 +53,16 @@ static bp_spec spec_of(const struct kind *kind)
     bp_model_config *config = &spec.config;
     spec.model = kind->bert ? &bp_model_bert : &bp_model_llama;
     spec.optimizer_options.max_grad_norm = 1.0;
-    config->inner = 20;
-    config->heads = 4;
-    config->kv_heads = kind->bert ? 0 : 2;
-    config->rope_theta = 100.0;
-    config->rope_scaling = (bp_rope_scaling){4.0, 1.0, 4.0, 8};
-    config->qkv_bias = true;
-    config->types = 2;
+    SET_OWN(config, bp_transformer, inner, 20);
+    SET_OWN(config, bp_transformer, heads, 4);
+    if (kind->bert) {
+        SET_OWN(config, bp_bert_config, types, 2);
+    } else {
+        SET_OWN(config, bp_llama_config, kv_heads, 2);
+        SET_OWN(config, bp_llama_config, rope_theta, 100.0);
+        SET_OWN(config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+        SET_OWN(config, bp_llama_config, qkv_bias, true);
+    }
     config->task = kind->task;
     config->classes = kind->task < BP_TASK_CLASSES ? 0 : 3;
     return spec;
@@ -159,10 +163,12 @@ static void dropout_and_micro_batches_agree(void **state)
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         bp_spec spec = spec_of(&kinds[k]);
-        spec.config.embedding_dropout = 0.1;
-        spec.config.residual_dropout = 0.2;
-        spec.config.attention_dropout = 0.15;
-        spec.config.classifier_dropout = 0.3;
+        SET_OWN(&spec.config, bp_transformer, embedding_dropout, 0.1);
+        SET_OWN(&spec.config, bp_transformer, residual_dropout, 0.2);
+        SET_OWN(&spec.config, bp_transformer, attention_dropout, 0.15);
+        if (spec.model == &bp_model_bert) {
+            SET_OWN(&spec.config, bp_bert_config, classifier_dropout, 0.3);
+        }
         spec.accumulation = 2;
         spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
         const course graph = check(&kinds[k], &spec, 1e-5);

@@ -41,7 +41,7 @@ typedef struct desk {
 static bp_spec spec_of(bp_quantised form)
 {
     bp_spec spec = rig_spec();
-    spec.config.width = 18; /* blocks that end inside rows */
+    SET_OWN(&spec.config, bp_transformer, width, 18); /* blocks that end inside rows */
     spec.lora = (bp_lora){.rank = 2, .alpha = 2.0, .targets = targets, .target_count = 1};
     spec.quantised = form;
     spec.config.quantised = form;

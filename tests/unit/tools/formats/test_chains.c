@@ -9,10 +9,14 @@
 
 #include <cmocka.h>
 
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
+#include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_family.h"
+#include "tools/formats/hf_fields.h"
 
 static bp_status read_text(const char *json, bp_model_config *config, bp_error *error)
 {
@@ -36,28 +40,28 @@ static void chains_are_read(void **state)
                                "\"hidden_dropout_prob\": 0.5, \"num_hidden_layers\": 3}",
                                &config, &error),
                      BP_OK);
-    assert_int_equal(config.family, BP_FAMILY_MLP);
+    assert_int_equal(config.family, &bp_family_mlp);
     assert_int_equal(config.vocabulary, 0);
     assert_int_equal(config.positions, 30);
-    assert_int_equal(config.layers, 3);
-    assert_int_equal(config.hidden_sizes[0], 20);
-    assert_int_equal(config.hidden_sizes[2], 5);
-    assert_int_equal(config.activation, BP_ACTIVATION_GELU_ERF);
+    assert_int_equal(bp_mlp_config_of(&config).layers, 3);
+    assert_int_equal(bp_mlp_config_of(&config).hidden_sizes[0], 20);
+    assert_int_equal(bp_mlp_config_of(&config).hidden_sizes[2], 5);
+    assert_int_equal(bp_mlp_config_of(&config).activation, BP_ACTIVATION_GELU_ERF);
     assert_int_equal(config.task, BP_TASK_CLASSES);
     assert_int_equal(config.classes, 7);
-    assert_true(config.residual_dropout == 0.5);
+    assert_true(bp_mlp_config_of(&config).dropout == 0.5);
     assert_int_equal(read_text("{\"model_type\": \"mlp\", \"input_size\": 3, \"num_labels\": 1}",
                                &config, &error),
                      BP_OK);
     assert_int_equal(config.task, BP_TASK_REGRESSION);
-    assert_int_equal(config.layers, 1);
-    assert_int_equal(config.width, 64);
-    assert_int_equal(config.activation, BP_ACTIVATION_RELU);
+    assert_int_equal(bp_mlp_config_of(&config).layers, 1);
+    assert_int_equal(bp_mlp_config_of(&config).width, 64);
+    assert_int_equal(bp_mlp_config_of(&config).activation, BP_ACTIVATION_RELU);
     assert_int_equal(read_text("{\"model_type\": \"mlp\", \"input_size\": 3, \"hidden_sizes\": [], "
                                "\"problem_type\": \"multi_label_classification\"}",
                                &config, &error),
                      BP_OK);
-    assert_int_equal(config.layers, 0);
+    assert_int_equal(bp_mlp_config_of(&config).layers, 0);
     assert_int_equal(config.task, BP_TASK_LABELS);
     assert_int_equal(config.classes, 2);
 }
@@ -68,22 +72,22 @@ static void chains_are_written(void **state)
     static char json[BP_HF_CONFIG_TEXT];
     static const uint32_t layers[] = {0, 3, 3, 40};
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
-        bp_model_config wanted = {.family = BP_FAMILY_MLP,
-                                  .positions = 9,
-                                  .width = 64,
-                                  .layers = layers[i],
-                                  .heads = 1,
-                                  .bos_token = -1,
-                                  .eos_token = -1,
-                                  .pad_token = -1,
-                                  .task = BP_TASK_LABELS,
-                                  .classes = 5,
-                                  .activation = BP_ACTIVATION_TANH};
+        bp_model_config wanted = config_with(
+            (bp_model_config){.family = &bp_family_mlp,
+                              .positions = 9,
+                              .bos_token = -1,
+                              .eos_token = -1,
+                              .pad_token = -1,
+                              .task = BP_TASK_LABELS,
+                              .classes = 5},
+            OWN(bp_mlp_config, .width = 64, .layers = layers[i], .activation = BP_ACTIVATION_TANH));
         bp_model_config config;
         bp_error error;
         size_t length = 0;
         if (i == 2) {
-            memcpy(wanted.hidden_sizes, (const uint32_t[]){8, 64, 7}, 3 * sizeof(uint32_t));
+            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[0], 8);
+            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[1], 64);
+            SET_OWN(&wanted, bp_mlp_config, hidden_sizes[2], 7);
         }
         assert_int_equal(bp_hf_config_text(&wanted, NULL, json, &length), BP_OK);
         assert_int_equal(read_text(json, &config, &error), BP_OK);
@@ -99,10 +103,10 @@ static void recurrent_models_are_read_and_written(void **state)
     bp_error error;
     size_t length = 0;
     assert_int_equal(read_text("{\"model_type\": \"rnn\"}", &config, &error), BP_OK);
-    assert_int_equal(config.family, BP_FAMILY_RNN);
-    assert_int_equal(config.cell, BP_CELL_GRU);
+    assert_int_equal(config.family, &bp_family_rnn);
+    assert_int_equal(bp_rnn_config_of(&config).cell, BP_CELL_GRU);
     assert_int_equal(config.vocabulary, 256);
-    assert_true(config.untied && config.task == BP_TASK_CAUSAL_LM);
+    assert_true(bp_rnn_config_of(&config).untied && config.task == BP_TASK_CAUSAL_LM);
     assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
     assert_int_equal(read_text(json, &again, &error), BP_OK);
     assert_memory_equal(&config, &again, sizeof config);
@@ -113,11 +117,12 @@ static void recurrent_models_are_read_and_written(void **state)
                   "0.25, \"bidirectional\": false, \"eos_token_id\": 5}",
                   &config, &error),
         BP_OK);
-    assert_int_equal(config.cell, BP_CELL_LSTM);
-    assert_int_equal(config.inner, 22);
-    assert_int_equal(config.layers, 3);
+    assert_int_equal(bp_rnn_config_of(&config).cell, BP_CELL_LSTM);
+    assert_int_equal(bp_rnn_config_of(&config).embedding, 22);
+    assert_int_equal(bp_rnn_config_of(&config).layers, 3);
     assert_int_equal(config.positions, 99);
-    assert_true(!config.untied && config.residual_dropout == 0.25 && config.eos_token == 5);
+    assert_true(!bp_rnn_config_of(&config).untied && bp_rnn_config_of(&config).dropout == 0.25 &&
+                config.eos_token == 5);
     assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
     assert_int_equal(read_text(json, &again, &error), BP_OK);
     assert_memory_equal(&config, &again, sizeof config);

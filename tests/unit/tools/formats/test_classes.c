@@ -8,9 +8,12 @@
 
 #include <cmocka.h>
 
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
+#include "tools/formats/hf_fields.h"
 
 static uint64_t scratch[BP_CLASS_NAMES_SCRATCH / 8];
 static bp_class_names names;
@@ -100,15 +103,13 @@ static void test_what_is_written_is_read(void **state)
     (void)state;
     static char json[BP_HF_CONFIG_TEXT + 1];
     static bp_class_names given;
-    bp_model_config config = {.family = BP_FAMILY_BERT,
-                              .heads = 1,
-                              .width = 8,
-                              .layers = 1,
-                              .task = BP_TASK_CLASSES,
-                              .classes = 2,
-                              .vocabulary = 9,
-                              .positions = 8,
-                              .inner = 8};
+    bp_model_config config =
+        config_with((bp_model_config){.family = &bp_family_bert,
+                                      .task = BP_TASK_CLASSES,
+                                      .classes = 2,
+                                      .vocabulary = 9,
+                                      .positions = 8},
+                    OWN(bp_transformer, .heads = 1, .width = 8, .layers = 1, .inner = 8));
     size_t length;
     assert_int_equal(read_text("{\"id2label\": {\"0\": \"\\\"q\\\"\", \"1\": \"\\n\"}}"), BP_OK);
     given = names;

@@ -15,9 +15,11 @@
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
 
 static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
@@ -40,7 +42,8 @@ static void an_almost_empty_file_has_the_defaults_of_the_family(void **state)
     bp_model_config config;
     bp_error error;
     assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &error), BP_OK);
-    assert_memory_equal(&config, &bp_preset_find("gpt2")->config, sizeof config);
+    const bp_model_config preset = bp_preset_config(bp_preset_find("gpt2"));
+    assert_memory_equal(&config, &preset, sizeof config);
 }
 
 static void every_field_is_read(void **state)
@@ -62,15 +65,15 @@ static void every_field_is_read(void **state)
         BP_OK);
     assert_int_equal(config.vocabulary, 11);
     assert_int_equal(config.positions, 12);
-    assert_int_equal(config.width, 14);
-    assert_int_equal(config.layers, 3);
-    assert_int_equal(config.heads, 7);
-    assert_int_equal(config.inner, 15);
-    assert_true(config.norm_epsilon == 1e-6);
-    assert_true(config.initializer_range == 0.5);
-    assert_true(config.embedding_dropout == 0.0);
-    assert_true(config.residual_dropout == 0.25);
-    assert_true(config.attention_dropout == 0.125);
+    assert_int_equal(bp_transformer_of(&config).width, 14);
+    assert_int_equal(bp_transformer_of(&config).layers, 3);
+    assert_int_equal(bp_transformer_of(&config).heads, 7);
+    assert_int_equal(bp_transformer_of(&config).inner, 15);
+    assert_true(bp_transformer_of(&config).norm_epsilon == 1e-6);
+    assert_true(bp_transformer_of(&config).initializer_range == 0.5);
+    assert_true(bp_transformer_of(&config).embedding_dropout == 0.0);
+    assert_true(bp_transformer_of(&config).residual_dropout == 0.25);
+    assert_true(bp_transformer_of(&config).attention_dropout == 0.125);
     assert_int_equal(config.bos_token, -1);
     assert_int_equal(config.eos_token, 5);
 }
@@ -85,11 +88,11 @@ static void other_names_mean_the_same(void **state)
                                "\"num_hidden_layers\": 2, \"n_inner\": null, \"eos_token_id\": []}",
                                &config, &error),
                      BP_OK);
-    assert_int_equal(config.width, 64);
+    assert_int_equal(bp_transformer_of(&config).width, 64);
     assert_int_equal(config.positions, 32);
-    assert_int_equal(config.heads, 4);
-    assert_int_equal(config.layers, 2);
-    assert_int_equal(config.inner, 0);
+    assert_int_equal(bp_transformer_of(&config).heads, 4);
+    assert_int_equal(bp_transformer_of(&config).layers, 2);
+    assert_int_equal(bp_transformer_of(&config).inner, 0);
     assert_int_equal(config.eos_token, -1);
 }
 
@@ -140,14 +143,15 @@ static void every_wrong_value_is_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         char json[512];
         char name[64];
-        bp_model_config config = {.width = 77};
+        bp_model_config config =
+            config_with((bp_model_config){.family = NULL}, OWN(bp_transformer, .width = 77));
         bp_error error;
         snprintf(json, sizeof json, "{\"model_type\": \"gpt2\", %s}", refusals[i].members);
         snprintf(name, sizeof name, "config.json: %s", refusals[i].name);
         assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
         assert_int_equal(error.code, BP_ERR_DATA);
         assert_string_equal(error.name, name);
-        assert_int_equal(config.width, 77);
+        assert_int_equal(bp_transformer_of(&config).width, 77);
     }
 }
 
@@ -231,13 +235,13 @@ static void storage_that_fails_is_said_so(void **state)
 static void what_is_written_reads_back_the_same(void **state)
 {
     (void)state;
-    bp_model_config configs[3] = {bp_preset_find("gpt2-xl")->config,
-                                  bp_preset_find("tiny")->config};
+    bp_model_config configs[3] = {bp_preset_config(bp_preset_find("gpt2-xl")),
+                                  bp_preset_config(bp_preset_find("tiny"))};
     configs[2] = configs[1];
-    configs[2].inner = 100;
-    configs[2].residual_dropout = 0.1 + 0.2; /* 17 digits */
-    configs[2].norm_epsilon = 1e-12;
-    configs[2].initializer_range = 3;
+    SET_OWN(&configs[2], bp_transformer, inner, 100);
+    SET_OWN(&configs[2], bp_transformer, residual_dropout, 0.1 + 0.2); /* 17 digits */
+    SET_OWN(&configs[2], bp_transformer, norm_epsilon, 1e-12);
+    SET_OWN(&configs[2], bp_transformer, initializer_range, 3);
     for (size_t i = 0; i < 3; i++) {
         char json[BP_HF_CONFIG_TEXT + 1];
         size_t length;
@@ -289,10 +293,10 @@ static void every_preset_is_written_and_read_back(void **state)
     const bp_preset *preset;
     for (uint32_t i = 0; (preset = bp_preset_at(i)) != NULL; i++) {
         for (bp_task task = preset->config.task; task <= BP_TASK_REGRESSION; task++) {
-            bp_model_config wanted = preset->config, config;
+            bp_model_config wanted = bp_preset_config(preset), config;
             bp_error error;
             size_t length = 0;
-            const bool judges = preset->config.family != BP_FAMILY_RNN;
+            const bool judges = preset->config.family != &bp_family_rnn;
             if (task != preset->config.task && (task < BP_TASK_CLASSES || !judges)) {
                 continue;
             }
@@ -300,8 +304,9 @@ static void every_preset_is_written_and_read_back(void **state)
             wanted.classes = task < BP_TASK_CLASSES ? 0 : task == BP_TASK_REGRESSION ? 1 : 5;
             assert_int_equal(bp_hf_config_text(&wanted, NULL, json, &length), BP_OK);
             assert_int_equal(read_text(json, &config, &error), BP_OK);
-            if (wanted.family != BP_FAMILY_GPT2 && wanted.kv_heads == 0) {
-                config.kv_heads = 0; /* as many as heads, said or not */
+            if (wanted.family->model == &bp_model_llama &&
+                bp_llama_config_of(&wanted).kv_heads == 0) {
+                SET_OWN(&config, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
             }
             assert_memory_equal(&config, &wanted, sizeof config);
             json_error_t why;
@@ -336,8 +341,8 @@ static void presets_have_the_published_sizes(void **state)
         const bp_preset *preset = bp_preset_find(published[i].name);
         assert_non_null(preset);
         assert_true(preset->note[0] != '\0');
-        assert_true(count_parameters(published[i].model, &preset->config) ==
-                    published[i].parameters);
+        const bp_model_config config = bp_preset_config(preset);
+        assert_true(count_parameters(published[i].model, &config) == published[i].parameters);
     }
 }
 
@@ -355,13 +360,15 @@ static void other_families_are_read(void **state)
                   "\"sliding_window\": null, \"eos_token_id\": [7, 8], \"model_type\": \"llama\"}",
                   &config, &error),
         BP_OK);
-    assert_int_equal(config.family, BP_FAMILY_LLAMA);
-    assert_int_equal(config.width, 96);
-    assert_int_equal(config.kv_heads, 3);
-    assert_int_equal(config.head_width, 24);
-    assert_true(config.qkv_bias && config.output_bias && config.mlp_bias && !config.untied);
-    assert_true(config.rope_theta == 500000.0 && config.rope_scaling.factor == 8.0);
-    assert_int_equal(config.rope_scaling.original, 8192);
+    assert_int_equal(config.family, &bp_family_llama);
+    assert_int_equal(bp_transformer_of(&config).width, 96);
+    assert_int_equal(bp_llama_config_of(&config).kv_heads, 3);
+    assert_int_equal(bp_llama_config_of(&config).head_width, 24);
+    assert_true(bp_llama_config_of(&config).qkv_bias && bp_llama_config_of(&config).output_bias &&
+                bp_llama_config_of(&config).mlp_bias && !bp_transformer_of(&config).untied);
+    assert_true(bp_llama_config_of(&config).rope_theta == 500000.0 &&
+                bp_llama_config_of(&config).rope_scaling.factor == 8.0);
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 8192);
     assert_int_equal(config.eos_token, 7);
     assert_true(config.more_eos_count == 1 && config.more_eos[0] == 8);
     assert_int_equal(read_text("{\"model_type\": \"qwen2\", \"rope_parameters\": {\"rope_theta\": "
@@ -370,17 +377,20 @@ static void other_families_are_read(void **state)
                                "[\"full_attention\"]}",
                                &config, &error),
                      BP_OK);
-    assert_true(config.family == BP_FAMILY_QWEN2 && config.qkv_bias && !config.output_bias);
-    assert_true(config.rope_theta == 1e6 && config.rope_scaling.factor == 0.0);
+    assert_true(config.family == &bp_family_qwen2 && bp_llama_config_of(&config).qkv_bias &&
+                !bp_llama_config_of(&config).output_bias);
+    assert_true(bp_llama_config_of(&config).rope_theta == 1e6 &&
+                bp_llama_config_of(&config).rope_scaling.factor == 0.0);
     assert_int_equal(read_text("{\"model_type\": \"bert\", \"architectures\": "
                                "[\"BertForSequenceClassification\"], \"id2label\": {\"0\": \"a\", "
                                "\"1\": \"b\", \"2\": \"c\"}, \"hidden_dropout_prob\": 0.25}",
                                &config, &error),
                      BP_OK);
-    assert_true(config.family == BP_FAMILY_BERT && config.task == BP_TASK_CLASSES);
+    assert_true(config.family == &bp_family_bert && config.task == BP_TASK_CLASSES);
     assert_int_equal(config.classes, 3);
-    assert_true(config.embedding_dropout == 0.25 && config.residual_dropout == 0.25);
-    assert_true(config.classifier_dropout == 0.25);
+    assert_true(bp_transformer_of(&config).embedding_dropout == 0.25 &&
+                bp_transformer_of(&config).residual_dropout == 0.25);
+    assert_true(bp_bert_config_of(&config).classifier_dropout == 0.25);
 }
 
 static void what_other_families_lack_is_refused_by_name(void **state)

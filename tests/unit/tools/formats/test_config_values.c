@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layers/bert.h"
+#include "layers/llama.h"
+#include "layers/transformer.h"
+#include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_fields.h"
@@ -162,13 +166,15 @@ static void positions_that_are_not_implemented_are_refused(void **state)
         "llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4, 'rope_theta':"
                         "5e5, 'partial_rotary_factor': 1.0, 'other': [{}],"
                         "'original_max_position_embeddings': 16777216}");
-    assert_int_equal(config.rope_scaling.original, 16777216);
-    assert_true(config.rope_theta == 5e5);
-    assert_true(config.rope_scaling.low == 1.0 && config.rope_scaling.high == 4.0);
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 16777216);
+    assert_true(bp_llama_config_of(&config).rope_theta == 5e5);
+    assert_true(bp_llama_config_of(&config).rope_scaling.low == 1.0 &&
+                bp_llama_config_of(&config).rope_scaling.high == 4.0);
     config = config_of("llama", "'rope_scaling': {'type': 'default', 'factor': 3}");
-    assert_true(config.rope_scaling.factor == 0.0 && config.rope_theta == 10000.0);
+    assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0 &&
+                bp_llama_config_of(&config).rope_theta == 10000.0);
     config = config_of("llama", "'rope_scaling': null");
-    assert_true(config.rope_scaling.factor == 0.0);
+    assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
 }
 
 static void the_task_is_what_architecture_and_labels_say(void **state)
@@ -205,23 +211,25 @@ static void values_that_say_nothing(void **state)
     (void)state;
     bp_model_config config = config_of("bert", "'classifier_dropout': null, 'pruned_heads': {},"
                                                "'hidden_dropout_prob': 0.5");
-    assert_true(config.classifier_dropout == 0.5);
+    assert_true(bp_bert_config_of(&config).classifier_dropout == 0.5);
     config = config_of("bert", "'classifier_dropout': 0.25, 'pruned_heads': null");
-    assert_true(config.classifier_dropout == 0.25);
+    assert_true(bp_bert_config_of(&config).classifier_dropout == 0.25);
     config = config_of("llama", "'layer_types': null, 'pretraining_tp': 1, 'head_dim': null");
-    assert_int_equal(config.head_width, 0);
+    assert_int_equal(bp_llama_config_of(&config).head_width, 0);
     config = config_of("llama", "'layer_types': [], 'head_dim': 100, 'hidden_size': 333");
-    assert_int_equal(config.head_width, 100); /* heads need not divide the width then */
+    assert_int_equal(bp_llama_config_of(&config).head_width,
+                     100); /* heads need not divide the width then */
     config = config_of("bert", "'eos_token_id': [7, 8, 9], 'bos_token_id': []");
     assert_int_equal(config.eos_token, 7);
     assert_int_equal(config.bos_token, -1);
-    for (bp_family family = BP_FAMILY_GPT2; family <= BP_FAMILY_BERT; family++) {
-        const bp_hf_fields *fields = bp_hf_fields_of(family);
-        assert_ptr_equal(bp_hf_fields_find(fields->model_type), fields);
-        assert_int_equal(fields->defaults.family, family);
-        assert_int_equal(config_of(fields->model_type, "'other': 1").family, family);
+    const bp_family *family;
+    for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
+        assert_ptr_equal(bp_family_find(family->model_type), family);
+        assert_ptr_equal(bp_family_defaults(family).family, family);
+        const char *members = family == &bp_family_mlp ? "'input_size': 1" : "'other': 1";
+        assert_ptr_equal(config_of(family->model_type, members).family, family);
     }
-    assert_null(bp_hf_fields_find("gpt3"));
+    assert_null(bp_family_find("gpt3"));
 }
 
 /* What is written of a model in an unusual shape says the same when it is read. */
@@ -250,8 +258,8 @@ static void unusual_shapes_read_back_the_same(void **state)
         memory_store_init(&memory);
         memory_store_put(&memory, "c", json, length);
         assert_int_equal(bp_hf_config_read(&memory.store, "c", scratch, &again, &error), BP_OK);
-        if (config.kv_heads == 0) {
-            again.kv_heads = 0; /* as many as heads, said or not */
+        if (config.family != &bp_family_bert && bp_llama_config_of(&config).kv_heads == 0) {
+            SET_OWN(&again, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
         }
         assert_memory_equal(&again, &config, sizeof config);
         memory_store_free(&memory);
@@ -261,14 +269,14 @@ static void unusual_shapes_read_back_the_same(void **state)
     bp_error error;
     char json[BP_HF_CONFIG_TEXT + 1];
     size_t length;
-    config.inner = 0;
+    SET_OWN(&config, bp_transformer, inner, 0);
     assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
     assert_non_null(strstr(json, "\"intermediate_size\": 3072"));
     memory_store memory;
     memory_store_init(&memory);
     memory_store_put(&memory, "c", json, length);
     assert_int_equal(bp_hf_config_read(&memory.store, "c", scratch, &again, &error), BP_OK);
-    assert_int_equal(again.inner, 3072);
+    assert_int_equal(bp_transformer_of(&again).inner, 3072);
     memory_store_free(&memory);
 }
 

@@ -12,6 +12,7 @@
 
 #include "layers/bert.h"
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tests/support/tensors_made.h"
 #include "tools/formats/hf_family.h"
@@ -29,17 +30,21 @@ typedef struct desk {
     uint64_t work[512];
 } desk;
 
-static const bp_model_config small = {.vocabulary = 11,
-                                      .positions = 6,
-                                      .width = 8,
-                                      .layers = 2,
-                                      .heads = 2,
-                                      .inner = 16,
-                                      .norm_epsilon = 1e-5,
-                                      .initializer_range = 0.02,
-                                      .types = 2,
-                                      .classes = 3,
-                                      .task = BP_TASK_CLASSES};
+/* Of a Llama with `kv_heads`, or, with 0, of a BERT. */
+static bp_model_config small(uint32_t kv_heads)
+{
+    const bp_transformer stack = {.width = 8,
+                                  .layers = 2,
+                                  .heads = 2,
+                                  .inner = 16,
+                                  .norm_epsilon = 1e-5,
+                                  .initializer_range = 0.02};
+    const bp_model_config config = {
+        .vocabulary = 11, .positions = 6, .classes = 3, .task = BP_TASK_CLASSES};
+    return kv_heads == 0
+               ? config_with(config, OWN(bp_bert_config, .stack = stack, .types = 2))
+               : config_with(config, OWN(bp_llama_config, .stack = stack, .kv_heads = kv_heads));
+}
 
 static void note(void *user, const bp_tensor_finding *finding)
 {
@@ -124,7 +129,8 @@ static void bert_of_the_hub_becomes_a_classifier(void **state)
 {
     (void)state;
     desk *d = desk_new();
-    add_model(d, &bp_model_bert, &small);
+    const bp_model_config config = small(0);
+    add_model(d, &bp_model_bert, &config);
     assert_int_equal(match(d, "bert", 0), BP_OK);
     check_found(d);
     for (size_t i = 0; i < d->made.count; i++) { /* as bert-base-uncased has them */
@@ -164,7 +170,7 @@ static void a_bare_encoder_becomes_a_masked_model(void **state)
 {
     (void)state;
     desk *d = desk_new();
-    bp_model_config config = small;
+    bp_model_config config = small(0);
     config.task = BP_TASK_MASKED_LM;
     add_model(d, &bp_model_bert, &config);
     for (size_t i = 0; i < d->made.count; i++) {
@@ -187,16 +193,15 @@ static void a_bare_encoder_becomes_a_masked_model(void **state)
 static void llama_tied_untied_and_bare(void **state)
 {
     (void)state;
-    bp_model_config config = small;
+    bp_model_config config = small(1);
     config.task = BP_TASK_CAUSAL_LM;
-    config.kv_heads = 1;
     for (int untied = 0; untied < 2; untied++) {
         desk *d = desk_new();
-        config.untied = untied != 0;
+        SET_OWN(&config, bp_transformer, untied, untied != 0);
         add_model(d, &bp_model_llama, &config);
         made_add(&d->made, "model.layers.0.self_attn.rotary_emb.inv_freq", BP_F32, 1,
                  (uint64_t[]){2});
-        if (!config.untied) {
+        if (!bp_transformer_of(&config).untied) {
             made_add_values(&d->made, "lm_head.weight", BP_F32, 2, (uint64_t[]){11, 8}, 0);
         }
         assert_int_equal(match(d, "llama", 0), BP_OK);
@@ -218,8 +223,7 @@ static void a_classifier_has_no_use_for_a_language_head(void **state)
 {
     (void)state;
     desk *d = desk_new();
-    bp_model_config config = small;
-    config.kv_heads = 1;
+    bp_model_config config = small(1);
     add_model(d, &bp_model_llama, &config);
     made_add(&d->made, "lm_head.weight", BP_F32, 2, (uint64_t[]){11, 8});
     assert_int_equal(match(d, "llama", 0), BP_OK);

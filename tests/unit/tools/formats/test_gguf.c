@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layers/transformer.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/gguf_family.h"
@@ -481,12 +482,12 @@ static void gpt2_keys_are_held_to_their_bounds(void **state)
     make_gpt2(&d->m, 6, BP_GGUF_U8, 0);
     assert_int_equal(open_made(d), BP_OK);
     assert_int_equal(family->take(&d->file, &config), BP_OK);
-    assert_int_equal(config.layers, 2);
+    assert_int_equal(bp_transformer_of(&config).layers, 2);
     assert_int_equal(config.positions, 16);
-    assert_int_equal(config.width, 8);
-    assert_int_equal(config.inner, 0); /* four times the width is the default */
-    assert_int_equal(config.heads, 2);
-    assert_true(config.norm_epsilon == 1e-5);
+    assert_int_equal(bp_transformer_of(&config).width, 8);
+    assert_int_equal(bp_transformer_of(&config).inner, 0); /* four times the width is the default */
+    assert_int_equal(bp_transformer_of(&config).heads, 2);
+    assert_true(bp_transformer_of(&config).norm_epsilon == 1e-5);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_gpt2(&d->m, cases[i].key, cases[i].type, cases[i].value);

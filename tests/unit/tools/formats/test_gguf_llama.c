@@ -12,10 +12,12 @@
 #include <string.h>
 
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/disk_file.h"
 #include "tools/formats/gguf_export.h"
 #include "tools/formats/gguf_llama.h"
 #include "tools/formats/hf_family.h"
+#include "tools/formats/hf_fields.h"
 #include "tools/formats/hf_files.h"
 
 #define GOLDEN "tests/golden/port/"
@@ -34,30 +36,31 @@ typedef struct desk {
     uint64_t work[1 << 14];
 } desk;
 
-static const bp_model_config llama = {.vocabulary = 19,
-                                      .positions = 32,
-                                      .width = 16,
-                                      .layers = 2,
-                                      .heads = 2,
-                                      .kv_heads = 1,
-                                      .inner = 24,
-                                      .head_width = 12,
-                                      .norm_epsilon = 1e-6,
-                                      .rope_theta = 20000.0,
-                                      .qkv_bias = true,
-                                      .output_bias = true,
-                                      .mlp_bias = true,
-                                      .untied = true,
-                                      .bos_token = 1,
-                                      .eos_token = 2};
+static bp_model_config llama_config(void)
+{
+    return config_with((bp_model_config){.family = &bp_family_llama,
+                                         .vocabulary = 19,
+                                         .positions = 32,
+                                         .bos_token = 1,
+                                         .eos_token = 2},
+                       OWN(bp_llama_config,
+                           .stack = {.width = 16,
+                                     .layers = 2,
+                                     .heads = 2,
+                                     .inner = 24,
+                                     .norm_epsilon = 1e-6,
+                                     .untied = true},
+                           .kv_heads = 1, .head_width = 12, .rope_theta = 20000.0, .qkv_bias = true,
+                           .output_bias = true, .mlp_bias = true));
+}
 
 static bp_model_config qwen2_config(void)
 {
-    bp_model_config config = llama;
-    config.head_width = 0;
-    config.output_bias = false;
-    config.mlp_bias = false;
-    config.untied = false;
+    bp_model_config config = llama_config();
+    SET_OWN(&config, bp_llama_config, head_width, 0);
+    SET_OWN(&config, bp_llama_config, output_bias, false);
+    SET_OWN(&config, bp_llama_config, mlp_bias, false);
+    SET_OWN(&config, bp_transformer, untied, false);
     return config;
 }
 
@@ -87,12 +90,13 @@ static void match(desk *d, const bp_tensor_naming *naming)
     assert_int_equal(
         bp_parameters_list(&bp_model_llama, &d->config, &d->room, &d->parameters, &d->error),
         BP_OK);
-    const bp_match m = {.set = &d->set,
-                        .naming = naming,
-                        .wanted = d->parameters.list,
-                        .count = d->parameters.count,
-                        .heads = {d->config.heads, d->config.kv_heads},
-                        .work = d->target.work};
+    const bp_match m = {
+        .set = &d->set,
+        .naming = naming,
+        .wanted = d->parameters.list,
+        .count = d->parameters.count,
+        .heads = {bp_transformer_of(&d->config).heads, bp_llama_config_of(&d->config).kv_heads},
+        .work = d->target.work};
     d->source =
         (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     assert_int_equal(bp_tensor_match(&m), BP_OK);
@@ -128,7 +132,7 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
     static const char *const hfs[] = {GOLDEN "llama.safetensors", GOLDEN "qwen2.safetensors"};
     for (size_t i = 0; i < 2; i++) {
         desk *d = desk_new();
-        bp_model_config config = i == 0 ? llama : qwen2_config();
+        bp_model_config config = i == 0 ? llama_config() : qwen2_config();
         const bp_gguf_family *family = bp_gguf_family_find(names[i]);
         const bp_gguf_model model = {family, &config, names[i], NULL, NULL, -1, -1};
         open_hf(d, hfs[i], &config);
@@ -137,14 +141,17 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
         /* Back: the keys say the same, and the values are those of fp16. */
         disk_file_put(&d->memory, ggufs[i], "in");
         assert_int_equal(take(d, "in", family), BP_OK);
-        assert_int_equal(d->config.kv_heads, 1);
-        assert_int_equal(d->config.head_width, config.head_width);
-        assert_int_equal(d->config.qkv_bias, true);
-        assert_int_equal(d->config.output_bias, config.output_bias);
-        assert_int_equal(d->config.mlp_bias, config.mlp_bias);
-        assert_int_equal(d->config.untied, config.untied);
-        assert_true(d->config.rope_theta == 20000.0);
-        assert_true(d->config.norm_epsilon == 1e-6);
+        assert_int_equal(bp_llama_config_of(&d->config).kv_heads, 1);
+        assert_int_equal(bp_llama_config_of(&d->config).head_width,
+                         bp_llama_config_of(&config).head_width);
+        assert_int_equal(bp_llama_config_of(&d->config).qkv_bias, true);
+        assert_int_equal(bp_llama_config_of(&d->config).output_bias,
+                         bp_llama_config_of(&config).output_bias);
+        assert_int_equal(bp_llama_config_of(&d->config).mlp_bias,
+                         bp_llama_config_of(&config).mlp_bias);
+        assert_int_equal(bp_transformer_of(&d->config).untied, bp_transformer_of(&config).untied);
+        assert_true(bp_llama_config_of(&d->config).rope_theta == 20000.0);
+        assert_true(bp_transformer_of(&d->config).norm_epsilon == 1e-6);
         bp_tensor_set_init(&d->set, &d->memory.store, "in", &d->file.part, 1, &d->error);
         match(d, family->naming);
         assert_int_equal(bp_hf_export(&d->source, &bp_hf_family_find("llama")->naming, &d->target),
@@ -171,28 +178,31 @@ static void scaled_frequencies_are_written(void **state)
 {
     (void)state;
     float factors[32];
-    bp_model_config config = {
-        .width = 128, .heads = 2, .rope_theta = 500000.0, .rope_scaling = {8.0, 1.0, 4.0, 8192}};
+    bp_model_config config =
+        config_with((bp_model_config){.family = NULL},
+                    OWN(bp_llama_config, .stack = {.width = 128, .heads = 2},
+                        .rope_theta = 500000.0, .rope_scaling = {8.0, 1.0, 4.0, 8192}));
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 32), 32);
     for (size_t i = 0; i < 32; i++) {
         assert_true(fabs((double)factors[i] - llama3[i]) < 2e-6);
     }
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 4), 32);
-    config.rope_scaling.factor = 0.0;
+    SET_OWN(&config, bp_llama_config, rope_scaling.factor, 0.0);
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 32), 0);
 
     desk *d = desk_new();
-    config = llama;
-    config.rope_scaling = (bp_rope_scaling){8.0, 1.0, 4.0, 16};
-    open_hf(d, GOLDEN "llama.safetensors", &llama);
+    config = llama_config();
+    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){8.0, 1.0, 4.0, 16});
+    const bp_model_config whole = llama_config();
+    open_hf(d, GOLDEN "llama.safetensors", &whole);
     const bp_gguf_family *family = bp_gguf_family_find("llama");
     const bp_gguf_model model = {family, &config, "", NULL, NULL, -1, -1};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
     assert_int_equal(take(d, "out", family), BP_ERR_DATA); /* it cannot be read back, by name */
     assert_non_null(strstr(d->error.name, "rope_freqs.weight"));
     assert_int_equal(d->file.part.entry_count, 36);
-    config.head_width = 2048;
-    open_hf(d, GOLDEN "llama.safetensors", &llama);
+    SET_OWN(&config, bp_llama_config, head_width, 2048);
+    open_hf(d, GOLDEN "llama.safetensors", &whole);
     d->error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_ERR_USAGE);
     desk_free(d);
@@ -237,8 +247,8 @@ static void keys_are_held_to_their_bounds(void **state)
     const bp_gguf_family *family = bp_gguf_family_find("llama");
     put_keys(d, 100, 0);
     assert_int_equal(take(d, "g", family), BP_OK);
-    assert_int_equal(d->config.head_width, 8);
-    assert_false(d->config.untied);
+    assert_int_equal(bp_llama_config_of(&d->config).head_width, 8);
+    assert_false(bp_transformer_of(&d->config).untied);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put_keys(d, cases[i].key, cases[i].value);
         assert_int_equal(take(d, "g", family), BP_ERR_DATA);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "layers/llama.h"
+#include "tests/support/config.h"
 #include "tests/support/disk_file.h"
 #include "tests/support/store_memory.h"
 #include "tests/support/tensors_made.h"
@@ -24,20 +25,19 @@
 #define OUT   24u /* 2 heads of 12 */
 #define RANK  3u
 
-static const bp_model_config llama = {.vocabulary = 19,
-                                      .positions = 32,
-                                      .width = WIDTH,
-                                      .layers = 2,
-                                      .heads = 2,
-                                      .kv_heads = 1,
-                                      .inner = 24,
-                                      .head_width = 12,
-                                      .norm_epsilon = 1e-6,
-                                      .rope_theta = 20000.0,
-                                      .qkv_bias = true,
-                                      .output_bias = true,
-                                      .mlp_bias = true,
-                                      .untied = true};
+static bp_model_config llama_config(void)
+{
+    return config_with((bp_model_config){.vocabulary = 19, .positions = 32},
+                       OWN(bp_llama_config,
+                           .stack = {.width = WIDTH,
+                                     .layers = 2,
+                                     .heads = 2,
+                                     .inner = 24,
+                                     .norm_epsilon = 1e-6,
+                                     .untied = true},
+                           .kv_heads = 1, .head_width = 12, .rope_theta = 20000.0, .qkv_bias = true,
+                           .output_bias = true, .mlp_bias = true));
+}
 
 typedef struct desk {
     memory_store memory;
@@ -58,6 +58,7 @@ static desk *desk_new(void)
     assert_non_null(d);
     memory_store_init(&d->memory);
     d->room = (bp_staging){d->scratch, sizeof d->scratch};
+    const bp_model_config llama = llama_config();
     disk_file_put(&d->memory, "tests/golden/port/llama.safetensors", "in");
     assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
     assert_int_equal(

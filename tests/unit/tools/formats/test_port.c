@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "layers/gpt2.h"
+#include "tests/support/config.h"
 #include "tests/support/disk_file.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/tensors_made.h"
@@ -76,12 +77,13 @@ static void fresh(desk *d)
 static bp_status match(desk *d, const bp_tensor_naming *naming)
 {
     BP_TRY(bp_parameters_list(&bp_model_gpt2, &d->config, &d->room, &d->parameters, &d->error));
-    const bp_match m = {.set = &d->set,
-                        .naming = naming,
-                        .wanted = d->parameters.list,
-                        .count = d->parameters.count,
-                        .heads = {d->config.heads, d->config.heads},
-                        .work = d->target.work};
+    const bp_match m = {
+        .set = &d->set,
+        .naming = naming,
+        .wanted = d->parameters.list,
+        .count = d->parameters.count,
+        .heads = {bp_transformer_of(&d->config).heads, bp_transformer_of(&d->config).heads},
+        .work = d->target.work};
     d->source =
         (bp_weight_source){&d->set, d->parameters.list, d->parameters.count, m.heads, NULL, false};
     return bp_tensor_match(&m);
@@ -220,25 +222,25 @@ static void a_model_that_llmc_cannot_say_is_refused(void **state)
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     set_dtype(d, BP_F32);
     d->error = (bp_error){.code = BP_OK};
-    d->config.inner = 33;
+    SET_OWN(&d->config, bp_transformer, inner, 33);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "n_inner");
     d->error = (bp_error){.code = BP_OK};
     d->config = good;
-    d->config.inner = 4 * good.width;
-    d->config.norm_epsilon = 1e-6;
+    SET_OWN(&d->config, bp_transformer, inner, 4 * bp_transformer_of(&good).width);
+    SET_OWN(&d->config, bp_transformer, norm_epsilon, 1e-6);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "layer_norm_epsilon");
     d->error = (bp_error){.code = BP_OK};
     d->config = good;
-    d->config.untied = true;
+    SET_OWN(&d->config, bp_transformer, untied, true);
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     assert_string_equal(d->error.name, "tie_word_embeddings");
     d->config = good;
     d->config.vocabulary = INT32_MAX;
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     d->config = good;
-    d->config.layers = 3; /* more than were matched */
+    SET_OWN(&d->config, bp_transformer, layers, 3); /* more than were matched */
     assert_int_equal(to_llmc(d), BP_ERR_USAGE);
     bool there;
     assert_int_equal(d->memory.store.exists(&d->memory.store, "out", &there), BP_OK);

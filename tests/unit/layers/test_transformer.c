@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Every member of every family's own struct is held to its range by that family's model. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
+#include "tests/support/config.h"
+
+#define STACK                                                                                      \
+    {                                                                                              \
+        .width = 8, .layers = 2, .heads = 2, .norm_epsilon = 1e-5, .initializer_range = 0.02       \
+    }
+
+static bp_spec spec_of(const bp_model *model)
+{
+    const bool numbers = model == &bp_model_mlp, bert = model == &bp_model_bert;
+    bp_spec spec = {.model = model,
+                    .config = {.vocabulary = numbers ? 0 : 11,
+                               .positions = 6,
+                               .task = numbers ? BP_TASK_CLASSES
+                                       : bert  ? BP_TASK_MASKED_LM
+                                               : BP_TASK_CAUSAL_LM,
+                               .classes = numbers ? 2 : 0},
+                    .device_options = {.threads = 1},
+                    .batch = 2,
+                    .sequence = 6,
+                    .accumulation = 1};
+    if (numbers) {
+        spec.config = config_with(spec.config, OWN(bp_mlp_config, .width = 4, .layers = 1));
+    } else if (bert) {
+        spec.config = config_with(spec.config, OWN(bp_bert_config, .stack = STACK, .types = 2));
+    } else if (model == &bp_model_rnn) {
+        spec.config =
+            config_with(spec.config, OWN(bp_rnn_config, .width = 4, .layers = 1, .untied = true));
+    } else {
+        spec.config =
+            config_with(spec.config, OWN(bp_llama_config, .stack = STACK, .rope_theta = 10000.0));
+    }
+    return spec;
+}
+
+#define AT(type, member) BP_OWN(type, member), sizeof(((type *)0)->member)
+
+/* A member, and a value that it may not have: a whole number of four bytes, or a real one. */
+typedef struct fault {
+    const bp_model *model;
+    const char *name;
+    size_t offset;
+    size_t bytes;
+    uint32_t count;
+    double real;
+} fault;
+
+static void require_refused(const fault *f, double real)
+{
+    bp_spec spec = spec_of(f->model);
+    bp_error error = {0};
+    assert_int_equal(bp_spec_check(&spec, &error), BP_OK);
+    if (f->bytes == sizeof(double)) {
+        memcpy((char *)&spec.config + f->offset, &real, sizeof real);
+    } else {
+        memcpy((char *)&spec.config + f->offset, &f->count, sizeof f->count);
+    }
+    assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, f->name);
+    assert_string_equal(error.where, f->model->name);
+}
+
+static void require_all_refused(const fault *faults, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        require_refused(&faults[i], faults[i].real);
+        if (faults[i].bytes == sizeof(double)) {
+            require_refused(&faults[i], -1e-9);
+            require_refused(&faults[i], (double)NAN);
+        }
+    }
+}
+
+static void transformers(void **state)
+{
+    (void)state;
+    static const bp_model *const models[] = {&bp_model_gpt2, &bp_model_llama, &bp_model_bert};
+    for (size_t i = 0; i < 3; i++) {
+        const bp_model *m = models[i];
+        const fault faults[] = {
+            {m, "vocab_size", offsetof(bp_model_config, vocabulary), 4, 0, 0.0},
+            {m, "n_embd", AT(bp_transformer, width), 0, 0.0},
+            {m, "n_embd", AT(bp_transformer, width), (1 << 20) + 2, 0.0},
+            {m, "n_layer", AT(bp_transformer, layers), 0, 0.0},
+            {m, "n_layer", AT(bp_transformer, layers), (1 << 12) + 1, 0.0},
+            {m, "n_head", AT(bp_transformer, heads), 0, 0.0},
+            {m, "n_head", AT(bp_transformer, heads), (1 << 16) + 1, 0.0},
+            {m, "n_inner", AT(bp_transformer, inner), (1 << 22) + 1, 0.0},
+            {m, "embd_pdrop", AT(bp_transformer, embedding_dropout), 0, 1.0},
+            {m, "resid_pdrop", AT(bp_transformer, residual_dropout), 0, 1.0},
+            {m, "attn_pdrop", AT(bp_transformer, attention_dropout), 0, 1.0},
+            {m, "layer_norm_epsilon", AT(bp_transformer, norm_epsilon), 0, 1.0},
+            {m, "initializer_range", AT(bp_transformer, initializer_range), 0, 1e6},
+        };
+        require_all_refused(faults, sizeof faults / sizeof faults[0]);
+    }
+}
+
+static void what_some_families_have(void **state)
+{
+    (void)state;
+    const bp_model *llama = &bp_model_llama, *bert = &bp_model_bert, *mlp = &bp_model_mlp,
+                   *rnn = &bp_model_rnn;
+    const fault faults[] = {
+        {llama, "num_key_value_heads", AT(bp_llama_config, kv_heads), 3, 0.0},
+        {llama, "head_dim", AT(bp_llama_config, head_width), (1 << 14) + 2, 0.0},
+        {llama, "head_dim", AT(bp_llama_config, head_width), 5, 0.0},
+        {llama, "rope_theta", AT(bp_llama_config, rope_theta), 0, 1e12},
+        {bert, "type_vocab_size", AT(bp_bert_config, types), 0, 0.0},
+        {bert, "type_vocab_size", AT(bp_bert_config, types), (1 << 16) + 1, 0.0},
+        {bert, "classifier_dropout", AT(bp_bert_config, classifier_dropout), 0, 1.0},
+        {mlp, "vocab_size", offsetof(bp_model_config, vocabulary), 4, 1, 0.0},
+        {mlp, "hidden_size", AT(bp_mlp_config, width), 0, 0.0},
+        {mlp, "num_hidden_layers", AT(bp_mlp_config, layers), (1 << 12) + 1, 0.0},
+        {mlp, "hidden_dropout_prob", AT(bp_mlp_config, dropout), 0, 1.0},
+        {mlp, "initializer_range", AT(bp_mlp_config, initializer_range), 0, 1e6},
+        {rnn, "vocab_size", offsetof(bp_model_config, vocabulary), 4, 0, 0.0},
+        {rnn, "hidden_size", AT(bp_rnn_config, width), 0, 0.0},
+        {rnn, "num_hidden_layers", AT(bp_rnn_config, layers), 0, 0.0},
+        {rnn, "embedding_size", AT(bp_rnn_config, embedding), (1 << 20) + 1, 0.0},
+        {rnn, "dropout", AT(bp_rnn_config, dropout), 0, 1.0},
+        {rnn, "initializer_range", AT(bp_rnn_config, initializer_range), 0, 1e6},
+    };
+    require_all_refused(faults, sizeof faults / sizeof faults[0]);
+}
+
+static void only_bert_has_token_types(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(&bp_model_bert);
+    assert_true(bp_model_bert.typed(&spec.config));
+    SET_OWN(&spec.config, bp_bert_config, types, 1);
+    assert_false(bp_model_bert.typed(&spec.config));
+    assert_true(bp_model_gpt2.typed == NULL && bp_model_llama.typed == NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transformers),
+        cmocka_unit_test(what_some_families_have),
+        cmocka_unit_test(only_bert_has_token_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
