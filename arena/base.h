@@ -23,6 +23,7 @@ typedef enum bp_status {
     BP_ERR_SEALED,    /* memory was asked for after the seal: a programming error */
     BP_ERR_OVERFLOW,  /* a size does not fit its type */
     BP_ERR_VERIFY,    /* the program verifier refused a program: a programming error */
+    BP_ERR_FABRIC,    /* another rank is lost or did not come in time (exit 10) */
     BP_ERR_INTERNAL   /* an impossible state was reached: a programming error */
 } bp_status;
 

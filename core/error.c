@@ -86,6 +86,7 @@ static const status_row status_rows[] = {
     [BP_ERR_SEALED] = {"memory asked for after the seal", 70},
     [BP_ERR_OVERFLOW] = {"a size overflows", 2},
     [BP_ERR_VERIFY] = {"the program verifier refused a program", 70},
+    [BP_ERR_FABRIC] = {"another rank", 10},
     [BP_ERR_INTERNAL] = {"internal error", 70},
 };
 

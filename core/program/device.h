@@ -3,12 +3,15 @@
  *
  * Order of calls: open (starts threads or loads the driver; the only call that may allocate in the
  * system), link for each program, seal, then any number of upload, run, download, and close. After
- * seal nothing is allocated. All offsets are bytes from the start of the device arena. */
+ * seal nothing is allocated. Memory is addressed by places (core/program/place.h): a space, and
+ * bytes from the start of its arena; in the device arena a place is the number of these bytes. */
 #ifndef BP_CORE_DEVICE_H
 #define BP_CORE_DEVICE_H
 
 #include "core/error.h"
+#include "core/program/fabric.h"
 #include "core/program/kernel.h"
+#include "core/program/place.h"
 
 #define BP_ARENA_ALIGNMENT                                                                         \
     256 /* every buffer starts at a multiple of this, and so does the arena */
@@ -17,8 +20,8 @@
 
 /* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
  * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
- * laid out as bp_<kernel>_scalars; `dtypes` operand_count values of bp_dtype per tuple. */
-#define BP_OFFSET_ABSENT UINT64_MAX
+ * laid out as bp_<kernel>_scalars; `dtypes` operand_count values of bp_dtype per tuple. Only rows
+ * that begin or wait have operands outside the device arena, and poison, which undefines any. */
 
 typedef struct bp_linked_op {
     bp_kernel kernel;
@@ -33,6 +36,15 @@ typedef struct bp_linked_program {
     const bp_linked_op *ops;
     uint32_t count;
 } bp_linked_program;
+
+/* The call of a fabric that an op of its engine begins, with its operands as addresses. */
+bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, void *to,
+                                         const void *from);
+
+/* Whether an op, if it is one of the fabric engine, can be done over these places: its group has as
+ * many ranks as the op was made for. BP_ERR_USAGE with both numbers. For bp_device.link. */
+bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op,
+                          bp_error *error) BP_MUST_CHECK;
 
 /* What a user asks of a device; part of the plan, so it never depends on the machine found. */
 typedef struct bp_device_options {
@@ -66,12 +78,13 @@ struct bp_device {
      * function of its arguments, 0 for a kernel without one. NULL: the device has no tables. */
     uint64_t (*table_bytes)(bp_kernel kernel, uint32_t tuples);
 
-    /* Opens the device over an arena of arena_bytes. `arena` is the caller's memory on the host
-     * device, aligned to BP_ARENA_ALIGNMENT, and NULL where the device brings its own. `error`
-     * (NULL: none) has to stay until close: what the other calls find wrong is written there too.
-     * After a failure nothing is open. */
-    bp_status (*open)(void *context, const bp_device_options *options, void *arena,
-                      uint64_t arena_bytes, bp_error *error);
+    /* Opens the device over an arena per memory space. Those of the host device are the caller's
+     * memory, aligned to BP_ARENA_ALIGNMENT; an address is NULL where the device brings its own
+     * memory, or the space has no bytes. `error` (NULL: none) and the fabric have to stay until
+     * close: what the other calls find wrong is written there too. After a failure nothing is
+     * open. */
+    bp_status (*open)(void *context, const bp_device_options *options, const bp_places *places,
+                      bp_error *error);
 
     /* Turns a program into addresses and launches, in `memory` of link_bytes(). The
      * bp_linked_program and what it points to stay the caller's and unchanged. `program` <
@@ -81,10 +94,11 @@ struct bp_device {
 
     bp_status (*seal)(void *context);
 
-    /* Copies between host memory and the arena, in order with runs. upload returns when `from` may
-     * be reused; download when `to` is filled. */
-    bp_status (*upload)(void *context, uint64_t offset, const void *from, size_t bytes);
-    bp_status (*download)(void *context, uint64_t offset, void *to, size_t bytes);
+    /* Copies between the caller's memory and an arena, in order with runs. upload returns when
+     * `from` may be reused; download when `to` is filled. BP_ERR_USAGE for bytes outside the space.
+     */
+    bp_status (*upload)(void *context, uint64_t place, const void *from, size_t bytes);
+    bp_status (*download)(void *context, uint64_t place, void *to, size_t bytes);
 
     /* Runs a linked program from its first op to its last. May return before it has ended; errors
      * then surface at the next download or wait. */

@@ -85,12 +85,36 @@
     ;
 #include "core/program/kernels.def"
 
+#define KERNEL(name)   enum { engine_##name = 0
+#define BEGINS(engine) +BP_ENGINE_##engine
+#define WAITS(engine)  +BP_ENGINE_##engine
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
+#define KERNEL(name)   enum { flight_##name = 0
+#define BEGINS(engine) +BP_FLIGHT_BEGIN
+#define WAITS(engine)  +BP_FLIGHT_WAIT
+#define END(name)                                                                                  \
+    }                                                                                              \
+    ;
+#include "core/program/kernels.def"
+
 #define COUNT(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
 
 static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
 #define KERNEL(name)                                                                               \
-    {#name,           COUNT(operands_##name), COUNT(scalars_##name), COUNT(in_place_##name) - 1,   \
-     operands_##name, scalars_##name,         in_place_##name + 1,   list_##name != 0,             \
+    {#name,                                                                                        \
+     COUNT(operands_##name),                                                                       \
+     COUNT(scalars_##name),                                                                        \
+     COUNT(in_place_##name) - 1,                                                                   \
+     operands_##name,                                                                              \
+     scalars_##name,                                                                               \
+     in_place_##name + 1,                                                                          \
+     list_##name != 0,                                                                             \
+     (bp_engine)engine_##name,                                                                     \
+     (bp_flight)flight_##name,                                                                     \
      extents_##name},
 #include "core/program/kernels.def"
 };
@@ -98,6 +122,13 @@ static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
 const bp_kernel_info *bp_kernel_describe(bp_kernel kernel)
 {
     return &kernel_rows[kernel];
+}
+
+const char *bp_engine_name(bp_engine engine)
+{
+    static const char *const names[BP_ENGINE_COUNT] = {
+        [BP_ENGINE_COMPUTE] = "compute", [BP_ENGINE_COPY] = "copy", [BP_ENGINE_FABRIC] = "fabric"};
+    return names[engine];
 }
 
 uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)

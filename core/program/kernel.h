@@ -117,6 +117,21 @@ typedef struct bp_scalar_info {
     bool real;
 } bp_scalar_info;
 
+/* Who executes an op. Ops of one engine run in the order of the program. */
+typedef enum bp_engine {
+    BP_ENGINE_COMPUTE,
+    BP_ENGINE_COPY,   /* moves bytes inside and between memory spaces */
+    BP_ENGINE_FABRIC, /* moves bytes between ranks */
+    BP_ENGINE_COUNT
+} bp_engine;
+
+/* Whether an op is half of an asynchronous pair. */
+typedef enum bp_flight {
+    BP_FLIGHT_NONE,
+    BP_FLIGHT_BEGIN,
+    BP_FLIGHT_WAIT /* the compute engine waits; what it waits for is the row's engine's */
+} bp_flight;
+
 typedef struct bp_kernel_info {
     const char *name;
     uint32_t operand_count;
@@ -126,12 +141,17 @@ typedef struct bp_kernel_info {
     const bp_scalar_info *scalar;
     const uint32_t (*in_place)[2]; /* pairs of operand positions that may be the same bytes */
     bool list;
+    bp_engine engine;
+    bp_flight flight; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the ticket */
     /* Fills extents[operand_count]. Workspaces get an empty extent: the device knows. */
     void (*extents)(const void *scalars, bp_extent *extents);
 } bp_kernel_info;
 
 /* The row of a kernel; kernel < BP_KERNEL_COUNT. */
 const bp_kernel_info *bp_kernel_describe(bp_kernel kernel);
+
+/* "compute", "copy", "fabric" */
+const char *bp_engine_name(bp_engine engine);
 
 /* Bytes from the first to past the last element of an extent; BP_SIZE_INVALID on overflow or where
  * rows would overlap (pitch < width). Empty extents are 0. */

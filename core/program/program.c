@@ -67,6 +67,7 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program)
     graph->program = (uint32_t)program;
     graph->program_first[program] = graph->used.ops;
     graph->program_count[program] = 0;
+    graph->tickets = 0;
 }
 
 static bp_status add_name(bp_graph *graph, const char *name, uint32_t *offset)
@@ -133,7 +134,13 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
     graph->used.scalars += (uint32_t)scalar_count;
     graph->used.ops++;
     graph->program_count[graph->program]++;
+    graph->tickets += info->flight == BP_FLIGHT_BEGIN ? 1 : 0;
     return BP_OK;
+}
+
+uint32_t bp_graph_ticket(const bp_graph *graph)
+{
+    return graph->tickets;
 }
 
 uint32_t bp_graph_ticks(const bp_graph *graph)
@@ -208,6 +215,13 @@ const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
 {
     const bool there = buffer != BP_NO_BUFFER && buffer < graph->used.buffers;
     return there ? graph->names + graph->buffers[buffer].name : "-";
+}
+
+const char *bp_space_name(bp_space space)
+{
+    static const char *const names[BP_SPACE_COUNT] = {
+        [BP_SPACE_DEVICE] = "device", [BP_SPACE_HOST] = "host"};
+    return names[space];
 }
 
 const char *bp_class_name(bp_class class_of)

@@ -60,13 +60,14 @@ typedef struct bp_buffer {
     bp_scope scope;
     bp_dtype dtype;
     uint32_t rank;
+    bp_space space; /* where it lives; zero is the device arena */
     uint64_t shape[BP_RANK_MAX];
     uint64_t bytes;
     bool filled;      /* the host writes it before every run */
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;
-    uint64_t offset; /* place in the arena; from the plan */
+    uint64_t offset; /* from the start of its space's arena; from the plan */
 } bp_buffer;
 
 typedef struct bp_op {
@@ -103,6 +104,7 @@ typedef struct bp_graph {
     uint32_t program_first[BP_PROGRAM_COUNT]; /* index of each program's first op */
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
+    uint32_t tickets;                         /* ops in it that begin asynchronous work */
     uint32_t tables; /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
     bp_error *error; /* where the first error goes; not owned */
 } bp_graph;
@@ -135,8 +137,21 @@ void bp_graph_lifetimes(bp_graph *graph);
 /* Number of ticks on the time axis: one per op, at least one. */
 uint32_t bp_graph_ticks(const bp_graph *graph);
 
+/* The ticket of the next op that begins asynchronous work in the program being written. */
+uint32_t bp_graph_ticket(const bp_graph *graph);
+
+/* Where a planned buffer starts. */
+static inline uint64_t bp_buffer_place(const bp_buffer *buffer)
+{
+    return bp_place(buffer->space, buffer->offset);
+}
+
 /* A buffer's name; "-" for BP_NO_BUFFER. */
 const char *bp_graph_name(const bp_graph *graph, uint32_t buffer);
+
+/* One number for a planned graph: its buffers with their places, its programs, ops, operands and
+ * scalars. Ranks that execute together must have the same. */
+uint64_t bp_graph_digest(const bp_graph *graph);
 
 const char *bp_class_name(bp_class class_of);
 const char *bp_scope_name(bp_scope scope);

@@ -26,18 +26,23 @@ uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
     return bp_size_add(plan > sweep ? plan : sweep, sizeof(uint64_t));
 }
 
+static bool report_counts(const bp_buffer *buffer, bp_space space)
+{
+    return buffer->space == space && buffer->lower < buffer->upper;
+}
+
 static bool lives_always(const bp_graph *graph, const bp_buffer *buffer)
 {
     return buffer->lower == 0 && buffer->upper == bp_graph_ticks(graph);
 }
 
 /* Buffers alive at every tick lie at the bottom; no layout can do better with them. */
-static uint64_t place_residents(bp_graph *graph)
+static uint64_t place_residents(bp_graph *graph, bp_space space)
 {
     uint64_t top = 0;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         bp_buffer *buffer = &graph->buffers[i];
-        if (lives_always(graph, buffer)) {
+        if (buffer->space == space && lives_always(graph, buffer)) {
             buffer->offset = top;
             top = bp_size_add(top, bp_report_rounded(buffer));
         }
@@ -45,15 +50,15 @@ static uint64_t place_residents(bp_graph *graph)
     return top;
 }
 
-static bp_status place_rest(bp_graph *graph, uint64_t base, uint64_t nodes, void *scratch,
-                            uint64_t *top)
+static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
+                            void *scratch, uint64_t *top)
 {
     uint32_t count = 0;
     bp_interval *intervals = scratch;
     uint32_t *owner = (uint32_t *)(intervals + graph->used.buffers);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
-        if (i != BP_NO_BUFFER && !lives_always(graph, buffer)) {
+        if (i != BP_NO_BUFFER && buffer->space == space && !lives_always(graph, buffer)) {
             owner[count] = i;
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
@@ -64,7 +69,8 @@ static bp_status place_rest(bp_graph *graph, uint64_t base, uint64_t nodes, void
     bp_status status =
         bp_plan_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
     if (status != BP_OK) {
-        return bp_error_set(graph->error, status, where, "the arena cannot be planned", NULL);
+        return bp_error_set(graph->error, status, where, "the arena cannot be planned",
+                            bp_space_name(space));
     }
     for (uint32_t i = 0; i < count; i++) {
         graph->buffers[owner[i]].offset = bp_size_add(base, intervals[i].offset);
@@ -85,7 +91,7 @@ static bool dies_before(const void *user, uint32_t a, uint32_t b)
     return buffers[a].upper != buffers[b].upper ? buffers[a].upper < buffers[b].upper : a < b;
 }
 
-static void note_levels(bp_report *report, const uint64_t live[BP_CLASS_COUNT], uint32_t tick)
+static void note_levels(bp_report_space *report, const uint64_t live[BP_CLASS_COUNT], uint32_t tick)
 {
     uint64_t total = 0;
     for (int c = 0; c < BP_CLASS_COUNT; c++) {
@@ -108,7 +114,7 @@ static void note_levels(bp_report *report, const uint64_t live[BP_CLASS_COUNT], 
 
 /* Walks births in order, letting go of what died before each tick, and looks at the levels at the
  * last birth of every tick. */
-static void sweep(const bp_graph *graph, void *scratch, bp_report *report)
+static void sweep(const bp_graph *graph, bp_space space, void *scratch, bp_report_space *report)
 {
     uint32_t count = graph->used.buffers;
     const bp_buffer *buffers = graph->buffers;
@@ -126,9 +132,9 @@ static void sweep(const bp_graph *graph, void *scratch, bp_report *report)
         const bp_buffer *buffer = &buffers[births[b]];
         while (dead < count && buffers[deaths[dead]].upper <= buffer->lower) {
             const bp_buffer *gone = &buffers[deaths[dead++]];
-            live[gone->class_of] -= gone->lower < gone->upper ? bp_report_rounded(gone) : 0;
+            live[gone->class_of] -= report_counts(gone, space) ? bp_report_rounded(gone) : 0;
         }
-        live[buffer->class_of] += buffer->lower < buffer->upper ? bp_report_rounded(buffer) : 0;
+        live[buffer->class_of] += report_counts(buffer, space) ? bp_report_rounded(buffer) : 0;
         if (b + 1 == count || buffers[births[b + 1]].lower != buffer->lower) {
             note_levels(report, live, buffer->lower);
         }
@@ -148,22 +154,57 @@ static void count_state(const bp_graph *graph, bp_report *report)
     }
 }
 
+static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, void *scratch,
+                            bp_report_space *report)
+{
+    *report = (bp_report_space){0};
+    report->resident_bytes = place_residents(graph, space);
+    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, scratch, &report->arena_bytes));
+    if (report->arena_bytes > bp_place_offset(BP_OFFSET_ABSENT)) {
+        return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
+                            bp_space_name(space));
+    }
+    sweep(graph, space, scratch, report);
+    report->optimal = report->arena_bytes == report->lower_bound_bytes;
+    return BP_OK;
+}
+
+static void take_device(bp_report *report, const bp_report_space *device)
+{
+    report->arena_bytes = device->arena_bytes;
+    report->lower_bound_bytes = device->lower_bound_bytes;
+    report->resident_bytes = device->resident_bytes;
+    report->activations_most = device->activations_most;
+    report->peak_op = device->peak_op;
+    report->optimal = device->optimal;
+    memcpy(report->class_most, device->class_most, sizeof report->class_most);
+    memcpy(report->class_peak, device->class_peak, sizeof report->class_peak);
+}
+
+static bool lives_in(const bp_graph *graph, bp_space space)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (graph->buffers[i].space == space) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
                          bp_report *report)
 {
+    bp_report_space device;
     if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
     *report = (bp_report){0};
-    report->resident_bytes = place_residents(graph);
-    BP_TRY(place_rest(graph, report->resident_bytes, nodes, scratch, &report->arena_bytes));
-    if (report->arena_bytes == BP_SIZE_INVALID) {
-        return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
-                            NULL);
+    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, scratch, &device));
+    take_device(report, &device);
+    if (lives_in(graph, BP_SPACE_HOST)) {
+        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, scratch, &report->host));
     }
-    sweep(graph, scratch, report);
     count_state(graph, report);
-    report->optimal = report->arena_bytes == report->lower_bound_bytes;
     return BP_OK;
 }

@@ -24,9 +24,13 @@ uint64_t bp_verify_scratch(const bp_graph *graph);
 bp_status bp_verify(const bp_graph *graph, const bp_device *device,
                     const bp_device_options *options, void *scratch, uint64_t bytes) BP_MUST_CHECK;
 
-/* Checks the plan: every use of a buffer in its lifetime, every buffer inside arena_bytes, aligned,
- * no two with overlapping lifetimes and bytes. */
+/* Checks the plan: every use of a buffer in its lifetime, every buffer of the device arena inside
+ * arena_bytes, aligned, no two with overlapping lifetimes and bytes. */
 bp_status bp_verify_plan(const bp_graph *graph, uint64_t arena_bytes, void *scratch,
                          uint64_t bytes) BP_MUST_CHECK;
+
+/* The places in another space's arena, likewise. */
+bp_status bp_verify_space(const bp_graph *graph, bp_space space, uint64_t arena_bytes,
+                          void *scratch, uint64_t bytes) BP_MUST_CHECK;
 
 #endif

@@ -83,9 +83,9 @@ static void living_remove(living *alive, uint32_t dead)
     memmove(alive->row + at, alive->row + at + 1, (alive->count - at) * sizeof *alive->row);
 }
 
-static bool takes_room(const bp_buffer *buffer)
+static bool takes_room(const bp_buffer *buffer, bp_space space)
 {
-    return buffer->lower < buffer->upper && buffer->bytes > 0;
+    return buffer->space == space && buffer->lower < buffer->upper && buffer->bytes > 0;
 }
 
 static bool lives_always(const bp_graph *graph, const bp_buffer *buffer)
@@ -129,7 +129,8 @@ static bp_status verify_lifetimes(const bp_graph *graph, uint32_t program, uint3
     return BP_OK;
 }
 
-static bp_status verify_places(const bp_graph *graph, uint64_t arena_bytes, void *scratch)
+static bp_status verify_places(const bp_graph *graph, bp_space space, uint64_t arena_bytes,
+                               void *scratch)
 {
     uint32_t count = graph->used.buffers;
     uint32_t *births = scratch;
@@ -144,7 +145,7 @@ static bp_status verify_places(const bp_graph *graph, uint64_t arena_bytes, void
     bp_order(deaths, count, verify_dies_before, graph->buffers);
     for (uint32_t i = 0; i < count; i++) {
         const bp_buffer *buffer = &graph->buffers[births[i]];
-        if (verify_misplaced(buffer, arena_bytes)) {
+        if (buffer->space == space && verify_misplaced(buffer, arena_bytes)) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, where,
                                 "a buffer lies outside the arena or is not aligned",
                                 bp_graph_name(graph, births[i]));
@@ -155,11 +156,11 @@ static bp_status verify_places(const bp_graph *graph, uint64_t arena_bytes, void
                                 bp_graph_name(graph, births[i]));
         }
         for (; dead < count && graph->buffers[deaths[dead]].upper <= buffer->lower; dead++) {
-            if (takes_room(&graph->buffers[deaths[dead]])) {
+            if (takes_room(&graph->buffers[deaths[dead]], space)) {
                 living_remove(&alive, deaths[dead]);
             }
         }
-        if (takes_room(buffer) && !living_add(&alive, births[i])) {
+        if (takes_room(buffer, space) && !living_add(&alive, births[i])) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, where,
                                 "two live buffers overlap in the arena",
                                 bp_graph_name(graph, births[i]));
@@ -170,14 +171,20 @@ static bp_status verify_places(const bp_graph *graph, uint64_t arena_bytes, void
 
 bp_status bp_verify_plan(const bp_graph *graph, uint64_t arena_bytes, void *scratch, uint64_t bytes)
 {
-    if (bytes < bp_verify_scratch(graph)) {
-        return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
-                            NULL);
-    }
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
         for (uint32_t i = 0; i < graph->program_count[program]; i++) {
             BP_TRY(verify_lifetimes(graph, program, graph->program_first[program] + i));
         }
     }
-    return verify_places(graph, arena_bytes, scratch);
+    return bp_verify_space(graph, BP_SPACE_DEVICE, arena_bytes, scratch, bytes);
+}
+
+bp_status bp_verify_space(const bp_graph *graph, bp_space space, uint64_t arena_bytes,
+                          void *scratch, uint64_t bytes)
+{
+    if (bytes < bp_verify_scratch(graph)) {
+        return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
+                            NULL);
+    }
+    return verify_places(graph, space, arena_bytes, scratch);
 }

@@ -9,7 +9,7 @@ static const char where[] = "run";
 
 static uint64_t offset_of(const bp_runtime *runtime, bp_ref ref)
 {
-    return runtime->graph.buffers[ref.buffer].offset + ref.offset;
+    return bp_buffer_place(&runtime->graph.buffers[ref.buffer]) + ref.offset;
 }
 
 static bp_status device_failed(bp_runtime *runtime, bp_status status)

@@ -113,6 +113,7 @@ static bp_status plan(bp_runtime *runtime)
     bp_graph_lifetimes(graph);
     BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
     BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
+    BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, runtime->report.host.arena_bytes, scratch, bytes));
     return bp_arena_rewind(&runtime->host, mark);
 }
 
@@ -228,16 +229,43 @@ static bp_status link_programs(bp_runtime *runtime)
     return device_status(runtime, device->seal(runtime->device));
 }
 
+/* Each space must have the bytes of its plan; more are not used. */
+static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_places *places)
+{
+    const uint64_t needed[BP_SPACE_COUNT] = {
+        [BP_SPACE_DEVICE] = runtime->report.arena_bytes,
+        [BP_SPACE_HOST] = runtime->report.host.arena_bytes,
+    };
+    static const char *const names[BP_SPACE_COUNT] = {
+        [BP_SPACE_DEVICE] = "arena", [BP_SPACE_HOST] = "host arena"};
+    *places = *given;
+    for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
+        if (given->space[i].bytes < needed[i]) {
+            return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                    "the arena is smaller than the plan", names[i],
+                                    (int64_t)given->space[i].bytes, (int64_t)needed[i]);
+        }
+        places->space[i].bytes = needed[i];
+    }
+    return BP_OK;
+}
+
 bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes)
 {
+    const bp_places places = bp_places_device(arena, bytes);
+    return bp_runtime_open_places(runtime, &places);
+}
+
+bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
+{
     const bp_device *device = runtime->spec.device;
-    if (bytes < runtime->report.arena_bytes) {
-        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
-                                "the arena is smaller than the plan", "arena", (int64_t)bytes,
-                                (int64_t)runtime->report.arena_bytes);
+    bp_places places;
+    BP_TRY(take_places(runtime, given, &places));
+    if (places.fabric != NULL) {
+        uint64_t digest = bp_graph_digest(&runtime->graph);
+        BP_TRY(places.fabric->agree(places.rank, digest, &runtime->error));
     }
-    BP_TRY(device->open(runtime->device, &runtime->spec.device_options, arena,
-                        runtime->report.arena_bytes, &runtime->error));
+    BP_TRY(device->open(runtime->device, &runtime->spec.device_options, &places, &runtime->error));
     runtime->open = true;
     BP_TRY(link_programs(runtime));
     bp_arena_seal(&runtime->host);

@@ -83,6 +83,11 @@ bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory
  * own), links, seals. BP_ERR_FIT when bytes < report.arena_bytes. The state is zero bytes. */
 bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_MUST_CHECK;
 
+/* The same over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and over a
+ * fabric that is open on every rank: then all ranks must have made the same plan, which is asked
+ * before the device is opened. BP_ERR_FIT names the space that is too small. */
+bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given) BP_MUST_CHECK;
+
 /* Random weights from the seed, zero optimizer state, step 0. */
 bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
 

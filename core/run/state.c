@@ -57,8 +57,8 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
                           size_t bytes)
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
-    bp_status status =
-        runtime->spec.device->download(runtime->device, buffer->offset + offset, to, bytes);
+    bp_status status = runtime->spec.device->download(runtime->device,
+                                                      bp_buffer_place(buffer) + offset, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
 
@@ -66,8 +66,8 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
                            const void *from, size_t bytes)
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
-    bp_status status =
-        runtime->spec.device->upload(runtime->device, buffer->offset + offset, from, bytes);
+    bp_status status = runtime->spec.device->upload(runtime->device,
+                                                    bp_buffer_place(buffer) + offset, from, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
 

@@ -120,8 +120,8 @@ bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t by
 bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes) BP_MUST_CHECK;
 
 /* open.c */
-bp_status cuda_open(void *memory, const bp_device_options *options, void *arena,
-                    uint64_t arena_bytes, bp_error *error) BP_MUST_CHECK;
+bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,
+                    bp_error *error) BP_MUST_CHECK;
 void cuda_close(void *memory);
 
 #endif

@@ -137,15 +137,28 @@ static bp_status open_device(cuda_context *context, const bp_device_options *opt
     return clear_arena(context);
 }
 
-bp_status cuda_open(void *memory, const bp_device_options *options, void *arena,
-                    uint64_t arena_bytes, bp_error *error)
+/* The GPU's memory is its own. */
+static bp_status check_places(cuda_context *context, const bp_places *places)
+{
+    if (places->space[BP_SPACE_HOST].bytes > 0 || places->fabric != NULL) {
+        return bp_error_set(context->error, BP_ERR_USAGE, where,
+                            "this device takes programs of one rank in the device arena only",
+                            NULL);
+    }
+    context->arena_bytes = places->space[BP_SPACE_DEVICE].bytes;
+    return BP_OK;
+}
+
+bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,
+                    bp_error *error)
 {
     cuda_context *context = memory;
-    (void)arena; /* the GPU's memory is its own */
     memset(context, 0, sizeof *context);
     context->error = error;
-    context->arena_bytes = arena_bytes;
-    bp_status status = open_device(context, options);
+    bp_status status = check_places(context, places);
+    if (status == BP_OK) {
+        status = open_device(context, options);
+    }
     if (status != BP_OK) {
         cuda_close(context);
     }

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "arena/arena.h"
+#include "device/host/engine.h"
 #include "device/host/form_table.h"
 #include "device/host/kernel.h"
 #include "device/host/pool.h"
 
 #define WORKER_ALIGNMENT 64 /* of a worker's part of a workspace: no shared cache lines */
 #define LINK_ALIGNMENT   16
+#define RUN_MARKS        ((uint64_t)1 << 32) /* more than any program has tickets */
 
 /* A tuple of a linked op: its call and where its tasks end in the op's own numbering. */
 typedef struct host_tuple {
@@ -22,6 +24,9 @@ typedef struct host_op {
     const bp_host_kernel *kernel;
     const host_tuple *tuples;
     uint32_t count;
+    uint8_t flight;  /* bp_flight */
+    uint8_t engine;  /* bp_engine */
+    uint16_t number; /* bp_kernel */
 } host_op;
 
 typedef struct host_program {
@@ -30,14 +35,15 @@ typedef struct host_program {
 } host_program;
 
 typedef struct host_context {
-    unsigned char *arena;
-    uint64_t arena_bytes;
+    bp_places places;
     uint32_t form;
     bool sealed;
     bp_error *error; /* the caller's */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];
     bp_pool pool;
+    uint64_t runs;                           /* so far: marks of the engines' jobs are of one run */
+    bp_host_engine engines[BP_ENGINE_COUNT]; /* the pool is BP_ENGINE_COMPUTE */
 } host_context;
 
 static uint32_t threads_of(const bp_device_options *options)
@@ -65,16 +71,25 @@ static uint64_t host_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalar
     return bp_size_add(bp_size_add(bytes, bp_size_mul(operands, per_operand)), LINK_ALIGNMENT);
 }
 
-static bp_status open_checks(const bp_device_options *options, const void *arena, uint32_t *form,
-                             bp_error *error)
+static bool arena_fits(const bp_region *arena)
+{
+    return arena->address != NULL && (uintptr_t)arena->address % BP_ARENA_ALIGNMENT == 0;
+}
+
+static bp_status open_checks(const bp_device_options *options, const bp_places *places,
+                             uint32_t *form, bp_error *error)
 {
     const char *where = "host device";
     if (threads_of(options) > BP_THREADS_MAX) {
         return bp_error_numbers(error, BP_ERR_USAGE, where, "too many threads", "threads",
                                 (int64_t)options->threads, BP_THREADS_MAX);
     }
-    if (arena == NULL || (uintptr_t)arena % BP_ARENA_ALIGNMENT != 0) {
-        return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned", "");
+    for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
+        bool needed = i == BP_SPACE_DEVICE || places->space[i].bytes > 0;
+        if (needed && !arena_fits(&places->space[i])) {
+            return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned",
+                                bp_space_name((bp_space)i));
+        }
     }
     bp_status found = bp_host_form_find(options->variant, form);
     if (found == BP_ERR_USAGE) {
@@ -88,15 +103,52 @@ static bp_status open_checks(const bp_device_options *options, const void *arena
     return found;
 }
 
-static bp_status host_open(void *memory, const bp_device_options *options, void *arena,
-                           uint64_t arena_bytes, bp_error *error)
+/* One begin, on the thread of its engine. The whole of a call of the fabric is one job. */
+static bp_status do_begin(void *memory, const void *job, bp_error *error)
+{
+    const host_context *context = memory;
+    const host_op *op = job;
+    const bp_host_call *call = &op->tuples[0].call;
+    if (op->engine != BP_ENGINE_FABRIC || context->places.fabric == NULL) {
+        op->kernel->run(call, 0, op->tuples[0].end, 0);
+        return BP_OK;
+    }
+    const bp_fabric *fabric = context->places.fabric;
+    const bp_all_gather_begin_pointers *p = call->pointers; /* to and from, as in all its rows */
+    const bp_fabric_transfer transfer =
+        bp_fabric_transfer_of((bp_kernel)op->number, call->scalars, p->to, p->from);
+    BP_TRY(fabric->begin(context->places.rank, &transfer, error));
+    return fabric->wait(context->places.rank, transfer.ticket, error);
+}
+
+/* Programs of one rank in the device arena need no thread beside the pool. */
+static bp_status open_engines(host_context *context)
+{
+    bool fabric = context->places.fabric != NULL;
+    if (fabric || context->places.space[BP_SPACE_HOST].bytes > 0) {
+        BP_TRY(bp_host_engine_open(&context->engines[BP_ENGINE_COPY], do_begin, context));
+    }
+    if (fabric) {
+        BP_TRY(bp_host_engine_open(&context->engines[BP_ENGINE_FABRIC], do_begin, context));
+    }
+    return BP_OK;
+}
+
+static void close_engines(host_context *context)
+{
+    for (uint32_t i = 0; i < BP_ENGINE_COUNT; i++) {
+        bp_host_engine_close(&context->engines[i]);
+    }
+}
+
+static bp_status host_open(void *memory, const bp_device_options *options, const bp_places *places,
+                           bp_error *error)
 {
     host_context *context = memory;
     uint32_t form;
-    BP_TRY(open_checks(options, arena, &form, error));
+    BP_TRY(open_checks(options, places, &form, error));
     memset(context, 0, sizeof(*context));
-    context->arena = arena;
-    context->arena_bytes = arena_bytes;
+    context->places = *places;
     context->form = form;
     context->error = error;
     bp_host_form_kernels(form, context->kernels);
@@ -105,16 +157,32 @@ static bp_status host_open(void *memory, const bp_device_options *options, void 
                                 "the system refuses to start another thread", "threads",
                                 (int64_t)context->pool.threads, (int64_t)threads_of(options));
     }
+    if (open_engines(context) != BP_OK) {
+        close_engines(context);
+        bp_pool_close(&context->pool);
+        return bp_error_set(error, BP_ERR_DEVICE, "host device",
+                            "the system refuses to start a thread for copies", NULL);
+    }
     return BP_OK;
 }
 
-/* Turns the operands of one tuple into addresses. */
-static void link_tuple(const host_context *context, const uint64_t *offsets, uint32_t operands,
+/* Turns the operands of one tuple into addresses; false when one lies in a space that is not there.
+ */
+static bool link_tuple(const host_context *context, const uint64_t *offsets, uint32_t operands,
                        void **pointers)
 {
+    bool there = true;
     for (uint32_t i = 0; i < operands; i++) {
-        pointers[i] = offsets[i] == BP_OFFSET_ABSENT ? NULL : context->arena + offsets[i];
+        pointers[i] = NULL;
+        if (offsets[i] == BP_OFFSET_ABSENT) {
+            continue;
+        }
+        uint32_t space = bp_place_space(offsets[i]);
+        unsigned char *arena = space < BP_SPACE_COUNT ? context->places.space[space].address : NULL;
+        there = there && arena != NULL;
+        pointers[i] = arena != NULL ? arena + bp_place_offset(offsets[i]) : NULL;
     }
+    return there;
 }
 
 static bp_status link_op(const host_context *context, const bp_linked_op *linked, bp_arena *memory,
@@ -133,12 +201,21 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
         return bp_error_set(context->error, BP_ERR_DEVICE, "host device",
                             "a kernel has no form for this element type", info->name);
     }
-    *op = (host_op){context->kernels[working][linked->kernel], tuples, linked->tuples};
+    BP_TRY(bp_fabric_check(&context->places, linked, context->error));
+    *op = (host_op){context->kernels[working][linked->kernel],
+                    tuples,
+                    linked->tuples,
+                    (uint8_t)info->flight,
+                    (uint8_t)info->engine,
+                    (uint16_t)linked->kernel};
     uint64_t tasks = 0;
     for (size_t i = 0; i < count; i++) {
         size_t first = i * info->operand_count;
         const uint64_t *scalars = linked->scalars; /* 8 bytes each */
-        link_tuple(context, linked->offsets + first, info->operand_count, pointers + first);
+        if (!link_tuple(context, linked->offsets + first, info->operand_count, pointers + first)) {
+            return bp_error_set(context->error, BP_ERR_USAGE, "host device",
+                                "an operand lies in a memory space that was not given", info->name);
+        }
         tuples[i].call = (bp_host_call){pointers + first, scalars + i * info->scalar_count,
                                         linked->dtypes + first};
         tasks += op->kernel->tasks(tuples[i].call.scalars);
@@ -176,28 +253,35 @@ static bp_status host_seal(void *memory)
     return BP_OK;
 }
 
-static bool inside(const host_context *context, uint64_t offset, size_t bytes)
+/* Where `bytes` bytes at a place are; NULL when they are not all in its space. */
+static unsigned char *host_address(const host_context *context, uint64_t place, size_t bytes)
 {
-    return bp_size_add(offset, bytes) <= context->arena_bytes;
+    uint32_t space = bp_place_space(place);
+    uint64_t offset = bp_place_offset(place);
+    if (space >= BP_SPACE_COUNT ||
+        bp_size_add(offset, bytes) > context->places.space[space].bytes) {
+        return NULL;
+    }
+    return (unsigned char *)context->places.space[space].address + offset;
 }
 
-static bp_status host_upload(void *memory, uint64_t offset, const void *from, size_t bytes)
+static bp_status host_upload(void *memory, uint64_t place, const void *from, size_t bytes)
 {
-    host_context *context = memory;
-    if (!inside(context, offset, bytes)) {
+    unsigned char *to = host_address(memory, place, bytes);
+    if (to == NULL) {
         return BP_ERR_USAGE;
     }
-    memcpy(context->arena + offset, from, bytes);
+    memcpy(to, from, bytes);
     return BP_OK;
 }
 
-static bp_status host_download(void *memory, uint64_t offset, void *to, size_t bytes)
+static bp_status host_download(void *memory, uint64_t place, void *to, size_t bytes)
 {
-    host_context *context = memory;
-    if (!inside(context, offset, bytes)) {
+    const unsigned char *from = host_address(memory, place, bytes);
+    if (from == NULL) {
         return BP_ERR_USAGE;
     }
-    memcpy(to, context->arena + offset, bytes);
+    memcpy(to, from, bytes);
     return BP_OK;
 }
 
@@ -231,6 +315,57 @@ static void run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t wo
     }
 }
 
+static void run_compute(host_context *context, const host_op *op)
+{
+    uint64_t tasks = op->count == 0 ? 0 : op->tuples[op->count - 1].end;
+    bp_pool_run(&context->pool, run_tasks, (void *)(uintptr_t)op, tasks);
+}
+
+/* Copies what an engine says went wrong to the caller's error. */
+static bp_status engine_failed(const host_context *context, const bp_host_engine *engine,
+                               bp_status status)
+{
+    if (context->error != NULL && context->error->code == BP_OK && engine->error.code != BP_OK) {
+        *context->error = engine->error;
+    }
+    return status;
+}
+
+/* Returns when the job of that mark, and those before it, have ended. */
+static bp_status wait_engine(const host_context *context, bp_host_engine *engine, uint64_t mark)
+{
+    bp_status status = engine->running ? bp_host_engine_wait(engine, mark) : BP_OK;
+    return status == BP_OK ? BP_OK : engine_failed(context, engine, status);
+}
+
+/* Half of an asynchronous pair. Without a thread for its engine a begin is done here and now, and
+ * a wait has no tasks. */
+static bp_status run_flight(host_context *context, const host_op *op)
+{
+    bp_host_engine *engine = &context->engines[op->engine];
+    const int64_t *ticket = op->tuples[0].call.scalars;
+    uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*ticket;
+    if (!engine->running) {
+        run_compute(context, op);
+        return BP_OK;
+    }
+    if (op->flight == BP_FLIGHT_BEGIN) {
+        bp_host_engine_post(engine, op, mark);
+        return BP_OK;
+    }
+    return wait_engine(context, engine, mark);
+}
+
+/* Nothing is in flight when a run has returned, whatever happened. */
+static bp_status land_all(host_context *context, bp_status status)
+{
+    for (uint32_t i = 0; i < BP_ENGINE_COUNT; i++) {
+        bp_status landed = wait_engine(context, &context->engines[i], UINT64_MAX);
+        status = status == BP_OK ? landed : status;
+    }
+    return status;
+}
+
 static bp_status host_run(void *memory, uint32_t program)
 {
     host_context *context = memory;
@@ -238,12 +373,17 @@ static bp_status host_run(void *memory, uint32_t program)
         return BP_ERR_USAGE;
     }
     const host_program *linked = &context->programs[program];
-    for (uint32_t i = 0; i < linked->count; i++) {
+    bp_status status = BP_OK;
+    context->runs++;
+    for (uint32_t i = 0; i < linked->count && status == BP_OK; i++) {
         const host_op *op = &linked->ops[i];
-        uint64_t tasks = op->count == 0 ? 0 : op->tuples[op->count - 1].end;
-        bp_pool_run(&context->pool, run_tasks, (void *)(uintptr_t)op, tasks);
+        if (op->flight == BP_FLIGHT_NONE) {
+            run_compute(context, op);
+        } else {
+            status = run_flight(context, op);
+        }
     }
-    return BP_OK;
+    return land_all(context, status);
 }
 
 static bp_status host_wait(void *memory)
@@ -262,12 +402,13 @@ static const char *host_variant(const void *memory)
 static uint64_t host_bytes_in_use(const void *memory)
 {
     const host_context *context = memory;
-    return context->arena_bytes;
+    return context->places.space[BP_SPACE_DEVICE].bytes;
 }
 
 static void host_close(void *memory)
 {
     host_context *context = memory;
+    close_engines(context);
     bp_pool_close(&context->pool);
 }
 

@@ -32,7 +32,8 @@ void kernel_device_open(kernel_device *on, const bp_device *device, const char *
         uintptr_t up = (BP_ARENA_ALIGNMENT - address % BP_ARENA_ALIGNMENT) % BP_ARENA_ALIGNMENT;
         on->arena = (unsigned char *)on->arena_memory + up;
     }
-    bp_status status = device->open(on->context, &options, on->arena, arena_bytes, &error);
+    const bp_places places = bp_places_device(on->arena, arena_bytes);
+    bp_status status = device->open(on->context, &options, &places, &error);
     if (status != BP_OK) {
         print_error("%s %s: %s\n", device->name, variant != NULL ? variant : "", error.text);
     }

@@ -371,6 +371,8 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     default:
         if (is_update(kernel) || is_sum(kernel)) {
             draw_update(d, kernel, s);
+        } else if (is_transfer(kernel)) {
+            draw_transfer(d, kernel, s);
         } else {
             draw_flat(d, kernel, s);
         }
@@ -515,7 +517,8 @@ static void fill_case(dice *d, kernel_case *c)
         }
         bool block = strcmp(operand->name, "step") == 0 || strcmp(operand->name, "control") == 0 ||
                      strcmp(operand->name, "result") == 0;
-        if (c->kernel == BP_KERNEL_matmul_quantised && operand->type == BP_TYPE_BYTE) {
+        bool codes = c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
+        if (codes && operand->type == BP_TYPE_BYTE) {
             fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
         } else if (operand->type == BP_TYPE_BYTE && !block) {
             fill_update_bytes(d, c->kernel, &s, operand->name, at);

@@ -43,7 +43,12 @@ bool is_update(bp_kernel kernel);
 /* Whether it is about sums of gradients in 8 bits. */
 bool is_sum(bp_kernel kernel);
 
-/* The scalars of such rows; of the first kind the operands that it has not; its states and master.
+/* Whether it begins or ends asynchronous work, and the scalars of such rows. */
+bool is_transfer(bp_kernel kernel);
+void draw_transfer(dice *d, bp_kernel kernel, any_scalars *s);
+
+/* The scalars of rows of updates and sums; of the first kind the operands that it has not; its
+ * states and master.
  */
 void draw_update(dice *d, bp_kernel kernel, any_scalars *s);
 uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s);

@@ -76,9 +76,8 @@ void update_desk_open(update_desk *d, bp_kernel kernel, const update_scalars *sc
     const bp_device_options options = {.threads = setup->threads > 0 ? setup->threads : 1,
                                        .variant = setup->variant};
     bool host = d->setup.device == &bp_device_host;
-    assert_int_equal(
-        d->setup.device->open(d->context, &options, host ? d->arena : NULL, d->bytes, &error),
-        BP_OK);
+    const bp_places places = bp_places_device(host ? d->arena : NULL, d->bytes);
+    assert_int_equal(d->setup.device->open(d->context, &options, &places, &error), BP_OK);
     d->step.seed = 11;
 }
 

@@ -170,7 +170,8 @@ static double measure(const job *j, double *moved)
     uint64_t bytes = cuda->link_bytes(j->repeats, (uint64_t)j->repeats * info->operand_count,
                                       (uint64_t)j->repeats * info->scalar_count);
     void *memory = take(bytes);
-    if (cuda->open(context, &options, NULL, l.end + tables, &error) != BP_OK ||
+    const bp_places places = bp_places_device(NULL, l.end + tables);
+    if (cuda->open(context, &options, &places, &error) != BP_OK ||
         cuda->link(context, 0, &program, memory, bytes) != BP_OK || cuda->seal(context) != BP_OK) {
         die(j->name);
     }

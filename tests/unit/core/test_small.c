@@ -73,7 +73,7 @@ static void test_names_are_prefixed_and_cut(void **state)
 static void test_exit_codes(void **state)
 {
     (void)state;
-    const int expected[] = {0, 2, 3, 4, 5, 6, 7, 130, 70, 2, 70, 70};
+    const int expected[] = {0, 2, 3, 4, 5, 6, 7, 130, 70, 2, 70, 10, 70};
     for (int s = BP_OK; s <= BP_ERR_INTERNAL; s++) {
         assert_int_equal(bp_status_exit_code((bp_status)s), expected[s]);
         assert_non_null(bp_status_text((bp_status)s));

@@ -26,11 +26,11 @@ static bp_status count_call(void)
     return calls_left-- == 0 ? BP_ERR_DEVICE : BP_OK;
 }
 
-static bp_status open_counted(void *context, const bp_device_options *options, void *arena,
-                              uint64_t bytes, bp_error *error)
+static bp_status open_counted(void *context, const bp_device_options *options,
+                              const bp_places *places, bp_error *error)
 {
     BP_TRY(count_call());
-    return bp_device_host.open(context, options, arena, bytes, error);
+    return bp_device_host.open(context, options, places, error);
 }
 
 static bp_status link_counted(void *context, uint32_t program, const bp_linked_program *linked,

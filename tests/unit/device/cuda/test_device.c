@@ -85,7 +85,8 @@ static bp_status open_with(bench *b, const char *variant, const char *target)
 {
     const bp_device_options options = {.variant = variant, .target = target};
     b->error = (bp_error){0};
-    return cuda->open(b->context, &options, NULL, ARENA_BYTES, &b->error);
+    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    return cuda->open(b->context, &options, &places, &b->error);
 }
 
 static bp_status link_both(bench *b)
@@ -210,19 +211,20 @@ static void open_refuses(void **state)
     assert_string_equal(b->error.name, "sm_75");
     const bp_device_options far = {.ordinal = 999};
     b->error = (bp_error){0};
-    assert_int_equal(cuda->open(b->context, &far, NULL, ARENA_BYTES, &b->error), BP_ERR_DEVICE);
+    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    assert_int_equal(cuda->open(b->context, &far, &places, &b->error), BP_ERR_DEVICE);
     assert_string_equal(b->error.text, "there is no GPU of that number, counted from 0");
     const bp_device_options plain = {0};
     b->error = (bp_error){0};
-    assert_int_equal(cuda->open(b->context, &plain, NULL, UINT64_C(1) << 60, &b->error),
-                     BP_ERR_DEVICE);
+    const bp_places huge = bp_places_device(NULL, UINT64_C(1) << 60);
+    assert_int_equal(cuda->open(b->context, &plain, &huge, &b->error), BP_ERR_DEVICE);
     assert_string_equal(b->error.text,
                         "the GPU's free memory, in bytes, is smaller than the arena");
     assert_true(b->error.wanted == INT64_C(1) << 60 && b->error.found > 0);
     assert_true(on.real || ledger() == 0);
     /* A closed context stays closed, and an error record may be missing. */
     cuda->close(b->context);
-    assert_int_equal(cuda->open(b->context, &plain, NULL, UINT64_C(1) << 60, NULL), BP_ERR_DEVICE);
+    assert_int_equal(cuda->open(b->context, &plain, &huge, NULL), BP_ERR_DEVICE);
 }
 
 static void machines_that_do_not_fit_are_refused(void **state)

@@ -96,7 +96,8 @@ static void open_as(bench *b, const char *gpu, const char *variant)
     if (!on.real) {
         on.set("PTXVM_DEVICE", gpu);
     }
-    assert_int_equal(cuda->open(b->memory, &options, NULL, ARENA_BYTES, &b->error), BP_OK);
+    const bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    assert_int_equal(cuda->open(b->memory, &options, &places, &b->error), BP_OK);
 }
 
 static bp_status link_one(bench *b)

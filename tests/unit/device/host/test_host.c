@@ -53,7 +53,8 @@ static bp_status open_with(bench *b, const char *variant, uint32_t threads)
 {
     bp_device_options options = {.threads = threads, .variant = variant};
     memset(&b->error, 0, sizeof(b->error));
-    return host->open(b->context, &options, b->arena, ARENA_BYTES, &b->error);
+    const bp_places places = bp_places_device(b->arena, ARENA_BYTES);
+    return host->open(b->context, &options, &places, &b->error);
 }
 
 static void open_refuses_what_makes_no_sense(void **state)
@@ -65,9 +66,15 @@ static void open_refuses_what_makes_no_sense(void **state)
     assert_int_equal(b->error.wanted, BP_THREADS_MAX);
     assert_int_equal(open_with(b, "sse2", 1), BP_ERR_USAGE);
     assert_string_equal(b->error.name, "sse2");
-    assert_int_equal(host->open(b->context, &options, NULL, ARENA_BYTES, NULL), BP_ERR_USAGE);
-    assert_int_equal(host->open(b->context, &options, b->arena + 64, ARENA_BYTES, NULL),
-                     BP_ERR_USAGE);
+    bp_places places = bp_places_device(NULL, ARENA_BYTES);
+    assert_int_equal(host->open(b->context, &options, &places, NULL), BP_ERR_USAGE);
+    places = bp_places_device(b->arena + 64, ARENA_BYTES);
+    assert_int_equal(host->open(b->context, &options, &places, NULL), BP_ERR_USAGE);
+    b->error = (bp_error){0};
+    places = bp_places_device(b->arena, ARENA_BYTES);
+    places.space[BP_SPACE_HOST].bytes = 1;
+    assert_int_equal(host->open(b->context, &options, &places, &b->error), BP_ERR_USAGE);
+    assert_string_equal(b->error.name, "host");
 }
 
 static void every_variant_opens_or_is_a_device_error(void **state)

@@ -166,7 +166,8 @@ static void the_device_says_so_too(void **state)
     bp_error error = {0};
     void *context = malloc(bp_device_host.context_bytes);
     creations = 1;
-    assert_int_equal(bp_device_host.open(context, &options, arena, 16, &error), BP_ERR_DEVICE);
+    const bp_places places = bp_places_device(arena, 16);
+    assert_int_equal(bp_device_host.open(context, &options, &places, &error), BP_ERR_DEVICE);
     creations = -1;
     assert_int_equal(error.found, 2);
     assert_int_equal(error.wanted, 3);

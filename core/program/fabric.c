@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Ops of the fabric engine as calls of a fabric. */
+#include "core/program/device.h"
+
+static const char where[] = "fabric";
+
+/* The rows begin with the same scalars. */
+static bool fabric_call_of(bp_kernel kernel, bp_fabric_call *call)
+{
+    switch (kernel) {
+    case BP_KERNEL_all_gather_begin:
+        *call = BP_FABRIC_ALL_GATHER;
+        return true;
+    case BP_KERNEL_exchange_begin:
+        *call = BP_FABRIC_EXCHANGE;
+        return true;
+    case BP_KERNEL_broadcast_begin:
+        *call = BP_FABRIC_BROADCAST;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, void *to,
+                                         const void *from)
+{
+    const bp_broadcast_begin_scalars *broadcast = scalars;
+    const bp_all_gather_begin_scalars *s = scalars;
+    bp_fabric_transfer transfer = {.ticket = (uint32_t)s->ticket,
+                                   .group = (uint32_t)s->group,
+                                   .bytes = (uint64_t)s->bytes,
+                                   .to = to,
+                                   .from = from};
+    (void)fabric_call_of(kernel, &transfer.call);
+    if (transfer.call == BP_FABRIC_BROADCAST) {
+        transfer.root = (uint32_t)broadcast->root;
+    }
+    return transfer;
+}
+
+bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op, bp_error *error)
+{
+    bp_fabric_call call;
+    if (!fabric_call_of(op->kernel, &call)) {
+        return BP_OK;
+    }
+    const char *name = bp_kernel_describe(op->kernel)->name;
+    const bp_all_gather_begin_scalars *s = op->scalars;
+    const bp_broadcast_begin_scalars *broadcast = op->scalars;
+    int64_t members = s->group == 0 ? 1 : 0;
+    if (places->fabric != NULL) {
+        bool small = s->group >= 0 && s->group <= UINT32_MAX;
+        members = small ? places->fabric->members(places->rank, (uint32_t)s->group) : 0;
+    }
+    if (s->ranks != members || members == 0) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where,
+                                "a program was made for another number of ranks in the group", name,
+                                members, s->ranks);
+    }
+    if (call == BP_FABRIC_BROADCAST && (broadcast->root < 0 || broadcast->root >= members)) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where,
+                                "a broadcast begins at a rank that the group does not have", name,
+                                broadcast->root, members - 1);
+    }
+    return BP_OK;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* The digest of a planned graph. Fields are taken one by one, so neither padding nor the order of
+ * members counts. */
+#include <string.h>
+
+#include "core/number/digest.h"
+#include "core/program/program.h"
+
+static void add_words(bp_digest *digest, const uint64_t *words, size_t count)
+{
+    bp_digest_add(digest, words, count * sizeof *words);
+}
+
+static void add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index)
+{
+    const bp_buffer *b = &graph->buffers[index];
+    const uint64_t words[] = {(uint64_t)b->class_of,
+                              (uint64_t)b->scope,
+                              (uint64_t)b->dtype,
+                              (uint64_t)b->space,
+                              b->bytes,
+                              (uint64_t)b->filled,
+                              b->program,
+                              b->lower,
+                              b->upper,
+                              b->offset,
+                              b->rank};
+    add_words(digest, words, sizeof words / sizeof words[0]);
+    add_words(digest, b->shape, b->rank);
+    const char *name = bp_graph_name(graph, index);
+    bp_digest_add(digest, name, strlen(name) + 1);
+}
+
+static void add_op(bp_digest *digest, const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const uint64_t words[] = {(uint64_t)op->kernel, op->tuples};
+    add_words(digest, words, 2);
+    for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
+        bp_ref ref = graph->refs[op->operand + i];
+        const uint64_t place[] = {ref.buffer, (uint64_t)ref.dtype, ref.offset};
+        add_words(digest, place, 3);
+    }
+    const bp_scalar *scalars = graph->scalars + op->scalar;
+    bp_digest_add(digest, scalars, op->tuples * info->scalar_count * sizeof *scalars);
+}
+
+uint64_t bp_graph_digest(const bp_graph *graph)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
+        const uint64_t words[] = {graph->program_first[i], graph->program_count[i]};
+        add_words(&digest, words, 2);
+    }
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        add_buffer(&digest, graph, i);
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        add_op(&digest, graph, &graph->ops[i]);
+    }
+    return bp_digest_end(&digest);
+}
