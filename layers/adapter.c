@@ -35,6 +35,12 @@ bool bp_adapter_there(const bp_emit *emit, uint32_t weight)
     return emit->status == BP_OK && emit->parameters[weight].adapter != BP_NO_PARAMETER;
 }
 
+bool bp_adapter_trains(const bp_emit *emit, uint32_t weight)
+{
+    const uint32_t a = emit->parameters[weight].adapter;
+    return bp_emit_trainable(emit, a) || bp_emit_trainable(emit, a + 1);
+}
+
 static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const bp_matmul_scalars *scalars)
 {
     const bp_matmul_operands operands = {.c = c,

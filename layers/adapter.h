@@ -17,6 +17,9 @@ typedef struct bp_adapted {
 /* Whether the layer has an adapter in this plan. */
 bool bp_adapter_there(const bp_emit *emit, uint32_t weight);
 
+/* Whether one of its two matrices is trained, where there is one. */
+bool bp_adapter_trains(const bp_emit *emit, uint32_t weight);
+
 /* y (rows, out; pitch) += s (dropout(x) A^T) B^T, x (rows, in). */
 void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y);
 

@@ -166,6 +166,18 @@ void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref
     }
 }
 
+bool bp_linear_trains_reading(const bp_emit *emit, const bp_linear *layer)
+{
+    return bp_emit_trainable(emit, layer->weight) ||
+           (has_adapter(emit, layer) && bp_adapter_trains(emit, layer->weight));
+}
+
+bool bp_linear_trains(const bp_emit *emit, const bp_linear *layer)
+{
+    return bp_linear_trains_reading(emit, layer) ||
+           (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias));
+}
+
 static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
                            bp_ref residual)
 {

@@ -26,6 +26,11 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
 /* d_weight (+)= x^T d_y, d_bias (+)= column sums of d_y. */
 void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y);
 
+/* Whether the layer, or its adapter, has a parameter that is trained, and whether its gradient
+ * takes x: not that of the bias alone. */
+bool bp_linear_trains(const bp_emit *emit, const bp_linear *layer);
+bool bp_linear_trains_reading(const bp_emit *emit, const bp_linear *layer);
+
 /* d_x (rows, in) = d_y weight^T. */
 void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x);
 

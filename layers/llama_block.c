@@ -2,8 +2,10 @@
 /* What a Llama block is made of. */
 #include "layers/llama_block.h"
 
+#include <string.h>
+
+#include "layers/block.h"
 #include "layers/llama.h"
-#include "layers/prenorm_block.h"
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config)
 {
@@ -67,54 +69,165 @@ static bp_linear dense(const uint32_t *numbers, bp_llama_parameter weight, uint6
                        .pitch = pitch};
 }
 
-static bp_prenorm_block describe(const bp_emit *emit, const bp_stage_call *call)
+/* What a block computes, in the order in which it does. */
+enum {
+    INPUT,
+    NORM_1,
+    STATISTICS_1,
+    STRAIGHT, /* queries, keys and values before the first two are turned */
+    QKV,
+    ATTENTION, /* before its projection */
+    LSE,
+    MIDDLE, /* the stream between the sublayers */
+    NORM_2,
+    STATISTICS_2,
+    GATE,
+    UP,
+    ACTIVE,
+    OUTPUT,
+    VALUES
+};
+
+static uint64_t queries_of(const bp_llama_shape *shape)
+{
+    return shape->heads * shape->head_width;
+}
+
+static uint64_t keys_of(const bp_llama_shape *shape)
+{
+    return shape->kv_heads * shape->head_width;
+}
+
+static void describe_values(const bp_llama_shape *shape, uint64_t rows, bp_block *block)
+{
+    const uint64_t width = shape->width, inner = shape->inner;
+    const uint64_t pitch = queries_of(shape) + 2 * keys_of(shape);
+    const bp_value values[VALUES] = {
+        [INPUT] = {"input", "d_in", {rows, width}, false},
+        [NORM_1] = {"norm_1", "d_input", {rows, width}, false},
+        [STATISTICS_1] = {"norm_1.statistics", NULL, {1, rows}, true},
+        [STRAIGHT] = {"qkv", "d_qkv", {rows, pitch}, false},
+        [QKV] = {"qkv", "d_qkv", {rows, pitch}, false},
+        [ATTENTION] = {"attention", "d_attention", {rows, queries_of(shape)}, false},
+        [LSE] = {"attention.lse", NULL, {shape->heads, rows}, true},
+        [MIDDLE] = {"middle", "d_middle", {rows, width}, false},
+        [NORM_2] = {"norm_2", "d_norm", {rows, width}, false},
+        [STATISTICS_2] = {"norm_2.statistics", NULL, {1, rows}, true},
+        [GATE] = {"before", "d_gate", {rows, inner}, false},
+        [UP] = {"up", "d_up", {rows, inner}, false},
+        [ACTIVE] = {"active", "d_swiglu", {rows, inner}, false},
+        [OUTPUT] = {"out", NULL, {rows, width}, false}};
+    memcpy(block->value, values, sizeof values);
+    block->values = VALUES;
+}
+
+static bp_node norm_node(const bp_llama_config *own, uint32_t weight, uint32_t in, uint32_t out)
+{
+    return (bp_node){.kind = BP_NODE_NORM,
+                     .in = {in},
+                     .out = {out, out + 1},
+                     .class_of = BP_RECOMPUTE_NORM,
+                     .again = true,
+                     .norm = {weight, BP_NO_PARAMETER, own->stack.width, own->stack.norm_epsilon}};
+}
+
+/* The last product of a sublayer, which joins the stream. */
+static bp_node residual_node(bp_linear product, uint32_t in, uint32_t stream, uint32_t out)
+{
+    return (bp_node){.kind = BP_NODE_RESIDUAL,
+                     .in = {in, stream},
+                     .out = {out},
+                     .residual = {product, {0, 0.0}}};
+}
+
+/* From the block's input to attention's output. */
+static uint32_t describe_attention(const bp_llama_config *own, const bp_stage_call *call,
+                                   const bp_llama_shape *shape, const uint32_t *n, bp_node *to)
+{
+    const uint64_t queries = queries_of(shape), keys = keys_of(shape);
+    const uint64_t pitch = queries + 2 * keys;
+    const bp_node nodes[] = {
+        norm_node(own, n[BP_LLAMA_NORM_1], INPUT, NORM_1),
+        {.kind = BP_NODE_DENSE,
+         .in = {NORM_1},
+         .out = {STRAIGHT, STRAIGHT, STRAIGHT},
+         .parts = 3,
+         .part = {dense(n, BP_LLAMA_Q_WEIGHT, shape->width, queries, pitch),
+                  dense(n, BP_LLAMA_K_WEIGHT, shape->width, keys, pitch),
+                  dense(n, BP_LLAMA_V_WEIGHT, shape->width, keys, pitch)},
+         .column = {0, queries, queries + keys}},
+        {.kind = BP_NODE_ROTARY,
+         .in = {STRAIGHT},
+         .out = {QKV},
+         .rotary = {shape->head_width, own->rope_theta, own->rope_scaling},
+         .heads = shape->heads + shape->kv_heads},
+        {.kind = BP_NODE_ATTENTION,
+         .in = {QKV},
+         .out = {ATTENTION, LSE},
+         .class_of = BP_RECOMPUTE_ATTENTION,
+         .attention = {.heads = (uint32_t)shape->heads,
+                       .kv_heads = (uint32_t)shape->kv_heads,
+                       .head_width = shape->head_width,
+                       .dropout = {call->stage, own->stack.attention_dropout}}},
+        residual_node(dense(n, BP_LLAMA_O_WEIGHT, queries, shape->width, 0), ATTENTION, INPUT,
+                      MIDDLE)};
+    memcpy(to, nodes, sizeof nodes);
+    return sizeof nodes / sizeof nodes[0];
+}
+
+/* From there to the block's output. */
+static uint32_t describe_mlp(const bp_llama_config *own, const bp_llama_shape *shape,
+                             const uint32_t *n, bp_node *to)
+{
+    const bp_node nodes[] = {
+        norm_node(own, n[BP_LLAMA_NORM_2], MIDDLE, NORM_2),
+        {.kind = BP_NODE_DENSE,
+         .in = {NORM_2},
+         .out = {GATE, UP},
+         .parts = 2,
+         .part = {dense(n, BP_LLAMA_GATE_WEIGHT, shape->width, shape->inner, 0),
+                  dense(n, BP_LLAMA_UP_WEIGHT, shape->width, shape->inner, 0)}},
+        {.kind = BP_NODE_SWIGLU,
+         .in = {GATE, UP},
+         .out = {ACTIVE},
+         .class_of = BP_RECOMPUTE_ACTIVATION},
+        residual_node(dense(n, BP_LLAMA_DOWN_WEIGHT, shape->inner, shape->width, 0), ACTIVE, MIDDLE,
+                      OUTPUT)};
+    memcpy(to, nodes, sizeof nodes);
+    return sizeof nodes / sizeof nodes[0];
+}
+
+static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape shape = bp_llama_shape_of(config);
-    const uint64_t queries = shape.heads * shape.head_width;
-    const uint64_t keys = shape.kv_heads * shape.head_width;
-    const uint64_t pitch = queries + 2 * keys;
     uint32_t n[BP_LLAMA_BLOCK_PARAMETERS];
     number_parameters(config, call->stage - 1, n);
-    return (bp_prenorm_block){
-        .width = shape.width,
-        .norm_1 = {n[BP_LLAMA_NORM_1], BP_NO_PARAMETER, shape.width, own.stack.norm_epsilon},
-        .parts = 3,
-        .part = {dense(n, BP_LLAMA_Q_WEIGHT, shape.width, queries, pitch),
-                 dense(n, BP_LLAMA_K_WEIGHT, shape.width, keys, pitch),
-                 dense(n, BP_LLAMA_V_WEIGHT, shape.width, keys, pitch)},
-        .qkv_width = pitch,
-        .rotates = true,
-        .rotary = {shape.head_width, own.rope_theta, own.rope_scaling},
-        .attention = {.heads = (uint32_t)shape.heads,
-                      .kv_heads = (uint32_t)shape.kv_heads,
-                      .head_width = shape.head_width,
-                      .dropout = {call->stage, own.stack.attention_dropout}},
-        .attention_end = {dense(n, BP_LLAMA_O_WEIGHT, queries, shape.width, 0), {0, 0.0}},
-        .norm_2 = {n[BP_LLAMA_NORM_2], BP_NO_PARAMETER, shape.width, own.stack.norm_epsilon},
-        .gated = true,
-        .swiglu = {dense(n, BP_LLAMA_GATE_WEIGHT, shape.width, shape.inner, 0),
-                   dense(n, BP_LLAMA_UP_WEIGHT, shape.width, shape.inner, 0),
-                   {dense(n, BP_LLAMA_DOWN_WEIGHT, shape.inner, shape.width, 0), {0, 0.0}}}};
+    describe_values(&shape, emit->rows, block);
+    block->nodes = describe_attention(&own, call, &shape, n, block->node);
+    block->nodes += describe_mlp(&own, &shape, n, block->node + block->nodes);
 }
 
 void bp_llama_block_forward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_prenorm_block block = describe(emit, call);
-    bp_prenorm_block_forward(emit, call, &block);
+    bp_block block;
+    describe(emit, call, &block);
+    bp_block_forward(emit, call, &block);
 }
 
 void bp_llama_block_backward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_prenorm_block block = describe(emit, call);
-    bp_prenorm_block_backward(emit, call, &block);
+    bp_block block;
+    describe(emit, call, &block);
+    bp_block_backward(emit, call, &block);
 }
 
 void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_prenorm_block block = describe(emit, call);
-    bp_prenorm_block_decode(emit, call, &block);
+    bp_block block;
+    describe(emit, call, &block);
+    bp_block_decode(emit, call, &block);
 }
 
 bp_graph_limits bp_llama_block_limits(bool backward)

@@ -31,5 +31,7 @@ void bp_residual_backward(bp_emit *emit, const bp_residual *residual, bp_ref x, 
     }
     /* The parameters first: x dies here, and d_x can take its place. */
     bp_linear_backward_parameters(emit, projection, x, d_y);
-    bp_linear_backward_input(emit, projection, d_y, d_x);
+    if (bp_ref_present(d_x)) {
+        bp_linear_backward_input(emit, projection, d_y, d_x);
+    }
 }

@@ -18,7 +18,7 @@ void bp_residual_forward(bp_emit *emit, const bp_residual *residual, bp_ref x, b
                          bp_ref out);
 
 /* Gradients of the projection's parameters, and d_x (rows, in), from d_out (rows, width), which is
- * left as it is: it is also the gradient of the stream. */
+ * left as it is: it is also the gradient of the stream. d_x may be absent: only the parameters'. */
 void bp_residual_backward(bp_emit *emit, const bp_residual *residual, bp_ref x, bp_ref d_out,
                           bp_ref d_x);
 

@@ -4,11 +4,16 @@
 #define BP_CORE_MODEL_H
 
 #include "core/compile/emit.h"
+#include "core/program/cost.h"
 
-#define BP_TAPE_MAX 16 /* most buffers a stage keeps for its backward */
+#define BP_TAPE_MAX 24 /* most buffers a stage keeps for its backward */
 
 /* Tape variants of a stage that has a tape; see bp_model.variants. */
 #define BP_TAPE_VARIANTS (BP_RECOMPUTE_ALL + 2)
+
+/* A tape variant that keeps exactly the slots whose bits are set: BP_TAPE_SET | slots. Of stages
+ * whose bp_model.tapes names such. */
+#define BP_TAPE_SET 0x80000000u
 
 /* One stage action, filled by the compiler (in) and by the stage (out). */
 typedef struct bp_stage_call {
@@ -56,6 +61,12 @@ struct bp_model {
      * v lacks what the bits of v name (BP_RECOMPUTE_NORM, ...; 0 keeps everything backward reads)
      * and the last keeps nothing. Backward of variant v recomputes what v lacks. */
     uint32_t (*variants)(const bp_model_config *config, uint32_t stage);
+
+    /* Further tape variants of a stage, each BP_TAPE_SET | slots: of what it could keep the sets of
+     * which none is both larger and slower than another, at these rates, in increasing bytes; at
+     * most `limit`. What it emits to count costs is to be forgotten. NULL: none. */
+    uint32_t (*tapes)(bp_emit *emit, const bp_stage_call *call, const bp_rates *rates,
+                      uint32_t *variants, uint32_t limit);
 
     /* Publishes all parameters with bp_emit_parameter, in file order. */
     void (*parameters)(bp_emit *emit, const bp_model_config *config);

@@ -137,7 +137,12 @@ NR == FNR { before[$1 " " $2 " " $3 " " $4] = $0; next }
     if (line == $0) { same[$1]++; next }
     if ($1 != "plan" || $5 == "-" || b[5] == "-") { print key ": " line " -> " $0; bad++; next }
     what = ""
-    if ($5 != b[5]) { what = what sprintf(" arena %d -> %d (%+d)", b[5], $5, $5 - b[5]); larger += $5 > b[5]; smaller += $5 < b[5] }
+    # what auto chooses fits its budget: its time counts
+    if ($5 != b[5]) {
+        what = what sprintf(" arena %s -> %s (%+.0f)", b[5], $5, $5 - b[5])
+        larger += $5 > b[5] && $3 !~ /auto/
+        smaller += $5 < b[5] && $3 !~ /auto/
+    }
     if ($6 != b[6]) what = what " ops " b[6] " -> " $6
     if ($7 != b[7]) { what = what " seconds " b[7] " -> " $7; slower += $7 > b[7]; faster += $7 < b[7] }
     if (what == "" && $8 != b[8]) { what = " other ops, as many"; ops++ }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks as lists of nodes.
+ *
+ * A stage's block is written once: values (what is computed, with name and shape) and nodes (who
+ * computes which values from which). layers/block.h derives everything else from the list: forward,
+ * backward, recomputation from any set of kept values, what can lie in one place, and which sets
+ * are worth keeping.
+ *
+ * What a new kind of node needs is one row in node_kinds.c: its forward, its backward, what its
+ * backward reads, which input its output may take the place of, and the shapes it goes with. */
+#ifndef BP_LAYERS_NODE_H
+#define BP_LAYERS_NODE_H
+
+#include "core/compile/model.h"
+#include "core/number/activation.h"
+#include "layers/attention.h"
+#include "layers/norm.h"
+#include "layers/residual.h"
+#include "layers/rotary.h"
+
+#define BP_BLOCK_VALUES BP_TAPE_MAX /* most values of a block; a value's number is its slot */
+#define BP_BLOCK_NODES  24          /* most nodes of a block */
+#define BP_NODE_INPUTS  2
+#define BP_NODE_OUTPUTS 3
+
+/* Something that a block computes. Value 0 is its input. */
+typedef struct bp_value {
+    const char *name;     /* in listings: "qkv" */
+    const char *gradient; /* the name of its gradient, where backward makes a buffer for it */
+    uint64_t shape[BP_RANK_MAX]; /* 0 ends it; the last dimension is a row, all before are rows */
+    bool statistics;             /* F32 whatever the working type is */
+} bp_value;
+
+/* What a node computes. Inputs and outputs are named in this order. */
+typedef enum bp_node_kind {
+    BP_NODE_NONE,
+    BP_NODE_NORM,       /* x -> y, statistics: layers/norm.h */
+    BP_NODE_DENSE,      /* x -> the outputs of up to three products, which may share a value */
+    BP_NODE_ROTARY,     /* x -> y in the place of x: turned by position, layers/rotary.h */
+    BP_NODE_ATTENTION,  /* qkv -> y, log-sum-exp: layers/attention.h */
+    BP_NODE_RESIDUAL,   /* x, stream -> stream + dropout(projection of x): layers/residual.h */
+    BP_NODE_GELU,       /* x -> GELU(x), by the tanh form; rides in the product before it */
+    BP_NODE_ACTIVATION, /* x -> f(x): layers/activate.h */
+    BP_NODE_SWIGLU,     /* gate, up -> silu(gate) * up: kernels.def, swiglu_forward */
+    BP_NODE_DROPOUT,    /* x -> y in the place of x; masks belong to rows */
+    BP_NODE_KIND_COUNT
+} bp_node_kind;
+
+typedef struct bp_node {
+    bp_node_kind kind;
+    uint32_t in[BP_NODE_INPUTS];   /* values */
+    uint32_t out[BP_NODE_OUTPUTS]; /* values; of BP_NODE_DENSE that of each product */
+    uint32_t class_of;             /* the BP_RECOMPUTE_ bit that selective:NAMES names it by; 0 */
+    bool again; /* backward makes it anew where it reads it rather than hold it until then: a norm,
+                   which is little beside the products that read it */
+    bool once;  /* it has effects: it runs in forward only, so its outputs are always kept */
+
+    /* Of its kind. */
+    bp_norm norm;
+    uint32_t parts;                   /* BP_NODE_DENSE: products */
+    bp_linear part[BP_NODE_OUTPUTS];  /* their pitch is the row of the value they write into */
+    uint64_t column[BP_NODE_OUTPUTS]; /* where their columns begin in it */
+    bp_rotary rotary;
+    uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn */
+    bp_attention attention;
+    bp_residual residual;
+    bp_activation activation;
+    bp_dropout dropout;
+} bp_node;
+
+typedef struct bp_block {
+    bp_value value[BP_BLOCK_VALUES];
+    uint32_t values; /* the last is the block's output */
+    bp_node node[BP_BLOCK_NODES];
+    uint32_t nodes; /* each after those that make its inputs */
+} bp_block;
+
+#endif

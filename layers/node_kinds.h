@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of kinds of nodes, and the emission that their functions work in: between block.c,
+ * block_backward.c, block_keep.c and node_kinds.c. */
+#ifndef BP_LAYERS_NODE_KINDS_H
+#define BP_LAYERS_NODE_KINDS_H
+
+#include "layers/block.h"
+
+/* A block's list as masks of values, and of nodes. */
+typedef struct block_masks {
+    uint32_t nodes;
+    uint32_t ins[BP_BLOCK_NODES];
+    uint32_t outs[BP_BLOCK_NODES];
+    uint32_t readers[BP_BLOCK_VALUES]; /* nodes */
+    uint32_t maker[BP_BLOCK_VALUES];   /* its number; BP_BLOCK_NODES: the block's input has none */
+    uint32_t fuses[BP_BLOCK_NODES];    /* of a GELU the product before it; else BP_BLOCK_NODES */
+    uint32_t transient;                /* values made by nodes that backward runs anew */
+    uint32_t steps;    /* values that are only a step of an op in place: no bytes of their own */
+    uint32_t keepable; /* what forward could keep: not the boundaries, not the steps */
+} block_masks;
+
+/* One forward or backward of a block. */
+typedef struct block_run {
+    bp_emit *emit;
+    const bp_block *block;
+    block_masks masks;
+    bool back;
+    bp_ref ref[BP_BLOCK_VALUES];  /* where each value is now; absent: nowhere */
+    bp_ref room[BP_BLOCK_VALUES]; /* a buffer made ahead, for what takes its place later */
+    bp_ref grad[BP_BLOCK_VALUES]; /* backward: gradients so far; absent: 0 */
+    uint32_t held;                /* values that were there at the start */
+    uint32_t stored;              /* values that are read after the pass that makes them */
+    uint32_t making;              /* values that the pass makes */
+    uint32_t fused;               /* nodes of GELU that the pass makes with the product before */
+    uint32_t wanted;              /* values whose gradient is wanted */
+} block_run;
+
+typedef struct node_row {
+    const char *name;
+    uint32_t inputs;
+    uint32_t outputs; /* BP_NODE_DENSE: as many as parts */
+    uint32_t reads;   /* what backward always reads: bit i input i, bit 8 + i output i */
+    uint32_t places;  /* bit i: the first output may lie where input i lay */
+    bool ahead;      /* backward makes a buffer for the gradient of input 0: what the node that made
+                        the input reads is made first, so that it is not made beside it */
+    bool must;       /* and always does: the op works in place */
+    bool first_name; /* the shared buffer has the input's name where nobody keeps the output */
+
+    /* Whether the shapes of its values go with it. */
+    bool (*fits)(const bp_block *block, const bp_node *node);
+
+    /* Whether backward has parameters to train; whether for that it reads input 0. NULL: none. */
+    bool (*trains)(const bp_emit *emit, const bp_node *node);
+    bool (*trains_reading)(const bp_emit *emit, const bp_node *node);
+
+    /* Makes those outputs whose bit is set in run->making. */
+    void (*forward)(const block_run *run, const bp_node *node);
+
+    /* From the gradients of the outputs those of the parameters and the wanted ones of inputs. */
+    void (*backward)(block_run *run, const bp_node *node);
+} node_row;
+
+/* The row of a known kind. */
+const node_row *node_row_of(const bp_node *node);
+
+/* Outputs of a node. */
+uint32_t node_outputs(const bp_node *node);
+
+/* Values that backward of a node reads in the program being written. */
+uint32_t node_reads(const bp_emit *emit, const bp_node *node);
+
+/* Fills the masks of a block's list. */
+void block_masks_of(const bp_block *block, block_masks *masks);
+
+/* What has to be computed so that the values of `target` are there beside those of `have`. */
+typedef struct block_need {
+    uint32_t nodes;
+    uint32_t values; /* that are read or wanted, and are not there */
+} block_need;
+
+block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target);
+
+/* The nodes of GELU whose input, made in the same pass by a product, one op makes with them. */
+uint32_t block_fusions(const block_masks *masks, const block_need *need);
+
+/* Where values lie that a pass over `need` makes: taker[v] is the value in whose buffer v lies, v
+ * itself for most. Values of `stored` have places of their own; backward shares only where an op
+ * works in place. */
+void block_places(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES]);
+
+/* Makes the values of `target`, and what they are made of. */
+void block_make(block_run *run, uint32_t target);
+
+/* Sets up a run: the values in call->tape are there, and the input. */
+void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_stage_call *call);
+
+/* Sets up run->wanted and run->stored of a backward; reads[i]: values that have to be there for
+ * the backward of node i, none where it has nothing to do. */
+void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES]);
+
+/* A block with what its nodes cost, counted. */
+typedef struct block_costs {
+    block_masks masks;
+    uint32_t parts[BP_BLOCK_NODES];                     /* products of a BP_NODE_DENSE; else 0 */
+    uint32_t part_out[BP_BLOCK_NODES][BP_NODE_OUTPUTS]; /* the values that they make */
+    uint32_t once;                                      /* values that are always kept */
+    uint32_t reads[BP_BLOCK_NODES];                     /* values that backward of a node needs */
+    uint64_t bytes[BP_BLOCK_VALUES];                 /* of each value, as the arena rounds them */
+    double seconds[BP_BLOCK_NODES][BP_NODE_OUTPUTS]; /* of a node, in the first; of each product */
+    double fused[BP_BLOCK_NODES];                    /* of a GELU with the product before it */
+} block_costs;
+
+/* One kept set that no other beats. */
+typedef struct block_kept {
+    uint32_t kept;
+    uint64_t bytes;
+    double seconds; /* that backward recomputes for */
+} block_kept;
+
+/* Counts them by emitting each node once, for a call whose tape is empty; what is emitted is to be
+ * forgotten by the caller. */
+void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
+                 const bp_rates *rates, block_costs *costs);
+
+/* Seconds that backward recomputes for when it finds the values of `kept`. */
+double block_again(const block_costs *costs, uint32_t kept);
+
+/* The kept sets of which none is both larger and slower than another; of equal ones the first found
+ * stays. In increasing bytes, at most `limit` (of which there is room). */
+uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t limit);
+
+#define BLOCK_SETS_MOST 128 /* that the search holds at one time */
+
+uint64_t value_rows(const bp_value *value);
+uint64_t value_width(const bp_value *value);
+bool value_same_shape(const bp_value *a, const bp_value *b);
+
+static inline uint32_t value_bit(uint32_t value)
+{
+    return (uint32_t)1 << value;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists of nodes that are none are refused, each for what is wrong with it. */
+#include "layers/block.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { INPUT, NORM, STATISTICS, BEFORE, ACTIVE, OUTPUT, VALUES };
+enum { NODE_NORM, NODE_DENSE, NODE_GELU, NODE_RESIDUAL, NODES };
+
+static const bp_linear up = {.weight = 2, .bias = 3, .in = 8, .out = 24};
+static const bp_linear down = {.weight = 4, .bias = 5, .in = 24, .out = 8};
+
+/* x + down(gelu(up(norm(x)))) */
+static bp_block sound(void)
+{
+    return (bp_block){
+        .value = {[INPUT] = {"input", "d_input", {6, 8}, false},
+                  [NORM] = {"norm", "d_norm", {6, 8}, false},
+                  [STATISTICS] = {"statistics", NULL, {2, 6}, true},
+                  [BEFORE] = {"before", "d_before", {6, 24}, false},
+                  [ACTIVE] = {"active", "d_active", {6, 24}, false},
+                  [OUTPUT] = {"out", NULL, {6, 8}, false}},
+        .values = VALUES,
+        .node = {[NODE_NORM] = {.kind = BP_NODE_NORM,
+                                .in = {INPUT},
+                                .out = {NORM, STATISTICS},
+                                .class_of = BP_RECOMPUTE_NORM,
+                                .norm = {0, 1, 8, 1e-5}},
+                 [NODE_DENSE] = {.kind = BP_NODE_DENSE,
+                                 .in = {NORM},
+                                 .out = {BEFORE},
+                                 .parts = 1,
+                                 .part = {up}},
+                 [NODE_GELU] = {.kind = BP_NODE_GELU, .in = {BEFORE}, .out = {ACTIVE}},
+                 [NODE_RESIDUAL] = {.kind = BP_NODE_RESIDUAL,
+                                    .in = {ACTIVE, INPUT},
+                                    .out = {OUTPUT},
+                                    .residual = {down, {0, 0.0}}}},
+        .nodes = NODES};
+}
+
+static void refused(const bp_block *block, const char *words)
+{
+    bp_error error = {0};
+    assert_int_equal(bp_block_check(block, &error), BP_ERR_USAGE);
+    if (strstr(error.text, words) == NULL) {
+        fail_msg("refused for another reason: %s", error.text);
+    }
+    assert_string_equal(error.where, "block");
+}
+
+static void test_a_sound_list_is_accepted(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    const bp_block block = sound();
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+}
+
+static void test_kinds_and_numbers(void **state)
+{
+    (void)state;
+    bp_block block = sound();
+    block.node[NODE_GELU].kind = BP_NODE_KIND_COUNT;
+    refused(&block, "no known kind");
+    block = sound();
+    block.node[NODE_NORM].kind = BP_NODE_NONE;
+    refused(&block, "no known kind");
+    block = sound();
+    block.nodes = 0;
+    refused(&block, "needs nodes");
+    block = sound();
+    block.nodes = BP_BLOCK_NODES + 1;
+    refused(&block, "needs nodes");
+    block = sound();
+    block.values = BP_BLOCK_VALUES + 1;
+    refused(&block, "needs nodes");
+    block = sound();
+    block.node[NODE_DENSE].parts = 0;
+    refused(&block, "one to three products");
+    block = sound();
+    block.node[NODE_DENSE].parts = BP_NODE_OUTPUTS + 1;
+    refused(&block, "one to three products");
+}
+
+static void test_chains(void **state)
+{
+    (void)state;
+    bp_block block = sound();
+    block.node[NODE_NORM].in[0] = OUTPUT;
+    refused(&block, "no node before it makes");
+    block = sound();
+    block.node[NODE_RESIDUAL].in[1] = BP_BLOCK_VALUES + 9;
+    refused(&block, "no node before it makes");
+    block = sound();
+    block.node[NODE_GELU].out[0] = BEFORE;
+    refused(&block, "another node makes");
+    block = sound();
+    block.node[NODE_GELU].out[0] = INPUT;
+    refused(&block, "another node makes");
+    block = sound();
+    block.node[NODE_GELU].out[0] = VALUES;
+    refused(&block, "another node makes");
+    block = sound();
+    block.node[NODE_NORM].out[1] = NORM;
+    refused(&block, "another node makes");
+    block = sound();
+    block.nodes = NODE_RESIDUAL;
+    refused(&block, "no node makes the block's output");
+    block = sound();
+    block.node[NODE_RESIDUAL].out[0] = VALUES - 1;
+    block.value[VALUES] = block.value[OUTPUT];
+    block.values = VALUES + 1;
+    refused(&block, "no node makes the block's output");
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    bp_block block = sound();
+    block.value[BEFORE].shape[1] = 25;
+    refused(&block, "shapes");
+    block = sound();
+    block.value[STATISTICS].shape[0] = 1;
+    refused(&block, "shapes");
+    block = sound();
+    block.value[STATISTICS].statistics = false;
+    refused(&block, "shapes");
+    block = sound();
+    block.value[ACTIVE].shape[0] = 7;
+    refused(&block, "shapes");
+    block = sound();
+    block.node[NODE_DENSE].column[0] = 1;
+    refused(&block, "shapes");
+    block = sound();
+    block.node[NODE_RESIDUAL].in[1] = ACTIVE;
+    refused(&block, "shapes");
+}
+
+static void test_nodes_with_effects(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_block block = sound();
+    block.node[NODE_NORM].once = true;
+    refused(&block, "runs once");
+    block.node[NODE_NORM].class_of = 0;
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    block.node[NODE_NORM].again = true;
+    refused(&block, "runs once");
+}
+
+/* A node with effects is never computed again: every tape variant keeps what it made. */
+static void test_effects_are_kept(void **state)
+{
+    (void)state;
+    bp_block block = sound();
+    assert_int_equal(bp_block_kept(&block, 0), 0x1e);
+    assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_NORM), 0x18);
+    assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_ALL + 1), 0);
+    assert_int_equal(bp_block_kept(&block, BP_TAPE_SET | 0x31), 0x10);
+    block.node[NODE_NORM].class_of = 0;
+    block.node[NODE_NORM].once = true;
+    assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_NORM), 0x1e);
+    assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_ALL + 1), 0x06);
+    assert_int_equal(bp_block_kept(&block, BP_TAPE_SET | 0x10), 0x16);
+}
+
+/* What an op turns in its place cannot be read by another node. */
+static void test_steps_have_one_reader(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_block block = sound();
+    block.node[NODE_GELU] = (bp_node){.kind = BP_NODE_DROPOUT, .in = {BEFORE}, .out = {ACTIVE}};
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    assert_int_equal(bp_block_kept(&block, 0), 0x16);
+    block.node[NODE_RESIDUAL].in[0] = BEFORE;
+    refused(&block, "read by others");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sound_list_is_accepted),
+        cmocka_unit_test(test_kinds_and_numbers),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_nodes_with_effects),
+        cmocka_unit_test(test_effects_are_kept),
+        cmocka_unit_test(test_steps_have_one_reader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
