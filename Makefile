@@ -58,7 +58,8 @@ UTF8PROC := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a)
 LDLIBS := $(UTF8PROC) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
-LIBDIRS := $(shell find arena core layers optim device/host device/cuda tools/formats -type d)
+LIBDIRS := $(shell find arena core layers optim device/host device/fabric device/cuda \
+                   tools/formats -type d)
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))

@@ -2,6 +2,7 @@
 /* The program verifier: extents, order of writes and reads, overlaps. */
 #include "core/program/verify.h"
 
+#include "core/program/verify_flight.h"
 #include "core/program/written.h"
 
 static const char where[] = "verify";
@@ -259,6 +260,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
                 BP_TRY(verify_tuple(&check, op, t));
             }
         }
+        BP_TRY(bp_verify_flight(graph, program));
     }
     return BP_OK;
 }

@@ -145,7 +145,8 @@ static bp_status verify_places(const bp_graph *graph, bp_space space, uint64_t a
     bp_order(deaths, count, verify_dies_before, graph->buffers);
     for (uint32_t i = 0; i < count; i++) {
         const bp_buffer *buffer = &graph->buffers[births[i]];
-        if (buffer->space == space && verify_misplaced(buffer, arena_bytes)) {
+        bool lives = buffer->space == space && buffer->lower < buffer->upper;
+        if (lives && verify_misplaced(buffer, arena_bytes)) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, where,
                                 "a buffer lies outside the arena or is not aligned",
                                 bp_graph_name(graph, births[i]));

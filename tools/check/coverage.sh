@@ -42,7 +42,8 @@ if [[ ${1:-} != report ]]; then
     tests cli
 fi
 
-folders=(arena core layers optim tools/formats tools/bedplate tools/ptxvm device/host device/cuda)
+folders=(arena core layers optim tools/formats tools/bedplate tools/ptxvm device/host device/fabric
+    device/cuda)
 left_out=()
 grep -qw avx2 /proc/cpuinfo || left_out+=('*_avx2.*')
 grep -qw avx512f /proc/cpuinfo || left_out+=('*_avx512.*')

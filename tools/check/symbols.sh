@@ -3,7 +3,7 @@
 # The library calls nothing but itself and what is listed here: so it has no malloc, printf, exit,
 # setjmp or assert, and no exp, log, tanh, pow or cos whose last bit differs between systems.
 # tools/formats asks utf8proc for the classes and forms of characters, by calls that do not allocate.
-# device/host speaks to the system, device/cuda to the driver that it loads; these have longer lists,
+# device/host and device/fabric speak to the system, device/cuda to the driver that it loads; these have longer lists,
 # without allocation of their own all the same.
 pure='memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr
 strspn strcspn strpbrk strstr
@@ -12,7 +12,8 @@ lround lroundf llround fabs fabsf fmin fminf fmax fmaxf ldexp ldexpf frexp scalb
 copysignf __stack_chk_fail _GLOBAL_OFFSET_TABLE_'
 system='pthread_create pthread_join pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock
 pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_signal
-pthread_cond_broadcast pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize
+pthread_cond_broadcast pthread_cond_timedwait pthread_condattr_init pthread_condattr_destroy
+pthread_condattr_setclock pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize
 pthread_sigmask sigfillset sigemptyset sched_yield sysconf nanosleep clock_gettime
 __errno_location open open64 openat close read write pread pread64 pwrite pwrite64 lseek fsync
 fdatasync rename unlink remove mkdir rmdir opendir fdopendir readdir closedir stat fstat lstat
@@ -27,7 +28,7 @@ own=$(nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk 'NF > 2 && $
 bad=$(for object in $LIBOBJ; do
     allowed="$own $pure"
     [[ $object != *tools/formats/unicode.o ]] || allowed="$allowed $characters"
-    [[ $object != *device/host/* ]] || allowed="$allowed $system"
+    [[ $object != *device/host/* && $object != *device/fabric/* ]] || allowed="$allowed $system"
     [[ $object != *device/cuda/* ]] || allowed="$allowed $driver"
     nm -u -P "$object" | awk -v object="${object#"$BUILD"/}" -v allowed="$allowed" '
         BEGIN { n = split(allowed, word); for (i = 1; i <= n; i++) may[word[i]] = 1 }

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/* Ranks as threads: every call gives the bytes of a plain loop, for any number of ranks, any group
+ * and any order of arrival; ranks that disagree, leave or stay away end everybody's calls. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "device/fabric/threads.h"
+
+#define MOST      8    /* ranks of these tests */
+#define PIECE     1000 /* bytes */
+#define ROUNDS    6
+#define LONG_WAIT 600000 /* ms: no test ends by it */
+#define SHORT     20     /* ms: somebody never comes */
+
+static bp_threads_world world;
+
+typedef struct player player;
+typedef void (*player_act)(player *p);
+
+/* One rank. */
+struct player {
+    uint32_t rank, size;
+    player_act act;
+    bp_fabric_group groups[2];
+    uint32_t group_count;
+    uint64_t patience;
+    uint64_t digest;
+    int64_t wrong; /* bytes that were not what they should be */
+    bp_status status;
+    bp_error error;
+    void *context;
+    pthread_t thread;
+    unsigned char from[MOST * PIECE];
+    unsigned char to[3][MOST * PIECE];
+};
+
+static player players[MOST];
+
+static void note(player *p, bp_status status)
+{
+    p->status = p->status == BP_OK ? status : p->status;
+}
+
+static void *player_main(void *argument)
+{
+    player *p = argument;
+    const bp_fabric_options options = {&world,    p->rank,        p->size,
+                                       p->groups, p->group_count, p->patience};
+    p->context = malloc(bp_fabric_threads.context_bytes);
+    note(p, bp_fabric_threads.open(p->context, &options, &p->error));
+    if (p->status == BP_OK) {
+        p->act(p);
+        bp_fabric_threads.close(p->context);
+    }
+    free(p->context);
+    return NULL;
+}
+
+static void set_up(uint32_t size, uint64_t seed, player_act act)
+{
+    assert_int_equal(bp_threads_world_open(&world, size, seed), BP_OK);
+    for (uint32_t i = 0; i < size; i++) {
+        memset(&players[i], 0, sizeof players[i]);
+        players[i].rank = i;
+        players[i].size = size;
+        players[i].act = act;
+        players[i].patience = LONG_WAIT;
+        players[i].digest = 17;
+    }
+}
+
+/* Runs the first `count` players to their end. */
+static void play(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_create(&players[i].thread, NULL, player_main, &players[i]), 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_join(players[i].thread, NULL);
+    }
+    bp_threads_world_close(&world);
+}
+
+/* Byte i of what a rank sends in a round. */
+static unsigned char byte_of(uint32_t rank, uint32_t round, uint32_t i)
+{
+    return (unsigned char)(rank * 37 + round * 101 + i * 7 + i / 251);
+}
+
+static void fill(player *p, uint32_t round)
+{
+    for (uint32_t i = 0; i < MOST * PIECE; i++) {
+        p->from[i] = byte_of(p->rank, round, i);
+    }
+    memset(p->to, 0xee, sizeof p->to);
+}
+
+static void expect(player *p, const unsigned char *got, uint32_t rank, uint32_t round,
+                   uint32_t first)
+{
+    for (uint32_t i = 0; i < PIECE; i++) {
+        p->wrong += got[i] != byte_of(rank, round, first + i);
+    }
+}
+
+static void begin(player *p, bp_fabric_call call, uint32_t group, uint32_t root, uint32_t ticket)
+{
+    const bp_fabric_transfer transfer = {call, ticket, group, root, PIECE, p->to[call], p->from};
+    note(p, bp_fabric_threads.begin(p->context, &transfer, &p->error));
+}
+
+static void wait_for(player *p, uint32_t ticket)
+{
+    note(p, bp_fabric_threads.wait(p->context, ticket, &p->error));
+}
+
+static void agree(player *p)
+{
+    note(p, bp_fabric_threads.agree(p->context, p->digest, &p->error));
+}
+
+/* All three calls in flight at once, waited for in three orders. */
+static void three_calls(player *p, uint32_t group, const uint32_t *ranks, uint32_t count)
+{
+    uint32_t self = 0;
+    while (ranks[self] != p->rank) {
+        self++;
+    }
+    for (uint32_t round = 0; round < ROUNDS && p->status == BP_OK; round++) {
+        const uint32_t root = round % count;
+        fill(p, round);
+        for (uint32_t call = 0; call < 3; call++) {
+            begin(p, (bp_fabric_call)call, group, call == BP_FABRIC_BROADCAST ? root : 0,
+                  100 + call);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            wait_for(p, 100 + (round + 2 * i) % 3);
+        }
+        for (uint32_t m = 0; m < count; m++) {
+            expect(p, p->to[BP_FABRIC_ALL_GATHER] + m * PIECE, ranks[m], round, 0);
+            expect(p, p->to[BP_FABRIC_EXCHANGE] + m * PIECE, ranks[m], round, self * PIECE);
+        }
+        expect(p, p->to[BP_FABRIC_BROADCAST], ranks[root], round, 0);
+        for (uint32_t i = count * PIECE; i < MOST * PIECE; i++) { /* and nothing else */
+            p->wrong += p->to[0][i] != 0xee || p->to[1][i] != 0xee;
+        }
+        for (uint32_t i = PIECE; i < MOST * PIECE; i++) {
+            p->wrong += p->to[2][i] != 0xee;
+        }
+    }
+}
+
+static void act_full(player *p)
+{
+    static const uint32_t all[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
+    agree(p);
+    p->wrong += bp_fabric_threads.rank(p->context) != p->rank;
+    p->wrong += bp_fabric_threads.size(p->context) != p->size;
+    p->wrong += bp_fabric_threads.members(p->context, 0) != p->size;
+    p->wrong += bp_fabric_threads.members(p->context, 1 + p->group_count) != 0;
+    three_calls(p, 0, all, p->size);
+}
+
+static void assert_all_well(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (players[i].status != BP_OK) {
+            print_error("rank %u: %s (%s)\n", i, players[i].error.text, players[i].error.name);
+        }
+        assert_int_equal(players[i].status, BP_OK);
+        assert_int_equal(players[i].wrong, 0);
+    }
+}
+
+static void calls_are_plain_loops(void **state)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 8};
+    (void)state;
+    for (uint32_t s = 0; s < 5; s++) {
+        for (uint64_t seed = 0; seed < 6; seed++) {
+            set_up(sizes[s], seed, act_full);
+            play(sizes[s]);
+            assert_all_well(sizes[s]);
+        }
+    }
+}
+
+static const uint32_t pairs[4][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+static const uint32_t odd_even[2][4] = {{0, 2, 4, 6}, {1, 3, 5, 7}};
+
+static void act_groups(player *p)
+{
+    static const uint32_t all[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
+    agree(p);
+    p->wrong += bp_fabric_threads.members(p->context, 1) != 2;
+    p->wrong += bp_fabric_threads.members(p->context, 2) != 4;
+    three_calls(p, 1, pairs[p->rank / 2], 2);
+    three_calls(p, 0, all, p->size);
+    three_calls(p, 2, odd_even[p->rank % 2], 4);
+}
+
+static void give_groups(void)
+{
+    for (uint32_t i = 0; i < MOST; i++) {
+        players[i].groups[0] = (bp_fabric_group){pairs[i / 2], 2};
+        players[i].groups[1] = (bp_fabric_group){odd_even[i % 2], 4};
+        players[i].group_count = 2;
+    }
+}
+
+static void groups_meet_apart(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        set_up(MOST, seed, act_groups);
+        give_groups();
+        play(MOST);
+        assert_all_well(MOST);
+    }
+}
+
+/* Every rank is told which rank has another plan, and both digests. */
+static void plans_that_differ_are_refused(void **state)
+{
+    (void)state;
+    set_up(4, 3, act_full);
+    players[2].digest = 0xabcdef;
+    play(4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(players[i].status, BP_ERR_USAGE);
+        assert_string_equal(players[i].error.text, "the ranks have made different plans");
+        assert_string_equal(players[i].error.name, "rank 2 has digest 0000000000abcdef, rank 0 has "
+                                                   "0000000000000011");
+    }
+}
+
+static void groups_that_differ_are_refused(void **state)
+{
+    static const uint32_t wrong[3] = {0, 1, 2};
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        set_up(MOST, 0, act_groups);
+        give_groups();
+        if (kind == 0) {
+            players[1].groups[0] = (bp_fabric_group){wrong, 2 + 1};
+        } else if (kind == 1) {
+            players[1].groups[0] = (bp_fabric_group){wrong + 1, 2};
+        } else {
+            players[5].group_count = 1;
+        }
+        play(MOST);
+        for (uint32_t i = 0; i < MOST; i++) {
+            assert_int_equal(players[i].status, BP_ERR_USAGE);
+            assert_string_equal(players[i].error.text,
+                                "the ranks do not agree on the members of a group");
+        }
+    }
+}
+
+static void ranks_that_make_no_sense_are_refused(void **state)
+{
+    static const uint32_t ascending[2] = {0, 1}, falling[2] = {1, 0}, far[2] = {0, 9};
+    static const uint32_t elsewhere[1] = {1};
+    static const bp_fabric_group many[BP_THREADS_GROUPS_MAX] = {{ascending, 2}};
+    const bp_fabric_group lists[3] = {{falling, 2}, {far, 2}, {elsewhere, 1}};
+    void *context = malloc(bp_fabric_threads.context_bytes);
+    void *second = malloc(bp_fabric_threads.context_bytes);
+    bp_fabric_options options = {.world = &world, .rank = 0, .size = 2};
+    (void)state;
+    assert_int_equal(bp_threads_world_open(&world, 0, 0), BP_ERR_USAGE);
+    assert_int_equal(bp_threads_world_open(&world, BP_THREADS_RANKS_MAX + 1, 0), BP_ERR_USAGE);
+    assert_int_equal(bp_threads_world_open(&world, 2, 0), BP_OK);
+    for (int i = 0; i < 3; i++) {
+        options.groups = &lists[i];
+        options.group_count = 1;
+        assert_int_equal(bp_fabric_threads.open(context, &options, NULL), BP_ERR_USAGE);
+    }
+    options.groups = many;
+    options.group_count = BP_THREADS_GROUPS_MAX;
+    assert_int_equal(bp_fabric_threads.open(context, &options, NULL), BP_ERR_USAGE);
+    options.group_count = 0;
+    options.size = 3;
+    assert_int_equal(bp_fabric_threads.open(context, &options, NULL), BP_ERR_USAGE);
+    options.size = 2;
+    options.rank = 2;
+    assert_int_equal(bp_fabric_threads.open(context, &options, NULL), BP_ERR_USAGE);
+    options.rank = 0;
+    assert_int_equal(bp_fabric_threads.open(context, &options, NULL), BP_OK);
+    assert_int_equal(bp_fabric_threads.open(second, &options, NULL), BP_ERR_USAGE);
+    bp_fabric_threads.close(context);
+    bp_fabric_threads.close(context); /* closing twice is harmless */
+    bp_threads_world_close(&world);
+    free(context);
+    free(second);
+}
+
+/* A rank that is not there: who waits says which, and goes. */
+static void a_missing_rank_ends_the_start(void **state)
+{
+    (void)state;
+    set_up(2, 0, act_full);
+    players[0].patience = SHORT;
+    play(1);
+    assert_int_equal(players[0].status, BP_ERR_FABRIC);
+    assert_string_equal(players[0].error.text, "a rank did not come in time");
+    assert_string_equal(players[0].error.name, "rank 1");
+}
+
+static void act_leave(player *p)
+{
+    if (p->rank != 1) {
+        act_full(p);
+    }
+}
+
+static void a_rank_that_leaves_ends_the_start(void **state)
+{
+    (void)state;
+    set_up(3, 0, act_leave);
+    play(3);
+    assert_int_equal(players[1].status, BP_OK);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        assert_int_equal(players[i].status, BP_ERR_FABRIC);
+        assert_string_equal(players[i].error.text, "a rank has left");
+        assert_string_equal(players[i].error.name, "rank 1");
+    }
+}
+
+/* Rank 1 agrees and then: leaves; begins and leaves; stays without a word until the others are gone
+ * (its patience, like theirs, does not end the test: it waits for what the others never begin). */
+static int mischief;
+
+static void act_mischief(player *p)
+{
+    agree(p);
+    fill(p, 0);
+    if (p->rank != 1 || mischief == 1) {
+        begin(p, BP_FABRIC_EXCHANGE, 0, 0, 5);
+    }
+    if (p->rank != 1) {
+        wait_for(p, 5);
+        begin(p, BP_FABRIC_EXCHANGE, 0, 0, 6); /* nothing goes on afterwards */
+        wait_for(p, 6);
+    }
+}
+
+static void a_rank_that_is_lost_ends_the_calls(void **state)
+{
+    (void)state;
+    for (mischief = 0; mischief < 2; mischief++) {
+        set_up(4, 5, act_mischief);
+        play(4);
+        for (uint32_t i = 0; i < 4; i++) {
+            if (i == 1) {
+                continue;
+            }
+            assert_int_equal(players[i].status, BP_ERR_FABRIC);
+            assert_string_equal(players[i].error.text, "a rank has left");
+            assert_string_equal(players[i].error.name, "rank 1");
+        }
+    }
+}
+
+/* A rank that says nothing more, and is there: the others' patience ends. */
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
+static int gate_count;
+
+static void act_silent(player *p)
+{
+    agree(p);
+    fill(p, 0);
+    if (p->rank != 1) {
+        begin(p, BP_FABRIC_ALL_GATHER, 0, 0, 5);
+        wait_for(p, 5);
+    }
+    pthread_mutex_lock(&gate_lock);
+    gate_count += p->rank != 1;
+    pthread_cond_broadcast(&gate_opened);
+    while (p->rank == 1 && gate_count < 2) {
+        pthread_cond_wait(&gate_opened, &gate_lock);
+    }
+    pthread_mutex_unlock(&gate_lock);
+    if (p->rank == 1) { /* too late */
+        begin(p, BP_FABRIC_ALL_GATHER, 0, 0, 5);
+    }
+}
+
+static void patience_ends(void **state)
+{
+    (void)state;
+    set_up(3, 0, act_silent);
+    players[0].patience = LONG_WAIT; /* is told by rank 2 */
+    players[2].patience = SHORT;
+    gate_count = 0;
+    /* the start waits for all: with so little patience it may have to be tried again */
+    play(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(players[i].status, BP_ERR_FABRIC);
+    }
+    assert_string_equal(players[1].error.name, players[0].error.name);
+}
+
+/* Members that make different calls, or a call too many. */
+static int confusion;
+
+static void act_confused(player *p)
+{
+    agree(p);
+    fill(p, 0);
+    if (confusion == 3 || confusion == 4) {
+        for (uint32_t i = 0; p->rank == 0 && i <= bp_fabric_threads.flights; i++) {
+            begin(p, BP_FABRIC_ALL_GATHER, 0, 0, confusion == 3 ? i : 0);
+        }
+        return;
+    }
+    if (confusion == 5 || confusion == 6) {
+        if (p->rank == 0 && confusion == 5) {
+            wait_for(p, 77);
+        } else if (p->rank == 0) {
+            begin(p, BP_FABRIC_ALL_GATHER, 4, 0, 5);
+        }
+        return;
+    }
+    bp_fabric_transfer transfer = {BP_FABRIC_BROADCAST, 5, 0, 0, PIECE, p->to[0], p->from};
+    if (p->rank == 1) {
+        transfer.call = confusion == 0 ? BP_FABRIC_EXCHANGE : BP_FABRIC_BROADCAST;
+        transfer.bytes = confusion == 1 ? PIECE - 1 : PIECE;
+        transfer.root = confusion == 2 ? 1 : 0;
+    }
+    note(p, bp_fabric_threads.begin(p->context, &transfer, &p->error));
+    wait_for(p, 5);
+}
+
+static void calls_that_differ_are_refused(void **state)
+{
+    static const char *const texts[] = {"the ranks make different calls",
+                                        "the ranks make different calls",
+                                        "the ranks make different calls",
+                                        "a rank began a call that it may not begin",
+                                        "a rank began a call that it may not begin",
+                                        "a rank waits for no call of its",
+                                        "a rank began a call that it may not begin"};
+    (void)state;
+    for (confusion = 0; confusion < 7; confusion++) {
+        set_up(2, 0, act_confused);
+        play(2);
+        assert_int_equal(players[0].status, BP_ERR_USAGE);
+        assert_string_equal(players[0].error.text, texts[confusion]);
+        assert_true(confusion > 2 || players[1].status == BP_ERR_USAGE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_plain_loops),
+        cmocka_unit_test(groups_meet_apart),
+        cmocka_unit_test(plans_that_differ_are_refused),
+        cmocka_unit_test(groups_that_differ_are_refused),
+        cmocka_unit_test(ranks_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_missing_rank_ends_the_start),
+        cmocka_unit_test(a_rank_that_leaves_ends_the_start),
+        cmocka_unit_test(a_rank_that_is_lost_ends_the_calls),
+        cmocka_unit_test(patience_ends),
+        cmocka_unit_test(calls_that_differ_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
