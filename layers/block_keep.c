@@ -138,6 +138,15 @@ static uint32_t once_of(const bp_block *block, const block_masks *masks)
     return mask & masks->keepable;
 }
 
+/* What selective:NAMES drops of a node. A norm whose output backward holds keeps its few
+ * statistics.
+ */
+static uint32_t class_values(const bp_node *node, const block_masks *masks, uint32_t index)
+{
+    const bool held = node->kind == BP_NODE_NORM && !node->again;
+    return held ? value_bit(node->out[0]) : masks->outs[index];
+}
+
 uint32_t bp_block_kept(const bp_block *block, uint32_t variant)
 {
     block_masks masks;
@@ -151,7 +160,7 @@ uint32_t bp_block_kept(const bp_block *block, uint32_t variant)
         /* What makes the block's output runs in forward anyway, and backward has no use for it. */
         const bool last = (masks.outs[i] & value_bit(block->values - 1)) != 0;
         const bool lacks = (variant & block->node[i].class_of) != 0 && !last;
-        keep &= lacks ? ~masks.outs[i] : ~(uint32_t)0;
+        keep &= lacks ? ~class_values(&block->node[i], &masks, i) : ~(uint32_t)0;
     }
     return keep | once;
 }

@@ -5,12 +5,12 @@
 #include <math.h>
 
 #include "core/compile/range.h"
-#include "layers/activate.h"
+#include "layers/block.h"
 #include "layers/classifier.h"
 #include "layers/publish.h"
 
-/* Of a stage's tape. */
-enum { BEFORE = 0 };
+/* What a hidden layer computes. */
+enum { INPUT, BEFORE, ACTIVE, OUTPUT, VALUES };
 
 BP_OWN_FITS(bp_mlp_config);
 
@@ -113,68 +113,36 @@ static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
                        .output_major = true};
 }
 
-static bp_ref make(bp_emit *emit, bp_class class_of, uint64_t width, const char *name)
-{
-    return bp_emit_buffer(emit, class_of, bp_emit_working(emit), emit->rows, width, name);
-}
-
 /* What a stage reads: rows of numbers (batch, in). Those of the data lie where ids would. */
 static bp_ref input_rows(const bp_emit *emit, const bp_stage_call *call)
 {
     return call->stage > 0 ? call->input : (bp_ref){emit->ids.buffer, BP_F32, emit->ids.offset};
 }
 
-/* x with dropout in place, whose masks belong to samples: its own derivative. */
-static void drop(bp_emit *emit, uint32_t stage, uint64_t width, bp_ref x)
+/* A hidden layer; masks of its dropout belong to rows, and only what backward reads is worth
+ * keeping: nothing of it is cheap to make again. */
+static void describe_hidden(bp_emit *emit, bp_stage_call *call, bp_block *block)
 {
-    const bp_dropout dropout = {stage, bp_mlp_config_of(&emit->spec->config).dropout};
-    const double probability = bp_dropout_probability(emit, &dropout);
-    if (!(probability > 0.0)) {
-        return;
-    }
-    const bp_dropout_scalars scalars = {.count = (int64_t)(emit->rows * width),
-                                        .per_sample = (int64_t)width,
-                                        .site = stage,
-                                        .dropout = probability};
-    const bp_dropout_operands operands = {
-        .y = x, .x = x, .residual = BP_ABSENT, .step = emit->step};
-    bp_emit_dropout(emit, &operands, &scalars);
-}
-
-static void forward_hidden(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_model_config *config = &emit->spec->config;
-    const bp_mlp_config own = bp_mlp_config_of(config);
+    const bp_mlp_config own = bp_mlp_config_of(&emit->spec->config);
     const bp_linear layer = describe_layer(emit, call->stage);
-    const bool keep = emit->mode == BP_MODE_TRAIN && call->variant <= BP_RECOMPUTE_ALL;
-    call->output = make(emit, emit->output_class, layer.out, "out");
-    const bp_ref before = keep ? make(emit, BP_CLASS_TAPE, layer.out, "before") : call->output;
-    bp_linear_forward(emit, &layer, input_rows(emit, call), BP_ABSENT, before);
-    bp_activate(emit, own.activation, emit->rows * layer.out, before, call->output);
-    drop(emit, call->stage, layer.out, call->output);
-    call->tape[BEFORE] = keep ? before : BP_ABSENT;
-}
-
-static void backward_hidden(bp_emit *emit, bp_stage_call *call)
-{
-    const bp_model_config *config = &emit->spec->config;
-    const bp_mlp_config own = bp_mlp_config_of(config);
-    const bp_linear layer = describe_layer(emit, call->stage);
-    const bp_ref x = input_rows(emit, call);
-    const bp_ref d_y = call->d_output;
-    bp_ref before = call->tape[BEFORE];
-    if (!bp_ref_present(before)) {
-        before = make(emit, BP_CLASS_WORKSPACE, layer.out, "before");
-        bp_linear_forward(emit, &layer, x, BP_ABSENT, before);
-    }
-    drop(emit, call->stage, layer.out, d_y);
-    bp_activate_backward(emit, own.activation, emit->rows * layer.out, before, d_y, d_y);
-    bp_linear_backward_parameters(emit, &layer, x, d_y);
-    call->d_input = BP_ABSENT;
-    if (call->input_wanted) {
-        call->d_input = make(emit, BP_CLASS_WORKSPACE, layer.in, "d_in");
-        bp_linear_backward_input(emit, &layer, d_y, call->d_input);
-    }
+    call->input = input_rows(emit, call);
+    *block = (bp_block){
+        .value = {[INPUT] = {"input", "d_in", {emit->rows, layer.in}, false},
+                  [BEFORE] = {"before", "d_before", {emit->rows, layer.out}, false},
+                  [ACTIVE] = {"active", "d_active", {emit->rows, layer.out}, false},
+                  [OUTPUT] = {"out", NULL, {emit->rows, layer.out}, false}},
+        .values = VALUES,
+        .node =
+            {{.kind = BP_NODE_DENSE, .in = {INPUT}, .out = {BEFORE}, .parts = 1, .part = {layer}},
+             {.kind = BP_NODE_ACTIVATION,
+              .in = {BEFORE},
+              .out = {ACTIVE},
+              .activation = own.activation},
+             {.kind = BP_NODE_DROPOUT,
+              .in = {ACTIVE},
+              .out = {OUTPUT},
+              .dropout = {call->stage, own.dropout}}},
+        .nodes = 3};
 }
 
 static void forward(bp_emit *emit, bp_stage_call *call)
@@ -186,7 +154,9 @@ static void forward(bp_emit *emit, bp_stage_call *call)
         bp_classifier_forward(emit, &judge, input_rows(emit, call));
         call->output = BP_ABSENT;
     } else {
-        forward_hidden(emit, call);
+        bp_block block;
+        describe_hidden(emit, call, &block);
+        bp_block_forward(emit, call, &block);
     }
     bp_samples_end(emit);
 }
@@ -200,7 +170,9 @@ static void backward(bp_emit *emit, bp_stage_call *call)
         const bp_ref d_x = bp_classifier_backward(emit, &judge, input_rows(emit, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
-        backward_hidden(emit, call);
+        bp_block block;
+        describe_hidden(emit, call, &block);
+        bp_block_backward(emit, call, &block);
     }
     bp_samples_end(emit);
 }

@@ -161,7 +161,10 @@ static void test_effects_are_kept(void **state)
     (void)state;
     bp_block block = sound();
     assert_int_equal(bp_block_kept(&block, 0), 0x1e);
+    assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_NORM), 0x1c);
+    block.node[NODE_NORM].again = true;
     assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_NORM), 0x18);
+    block.node[NODE_NORM].again = false;
     assert_int_equal(bp_block_kept(&block, BP_RECOMPUTE_ALL + 1), 0);
     assert_int_equal(bp_block_kept(&block, BP_TAPE_SET | 0x31), 0x10);
     block.node[NODE_NORM].class_of = 0;
