@@ -41,10 +41,39 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     return 0.0;
 }
 
+/* Bytes that come from other ranks: all pieces but this rank's own; a root gets none, yet every
+ * rank has the same program, so that a broadcast counts as one that is received. */
+static double fabric_bytes(bp_kernel kernel, const void *scalars)
+{
+    const bp_all_gather_begin_scalars *s = scalars; /* the first of each of these rows */
+    if (kernel == BP_KERNEL_broadcast_begin) {
+        return s->ranks > 1 ? (double)s->bytes : 0.0;
+    }
+    return (double)(s->ranks - 1) * (double)s->bytes;
+}
+
+/* A begin; flights are no lists. */
+static bp_cost flight_cost(const bp_graph *graph, const bp_op *op)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const void *scalars = graph->scalars + op->scalar;
+    const bp_copy_begin_scalars *s = scalars;
+    bp_cost cost = {0};
+    if (info->flight == BP_FLIGHT_BEGIN && info->engine == BP_ENGINE_COPY) {
+        cost.copy_bytes = (double)s->rows * (double)s->width;
+    } else if (info->flight == BP_FLIGHT_BEGIN) {
+        cost.fabric_bytes = fabric_bytes(op->kernel, scalars);
+    }
+    return cost;
+}
+
 bp_cost bp_cost_op(const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-    bp_cost cost = {0.0, 0.0};
+    bp_cost cost = {0};
+    if (info->flight != BP_FLIGHT_NONE) {
+        return flight_cost(graph, op);
+    }
     for (uint32_t t = 0; t < op->tuples; t++) {
         const bp_ref *refs = graph->refs + op->operand + t * info->operand_count;
         const void *scalars = graph->scalars + op->scalar + t * info->scalar_count;
@@ -59,6 +88,19 @@ bp_cost bp_cost_op(const bp_graph *graph, const bp_op *op)
         }
     }
     return cost;
+}
+
+bp_cost bp_cost_total(const bp_graph *graph, bp_program_kind program)
+{
+    bp_cost total = {0};
+    for (uint32_t i = 0; i < graph->program_count[program]; i++) {
+        bp_cost cost = bp_cost_op(graph, &graph->ops[graph->program_first[program] + i]);
+        total.flops += cost.flops;
+        total.bytes += cost.bytes;
+        total.copy_bytes += cost.copy_bytes;
+        total.fabric_bytes += cost.fabric_bytes;
+    }
+    return total;
 }
 
 double bp_cost_seconds(bp_cost cost, const bp_rates *rates)
