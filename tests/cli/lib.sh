@@ -17,7 +17,7 @@ check() {
     else
         failed=$((failed + 1))
         echo "FAILED: $2"
-        [[ -z ${3:-} ]] || printf '%s\n' "$3" | head -20
+        [[ -z ${3:-} ]] || printf '%s\n' "$3" | head -20 | cut -c 1-2000
     fi
 }
 

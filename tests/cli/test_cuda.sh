@@ -110,4 +110,9 @@ PTXVM_DRIVER=11040 expect 7 'too old .*found 11040, right would be 12000|too old
 PTXVM_MEMORY=100000 expect 7 'smaller than the arena \(found [0-9]+, right would be [0-9]+\)' train \
     "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
+expect 7 'this machine has no GPU of that number; they count from 0 \(found 3, right would be 0\)' train \
+    "${common[@]}" --output-dir "$work/d" --device cuda:3
+for device in cuda: cuda:x cuda:0x cuda:1000 cuda:sm_70; do
+    expect 2 'no such device' train "${common[@]}" --output-dir "$work/d" --device $device
+done
 finish

@@ -161,4 +161,16 @@ sed 's/LORA/IA3/' "$work/gpt-a/adapter_config.json" >"$work/gpt-a/new"
 mv "$work/gpt-a/new" "$work/gpt-a/adapter_config.json"
 expect 4 'only LORA is implemented' eval --model "$work/gpt" --adapter "$work/gpt-a" "${common[@]}"
 expect 4 'adapter_config.json' eval --model "$work/gpt" --adapter "$work/nowhere" "${common[@]}"
+
+# Lists of targets, and what an adapter's own file says.
+expect 2 'target-modules: the list is too long' plan --model tiny --lora-r 2 --target-modules "$(printf 'c%01100d' 0)"
+expect 2 'target-modules: the value is not a list of at most 64 names' plan --model tiny --lora-r 2 \
+    --target-modules "$(for ((i = 0; i < 65; i++)); do printf 'c%d,' $i; done)c"
+expect 2 'target-modules: the value is not a list' plan --model tiny --lora-r 2 --target-modules 'c_attn,,c_proj'
+adapter=$(dirname "$(find "$work" -name adapter_config.json | sort | head -1)")
+for option in '--lora-r 3' '--lora-alpha 4' '--target-modules c_attn' '--use-rslora'; do
+    # shellcheck disable=SC2086
+    expect 2 "${option%% *}: the adapter's own file says it" train --model "$work/gpt" --adapter "$adapter" \
+        $option --output-dir "$work/x" --max-steps 1 "${common[@]}"
+done
 finish

@@ -15,8 +15,38 @@ expect 2 '^bedplate: --param-override: .*\(found "x lr=1"' plan --model tiny --p
 expect 2 '^bedplate: --param-override: a setting is not understood \(found "optim_bits=7"' plan --model tiny --param-override '*: optim_bits=7'
 expect 2 '^bedplate: --param-override: the rule sets nothing \(found "\*:"' plan --model tiny --param-override '*:'
 expect 2 'param-override: without momentum .*take --optim-args momentum=0.9' plan --model tiny --optim sgd --param-override '*: optim_bits=8'
+expect 2 'a setting is not understood \(found "rank=3"' plan --model tiny --param-override '*: lr=1,rank=3'
+expect 2 'a setting is not understood \(found "lr"' plan --model tiny --param-override '*: lr'
+rules=()
+for ((i = 0; i < 257; i++)); do rules+=(--param-override "h.$i*: lr=0"); done
+expect 2 'param-override: there are too many rules .*at most 256' plan --model tiny "${rules[@]}"
 expect 2 'no parameter of this model' plan --model tiny --freeze 'transformer.nothing*'
 expect 2 'every parameter is frozen' plan --model tiny --freeze '*'
+
+# A rate or a decay of some parameters does what the same of all would: a rule over every name gives the
+# weights that the plain option gives, bit for bit; a rate of 0 leaves those that it names as they were.
+for ((i = 0; i < 100; i++)); do echo "line $i of ale"; done >"$work/lines"
+weights() {
+    local name=$1
+    shift
+    run train --model tiny --data "$work/lines" --max-seq-length 16 --per-device-train-batch-size 4 --max-steps 3 \
+        --lr-scheduler-type constant --threads 2 --quiet --output-dir "$work/rule-$name" "$@"
+    check $code "train with $*" "$err"
+    declare -g "$name=$(md5sum <"$work/rule-$name/model.safetensors")"
+}
+weights plain --learning-rate 1e-3
+weights rule --learning-rate 2e-3 --param-override '*: lr=1e-3'
+weights other --learning-rate 2e-3
+[[ $plain == "$rule" && $plain != "$other" ]]
+check $? "a rule for the rate of all is --learning-rate ($plain, $rule, $other)"
+weights decay --learning-rate 1e-3 --weight-decay 0.1 --decay-all
+weights decay_rule --learning-rate 1e-3 --param-override '*: weight_decay=0.1'
+[[ $decay == "$decay_rule" && $decay != "$plain" ]]
+check $? "a rule for the decay of all is --weight-decay with --decay-all"
+weights still --learning-rate 1e-3 --param-override '*: learning_rate=0,weight_decay=0'
+weights once --learning-rate 1e-3 --param-override '*: lr=0, weight_decay=0' --max-steps 1
+[[ $still == "$once" && $still != "$plain" ]]
+check $? "a rate of 0 learns nothing, however long"
 
 # Bytes per parameter of GPT-2 124M, as the issue of mixed precision has them.
 per() { grep -oE '"bytes_per_parameter": \{[^}]*\}' <<<"$out" | grep -oE "\"$1\": [0-9.e-]+" | cut -d' ' -f2; }

@@ -108,11 +108,17 @@ static bp_status fill_scaling(const settings *set, bp_spec *spec)
                           "dynamic, none or a number such as 1024");
 }
 
+/* Room for one rule more; `text` is the one that there is none for. */
+static bp_status rules_check_room(const precision_rules *rules, const char *text)
+{
+    return rules->count < PRECISION_RULES_MAX
+               ? BP_OK
+               : wrong("param-override", "there are too many rules", text, "at most 256");
+}
+
 static bp_status add_rule(precision_rules *rules, const bp_parameter_rule *rule)
 {
-    if (rules->count == PRECISION_RULES_MAX) {
-        return wrong("param-override", "there are too many rules", rule->glob, "at most 256");
-    }
+    BP_TRY(rules_check_room(rules, rule->glob));
     rules->rule[rules->count++] = *rule;
     return BP_OK;
 }
@@ -157,9 +163,10 @@ static bp_status read_override(const char *text, precision_rules *rules)
 {
     static const char right[] = "'GLOB: lr=1e-4,weight_decay=0,optim_bits=32' (any of the three; "
                                 "optim_bits 4, 8 or 32)";
+    BP_TRY(rules_check_room(rules, text));
     const char *colon = strchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : 0;
-    if (length == 0 || length >= sizeof rules->globs[0] || rules->count == PRECISION_RULES_MAX) {
+    if (length == 0 || length >= sizeof rules->globs[0]) {
         return wrong("param-override", "the value is not a pattern and what it sets", text, right);
     }
     char *glob = rules->globs[rules->count];
