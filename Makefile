@@ -81,7 +81,7 @@ SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 
-.PHONY: all check deps install uninstall format library objects clean help force
+.PHONY: all check deps install install-library uninstall format library objects clean help force
 .SECONDARY:
 all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 
@@ -150,20 +150,20 @@ check: all
 format:
 	clang-format-14 -i $$(tools/check/sources.sh code)
 
-# Headers keep their folders, so that #include "core/run/runtime.h" works with the -I of bedplate.pc.
-HEADERS := $(wildcard $(LIBDIRS:=/*.h) core/program/kernels.def)
-install: all
-	install -Dm644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libbedplate.a
-	install -Dm755 $(BUILD)/bedplate $(DESTDIR)$(PREFIX)/bin/bedplate
-	install -Dm644 docs/bedplate.1 $(DESTDIR)$(PREFIX)/share/man/man1/bedplate.1
-	for h in $(HEADERS); do install -Dm644 $$h $(DESTDIR)$(PREFIX)/include/bedplate/$$h; done
+# The public headers are made of those headers of the tree that say so (tools/pkg/headers.sh).
+INSTALL := $(DESTDIR)$(PREFIX)
+install: all install-library
+	install -Dm755 $(BUILD)/bedplate $(INSTALL)/bin/bedplate
+	install -Dm644 docs/bedplate.1 $(INSTALL)/share/man/man1/bedplate.1
+install-library: $(LIB)
+	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
+	tools/pkg/headers.sh $(INSTALL)/include
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
-	    install -Dm644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
+	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/lib/libbedplate.a $(DESTDIR)$(PREFIX)/bin/bedplate \
-	    $(DESTDIR)$(PREFIX)/share/man/man1/bedplate.1 \
-	    $(DESTDIR)$(PREFIX)/lib/pkgconfig/bedplate.pc
-	rm -rf $(DESTDIR)$(PREFIX)/include/bedplate
+	rm -f $(INSTALL)/lib/libbedplate.a $(INSTALL)/bin/bedplate $(INSTALL)/include/bedplate.h \
+	    $(INSTALL)/share/man/man1/bedplate.1 $(INSTALL)/lib/pkgconfig/bedplate.pc
+	rm -rf $(INSTALL)/include/bedplate
 
 clean:
 	rm -rf build

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ground everything stands on: the status enum and checked size arithmetic. */
+/* Installed as part of <bedplate/base.h>. */
 #ifndef BP_ARENA_BASE_H
 #define BP_ARENA_BASE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The one configuration header: everything that differs between compilers is decided here. */
+/* Installed as part of <bedplate/base.h>. */
 #ifndef BP_ARENA_CONFIG_H
 #define BP_ARENA_CONFIG_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The planner: buffers with lifetimes in, an offset for each of them out, with a certificate. */
+/* Installed as part of <bedplate/plan.h>. */
 #ifndef BP_ARENA_PLAN_H
 #define BP_ARENA_PLAN_H
 

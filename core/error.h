@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The first error of a context, kept until somebody reports it. */
+/* Installed as part of <bedplate/base.h>. */
 #ifndef BP_CORE_ERROR_H
 #define BP_CORE_ERROR_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* BERT (Devlin et al., arXiv 1810.04805) as the Hugging Face classes BertForSequenceClassification
  * and BertForMaskedLM compute it: the same names, layouts and numerics. Every token has type 0. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_BERT_H
 #define BP_LAYERS_BERT_H
 
-#include "core/compile/model.h"
 #include "layers/transformer.h"
 
 typedef struct bp_bert_config {

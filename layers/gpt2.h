@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GPT-2 (Radford et al., 2019) as the Hugging Face class GPT2LMHeadModel computes it: the same
  * names, layouts, initial distribution and numerics, so that weights move both ways. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_GPT2_H
 #define BP_LAYERS_GPT2_H
 
-#include "core/compile/model.h"
 #include "layers/transformer.h"
 
 /* A config's own struct is a bp_transformer.

@@ -2,11 +2,11 @@
 /* Llama (Touvron et al., arXiv 2302.13971 and 2307.09288) as the Hugging Face classes
  * LlamaForCausalLM and LlamaForSequenceClassification compute it, and Qwen2, which differs by its
  * biases: the same names, layouts and numerics, so that weights move both ways. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_LLAMA_H
 #define BP_LAYERS_LLAMA_H
 
-#include "core/compile/model.h"
-#include "layers/rotary.h"
+#include "layers/rope_scaling.h"
 #include "layers/transformer.h"
 
 /* What a Llama or Qwen2 has of its own; names as in config.json where none is given. */

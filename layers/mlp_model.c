@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/compile/model.h"
 #include "core/compile/range.h"
 #include "layers/block.h"
 #include "layers/classifier.h"

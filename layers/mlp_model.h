@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A chain of dense layers over rows of numbers: x -> f(x W1 + b1) -> ... -> x W + b, which judges
  * each row (one class, any of several, a number). */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_MLP_MODEL_H
 #define BP_LAYERS_MLP_MODEL_H
 
-#include "core/compile/model.h"
+#include "core/compile/spec.h"
 #include "core/number/activation.h"
 
 #define BP_HIDDEN_SIZES_MAX 16 /* layers that may each have a width of its own */

@@ -3,9 +3,8 @@
 #ifndef BP_LAYERS_RECURRENT_H
 #define BP_LAYERS_RECURRENT_H
 
+#include "layers/cell.h"
 #include "layers/linear.h"
-
-typedef enum bp_cell { BP_CELL_GRU, BP_CELL_LSTM } bp_cell;
 
 typedef struct bp_recurrent {
     bp_cell cell;

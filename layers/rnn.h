@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Recurrent language models: an embedding, layers of GRU or LSTM cells as torch.nn.GRU and
  * torch.nn.LSTM compute them, and a dense layer over the vocabulary. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_RNN_H
 #define BP_LAYERS_RNN_H
 
-#include "core/compile/model.h"
-#include "layers/recurrent.h"
+#include "core/compile/spec.h"
+#include "layers/cell.h"
 
 typedef struct bp_rnn_config {
     uint32_t width;     /* hidden_size */

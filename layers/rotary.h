@@ -5,15 +5,7 @@
 #define BP_LAYERS_ROTARY_H
 
 #include "core/compile/emit.h"
-
-/* How the frequencies of rotary positions are stretched: rope_type llama3 (kernels.def,
- * rotary_table). */
-typedef struct bp_rope_scaling {
-    double factor;     /* 0: not at all */
-    double low;        /* low_freq_factor */
-    double high;       /* high_freq_factor */
-    uint32_t original; /* original_max_position_embeddings */
-} bp_rope_scaling;
+#include "layers/rope_scaling.h"
 
 typedef struct bp_rotary {
     uint64_t width; /* of a head */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What every model of transformer blocks has: the beginning of its family's own configuration. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_TRANSFORMER_H
 #define BP_LAYERS_TRANSFORMER_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* AdamW (Loshchilov and Hutter, arXiv 1711.05101), as torch.optim.AdamW computes it. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_OPTIM_ADAMW_H
 #define BP_OPTIM_ADAMW_H
 
-#include "core/compile/optimizer.h"
+#include "core/compile/spec.h"
 
 /* States "exp_avg" and "exp_avg_sq". Norms and biases are not decayed unless decay_all is set. A
  * step is 3 ops: partial norms, decision, update. The others store large states in the forms of

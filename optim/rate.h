@@ -2,6 +2,7 @@
 /* Learning-rate schedules: pure functions of the attempted step, counted from 0, as the schedules
  * of the same names in Hugging Face transformers (get_*_schedule). All warm up linearly, from 0 in
  * step 0 (warmup-stable-decay: from the minimum) to the peak in step warmup_steps. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_OPTIM_RATE_H
 #define BP_OPTIM_RATE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Stochastic gradient descent with momentum, as torch.optim.SGD (kernels.def: sgd). */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_OPTIM_SGD_H
 #define BP_OPTIM_SGD_H
 
-#include "core/compile/optimizer.h"
+#include "core/compile/spec.h"
 
 /* --optim-args momentum (0), dampening (0), nesterov (false); state "momentum_buffer", none without
  * momentum. The 8-bit one has momentum 0.9 and stores its state in blocks of 256

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What a model is: a few numbers that every part of the program asks for, and those that only its
  * own family of layers understands. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_CORE_CONFIG_H
 #define BP_CORE_CONFIG_H
 
 #include "arena/base.h"
-#include "core/number/quantised.h"
+#include "core/number/forms.h"
 
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {

@@ -7,8 +7,10 @@
 #ifndef BP_CORE_EMIT_H
 #define BP_CORE_EMIT_H
 
-#include "core/program/program.h"
 #include "core/compile/spec.h"
+#include "core/number/master.h"
+#include "core/number/quantised.h"
+#include "core/program/program.h"
 
 #define BP_PARAMETER_STATES_MAX 4 /* most state tensors an optimizer keeps per parameter */
 

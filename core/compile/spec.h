@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What the caller wants: model, shapes, optimizer, schedule, device. A plain struct; the plan is a
  * function of it and of nothing else. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_CORE_SPEC_H
 #define BP_CORE_SPEC_H
 
 #include "arena/base.h"
 #include "core/compile/config.h"
-#include "core/program/device.h"
-#include "core/number/master.h"
-#include "core/number/quantised.h"
+#include "core/error.h"
+#include "core/number/dtype.h"
+#include "core/number/forms.h"
+#include "core/program/device_options.h"
 
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists of keys and values: file metadata, and the options that a snapshot remembers. */
+/* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_PAIR_H
 #define BP_CORE_PAIR_H
 

@@ -73,12 +73,6 @@ bp_status bp_safetensors_read(const bp_safetensors *file, const bp_tensor_entry 
 typedef bp_status (*bp_tensor_sink)(void *user, const bp_tensor_entry *entry, uint64_t offset,
                                     const void *from, size_t bytes);
 
-/* Memory through which tensor data flows; capacity > 0. */
-typedef struct bp_staging {
-    void *memory;
-    size_t capacity;
-} bp_staging;
-
 /* Hands a whole tensor to `sink` in pieces of at most staging.capacity bytes, in order, and gives
  * the XXH64 of its bytes. sink may be NULL (only the digest), digest may be NULL. */
 bp_status bp_safetensors_stream(const bp_safetensors *file, const bp_tensor_entry *entry,

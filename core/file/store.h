@@ -4,6 +4,7 @@
  * An appliance implements them over its flash or its disk; device/host/store_posix.c implements
  * them over POSIX files. Core never calls the operating system itself, so a test can fail the n-th
  * call of any kind. Paths are UTF-8, relative to whatever root the implementation was given. */
+/* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_STORE_H
 #define BP_CORE_STORE_H
 
@@ -15,6 +16,12 @@
 typedef struct bp_file {
     uint64_t handle;
 } bp_file;
+
+/* Memory through which a file's data flows; capacity > 0. */
+typedef struct bp_staging {
+    void *memory;
+    size_t capacity;
+} bp_staging;
 
 typedef struct bp_store bp_store;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions that the rows activation_forward and activation_backward of kernels.def know. */
+/* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_CORE_ACTIVATION_H
 #define BP_CORE_ACTIVATION_H
 

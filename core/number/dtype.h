@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Element types: their names on disk (safetensors) and their sizes. */
+/* Installed as part of <bedplate/base.h>. */
 #ifndef BP_CORE_DTYPE_H
 #define BP_CORE_DTYPE_H
 

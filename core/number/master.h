@@ -11,14 +11,7 @@
 #define BP_CORE_MASTER_H
 
 #include "core/number/dtype.h"
-
-typedef enum bp_master {
-    BP_MASTER_WEIGHT,    /* in the weight itself: fp32 weights */
-    BP_MASTER_FP32,      /* in a separate fp32 tensor */
-    BP_MASTER_SPLIT,     /* bf16 weight and 16-bit remainder */
-    BP_MASTER_SPLIT8,    /* bf16 weight and 8-bit remainder; vectors keep SPLIT */
-    BP_MASTER_STOCHASTIC /* nowhere: the update rounds the bf16 weight stochastically */
-} bp_master;
+#include "core/number/forms.h"
 
 /* Bytes per element of the tensor beside the weight; 0 where there is none. */
 static inline uint64_t bp_master_bytes(int64_t form)

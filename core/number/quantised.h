@@ -20,19 +20,12 @@
 #define BP_CORE_QUANTISED_H
 
 #include "arena/base.h"
+#include "core/number/forms.h"
 
 #define BP_NF4_BLOCK     64  /* elements that share a scale */
 #define BP_NESTED_BLOCK  256 /* scales that share a scale */
 #define BP_NESTED_MAP    1   /* where the map begins in `nested` */
 #define BP_NESTED_SCALES 257 /* and where the scales of scales do */
-
-typedef enum bp_quantised {
-    BP_QUANTISED_NONE,
-    BP_QUANTISED_NF4,
-    BP_QUANTISED_NF4_DOUBLE,
-    BP_QUANTISED_INT8,
-    BP_QUANTISED_COUNT
-} bp_quantised;
 
 /* "nf4", "nf4 with double quantisation", "int8"; "" for NONE. */
 const char *bp_quantised_name(bp_quantised form);

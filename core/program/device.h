@@ -9,14 +9,12 @@
 #define BP_CORE_DEVICE_H
 
 #include "core/error.h"
+#include "core/program/device_options.h"
 #include "core/program/fabric.h"
 #include "core/program/kernel.h"
 #include "core/program/place.h"
 
-#define BP_ARENA_ALIGNMENT                                                                         \
-    256 /* every buffer starts at a multiple of this, and so does the arena */
 #define BP_PROGRAMS_MAX 8
-#define BP_THREADS_MAX  256
 
 /* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
  * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
@@ -45,18 +43,6 @@ bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, 
  * many ranks as the op was made for. BP_ERR_USAGE with both numbers. For bp_device.link. */
 bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op,
                           bp_error *error) BP_MUST_CHECK;
-
-/* What a user asks of a device; part of the plan, so it never depends on the machine found. */
-typedef struct bp_device_options {
-    uint32_t threads;    /* host: workers asked for, 1 .. BP_THREADS_MAX */
-    const char *variant; /* host: "portable", "avx2", "avx512" or NULL for the best this CPU has;
-                            cuda: "graph" (NULL), or "plain" for launches one by one */
-    uint32_t ordinal;    /* GPU number */
-    const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
-    bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
-} bp_device_options;
-
-typedef struct bp_device bp_device;
 
 struct bp_device {
     const char *name; /* "host", "cuda" */

@@ -12,6 +12,7 @@
  * longer than a row and padded where it is shorter. Of a pair of texts that is longer than a row
  * the longer text is cut first.
  */
+/* Installed as part of <bedplate/feed.h>. */
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
 

@@ -15,6 +15,7 @@
  * abandoned where it is, and earlier snapshots are as they were. When a snapshot of the same step
  * is there, it is first renamed to old-checkpoint-STEP, under which it is found as long as the new
  * one is not; so at every moment either the old or the new one is valid. */
+/* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_SNAPSHOT_H
 #define BP_CORE_SNAPSHOT_H
 
@@ -22,7 +23,6 @@
 #include "core/number/dtype.h"
 #include "core/error.h"
 #include "core/file/pair.h"
-#include "core/file/safetensors.h"
 #include "core/file/store.h"
 
 #define BP_SNAPSHOT_NAME_MAX 64 /* of a further file, with its terminator */

@@ -3,6 +3,7 @@
 #ifndef BP_CORE_SNAPSHOT_PRIVATE_H
 #define BP_CORE_SNAPSHOT_PRIVATE_H
 
+#include "core/file/safetensors.h"
 #include "core/number/digest.h"
 #include "core/run/snapshot.h"
 

@@ -12,8 +12,7 @@
 #define BP_DEVICE_CUDA_CUDA_H
 
 #include "core/program/device.h"
-
-extern const bp_device bp_device_cuda;
+#include "device/devices.h"
 
 /* Why a GPU does not take an arena: found and wanted bytes go with it. */
 #define BP_CUDA_NO_ROOM "the GPU's free memory, in bytes, is smaller than the arena"

@@ -4,11 +4,12 @@
 #define BP_DEVICE_HOST_HOST_H
 
 #include "core/program/device.h"
+#include "device/devices.h"
 
-/* open: BP_ERR_USAGE for more than BP_THREADS_MAX threads (0 counts as 1), an unknown variant or an
- * arena that is missing or not aligned; BP_ERR_DEVICE for a variant that this processor lacks or
- * threads that the system refuses. link: `memory` aligned to 16 bytes. run returns when the
- * program has ended. Results depend neither on the number of threads nor on the variant. */
-extern const bp_device bp_device_host;
+/* bp_device_host. open: BP_ERR_USAGE for more than BP_THREADS_MAX threads (0 counts as 1), an
+ * unknown variant or an arena that is missing or not aligned; BP_ERR_DEVICE for a variant that this
+ * processor lacks or threads that the system refuses. link: `memory` aligned to 16 bytes. run
+ * returns when the program has ended. Results depend neither on the number of threads nor on the
+ * variant. */
 
 #endif

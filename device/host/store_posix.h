@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bp_store over POSIX files. */
+/* Installed as part of <bedplate/store.h>. */
 #ifndef BP_DEVICE_HOST_STORE_POSIX_H
 #define BP_DEVICE_HOST_STORE_POSIX_H
 

@@ -22,24 +22,63 @@ expect() {
 
 out=$(make -s VARIANT="${build##*/}" BUILD="$build" DESTDIR="$root" PREFIX=/usr install 2>&1)
 expect $? "make install: $out"
+installed=$(cd "$root/usr" && find . -type f | LC_ALL=C sort)
+promised=$(
+    for f in bin/bedplate lib/libbedplate.a lib/pkgconfig/bedplate.pc share/man/man1/bedplate.1 \
+        include/bedplate.h $(sed -nE 's/^\| `<(bedplate\/[a-z]+\.h)>`.*/include\/\1/p' docs/library.md); do
+        echo "./$f"
+    done | LC_ALL=C sort
+)
+[[ $installed == "$promised" ]]
+expect $? "installed is not what docs/library.md says: $(diff <(echo "$promised") <(echo "$installed"))"
+
+# The smallest program: it trains two steps in memory of its own. Every header is also enough alone.
 cat >"$root/use.c" <<'C'
-#include "core/run/runtime.h"
-#include "device/host/host.h"
-#include "layers/gpt2.h"
-#include "optim/adamw.h"
+#include <bedplate.h>
+#include <string.h>
+
+static uint64_t host_memory[1 << 17], arena_memory[1 << 17];
+
+static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)((first + i) * (first + i) % 16);
+    }
+    return source->count >= first + n ? BP_OK : BP_ERR_DATA;
+}
 
 int main(void)
 {
     bp_spec spec = {.model = &bp_model_gpt2,
-                    .config = {.vocabulary = 16, .positions = 8, .width = 8, .layers = 1, .heads = 1,
-                               .norm_epsilon = 1e-5},
+                    .config = {.vocabulary = 16, .positions = 8},
                     .optimizer = &bp_optimizer_adamw,
                     .optimizer_options = {.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999,
                                           .epsilon = 1e-8},
                     .device = &bp_device_host,
                     .device_options = {.threads = 1},
                     .batch = 1, .sequence = 8, .accumulation = 1};
-    return bp_runtime_scratch(&spec) == BP_SIZE_INVALID;
+    const bp_transformer sizes = {.width = 8, .layers = 1, .heads = 1, .norm_epsilon = 1e-5,
+                                  .initializer_range = 0.02};
+    bp_config_set_own(&spec.config, &sizes, sizeof sizes);
+    static bp_runtime_room room;
+    bp_runtime *runtime = bp_runtime_make(&room);
+    bp_source source = {.name = "squares", .count = 100, .read = read_tokens};
+    bp_feed feed = {.source = &source, .sequence = 8, .batch = 1, .group = 1, .vocabulary = 16};
+    bp_outcome outcome = {.step = 0};
+    char *arena = (char *)arena_memory;
+    arena += BP_ARENA_ALIGNMENT - (uintptr_t)arena % BP_ARENA_ALIGNMENT;
+    bool good = strcmp(bp_version(), BP_VERSION) == 0 &&
+                bp_runtime_scratch(&spec) <= sizeof host_memory &&
+                bp_feed_init(&feed, NULL) == BP_OK &&
+                bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory) == BP_OK &&
+                bp_runtime_footprint(runtime).arena_bytes <= sizeof arena_memory - 256 &&
+                bp_runtime_open(runtime, arena, sizeof arena_memory - 256) == BP_OK &&
+                bp_runtime_initialize(runtime) == BP_OK &&
+                bp_runtime_step(runtime, &feed, &outcome) == BP_OK &&
+                bp_runtime_step(runtime, &feed, &outcome) == BP_OK && outcome.step == 2 &&
+                bp_runtime_steps(runtime) == 2 && bp_runtime_error(runtime)->code == BP_OK;
+    bp_runtime_close(runtime);
+    return good ? 0 : 1;
 }
 C
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/pkgconfig
@@ -54,6 +93,13 @@ out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
     esac
 ) 2>&1 && ./use)
 expect $? "a program against the installed library: $out"
+for header in "$root"/usr/include/bedplate/*.h; do
+    out=$(${CC:-gcc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$root/usr/include" -fsyntax-only -x c \
+        "$header" 2>&1)
+    expect $? "${header##*/} alone: $out"
+done
+[[ $(pkg-config --modversion bedplate) == "$("$root/usr/bin/bedplate" --version | cut -d' ' -f2)" ]]
+expect $? "the program and bedplate.pc are of different versions"
 out=$("$root/usr/bin/bedplate" --help 2>&1)
 expect $? "the installed program: $out"
 out=$(make -s VARIANT="${build##*/}" BUILD="$build" DESTDIR="$root" PREFIX=/usr uninstall 2>&1)

@@ -75,33 +75,11 @@ bp_status checkpoint_check_directory(session *s)
     return BP_OK;
 }
 
-static bp_status read_state(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
-{
-    bp_runtime *runtime = user;
-    return bp_runtime_read(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, to, bytes);
-}
-
-static bp_status write_state(void *user, uint64_t handle, uint64_t offset, const void *from,
-                             size_t bytes)
-{
-    bp_runtime *runtime = user;
-    return bp_runtime_write(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, from,
-                            bytes);
-}
-
 static void list_tensors(checkpoint *c)
 {
     const bp_runtime *runtime = &c->s->runtime;
     for (uint32_t i = 0; i < bp_runtime_state_count(runtime); i++) {
-        const bp_buffer *buffer = bp_runtime_state(runtime, i);
-        bp_state_tensor *tensor = &c->tensors[i];
-        *tensor = (bp_state_tensor){.name = runtime->graph.names + buffer->name,
-                                    .dtype = buffer->dtype,
-                                    .rank = buffer->rank,
-                                    .bytes = buffer->bytes,
-                                    .handle = i,
-                                    .weight = buffer->class_of == BP_CLASS_WEIGHTS};
-        memcpy(tensor->shape, buffer->shape, sizeof tensor->shape);
+        c->tensors[i] = bp_runtime_state_tensor(runtime, i);
     }
 }
 
@@ -135,7 +113,7 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
     list_tensors(c);
     c->snapshot.tensors = c->tensors;
     c->snapshot.tensor_count = count;
-    c->snapshot.io = (bp_state_io){&s->runtime, read_state, write_state};
+    c->snapshot.io = bp_runtime_state_io(&s->runtime);
     BP_TRY(list_files(c));
     BP_TRY(checkpoint_keys_fill(c, facts));
     size_t scratch = s->work.capacity - STAGING_BYTES;
@@ -242,7 +220,7 @@ bp_status checkpoint_resume(checkpoint *c)
         c->best = (best_state){.judged = 0};
     }
     BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
-    s->runtime.steps = c->newest.step;
+    bp_runtime_continue(&s->runtime, c->newest.step);
     c->saved = c->newest.step;
     return BP_OK;
 }

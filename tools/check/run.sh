@@ -7,8 +7,8 @@
 # is told the build folder in BUILD and the library's objects in LIBOBJ.
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
-checks=(format licence words pages manual includes directives length symbols globals recursion warnings
-    program ptx)
+checks=(format licence words pages manual interface includes directives length symbols globals
+    recursion warnings program ptx)
 passed=0
 failed=0
 for check in "${checks[@]}"; do

@@ -3,12 +3,8 @@
  *
  * It names one model, one optimizer and one device, and the linker takes these and nothing else.
  * The sizes of the arrays are the plan's, known before the first step; no heap is used. */
+#include <bedplate.h>
 #include <stdio.h>
-
-#include "core/run/runtime.h"
-#include "device/host/host.h"
-#include "layers/gpt2.h"
-#include "optim/adamw.h"
 
 #define STEPS 200
 
@@ -66,7 +62,8 @@ static bp_status train(bp_runtime *runtime, const bp_feed *feed)
 
 int main(void)
 {
-    static bp_runtime runtime;
+    static bp_runtime_room room;
+    bp_runtime *runtime = bp_runtime_make(&room);
     bp_config_set_own(&spec.config, &sizes, sizeof sizes);
     bp_source source = {.name = "text", .count = sizeof text - 1, .read = read_text};
     bp_feed feed = {.source = &source,
@@ -76,19 +73,22 @@ int main(void)
                     .group = spec.batch,
                     .vocabulary = spec.config.vocabulary,
                     .shuffle = true};
-    bp_status status = bp_feed_init(&feed, &runtime.error);
+    bp_error feed_error = {.code = BP_OK};
+    bp_status status = bp_feed_init(&feed, &feed_error);
     if (status == BP_OK) {
-        status = bp_runtime_plan(&runtime, &spec, host_memory, sizeof host_memory);
+        status = bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory);
     }
+    bp_footprint footprint = bp_runtime_footprint(runtime);
     printf("arena %llu of %zu bytes, host %llu of %zu bytes\n",
-           (unsigned long long)runtime.report.arena_bytes, sizeof arena_memory,
-           (unsigned long long)runtime.report.host_bytes, sizeof host_memory);
+           (unsigned long long)footprint.arena_bytes, sizeof arena_memory,
+           (unsigned long long)footprint.host_bytes, sizeof host_memory);
     if (status == BP_OK) {
-        status = train(&runtime, &feed);
+        status = train(runtime, &feed);
     }
     if (status != BP_OK) {
-        printf("%s: %s\n", runtime.error.name, runtime.error.text);
+        const bp_error *error = feed_error.code != BP_OK ? &feed_error : bp_runtime_error(runtime);
+        printf("%s: %s\n", error->name, error->text);
     }
-    bp_runtime_close(&runtime);
+    bp_runtime_close(runtime);
     return bp_status_exit_code(status);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/compile/model.h"
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"

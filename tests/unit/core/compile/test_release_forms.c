@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/compile/optimizer.h"
 #include "layers/transformer.h"
 #include "optim/adam.h"
 #include "optim/adamw.h"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file/safetensors.h"
 #include "core/number/digest.h"
 #include "tests/support/snapshot_desk.h"
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compile/model.h"
 #include "core/error.h"
 #include "layers/bert.h"
 #include "layers/gpt2.h"

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The forms in which weights are kept: words of a spec. What they mean to the byte is in
+ * core/number/master.h and core/number/quantised.h. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_CORE_FORMS_H
+#define BP_CORE_FORMS_H
+
+/* How the exact value of a weight is kept beside, or inside, its working copy. */
+typedef enum bp_master {
+    BP_MASTER_WEIGHT,    /* in the weight itself: fp32 weights */
+    BP_MASTER_FP32,      /* in a separate fp32 tensor */
+    BP_MASTER_SPLIT,     /* bf16 weight and 16-bit remainder */
+    BP_MASTER_SPLIT8,    /* bf16 weight and 8-bit remainder; vectors keep SPLIT */
+    BP_MASTER_STOCHASTIC /* nowhere: the update rounds the bf16 weight stochastically */
+} bp_master;
+
+/* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. */
+typedef enum bp_quantised {
+    BP_QUANTISED_NONE,
+    BP_QUANTISED_NF4,        /* blocks of 64 */
+    BP_QUANTISED_NF4_DOUBLE, /* whose scales are in 8 bits too */
+    BP_QUANTISED_INT8,       /* a scale per row */
+    BP_QUANTISED_COUNT
+} bp_quantised;
+
+#endif

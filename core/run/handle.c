@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* What a caller may ask of a runtime without seeing it. */
+#include <string.h>
+
+#include "core/run/runtime.h"
+#include "core/run/state.h"
+
+typedef char room_fits[sizeof(bp_runtime) <= sizeof(bp_runtime_room) ? 1 : -1];
+typedef char rank_fits[BP_RANK_MAX <= 4 ? 1 : -1];
+
+bp_runtime *bp_runtime_make(bp_runtime_room *room)
+{
+    memset(room, 0, sizeof *room);
+    return (bp_runtime *)(void *)room;
+}
+
+bp_footprint bp_runtime_footprint(const bp_runtime *runtime)
+{
+    const bp_report *report = &runtime->report;
+    return (bp_footprint){.arena_bytes = report->arena_bytes,
+                          .lower_bound_bytes = report->lower_bound_bytes,
+                          .host_bytes = report->host_bytes,
+                          .parameters = report->parameters,
+                          .state_bytes = report->state_bytes};
+}
+
+const bp_error *bp_runtime_error(const bp_runtime *runtime)
+{
+    return &runtime->error;
+}
+
+uint64_t bp_runtime_steps(const bp_runtime *runtime)
+{
+    return runtime->steps;
+}
+
+const float *bp_runtime_logits(const bp_runtime *runtime)
+{
+    return runtime->logits_host;
+}
+
+const bp_group *bp_runtime_group(const bp_runtime *runtime)
+{
+    return &runtime->group;
+}
+
+uint32_t bp_runtime_weights(const bp_runtime *runtime)
+{
+    return runtime->emit.parameter_count;
+}
+
+bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
+{
+    const bp_parameter *parameter = &runtime->emit.parameters[index];
+    bp_weight weight = {.name = bp_graph_name(&runtime->graph, parameter->weight),
+                        .rank = parameter->rank,
+                        .count = parameter->count,
+                        .trainable = parameter->trainable};
+    for (uint32_t i = 0; i < parameter->rank; i++) {
+        weight.shape[i] = parameter->shape[i];
+    }
+    return weight;
+}
+
+bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
+{
+    const bp_buffer *buffer = bp_runtime_state(runtime, i);
+    bp_state_tensor tensor = {.name = runtime->graph.names + buffer->name,
+                              .dtype = buffer->dtype,
+                              .rank = buffer->rank,
+                              .bytes = buffer->bytes,
+                              .handle = i,
+                              .weight = buffer->class_of == BP_CLASS_WEIGHTS};
+    memcpy(tensor.shape, buffer->shape, sizeof tensor.shape);
+    return tensor;
+}
+
+static bp_status state_read(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    bp_runtime *runtime = user;
+    return bp_runtime_read(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, to, bytes);
+}
+
+static bp_status state_write(void *user, uint64_t handle, uint64_t offset, const void *from,
+                             size_t bytes)
+{
+    bp_runtime *runtime = user;
+    return bp_runtime_write(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, from,
+                            bytes);
+}
+
+bp_state_io bp_runtime_state_io(bp_runtime *runtime)
+{
+    return (bp_state_io){runtime, state_read, state_write};
+}
+
+void bp_runtime_continue(bp_runtime *runtime, uint64_t step)
+{
+    runtime->steps = step;
+}

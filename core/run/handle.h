@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* A training run, as its caller sees it: spec -> programs -> plan -> linked programs -> sealed ->
+ * steps.
+ *
+ *     static bp_runtime_room room;
+ *     bp_runtime *runtime = bp_runtime_make(&room);
+ *     uint64_t host = bp_runtime_scratch(&spec);
+ *     bp_runtime_plan(runtime, &spec, host_memory, host);       // arena bytes are now known
+ *     bp_runtime_open(runtime, arena_memory, arena_bytes);
+ *     bp_runtime_initialize(runtime);                           // or load weights, or resume
+ *     while (...) bp_runtime_step(runtime, &feed, &outcome);
+ *     bp_runtime_close(runtime);
+ *
+ * The caller owns both memories and the room; nothing else is allocated. The room must not move
+ * once planned. Calls of one runtime are made by one thread at a time. */
+/* Installed as part of <bedplate/runtime.h>. */
+#ifndef BP_CORE_HANDLE_H
+#define BP_CORE_HANDLE_H
+
+#include "core/compile/spec.h"
+#include "core/run/feed.h"
+
+typedef struct bp_runtime bp_runtime;
+
+/* Room for a runtime. */
+#define BP_RUNTIME_BYTES 8192
+
+typedef union bp_runtime_room {
+    unsigned char bytes[BP_RUNTIME_BYTES];
+    uint64_t number;
+    double real;
+    void *address;
+} bp_runtime_room;
+
+/* The runtime in a room, empty; the first call of a run. What was in the room before is forgotten,
+ * so a runtime that is open has to be closed first. */
+bp_runtime *bp_runtime_make(bp_runtime_room *room);
+
+typedef struct bp_outcome {
+    uint64_t step;   /* steps attempted so far, this one included */
+    double loss;     /* mean over valid targets, nats */
+    double norm;     /* gradient norm before clipping */
+    double rate;     /* learning rate used */
+    uint64_t valid;  /* targets; 0: the group was skipped, nothing ran */
+    uint64_t tokens; /* input tokens in the group */
+    uint32_t samples;
+    double scale;   /* the loss scale used; 1 without scaling */
+    bool skipped;   /* loss scaling met an overflow: nothing changed but the scale */
+    bool nonfinite; /* loss or norm, and no lower scale can help; the weights are as they were
+                       before the step */
+} bp_outcome;
+
+/* Bytes of host memory that plan and open need for this spec: closed form, no memory touched.
+ * BP_SIZE_INVALID when the spec makes no sense. */
+uint64_t bp_runtime_scratch(const bp_spec *spec);
+
+/* Compiles, verifies and plans. memory is aligned to 64 bytes. On failure bp_runtime_error says
+ * why.
+ */
+bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,
+                          uint64_t bytes) BP_MUST_CHECK;
+
+/* What a plan says. */
+typedef struct bp_footprint {
+    uint64_t arena_bytes;       /* what open takes */
+    uint64_t lower_bound_bytes; /* the largest sum of live bytes; no layout takes less */
+    uint64_t host_bytes;        /* of the plan memory, used */
+    uint64_t parameters;        /* elements of all weights */
+    uint64_t state_bytes;       /* what a snapshot holds */
+} bp_footprint;
+
+/* All of a runtime that is planned. */
+bp_footprint bp_runtime_footprint(const bp_runtime *runtime);
+
+/* Opens the device over `arena` (aligned to BP_ARENA_ALIGNMENT; NULL where the device brings its
+ * own), links, seals. BP_ERR_FIT when bytes < footprint.arena_bytes. The state is zero bytes. */
+bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_MUST_CHECK;
+
+/* Random weights from the seed, zero optimizer state, step 0. */
+bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* One optimizer step over the feed's group number bp_runtime_steps. */
+bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed,
+                          bp_outcome *outcome) BP_MUST_CHECK;
+
+/* Mean loss over up to `steps` groups of `feed` from the first (0: all of them), without dropout;
+ * adds up in double in order. Changes no state. */
+bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                              double *loss, uint64_t *targets) BP_MUST_CHECK;
+
+/* Called after each group of an evaluation, which bp_runtime_group gives, and whose logits, where
+ * the spec keeps them, bp_runtime_logits: fp32, (group.samples, classes) of a task that judges
+ * samples, else (group.samples * sequence, vocabulary). Its failure ends the evaluation; it has
+ * said why. */
+typedef bp_status (*bp_evaluated)(void *user, const bp_runtime *runtime);
+
+/* bp_runtime_evaluate with a watcher (NULL: none). */
+bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
+                                   bp_evaluated watch, void *user, double *loss,
+                                   uint64_t *targets) BP_MUST_CHECK;
+
+/* Generation. restart empties the caches; accept appends ids (prefill runs while many remain) and
+ * leaves the logits that follow the last one where bp_runtime_logits says. BP_ERR_FIT when the
+ * context is full. */
+bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
+bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
+
+/* The first error of any call; its code is BP_OK when there is none. Stays the runtime's. */
+const bp_error *bp_runtime_error(const bp_runtime *runtime);
+
+/* Steps attempted so far. */
+uint64_t bp_runtime_steps(const bp_runtime *runtime);
+
+/* What generation, or an evaluation that keeps them, has left; see there. */
+const float *bp_runtime_logits(const bp_runtime *runtime);
+
+/* The group that an evaluation is at. */
+const bp_group *bp_runtime_group(const bp_runtime *runtime);
+
+/* A parameter of a runtime that is planned. */
+typedef struct bp_weight {
+    const char *name; /* as in Hugging Face files; the runtime's */
+    uint32_t rank;
+    uint64_t shape[4];
+    uint64_t count; /* elements */
+    bool trainable;
+} bp_weight;
+
+uint32_t bp_runtime_weights(const bp_runtime *runtime);
+
+/* Parameter number `index`, in the order of publication; index < bp_runtime_weights. */
+bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index);
+
+/* Elements first .. first + count - 1 of parameter number `parameter` (order of publication, see
+ * bp_runtime_weight) as fp32: put rounds and splits them into weight and master
+ * (core/number/master.h), get joins them, exactly for the forms that are exact. */
+bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                const float *values, uint64_t count) BP_MUST_CHECK;
+bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                float *values, uint64_t count) BP_MUST_CHECK;
+
+/* Ends the device's threads or gives its memory back; a runtime that is not open is left as it is.
+ * The arena's contents are gone on a GPU. */
+void bp_runtime_close(bp_runtime *runtime);
+
+#endif

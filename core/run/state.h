@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* A runtime's persistent state as snapshots see it: named tensors and a way to their bytes.
+ *
+ *     for (uint32_t i = 0; i < bp_runtime_state_count(runtime); i++)
+ *         tensors[i] = bp_runtime_state_tensor(runtime, i);
+ *     bp_snapshot snapshot = {.step = bp_runtime_steps(runtime), .tensors = tensors,
+ *                             .tensor_count = bp_runtime_state_count(runtime),
+ *                             .io = bp_runtime_state_io(runtime)};
+ *     bp_snapshot_save(&place, &snapshot, NULL);
+ */
+/* Installed as part of <bedplate/store.h>. */
+#ifndef BP_CORE_STATE_H
+#define BP_CORE_STATE_H
+
+#include "core/run/handle.h"
+#include "core/run/snapshot.h"
+
+/* Tensors of the state of a runtime that is planned. */
+uint32_t bp_runtime_state_count(const bp_runtime *runtime);
+
+/* Tensor number i, in name order; i < bp_runtime_state_count. Its name is the runtime's, its handle
+ * is i. */
+bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i);
+
+/* Copies to and from the state of a runtime that is open: BP_ERR_USAGE for bytes outside a tensor.
+ */
+bp_state_io bp_runtime_state_io(bp_runtime *runtime);
+
+/* The next step is the one after `step` of them: the last call of a resume, when the state is
+ * loaded. */
+void bp_runtime_continue(bp_runtime *runtime, uint64_t step);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The devices that there are. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_DEVICE_DEVICES_H
+#define BP_DEVICE_DEVICES_H
+
+#include "core/program/device_options.h"
+
+/* Kernels in C on a pool of threads, in the caller's memory. Results depend neither on the number
+ * of threads nor on the variant. */
+extern const bp_device bp_device_host;
+
+/* An NVIDIA GPU through its driver alone, which is loaded when the device is opened. It brings its
+ * own arena. */
+extern const bp_device bp_device_cuda;
+
+#endif
