@@ -10,7 +10,7 @@ passed=0
 failed=0
 mkdir -p "$tree"/{device,tools,bin}
 cp -r "$root/core" "$tree"
-cp -r "$root/device/kernels" "$tree/device"
+cp -r "$root/device/kernels" "$root/device/cuda" "$tree/device"
 cp -r "$root/tools/ptx" "$tree/tools"
 python=$(python3 -c 'import sys; print(sys.executable)')
 cd "$tree" || exit 1
