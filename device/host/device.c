@@ -34,6 +34,8 @@ typedef struct host_program {
     uint32_t count;
 } host_program;
 
+#define HOST_ENGINES (BP_ENGINE_COUNT - 1) /* beside the pool, which is BP_ENGINE_COMPUTE */
+
 typedef struct host_context {
     bp_places places;
     uint32_t form;
@@ -42,8 +44,8 @@ typedef struct host_context {
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];
     bp_pool pool;
-    uint64_t runs;                           /* so far: marks of the engines' jobs are of one run */
-    bp_host_engine engines[BP_ENGINE_COUNT]; /* the pool is BP_ENGINE_COMPUTE */
+    uint64_t runs;                        /* so far: marks of the engines' jobs are of one run */
+    bp_host_engine engines[HOST_ENGINES]; /* see engine_of */
 } host_context;
 
 static uint32_t threads_of(const bp_device_options *options)
@@ -121,22 +123,27 @@ static bp_status do_begin(void *memory, const void *job, bp_error *error)
     return fabric->wait(context->places.rank, transfer.ticket, error);
 }
 
+static bp_host_engine *engine_of(host_context *context, uint32_t engine)
+{
+    return &context->engines[engine - 1];
+}
+
 /* Programs of one rank in the device arena need no thread beside the pool. */
 static bp_status open_engines(host_context *context)
 {
     bool fabric = context->places.fabric != NULL;
     if (fabric || context->places.space[BP_SPACE_HOST].bytes > 0) {
-        BP_TRY(bp_host_engine_open(&context->engines[BP_ENGINE_COPY], do_begin, context));
+        BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_COPY), do_begin, context));
     }
     if (fabric) {
-        BP_TRY(bp_host_engine_open(&context->engines[BP_ENGINE_FABRIC], do_begin, context));
+        BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_FABRIC), do_begin, context));
     }
     return BP_OK;
 }
 
 static void close_engines(host_context *context)
 {
-    for (uint32_t i = 0; i < BP_ENGINE_COUNT; i++) {
+    for (uint32_t i = 0; i < HOST_ENGINES; i++) {
         bp_host_engine_close(&context->engines[i]);
     }
 }
@@ -342,7 +349,7 @@ static bp_status wait_engine(const host_context *context, bp_host_engine *engine
  * a wait has no tasks. */
 static bp_status run_flight(host_context *context, const host_op *op)
 {
-    bp_host_engine *engine = &context->engines[op->engine];
+    bp_host_engine *engine = engine_of(context, op->engine);
     const int64_t *ticket = op->tuples[0].call.scalars;
     uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*ticket;
     if (!engine->running) {
@@ -359,7 +366,7 @@ static bp_status run_flight(host_context *context, const host_op *op)
 /* Nothing is in flight when a run has returned, whatever happened. */
 static bp_status land_all(host_context *context, bp_status status)
 {
-    for (uint32_t i = 0; i < BP_ENGINE_COUNT; i++) {
+    for (uint32_t i = 0; i < HOST_ENGINES; i++) {
         bp_status landed = wait_engine(context, &context->engines[i], UINT64_MAX);
         status = status == BP_OK ? landed : status;
     }

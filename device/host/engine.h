@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 
-#define BP_HOST_ENGINE_JOBS 64 /* posted and not yet begun; posting more waits */
+#define BP_HOST_ENGINE_JOBS 16 /* posted and not yet begun; posting more waits */
 
 /* Does one job. What goes wrong is said in `error`. */
 typedef bp_status (*bp_host_engine_work)(void *context, const void *job, bp_error *error);

@@ -9,6 +9,7 @@
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/frozen.h"
+#include "tools/bedplate/host_arena.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/release_text.h"
@@ -136,6 +137,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes", report->class_most);
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
+    host_arena_json(out, report);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec);
     frozen_json(out, s, &more->still);
@@ -240,6 +242,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     put_bytes(text, "arena", report->arena_bytes);
     put_bytes(text, "lower bound", report->lower_bound_bytes);
     put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
+    host_arena_put(text, report);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "snapshot", report->state_bytes);
     bp_text_string(text, "peak        op ");

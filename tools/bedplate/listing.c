@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arena/map.h"
+#include "core/program/cost.h"
 
 static void put_operand(bp_text *out, const bp_graph *graph, const bp_operand_info *info,
                         bp_ref ref, const bp_extent *extent)
@@ -22,7 +23,12 @@ static void put_operand(bp_text *out, const bp_graph *graph, const bp_operand_in
     const bp_buffer *buffer = &graph->buffers[ref.buffer];
     size_t element = bp_operand_element_bytes(info->type, ref.dtype);
     bp_text_string(out, bp_graph_name(graph, ref.buffer));
-    bp_text_string(out, " @0x");
+    bp_text_string(out, " @");
+    if (buffer->space != BP_SPACE_DEVICE) {
+        bp_text_string(out, bp_space_name(buffer->space));
+        bp_text_char(out, ':');
+    }
+    bp_text_string(out, "0x");
     bp_text_hex(out, buffer->offset + ref.offset, 8);
     bp_text_char(out, ' ');
     bp_text_u64(out, info->workspace ? buffer->bytes : bp_extent_bytes(extent, element));
@@ -62,7 +68,13 @@ static void put_op(bp_text *out, const bp_runtime *runtime, uint32_t index)
     const bp_op *op = &graph->ops[index];
     bp_text_u64_padded(out, index, 5);
     bp_text_string(out, "  ");
-    bp_text_string(out, bp_kernel_describe(op->kernel)->name);
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    bp_text_string(out, info->name);
+    if (info->engine != BP_ENGINE_COMPUTE) {
+        bp_text_string(out, " [");
+        bp_text_string(out, bp_engine_name(info->engine));
+        bp_text_char(out, ']');
+    }
     if (op->tuples > 1) {
         bp_text_string(out, " x ");
         bp_text_u64(out, op->tuples);
@@ -76,6 +88,16 @@ static void put_op(bp_text *out, const bp_runtime *runtime, uint32_t index)
     bp_text_char(out, '\n');
 }
 
+/* What a program moves beside computing, if it does. */
+static void put_moved(bp_text *out, double bytes, const char *how)
+{
+    if (bytes > 0.0) {
+        bp_text_string(out, ", ");
+        bp_text_grouped(out, (uint64_t)bytes);
+        bp_text_string(out, how);
+    }
+}
+
 void listing_put(bp_text *out, const bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->graph;
@@ -87,7 +109,11 @@ void listing_put(bp_text *out, const bp_runtime *runtime)
         bp_text_string(out, bp_program_name((bp_program_kind)program));
         bp_text_string(out, ": ");
         bp_text_u64(out, graph->program_count[program]);
-        bp_text_string(out, " ops\n");
+        bp_text_string(out, " ops");
+        bp_cost cost = bp_cost_total(graph, (bp_program_kind)program);
+        put_moved(out, cost.copy_bytes, " bytes copied");
+        put_moved(out, cost.fabric_bytes, " bytes from other ranks");
+        bp_text_char(out, '\n');
         for (uint32_t i = 0; i < graph->program_count[program]; i++) {
             put_op(out, runtime, graph->program_first[program] + i);
         }
@@ -110,16 +136,32 @@ typedef struct map_tables {
     size_t scratch_bytes;
 } map_tables;
 
-static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
+static bp_plan_report map_report(const bp_report *report, bp_space space)
+{
+    const bool host = space == BP_SPACE_HOST;
+    const uint64_t bytes = host ? report->host.arena_bytes : report->arena_bytes;
+    const uint64_t least = host ? report->host.lower_bound_bytes : report->lower_bound_bytes;
+    return (bp_plan_report){.bytes = bytes,
+                            .lower_bound = least,
+                            .waste = bytes - least,
+                            .peak_time = host ? report->host.peak_op : report->peak_op,
+                            .optimal = host ? report->host.optimal : report->optimal,
+                            .fits = true,
+                            .method = "greedy"};
+}
+
+static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime, bp_space space)
 {
     const bp_graph *graph = &runtime->graph;
-    const bp_report *report = &runtime->report;
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
         tables->classes[c] = (bp_map_class){bp_class_name((bp_class)c), colours[c]};
     }
     map->buffer_count = 0;
     for (uint32_t i = BP_NO_BUFFER + 1; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
+        if (buffer->space != space) {
+            continue;
+        }
         tables->buffers[map->buffer_count++] =
             (bp_map_buffer){bp_graph_name(graph, i),
                             (uint32_t)buffer->class_of,
@@ -134,21 +176,15 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime)
     map->class_count = BP_CLASS_COUNT;
     map->op_count = graph->used.ops;
     map->unit = "parameter";
-    map->units = report->parameters;
+    map->units = runtime->report.parameters;
     map->alignment = BP_ARENA_ALIGNMENT;
-    map->report = (bp_plan_report){.bytes = report->arena_bytes,
-                                   .lower_bound = report->lower_bound_bytes,
-                                   .waste = report->arena_bytes - report->lower_bound_bytes,
-                                   .peak_time = report->peak_op,
-                                   .optimal = report->optimal,
-                                   .fits = true,
-                                   .method = "greedy"};
+    map->report = map_report(&runtime->report, space);
 }
 
 typedef bp_status (*map_form)(const bp_map *map, void *scratch, size_t bytes, bp_text *out);
 
-static bp_status put_map(bp_text *out, const bp_runtime *runtime, const bp_map *start,
-                         map_form form)
+static bp_status put_map(bp_text *out, const bp_runtime *runtime, bp_space space,
+                         const bp_map *start, map_form form)
 {
     const bp_graph *graph = &runtime->graph;
     bp_map map = *start;
@@ -158,7 +194,7 @@ static bp_status put_map(bp_text *out, const bp_runtime *runtime, const bp_map *
     tables.scratch = malloc(tables.scratch_bytes);
     bp_status status = BP_ERR_FIT;
     if (tables.buffers != NULL && tables.op_names != NULL && tables.scratch != NULL) {
-        fill_map(&map, &tables, runtime);
+        fill_map(&map, &tables, runtime, space);
         status = form(&map, tables.scratch, tables.scratch_bytes, out);
     }
     free(tables.scratch);
@@ -170,18 +206,42 @@ static bp_status put_map(bp_text *out, const bp_runtime *runtime, const bp_map *
 bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool json)
 {
     const bp_map map = {.title = title};
-    return put_map(out, runtime, &map, json ? bp_map_json : bp_map_text);
+    const map_form form = json ? bp_map_json : bp_map_text;
+    BP_TRY(put_map(out, runtime, BP_SPACE_DEVICE, &map, form));
+    if (runtime->report.host.arena_bytes == 0) {
+        return BP_OK;
+    }
+    const bp_map host = {.title = "host arena"};
+    bp_text_string(out, json ? "" : "\n");
+    return put_map(out, runtime, BP_SPACE_HOST, &host, form);
 }
 
-static void put_curve(bp_text *out, const void *user)
+/* What the page shows beside the device arena. */
+typedef struct page_more {
+    const bp_runtime *runtime;
+    const frontier *curve;
+    bp_status status; /* of the host arena's map */
+} page_more;
+
+static void put_more(bp_text *out, const void *user)
 {
-    frontier_page(out, user);
+    page_more *more = (page_more *)(uintptr_t)user;
+    if (more->curve != NULL) {
+        frontier_page(out, more->curve);
+    }
+    if (more->runtime->report.host.arena_bytes > 0) {
+        const bp_map host = {.title = "host arena"};
+        bp_text_string(out, "<h2>host arena</h2>\n<pre>\n");
+        more->status = put_map(out, more->runtime, BP_SPACE_HOST, &host, bp_map_text);
+        bp_text_string(out, "</pre>\n");
+    }
 }
 
 bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
                        const frontier *curve)
 {
-    const bp_map map = {
-        .title = title, .section = curve != NULL ? put_curve : NULL, .section_user = curve};
-    return put_map(out, runtime, &map, bp_map_html);
+    page_more more = {.runtime = runtime, .curve = curve};
+    const bp_map map = {.title = title, .section = put_more, .section_user = &more};
+    bp_status status = put_map(out, runtime, BP_SPACE_DEVICE, &map, bp_map_html);
+    return status == BP_OK ? more.status : status;
 }

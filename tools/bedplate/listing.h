@@ -7,10 +7,12 @@
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/output.h"
 
-/* Every program op by op: number, kernel, operands (buffer, place, dtype), scalars. */
+/* Every program op by op: number, kernel, engine unless it computes, operands (buffer, place with
+ * its space unless that is the device's, bytes), scalars. */
 void listing_put(bp_text *out, const bp_runtime *runtime);
 
-/* The map of a planned runtime as text, or as a JSON object, on `out`. Uses the heap. */
+/* The map of a planned runtime as text, or as a JSON object, on `out`; that of the host arena after
+ * it, when something lives there. Uses the heap. */
 bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title,
                       bool json) BP_MUST_CHECK;
 

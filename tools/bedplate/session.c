@@ -358,10 +358,16 @@ static bp_status load_adapters(session *s)
 bp_status session_open(session *s)
 {
     uint64_t bytes = s->runtime.report.arena_bytes;
+    uint64_t host_bytes = s->runtime.report.host.arena_bytes;
     if (device_takes_memory(&s->spec)) {
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }
-    BP_TRY(bp_runtime_open(&s->runtime, s->arena.address, bytes));
+    if (device_takes_memory(&s->spec) && host_bytes > 0) {
+        BP_TRY(memory_take(&s->host_arena, host_bytes, true, "host arena", &s->error));
+    }
+    bp_places places = bp_places_device(s->arena.address, bytes);
+    places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
+    BP_TRY(bp_runtime_open_places(&s->runtime, &places));
     device_log_show(&s->runtime, s->set->json);
     BP_TRY(bp_runtime_initialize_rest(&s->runtime));
     if (!s->weights || s->set->allow_missing || s->set->ignore_mismatched) {
@@ -403,5 +409,6 @@ void session_end(session *s)
     choice_end(&s->choice);
     coder_close(&s->coder);
     memory_give_back(&s->arena);
+    memory_give_back(&s->host_arena);
     memory_give_back(&s->host);
 }

@@ -41,7 +41,8 @@ typedef struct session {
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
-    bp_staging work;    /* for reading and writing files */
+    memory_block host_arena;
+    bp_staging work; /* for reading and writing files */
 } session;
 
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the
