@@ -68,5 +68,26 @@ done < <(awk '
     END { flush() }' README.md docs/*.md)
 [[ $samples -ge 1 ]]
 verdict $? "no sample was found"
+
+# The first fine-tune of the README, line by line, on a small model with room for its tokens.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+program=$(realpath "$program")
+mkdir "$work/config"
+echo '{"model_type": "gpt2", "vocab_size": 257, "n_positions": 512, "n_embd": 32, "n_layer": 2,
+    "n_head": 2}' >"$work/config/config.json"
+yes 'In what distant deeps or skies, burnt the fire of thine eyes?' | head -c 20000 >"$work/my.txt"
+mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## What/s/^    bedplate //p' README.md)
+cd "$work" || exit 1
+"$program" train --model config --data my.txt --max-steps 0 --output-dir DIR >/dev/null 2>&1
+verdict $? "no model for the first fine-tune"
+[[ ${#lines[@]} -eq 5 ]]
+verdict $? "README.md: the first fine-tune has ${#lines[@]} lines"
+for line in "${lines[@]}"; do
+    eval "\"$program\" $line" >output 2>&1
+    verdict $? "README.md: bedplate $line: $(tail -1 output)"
+done
+[[ -f tuned/adapter_model.safetensors && -f merged/model.safetensors ]]
+verdict $? "README.md: the first fine-tune leaves no adapter, or no merged model"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
