@@ -6,6 +6,7 @@
  * first data byte, and at most one "__metadata__" of strings. The data is covered without holes
  * and without overlap. Data in files is not aligned; integers and floats are little-endian, which
  * the machine must be too. */
+/* Installed as part of <bedplate/store.h>. */
 #ifndef BP_CORE_SAFETENSORS_H
 #define BP_CORE_SAFETENSORS_H
 

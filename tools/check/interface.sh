@@ -39,6 +39,10 @@ bad=$(
         sed 's/^/docs\/library.md does not name /'
     grep -v '\*' "$made/named" | LC_ALL=C comm -23 - "$made/words" | sed 's/^/no longer public: /'
 
+    grep -rlE --include='*.h' '^extern const bp_(model|optimizer|device) ' layers optim device |
+        xargs grep -LE '^/\* Installed as part of' |
+        sed 's/$/: a model, an update rule or a device is public: say where it is installed/'
+
     example=$BUILD/tools/embed/embed.o
     [[ -f $example ]] || echo "there is no $example: run make check"
     nm -u -P "$example" | awk '$1 ~ /^bp_/ { print $1 }' | LC_ALL=C sort |
