@@ -76,6 +76,9 @@ refuses words 'A Placeholder' core/a.c <<<'/* A Placeholder. */'
 refuses pages 'no such file: b.md' core/a.md <<<'See [b](b.md).'
 refuses pages 'no such file: core/b.c' core/a.md <<<'It is in `core/b.c`.'
 refuses pages 'at most 150' README.md < <(yes '' | head -200)
+refuses interface 'core/a.h is installed and includes core/b.h, which is not' core/a.h <<<'
+/* Installed as part of <bedplate/base.h>. */
+#include "core/b.h"'
 refuses directives 'ifdef' core/a.c <<<'#ifdef __AVX2__
 #endif'
 refuses directives 'ifndef NDEBUG' core/a.h <<<'#ifndef A_H

@@ -5,7 +5,7 @@
 # A header of the source tree that says "Installed as part of <bedplate/NAME.h>." on a line of its own
 # is a part of that header; parts stand there in the order in which they need each other. A part that
 # includes what is not installed is an error, so nothing private can slip in.
-set -eu
+set -euo pipefail
 to=$1
 mkdir -p "$to/bedplate"
 mark='^/\* Installed as part of <bedplate/([a-z]+)\.h>\. \*/$'
@@ -19,7 +19,7 @@ parts=$(for file in "${!target[@]}"; do
         [[ -n ${target[$needs]:-} ]] ||
             { echo "$file is installed and includes $needs, which is not" >&2; exit 1; }
         echo "$needs $file"
-    done
+    done || exit 1
 done | LC_ALL=C sort | tsort)
 version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/version.h)
 
