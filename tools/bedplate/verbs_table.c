@@ -39,6 +39,7 @@ static const verb_exit exits[] = {
         "not finite"},
     {6, "storage"},
     {7, "device"},
+    {10, "another rank is lost or did not come in time"},
     {70, "a fault of the program itself"},
     {130, "stopped by an interrupt (SIGINT) after saving"},
     {143, "stopped by SIGTERM after saving"},

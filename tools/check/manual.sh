@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The option tables of docs/manual.md and docs/bedplate.1 are those of the program, and the program's
-# help has every option of the man page for every verb.
+# help has every option of the man page for every verb; exit codes of statuses are explained.
 maker=$BUILD/tools/docs/manual
 [[ -x $maker ]] || { echo "there is no $maker: run make check"; exit 1; }
 made=$(mktemp -d)
@@ -25,6 +25,11 @@ bad=$(
             for (i = 1; i <= n; i++) if (of[i] != "") print of[i], option
         }' docs/bedplate.1 | LC_ALL=C sort | diff "$made/help" - |
         sed -n 's/^</only in the help: /p; s/^>/only in the man page: /p'
+    # Every exit code that a status stands for is explained.
+    sed -nE 's/^ *\[BP_[A-Z]+(_[A-Z]+)?\] = \{".*", ([0-9]+)\},$/\2/p' core/error.c | sort -u |
+        while read -r code; do
+            grep -qxF ".B $code" docs/bedplate.1 || echo "no word of exit code $code in docs/bedplate.1"
+        done
 )
 [[ -z $bad ]] && exit 0
 echo "$bad"

@@ -23,6 +23,12 @@ parts=$(for file in "${!target[@]}"; do
 done | LC_ALL=C sort | tsort)
 version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/version.h)
 
+# What a part says, without its guard, its place and the headers that it needs.
+body() {
+    grep -vE "^#include \"|SPDX-License-Identifier|$mark|^#(ifndef|define) BP_[A-Z0-9_]+_H\$" "$1" |
+        sed '$ { /^#endif$/d; }' | cat -s | sed '$ { /^$/d; }'
+}
+
 names=()
 for part in $parts; do
     [[ " ${names[*]-} " == *" ${target[$part]} "* ]] || names+=("${target[$part]}")
@@ -43,11 +49,11 @@ for name in "${names[@]}"; do
         for part in $parts; do
             [[ ${target[$part]} == "$name" ]] || continue
             echo
-            grep -vE "^#include \"|SPDX-License-Identifier|$mark" "$part" | cat -s
+            body "$part"
         done
         echo
         echo '#endif'
-    } >"$to/bedplate/$name.h"
+    } | cat -s >"$to/bedplate/$name.h"
 done
 {
     echo '/* SPDX-License-Identifier: MIT */'
