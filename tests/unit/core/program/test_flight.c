@@ -216,6 +216,12 @@ static void a_wait_repeats_its_begin(void **state)
     hand_copy_wait(&f.h, ticket, f.far, f.other, BYTES);
     refused("a wait has other operands than its begin", "copy_wait");
 
+    begin();
+    hand_compute(&f.h, f.near, f.other, COUNT);
+    ticket = send();
+    hand_copy_wait(&f.h, ticket, f.near, f.source, BYTES);
+    refused("a wait has other operands than its begin", "copy_wait");
+
     /* the same bytes said in another way are the same bytes */
     begin();
     ticket = send();

@@ -191,6 +191,26 @@ static void calls_are_plain_loops(void **state)
     }
 }
 
+static void act_long(player *p)
+{
+    agree(p);
+    fill(p, 0);
+    for (uint32_t i = 0; i < 3 * BP_THREADS_MEETINGS_MAX && p->status == BP_OK; i++) {
+        begin(p, BP_FABRIC_EXCHANGE, 0, 0, i);
+        wait_for(p, i);
+    }
+    expect(p, p->to[BP_FABRIC_EXCHANGE], 0, 0, p->rank * PIECE);
+}
+
+/* What a call took is there again when it has ended. */
+static void calls_never_run_out(void **state)
+{
+    (void)state;
+    set_up(2, 0, act_long);
+    play(2);
+    assert_all_well(2);
+}
+
 static const uint32_t pairs[4][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
 static const uint32_t odd_even[2][4] = {{0, 2, 4, 6}, {1, 3, 5, 7}};
 
@@ -461,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_plain_loops),
+        cmocka_unit_test(calls_never_run_out),
         cmocka_unit_test(groups_meet_apart),
         cmocka_unit_test(plans_that_differ_are_refused),
         cmocka_unit_test(groups_that_differ_are_refused),

@@ -85,6 +85,22 @@ static void jobs_are_done_in_order(void **state)
     bp_host_engine_close(&engine); /* harmless */
 }
 
+/* A wait returns when its own job has ended, and no earlier. */
+static void a_wait_is_for_its_job(void **state)
+{
+    bp_host_engine engine;
+    (void)state;
+    set_up(&engine, true);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        bp_host_engine_post(&engine, &numbers[i], numbers[i]);
+        assert_int_equal(bp_host_engine_wait(&engine, numbers[i]), BP_OK);
+        pthread_mutex_lock(&notes.lock);
+        assert_int_equal(notes.count, i + 1);
+        pthread_mutex_unlock(&notes.lock);
+    }
+    bp_host_engine_close(&engine);
+}
+
 /* The poster goes on while a job is at the gate: it is really beside. */
 static void posting_does_not_wait(void **state)
 {
@@ -141,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_are_done_in_order),
+        cmocka_unit_test(a_wait_is_for_its_job),
         cmocka_unit_test(posting_does_not_wait),
         cmocka_unit_test(the_first_failure_ends_the_jobs),
         cmocka_unit_test(closing_ends_what_was_posted),
