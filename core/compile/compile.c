@@ -114,6 +114,45 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
     return bp_graph_buffer(emit->graph, &prototype, name, index);
 }
 
+/* The programs before whose runs the host sends a micro-batch. */
+#define SENT_BATCH                                                                                 \
+    (1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_MICRO_FIRST | 1u << BP_PROGRAM_MICRO_NEXT |          \
+     1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL)
+
+/* What lies where in each micro-batch's piece of the inputs; the feed has seen to the ranges. */
+static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const uint64_t row = sizeof(int32_t);
+    const uint64_t rows = bp_size_mul(spec->batch, spec->sequence) * row;
+    const uint64_t prefill = bp_compile_prefill_rows(spec) * row;
+    const uint64_t vocabulary = spec->config.vocabulary;
+    const bool words = spec->config.task < BP_TASK_CLASSES;
+    const uint64_t classes = spec->config.task == BP_TASK_CLASSES ? spec->config.classes : 0;
+    const uint64_t most = (uint64_t)spec->sequence + 1;
+    const struct {
+        bp_ref at;
+        bp_field field;
+    } inputs[] = {
+        {emit->step, {UINT32_MAX, BP_TYPE_STEP, 0, 0, sizeof(bp_step_block), 0, false}},
+        {emit->ids, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, vocabulary, false}},
+        {emit->ids, {1u << BP_PROGRAM_PREFILL, BP_TYPE_I32, 0, 0, prefill, vocabulary, false}},
+        {emit->ids, {1u << BP_PROGRAM_DECODE, BP_TYPE_I32, 0, 0, row, vocabulary, false}},
+        {emit->labels, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, words ? vocabulary : classes, true}},
+        {emit->lengths, {SENT_BATCH, BP_TYPE_I32, 0, 0, spec->batch * row, most, false}},
+        {emit->types, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, 2, false}}};
+    emit->graph->field_pitch = bp_compile_micro_bytes(spec);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        bp_field field = inputs[i].field;
+        field.buffer = compile->inputs;
+        field.offset = inputs[i].at.offset;
+        if (bp_ref_present(inputs[i].at)) {
+            BP_TRY(bp_graph_field(emit->graph, &field));
+        }
+    }
+    return BP_OK;
+}
+
 bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
@@ -124,6 +163,9 @@ bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
     BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
     BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
     compile_inputs(compile, emit, 0);
+    BP_TRY(declare_inputs(compile, emit));
+    emit->graph->buffers[result].taken =
+        1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL;
     emit->control = (bp_ref){control, BP_U8, 0};
     emit->result = (bp_ref){result, BP_U8, 0};
     return BP_OK;
@@ -222,6 +264,14 @@ static void write_chain(bp_compile *compile, bp_emit *emit,
     }
 }
 
+/* The host reads all of a buffer after each run of a program. */
+static void host_takes(bp_emit *emit, bp_ref from, bp_program_kind program)
+{
+    if (emit->status == BP_OK) {
+        emit->graph->buffers[from.buffer].taken |= 1u << program;
+    }
+}
+
 static void write_evaluation(bp_compile *compile, bp_emit *emit)
 {
     const uint64_t rows = bp_compile_logits_rows(emit->spec);
@@ -231,6 +281,7 @@ static void write_evaluation(bp_compile *compile, bp_emit *emit)
         emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_emit_working(emit), rows,
                                        bp_compile_logits_width(emit->spec), "logits");
         emit->logits_kept = emit->logits;
+        host_takes(emit, emit->logits, BP_PROGRAM_EVAL);
     }
     write_chain(compile, emit, emit->spec->model->forward);
 }
@@ -242,6 +293,7 @@ static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind pro
     emit->label = "decode";
     emit->logits =
         bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, emit->spec->config.vocabulary, "logits");
+    host_takes(emit, emit->logits, program);
     write_chain(compile, emit, emit->spec->model->decode);
 }
 

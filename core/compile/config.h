@@ -8,15 +8,6 @@
 #include "arena/base.h"
 #include "core/number/forms.h"
 
-/* What a model is trained for: which head and which loss. */
-typedef enum bp_task {
-    BP_TASK_CAUSAL_LM, /* each token's successor */
-    BP_TASK_MASKED_LM, /* tokens that were hidden */
-    BP_TASK_CLASSES,   /* one class per sample: problem_type single_label_classification */
-    BP_TASK_LABELS,    /* any of at most 32 classes: multi_label_classification */
-    BP_TASK_REGRESSION /* a number per sample */
-} bp_task;
-
 #define BP_MORE_EOS_MAX 7
 
 #define BP_OWN_WORDS 32

@@ -23,4 +23,14 @@ typedef enum bp_quantised {
     BP_QUANTISED_COUNT
 } bp_quantised;
 
+/* What a model is trained for: which head and which loss. */
+typedef enum bp_task {
+    BP_TASK_CAUSAL_LM,  /* each token's successor */
+    BP_TASK_MASKED_LM,  /* tokens that were hidden */
+    BP_TASK_CLASSES,    /* one class per sample: problem_type single_label_classification */
+    BP_TASK_LABELS,     /* any of at most 32 classes: multi_label_classification */
+    BP_TASK_REGRESSION, /* a number per sample */
+    BP_TASK_COUNT
+} bp_task;
+
 #endif

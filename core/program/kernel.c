@@ -2,7 +2,9 @@
 /* kernels.def read as descriptions: names, operand properties and extent formulas. */
 #include "core/program/kernel.h"
 
+#include "core/number/activation.h"
 #include "core/number/codec.h"
+#include "core/number/forms.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
 #include "core/program/step.h"
@@ -25,6 +27,13 @@
 #define QUANTISED_NESTED(n, f)    bp_quantised_nested((n), (int64_t)(f))
 #define COMPANDED8                BP_CODEC_COMPANDED8
 #define NORM_HISTORY              BP_NORM_HISTORY
+#define CODECS                    BP_CODEC_COUNT
+#define MASTERS                   (BP_MASTER_STOCHASTIC + 1)
+#define ACTIVATIONS               BP_ACTIVATION_COUNT
+#define QUANTISED_FORMS           BP_QUANTISED_COUNT
+#define TASKS                     BP_TASK_COUNT
+#define TASK_CLASSES              BP_TASK_CLASSES
+#define ANYTHING                  0
 #define BLOCK(r, w, p)            (r), (w), (p)
 #define FLAT(n)                   1, (n), (n)
 
@@ -32,30 +41,56 @@
     static void extents_##name(const void *scalars, bp_extent *e)                                  \
     {                                                                                              \
         const bp_##name##_scalars *s = scalars;
-#define IN(x, type, extent)             *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT(x, type, extent)            *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
-#define INOUT(x, type, extent)          *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
-#define IN_OPTIONAL(x, type, extent)    *e++ = (bp_extent){extent, BP_ACCESS_READ};
-#define OUT_OPTIONAL(x, type, extent)   *e++ = (bp_extent){extent, BP_ACCESS_WRITE};
-#define INOUT_OPTIONAL(x, type, extent) *e++ = (bp_extent){extent, BP_ACCESS_READ_WRITE};
+#define EXTENT(access, n, none, ...)    *e++ = (bp_extent){__VA_ARGS__, access, n, none};
+#define IN(x, type, extent)             EXTENT(BP_ACCESS_READ, ANYTHING, false, extent)
+#define OUT(x, type, extent)            EXTENT(BP_ACCESS_WRITE, ANYTHING, false, extent)
+#define INOUT(x, type, extent)          EXTENT(BP_ACCESS_READ_WRITE, ANYTHING, false, extent)
+#define IN_OPTIONAL(x, type, extent)    EXTENT(BP_ACCESS_READ, ANYTHING, false, extent)
+#define OUT_OPTIONAL(x, type, extent)   EXTENT(BP_ACCESS_WRITE, ANYTHING, false, extent)
+#define INOUT_OPTIONAL(x, type, extent) EXTENT(BP_ACCESS_READ_WRITE, ANYTHING, false, extent)
+#define IN_SIZED(x, type, extent)       EXTENT(BP_ACCESS_READ, ANYTHING, false, extent)
+#define OUT_SIZED(x, type, extent)      EXTENT(BP_ACCESS_WRITE, ANYTHING, false, extent)
+#define INOUT_SIZED(x, type, extent)    EXTENT(BP_ACCESS_READ_WRITE, ANYTHING, false, extent)
+#define IN_INDEX(x, extent, n)          EXTENT(BP_ACCESS_READ, n, false, extent)
+#define IN_INDEX_OPTIONAL(x, extent, n) EXTENT(BP_ACCESS_READ, n, false, extent)
+#define IN_LABEL(x, extent, n)          EXTENT(BP_ACCESS_READ, n, true, extent)
 #define OUT_OR_ADD(x, type, extent, flag)                                                          \
-    *e++ = (bp_extent){extent, (flag) != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE};
-#define WORKSPACE(x) *e++ = (bp_extent){0, 0, 0, BP_ACCESS_SCRATCH};
+    EXTENT((flag) != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE, ANYTHING, false, extent)
+#define WORKSPACE(x) EXTENT(BP_ACCESS_SCRATCH, ANYTHING, false, 0, 0, 0)
 #define END(name)                                                                                  \
     (void)s;                                                                                       \
     (void)e;                                                                                       \
     }
 #include "core/program/kernels.def"
 
+#define KERNEL(name)                                                                               \
+    static bool legal_##name(const void *scalars)                                                  \
+    {                                                                                              \
+        const bp_##name##_scalars *s = scalars;                                                    \
+        bool legal = true;
+#define FLAG(x)            legal = legal && S(x) <= 1;
+#define REQUIRE(condition) legal = legal && (condition);
+#define END(name)                                                                                  \
+    (void)s;                                                                                       \
+    return legal;                                                                                  \
+    }
+#include "core/program/kernels.def"
+
 #define KERNEL(name)                    static const bp_operand_info operands_##name[] = {
-#define IN(x, type, extent)             {#x, BP_TYPE_##type, false, false},
-#define OUT(x, type, extent)            {#x, BP_TYPE_##type, false, false},
-#define INOUT(x, type, extent)          {#x, BP_TYPE_##type, false, false},
-#define OUT_OR_ADD(x, type, extent, f)  {#x, BP_TYPE_##type, false, false},
-#define IN_OPTIONAL(x, type, extent)    {#x, BP_TYPE_##type, true, false},
-#define OUT_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false},
-#define INOUT_OPTIONAL(x, type, extent) {#x, BP_TYPE_##type, true, false},
-#define WORKSPACE(x)                    {#x, BP_TYPE_BYTE, true, true},
+#define IN(x, type, extent)             {#x, BP_TYPE_##type, false, false, false},
+#define OUT(x, type, extent)            {#x, BP_TYPE_##type, false, false, false},
+#define INOUT(x, type, extent)          {#x, BP_TYPE_##type, false, false, false},
+#define OUT_OR_ADD(x, type, extent, f)  {#x, BP_TYPE_##type, false, false, false},
+#define IN_OPTIONAL(x, type, extent)    {#x, BP_TYPE_##type, true, false, false},
+#define OUT_OPTIONAL(x, type, extent)   {#x, BP_TYPE_##type, true, false, false},
+#define INOUT_OPTIONAL(x, type, extent) {#x, BP_TYPE_##type, true, false, false},
+#define IN_SIZED(x, type, extent)       {#x, BP_TYPE_##type, true, true, false},
+#define OUT_SIZED(x, type, extent)      {#x, BP_TYPE_##type, true, true, false},
+#define INOUT_SIZED(x, type, extent)    {#x, BP_TYPE_##type, true, true, false},
+#define IN_INDEX(x, extent, n)          {#x, BP_TYPE_I32, false, false, false},
+#define IN_INDEX_OPTIONAL(x, extent, n) {#x, BP_TYPE_I32, true, false, false},
+#define IN_LABEL(x, extent, n)          {#x, BP_TYPE_I32, false, false, false},
+#define WORKSPACE(x)                    {#x, BP_TYPE_BYTE, true, true, true},
 #define END(name)                                                                                  \
     }                                                                                              \
     ;
@@ -115,6 +150,7 @@ static const bp_kernel_info kernel_rows[BP_KERNEL_COUNT] = {
      list_##name != 0,                                                                             \
      (bp_engine)engine_##name,                                                                     \
      (bp_flight)flight_##name,                                                                     \
+     legal_##name,                                                                                 \
      extents_##name},
 #include "core/program/kernels.def"
 };
@@ -145,8 +181,9 @@ uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)
 
 size_t bp_operand_element_bytes(bp_operand_type type, bp_dtype dtype)
 {
-    static const size_t fixed[] = {[BP_TYPE_ANY] = 0, [BP_TYPE_FLOAT] = 0, [BP_TYPE_F32] = 4,
-                                   [BP_TYPE_F64] = 8, [BP_TYPE_I32] = 4,   [BP_TYPE_BYTE] = 1};
+    static const size_t fixed[] = {[BP_TYPE_ANY] = 0,  [BP_TYPE_FLOAT] = 0,   [BP_TYPE_F32] = 4,
+                                   [BP_TYPE_F64] = 8,  [BP_TYPE_I32] = 4,     [BP_TYPE_BYTE] = 1,
+                                   [BP_TYPE_STEP] = 1, [BP_TYPE_CONTROL] = 1, [BP_TYPE_RESULT] = 1};
     return type <= BP_TYPE_FLOAT ? bp_dtype_bytes(dtype) : fixed[type];
 }
 

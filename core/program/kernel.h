@@ -94,7 +94,10 @@ typedef enum bp_operand_type {
     BP_TYPE_F32,
     BP_TYPE_F64,
     BP_TYPE_I32,
-    BP_TYPE_BYTE
+    BP_TYPE_BYTE,
+    BP_TYPE_STEP, /* the blocks of core/program/step.h, in bytes */
+    BP_TYPE_CONTROL,
+    BP_TYPE_RESULT
 } bp_operand_type;
 
 /* How far an operand reaches: `rows` runs of `width` elements, `pitch` elements apart. */
@@ -103,12 +106,15 @@ typedef struct bp_extent {
     uint64_t width;
     uint64_t pitch;
     bp_access access; /* with OUT_OR_ADD resolved by the scalars */
+    uint64_t below;   /* integers to look things up by: they are below it; 0: not such */
+    bool negative;    /* and may be negative, for none */
 } bp_extent;
 
 typedef struct bp_operand_info {
     const char *name;
     bp_operand_type type;
     bool optional;
+    bool sized; /* absent exactly where its extent is empty */
     bool workspace;
 } bp_operand_info;
 
@@ -143,6 +149,8 @@ typedef struct bp_kernel_info {
     bool list;
     bp_engine engine;
     bp_flight flight; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the ticket */
+    /* Whether these scalars have a meaning: what the row requires of them. */
+    bool (*legal)(const void *scalars);
     /* Fills extents[operand_count]. Workspaces get an empty extent: the device knows. */
     void (*extents)(const void *scalars, bp_extent *extents);
 } bp_kernel_info;

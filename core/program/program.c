@@ -108,6 +108,16 @@ bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const cha
     return BP_OK;
 }
 
+bp_status bp_graph_field(bp_graph *graph, const bp_field *field)
+{
+    if (graph->field_count == BP_FIELDS_MAX) {
+        return bp_error_set(graph->error, BP_ERR_INTERNAL, where,
+                            "the inputs have more fields than a graph has room for", NULL);
+    }
+    graph->fields[graph->field_count++] = *field;
+    return BP_OK;
+}
+
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars)
 {

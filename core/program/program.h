@@ -64,6 +64,7 @@ typedef struct bp_buffer {
     uint64_t shape[BP_RANK_MAX];
     uint64_t bytes;
     bool filled;      /* the host writes it before every run */
+    uint32_t taken;   /* bit per bp_program_kind: the host reads all of it after that program */
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;
@@ -83,6 +84,20 @@ typedef union bp_scalar {
     int64_t integer;
     double real;
 } bp_scalar;
+
+/* Part of a buffer that the host fills: the step block, or integers that it has looked at. The same
+ * part is there in each of the buffer's pieces, bp_graph.field_pitch bytes apart. */
+typedef struct bp_field {
+    uint32_t programs;    /* bit per bp_program_kind: those that may read it */
+    bp_operand_type type; /* BP_TYPE_STEP or BP_TYPE_I32 */
+    uint32_t buffer;
+    uint64_t offset; /* in the first piece */
+    uint64_t bytes;
+    uint64_t below; /* every integer is; 0: they may be anything */
+    bool negative;  /* and may be negative */
+} bp_field;
+
+#define BP_FIELDS_MAX 8
 
 /* Rows of each table; the closed form of a plan's scratch memory follows from it. */
 typedef struct bp_graph_limits {
@@ -105,8 +120,11 @@ typedef struct bp_graph {
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
     uint32_t tickets;                         /* ops in it that begin asynchronous work */
-    uint32_t tables; /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
-    bp_error *error; /* where the first error goes; not owned */
+    bp_field fields[BP_FIELDS_MAX];           /* of what the host fills in */
+    uint32_t field_count;
+    uint64_t field_pitch; /* bytes from one piece of a filled buffer to the next */
+    uint32_t tables;      /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
+    bp_error *error;      /* where the first error goes; not owned */
 } bp_graph;
 
 /* Bytes of the tables for these limits; BP_SIZE_INVALID on overflow. */
@@ -124,6 +142,9 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program);
  * is unique for constant and persistent buffers. */
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index) BP_MUST_CHECK;
+
+/* Says what a part of a filled buffer holds. BP_ERR_INTERNAL when there are BP_FIELDS_MAX. */
+bp_status bp_graph_field(bp_graph *graph, const bp_field *field) BP_MUST_CHECK;
 
 /* Appends an op of `tuples` tuples: refs and scalars are copied as they are. */
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,

@@ -25,6 +25,7 @@ typedef struct verifier {
 /* One operand of one tuple, with its bytes. */
 typedef struct verify_operand {
     bp_ref ref;
+    bp_operand_type type;
     bp_access access;
     bp_rectangle bytes;
 } verify_operand;
@@ -51,6 +52,9 @@ static bool type_fits(bp_operand_type type, bp_dtype dtype)
     case BP_TYPE_I32:
         return dtype == BP_I32;
     case BP_TYPE_BYTE:
+    case BP_TYPE_STEP:
+    case BP_TYPE_CONTROL:
+    case BP_TYPE_RESULT:
         break;
     }
     return true;
@@ -60,6 +64,21 @@ static void dtypes_of(const bp_kernel_info *info, const bp_ref *refs, uint8_t *d
 {
     for (uint32_t i = 0; i < info->operand_count; i++) {
         dtypes[i] = (uint8_t)refs[i].dtype;
+    }
+}
+
+/* Bytes from which an operand's place is a multiple. */
+static uint64_t alignment_of(bp_operand_type type, size_t element_bytes)
+{
+    switch (type) {
+    case BP_TYPE_STEP:
+    case BP_TYPE_CONTROL:
+    case BP_TYPE_RESULT:
+        return sizeof(uint64_t);
+    case BP_TYPE_BYTE:
+        return sizeof(float);
+    default:
+        return element_bytes;
     }
 }
 
@@ -76,15 +95,22 @@ static bp_status verify_place(const verifier *check, const bp_op *op, uint32_t p
         dtypes_of(info, check->graph->refs + op->operand, dtypes);
         bytes = check->device->workspace(check->options, op->kernel, scalars, dtypes);
     }
+    out->type = about->type;
     out->access = extent->access;
     out->bytes = bp_rectangle_flat(0, 0);
     if (!bp_ref_present(out->ref)) {
-        bool legal = about->workspace ? bytes == 0 : about->optional;
+        bool legal = about->sized || about->workspace ? bytes == 0 : about->optional;
         return legal ? BP_OK : verify_refuse(check, info, position, "a needed operand is absent");
+    }
+    if (about->optional && bytes == 0) {
+        return verify_refuse(check, info, position, "an operand without bytes is present");
     }
     if (!type_fits(about->type, out->ref.dtype)) {
         return verify_refuse(check, info, position,
                              "an operand has an element type the row does not take");
+    }
+    if (out->ref.offset % alignment_of(about->type, element) != 0) {
+        return verify_refuse(check, info, position, "an operand is not aligned");
     }
     const bp_buffer *buffer = &check->graph->buffers[out->ref.buffer];
     if (bp_size_add(out->ref.offset, bytes) > buffer->bytes) {
@@ -139,12 +165,26 @@ static bool contents_stay(const bp_buffer *buffer)
            buffer->scope == BP_SCOPE_CARRIED || buffer->filled;
 }
 
+/* The field that holds all of an operand's bytes; NULL: none. */
+static const bp_field *field_of(const verifier *check, const verify_operand *o)
+{
+    const bp_graph *graph = check->graph;
+    const uint64_t pitch = graph->field_pitch;
+    const uint64_t piece = pitch > 0 ? o->bytes.first - o->bytes.first % pitch : 0;
+    for (uint32_t i = 0; i < graph->field_count; i++) {
+        const bp_field *field = &graph->fields[i];
+        const bp_rectangle all = bp_rectangle_flat(piece + field->offset, field->bytes);
+        if (field->buffer == o->ref.buffer && (field->programs >> check->program & 1) != 0 &&
+            bp_rectangle_contains(&all, &o->bytes)) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
 static bp_status verify_access(const verifier *check, const bp_kernel_info *info, uint32_t position,
                                const verify_operand *o)
 {
-    if (!bp_ref_present(o->ref)) {
-        return BP_OK;
-    }
     const bp_buffer *buffer = &check->graph->buffers[o->ref.buffer];
     /* Only the program that makes the first weights writes those that stay. */
     bool constant = buffer->scope == BP_SCOPE_CONSTANT && check->program != BP_PROGRAM_INITIALIZE;
@@ -158,10 +198,50 @@ static bp_status verify_access(const verifier *check, const bp_kernel_info *info
         return verify_refuse(check, info, position, "a workspace lies where contents stay");
     }
     bool reads = o->access == BP_ACCESS_READ || o->access == BP_ACCESS_READ_WRITE;
+    if (reads && buffer->filled && field_of(check, o) == NULL) {
+        return verify_refuse(check, info, position, "the host does not fill in what is read");
+    }
     if (reads && !bp_written_contains(&check->written[o->ref.buffer], &o->bytes)) {
         return verify_refuse(check, info, position, "an operand is read before it is written");
     }
     return BP_OK;
+}
+
+/* What is known of the integers that an operand reads. */
+static bp_indices indices_of(const verifier *check, const verify_operand *o)
+{
+    const bp_indices anything = {0, true};
+    if (check->graph->buffers[o->ref.buffer].filled) {
+        const bp_field *field = field_of(check, o);
+        return field != NULL && field->type == BP_TYPE_I32
+                   ? (bp_indices){field->below, field->negative}
+                   : anything;
+    }
+    return check->written[o->ref.buffer].indices;
+}
+
+/* The step block is where the host puts one, and integers that things are looked up by are below
+ * what the row says. */
+static bp_status verify_contents(const verifier *check, const bp_kernel_info *info,
+                                 uint32_t position, const bp_extent *extent,
+                                 const verify_operand *o)
+{
+    if (o->type == BP_TYPE_STEP) {
+        bool filled = check->graph->buffers[o->ref.buffer].filled;
+        const bp_field *field = filled ? field_of(check, o) : NULL;
+        bool there = field != NULL && field->type == BP_TYPE_STEP;
+        return there ? BP_OK
+                     : verify_refuse(check, info, position, "this is not the step block's place");
+    }
+    if (extent->below == 0 || bp_rectangle_empty(&o->bytes)) {
+        return BP_OK;
+    }
+    const bp_indices known = indices_of(check, o);
+    bool inside =
+        known.below != 0 && known.below <= extent->below && (extent->negative || !known.negative);
+    return inside ? BP_OK
+                  : verify_refuse(check, info, position,
+                                  "integers to look things up by may be out of range");
 }
 
 /* All operands of the working type share it. */
@@ -182,18 +262,36 @@ static bp_status verify_types(const verifier *check, const bp_kernel_info *info,
     return BP_OK;
 }
 
+/* What an operand leaves in its buffer: integers are those of the operand that they came from,
+ * anything else may look like any integer. */
+static bp_indices indices_left(const verifier *check, const verify_operand *operands,
+                               uint32_t count, const verify_operand *to)
+{
+    for (uint32_t i = 0; to->type == BP_TYPE_I32 && i < count; i++) {
+        bool source = operands[i].type == BP_TYPE_I32 && &operands[i] != to;
+        if (source && bp_ref_present(operands[i].ref)) {
+            return indices_of(check, &operands[i]);
+        }
+    }
+    return (bp_indices){0, true};
+}
+
 /* After the tuple its outputs are written, and of its workspaces nothing is known. */
 static void verify_leave(const verifier *check, const verify_operand *operands, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const verify_operand *o = &operands[i];
-        if (!bp_ref_present(o->ref)) {
+        if (!bp_ref_present(o->ref) || o->access == BP_ACCESS_READ) {
             continue;
         }
+        bp_written *written = &check->written[o->ref.buffer];
+        if (check->graph->buffers[o->ref.buffer].dtype == BP_I32) {
+            bp_written_indices(written, indices_left(check, operands, count, o));
+        }
         if (o->access == BP_ACCESS_WRITE) {
-            bp_written_add(&check->written[o->ref.buffer], &o->bytes);
+            bp_written_add(written, &o->bytes);
         } else if (o->access == BP_ACCESS_SCRATCH) {
-            bp_written_forget(&check->written[o->ref.buffer], &o->bytes);
+            bp_written_forget(written, &o->bytes);
         }
     }
 }
@@ -205,11 +303,18 @@ static bp_status verify_tuple(const verifier *check, const bp_op *op, uint32_t t
     const void *scalars = check->graph->scalars + op->scalar + tuple * info->scalar_count;
     bp_extent extents[BP_OPERANDS_MAX];
     verify_operand operands[BP_OPERANDS_MAX];
+    if (!info->legal(scalars)) {
+        return bp_error_set(check->graph->error, BP_ERR_VERIFY, where,
+                            "an op's scalars are not what its row requires", info->name);
+    }
     info->extents(scalars, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
         operands[i].ref = refs[i];
         BP_TRY(verify_place(check, op, i, &extents[i], scalars, &operands[i]));
-        BP_TRY(verify_access(check, info, i, &operands[i]));
+        if (bp_ref_present(refs[i])) {
+            BP_TRY(verify_access(check, info, i, &operands[i]));
+            BP_TRY(verify_contents(check, info, i, &extents[i], &operands[i]));
+        }
     }
     BP_TRY(verify_types(check, info, refs));
     BP_TRY(verify_overlaps(check, info, operands));
@@ -230,14 +335,32 @@ static void verify_enter(const verifier *check, uint32_t program)
         bp_written *written = &check->written[i];
         bool kept =
             in_group && (buffer->scope == BP_SCOPE_GROUP || buffer->scope == BP_SCOPE_RESIDENT);
-        if (contents_stay(buffer) && buffer->bytes > 0) {
+        bool taken = (buffer->taken >> program & 1) != 0;
+        if (contents_stay(buffer) && buffer->bytes > 0 && !taken) {
             written->part[0] = bp_rectangle_flat(0, buffer->bytes);
             written->count = 1;
+            written->indices = (bp_indices){0, true};
         } else if (!kept || (later && written->grown)) {
             written->count = 0;
         }
         written->grown = false;
     }
+}
+
+/* After a program all is written that the host reads then. */
+static bp_status verify_exit(const verifier *check)
+{
+    for (uint32_t i = 0; i < check->graph->used.buffers; i++) {
+        const bp_buffer *buffer = &check->graph->buffers[i];
+        const bp_rectangle all = bp_rectangle_flat(0, buffer->bytes);
+        bool taken = (buffer->taken >> check->program & 1) != 0;
+        if (taken && !bp_written_contains(&check->written[i], &all)) {
+            return bp_error_set(check->graph->error, BP_ERR_VERIFY, where,
+                                "what the host reads after a program is not written by it",
+                                bp_graph_name(check->graph, i));
+        }
+    }
+    return BP_OK;
 }
 
 bp_status bp_verify(const bp_graph *graph, const bp_device *device,
@@ -260,6 +383,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
                 BP_TRY(verify_tuple(&check, op, t));
             }
         }
+        BP_TRY(verify_exit(&check));
         BP_TRY(bp_verify_flight(graph, program));
     }
     return BP_OK;

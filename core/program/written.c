@@ -199,6 +199,17 @@ void bp_written_add(bp_written *set, const bp_rectangle *r)
     set->part[set->count++] = whole;
 }
 
+void bp_written_indices(bp_written *set, bp_indices indices)
+{
+    bool unknown = indices.below == 0 || (set->count > 0 && set->indices.below == 0);
+    if (set->count > 0) {
+        indices.negative = indices.negative || set->indices.negative;
+        indices.below = indices.below > set->indices.below ? indices.below : set->indices.below;
+    }
+    indices.below = unknown ? 0 : indices.below;
+    set->indices = indices;
+}
+
 void bp_written_forget(bp_written *set, const bp_rectangle *r)
 {
     for (uint32_t i = 0; i < set->count;) {

@@ -21,11 +21,18 @@ typedef struct bp_rectangle {
 
 #define BP_WRITTEN_MAX 4
 
+/* What is known of integers that things are looked up by. */
+typedef struct bp_indices {
+    uint64_t below; /* every one is; 0: nothing is known */
+    bool negative;  /* some may be negative */
+} bp_indices;
+
 /* The union of `count` rectangles. */
 typedef struct bp_written {
     bp_rectangle part[BP_WRITTEN_MAX];
     uint32_t count;
-    bool grown; /* bytes were added since the caller last cleared this */
+    bool grown;         /* bytes were added since the caller last cleared this */
+    bp_indices indices; /* of a buffer of integers */
 } bp_written;
 
 /* `bytes` bytes in a row from `first`. */
@@ -56,6 +63,9 @@ bool bp_written_contains(const bp_written *set, const bp_rectangle *r);
 
 /* Adds a rectangle, joined with its neighbours wherever the two together are one rectangle. */
 void bp_written_add(bp_written *set, const bp_rectangle *r);
+
+/* Integers that are about to be written join those that are there. */
+void bp_written_indices(bp_written *set, bp_indices indices);
 
 /* Forgets every rectangle of the set that shares a byte with r. */
 void bp_written_forget(bp_written *set, const bp_rectangle *r);

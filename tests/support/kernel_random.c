@@ -520,9 +520,9 @@ static void fill_case(dice *d, kernel_case *c)
         bool codes = c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
         if (codes && operand->type == BP_TYPE_BYTE) {
             fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
-        } else if (operand->type == BP_TYPE_BYTE && !block) {
+        } else if (operand->type >= BP_TYPE_BYTE && !block) {
             fill_update_bytes(d, c->kernel, &s, operand->name, at);
-        } else if (operand->type == BP_TYPE_BYTE) {
+        } else if (operand->type >= BP_TYPE_BYTE) {
             fill_block(d, operand->name, at);
         } else if (operand->type == BP_TYPE_I32) {
             fill_integers(d, &s, c->kernel, operand->name, at, c->bytes[slot] / 4);

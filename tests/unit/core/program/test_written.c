@@ -33,7 +33,7 @@ static map paint(const bp_rectangle *r)
 
 static bp_rectangle of(uint64_t first, uint64_t rows, uint64_t width, uint64_t pitch)
 {
-    const bp_extent extent = {rows, width, pitch, BP_ACCESS_READ};
+    const bp_extent extent = {.rows = rows, .width = width, .pitch = pitch};
     return bp_rectangle_of(&extent, 1, first);
 }
 
@@ -68,7 +68,7 @@ static void test_forms(void **state)
     assert_true(bp_rectangle_empty(&r));
     r = of(8, 2, 0, 12);
     assert_true(bp_rectangle_empty(&r));
-    const bp_extent wide = {3, 2, 5, BP_ACCESS_READ};
+    const bp_extent wide = {.rows = 3, .width = 2, .pitch = 5};
     r = bp_rectangle_of(&wide, 4, 16);
     const bp_rectangle bytes = {16, 3, 8, 20};
     assert_true(bp_rectangle_equal(&r, &bytes));

@@ -91,7 +91,7 @@ static void compare_slot(const kernel_case *got, const kernel_case *want, uint32
 {
     const bp_kernel_info *info = bp_kernel_describe(got->kernel);
     const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-    bool wide = operand->type == BP_TYPE_F64 || operand->type == BP_TYPE_BYTE;
+    bool wide = operand->type == BP_TYPE_F64 || operand->type >= BP_TYPE_BYTE;
     const unsigned char *a = got->image + got->offsets[slot];
     const unsigned char *b = want->image + want->offsets[slot];
     uint64_t size = wide ? 8 : 4, count = want->bytes[slot] / size;
