@@ -164,8 +164,8 @@ bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
     BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
     compile_inputs(compile, emit, 0);
     BP_TRY(declare_inputs(compile, emit));
-    emit->graph->buffers[result].taken =
-        1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL;
+    bp_graph_take(emit->graph, result,
+                  1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
     emit->control = (bp_ref){control, BP_U8, 0};
     emit->result = (bp_ref){result, BP_U8, 0};
     return BP_OK;
@@ -268,7 +268,7 @@ static void write_chain(bp_compile *compile, bp_emit *emit,
 static void host_takes(bp_emit *emit, bp_ref from, bp_program_kind program)
 {
     if (emit->status == BP_OK) {
-        emit->graph->buffers[from.buffer].taken |= 1u << program;
+        bp_graph_take(emit->graph, from.buffer, 1u << program);
     }
 }
 

@@ -118,6 +118,11 @@ bp_status bp_graph_field(bp_graph *graph, const bp_field *field)
     return BP_OK;
 }
 
+void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs)
+{
+    graph->buffers[buffer].taken |= programs;
+}
+
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars)
 {

@@ -146,6 +146,9 @@ bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const cha
 /* Says what a part of a filled buffer holds. BP_ERR_INTERNAL when there are BP_FIELDS_MAX. */
 bp_status bp_graph_field(bp_graph *graph, const bp_field *field) BP_MUST_CHECK;
 
+/* Says that the host reads all of a buffer after the programs of these bits. */
+void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs);
+
 /* Appends an op of `tuples` tuples: refs and scalars are copied as they are. */
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars) BP_MUST_CHECK;

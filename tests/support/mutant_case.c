@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* The cases. */
+#include "tests/support/mutant_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/bert.h"
+#include "layers/gpt2.h"
+#include "layers/llama.h"
+#include "layers/mlp_model.h"
+#include "layers/rnn.h"
+#include "tests/support/config.h"
+
+enum { TOKENS = 131, SAMPLES = 13, INPUTS = 5, VOCABULARY = 37 };
+
+static int32_t tokens[TOKENS];
+static float numbers[SAMPLES * INPUTS];
+
+static bp_spec gpt2_spec(void)
+{
+    bp_spec spec = rig_spec();
+    SET_OWN(&spec.config, bp_transformer, width, 8);
+    return spec;
+}
+
+static bp_spec llama_spec(void)
+{
+    bp_spec spec = gpt2_spec();
+    spec.model = &bp_model_llama;
+    SET_OWN(&spec.config, bp_transformer, inner, 12);
+    SET_OWN(&spec.config, bp_transformer, heads, 4);
+    SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
+    SET_OWN(&spec.config, bp_llama_config, rope_theta, 100.0);
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+    return spec;
+}
+
+/* Computed as Llama is, with biases, here also with a head of its own. */
+static bp_spec qwen2_spec(void)
+{
+    bp_spec spec = llama_spec();
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling, (bp_rope_scaling){0.0, 0.0, 0.0, 0});
+    SET_OWN(&spec.config, bp_llama_config, qkv_bias, true);
+    SET_OWN(&spec.config, bp_transformer, untied, true);
+    return spec;
+}
+
+static bp_spec bert_spec(void)
+{
+    bp_spec spec = gpt2_spec();
+    spec.model = &bp_model_bert;
+    SET_OWN(&spec.config, bp_transformer, inner, 12);
+    SET_OWN(&spec.config, bp_bert_config, types, 2);
+    spec.config.task = BP_TASK_MASKED_LM;
+    return spec;
+}
+
+static bp_spec bert_pairs_spec(void)
+{
+    bp_spec spec = bert_spec();
+    SET_OWN(&spec.config, bp_bert_config, classifier_dropout, 0.3);
+    spec.config.task = BP_TASK_CLASSES;
+    spec.config.classes = 3;
+    spec.pairs = true;
+    return spec;
+}
+
+static bp_spec mlp_spec(void)
+{
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_mlp;
+    spec.config =
+        config_with((bp_model_config){.positions = INPUTS, .task = BP_TASK_CLASSES, .classes = 3},
+                    OWN(bp_mlp_config, .width = 6, .layers = 3, .activation = BP_ACTIVATION_TANH,
+                        .dropout = 0.2));
+    SET_OWN(&spec.config, bp_mlp_config, hidden_sizes[1], 9);
+    spec.sequence = INPUTS;
+    spec.batch = 4;
+    return spec;
+}
+
+static bp_spec rnn_spec(bp_cell cell)
+{
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_rnn;
+    spec.config = config_with((bp_model_config){.vocabulary = VOCABULARY, .positions = 64},
+                              OWN(bp_rnn_config, .width = 5, .embedding = 6, .layers = 2,
+                                  .untied = true, .cell = cell, .chunks = 3));
+    spec.batch = 3;
+    spec.sequence = 8;
+    return spec;
+}
+
+static bp_spec gru_spec(void)
+{
+    return rnn_spec(BP_CELL_GRU);
+}
+
+static bp_spec lstm_spec(void)
+{
+    return rnn_spec(BP_CELL_LSTM);
+}
+
+static const struct {
+    const char *name;
+    bp_spec (*spec)(void);
+    bool attends; /* a transformer; it can have adapters */
+    bool generates;
+} families[] = {
+    {"gpt2", gpt2_spec, true, true},
+    {"llama", llama_spec, true, true},
+    {"qwen2", qwen2_spec, true, true},
+    {"bert", bert_spec, true, false},
+    {"bert pairs", bert_pairs_spec, true, false},
+    {"mlp", mlp_spec, false, false},
+    {"rnn gru", gru_spec, false, true},
+    {"rnn lstm", lstm_spec, false, true},
+};
+
+static const uint32_t listed[] = {1};
+static const char *const adapted[] = {"all-linear"};
+
+static void add_adapters(bp_spec *spec)
+{
+    spec->lora =
+        (bp_lora){.rank = 2, .alpha = 4.0, .dropout = 0.1, .targets = adapted, .target_count = 1};
+}
+
+enum option {
+    OPTION_PLAIN,
+    OPTION_WHOLE, /* with evaluation and generation */
+    OPTION_ACCUMULATION,
+    OPTION_RELEASE,
+    OPTION_RELEASE_ACCUMULATION,
+    OPTION_ADAPTERS,
+    OPTION_QUANTISED,
+    OPTION_FULL,
+    OPTION_MEMORY_POOR,
+    OPTION_EVERY,
+    OPTION_SQRT,
+    OPTION_LIST,
+    OPTION_NORM,
+    OPTION_ACTIVATION,
+    OPTION_ATTENTION,
+    OPTION_ALL,
+    OPTIONS
+};
+
+static const char *const option_names[OPTIONS] = {"plain",
+                                                  "eval and decode",
+                                                  "accumulation",
+                                                  "release",
+                                                  "release of a group",
+                                                  "adapters",
+                                                  "quantised",
+                                                  "full",
+                                                  "memory-poor",
+                                                  "every:2",
+                                                  "sqrt",
+                                                  "list:1",
+                                                  "selective:norm",
+                                                  "selective:activation",
+                                                  "selective:attention",
+                                                  "selective:all"};
+
+static void choose(enum option option, bool generates, bp_spec *spec)
+{
+    static const bp_policy policies[OPTIONS] = {
+        [OPTION_FULL] = {.kind = BP_POLICY_FULL},
+        [OPTION_MEMORY_POOR] = {.kind = BP_POLICY_MEMORY_POOR},
+        [OPTION_EVERY] = {.kind = BP_POLICY_EVERY, .every = 2},
+        [OPTION_SQRT] = {.kind = BP_POLICY_SQRT},
+        [OPTION_LIST] = {.kind = BP_POLICY_LIST, .list = listed, .list_count = 1},
+        [OPTION_NORM] = {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM},
+        [OPTION_ACTIVATION] = {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ACTIVATION},
+        [OPTION_ATTENTION] = {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ATTENTION},
+        [OPTION_ALL] = {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL}};
+    spec->policy = policies[option];
+    if (option == OPTION_WHOLE) {
+        spec->evaluate = true;
+        spec->keep_logits = spec->model != &bp_model_rnn;
+        spec->generate_context = generates ? 9 : 0;
+        spec->prefill_rows = 4;
+        spec->optimizer_options.max_grad_norm = 0.5;
+    }
+    if (option == OPTION_ACCUMULATION || option == OPTION_RELEASE_ACCUMULATION) {
+        spec->accumulation = 3;
+        spec->batch = 1;
+    }
+    if (option == OPTION_RELEASE || option == OPTION_RELEASE_ACCUMULATION) {
+        spec->gradient_release = BP_RELEASE_EXACT;
+        spec->optimizer_options.max_grad_norm = option == OPTION_RELEASE ? 0.5 : 0.0;
+    }
+    if (option == OPTION_ADAPTERS || option == OPTION_QUANTISED) {
+        add_adapters(spec);
+    }
+    if (option == OPTION_QUANTISED) {
+        spec->quantised = BP_QUANTISED_NF4;
+    }
+}
+
+uint32_t mutant_case_count(void)
+{
+    return OPTIONS * (uint32_t)(sizeof families / sizeof families[0]);
+}
+
+bool mutant_case_get(uint32_t index, const bp_device *device, mutant_case *out)
+{
+    const enum option option = (enum option)(index % OPTIONS);
+    const uint32_t family = index / OPTIONS;
+    *out = (mutant_case){families[family].name, option_names[option], families[family].spec()};
+    if ((option == OPTION_ADAPTERS || option == OPTION_QUANTISED) && !families[family].attends) {
+        return false;
+    }
+    out->spec.device = device;
+    if (families[family].attends) {
+        SET_OWN(&out->spec.config, bp_transformer, embedding_dropout, 0.1);
+        SET_OWN(&out->spec.config, bp_transformer, residual_dropout, 0.2);
+        SET_OWN(&out->spec.config, bp_transformer, attention_dropout, 0.15);
+    }
+    choose(option, families[family].generates, &out->spec);
+    out->spec.loss_rows = out->spec.config.task < BP_TASK_CLASSES ? 7 : 0;
+    return true;
+}
+
+static bp_status read_numbers(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    memcpy(to, numbers + first, n * sizeof *to);
+    return BP_OK;
+}
+
+/* Samples of 1 to 10 tokens, or one row of numbers, of three classes. */
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    const mutant_case *c = source->context;
+    const bool rows = c->spec.config.vocabulary == 0;
+    *to = rows ? (bp_example){.first = index * INPUTS, .count = INPUTS, .label = index % 3}
+               : (bp_example){.first = index * 10, .count = 2 + index * 7 % 9, .label = index % 3};
+    to->second = c->spec.pairs ? 1 + index % 2 : 0;
+    return BP_OK;
+}
+
+static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    memcpy(to, tokens + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static void make_data(void)
+{
+    for (int32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (i * i * 7 + i / 5) % VOCABULARY;
+    }
+    for (int32_t i = 0; i < SAMPLES * INPUTS; i++) {
+        numbers[i] = (float)(i * i % 17) / 8.0f - 1.0f;
+    }
+}
+
+void mutant_case_open(const mutant_case *c, rig *r)
+{
+    const bool rows = c->spec.config.vocabulary == 0;
+    bp_error error = {.code = BP_OK};
+    make_data();
+    if (bp_spec_check(&c->spec, &error) != BP_OK) {
+        fail_msg("%s, %s: %s: %s", c->family, c->option, error.text, error.name);
+    }
+    rig_open(r, &c->spec, rows ? NULL : tokens, rows ? 1000 : TOKENS);
+    r->source.context = (void *)(uintptr_t)c;
+    r->source.read = rows ? read_numbers : read_tokens;
+    r->source.count = rows ? SAMPLES * INPUTS : TOKENS;
+    if (c->spec.config.task != BP_TASK_CAUSAL_LM) {
+        r->source.examples = SAMPLES;
+        r->source.example = example;
+        r->feed.classes = c->spec.config.classes;
+        r->feed.kind =
+            c->spec.config.task == BP_TASK_MASKED_LM ? BP_LABELS_MASKED : BP_LABELS_CLASS;
+        r->feed.masking = (bp_masking){0.4, VOCABULARY - 1, {-1, -1, -1, -1}};
+    }
+    assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
+}
