@@ -184,10 +184,11 @@ static void test_loss_rows(void **state)
 static void test_extents(void **state)
 {
     (void)state;
-    assert_int_equal(bp_extent_bytes(&(bp_extent){0, 5, 5, BP_ACCESS_READ}, 4), 0);
-    assert_int_equal(bp_extent_bytes(&(bp_extent){3, 0, 5, BP_ACCESS_READ}, 4), 0);
-    assert_int_equal(bp_extent_bytes(&(bp_extent){3, 2, 5, BP_ACCESS_READ}, 4), 48);
-    assert_true(bp_extent_bytes(&(bp_extent){2, 5, 4, BP_ACCESS_READ}, 4) == BP_SIZE_INVALID);
+    assert_int_equal(bp_extent_bytes(&(bp_extent){.rows = 0, .width = 5, .pitch = 5}, 4), 0);
+    assert_int_equal(bp_extent_bytes(&(bp_extent){.rows = 3, .width = 0, .pitch = 5}, 4), 0);
+    assert_int_equal(bp_extent_bytes(&(bp_extent){.rows = 3, .width = 2, .pitch = 5}, 4), 48);
+    assert_true(bp_extent_bytes(&(bp_extent){.rows = 2, .width = 5, .pitch = 4}, 4) ==
+                BP_SIZE_INVALID);
     assert_true(bp_size_sub(3, 4) == BP_SIZE_INVALID);
     assert_true(bp_size_add(BP_SIZE_INVALID, 1) == BP_SIZE_INVALID);
     assert_true(bp_size_ceil_div(7, 0) == BP_SIZE_INVALID);

@@ -262,19 +262,6 @@ static void test_contents_of_earlier_programs(void **state)
     made_refused(f, "before it is written");
 }
 
-static void test_inputs_are_the_hosts(void **state)
-{
-    (void)state;
-    made_graph *f = made_begin();
-    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref in = made_buffer(f, "in", BP_SCOPE_RESIDENT, BP_F32);
-    f->graph.buffers[in.buffer].filled = true;
-    made_copy(f, w, in, MADE_COUNT);
-    assert_int_equal(made_verify(f), BP_OK);
-    made_copy(f, in, w, MADE_COUNT);
-    made_refused(f, "host fills");
-}
-
 static void test_memory_too_small(void **state)
 {
     (void)state;
@@ -371,7 +358,6 @@ int main(void)
         cmocka_unit_test(test_workspaces_leave_nothing),
         cmocka_unit_test(test_later_micro_batches_may_not_come),
         cmocka_unit_test(test_contents_of_earlier_programs),
-        cmocka_unit_test(test_inputs_are_the_hosts),
         cmocka_unit_test(test_full_tables),
         cmocka_unit_test(test_words),
     };
