@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The forms in which weights are kept: words of a spec. What they mean to the byte is in
- * core/number/master.h and core/number/quantised.h. */
+/* The forms in which weights are kept, and what models are trained for: words of a spec. What the
+ * forms mean to the byte is in core/number/master.h and core/number/quantised.h. */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_CORE_FORMS_H
 #define BP_CORE_FORMS_H
