@@ -174,12 +174,42 @@ static void the_device_says_so_too(void **state)
     free(context);
 }
 
+/* The threads beside the pool, for copies and a fabric: the first is refused, then the second. */
+static void threads_for_copies_are_refused_likewise(void **state)
+{
+    (void)state;
+    static const bp_fabric fabric = {.name = "none"};
+    static unsigned char memory[3 * BP_ARENA_ALIGNMENT];
+    unsigned char *arena = memory + (BP_ARENA_ALIGNMENT - (uintptr_t)memory % BP_ARENA_ALIGNMENT);
+    bp_device_options options = {.threads = 2};
+    void *context = malloc(bp_device_host.context_bytes);
+    for (int allowed = 1; allowed < 4; allowed++) {
+        bp_error error = {0};
+        bp_places places = bp_places_device(arena, 16);
+        places.space[BP_SPACE_HOST] = (bp_region){arena + BP_ARENA_ALIGNMENT, 16};
+        places.fabric = &fabric;
+        creations = allowed;
+        bp_status status = bp_device_host.open(context, &options, &places, &error);
+        creations = -1;
+        assert_int_equal(status, allowed < 3 ? BP_ERR_DEVICE : BP_OK);
+        if (status == BP_OK) {
+            bp_device_host.close(context);
+        } else {
+            assert_string_equal(error.text, "the system refuses to start a thread for copies");
+        }
+    }
+    free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_is_done_once),  cmocka_unit_test(slow_tasks_are_shared),
-        cmocka_unit_test(signals_reach_the_caller), cmocka_unit_test(refused_threads_are_an_error),
+        cmocka_unit_test(every_task_is_done_once),
+        cmocka_unit_test(slow_tasks_are_shared),
+        cmocka_unit_test(signals_reach_the_caller),
+        cmocka_unit_test(refused_threads_are_an_error),
         cmocka_unit_test(the_device_says_so_too),
+        cmocka_unit_test(threads_for_copies_are_refused_likewise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
