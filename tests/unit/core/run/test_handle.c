@@ -13,6 +13,7 @@
 
 #include "core/run/handle.h"
 #include "core/run/state.h"
+#include "core/version.h"
 #include "device/devices.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_memory.h"
@@ -191,6 +192,7 @@ static void weights_have_names_shapes_and_values(void **state)
     assert_true(footprint.arena_bytes >= footprint.lower_bound_bytes);
     assert_true(footprint.state_bytes >= 12 * elements);
     assert_true(footprint.host_bytes <= bp_runtime_scratch(&spec));
+    assert_string_equal(bp_version(), BP_VERSION);
     end(&r);
 }
 
