@@ -134,7 +134,8 @@ $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
 	$(LINK) $(LDLIBS) -lcmocka -ljansson
 # A program of the house tests that must link without the test libraries, for any machine.
-$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/support/trial.o $(LIB)
+$(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/support/trial.o \
+                             $(BUILD)/tests/support/plan_bytes.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	$(LINK) $(LDLIBS)

@@ -216,21 +216,6 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     }
 }
 
-static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
-{
-    if (stage >= 1 && stage <= bp_bert_config_of(&spec->config).stack.layers) {
-        return bp_bert_block_limits(backward);
-    }
-    if (stage == 0) {
-        return (bp_graph_limits){.buffers = 16,
-                                 .ops = 16,
-                                 .refs = 110,
-                                 .scalars = 110,
-                                 .name_bytes = 16 * BP_NAME_BYTES};
-    }
-    return bp_head_limits(spec);
-}
-
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -273,5 +258,4 @@ const bp_model bp_model_bert = {.name = "bert",
                                 .parameter_count = parameter_count,
                                 .parameter_stage = parameter_stage,
                                 .forward = forward,
-                                .backward = backward,
-                                .limits = limits};
+                                .backward = backward};

@@ -154,19 +154,3 @@ void bp_bert_block_backward(bp_emit *emit, bp_stage_call *call)
     describe(emit, call, &block);
     bp_block_backward(emit, call, &block);
 }
-
-bp_graph_limits bp_bert_block_limits(bool backward)
-{
-    /* Forward: 12 ops with dropout, 10 buffers of the tape, the output and 6
-     * workspaces. Backward with an empty tape: those, 26 more ops, 6 more
-     * buffers, 16 workspaces and the weight gradients. A name is at most the
-     * stage's (9 characters) and a word of 22. */
-    const uint32_t ops = backward ? 40 : 12;
-    const uint32_t buffers = backward ? 10 + 7 + 24 : 10 + 1 + 7;
-    const uint32_t gradients = backward ? BP_BERT_BLOCK_PARAMETERS : 0;
-    return (bp_graph_limits){.buffers = buffers + gradients,
-                             .ops = ops,
-                             .refs = 7 * ops,
-                             .scalars = 10 * ops,
-                             .name_bytes = 36 * buffers + 72 * gradients};
-}

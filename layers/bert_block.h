@@ -34,7 +34,4 @@ uint32_t bp_bert_block_first(uint32_t index);
 void bp_bert_block_forward(bp_emit *emit, bp_stage_call *call);
 void bp_bert_block_backward(bp_emit *emit, bp_stage_call *call);
 
-/* Bounds on what one of these calls emits. */
-bp_graph_limits bp_bert_block_limits(bool backward);
-
 #endif

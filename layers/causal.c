@@ -202,35 +202,6 @@ void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causa
     }
 }
 
-/* A norm and the embedding's part once, and per chunk of tokens two products and the loss, with
- * their workspaces. */
-bp_graph_limits bp_causal_slice_limits(const bp_spec *spec)
-{
-    /* Tables are counted in 32 bits; more chunks than this could not be planned. */
-    const uint64_t most = UINT32_MAX / 64;
-    const uint64_t counted = bp_loss_chunks(spec);
-    const uint32_t chunks = (uint32_t)(counted < most ? counted : most);
-    return (bp_graph_limits){.buffers = 9 + 3 * chunks,
-                             .ops = 4 + 4 * chunks,
-                             .refs = 30 + 27 * chunks,
-                             .scalars = 10 + 36 * chunks,
-                             .name_bytes = 9 * BP_NAME_BYTES + 3 * 16 * chunks};
-}
-
-bp_graph_limits bp_causal_limits(const bp_spec *spec, uint32_t stage, bool backward,
-                                 const bp_causal_block *block)
-{
-    if (is_block(&spec->config, stage)) {
-        return block->limits(backward);
-    }
-    if (stage == 0) {
-        return (bp_graph_limits){
-            .buffers = 4, .ops = 3, .refs = 16, .scalars = 24, .name_bytes = 4 * BP_NAME_BYTES};
-    }
-    return bp_causal_classifies(&spec->config) ? bp_head_limits(spec)
-                                               : bp_causal_slice_limits(spec);
-}
-
 bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *error)
 {
     if (spec->config.task == BP_TASK_MASKED_LM) {

@@ -20,7 +20,6 @@ typedef struct bp_causal_block {
     void (*forward)(bp_emit *emit, bp_stage_call *call);
     void (*backward)(bp_emit *emit, bp_stage_call *call);
     void (*decode)(bp_emit *emit, bp_stage_call *call);
-    bp_graph_limits (*limits)(bool backward);
 } bp_causal_block;
 
 typedef struct bp_causal {
@@ -49,9 +48,6 @@ void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *caus
 void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
 void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
 void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal);
-bp_graph_limits bp_causal_slice_limits(const bp_spec *spec);
-bp_graph_limits bp_causal_limits(const bp_spec *spec, uint32_t stage, bool backward,
-                                 const bp_causal_block *block);
 
 /* BP_ERR_USAGE for tasks that no such model has, with `family` as the error's place. */
 bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *error) BP_MUST_CHECK;

@@ -93,7 +93,7 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
 }
 
 static const bp_causal_block gpt2_block = {bp_gpt2_block_forward, bp_gpt2_block_backward,
-                                           bp_gpt2_block_decode, bp_gpt2_block_limits};
+                                           bp_gpt2_block_decode};
 
 static bp_causal describe(const bp_emit *emit)
 {
@@ -140,11 +140,6 @@ static void slice(bp_emit *emit, bp_slice_call *call)
     bp_causal_slice(emit, call, &causal);
 }
 
-static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
-{
-    return bp_causal_limits(spec, stage, backward, &gpt2_block);
-}
-
 static bp_status check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
@@ -171,6 +166,4 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .backward = backward,
                                 .decode = decode,
                                 .sliced_tables = sliced_tables,
-                                .slice = slice,
-                                .slice_limits = bp_causal_slice_limits,
-                                .limits = limits};
+                                .slice = slice};

@@ -134,19 +134,3 @@ void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call)
     describe(emit, call, &block);
     bp_block_decode(emit, call, &block);
 }
-
-bp_graph_limits bp_gpt2_block_limits(bool backward)
-{
-    /* Forward with dropout: 9 ops, 8 buffers of the tape, 3 of dropout and output, 5 workspaces.
-     * Backward with dropout and an empty tape: 7 ops and 8 buffers of recomputation, 23 ops and 11
-     * buffers of gradients, 14 workspaces and 12 weight gradients. A name is at most the stage's (8
-     * characters) and a word of 20, a gradient's a little more. */
-    const uint32_t ops = backward ? 30 : 9;
-    const uint32_t buffers = backward ? 8 + 11 + 14 : 10 + 3 + 5;
-    const uint32_t gradients = backward ? BP_GPT2_BLOCK_PARAMETERS : 0;
-    return (bp_graph_limits){.buffers = buffers + gradients,
-                             .ops = ops,
-                             .refs = 6 * ops,
-                             .scalars = 8 * ops,
-                             .name_bytes = 32 * buffers + 64 * gradients};
-}

@@ -32,7 +32,4 @@ void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call);
 void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call);
 void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call);
 
-/* Bounds on what one of these calls emits: a backward, or one of the other two. */
-bp_graph_limits bp_gpt2_block_limits(bool backward);
-
 #endif

@@ -110,7 +110,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 }
 
 static const bp_causal_block llama_block = {bp_llama_block_forward, bp_llama_block_backward,
-                                            bp_llama_block_decode, bp_llama_block_limits};
+                                            bp_llama_block_decode};
 
 static bp_causal describe(const bp_emit *emit)
 {
@@ -154,11 +154,6 @@ static void slice(bp_emit *emit, bp_slice_call *call)
 {
     const bp_causal causal = describe(emit);
     bp_causal_slice(emit, call, &causal);
-}
-
-static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool backward)
-{
-    return bp_causal_limits(spec, stage, backward, &llama_block);
 }
 
 static bp_status refuse(bp_error *error, const char *text, const char *field, uint64_t found,
@@ -212,6 +207,4 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .backward = backward,
                                  .decode = decode,
                                  .sliced_tables = sliced_tables,
-                                 .slice = slice,
-                                 .slice_limits = bp_causal_slice_limits,
-                                 .limits = limits};
+                                 .slice = slice};

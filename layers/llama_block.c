@@ -229,19 +229,3 @@ void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call)
     describe(emit, call, &block);
     bp_block_decode(emit, call, &block);
 }
-
-bp_graph_limits bp_llama_block_limits(bool backward)
-{
-    /* Forward: 13 ops with the table of angles, 11 buffers of the tape, the output, the table and 8
-     * workspaces. Backward with an empty tape: 12 ops of recomputation, 31 of gradients; 11 buffers
-     * of the tape, the table, 6 of gradients, 24 workspaces and the weight gradients. A name is at
-     * most the stage's (12 characters) and a word of 20, a gradient's a little more. */
-    const uint32_t ops = backward ? 44 : 13;
-    const uint32_t buffers = backward ? 11 + 1 + 6 + 24 : 11 + 2 + 8;
-    const uint32_t gradients = backward ? BP_LLAMA_BLOCK_PARAMETERS : 0;
-    return (bp_graph_limits){.buffers = buffers + gradients,
-                             .ops = ops,
-                             .refs = 7 * ops,
-                             .scalars = 10 * ops,
-                             .name_bytes = 36 * buffers + 72 * gradients};
-}

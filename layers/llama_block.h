@@ -51,7 +51,4 @@ void bp_llama_block_forward(bp_emit *emit, bp_stage_call *call);
 void bp_llama_block_backward(bp_emit *emit, bp_stage_call *call);
 void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call);
 
-/* Bounds on what one of these calls emits: a backward, or one of the other two. */
-bp_graph_limits bp_llama_block_limits(bool backward);
-
 #endif

@@ -17,20 +17,6 @@ uint64_t bp_loss_chunks(const bp_spec *spec)
     return bp_size_ceil_div((uint64_t)spec->batch * spec->sequence, bp_loss_rows(spec));
 }
 
-bp_graph_limits bp_head_limits(const bp_spec *spec)
-{
-    /* Tables are counted in 32 bits; more chunks than this could not be planned. A chunk is at most
-     * 5 ops and 4 workspaces; what is around it 24 ops, and as many buffers. */
-    const uint64_t most = UINT32_MAX / 96;
-    const uint64_t counted = bp_loss_chunks(spec);
-    const uint32_t chunks = (uint32_t)(counted < most ? counted : most);
-    return (bp_graph_limits){.buffers = 24 + 4 * chunks,
-                             .ops = 24 + 5 * chunks,
-                             .refs = 140 + 32 * chunks,
-                             .scalars = 140 + 40 * chunks,
-                             .name_bytes = 24 * 96 + 4 * 16 * chunks};
-}
-
 /* One chunk: `rows` tokens from token `first` on. */
 typedef struct chunk {
     uint64_t first;

@@ -48,10 +48,6 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
 /* The same for what bp_loss_keep kept. */
 void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *call);
 
-/* Bounds on what a last stage emits: a norm, a head or a classifier, and the loss, forward or with
- * backward. */
-bp_graph_limits bp_head_limits(const bp_spec *spec);
-
 /* Adds emit->losses to the group's sum, as the functions above do. */
 void bp_loss_sum(bp_emit *emit);
 

@@ -178,17 +178,6 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     bp_samples_end(emit);
 }
 
-/* At most a dropout, an activation, three products and a sum over columns, with their workspaces;
- * of the head a loss and its sum beside. */
-static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
-{
-    (void)spec;
-    (void)stage;
-    (void)back;
-    return (bp_graph_limits){
-        .buffers = 12, .ops = 10, .refs = 70, .scalars = 90, .name_bytes = 12 * BP_NAME_BYTES};
-}
-
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
@@ -234,5 +223,4 @@ const bp_model bp_model_mlp = {.name = "mlp",
                                .parameter_count = parameter_count,
                                .parameter_stage = parameter_stage,
                                .forward = forward,
-                               .backward = backward,
-                               .limits = limits};
+                               .backward = backward};

@@ -402,27 +402,6 @@ static void decode(bp_emit *emit, bp_stage_call *call)
     leave(emit, &p);
 }
 
-/* Of each step of each layer a product and a cell, and as much again in backward; around the steps
- * of a layer 12 ops; the loss in its pieces. A product may have a workspace. */
-static bp_graph_limits limits(const bp_spec *spec, uint32_t stage, bool back)
-{
-    (void)stage;
-    (void)back;
-    const uint64_t pieces = stage_count(&spec->config), most = UINT32_MAX / 256;
-    const uint64_t piece_steps = bp_size_ceil_div(spec->sequence, pieces);
-    const uint64_t prompt = spec->generate_context > 0 ? bp_compile_prefill_rows(spec) : 0;
-    const uint64_t steps = piece_steps > prompt ? piece_steps : prompt;
-    const uint64_t losses = bp_size_ceil_div(steps * spec->batch, bp_loss_rows(spec));
-    const uint64_t layers = bp_rnn_config_of(&spec->config).layers;
-    const uint64_t counted = bp_size_add(bp_size_mul(layers, 4 * steps + 16), 5 * losses + 16);
-    const uint32_t ops = (uint32_t)(counted < most ? counted : most);
-    return (bp_graph_limits){.buffers = ops + 16,
-                             .ops = ops,
-                             .refs = 8 * ops,
-                             .scalars = 12 * ops,
-                             .name_bytes = 32 * ops + 16 * BP_NAME_BYTES};
-}
-
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_rnn_config own = bp_rnn_config_of(config);
@@ -483,5 +462,4 @@ const bp_model bp_model_rnn = {.name = "rnn",
                                .parameter_count = parameter_count,
                                .forward = forward,
                                .backward = backward,
-                               .decode = decode,
-                               .limits = limits};
+                               .decode = decode};

@@ -110,12 +110,3 @@ void bp_clip_decide(bp_emit *emit, bool later, bool last)
                                               .sums = emit->norms};
     bp_emit_step_decide(emit, &operands, &scalars);
 }
-
-bp_graph_limits bp_clip_limits(uint32_t parameters)
-{
-    return (bp_graph_limits){.buffers = 2,
-                             .ops = 2,
-                             .refs = 2 * parameters + 4,
-                             .scalars = 2 * parameters + 13,
-                             .name_bytes = 128};
-}

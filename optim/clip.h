@@ -20,7 +20,4 @@ void bp_clip_declare(bp_emit *emit);
 void bp_clip_norms(bp_emit *emit);
 void bp_clip_decide(bp_emit *emit, bool later, bool last);
 
-/* Bounds on what it emits for this many parameters. */
-bp_graph_limits bp_clip_limits(uint32_t parameters);
-
 #endif

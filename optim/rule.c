@@ -7,8 +7,6 @@
 #include "core/compile/list.h"
 #include "optim/clip.h"
 
-#define STATE_NAME_BYTES 96 /* a parameter's name and ".exp_avg_sq" */
-
 static const bp_optimizer *optimizer_of(const bp_spec *spec)
 {
     return spec->optimizer;
@@ -233,26 +231,4 @@ void bp_rule_apply(bp_emit *emit)
         }
         first = false;
     }
-}
-
-bp_graph_limits bp_rule_limits(const bp_spec *spec, uint32_t parameters)
-{
-    const bp_rule *rule = optimizer_of(spec)->rule;
-    const bp_kernel_info *info = bp_kernel_describe(rule->kernel);
-    bp_graph_limits sum = bp_clip_limits(parameters);
-    const uint32_t states = states_of(spec) * parameters;
-    sum.buffers += states;
-    sum.name_bytes += STATE_NAME_BYTES * states;
-    sum.ops += 1;
-    sum.refs += info->operand_count * parameters;
-    sum.scalars += info->scalar_count * parameters;
-    if (rule->norms != NULL) {
-        const bp_kernel_info *norms = bp_kernel_describe(BP_KERNEL_lamb_norms);
-        sum.buffers += 2;
-        sum.name_bytes += 128;
-        sum.ops += 2;
-        sum.refs += (norms->operand_count + 2) * parameters;
-        sum.scalars += (norms->scalar_count + 3) * parameters;
-    }
-    return sum;
 }

@@ -56,7 +56,6 @@ bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *op
                         bp_error *error) BP_MUST_CHECK;
 void bp_rule_declare(bp_emit *emit);
 void bp_rule_apply(bp_emit *emit);
-bp_graph_limits bp_rule_limits(const bp_spec *spec, uint32_t parameters);
 
 /* How the states of a parameter are stored: as its override says, else in the optimizer's form from
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */
@@ -82,7 +81,6 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
                                                              .declare = bp_rule_declare,           \
                                                              .norms = bp_clip_norms,               \
                                                              .decide = bp_clip_decide,             \
-                                                             .apply = bp_rule_apply,               \
-                                                             .limits = bp_rule_limits};
+                                                             .apply = bp_rule_apply};
 
 #endif

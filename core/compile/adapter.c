@@ -60,7 +60,7 @@ static bool is_target(const char *target, const char *name, size_t length)
 static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
 {
     const bp_lora *lora = &emit->spec->lora;
-    const char *name = bp_graph_name(emit->graph, emit->parameters[index].weight);
+    const char *name = bp_emit_name(emit, index);
     size_t length = module_length(name);
     bool found = false;
     if (length == 0 || !bp_adapter_dense(emit, index)) {
@@ -101,7 +101,7 @@ static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t
 static void publish_pair(bp_emit *emit, uint32_t base)
 {
     const uint64_t *shape = emit->parameters[base].shape;
-    const char *name = bp_graph_name(emit->graph, emit->parameters[base].weight);
+    const char *name = bp_emit_name(emit, base);
     const bool input_major = emit->spec->model->input_major;
     const uint64_t in = shape[input_major ? 0 : 1];
     const uint64_t out = shape[input_major ? 1 : 0];

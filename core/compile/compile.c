@@ -49,7 +49,7 @@ static bp_status check_rules(const bp_emit *emit)
     for (uint32_t r = 0; r < spec->rule_count; r++) {
         bool matches = false;
         for (uint32_t i = 0; i < emit->parameter_count && !matches; i++) {
-            const char *name = bp_graph_name(emit->graph, emit->parameters[i].weight);
+            const char *name = bp_emit_name(emit, i);
             matches = bp_glob_match(spec->rules[r].glob, name);
         }
         if (!matches) {
@@ -300,16 +300,18 @@ static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind pro
 /* The tables of list ops, on a device that keeps them in the arena. */
 static bp_status make_tables(bp_emit *emit)
 {
-    uint64_t bytes = bp_link_table_bytes(emit->graph, emit->spec->device);
-    if (bytes == 0) {
+    if (!emit->tables) {
         return BP_OK;
     }
+    const bool counts = bp_graph_counts(emit->graph);
+    const uint64_t bytes = counts ? 1 : bp_link_table_bytes(emit->graph, emit->spec->device);
     return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
 }
 
-bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory)
+bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+                         bp_arena *memory)
 {
-    const bp_spec *spec = emit->spec;
+    BP_TRY(compile_emission(emit, graph, spec, memory));
     if (carve_tables(compile, spec, memory) != BP_OK) {
         return bp_error_set(emit->graph->error, BP_ERR_FIT, where, "the plan's memory is too small",
                             NULL);

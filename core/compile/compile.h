@@ -23,24 +23,30 @@ typedef struct bp_compile {
     uint32_t sliced[2]; /* parameters whose gradients are formed slice by slice once the last [0]
                            and the first stage [1] have gone backward; or UINT32_MAX */
     bool head_deferred; /* one of them is the last stage's */
-    uint64_t slice_rows[2]; /* rows of a slice of each */
-    uint32_t inputs;        /* buffer: step block, ids, labels */
-    char label[32];         /* name of the stage being written */
+    uint64_t slice_rows[2];  /* rows of a slice of each */
+    uint32_t inputs;         /* buffer: step block, ids, labels */
+    char label[32];          /* name of the stage being written */
+    bp_graph_limits forward; /* rows of the largest forward action */
 } bp_compile;
 
-/* Table rows that compiling this spec can need; false when a number does not fit 32 bits. */
-bool bp_compile_limits(const bp_spec *spec, bp_graph_limits *limits);
-
-/* Bounds on what one backward, or with backward = false one forward, of a stage emits, its adapters
- * included. */
-bp_graph_limits bp_compile_stage_limits(const bp_spec *spec, uint32_t stage, bool backward);
-
-/* Bytes of bp_compile's own tables. */
+/* Bytes that bp_compile_run carves, and the parameters' rows with them. */
 uint64_t bp_compile_bytes(const bp_spec *spec);
 
-/* Carves the tables, publishes the parameters, declares optimizer state, writes every program.
- * emit->graph is initialised, emit->parameters has parameter_limit rows. */
-bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
+/* Bytes of memory in which bp_compile_count works: closed form. */
+uint64_t bp_compile_scratch(const bp_spec *spec);
+
+/* Counts the rows of each table that compiling this spec fills, exactly: every program is emitted
+ * into a graph that only counts. The memory is free again afterwards. Cost: that of
+ * bp_compile_run, less its copies. Errors are those of bp_compile_run; BP_ERR_OVERFLOW when a
+ * number does not fit. *forward (NULL: not wanted) becomes the rows of the largest forward of a
+ * stage. */
+bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limits *tables,
+                           bp_graph_limits *forward, bp_error *error) BP_MUST_CHECK;
+
+/* Carves its tables and the parameters' rows, makes the emitter, publishes the parameters, declares
+ * optimizer state, writes every program. The graph is initialised and empty. */
+bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+                         bp_arena *memory) BP_MUST_CHECK;
 
 /* Token rows of one micro-batch for which the inputs buffer has room; bytes of its step block, ids
  * and labels; micro-batches that lie there one after the other (all of a group's with gradient

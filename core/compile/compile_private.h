@@ -21,6 +21,10 @@ uint64_t compile_ids_bytes(const bp_spec *spec);
 /* Bytes of one micro-batch's lengths; 0 where the task has no use for them. */
 uint64_t compile_lengths_bytes(const bp_spec *spec);
 
+/* An emitter into `graph`, with rows for all parameters of the spec, which are carved. */
+bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
+                           bp_arena *memory) BP_MUST_CHECK;
+
 /* Makes the buffers that every program reads or writes (inputs, control, result) and points the
  * emitter at them. */
 bp_status compile_fixed(bp_compile *compile, bp_emit *emit) BP_MUST_CHECK;

@@ -77,6 +77,22 @@ bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t m
                            .input = boundaries(compile, compile->boundary, micro)[stage]};
 }
 
+static uint32_t more_rows(uint32_t before, uint32_t after, uint32_t most)
+{
+    return after - before > most ? after - before : most;
+}
+
+/* Notes the rows of a forward that began where `from` says. */
+static void note_forward(bp_graph_limits *most, const bp_graph_limits *from,
+                         const bp_graph_limits *to)
+{
+    most->buffers = more_rows(from->buffers, to->buffers, most->buffers);
+    most->ops = more_rows(from->ops, to->ops, most->ops);
+    most->refs = more_rows(from->refs, to->refs, most->refs);
+    most->scalars = more_rows(from->scalars, to->scalars, most->scalars);
+    most->name_bytes = more_rows(from->name_bytes, to->name_bytes, most->name_bytes);
+}
+
 static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *action,
                           uint32_t micro)
 {
@@ -84,7 +100,9 @@ static void write_forward(bp_compile *compile, bp_emit *emit, const bp_action *a
     bp_ref *tape = tape_of(compile, action->stage, micro);
     call.variant = action->variant;
     emit->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
+    const bp_graph_limits from = emit->graph->used;
     emit->spec->model->forward(emit, &call);
+    note_forward(&compile->forward, &from, &emit->graph->used);
     boundaries(compile, compile->boundary, micro)[action->stage + 1] = call.output;
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         tape[i] = call.tape[i];

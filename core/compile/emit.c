@@ -8,23 +8,7 @@
 #include "core/number/codec.h"
 #include "core/file/glob.h"
 
-#define NAME_MAX_BYTES 160
-
 static const char where[] = "emit";
-
-/* "<first>.<second>", cut to fit; buffer names only serve readers and the state's order. */
-static void join_name(char *to, const char *first, const char *second)
-{
-    size_t used = 0;
-    for (const char *c = first; *c != '\0' && used < NAME_MAX_BYTES / 2; c++) {
-        to[used++] = *c;
-    }
-    to[used++] = '.';
-    for (const char *c = second; *c != '\0' && used < NAME_MAX_BYTES - 1; c++) {
-        to[used++] = *c;
-    }
-    to[used] = '\0';
-}
 
 void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
                   uint32_t parameter_limit)
@@ -41,11 +25,27 @@ void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parame
                       .rows = (uint64_t)spec->batch * spec->sequence};
 }
 
+const char *bp_emit_name(const bp_emit *emit, uint32_t index)
+{
+    return emit->names + emit->parameters[index].name;
+}
+
 static uint32_t make_buffer(bp_emit *emit, const bp_buffer *prototype, const char *name)
 {
     uint32_t index = BP_NO_BUFFER;
     if (emit->status == BP_OK) {
         emit->status = bp_graph_buffer(emit->graph, prototype, name, &index);
+    }
+    return index;
+}
+
+/* A buffer called "<first>.<second>". */
+static uint32_t make_joined(bp_emit *emit, const bp_buffer *prototype, const char *first,
+                            const char *second)
+{
+    uint32_t index = BP_NO_BUFFER;
+    if (emit->status == BP_OK) {
+        emit->status = bp_graph_buffer_of(emit->graph, prototype, first, second, &index);
     }
     return index;
 }
@@ -89,6 +89,19 @@ static void apply_rules(const bp_spec *spec, const char *name, bp_parameter *par
     parameter->trainable = train || !frozen;
 }
 
+/* The weight as a buffer, and what has its shape: master, gradient, state. */
+static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *parameter)
+{
+    /* The base of adapters is read again from where it came; what is only frozen belongs to the
+     * model that a snapshot holds. */
+    const bool base = !parameter->trainable && emit->spec->lora.rank > 0;
+    return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
+                       .scope = base ? BP_SCOPE_CONSTANT : BP_SCOPE_PERSISTENT,
+                       .dtype = emit->spec->working,
+                       .rank = parameter->rank,
+                       .shape = {parameter->shape[0], parameter->shape[1]}};
+}
+
 /* The tensor beside the weight that holds the rest of its exact value. */
 static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name)
 {
@@ -99,24 +112,21 @@ static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name
     if (bp_master_bytes(parameter->master_form) == 0) {
         return;
     }
-    char full[NAME_MAX_BYTES];
-    join_name(full, name, "master");
-    bp_buffer prototype = emit->graph->buffers[parameter->weight];
+    bp_buffer prototype = weight_buffer(emit, parameter);
     prototype.class_of = BP_CLASS_MASTER;
     prototype.dtype = form == BP_MASTER_FP32                       ? BP_F32
                       : parameter->master_form == BP_MASTER_SPLIT8 ? BP_U8
                                                                    : BP_U16;
-    parameter->master = make_buffer(emit, &prototype, full);
+    parameter->master = make_joined(emit, &prototype, name, "master");
 }
 
-static uint32_t codes_buffer(bp_emit *emit, uint64_t bytes, bp_dtype dtype, const char *name)
+static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
 {
-    const bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
-                                 .scope = BP_SCOPE_CONSTANT,
-                                 .dtype = dtype,
-                                 .rank = 1,
-                                 .shape = {bytes}};
-    return make_buffer(emit, &prototype, name);
+    return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
+                       .scope = BP_SCOPE_CONSTANT,
+                       .dtype = dtype,
+                       .rank = 1,
+                       .shape = {bytes}};
 }
 
 /* A weight as codes and scales. */
@@ -125,30 +135,21 @@ static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *n
     const bp_quantised form = emit->spec->quantised;
     const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
     const uint64_t nested = bp_quantised_nested(parameter->count, form);
-    char full[NAME_MAX_BYTES];
+    const bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
+    const bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
+    const bp_buffer second = codes_buffer(nested, BP_F32);
     parameter->quantised = form;
-    parameter->weight = codes_buffer(emit, bp_quantised_codes(parameter->count, form), BP_U8, name);
-    join_name(full, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
+    parameter->weight = make_buffer(emit, &codes, name);
     parameter->scales =
-        codes_buffer(emit, bp_quantised_scales(rows, parameter->count, form), BP_U8, full);
+        make_joined(emit, &scales, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
     if (nested > 0) {
-        join_name(full, name, "nested_absmax");
-        parameter->nested = codes_buffer(emit, nested, BP_F32, full);
+        parameter->nested = make_joined(emit, &second, name, "nested_absmax");
     }
 }
 
 static void make_weight(bp_emit *emit, bp_parameter *parameter, const char *name)
 {
-    bp_buffer prototype = {.class_of = BP_CLASS_WEIGHTS,
-                           .scope = BP_SCOPE_PERSISTENT,
-                           .dtype = emit->spec->working,
-                           .rank = parameter->rank,
-                           .shape = {parameter->shape[0], parameter->shape[1]}};
-    /* The base of adapters is read again from where it came; what is only frozen belongs to the
-     * model that a snapshot holds. */
-    if (!parameter->trainable && emit->spec->lora.rank > 0) {
-        prototype.scope = BP_SCOPE_CONSTANT;
-    }
+    const bp_buffer prototype = weight_buffer(emit, parameter);
     parameter->weight = make_buffer(emit, &prototype, name);
     if (emit->status == BP_OK) {
         make_master(emit, parameter, name);
@@ -167,6 +168,28 @@ static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
     } else {
         make_quantised(emit, parameter, name);
     }
+}
+
+/* Notes where the name of a parameter is. A graph that counts has none, so the emitter keeps it. */
+static void note_name(bp_emit *emit, bp_parameter *parameter, const char *name)
+{
+    const size_t bytes = strlen(name) + 1;
+    if (emit->status != BP_OK) {
+        return;
+    }
+    if (!bp_graph_counts(emit->graph)) {
+        emit->names = emit->graph->names;
+        parameter->name = emit->graph->buffers[parameter->weight].name;
+        return;
+    }
+    if (bytes > emit->names_limit - emit->names_used) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_FIT, where,
+                                    "the names of a model's parameters are too long", name);
+        return;
+    }
+    memcpy(emit->names + emit->names_used, name, bytes);
+    parameter->name = emit->names_used;
+    emit->names_used += (uint32_t)bytes;
 }
 
 void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
@@ -197,6 +220,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
     apply_rules(emit->spec, info->name, parameter);
     make_tensors(emit, index, info->name);
+    note_name(emit, parameter, info->name);
 }
 
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index)
@@ -209,47 +233,61 @@ bool bp_emit_trainable(const bp_emit *emit, uint32_t index)
     return emit->status == BP_OK && emit->parameters[index].trainable;
 }
 
+static bp_buffer matrix_buffer(bp_class class_of, bp_scope scope, bp_dtype dtype, uint64_t rows,
+                               uint64_t width)
+{
+    return (bp_buffer){
+        .class_of = class_of, .scope = scope, .dtype = dtype, .rank = 2, .shape = {rows, width}};
+}
+
 bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
                       uint64_t width, const char *name)
 {
-    char full[NAME_MAX_BYTES];
-    join_name(full, emit->label, name);
-    bp_buffer prototype = {.class_of = class_of,
-                           .scope = BP_SCOPE_PROGRAM,
-                           .dtype = dtype,
-                           .rank = 2,
-                           .shape = {rows, width}};
-    return whole(make_buffer(emit, &prototype, full), dtype);
+    const bp_buffer prototype = matrix_buffer(class_of, BP_SCOPE_PROGRAM, dtype, rows, width);
+    return whole(make_joined(emit, &prototype, emit->label, name), dtype);
+}
+
+/* The next carried buffer that prefill made; one of a graph that counts has no number of its own.
+ */
+static uint32_t shared_carried(bp_emit *emit)
+{
+    const bp_graph *graph = emit->graph;
+    uint32_t index = emit->carried_next;
+    emit->carried_asked++;
+    if (bp_graph_counts(graph)) {
+        return index;
+    }
+    while (graph->buffers[index].scope != BP_SCOPE_CARRIED ||
+           graph->buffers[index].program != BP_PROGRAM_PREFILL) {
+        index++;
+    }
+    emit->carried_next = index + 1;
+    return index;
 }
 
 bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
                        uint64_t width, const char *name)
 {
-    char full[NAME_MAX_BYTES];
-    join_name(full, emit->label, name);
-    for (uint32_t i = 0; i < emit->graph->used.buffers; i++) {
-        bool carried = emit->graph->buffers[i].scope == BP_SCOPE_CARRIED;
-        if (carried && strcmp(bp_graph_name(emit->graph, i), full) == 0) {
-            return whole(i, dtype);
-        }
+    const bp_buffer prototype = matrix_buffer(class_of, BP_SCOPE_CARRIED, dtype, rows, width);
+    if (emit->status != BP_OK) {
+        return BP_ABSENT;
     }
-    bp_buffer prototype = {.class_of = class_of,
-                           .scope = BP_SCOPE_CARRIED,
-                           .dtype = dtype,
-                           .rank = 2,
-                           .shape = {rows, width}};
-    return whole(make_buffer(emit, &prototype, full), dtype);
+    if (emit->graph->program == BP_PROGRAM_DECODE && emit->carried_asked < emit->carried) {
+        return whole(shared_carried(emit), dtype);
+    }
+    const uint32_t index = make_joined(emit, &prototype, emit->label, name);
+    if (emit->graph->program == BP_PROGRAM_PREFILL) {
+        emit->carried_next = emit->carried == 0 ? index : emit->carried_next;
+        emit->carried++;
+    }
+    return whole(index, dtype);
 }
 
-static uint32_t make_state(bp_emit *emit, uint32_t parameter, const bp_buffer *shape,
-                           const char *name)
+static uint32_t make_state(bp_emit *emit, uint32_t index, bp_buffer prototype, const char *name)
 {
-    char full[NAME_MAX_BYTES];
-    join_name(full, bp_graph_name(emit->graph, emit->parameters[parameter].weight), name);
-    bp_buffer prototype = *shape;
     prototype.class_of = BP_CLASS_OPTIMIZER;
     prototype.scope = BP_SCOPE_PERSISTENT;
-    return make_buffer(emit, &prototype, full);
+    return make_joined(emit, &prototype, bp_emit_name(emit, index), name);
 }
 
 uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name)
@@ -257,9 +295,9 @@ uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const 
     if (emit->status != BP_OK) {
         return BP_NO_BUFFER;
     }
-    bp_buffer shape = emit->graph->buffers[emit->parameters[parameter].weight];
+    bp_buffer shape = weight_buffer(emit, &emit->parameters[parameter]);
     shape.dtype = dtype;
-    return make_state(emit, parameter, &shape, name);
+    return make_state(emit, parameter, shape, name);
 }
 
 uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name)
@@ -268,7 +306,7 @@ uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, 
         return BP_NO_BUFFER;
     }
     const bp_buffer shape = {.dtype = BP_U8, .rank = 1, .shape = {bytes}};
-    return make_state(emit, parameter, &shape, name);
+    return make_state(emit, parameter, shape, name);
 }
 
 bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name)
@@ -286,23 +324,23 @@ bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index)
     if (emit->status != BP_OK) {
         return BP_ABSENT;
     }
-    uint32_t buffer = emit->parameters[index].weight;
-    return whole(buffer, emit->graph->buffers[buffer].dtype);
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bool codes = parameter->quantised != BP_QUANTISED_NONE;
+    return whole(parameter->weight, codes ? BP_U8 : emit->spec->working);
 }
 
 /* With one micro-batch per group gradients are born in backward, used by the update, and gone;
  * with several they live from the first micro-batch to the update. */
-static void make_gradient(bp_emit *emit, bp_parameter *parameter)
+static void make_gradient(bp_emit *emit, uint32_t index)
 {
-    char full[NAME_MAX_BYTES];
-    join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad");
-    bp_buffer prototype = emit->graph->buffers[parameter->weight];
+    bp_parameter *parameter = &emit->parameters[index];
+    bp_buffer prototype = weight_buffer(emit, parameter);
     const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
                          emit->spec->gradient_release == BP_RELEASE_NONE;
     prototype.class_of = BP_CLASS_GRADIENTS;
     prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
     prototype.dtype = emit->spec->gradient;
-    parameter->gradient = make_buffer(emit, &prototype, full);
+    parameter->gradient = make_joined(emit, &prototype, bp_emit_name(emit, index), "grad");
 }
 
 bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
@@ -313,7 +351,7 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
     }
     bp_parameter *parameter = &emit->parameters[index];
     if (parameter->gradient == BP_NO_BUFFER) {
-        make_gradient(emit, parameter);
+        make_gradient(emit, index);
     }
     *accumulate = parameter->gradient_written ? 1 : 0;
     parameter->gradient_written = true;
@@ -322,7 +360,6 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
 
 bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
 {
-    char full[NAME_MAX_BYTES];
     if (emit->status != BP_OK) {
         return BP_ABSENT;
     }
@@ -334,8 +371,7 @@ bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first)
             .dtype = BP_U8,
             .rank = 1,
             .shape = {bp_codec_bytes(parameter->count, BP_CODEC_COMPANDED8)}};
-        join_name(full, bp_graph_name(emit->graph, parameter->weight), "grad8");
-        parameter->sum = make_buffer(emit, &prototype, full);
+        parameter->sum = make_joined(emit, &prototype, bp_emit_name(emit, index), "grad8");
     }
     return (bp_ref){parameter->sum, BP_U8, bp_codec_bytes(first, BP_CODEC_COMPANDED8)};
 }
@@ -346,44 +382,52 @@ bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
     return ref;
 }
 
-/* Replaces the workspace operands of one tuple by buffers of the size that the device asks for. */
-static void make_workspaces(bp_emit *emit, bp_kernel kernel, bp_ref *refs, const void *scalars)
+/* The operands of one tuple with buffers for workspaces, of the size that the device asks for. */
+static void make_workspaces(bp_emit *emit, bp_kernel kernel, const bp_ref *from,
+                            const void *scalars, bp_ref *refs)
 {
     const bp_kernel_info *info = bp_kernel_describe(kernel);
+    const bp_device *device = emit->spec->device;
     uint8_t dtypes[BP_OPERANDS_MAX];
     for (uint32_t i = 0; i < info->operand_count; i++) {
+        refs[i] = from[i];
         dtypes[i] = (uint8_t)refs[i].dtype;
     }
     for (uint32_t i = 0; i < info->operand_count; i++) {
         if (!info->operand[i].workspace) {
             continue;
         }
-        const bp_device *device = emit->spec->device;
         uint64_t bytes = device->workspace(&emit->spec->device_options, kernel, scalars, dtypes);
-        if (bytes == 0) {
-            refs[i] = BP_ABSENT;
-        } else {
+        refs[i] = BP_ABSENT;
+        if (bytes > 0) {
             refs[i] = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, info->name);
         }
+    }
+}
+
+void bp_emit_note_table(bp_emit *emit)
+{
+    const bp_device *device = emit->spec->device;
+    const bp_op *op = &emit->graph->newest;
+    if (!emit->tables && device->table_bytes != NULL) {
+        emit->tables = device->table_bytes(op->kernel, op->tuples) > 0;
     }
 }
 
 void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
                 const void *scalars)
 {
-    if (emit->status != BP_OK) {
-        return;
-    }
     const bp_op prototype = {
-        .kernel = kernel, .tuples = tuples, .stage = emit->stage, .action = emit->action};
+        .kernel = kernel, .tuples = 1, .stage = emit->stage, .action = emit->action};
     const bp_kernel_info *info = bp_kernel_describe(kernel);
-    emit->status = bp_graph_op(emit->graph, &prototype, refs, scalars);
-    if (emit->status != BP_OK) {
-        return;
-    }
-    const bp_op *op = &emit->graph->ops[emit->graph->used.ops - 1];
-    for (uint32_t t = 0; t < tuples; t++) {
-        make_workspaces(emit, kernel, emit->graph->refs + op->operand + t * info->operand_count,
-                        emit->graph->scalars + op->scalar + t * info->scalar_count);
+    for (uint32_t t = 0; t < tuples && emit->status == BP_OK; t++) {
+        bp_ref own[BP_OPERANDS_MAX];
+        const bp_scalar *values = (const bp_scalar *)scalars + (size_t)t * info->scalar_count;
+        make_workspaces(emit, kernel, refs + (size_t)t * info->operand_count, values, own);
+        if (emit->status == BP_OK) {
+            emit->status = t == 0 ? bp_graph_op(emit->graph, &prototype, own, values)
+                                  : bp_graph_tuple(emit->graph, own, values);
+        }
+        bp_emit_note_table(emit);
     }
 }

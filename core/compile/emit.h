@@ -45,6 +45,7 @@ typedef struct bp_parameter {
     uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
     uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
     uint64_t due_count;
+    uint32_t name;             /* its place in the emitter's names; see bp_emit_name */
     uint64_t count;            /* elements */
     uint32_t rank;             /* 1: a vector */
     uint64_t shape[2];         /* as the model publishes it; 0 in the second place of a vector */
@@ -105,12 +106,24 @@ typedef struct bp_emit {
     bp_fold fold;        /* what apply emits */
     bp_ref norms;        /* F64, the gradients' partial sums of squares; absent: not made yet */
     uint64_t norms_used; /* how many of them are written, where they come stage by stage */
+    char *names;         /* of the parameters: the graph's, or of one that counts its own */
+    uint32_t names_used;
+    uint32_t names_limit;
+    uint32_t carried;       /* buffers that prefill made for decode, */
+    uint32_t carried_asked; /* how many of them decode has asked for, */
+    uint32_t carried_next;  /* and behind which buffer the next one lies */
+    bool tables;            /* some list op needs a table in the arena */
 } bp_emit;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
- * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. */
+ * absent. `parameters` has room for parameter_limit rows. Whoever emits ops begins here. For a
+ * graph that counts, emit->names and names_limit have to be set before the first parameter:
+ * BP_BUFFER_NAME_MAX bytes for each are enough. */
 void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
                   uint32_t parameter_limit);
+
+/* The name of a parameter, which is that of its weight. */
+const char *bp_emit_name(const bp_emit *emit, uint32_t index);
 
 /* Publishes a parameter: makes its weight buffer (class weights, the working type; persistent, or
  * constant in the base of adapters), its master where the spec asks for one, and its row in the
@@ -121,8 +134,8 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
 bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
                       uint64_t width, const char *name);
 
-/* A carried buffer of the decode programs called "<label>.<name>": made by the first program that
- * asks, shared by the second. */
+/* A carried buffer called "<label>.<name>". What prefill makes, decode shares: it asks for the same
+ * ones in the same order, each once. */
 bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
                        uint64_t width, const char *name);
 
@@ -161,6 +174,9 @@ bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
 
 /* A ref `elements` further into the same buffer. */
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
+
+/* Notes whether the newest op needs a table in the arena; part of appending one. */
+void bp_emit_note_table(bp_emit *emit);
 
 /* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
  * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */

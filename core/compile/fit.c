@@ -3,14 +3,13 @@
 #include "core/compile/fit.h"
 
 #include "core/compile/compile.h"
+#include "core/compile/fit_private.h"
 #include "core/compile/measure.h"
 
-#define ALIGNMENT     64
-#define CHAIN_ROUNDS  8   /* times the dynamic programme is solved for one budget */
-#define CHAIN_MISSES  2   /* of these, times that it may find nothing */
-#define CHAIN_CLOSE   500 /* plans that leave less than this part of the budget are near enough */
-#define CHAIN_HOPE    50  /* nor is it tried where all named policies need this part more */
-#define CHUNK_LEAST   64
+#define CHAIN_ROUNDS  8    /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES  2    /* of these, times that it may find nothing */
+#define CHAIN_CLOSE   500  /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE    50   /* nor is it tried where all named policies need this part more */
 #define CHUNK_SHARE   64   /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS  64   /* most micro-batch sizes tried */
 #define QUICK_ACTIONS 1500 /* of the longest schedule that is planned for a first answer */
@@ -55,73 +54,28 @@ static uint32_t stage_count(const bp_spec *spec)
     return spec->model->stages(&spec->config);
 }
 
-/* No persistent schedule takes more actions than starting from the input every time. */
-static uint32_t action_limit(const bp_spec *spec)
-{
-    const bp_policy poor = {.kind = BP_POLICY_MEMORY_POOR};
-    return bp_schedule_count(&poor, stage_count(spec));
-}
-
-/* The plan memory of the spec with the longest schedule, at any split of the batch. */
-static uint64_t plan_bytes(const bp_fit_request *request)
-{
-    bp_spec spec = request->spec;
-    if (request->free_policy) {
-        /* only counted, so there need be no actions yet */
-        spec.policy =
-            (bp_policy){.kind = BP_POLICY_ACTIONS, .action_count = action_limit(&request->spec)};
-    }
-    if (request->free_chunk) {
-        spec.loss_rows = 0;
-    }
-    uint64_t bytes = bp_runtime_scratch(&spec);
-    if (request->free_batch || request->free_chunk) {
-        /* Shorter chunks mean more ops of the loss; smaller micro-batches write micro twice. */
-        spec.loss_rows = spec.loss_rows == 0 ? CHUNK_LEAST : spec.loss_rows;
-        uint64_t rows = (uint64_t)spec.batch * spec.sequence;
-        spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
-        uint64_t more = bp_size_mul(2, bp_runtime_scratch(&spec));
-        bytes = more > bytes ? more : bytes;
-    }
-    return bytes;
-}
-
-static uint64_t shared_bytes(const bp_fit_request *request)
-{
-    uint64_t plan = plan_bytes(request);
-    uint64_t measure = bp_measure_bytes(&request->spec);
-    uint64_t chain = bp_chain_scratch(stage_count(&request->spec));
-    uint64_t bytes = plan > measure ? plan : measure;
-    return bp_size_align(bytes > chain ? bytes : chain, ALIGNMENT);
-}
-
-uint64_t bp_fit_scratch(const bp_fit_request *request)
-{
-    if (bp_spec_check(&request->spec, NULL) != BP_OK || request->spec.optimizer == NULL) {
-        return BP_SIZE_INVALID;
-    }
-    uint64_t stages = stage_count(&request->spec);
-    uint64_t actions = bp_size_mul(action_limit(&request->spec), 2 * sizeof(bp_action));
-    uint64_t bytes = bp_size_add(shared_bytes(request), sizeof(bp_runtime));
-    bytes = bp_size_add(bytes, stages * sizeof(bp_chain_stage));
-    return bp_size_add(bytes, bp_size_add(actions, 8 * ALIGNMENT));
-}
-
+/* Lays the memory out; what the tables leave is for plans. */
 static bp_status search_init(search *s, void *memory, uint64_t bytes)
 {
     bp_arena arena;
     void *piece[5];
     const bp_spec *spec = &s->request->spec;
-    s->action_limit = action_limit(spec);
-    s->plan_bytes = shared_bytes(s->request);
+    s->action_limit = fit_action_limit(spec);
     const uint64_t actions = s->action_limit * sizeof(bp_action);
-    const uint64_t size[5] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
-                              actions, actions, s->plan_bytes};
+    const uint64_t size[4] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
+                              actions, actions};
     bp_arena_init(&arena, memory, (size_t)bytes);
-    for (int i = 0; i < 5; i++) {
-        if (bp_arena_carve(&arena, (size_t)size[i], ALIGNMENT, &piece[i]) != BP_OK) {
-            return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
-        }
+    bp_status status = BP_OK;
+    for (int i = 0; i < 4 && status == BP_OK; i++) {
+        status = bp_arena_carve(&arena, (size_t)size[i], FIT_ALIGNMENT, &piece[i]);
+    }
+    if (status == BP_OK) {
+        s->plan_bytes = bp_arena_left(&arena) / FIT_ALIGNMENT * FIT_ALIGNMENT;
+        s->plan_bytes -= s->plan_bytes >= FIT_ALIGNMENT ? FIT_ALIGNMENT : 0; /* lost to alignment */
+        status = bp_arena_carve(&arena, (size_t)s->plan_bytes, FIT_ALIGNMENT, &piece[4]);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
     }
     s->runtime = piece[0];
     s->stages = piece[1];
@@ -431,13 +385,13 @@ static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
         bool matters = false;
         base->loss_rows = rows;
         BP_TRY(chunk_matters(s, base, &before, &matters));
-        if (matters || (rows <= CHUNK_LEAST && !s->fit->best.fits)) {
+        if (matters || (rows <= FIT_CHUNK_LEAST && !s->fit->best.fits)) {
             BP_TRY(try_policies(s, base, whole));
         }
-        if (*whole || rows <= CHUNK_LEAST || enough(s)) {
+        if (*whole || rows <= FIT_CHUNK_LEAST || enough(s)) {
             return BP_OK;
         }
-        rows = rows / 4 > CHUNK_LEAST ? rows / 4 : CHUNK_LEAST;
+        rows = rows / 4 > FIT_CHUNK_LEAST ? rows / 4 : FIT_CHUNK_LEAST;
     }
 }
 

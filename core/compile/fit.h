@@ -46,9 +46,15 @@ typedef struct bp_fit {
     bp_spec spec; /* the request's with best filled in; refers to `actions` */
 } bp_fit;
 
-/* Bytes of memory for bp_fit_run and bp_fit_curve: closed form; BP_SIZE_INVALID when the spec makes
- * no sense. */
+/* Bytes of memory in which bp_fit_count works: closed form; BP_SIZE_INVALID when the spec makes no
+ * sense. */
 uint64_t bp_fit_scratch(const bp_fit_request *request);
+
+/* Counts the bytes of memory that serve bp_fit_run, bp_fit_curve and bp_fit_largest_batch up to the
+ * request's micro-batch. The memory, aligned to 64 bytes, is free again afterwards. Errors are
+ * those of bp_runtime_count. */
+bp_status bp_fit_count(const bp_fit_request *request, void *memory, uint64_t bytes,
+                       uint64_t *needed, bp_error *error) BP_MUST_CHECK;
 
 /* Finds the best candidate. The memory stays in use for as long as fit->actions is. BP_ERR_FIT when
  * none fits: best and least then say what would be needed. Other errors are those of planning.

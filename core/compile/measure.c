@@ -6,10 +6,6 @@
 #include "core/compile/compile_private.h"
 #include "core/program/report.h"
 
-#define MEASURE_ALIGNMENT 64
-#define NAME_BYTES        96
-#define FIXED_BUFFERS     8
-
 /* The graph holds the parameters (and the gradients met so far) up to a mark; each trial writes
  * behind it and is forgotten. */
 typedef struct measure {
@@ -21,7 +17,8 @@ typedef struct measure {
     bp_measure_watch watch;
     void *user;
     bp_graph_limits mark;
-    bp_ref shared; /* made once for all stages, as in a program */
+    bp_graph_limits most; /* rows of the largest trial and of what lies before it */
+    bp_ref shared;        /* made once for all stages, as in a program */
     char label[32];
     uint32_t input; /* the trial's fake input, its output and the gradients of both */
     uint32_t output;
@@ -32,45 +29,26 @@ typedef struct measure {
     uint64_t behind;
 } measure;
 
+uint64_t bp_measure_scratch(const bp_spec *spec)
+{
+    return bp_compile_scratch(spec);
+}
+
 static uint32_t larger(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-/* Room for the largest trial of any stage, one forward and one backward, beside the one that made
- * what all share. */
-static bool limits_for(const bp_spec *spec, bp_graph_limits *limits)
+/* A trial is written: what its graph holds now is the most, or it is not. */
+static void note_rows(measure *m)
 {
-    uint64_t parameters = bp_adapter_parameters(spec);
-    uint64_t buffers = 3 * parameters + FIXED_BUFFERS;
-    uint64_t names = buffers * NAME_BYTES;
-    bp_graph_limits trial = {0};
-    for (uint32_t s = 0; s < spec->model->stages(&spec->config); s++) {
-        bp_graph_limits one = bp_compile_stage_limits(spec, s, false);
-        bp_graph_limits two = bp_compile_stage_limits(spec, s, true);
-        trial.buffers = larger(trial.buffers, one.buffers + two.buffers);
-        trial.ops = larger(trial.ops, one.ops + two.ops);
-        trial.refs = larger(trial.refs, one.refs + two.refs);
-        trial.scalars = larger(trial.scalars, one.scalars + two.scalars);
-        trial.name_bytes = larger(trial.name_bytes, one.name_bytes + two.name_bytes);
-    }
-    buffers += 2 * (uint64_t)trial.buffers;
-    names += 2 * (uint64_t)trial.name_bytes;
-    *limits = trial;
-    limits->buffers = (uint32_t)buffers;
-    limits->name_bytes = (uint32_t)names;
-    return buffers < UINT32_MAX && names < UINT32_MAX;
-}
-
-uint64_t bp_measure_bytes(const bp_spec *spec)
-{
-    bp_graph_limits limits;
-    if (!limits_for(spec, &limits)) {
-        return BP_SIZE_INVALID;
-    }
-    uint64_t parameters = bp_adapter_parameters(spec);
-    return bp_size_add(bp_graph_bytes(&limits),
-                       parameters * sizeof(bp_parameter) + 2 * MEASURE_ALIGNMENT);
+    const bp_graph_limits *used = &m->graph.used;
+    bp_graph_limits *most = &m->most;
+    most->buffers = larger(most->buffers, used->buffers);
+    most->ops = larger(most->ops, used->ops);
+    most->refs = larger(most->refs, used->refs);
+    most->scalars = larger(most->scalars, used->scalars);
+    most->name_bytes = larger(most->name_bytes, used->name_bytes);
 }
 
 static bp_ref fake(measure *m, bp_class class_of, uint64_t bytes, const char *name)
@@ -134,6 +112,10 @@ static void trial_lifetimes(measure *m)
 {
     bp_graph *graph = &m->graph;
     uint32_t end = graph->used.ops;
+    note_rows(m);
+    if (bp_graph_counts(graph)) {
+        return;
+    }
     bp_graph_lifetimes(graph);
     for (uint32_t i = m->mark.buffers; i < graph->used.buffers; i++) {
         bp_buffer *buffer = &graph->buffers[i];
@@ -223,6 +205,9 @@ static void try_forward(measure *m, uint32_t stage, uint32_t variant, bp_chain_v
     m->output = call.output.buffer;
     m->backward = m->graph.used.ops;
     trial_lifetimes(m);
+    if (bp_graph_counts(&m->graph)) {
+        return;
+    }
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         if (bp_ref_present(call.tape[i]) && call.tape[i].buffer >= m->mark.buffers) {
             m->graph.buffers[call.tape[i].buffer].upper = m->backward;
@@ -247,6 +232,9 @@ static void try_backward(measure *m, uint32_t stage, uint32_t variant, bool tape
     }
     write_backward(m, &call, last);
     trial_lifetimes(m);
+    if (bp_graph_counts(&m->graph)) {
+        return;
+    }
     row->tape = tape_bytes(m);
     row->backward_peak = peak_between(m, m->backward, m->graph.used.ops);
     row->backward = seconds_between(m, m->backward, m->graph.used.ops);
@@ -313,26 +301,20 @@ static void measure_boundaries(measure *m, bp_chain_stage *stages, uint32_t coun
         begin_trial(m);
         bp_stage_call call = trial_call(m, s, m->spec->model->variants(&m->spec->config, s) - 1);
         m->spec->model->forward(&m->emit, &call);
+        note_rows(m);
         keep_shared(m);
-        bool made = m->emit.status == BP_OK && bp_ref_present(call.output);
+        bool made =
+            m->emit.status == BP_OK && bp_ref_present(call.output) && !bp_graph_counts(&m->graph);
         stages[s + 1].input = made ? m->graph.buffers[call.output.buffer].bytes : 0;
     }
     m->graph.used = m->mark;
 }
 
 /* Everything that lives before the first stage: inputs, parameters, gradients of a whole group. */
-static bp_status prepare(measure *m, bp_arena *memory, bp_error *error)
+static bp_status prepare(measure *m, bp_arena *memory)
 {
     const bp_spec *spec = m->spec;
-    bp_graph_limits limits;
-    void *parameters = NULL;
-    uint32_t count = bp_adapter_parameters(spec);
-    if (!limits_for(spec, &limits)) {
-        return BP_ERR_OVERFLOW;
-    }
-    BP_TRY(bp_graph_init(&m->graph, &limits, memory, error));
-    BP_TRY(bp_arena_carve(memory, count * sizeof(bp_parameter), MEASURE_ALIGNMENT, &parameters));
-    bp_emit_init(&m->emit, &m->graph, spec, parameters, count);
+    BP_TRY(compile_emission(&m->emit, &m->graph, spec, memory));
     BP_TRY(compile_fixed(&m->compile, &m->emit));
     compile_emitter(&m->compile, &m->emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
     spec->model->parameters(&m->emit, &spec->config);
@@ -343,10 +325,46 @@ static bp_status prepare(measure *m, bp_arena *memory, bp_error *error)
     compile_choose_slices(&m->compile, &m->emit);
     const bool grouped = spec->accumulation > 1 && keeps_gradients(spec);
     for (uint32_t i = 0; i < m->emit.parameter_count && grouped; i++) {
-        own_gradient(m, i);
+        if (m->emit.parameters[i].trainable) {
+            own_gradient(m, i);
+        }
     }
     m->mark = m->graph.used;
     return m->emit.status;
+}
+
+/* All trials, into the graph that is there. */
+static bp_status measure_all(measure *m, bp_arena *memory, bp_chain_stage *stages)
+{
+    BP_TRY(prepare(m, memory));
+    measure_boundaries(m, stages, m->compile.stages);
+    for (uint32_t s = m->compile.stages; s > 0 && m->emit.status == BP_OK; s--) {
+        measure_stage(m, s - 1, &stages[s - 1]);
+    }
+    note_rows(m);
+    return m->emit.status;
+}
+
+/* The rows that the trials need; `stages` serve as scratch. */
+static bp_status count_rows(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
+                            bp_graph_limits *rows, bp_error *error)
+{
+    const size_t mark = memory->used;
+    measure m = {.spec = spec};
+    bp_graph_count(&m.graph, error);
+    BP_TRY(measure_all(&m, memory, stages));
+    *rows = m.most;
+    return bp_arena_rewind(memory, mark);
+}
+
+bp_status bp_measure_count(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
+                           uint64_t *bytes, bp_error *error)
+{
+    bp_graph_limits rows = {0};
+    BP_TRY(count_rows(spec, memory, stages, &rows, error));
+    *bytes = bp_size_add(bp_graph_bytes(&rows), bp_compile_bytes(spec));
+    *bytes = *bytes > bp_measure_scratch(spec) ? *bytes : bp_measure_scratch(spec);
+    return BP_OK;
 }
 
 bp_status bp_measure_each(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
@@ -354,12 +372,10 @@ bp_status bp_measure_each(const bp_spec *spec, const bp_rates *rates, bp_arena *
                           bp_error *error)
 {
     measure m = {.spec = spec, .rates = rates, .watch = watch, .user = user};
-    BP_TRY(prepare(&m, memory, error));
-    measure_boundaries(&m, stages, m.compile.stages);
-    for (uint32_t s = m.compile.stages; s > 0 && m.emit.status == BP_OK; s--) {
-        measure_stage(&m, s - 1, &stages[s - 1]);
-    }
-    return m.emit.status;
+    bp_graph_limits rows = {0};
+    BP_TRY(count_rows(spec, memory, stages, &rows, error));
+    BP_TRY(bp_graph_init(&m.graph, &rows, memory, error));
+    return measure_all(&m, memory, stages);
 }
 
 bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,

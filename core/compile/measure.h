@@ -8,8 +8,13 @@
 #include "core/program/cost.h"
 #include "core/compile/model.h"
 
-/* Bytes of memory that bp_measure_stages carves. */
-uint64_t bp_measure_bytes(const bp_spec *spec);
+/* Bytes of memory in which bp_measure_count works: closed form. */
+uint64_t bp_measure_scratch(const bp_spec *spec);
+
+/* Counts the bytes of memory that bp_measure_stages needs. The memory is free again afterwards;
+ * stages[model's stage count] are written over. */
+bp_status bp_measure_count(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
+                           uint64_t *bytes, bp_error *error) BP_MUST_CHECK;
 
 /* Fills stages[model's stage count]. A gradient shared by several stages counts where backward
  * meets it first; with several micro-batches per group gradients live all the time and count

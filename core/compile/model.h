@@ -95,15 +95,9 @@ struct bp_model {
      * number tables[0] is used by the last stage, tables[1] by the first, UINT32_MAX: none. A table
      * that both use is formed at the end of backward, in the order in which it is always added up
      * (the last stage's part of a micro-batch before the first's); another one after its stage's
-     * backward. slice emits one slice. NULL: no such tables. slice_limits bounds what one call of
-     * slice emits. */
+     * backward. slice emits one slice. NULL: no such tables. */
     void (*sliced_tables)(const bp_model_config *config, uint32_t tables[2]);
     void (*slice)(bp_emit *emit, bp_slice_call *call);
-    bp_graph_limits (*slice_limits)(const bp_spec *spec);
-
-    /* Bounds on the table rows that one backward of a stage emits, or, with backward = false, one
-     * forward (evaluation's included) or decode. */
-    bp_graph_limits (*limits)(const bp_spec *spec, uint32_t stage, bool backward);
 };
 
 #endif

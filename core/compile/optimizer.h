@@ -31,10 +31,6 @@ struct bp_optimizer {
     void (*norms)(bp_emit *emit);
     void (*decide)(bp_emit *emit, bool later, bool last);
     void (*apply)(bp_emit *emit);
-
-    /* Ops, buffers, refs and scalars that update and declare emit for this many parameters, all due
-     * at once. */
-    bp_graph_limits (*limits)(const bp_spec *spec, uint32_t parameters);
 };
 
 #endif

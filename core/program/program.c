@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define TABLE_ALIGNMENT 16
+#define OPS_MOST        (1u << 24) /* of one plan: gigabytes of tables */
 
 static const char where[] = "program";
 
@@ -31,6 +32,11 @@ static bp_status carve_table(bp_arena *memory, uint64_t rows, size_t row_bytes, 
 static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
                             uint64_t wanted)
 {
+    if (bp_graph_counts(graph)) {
+        return bp_error_numbers(graph->error, BP_ERR_OVERFLOW, where,
+                                "the programs of this model and policy have too many ops", table,
+                                (int64_t)wanted, (int64_t)limit);
+    }
     return bp_error_numbers(graph->error, BP_ERR_FIT, where, "a table of the plan is full", table,
                             (int64_t)wanted, (int64_t)limit);
 }
@@ -62,6 +68,17 @@ bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena 
     return BP_OK;
 }
 
+void bp_graph_count(bp_graph *graph, bp_error *error)
+{
+    *graph = (bp_graph){.limit = {.buffers = UINT32_MAX,
+                                  .ops = OPS_MOST,
+                                  .refs = UINT32_MAX,
+                                  .scalars = UINT32_MAX,
+                                  .name_bytes = UINT32_MAX},
+                        .used = {.buffers = BP_NO_BUFFER + 1},
+                        .error = error};
+}
+
 void bp_graph_begin(bp_graph *graph, bp_program_kind program)
 {
     graph->program = (uint32_t)program;
@@ -70,41 +87,131 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program)
     graph->tickets = 0;
 }
 
-static bp_status add_name(bp_graph *graph, const char *name, uint32_t *offset)
+/* Bytes of a text before its end, at most `most`. */
+static size_t text_bytes(const char *text, size_t most)
 {
-    size_t length = strlen(name) + 1;
+    const char *end = memchr(text, '\0', most);
+    return end != NULL ? (size_t)(end - text) : most;
+}
+
+/* A buffer's name in its two parts; `second` is NULL where it has one. */
+typedef struct buffer_name {
+    const char *first;
+    const char *second;
+    size_t first_bytes;
+    size_t second_bytes;
+} buffer_name;
+
+static buffer_name name_of(const char *first, const char *second)
+{
+    const size_t half = BP_BUFFER_NAME_MAX / 2;
+    buffer_name name = {.first = first, .second = second};
+    name.first_bytes = second != NULL ? text_bytes(first, half) : strlen(first);
+    if (second != NULL) {
+        name.second_bytes = text_bytes(second, BP_BUFFER_NAME_MAX - name.first_bytes - 2);
+    }
+    return name;
+}
+
+static size_t name_bytes(const buffer_name *name)
+{
+    return name->first_bytes + (name->second != NULL ? 1 : 0) + name->second_bytes + 1;
+}
+
+static void put_name(char *to, const buffer_name *name)
+{
+    memcpy(to, name->first, name->first_bytes);
+    to += name->first_bytes;
+    if (name->second != NULL) {
+        *to++ = '.';
+        memcpy(to, name->second, name->second_bytes);
+        to += name->second_bytes;
+    }
+    *to = '\0';
+}
+
+static bp_status add_name(bp_graph *graph, const buffer_name *name, uint32_t *offset)
+{
+    const size_t length = name_bytes(name);
     if (length > graph->limit.name_bytes - graph->used.name_bytes) {
         return table_full(graph, "names", graph->limit.name_bytes,
                           (uint64_t)graph->used.name_bytes + length);
     }
     *offset = graph->used.name_bytes;
-    memcpy(graph->names + *offset, name, length);
+    if (!bp_graph_counts(graph)) {
+        put_name(graph->names + *offset, name);
+    }
     graph->used.name_bytes += (uint32_t)length;
+    return BP_OK;
+}
+
+static bp_status size_overflows(const bp_graph *graph, const buffer_name *name)
+{
+    char text[BP_BUFFER_NAME_MAX];
+    buffer_name cut = *name;
+    cut.first_bytes = text_bytes(name->first, sizeof text / 2);
+    put_name(text, &cut);
+    return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "a buffer's size overflows", text);
+}
+
+static bp_status add_buffer(bp_graph *graph, const bp_buffer *prototype, const buffer_name *name,
+                            uint32_t *index)
+{
+    if (graph->used.buffers == graph->limit.buffers) {
+        return table_full(graph, "buffers", graph->limit.buffers,
+                          (uint64_t)graph->used.buffers + 1);
+    }
+    uint64_t elements = 1;
+    uint32_t offset = 0;
+    for (uint32_t i = 0; i < prototype->rank; i++) {
+        elements = bp_size_mul(elements, prototype->shape[i]);
+    }
+    const uint64_t bytes = bp_size_mul(elements, bp_dtype_bytes(prototype->dtype));
+    if (bytes == BP_SIZE_INVALID) {
+        return size_overflows(graph, name);
+    }
+    BP_TRY(add_name(graph, name, &offset));
+    *index = graph->used.buffers++;
+    if (!bp_graph_counts(graph)) {
+        bp_buffer *buffer = &graph->buffers[*index];
+        *buffer = *prototype;
+        buffer->bytes = bytes;
+        buffer->program = graph->program;
+        buffer->name = offset;
+    }
     return BP_OK;
 }
 
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index)
 {
-    if (graph->used.buffers == graph->limit.buffers) {
-        return table_full(graph, "buffers", graph->limit.buffers,
-                          (uint64_t)graph->used.buffers + 1);
+    const buffer_name whole = name_of(name, NULL);
+    return add_buffer(graph, prototype, &whole, index);
+}
+
+bp_status bp_graph_buffer_of(bp_graph *graph, const bp_buffer *prototype, const char *first,
+                             const char *second, uint32_t *index)
+{
+    const buffer_name joined = name_of(first, second);
+    return add_buffer(graph, prototype, &joined, index);
+}
+
+/* Copies operands and scalars behind those of the newest op. */
+static bp_status add_operands(bp_graph *graph, uint64_t refs, uint64_t scalars, const bp_ref *from,
+                              const void *values)
+{
+    if (refs > graph->limit.refs - graph->used.refs) {
+        return table_full(graph, "refs", graph->limit.refs, graph->used.refs + refs);
     }
-    bp_buffer buffer = *prototype;
-    uint64_t elements = 1;
-    for (uint32_t i = 0; i < buffer.rank; i++) {
-        elements = bp_size_mul(elements, buffer.shape[i]);
+    if (scalars > graph->limit.scalars - graph->used.scalars) {
+        return table_full(graph, "scalars", graph->limit.scalars, graph->used.scalars + scalars);
     }
-    buffer.bytes = bp_size_mul(elements, bp_dtype_bytes(buffer.dtype));
-    if (buffer.bytes == BP_SIZE_INVALID) {
-        return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "a buffer's size overflows",
-                            name);
+    if (!bp_graph_counts(graph)) {
+        memcpy(graph->refs + graph->used.refs, from, (size_t)refs * sizeof(bp_ref));
+        memcpy(graph->scalars + graph->used.scalars, values, (size_t)scalars * sizeof(bp_scalar));
     }
-    buffer.program = graph->program;
-    BP_TRY(add_name(graph, name, &buffer.name));
-    *index = graph->used.buffers;
-    graph->buffers[graph->used.buffers] = buffer;
-    graph->used.buffers++;
+    graph->used.refs += (uint32_t)refs;
+    graph->used.scalars += (uint32_t)scalars;
     return BP_OK;
 }
 
@@ -120,33 +227,29 @@ bp_status bp_graph_field(bp_graph *graph, const bp_field *field)
 
 void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs)
 {
-    graph->buffers[buffer].taken |= programs;
+    if (!bp_graph_counts(graph)) {
+        graph->buffers[buffer].taken |= programs;
+    }
 }
 
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars)
 {
     const bp_kernel_info *info = bp_kernel_describe(prototype->kernel);
-    uint64_t ref_count = (uint64_t)prototype->tuples * info->operand_count;
-    uint64_t scalar_count = (uint64_t)prototype->tuples * info->scalar_count;
+    const uint32_t operand = graph->used.refs;
+    const uint32_t scalar = graph->used.scalars;
     if (graph->used.ops == graph->limit.ops) {
         return table_full(graph, "ops", graph->limit.ops, (uint64_t)graph->used.ops + 1);
     }
-    if (ref_count > graph->limit.refs - graph->used.refs) {
-        return table_full(graph, "refs", graph->limit.refs, graph->used.refs + ref_count);
+    BP_TRY(add_operands(graph, (uint64_t)prototype->tuples * info->operand_count,
+                        (uint64_t)prototype->tuples * info->scalar_count, refs, scalars));
+    if (!bp_graph_counts(graph)) {
+        bp_op *op = &graph->ops[graph->used.ops];
+        *op = *prototype;
+        op->operand = operand;
+        op->scalar = scalar;
     }
-    if (scalar_count > graph->limit.scalars - graph->used.scalars) {
-        return table_full(graph, "scalars", graph->limit.scalars,
-                          graph->used.scalars + scalar_count);
-    }
-    bp_op *op = &graph->ops[graph->used.ops];
-    *op = *prototype;
-    op->operand = graph->used.refs;
-    op->scalar = graph->used.scalars;
-    memcpy(graph->refs + op->operand, refs, (size_t)ref_count * sizeof(bp_ref));
-    memcpy(graph->scalars + op->scalar, scalars, (size_t)scalar_count * sizeof(bp_scalar));
-    graph->used.refs += (uint32_t)ref_count;
-    graph->used.scalars += (uint32_t)scalar_count;
+    graph->newest = *prototype;
     graph->used.ops++;
     graph->program_count[graph->program]++;
     graph->tickets += info->flight == BP_FLIGHT_BEGIN ? 1 : 0;
@@ -156,6 +259,17 @@ bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *ref
 uint32_t bp_graph_ticket(const bp_graph *graph)
 {
     return graph->tickets;
+}
+
+bp_status bp_graph_tuple(bp_graph *graph, const bp_ref *refs, const void *scalars)
+{
+    const bp_kernel_info *info = bp_kernel_describe(graph->newest.kernel);
+    BP_TRY(add_operands(graph, info->operand_count, info->scalar_count, refs, scalars));
+    graph->newest.tuples++;
+    if (!bp_graph_counts(graph)) {
+        graph->ops[graph->used.ops - 1].tuples = graph->newest.tuples;
+    }
+    return BP_OK;
 }
 
 uint32_t bp_graph_ticks(const bp_graph *graph)

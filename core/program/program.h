@@ -52,7 +52,8 @@ typedef enum bp_program_kind {
     BP_PROGRAM_COUNT
 } bp_program_kind;
 
-#define BP_RANK_MAX 4
+#define BP_RANK_MAX        4
+#define BP_BUFFER_NAME_MAX 160 /* bytes, the end included */
 
 typedef struct bp_buffer {
     uint32_t name; /* offset into the graph's names */
@@ -99,7 +100,7 @@ typedef struct bp_field {
 
 #define BP_FIELDS_MAX 8
 
-/* Rows of each table; the closed form of a plan's scratch memory follows from it. */
+/* Rows of each table. */
 typedef struct bp_graph_limits {
     uint32_t buffers; /* row 0, which is no buffer, counts */
     uint32_t ops;
@@ -108,6 +109,7 @@ typedef struct bp_graph_limits {
     uint32_t name_bytes;
 } bp_graph_limits;
 
+/* A graph whose tables are absent (bp_graph_count) takes the same calls and only counts rows. */
 typedef struct bp_graph {
     bp_buffer *buffers;
     bp_op *ops;
@@ -120,6 +122,7 @@ typedef struct bp_graph {
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
     uint32_t tickets;                         /* ops in it that begin asynchronous work */
+    bp_op newest; /* as it stands; its places left out */
     bp_field fields[BP_FIELDS_MAX];           /* of what the host fills in */
     uint32_t field_count;
     uint64_t field_pitch; /* bytes from one piece of a filled buffer to the next */
@@ -135,6 +138,16 @@ uint64_t bp_graph_bytes(const bp_graph_limits *limit);
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,
                         bp_error *error) BP_MUST_CHECK;
 
+/* Makes a graph that counts, without tables: what is written goes nowhere, and graph->used says how
+ * many rows there were. Its buffers and ops cannot be read. Where a number would pass 32 bits, or
+ * there are more than 2^24 ops, the call is BP_ERR_OVERFLOW. */
+void bp_graph_count(bp_graph *graph, bp_error *error);
+
+static inline bool bp_graph_counts(const bp_graph *graph)
+{
+    return graph->buffers == NULL;
+}
+
 /* Starts writing a program; programs must be written in the order of bp_program_kind. */
 void bp_graph_begin(bp_graph *graph, bp_program_kind program);
 
@@ -142,6 +155,11 @@ void bp_graph_begin(bp_graph *graph, bp_program_kind program);
  * is unique for constant and persistent buffers. */
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index) BP_MUST_CHECK;
+
+/* The same, called "<first>.<second>"; cut where it would be longer than BP_BUFFER_NAME_MAX, as
+ * names only serve readers and the state's order. */
+bp_status bp_graph_buffer_of(bp_graph *graph, const bp_buffer *prototype, const char *first,
+                             const char *second, uint32_t *index) BP_MUST_CHECK;
 
 /* Says what a part of a filled buffer holds. BP_ERR_INTERNAL when there are BP_FIELDS_MAX. */
 bp_status bp_graph_field(bp_graph *graph, const bp_field *field) BP_MUST_CHECK;
@@ -152,6 +170,10 @@ void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs);
 /* Appends an op of `tuples` tuples: refs and scalars are copied as they are. */
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars) BP_MUST_CHECK;
+
+/* Adds a tuple to the newest op, whose row of kernels.def is a LIST or, for more than one tuple of
+ * it, made so by bp_graph_op. */
+bp_status bp_graph_tuple(bp_graph *graph, const bp_ref *refs, const void *scalars) BP_MUST_CHECK;
 
 /* Derives every buffer's lifetime from the ops. The time axis is the ops of all programs in order,
  * so that one arena plan serves them all: group buffers span what lies between a group's programs.

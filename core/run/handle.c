@@ -19,7 +19,8 @@ bp_footprint bp_runtime_footprint(const bp_runtime *runtime)
     const bp_report *report = &runtime->report;
     return (bp_footprint){.arena_bytes = report->arena_bytes,
                           .lower_bound_bytes = report->lower_bound_bytes,
-                          .host_bytes = report->host_bytes,
+                          .host_bytes =
+                              report->host_bytes > 0 ? report->host_bytes : runtime->host_bytes,
                           .parameters = report->parameters,
                           .state_bytes = report->state_bytes};
 }

@@ -4,12 +4,14 @@
  *
  *     static bp_runtime_room room;
  *     bp_runtime *runtime = bp_runtime_make(&room);
- *     uint64_t host = bp_runtime_scratch(&spec);
- *     bp_runtime_plan(runtime, &spec, host_memory, host);       // arena bytes are now known
+ *     bp_runtime_plan(runtime, &spec, host_memory, host_bytes); // arena bytes are now known
  *     bp_runtime_open(runtime, arena_memory, arena_bytes);
  *     bp_runtime_initialize(runtime);                           // or load weights, or resume
  *     while (...) bp_runtime_step(runtime, &feed, &outcome);
  *     bp_runtime_close(runtime);
+ *
+ * Who takes host memory to measure calls bp_runtime_count, in bp_runtime_scratch bytes, then
+ * bp_runtime_plan_counted in footprint.host_bytes, in place of bp_runtime_plan.
  *
  * The caller owns both memories and the room; nothing else is allocated. The room must not move
  * once planned. Calls of one runtime are made by one thread at a time. */
@@ -50,13 +52,21 @@ typedef struct bp_outcome {
                        before the step */
 } bp_outcome;
 
-/* Bytes of host memory that plan and open need for this spec: closed form, no memory touched.
- * BP_SIZE_INVALID when the spec makes no sense. */
+/* Bytes of memory that bp_runtime_count works in: closed form, no memory touched, a few hundred for
+ * each parameter and each stage. BP_SIZE_INVALID when the spec makes no sense. */
 uint64_t bp_runtime_scratch(const bp_spec *spec);
 
-/* Compiles, verifies and plans. memory is aligned to 64 bytes. On failure bp_runtime_error says
- * why.
- */
+/* Emits the spec's programs without keeping them and counts what they hold: footprint.host_bytes is
+ * then what plan and open need, at least bp_runtime_scratch. The memory, aligned to 64 bytes, is
+ * free again afterwards. On failure bp_runtime_error says why. Cost: a small part of planning. */
+bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memory,
+                           uint64_t bytes) BP_MUST_CHECK;
+
+/* Compiles, verifies and plans what was counted. memory is aligned to 64 bytes; BP_ERR_FIT where it
+ * is too small, with its bytes and those needed in the error. */
+bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
+
+/* Counts and plans, in one memory. */
 bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,
                           uint64_t bytes) BP_MUST_CHECK;
 
@@ -64,12 +74,12 @@ bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory
 typedef struct bp_footprint {
     uint64_t arena_bytes;       /* what open takes */
     uint64_t lower_bound_bytes; /* the largest sum of live bytes; no layout takes less */
-    uint64_t host_bytes;        /* of the plan memory, used */
+    uint64_t host_bytes;        /* of the plan memory: used by a plan; before it, counted */
     uint64_t parameters;        /* elements of all weights */
     uint64_t state_bytes;       /* what a snapshot holds */
 } bp_footprint;
 
-/* All of a runtime that is planned. */
+/* All of a runtime that is planned; of one that is only counted host_bytes, the rest is 0. */
 bp_footprint bp_runtime_footprint(const bp_runtime *runtime);
 
 /* Opens the device over `arena` (aligned to BP_ARENA_ALIGNMENT; NULL where the device brings its

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "core/compile/adapter.h"
 #include "core/number/order.h"
 #include "core/program/verify.h"
 
@@ -59,17 +58,19 @@ static uint64_t plan_scratch(const bp_spec *spec, uint32_t buffers)
 
 uint64_t bp_runtime_scratch(const bp_spec *spec)
 {
-    bp_graph_limits limits;
-    if (bp_spec_check(spec, NULL) != BP_OK || !bp_compile_limits(spec, &limits)) {
+    if (bp_spec_check(spec, NULL) != BP_OK) {
         return BP_SIZE_INVALID;
     }
-    uint64_t parameters = bp_adapter_parameters(spec);
-    uint64_t tables = bp_size_add(bp_graph_bytes(&limits), bp_compile_bytes(spec));
-    tables = bp_size_add(tables, parameters * sizeof(bp_parameter));
-    tables = bp_size_add(tables, (uint64_t)limits.buffers * sizeof(uint32_t));
-    uint64_t linked = bp_link_bytes(&limits, spec->device, spec->poison);
+    return bp_size_add(bp_compile_scratch(spec), CARVE_ALIGNMENT);
+}
+
+uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
+{
+    uint64_t tables = bp_size_add(bp_graph_bytes(rows), bp_compile_bytes(spec));
+    tables = bp_size_add(tables, (uint64_t)rows->buffers * sizeof(uint32_t));
+    uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
     linked = bp_size_add(linked, working_bytes(spec));
-    uint64_t scratch = plan_scratch(spec, limits.buffers) + CARVE_ALIGNMENT;
+    uint64_t scratch = plan_scratch(spec, rows->buffers) + CARVE_ALIGNMENT;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
 
@@ -78,26 +79,46 @@ static bp_status carve(bp_runtime *runtime, uint64_t bytes, void **out)
     bp_status status = bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, out);
     if (status != BP_OK) {
         return bp_error_numbers(&runtime->error, status, where, "the plan's memory is too small",
-                                NULL, (int64_t)runtime->host.size,
-                                (int64_t)bp_runtime_scratch(&runtime->spec));
+                                NULL, (int64_t)runtime->host.size, (int64_t)runtime->host_bytes);
+    }
+    return BP_OK;
+}
+
+static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
+{
+    bp_spec *spec = &runtime->spec;
+    BP_TRY(bp_spec_check(spec, &runtime->error));
+    if (spec->loss_rows == 0) {
+        spec->loss_rows = bp_spec_loss_rows(spec);
+    }
+    runtime->host_bytes = bp_runtime_scratch(spec);
+    if (bytes < runtime->host_bytes) {
+        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                "the plan's memory is too small", NULL, (int64_t)bytes,
+                                (int64_t)runtime->host_bytes);
+    }
+    bp_arena_init(&runtime->host, memory, (size_t)bytes);
+    BP_TRY(bp_compile_count(spec, &runtime->host, &runtime->rows, NULL, &runtime->error));
+    const uint64_t needed = bp_runtime_bytes(spec, &runtime->rows);
+    runtime->host_bytes = needed > runtime->host_bytes ? needed : runtime->host_bytes;
+    return BP_OK;
+}
+
+bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memory, uint64_t bytes)
+{
+    *runtime = (bp_runtime){.spec = *spec};
+    bp_status status = count_rows(runtime, memory, bytes);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);
     }
     return BP_OK;
 }
 
 static bp_status compile(bp_runtime *runtime)
 {
-    const bp_spec *spec = &runtime->spec;
-    bp_graph_limits limits;
-    void *parameters = NULL;
-    uint32_t parameter_limit = bp_adapter_parameters(spec);
-    if (!bp_compile_limits(spec, &limits)) {
-        return bp_error_set(&runtime->error, BP_ERR_OVERFLOW, where,
-                            "the programs of this model and policy have too many ops", NULL);
-    }
-    BP_TRY(bp_graph_init(&runtime->graph, &limits, &runtime->host, &runtime->error));
-    BP_TRY(carve(runtime, (uint64_t)parameter_limit * sizeof(bp_parameter), &parameters));
-    bp_emit_init(&runtime->emit, &runtime->graph, spec, parameters, parameter_limit);
-    return bp_compile_run(&runtime->compile, &runtime->emit, &runtime->host);
+    BP_TRY(bp_graph_init(&runtime->graph, &runtime->rows, &runtime->host, &runtime->error));
+    return bp_compile_run(&runtime->compile, &runtime->emit, &runtime->graph, &runtime->spec,
+                          &runtime->host);
 }
 
 /* Verifies and plans in scratch memory that is given back at once. */
@@ -172,10 +193,6 @@ static bp_status carve_working(bp_runtime *runtime)
 
 static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
 {
-    BP_TRY(bp_spec_check(&runtime->spec, &runtime->error));
-    if (runtime->spec.loss_rows == 0) {
-        runtime->spec.loss_rows = bp_spec_loss_rows(&runtime->spec);
-    }
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(compile(runtime));
     BP_TRY(plan(runtime));
@@ -183,8 +200,9 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     BP_TRY(carve_working(runtime));
     if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
                       &runtime->host) != BP_OK) {
-        return bp_error_set(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
-                            NULL);
+        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
+                                "the plan's memory is too small", NULL, (int64_t)runtime->host.size,
+                                (int64_t)runtime->host_bytes);
     }
     runtime->report.host_bytes = runtime->host.peak;
     runtime->report.parameters = 0;
@@ -196,7 +214,12 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
 
 bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory, uint64_t bytes)
 {
-    *runtime = (bp_runtime){.spec = *spec};
+    BP_TRY(bp_runtime_count(runtime, spec, memory, bytes));
+    return bp_runtime_plan_counted(runtime, memory, bytes);
+}
+
+bp_status bp_runtime_plan_counted(bp_runtime *runtime, void *memory, uint64_t bytes)
+{
     bp_status status = make_plan(runtime, memory, bytes);
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the plan failed", NULL);

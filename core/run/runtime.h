@@ -27,7 +27,9 @@ struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
     bp_report report;
-    bp_arena host; /* the caller's plan memory */
+    bp_arena host;        /* the caller's plan memory */
+    bp_graph_limits rows; /* of the graph's tables, counted */
+    uint64_t host_bytes;  /* of the plan memory that is needed */
     bp_graph graph;
     bp_emit emit;
     bp_compile compile; /* the schedule of one micro-batch, for listings */
@@ -47,6 +49,9 @@ struct bp_runtime {
     uint32_t position; /* tokens in the decode caches */
     bool open;
 };
+
+/* Bytes of host memory that plan and open carve where the graph's tables have so many rows. */
+uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 
 /* bp_runtime_open over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and
  * over a fabric that is open on every rank: then all ranks must have made the same plan, which is

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
 
 static void *aligned(uint64_t bytes)
@@ -30,7 +31,7 @@ static bp_status train(trial *t, uint64_t *digest, double *loss)
 /* A form that this processor lacks is refused when the run opens: the blocks go back then too. */
 static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *loss)
 {
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     void *host = aligned(bytes);
     void *arena = NULL;
     bp_status status = trial_plan(t, spec, host, bytes);

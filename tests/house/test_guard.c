@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
 
 #define PATTERN 0xa7
@@ -94,7 +95,7 @@ static void use(trial *t)
 static void check(const bp_spec *spec, bool flush_start)
 {
     static trial t;
-    guarded host = guard(bp_size_align(bp_runtime_scratch(spec), 64), flush_start);
+    guarded host = guard(bp_size_align(plan_bytes(spec), 64), flush_start);
     assert_int_equal(trial_plan(&t, spec, host.memory, host.bytes), BP_OK);
     /* The plan is a multiple of the alignment, so both of the arena's ends can meet a guard. */
     assert_true(t.runtime.report.arena_bytes % BP_ARENA_ALIGNMENT == 0);

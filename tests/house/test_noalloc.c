@@ -21,6 +21,7 @@
 
 #include "device/cuda/cuda.h"
 #include "tests/support/instrument.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
 
 /* A sanitizer needs the allocator for itself. */
@@ -186,7 +187,7 @@ static void steps_allocate_nothing(void **state)
     bp_spec spec = trial_spec();
     spec.device_options.threads = 3;
     spec.device_options.variant = NULL;
-    uint64_t bytes = bp_runtime_scratch(&spec);
+    uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
     assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
     void *arena = aligned(t.runtime.report.arena_bytes);
@@ -269,7 +270,7 @@ static void steps_on_cuda(const instrument *on, const char *variant)
     bp_spec spec = trial_spec();
     spec.device = &bp_device_cuda;
     spec.device_options = (bp_device_options){.threads = 1, .variant = variant};
-    uint64_t bytes = bp_runtime_scratch(&spec);
+    uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
     assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
     assert_int_equal(trial_open(&t, NULL, t.runtime.report.arena_bytes), BP_OK);

@@ -12,6 +12,7 @@
 
 #include "layers/transformer.h"
 #include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
 
 static void *aligned(uint64_t bytes)
@@ -24,7 +25,7 @@ static void *aligned(uint64_t bytes)
 static uint64_t digest_of(const bp_spec *spec)
 {
     static trial t;
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     void *host = aligned(bytes);
     assert_int_equal(trial_plan(&t, spec, host, bytes), BP_OK);
     void *arena = aligned(t.runtime.report.arena_bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A runtime over tokens in memory. */
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ void rig_feed(rig *r, bp_feed *feed, bp_source *source, const int32_t *tokens, u
 void rig_open(rig *r, const bp_spec *spec, const int32_t *tokens, uint32_t count)
 {
     memset(r, 0, sizeof *r);
-    uint64_t host_bytes = bp_runtime_scratch(spec);
+    uint64_t host_bytes = plan_bytes(spec);
     assert_true(host_bytes != BP_SIZE_INVALID);
     assert_int_equal(posix_memalign(&r->host, 64, (size_t)host_bytes), 0);
     require_ok(bp_runtime_plan(&r->runtime, spec, r->host, host_bytes), &r->runtime.error);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bedplate/memory.h"
+#include "tools/bedplate/counted.h"
 #include "tools/bedplate/policy.h"
 
 static const char where[] = "fit";
@@ -29,14 +29,9 @@ static bp_status keep_actions(choice *c, bp_error *error)
 
 static bp_status run_once(choice *c, bp_error *error)
 {
-    uint64_t bytes = bp_fit_scratch(&c->request);
     memory_block memory = {NULL, 0};
-    if (bytes >= PTRDIFF_MAX) {
-        return bp_error_set(error, BP_ERR_OVERFLOW, where,
-                            "a model of these shapes has more ops than can be planned", "");
-    }
-    BP_TRY(memory_take(&memory, bytes, false, "fit", error));
-    bp_status status = bp_fit_run(&c->request, memory.address, bytes, &c->fit, error);
+    BP_TRY(counted_take_fit(&c->request, &memory, error));
+    bp_status status = bp_fit_run(&c->request, memory.address, memory.bytes, &c->fit, error);
     bool none_fits = status == BP_ERR_FIT && c->fit.best.batch != 0;
     c->fits = status == BP_OK;
     if (c->fits || none_fits) {

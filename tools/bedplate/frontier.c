@@ -3,7 +3,7 @@
 #include "tools/bedplate/frontier.h"
 
 #include "core/compile/schedule.h"
-#include "tools/bedplate/memory.h"
+#include "tools/bedplate/counted.h"
 #include "tools/formats/hf_fields.h"
 
 #define CHUNK_LEAST   64
@@ -12,18 +12,6 @@
 #define PAGE_HEIGHT   260.0
 #define MARGIN_LEFT   70.0
 #define MARGIN_BOTTOM 40.0
-
-static const char where[] = "frontier";
-
-static bp_status take_memory(memory_block *memory, const bp_fit_request *request, bp_error *error)
-{
-    uint64_t bytes = bp_fit_scratch(request);
-    if (bytes >= PTRDIFF_MAX) {
-        return bp_error_set(error, BP_ERR_OVERFLOW, where,
-                            "a model of these shapes has more ops than can be planned", "");
-    }
-    return memory_take(memory, bytes, false, "fit", error);
-}
 
 bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *error)
 {
@@ -35,7 +23,7 @@ bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *er
     free.budget = 0;
     f->count = FRONTIER_POINTS;
     BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(take_memory(&memory, &free, error));
+    BP_TRY(counted_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_curve(&free, memory.address, memory.bytes, f->point, &f->count, error);
     memory_give_back(&memory);
@@ -177,7 +165,7 @@ bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch,
     }
     free.free_batch = false;
     free.free_chunk = false;
-    BP_TRY(take_memory(&memory, &free, error));
+    BP_TRY(counted_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_largest_batch(&free, most, memory.address, memory.bytes, batch, error);
     memory_give_back(&memory);

@@ -2,6 +2,8 @@
 /* The part of a plan that is frozen. */
 #include "tools/bedplate/frozen.h"
 
+#include "tools/bedplate/counted.h"
+
 #define NAMES_SHOWN 4
 
 /* Plans the spec with nothing frozen: no rules that freeze, and no adapters beside a base. */
@@ -24,9 +26,8 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     if (spec.policy.kind == BP_POLICY_ACTIONS) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
     }
-    uint64_t bytes = bp_runtime_scratch(&spec);
-    BP_TRY(memory_take(&memory, bytes, false, "host memory", &s->error));
-    bp_status status = bp_runtime_plan(&runtime, &spec, memory.address, bytes);
+    BP_TRY(counted_take(&runtime, &spec, 0, &memory, &s->error));
+    bp_status status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
     *arena_bytes = runtime.report.arena_bytes;
     memory_give_back(&memory);
     return status;

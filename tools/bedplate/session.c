@@ -9,6 +9,7 @@
 #include "core/file/storage.h"
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
+#include "tools/bedplate/counted.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/optimizer_choice.h"
@@ -281,19 +282,14 @@ bp_status session_open_coder(session *s)
 
 bp_status session_plan(session *s)
 {
-    BP_TRY(bp_spec_check(&s->spec, &s->error));
-    uint64_t plan = bp_size_align(bp_runtime_scratch(&s->spec), 4096);
     uint64_t work = session_work_bytes(s);
-    uint64_t bytes = bp_size_add(plan, work);
-    if (bytes >= PTRDIFF_MAX) {
-        return bp_error_set(&s->error, BP_ERR_OVERFLOW, where,
-                            "a model of these shapes has more ops than can be planned",
-                            s->set->model);
+    bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
+    if (status == BP_OK) {
+        const uint64_t plan = counted_bytes(&s->runtime);
+        s->work = (bp_staging){(char *)s->host.address + plan, (size_t)work};
+        status = bp_runtime_plan_counted(&s->runtime, s->host.address, plan);
     }
-    BP_TRY(memory_take(&s->host, bytes, false, "host memory", &s->error));
-    s->work = (bp_staging){(char *)s->host.address + plan, (size_t)work};
-    return adapter_blame(s->set, bp_runtime_plan(&s->runtime, &s->spec, s->host.address, plan),
-                         &s->runtime.error);
+    return adapter_blame(s->set, status, &s->runtime.error);
 }
 
 bp_status session_check_fit(session *s)

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
+#include "tools/bench/bench_plan.h"
 
 #define DEPTHS 7 /* 4, 8, .. 256 */
 
@@ -53,9 +53,8 @@ static double activations(uint32_t layers, bp_policy policy)
 {
     static bp_runtime runtime;
     const bp_spec spec = spec_of(layers, policy);
-    uint64_t bytes = bp_runtime_scratch(&spec);
-    void *memory = malloc((size_t)bytes);
-    bool planned = memory != NULL && bp_runtime_plan(&runtime, &spec, memory, bytes) == BP_OK;
+    void *memory = NULL;
+    bool planned = bench_plan(&runtime, &spec, &memory);
     free(memory);
     return planned ? (double)runtime.report.activations_most : 0.0;
 }

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "optim/adamw.h"
+#include "tools/bench/bench_plan.h"
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
 
@@ -107,9 +107,8 @@ static void add(sums *all, double rate, uint32_t count, const bp_plan_report *re
 static bool plan_one(const bp_spec *spec, sums *all)
 {
     static bp_runtime runtime;
-    uint64_t bytes = bp_runtime_scratch(spec);
-    void *memory = malloc((size_t)bytes);
-    bool planned = memory != NULL && bp_runtime_plan(&runtime, spec, memory, bytes) == BP_OK;
+    void *memory = NULL;
+    bool planned = bench_plan(&runtime, spec, &memory);
     uint32_t count = 0;
     bp_interval *intervals = planned ? intervals_of(&runtime.graph, &count) : NULL;
     bp_plan_report report;

@@ -14,6 +14,7 @@
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
 
 static double activations(uint32_t layers, bp_policy_kind kind)
 {
@@ -32,7 +33,7 @@ static double activations(uint32_t layers, bp_policy_kind kind)
                           .accumulation = 1,
                           .loss_rows = 256,
                           .policy = {.kind = kind}};
-    uint64_t bytes = bp_runtime_scratch(&spec);
+    uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);

@@ -13,6 +13,7 @@
 #include "layers/mlp_model.h"
 #include "layers/transformer.h"
 #include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
 #define TOKENS  600
@@ -74,7 +75,7 @@ static bp_fit_try plan_of(const bp_spec *spec, bp_policy policy)
     bp_fit fit;
     bp_error error = {0};
     request.spec.policy = policy;
-    uint64_t bytes = bp_fit_scratch(&request);
+    uint64_t bytes = fit_bytes(&request);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
@@ -131,7 +132,7 @@ static void test_nothing_that_fits_is_faster(void **state)
             plans[p] = plan_of(&spec, policies[p]);
             least = plans[p].arena_bytes < least ? plans[p].arena_bytes : least;
         }
-        uint64_t bytes = bp_fit_scratch(&request);
+        uint64_t bytes = fit_bytes(&request);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
         for (uint64_t i = 0; i < BUDGETS; i++) {
@@ -172,7 +173,7 @@ static void test_above_frozen_stages_the_bits_stay(void **state)
         const uint64_t wanted = digest_of(&request.spec);
         uint64_t most = plan_of(&request.spec, policies[0]).arena_bytes;
         uint64_t least = plan_of(&request.spec, policies[1]).arena_bytes;
-        uint64_t bytes = bp_fit_scratch(&request);
+        uint64_t bytes = fit_bytes(&request);
         void *memory = malloc((size_t)bytes);
         bp_fit fit;
         bp_error error = {0};

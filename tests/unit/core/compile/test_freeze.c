@@ -10,6 +10,7 @@
 
 #include "layers/transformer.h"
 #include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 131
@@ -136,7 +137,7 @@ static void test_policies_agree(void **state)
 
 static bp_status plan_status(const bp_spec *spec, bp_error *error)
 {
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     static bp_runtime runtime;
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);

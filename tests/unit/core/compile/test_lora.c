@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
 #define TOKENS 131
@@ -223,7 +224,7 @@ static void test_targets_that_are_not_there(void **state)
     (void)state;
     static const char *const wrong[] = {"c_attn", "q_proj"};
     const bp_spec spec = lora_spec(wrong, 2);
-    uint64_t bytes = bp_runtime_scratch(&spec);
+    uint64_t bytes = plan_bytes(&spec);
     static bp_runtime runtime;
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);

@@ -12,6 +12,7 @@
 
 #include "core/compile/measure.h"
 #include "core/run/runtime.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/spec_case.h"
 
 #define STAGES 16
@@ -87,13 +88,18 @@ static void measure(const bp_spec *spec)
 {
     const bp_rates rates = BP_RATES_DEFAULT;
     static bp_chain_stage stages[STAGES];
-    const size_t bytes = (size_t)bp_measure_bytes(spec);
-    void *memory = malloc(bytes);
+    uint64_t bytes = bp_measure_scratch(spec);
+    void *memory = malloc((size_t)bytes);
     bp_arena arena;
     bp_error error = {0};
     assert_non_null(memory);
     assert_true(spec->model->stages(&spec->config) <= STAGES);
-    bp_arena_init(&arena, memory, bytes);
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    assert_int_equal(bp_measure_count(spec, &arena, stages, &bytes, &error), BP_OK);
+    free(memory);
+    memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    bp_arena_init(&arena, memory, (size_t)bytes);
     if (bp_measure_each(spec, &rates, &arena, stages, note_trial, &found, &error) != BP_OK) {
         fail_msg("%s: %s %s", found.name, error.text, error.name);
     }
@@ -164,7 +170,7 @@ static void compare_policy(bp_spec spec, bp_policy policy)
 {
     static bp_runtime runtime;
     spec.policy = policy;
-    const uint64_t bytes = bp_runtime_scratch(&spec);
+    const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     if (bp_runtime_plan(&runtime, &spec, memory, bytes) != BP_OK) {

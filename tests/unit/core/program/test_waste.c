@@ -20,6 +20,7 @@
 #include "tests/support/config.h"
 #include "tools/formats/hf_fields.h"
 #include "tools/formats/preset.h"
+#include "tests/support/plan_bytes.h"
 
 #define NODES 200000 /* of exact search, as the program asks for */
 
@@ -54,7 +55,7 @@ static bp_spec spec_of(const bp_preset *preset)
 static void require_no_waste(const bp_spec *spec, const char *name)
 {
     static bp_runtime runtime;
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     assert_int_equal(bp_runtime_plan(&runtime, spec, memory, bytes), BP_OK);

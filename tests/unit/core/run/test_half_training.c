@@ -14,6 +14,7 @@
 
 #include "core/program/step.h"
 #include "tests/support/golden.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
 
 /* A trial in memory. */
@@ -40,7 +41,7 @@ static void require_ok(bp_status status, const session *s)
 
 static void session_open(session *s, const bp_spec *spec)
 {
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     s->host = aligned(bytes);
     require_ok(trial_plan(&s->trial, spec, s->host, bytes), s);
     bytes = s->trial.runtime.report.arena_bytes;

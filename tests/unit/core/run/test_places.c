@@ -12,6 +12,7 @@
 
 #include "device/fabric/threads.h"
 #include "device/host/host.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
 #define RANKS     3
@@ -35,7 +36,7 @@ typedef struct planned {
 
 static void make_plan(planned *p, const bp_spec *spec)
 {
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&p->host, 64, bytes), 0);
     assert_int_equal(bp_runtime_plan(&p->runtime, spec, p->host, bytes), BP_OK);
     size_t arena = (size_t)p->runtime.report.arena_bytes;

@@ -14,6 +14,7 @@
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
 #include "tests/support/config.h"
+#include "tests/support/plan_bytes.h"
 
 #define VOCABULARY 61
 #define TOKENS     4000
@@ -144,7 +145,7 @@ typedef struct session {
 
 static bp_status session_open(session *s, const bp_spec *spec)
 {
-    uint64_t bytes = bp_runtime_scratch(spec);
+    uint64_t bytes = plan_bytes(spec);
     assert_true(bytes != BP_SIZE_INVALID);
     assert_int_equal(posix_memalign(&s->host, 64, (size_t)bytes), 0);
     memset(s->host, 0x5a, (size_t)bytes);
@@ -248,7 +249,7 @@ static void test_memory_smaller_than_planned(void **state)
     spec.accumulation = 2;
     spec.poison = true;
     static bp_runtime runtime;
-    uint64_t bytes = bp_runtime_scratch(&spec);
+    uint64_t bytes = plan_bytes(&spec);
     void *host = NULL;
     assert_int_equal(posix_memalign(&host, 64, (size_t)bytes), 0);
     assert_int_equal(bp_runtime_plan(&runtime, &spec, host, bytes), BP_OK);

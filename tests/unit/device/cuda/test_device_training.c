@@ -18,6 +18,7 @@
 #include "layers/transformer.h"
 #include "tests/support/config.h"
 #include "tests/support/instrument.h"
+#include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_memory.h"
 
@@ -379,7 +380,7 @@ static void planned_is_used(void **state)
         bp_runtime runtime;
         bp_spec spec = on_cuda(NULL);
         spec.device_options.target = targets[i];
-        uint64_t host_bytes = bp_runtime_scratch(&spec);
+        uint64_t host_bytes = plan_bytes(&spec);
         void *host = NULL;
         int before = on.real ? 0 : on.calls(NULL);
         assert_int_equal(posix_memalign(&host, 64, (size_t)host_bytes), 0);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* How much of everything compiling a spec needs: closed forms for what follows from the spec, a
+ * counted emission for the tables of its programs. */
+#include "core/compile/adapter.h"
+#include "core/compile/compile_private.h"
+
+#define PREFILL_ROWS_DEFAULT 32
+
+uint32_t bp_compile_prefill_rows(const bp_spec *spec)
+{
+    uint32_t rows = spec->prefill_rows != 0 ? spec->prefill_rows : PREFILL_ROWS_DEFAULT;
+    return rows < spec->generate_context ? rows : spec->generate_context;
+}
+
+uint64_t bp_compile_logits_rows(const bp_spec *spec)
+{
+    if (!spec->evaluate || !spec->keep_logits) {
+        return 0;
+    }
+    const bool judges = spec->config.task >= BP_TASK_CLASSES;
+    return judges ? spec->batch : (uint64_t)spec->batch * spec->sequence;
+}
+
+uint64_t bp_compile_logits_width(const bp_spec *spec)
+{
+    const bool judges = spec->config.task >= BP_TASK_CLASSES;
+    return judges ? spec->config.classes : spec->config.vocabulary;
+}
+
+uint64_t bp_compile_input_rows(const bp_spec *spec)
+{
+    uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    uint64_t prefill = bp_compile_prefill_rows(spec);
+    return rows > prefill ? rows : prefill;
+}
+
+uint64_t compile_ids_bytes(const bp_spec *spec)
+{
+    return bp_size_align(bp_compile_input_rows(spec) * sizeof(int32_t), BP_ARENA_ALIGNMENT);
+}
+
+uint64_t compile_lengths_bytes(const bp_spec *spec)
+{
+    if (spec->config.task == BP_TASK_CAUSAL_LM) {
+        return 0;
+    }
+    return bp_size_align(spec->batch * sizeof(int32_t), BP_ARENA_ALIGNMENT);
+}
+
+bool bp_compile_types(const bp_spec *spec)
+{
+    return spec->pairs && spec->model->typed != NULL && spec->model->typed(&spec->config);
+}
+
+uint64_t bp_compile_micro_bytes(const bp_spec *spec)
+{
+    const uint64_t rows = bp_compile_types(spec) ? 3 : 2; /* ids, labels, types */
+    return BP_STEP_ROOM + rows * compile_ids_bytes(spec) + compile_lengths_bytes(spec);
+}
+
+uint32_t bp_compile_micros(const bp_spec *spec)
+{
+    return spec->gradient_release != BP_RELEASE_NONE ? spec->accumulation : 1;
+}
+
+uint64_t bp_compile_input_bytes(const bp_spec *spec)
+{
+    return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
+}
+
+uint64_t bp_compile_bytes(const bp_spec *spec)
+{
+    uint64_t stages = spec->model->stages(&spec->config);
+    uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
+    uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
+    bytes += bp_compile_micros(spec) * (uint64_t)sizeof(bp_slice_call);
+    bytes += stages * sizeof(uint32_t);
+    bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
+    bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
+    return bytes + 7 * TABLE_ALIGNMENT;
+}
+
+uint64_t bp_compile_scratch(const bp_spec *spec)
+{
+    const uint64_t names = bp_size_mul(bp_adapter_parameters(spec), BP_BUFFER_NAME_MAX);
+    return bp_size_add(bp_compile_bytes(spec), bp_size_add(names, TABLE_ALIGNMENT));
+}
+
+bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_arena *memory)
+{
+    const uint32_t count = bp_adapter_parameters(spec);
+    const size_t names = (size_t)count * BP_BUFFER_NAME_MAX;
+    void *parameters = NULL;
+    void *text = NULL;
+    bp_status status =
+        bp_arena_carve(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
+    if (status == BP_OK && bp_graph_counts(graph)) {
+        status = bp_arena_carve(memory, names, TABLE_ALIGNMENT, &text);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",
+                            NULL);
+    }
+    bp_emit_init(emit, graph, spec, parameters, count);
+    emit->names = text;
+    emit->names_limit = text != NULL ? (uint32_t)names : 0;
+    return BP_OK;
+}
+
+bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limits *tables,
+                           bp_graph_limits *forward, bp_error *error)
+{
+    const size_t mark = memory->used;
+    bp_graph graph;
+    bp_compile compile = {0};
+    bp_emit emit;
+    bp_graph_count(&graph, error);
+    BP_TRY(bp_compile_run(&compile, &emit, &graph, spec, memory));
+    *tables = graph.used;
+    if (forward != NULL) {
+        *forward = compile.forward;
+    }
+    return bp_arena_rewind(memory, mark);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Planning in new memory. */
+#ifndef BP_TOOLS_BENCH_PLAN_H
+#define BP_TOOLS_BENCH_PLAN_H
+
+#include <stdlib.h>
+
+#include "core/run/runtime.h"
+
+/* Counts and plans a spec; *memory is the caller's to free, whatever the answer. */
+static inline bool bench_plan(bp_runtime *runtime, const bp_spec *spec, void **memory)
+{
+    const uint64_t scratch = bp_runtime_scratch(spec);
+    *memory = malloc((size_t)scratch);
+    if (*memory == NULL || bp_runtime_count(runtime, spec, *memory, scratch) != BP_OK) {
+        return false;
+    }
+    free(*memory);
+    *memory = malloc((size_t)runtime->host_bytes);
+    return *memory != NULL &&
+           bp_runtime_plan_counted(runtime, *memory, runtime->host_bytes) == BP_OK;
+}
+
+#endif
