@@ -5,6 +5,7 @@
 #
 #   tests/run.sh BUILD programs   the test programs alone
 #   tests/run.sh BUILD cli        the scripts that run the program alone
+#   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
 #
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on, and with exit code 77 it is all that a test has to say.
@@ -58,7 +59,7 @@ scripts=''
 programs=''
 case $kind in
 all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
-cli) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
+cli | variant) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
 esac
 [[ $kind == cli ]] ||
     programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | LC_ALL=C sort)

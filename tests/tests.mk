@@ -8,23 +8,20 @@ tests: unit $(BUILD)/tests/house/digest
 test: all tests
 	@tests/run.sh $(BUILD)
 
-# What only another build can find. Each part says what it adds; the scripts that run the program are
-# run once more where its lines are counted (coverage), not in every build.
+# What only another build can find; each part says what it adds.
 VARIANTS := clang sanitize tsan aarch64 coverage digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
-# clang: the warnings of another compiler, its order of evaluation and its vectors.
-# sanitize: AddressSanitizer and UBSan (gcc). The library allocates nothing; what a test program or a
-# lost driver leaves behind is not the matter (the digest program's leaks are looked for: digests).
-clang sanitize:
+# clang: the warnings of another compiler, its order of evaluation and its vectors: the test programs.
+clang:
 	+$(MAKE) VARIANT=$@ all tests
-	@ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/$@ programs
-# The program's own paths under the sanitizers: by name, it takes as long as all the programs.
-.PHONY: sanitize-cli
-sanitize-cli:
-	+$(MAKE) VARIANT=sanitize all
-	@tests/run.sh build/sanitize cli
-# tsan: ThreadSanitizer on the thread pool, which is all the code that shares memory among threads.
+	@BP_TEST_SHORT=1 tests/run.sh build/$@ programs
+# sanitize: AddressSanitizer and UBSan (gcc), the program's own paths too. The library allocates nothing;
+# what a test program or a lost driver leaves behind is not the matter (leaks are looked for in digests).
+sanitize:
+	+$(MAKE) VARIANT=$@ all tests
+	@ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/$@ variant
+# tsan: ThreadSanitizer on what shares memory among threads: the pool, and fabrics of threads.
 tsan:
 	@tests/variants/threads.sh
 # aarch64: another architecture's compiler, alignment and char; no AVX forms. digests: the same bits

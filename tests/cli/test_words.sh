@@ -9,7 +9,7 @@ common=(train --model tiny --data "$work/text" --max-seq-length 16 --threads 2)
 
 # Progress: a bar that is redrawn, and lines that do not mix with it. script(1) gives a terminal.
 terminal() { script -qec "$(printf '%q ' "$program" "$@")" /dev/null </dev/null 2>&1 | tr '\r' '\n'; }
-if command -v script >/dev/null; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     out=$(terminal "${common[@]}" --output-dir "$work/a" --max-steps 6 --logging-steps 2 \
         --validation-split 0.25 --eval-steps 3)
     grep -qE '\[#{24}\] 6/6  loss [0-9.]+  [0-9]+ tokens/s  0:00 left' <<<"$out"
@@ -22,7 +22,7 @@ if command -v script >/dev/null; then
     ! grep -q '#' <<<"$out"
     check $? "--quiet draws none" "$out"
 else
-    echo "skipped: no script(1)"
+    echo "skipped: script(1) gives no terminal here"
 fi
 run "${common[@]}" --output-dir "$work/c" --max-steps 6
 ! grep -q '#' <<<"$err$out"

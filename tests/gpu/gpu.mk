@@ -7,7 +7,7 @@ $(FAKE_ML): tests/gpu/fake_ml.c
 $(FAKE_OLD): tests/gpu/fake_old.c
 $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
+	$(call say,"$(CC) $<") $(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
 $(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
 
 # The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the

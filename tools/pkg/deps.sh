@@ -11,7 +11,7 @@ build_needs=(gcc gcc ar binutils /usr/include/stdio.h libc6-dev /usr/include/xxh
 proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov pkg-config pkgconf
     /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
     '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev
-    qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    python3 python3 script bsdutils qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross)
 
 needs=("${build_needs[@]}")

@@ -14,7 +14,7 @@ $(BUILD)/device/kernels/ptx.s: $(PTX_TEXTS) tools/ptx/ptx.mk
 	   done; \
 	   echo '.section .note.GNU-stack,"",%progbits'; } >$@
 $(PTX_OBJ): $(BUILD)/device/kernels/ptx.s
-	$(CC) -c $< -o $@
+	$(call say,"$(CC) $<") $(CC) -c $< -o $@
 
 .PHONY: ptx
 ptx:

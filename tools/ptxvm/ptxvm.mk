@@ -20,23 +20,24 @@ PTXVM_SUPPORT := $(BUILD)/tests/ptxvm/run.o $(BUILD)/tests/ptxvm/nvcc.o
 $(PTXVM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tools/ptxvm/arith_other.o \
 $(BUILD)/tools/ptxvm/arith_x86_64.o: $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(PTXVM_CFLAGS) -c $< -o $@
+	$(call say,"$(CC) $<") $(CC) $(PTXVM_CFLAGS) -c $< -o $@
 $(BUILD)/tools/ptxvm/arith_portable.o: tools/ptxvm/arith.c
 	@mkdir -p $(@D)
-	$(CC) $(PTXVM_CFLAGS) -DVM_ARITH_TABLE=vm_arith_portable -DVM_MULTIPLY=vm_multiply_portable \
-	    -c $< -o $@
+	$(call say,"$(CC) $< portable") $(CC) $(PTXVM_CFLAGS) -DVM_ARITH_TABLE=vm_arith_portable \
+	    -DVM_MULTIPLY=vm_multiply_portable -c $< -o $@
 $(BUILD)/tools/ptxvm/arith_wide.o: tools/ptxvm/arith.c
 	@mkdir -p $(@D)
-	$(CC) $(PTXVM_CFLAGS) -O3 -mavx2 -mfma -DVM_ARITH_TABLE=vm_arith_avx2 \
+	$(call say,"$(CC) $< avx2") $(CC) $(PTXVM_CFLAGS) -O3 -mavx2 -mfma -DVM_ARITH_TABLE=vm_arith_avx2 \
 	    -DVM_MULTIPLY=vm_multiply_avx2 -c $< -o $@
 
+$(PTXVM_OBJ): $(BUILD)/flags
 $(PTXVM_LIB): $(PTXVM_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(OPT) $(EXTRA) -shared -Wl,-soname,libcuda.so.1 $^ -o $@ -lm -lpthread
+	$(call say,"link $@") $(CC) $(OPT) $(EXTRA) -shared -Wl,-soname,libcuda.so.1 $^ -o $@ -lm -lpthread
 
 # The tests link the library itself; they find it beside them, wherever the build lies.
 $(PTXVM_TESTS): $(BUILD)/tests/ptxvm/%: $(BUILD)/tests/ptxvm/%.o $(PTXVM_SUPPORT) $(PTXVM_LIB)
-	$(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(PTXVM_LIB) -o $@ \
+	$(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(PTXVM_LIB) -o $@ \
 	    -Wl,-rpath,'$$ORIGIN/../../ptxvm' -lm -lcmocka
 
 .PHONY: ptxvm ptxvm-tests ptxvm-test
