@@ -141,8 +141,8 @@ static void other_bytes_of_the_buffers_are_free(void **state)
         const bp_copy_begin_operands operands = {f.near, f.source};
         const bp_copy_begin_scalars scalars = {0, 8, 16, 64, 64};
         hand_op(&f.h, BP_KERNEL_copy_begin, &operands, &scalars);
-        /* columns 16 to 31 of 64, or with the shift 15 to 30 */
-        const bp_copy_begin_operands beside = {hand_at(f.near, 16 - (uint64_t)shift, BP_U8),
+        /* columns 16 to 31 of 64, or with the shift 12 to 27 */
+        const bp_copy_begin_operands beside = {hand_at(f.near, 16 - 4 * (uint64_t)shift, BP_U8),
                                                f.other};
         const bp_copy_begin_scalars also = {1, 8, 16, 64, 64};
         hand_op(&f.h, BP_KERNEL_copy_begin, &beside, &also);
@@ -325,6 +325,16 @@ static void calls_of_a_fabric(void **state)
     cast = hand_broadcast(&f.h, 0, 4, 1, f.near, f.near, BYTES);
     hand_fabric_wait(&f.h, cast, f.near, BYTES, f.near, BYTES);
     refused("an operand is read before it is written", "broadcast_begin: from");
+
+    /* a root that the group does not have, and a group of nobody */
+    begin();
+    cast = hand_broadcast(&f.h, 0, 4, 4, f.near, f.source, BYTES);
+    hand_fabric_wait(&f.h, cast, f.near, BYTES, f.source, BYTES);
+    refused("scalars are not what its row requires", "broadcast_begin");
+    begin();
+    gather = hand_all_gather(&f.h, 0, 0, f.near, f.source, BYTES);
+    hand_fabric_wait(&f.h, gather, f.near, 0, f.source, BYTES);
+    refused("scalars are not what its row requires", "all_gather_begin");
 
     begin();
     gather = hand_exchange(&f.h, 0, 4, f.near, f.source, BYTES / 4 + 1);
