@@ -31,3 +31,28 @@ bp_status cuda_enter(cuda_context *context)
     }
     return CUDA_CALL(context, cuCtxSetCurrent, context->handle);
 }
+
+bp_cu_address cuda_address(const cuda_context *context, uint64_t place, uint64_t bytes)
+{
+    uint64_t offset = bp_place_offset(place);
+    uint64_t end = bp_size_add(offset, bytes);
+    if (bp_place_space(place) == BP_SPACE_DEVICE && end <= context->arena_bytes) {
+        return context->arena + offset;
+    }
+    if (bp_place_space(place) == BP_SPACE_HOST && end <= context->host_bytes) {
+        return (bp_cu_address)(uintptr_t)(context->host_arena + offset);
+    }
+    return 0;
+}
+
+bp_status cuda_calls_ended(cuda_context *context)
+{
+    if (context->call_status == BP_OK) {
+        return BP_OK;
+    }
+    context->failed = true;
+    if (context->error != NULL && context->error->code == BP_OK) {
+        *context->error = context->call_error;
+    }
+    return context->call_status;
+}

@@ -3,6 +3,7 @@
 #ifndef BP_DEVICE_CUDA_CONTEXT_H
 #define BP_DEVICE_CUDA_CONTEXT_H
 
+#include "arena/arena.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/record.h"
 #include "device/cuda/target.h"
@@ -12,6 +13,7 @@
 #define CUDA_LOG_BYTES     4096
 #define CUDA_SLOTS         2                     /* uploads in flight */
 #define CUDA_SLOT_BYTES    ((size_t)1024 * 1024) /* of a staging slot; one more serves downloads */
+#define CUDA_FLIGHTS       8 /* events of an engine; with more in flight a later one is waited for */
 
 typedef struct cuda_program {
     const cuda_record *records; /* NULL: not linked */
@@ -41,10 +43,20 @@ typedef struct cuda_context {
     bp_cu_context handle;
     bp_cu_address arena;
     uint64_t arena_bytes;
+    unsigned char *host_arena; /* pinned; NULL: that space has no bytes */
+    uint64_t host_bytes;
+    const bp_fabric *fabric; /* NULL: one rank, no fabric */
+    void *rank;
     unsigned char *staging;
     uint32_t slot; /* of the next upload */
     bp_cu_stream work;
     bp_cu_stream copies;
+    bp_cu_stream calls;           /* of the fabric; NULL without one */
+    unsigned char *calls_staging; /* a slot of what is given to it and one of what comes */
+    bp_cu_event begun;            /* the work before what was begun last */
+    bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by ticket; NULL: no such engine */
+    bp_status call_status;                             /* the first failed call of the fabric */
+    bp_error call_error;
     bp_cu_event ran;                /* the newest run on `work` */
     bp_cu_event copied[CUDA_SLOTS]; /* the newest upload from each slot, on `copies` */
     bp_cu_module modules[CUDA_MODULES_MAX];
@@ -81,6 +93,12 @@ void cuda_given_back(cuda_context *context, bp_cu_result result);
         (handle) = 0;                                                                              \
     } while (0)
 
+/* Where bytes at a place are for the driver; 0 when they are not all in a space that there is. */
+bp_cu_address cuda_address(const cuda_context *context, uint64_t place, uint64_t bytes);
+
+/* What went wrong in a call of the fabric, once what was begun has been waited for. */
+bp_status cuda_calls_ended(cuda_context *context) BP_MUST_CHECK;
+
 /* Makes the driver's context current on this thread. BP_ERR_DEVICE when something failed before. */
 bp_status cuda_enter(cuda_context *context) BP_MUST_CHECK;
 
@@ -110,14 +128,21 @@ bp_status cuda_records_make(cuda_context *context, const cuda_program *program) 
 bp_status cuda_graph_record(cuda_context *context, cuda_program *program) BP_MUST_CHECK;
 void cuda_forget(cuda_context *context, cuda_program *program);
 
+/* flight.c: what an op begins beside the work, or waits for, as a record; and making it. */
+bp_status cuda_flight_link(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
+                           cuda_record *out) BP_MUST_CHECK;
+bp_status cuda_flight_make(cuda_context *context, const cuda_record *record) BP_MUST_CHECK;
+
 /* link.c */
+bp_status cuda_link_carve(cuda_context *context, bp_arena *memory, size_t bytes,
+                          void **out) BP_MUST_CHECK;
 uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars);
 bp_status cuda_link(void *memory, uint32_t program, const bp_linked_program *linked,
                     void *link_memory, size_t bytes) BP_MUST_CHECK;
 
 /* copy.c */
-bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t bytes) BP_MUST_CHECK;
-bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes) BP_MUST_CHECK;
+bp_status cuda_upload(void *memory, uint64_t place, const void *from, size_t bytes) BP_MUST_CHECK;
+bp_status cuda_download(void *memory, uint64_t place, void *to, size_t bytes) BP_MUST_CHECK;
 
 /* open.c */
 bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,

@@ -5,9 +5,12 @@
 
 #include "device/cuda/context.h"
 
-static bool inside(const cuda_context *context, uint64_t offset, size_t bytes)
+/* The host arena is the caller's to touch when everything that was run has ended. */
+static bp_status host_ended(cuda_context *context)
 {
-    return bp_size_add(offset, bytes) <= context->arena_bytes;
+    BP_TRY(cuda_enter(context));
+    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    return cuda_calls_ended(context);
 }
 
 /* A slot may be filled again when its last upload has left it. */
@@ -23,11 +26,17 @@ static bp_status upload_piece(cuda_context *context, bp_cu_address to, const voi
     return CUDA_CALL(context, cuEventRecord, context->copied[slot], context->copies);
 }
 
-bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t bytes)
+bp_status cuda_upload(void *memory, uint64_t place, const void *from, size_t bytes)
 {
     cuda_context *context = memory;
-    if (!inside(context, offset, bytes)) {
+    bp_cu_address to = cuda_address(context, place, bytes);
+    if (to == 0) {
         return BP_ERR_USAGE;
+    }
+    if (bp_place_space(place) == BP_SPACE_HOST) {
+        BP_TRY(host_ended(context));
+        memcpy((void *)(uintptr_t)to, from, bytes);
+        return BP_OK;
     }
     BP_TRY(cuda_enter(context));
     CUDA_TRY(context, cuStreamWaitEvent, context->copies, context->ran, 0);
@@ -36,16 +45,22 @@ bp_status cuda_upload(void *memory, uint64_t offset, const void *from, size_t by
     for (size_t done = 0; done < bytes; done += CUDA_SLOT_BYTES) {
         size_t piece = bytes - done < CUDA_SLOT_BYTES ? bytes - done : CUDA_SLOT_BYTES;
         last = context->slot;
-        BP_TRY(upload_piece(context, context->arena + offset + done, source + done, piece));
+        BP_TRY(upload_piece(context, to + done, source + done, piece));
     }
     return CUDA_CALL(context, cuStreamWaitEvent, context->work, context->copied[last], 0);
 }
 
-bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes)
+bp_status cuda_download(void *memory, uint64_t place, void *to, size_t bytes)
 {
     cuda_context *context = memory;
-    if (!inside(context, offset, bytes)) {
+    bp_cu_address from = cuda_address(context, place, bytes);
+    if (from == 0) {
         return BP_ERR_USAGE;
+    }
+    if (bp_place_space(place) == BP_SPACE_HOST) {
+        BP_TRY(host_ended(context));
+        memcpy(to, (const void *)(uintptr_t)from, bytes);
+        return BP_OK;
     }
     BP_TRY(cuda_enter(context));
     CUDA_TRY(context, cuStreamWaitEvent, context->copies, context->ran, 0);
@@ -53,10 +68,9 @@ bp_status cuda_download(void *memory, uint64_t offset, void *to, size_t bytes)
     unsigned char *target = to;
     for (size_t done = 0; done < bytes; done += CUDA_SLOT_BYTES) {
         size_t piece = bytes - done < CUDA_SLOT_BYTES ? bytes - done : CUDA_SLOT_BYTES;
-        CUDA_TRY(context, cuMemcpyDtoHAsync_v2, staging, context->arena + offset + done, piece,
-                 context->copies);
+        CUDA_TRY(context, cuMemcpyDtoHAsync_v2, staging, from + done, piece, context->copies);
         CUDA_TRY(context, cuStreamSynchronize, context->copies);
         memcpy(target + done, staging, piece);
     }
-    return BP_OK;
+    return cuda_calls_ended(context);
 }

@@ -66,7 +66,8 @@ static bp_status cuda_wait(void *memory)
     cuda_context *context = memory;
     BP_TRY(cuda_enter(context));
     CUDA_TRY(context, cuStreamSynchronize, context->copies);
-    return CUDA_CALL(context, cuStreamSynchronize, context->work);
+    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    return cuda_calls_ended(context);
 }
 
 static const char *cuda_variant(const void *memory)

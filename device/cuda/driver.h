@@ -47,6 +47,26 @@ typedef struct bp_cu_launch_config {
     unsigned attribute_count;
 } bp_cu_launch_config;
 
+/* One side of CUDA_MEMCPY2D, and the whole. */
+typedef struct bp_cu_rows {
+    size_t x_bytes;
+    size_t y;
+    unsigned memory; /* BP_CU_UNIFIED: `device` says where, host memory or not */
+    const void *host;
+    bp_cu_address device;
+    void *array;
+    size_t pitch;
+} bp_cu_rows;
+
+typedef struct bp_cu_copy {
+    bp_cu_rows from;
+    bp_cu_rows to;
+    size_t width_bytes;
+    size_t height;
+} bp_cu_copy;
+
+typedef void bp_cu_host_function(void *data);
+
 /* What one pointer parameter of a launch may touch: rows of row_bytes, pitch bytes apart
  * (ptxvm_operand). */
 typedef struct bp_cu_operand {
@@ -70,6 +90,8 @@ typedef struct bp_cu_operand {
 #define BP_CU_SHARED_BYTES_OPTED 97
 /* CUfunction_attribute */
 #define BP_CU_FUNCTION_SHARED_MOST 8
+/* CUmemorytype */
+#define BP_CU_UNIFIED 4
 /* CUlaunchAttributeID */
 #define BP_CU_LAUNCH_CLUSTER 4
 /* CUjit_option */

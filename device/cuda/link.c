@@ -5,8 +5,6 @@
 
 #include "device/cuda/context.h"
 
-#include "arena/arena.h"
-
 #define LINK_ALIGNMENT 16
 #define POISON_WORD    UINT32_C(0x7fa00000) /* of kernels.def */
 
@@ -23,7 +21,7 @@ uint64_t cuda_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars)
     return bp_size_add(bytes, 2 * LINK_ALIGNMENT);
 }
 
-static bp_status carve(cuda_context *context, bp_arena *memory, size_t bytes, void **out)
+bp_status cuda_link_carve(cuda_context *context, bp_arena *memory, size_t bytes, void **out)
 {
     if (bp_arena_carve(memory, bytes, LINK_ALIGNMENT, out) != BP_OK) {
         return cuda_fail(context, BP_ERR_FIT, "the memory for linking is too small", NULL);
@@ -41,7 +39,7 @@ static bp_status link_launch(cuda_context *context, const bp_linked_op *op,
         return cuda_fail(context, BP_ERR_FIT, "a kernel's parameters have too many bytes",
                          bp_kernel_describe(op->kernel)->name);
     }
-    BP_TRY(carve(context, memory, bytes, &kept));
+    BP_TRY(cuda_link_carve(context, memory, bytes, &kept));
     memcpy(kept, parameters, bytes);
     *out = (cuda_record){
         .kind = CUDA_RECORD_KERNEL,
@@ -63,21 +61,22 @@ static bp_status link_table(cuda_context *context, const bp_linked_op *op, bp_ar
         return BP_OK;
     }
     void *table;
-    BP_TRY(carve(context, memory, (size_t)bytes, &table));
+    BP_TRY(cuda_link_carve(context, memory, (size_t)bytes, &table));
     bp_cuda_write_table(op, table);
     return cuda_upload(context, op->table, table, (size_t)bytes);
 }
 
-/* Poison is words of one value. Under an instrument that knows of undefined bytes they become what
- * poison is there for. */
+/* Poison is words of one value. Under an instrument that knows of undefined bytes those of the GPU
+ * become what poison is there for. */
 static uint32_t link_poison(const cuda_context *context, const bp_linked_op *op, cuda_record *out)
 {
     const bp_poison_scalars *scalars = op->scalars;
-    bool undefines = context->driver.ptxvmUndefineAsync != NULL;
+    bool undefines = context->driver.ptxvmUndefineAsync != NULL &&
+                     bp_place_space(op->offsets[0]) == BP_SPACE_DEVICE;
     uint64_t words = (uint64_t)scalars->count / sizeof(uint32_t);
     *out = (cuda_record){.kind = undefines ? CUDA_RECORD_UNDEFINE : CUDA_RECORD_SET,
                          .op = op,
-                         .as.set = {.to = context->arena + op->offsets[0],
+                         .as.set = {.to = cuda_address(context, op->offsets[0], 0),
                                     .count = undefines ? (uint64_t)scalars->count : words,
                                     .value = POISON_WORD}};
     return words > 0 ? 1 : 0;
@@ -109,6 +108,10 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
         *count = link_poison(context, op, out);
         return BP_OK;
     }
+    if (bp_kernel_describe(op->kernel)->flight != BP_FLIGHT_NONE) {
+        *count = 1;
+        return cuda_flight_link(context, op, memory, out);
+    }
     BP_TRY(plan_op(context, op, launches, count));
     BP_TRY(link_table(context, op, memory));
     for (uint32_t i = 0; i < *count; i++) {
@@ -123,7 +126,7 @@ static bp_status link_program(cuda_context *context, const bp_linked_program *li
 {
     void *records_memory;
     size_t most = (size_t)linked->count * BP_CUDA_LAUNCHES_MAX;
-    BP_TRY(carve(context, memory, most * sizeof(cuda_record), &records_memory));
+    BP_TRY(cuda_link_carve(context, memory, most * sizeof(cuda_record), &records_memory));
     cuda_record *records = records_memory;
     uint32_t used = 0;
     for (uint32_t i = 0; i < linked->count; i++) {

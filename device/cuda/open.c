@@ -86,6 +86,22 @@ static bp_status read_free(cuda_context *context, uint64_t *free_bytes)
     return BP_OK;
 }
 
+/* The host arena, which begins as zero bytes too, and what calls of a fabric go through. */
+static bp_status take_host_memory(cuda_context *context)
+{
+    void *taken = NULL;
+    if (context->host_bytes > 0) {
+        CUDA_TRY(context, cuMemAllocHost_v2, &taken, (size_t)context->host_bytes);
+        context->host_arena = taken;
+        memset(taken, 0, (size_t)context->host_bytes);
+    }
+    if (context->fabric != NULL) {
+        CUDA_TRY(context, cuMemAllocHost_v2, &taken, 2 * CUDA_SLOT_BYTES);
+        context->calls_staging = taken;
+    }
+    return BP_OK;
+}
+
 /* One allocation on each side. An arena of no bytes is a program of nothing. */
 static bp_status take_memory(cuda_context *context)
 {
@@ -102,7 +118,27 @@ static bp_status take_memory(cuda_context *context)
     void *staging = NULL;
     CUDA_TRY(context, cuMemAllocHost_v2, &staging, STAGING_BYTES);
     context->staging = staging;
+    BP_TRY(take_host_memory(context));
     return read_free(context, &context->memory.free_arena);
+}
+
+/* What is begun beside the work needs events of its own; programs of one rank in the device arena
+ * have nothing of the kind. Without a fabric its calls are copies. */
+static bp_status take_engines(cuda_context *context)
+{
+    if (context->host_bytes == 0 && context->fabric == NULL) {
+        return BP_OK;
+    }
+    if (context->fabric != NULL) {
+        CUDA_TRY(context, cuStreamCreate, &context->calls, BP_CU_STREAM_NON_BLOCKING);
+    }
+    CUDA_TRY(context, cuEventCreate, &context->begun, BP_CU_EVENT_NO_TIMING);
+    for (uint32_t engine = BP_ENGINE_COPY; engine < BP_ENGINE_COUNT; engine++) {
+        for (uint32_t i = 0; i < CUDA_FLIGHTS; i++) {
+            CUDA_TRY(context, cuEventCreate, &context->landed[engine][i], BP_CU_EVENT_NO_TIMING);
+        }
+    }
+    return BP_OK;
 }
 
 static bp_status take_streams(cuda_context *context)
@@ -113,7 +149,7 @@ static bp_status take_streams(cuda_context *context)
     for (uint32_t i = 0; i < CUDA_SLOTS; i++) {
         CUDA_TRY(context, cuEventCreate, &context->copied[i], BP_CU_EVENT_NO_TIMING);
     }
-    return BP_OK;
+    return take_engines(context);
 }
 
 /* The state begins as zero bytes. */
@@ -137,28 +173,17 @@ static bp_status open_device(cuda_context *context, const bp_device_options *opt
     return clear_arena(context);
 }
 
-/* The GPU's memory is its own. */
-static bp_status check_places(cuda_context *context, const bp_places *places)
-{
-    if (places->space[BP_SPACE_HOST].bytes > 0 || places->fabric != NULL) {
-        return bp_error_set(context->error, BP_ERR_USAGE, where,
-                            "this device takes programs of one rank in the device arena only",
-                            NULL);
-    }
-    context->arena_bytes = places->space[BP_SPACE_DEVICE].bytes;
-    return BP_OK;
-}
-
 bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,
                     bp_error *error)
 {
     cuda_context *context = memory;
     memset(context, 0, sizeof *context);
     context->error = error;
-    bp_status status = check_places(context, places);
-    if (status == BP_OK) {
-        status = open_device(context, options);
-    }
+    context->arena_bytes = places->space[BP_SPACE_DEVICE].bytes;
+    context->host_bytes = places->space[BP_SPACE_HOST].bytes;
+    context->fabric = places->fabric;
+    context->rank = places->rank;
+    bp_status status = open_device(context, options); /* it brings its own memory */
     if (status != BP_OK) {
         cuda_close(context);
     }
@@ -174,13 +199,22 @@ static void release_streams(cuda_context *context)
     if (context->copies != NULL && !context->dead) {
         cuda_given_back(context, context->driver.cuStreamSynchronize(context->copies));
     }
+    if (context->calls != NULL && !context->dead) {
+        cuda_given_back(context, context->driver.cuStreamSynchronize(context->calls));
+    }
     for (uint32_t i = 0; i < BP_PROGRAMS_MAX; i++) {
         cuda_forget(context, &context->programs[i]);
     }
+    for (uint32_t i = 0; i < BP_ENGINE_COUNT * CUDA_FLIGHTS; i++) {
+        CUDA_GIVE_BACK(context, cuEventDestroy_v2,
+                       context->landed[i / CUDA_FLIGHTS][i % CUDA_FLIGHTS]);
+    }
+    CUDA_GIVE_BACK(context, cuEventDestroy_v2, context->begun);
     for (uint32_t i = 0; i < CUDA_SLOTS; i++) {
         CUDA_GIVE_BACK(context, cuEventDestroy_v2, context->copied[i]);
     }
     CUDA_GIVE_BACK(context, cuEventDestroy_v2, context->ran);
+    CUDA_GIVE_BACK(context, cuStreamDestroy_v2, context->calls);
     CUDA_GIVE_BACK(context, cuStreamDestroy_v2, context->copies);
     CUDA_GIVE_BACK(context, cuStreamDestroy_v2, context->work);
 }
@@ -198,6 +232,8 @@ void cuda_close(void *memory)
     }
     release_streams(context);
     cuda_modules_unload(context);
+    CUDA_GIVE_BACK(context, cuMemFreeHost, context->calls_staging);
+    CUDA_GIVE_BACK(context, cuMemFreeHost, context->host_arena);
     CUDA_GIVE_BACK(context, cuMemFreeHost, context->staging);
     CUDA_GIVE_BACK(context, cuMemFree_v2, context->arena);
     cuda_given_back(context, context->driver.cuCtxSetCurrent(NULL));

@@ -31,6 +31,10 @@ bp_status cuda_record_make(cuda_context *context, const cuda_record *record)
                          context->work);
     case CUDA_RECORD_UNDEFINE:
         return CUDA_CALL(context, ptxvmUndefineAsync, set->to, (size_t)set->count, context->work);
+    case CUDA_RECORD_COPY:
+    case CUDA_RECORD_CALL:
+    case CUDA_RECORD_WAIT:
+        return cuda_flight_make(context, record);
     case CUDA_RECORD_KERNEL:
         break;
     }

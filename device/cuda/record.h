@@ -5,6 +5,7 @@
 #ifndef BP_DEVICE_CUDA_RECORD_H
 #define BP_DEVICE_CUDA_RECORD_H
 
+#include "core/program/device.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 
@@ -12,10 +13,15 @@
  * much: an op of several launches has no structures by value. */
 #define CUDA_PARAMETERS_BYTES (BP_CUDA_LAUNCHES_MAX * BP_CUDA_PARAMETERS_MAX * sizeof(uint64_t))
 
+/* Those of an engine beside the work begin when the work before them has ended; a wait holds the
+ * work up until one of them has landed. */
 typedef enum cuda_record_kind {
     CUDA_RECORD_KERNEL,
-    CUDA_RECORD_SET,     /* 32-bit words of one value */
-    CUDA_RECORD_UNDEFINE /* bytes lose their meaning: only an instrument can do it */
+    CUDA_RECORD_SET,      /* 32-bit words of one value */
+    CUDA_RECORD_UNDEFINE, /* bytes lose their meaning: only an instrument can do it */
+    CUDA_RECORD_COPY,     /* begun beside the work */
+    CUDA_RECORD_CALL,     /* of the fabric, begun beside the work */
+    CUDA_RECORD_WAIT
 } cuda_record_kind;
 
 typedef struct cuda_record_kernel {
@@ -35,12 +41,37 @@ typedef struct cuda_record_set {
     uint32_t value;
 } cuda_record_set;
 
+typedef struct cuda_record_copy {
+    bp_cu_address to;
+    bp_cu_address from;
+    uint64_t rows;
+    uint64_t width; /* bytes of a row */
+    uint64_t to_pitch;
+    uint64_t from_pitch;
+} cuda_record_copy;
+
+/* Pieces of `bytes` each go through pinned memory, `chunk` bytes of all of them at a time, where an
+ * operand is not the host's. Host functions of one stream are made in order, so the next of them
+ * knows by `done` what it is about. */
+typedef struct cuda_record_call {
+    struct cuda_context *context;
+    bp_fabric_transfer transfer; /* its addresses: of the operands, whoever can reach them */
+    uint32_t to_pieces;
+    uint32_t from_pieces;
+    uint64_t chunk; /* 0: the operands are the host's, and nothing is staged */
+    uint64_t done;  /* bytes of each piece */
+} cuda_record_call;
+
 typedef struct cuda_record {
     uint8_t kind;           /* cuda_record_kind */
+    uint8_t engine;         /* bp_engine of what is begun or waited for */
+    uint32_t ticket;        /* and which of them */
     const bp_linked_op *op; /* that it belongs to; NULL: none, and nothing is said of operands */
     union {
         cuda_record_kernel kernel;
         cuda_record_set set;
+        cuda_record_copy copy;
+        cuda_record_call *call; /* in the link's memory; it changes when it is made */
     } as;
 } cuda_record;
 

@@ -22,6 +22,15 @@ enum own_sizes {
     OWN_CONFIG_STREAM = offsetof(bp_cu_launch_config, stream),
     OWN_CONFIG_ATTRIBUTES = offsetof(bp_cu_launch_config, attributes),
     OWN_CONFIG_COUNT = offsetof(bp_cu_launch_config, attribute_count),
+    OWN_COPY = sizeof(bp_cu_copy),
+    OWN_COPY_FROM = offsetof(bp_cu_copy, from.device),
+    OWN_COPY_FROM_MEMORY = offsetof(bp_cu_copy, from.memory),
+    OWN_COPY_FROM_PITCH = offsetof(bp_cu_copy, from.pitch),
+    OWN_COPY_TO = offsetof(bp_cu_copy, to.device),
+    OWN_COPY_TO_MEMORY = offsetof(bp_cu_copy, to.memory),
+    OWN_COPY_TO_PITCH = offsetof(bp_cu_copy, to.pitch),
+    OWN_COPY_WIDTH = offsetof(bp_cu_copy, width_bytes),
+    OWN_COPY_HEIGHT = offsetof(bp_cu_copy, height),
     OWN_LAUNCH_ATTRIBUTE = sizeof(bp_cu_launch_attribute),
     OWN_LAUNCH_ATTRIBUTE_ID = offsetof(bp_cu_launch_attribute, id),
     OWN_LAUNCH_ATTRIBUTE_VALUE = offsetof(bp_cu_launch_attribute, value)
@@ -46,6 +55,16 @@ SAME(OWN_CONFIG_SHARED, offsetof(CUlaunchConfig, sharedMemBytes));
 SAME(OWN_CONFIG_STREAM, offsetof(CUlaunchConfig, hStream));
 SAME(OWN_CONFIG_ATTRIBUTES, offsetof(CUlaunchConfig, attrs));
 SAME(OWN_CONFIG_COUNT, offsetof(CUlaunchConfig, numAttrs));
+SAME(OWN_COPY, sizeof(CUDA_MEMCPY2D));
+SAME(OWN_COPY_FROM, offsetof(CUDA_MEMCPY2D, srcDevice));
+SAME(OWN_COPY_FROM_MEMORY, offsetof(CUDA_MEMCPY2D, srcMemoryType));
+SAME(OWN_COPY_FROM_PITCH, offsetof(CUDA_MEMCPY2D, srcPitch));
+SAME(OWN_COPY_TO, offsetof(CUDA_MEMCPY2D, dstDevice));
+SAME(OWN_COPY_TO_MEMORY, offsetof(CUDA_MEMCPY2D, dstMemoryType));
+SAME(OWN_COPY_TO_PITCH, offsetof(CUDA_MEMCPY2D, dstPitch));
+SAME(OWN_COPY_WIDTH, offsetof(CUDA_MEMCPY2D, WidthInBytes));
+SAME(OWN_COPY_HEIGHT, offsetof(CUDA_MEMCPY2D, Height));
+SAME(BP_CU_UNIFIED, CU_MEMORYTYPE_UNIFIED);
 SAME(OWN_LAUNCH_ATTRIBUTE, sizeof(CUlaunchAttribute));
 SAME(OWN_LAUNCH_ATTRIBUTE_ID, offsetof(CUlaunchAttribute, id));
 SAME(OWN_LAUNCH_ATTRIBUTE_VALUE, offsetof(CUlaunchAttribute, value.clusterDim.x));
@@ -87,6 +106,7 @@ SAME((uintptr_t)BP_CU_PARAMETERS_BYTES, (uintptr_t)CU_LAUNCH_PARAM_BUFFER_SIZE);
 #define bp_cu_graph              CUgraph
 #define bp_cu_graph_exec         CUgraphExec
 #define bp_cu_launch_config      CUlaunchConfig
+#define bp_cu_copy               CUDA_MEMCPY2D
 #ifdef MISTAKE
 #define bp_cu_address int
 #else

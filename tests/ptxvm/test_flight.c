@@ -283,6 +283,12 @@ static void other_orders_count(void **state)
     assert_int_equal(cuStreamSynchronize(f->copies), 0);
     write_target(f);
     assert_int_equal(cuCtxSynchronize(), 0);
+    /* but not what was queued before them */
+    assert_int_equal(cuMemcpyAsync(f->z, f->x, BYTES, f->copies), 0);
+    write_target(f);
+    assert_int_equal(cuStreamSynchronize(f->copies), 0);
+    assert_int_equal(cuStreamSynchronize(f->work), 719);
+    ptxvmRevive();
     assert_int_equal(cuMemcpyAsync(f->z, f->x, BYTES, f->copies), 0);
     assert_int_equal(cuEventRecord(f->ended, f->copies), 0);
     assert_int_equal(cuEventSynchronize(f->ended), 0);

@@ -220,6 +220,7 @@ int dr_drain_event(const dr_event *event);
 /* Runs one piece of work that is ready; false when none is. */
 bool dr_run_one(void);
 void dr_drop_queues(void);
+bool dr_queues_empty(void);
 
 /* Runs a kernel now, beside copies in flight that own `count` stretches of memory. */
 int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count);

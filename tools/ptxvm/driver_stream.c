@@ -333,7 +333,7 @@ static bool wait_for_others(void)
     return busy;
 }
 
-static bool all_empty(void)
+bool dr_queues_empty(void)
 {
     bool empty = dr_state.legacy.head == NULL;
     for (const dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
@@ -344,7 +344,8 @@ static bool all_empty(void)
 
 int dr_drain_stream(dr_stream *stream)
 {
-    while (dr_state.sticky == VM_OK && (stream != NULL ? stream->head != NULL : !all_empty())) {
+    while (dr_state.sticky == VM_OK &&
+           (stream != NULL ? stream->head != NULL : !dr_queues_empty())) {
         if (!dr_run_one() && !wait_for_others()) {
             dr_fail(VM_LAUNCH_TIMEOUT, "streams wait for each other");
         }

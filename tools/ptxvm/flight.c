@@ -132,13 +132,12 @@ void dr_clock_await(const dr_clock *clock)
         join(&host, &at->clock);
     }
     join(&host, clock != NULL ? clock : &dr_state.legacy.clock);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < flight_count; i++) {
-        if (host.at[flights[i].slot] < flights[i].number) {
-            flights[kept++] = flights[i];
+    /* What is still queued may not come after what the host has waited for. */
+    for (uint32_t i = flight_count; i > 0 && dr_queues_empty(); i--) {
+        if (host.at[flights[i - 1].slot] >= flights[i - 1].number) {
+            flights[i - 1] = flights[--flight_count];
         }
     }
-    flight_count = kept;
 }
 
 void dr_flights_forget(void)

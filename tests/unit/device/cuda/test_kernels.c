@@ -217,9 +217,6 @@ static void shapes_beyond_the_random_ones(void **state)
     static void row_##name(void **state)                                                           \
     {                                                                                              \
         (void)state;                                                                               \
-        if (bp_kernel_describe(BP_KERNEL_##name)->engine != BP_ENGINE_COMPUTE) {                   \
-            skip();                                                                                \
-        }                                                                                          \
         row_test(BP_KERNEL_##name, SEEDS);                                                         \
     }
 #include "core/program/kernels.def"
