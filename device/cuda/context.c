@@ -45,14 +45,26 @@ bp_cu_address cuda_address(const cuda_context *context, uint64_t place, uint64_t
     return 0;
 }
 
+/* Host functions are made on a thread of the driver's. */
+bp_status cuda_calls_status(const cuda_context *context)
+{
+    return (bp_status)__atomic_load_n(&context->call_status, __ATOMIC_ACQUIRE);
+}
+
+void cuda_calls_end(cuda_context *context, bp_status status)
+{
+    __atomic_store_n(&context->call_status, (int)status, __ATOMIC_RELEASE);
+}
+
 bp_status cuda_calls_ended(cuda_context *context)
 {
-    if (context->call_status == BP_OK) {
+    bp_status status = cuda_calls_status(context);
+    if (status == BP_OK) {
         return BP_OK;
     }
     context->failed = true;
     if (context->error != NULL && context->error->code == BP_OK) {
         *context->error = context->call_error;
     }
-    return context->call_status;
+    return status;
 }

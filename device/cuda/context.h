@@ -13,7 +13,7 @@
 #define CUDA_LOG_BYTES     4096
 #define CUDA_SLOTS         2                     /* uploads in flight */
 #define CUDA_SLOT_BYTES    ((size_t)1024 * 1024) /* of a staging slot; one more serves downloads */
-#define CUDA_FLIGHTS       8 /* events of an engine; with more in flight a later one is waited for */
+#define CUDA_FLIGHTS       8 /* events of an engine: of more in flight a later one is waited for */
 
 typedef struct cuda_program {
     const cuda_record *records; /* NULL: not linked */
@@ -55,7 +55,7 @@ typedef struct cuda_context {
     unsigned char *calls_staging; /* a slot of what is given to it and one of what comes */
     bp_cu_event begun;            /* the work before what was begun last */
     bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by ticket; NULL: no such engine */
-    bp_status call_status;                             /* the first failed call of the fabric */
+    int call_status; /* bp_status: the first failure of a call; no more of them are made then */
     bp_error call_error;
     bp_cu_event ran;                /* the newest run on `work` */
     bp_cu_event copied[CUDA_SLOTS]; /* the newest upload from each slot, on `copies` */
@@ -96,6 +96,9 @@ void cuda_given_back(cuda_context *context, bp_cu_result result);
 /* Where bytes at a place are for the driver; 0 when they are not all in a space that there is. */
 bp_cu_address cuda_address(const cuda_context *context, uint64_t place, uint64_t bytes);
 
+/* Whether calls of the fabric are still made, and what ended them. */
+bp_status cuda_calls_status(const cuda_context *context);
+void cuda_calls_end(cuda_context *context, bp_status status);
 /* What went wrong in a call of the fabric, once what was begun has been waited for. */
 bp_status cuda_calls_ended(cuda_context *context) BP_MUST_CHECK;
 

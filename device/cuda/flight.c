@@ -153,13 +153,16 @@ static void call_fabric(void *data)
     }
     call->done += transfer.bytes;
     call->done = call->done < call->transfer.bytes ? call->done : 0;
-    if (context->call_status == BP_OK) {
-        context->call_status =
-            context->fabric->begin(context->rank, &transfer, &context->call_error);
+    bp_status status = cuda_calls_status(context);
+    if (status != BP_OK) {
+        return;
     }
-    if (context->call_status == BP_OK) {
-        context->call_status =
-            context->fabric->wait(context->rank, transfer.ticket, &context->call_error);
+    status = context->fabric->begin(context->rank, &transfer, &context->call_error);
+    if (status == BP_OK) {
+        status = context->fabric->wait(context->rank, transfer.ticket, &context->call_error);
+    }
+    if (status != BP_OK) {
+        cuda_calls_end(context, status);
     }
 }
 

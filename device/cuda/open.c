@@ -193,6 +193,9 @@ bp_status cuda_open(void *memory, const bp_device_options *options, const bp_pla
 /* Nothing that is still running may use what is given back. */
 static void release_streams(cuda_context *context)
 {
+    if (context->calls != NULL && context->failed) {
+        cuda_calls_end(context, BP_ERR_DEVICE); /* those queued wait for no other rank */
+    }
     if (context->work != NULL && !context->dead) {
         cuda_given_back(context, context->driver.cuStreamSynchronize(context->work));
     }

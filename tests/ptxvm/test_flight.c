@@ -393,6 +393,32 @@ static void host_functions_do_not_stop_others(void **state)
     assert_int_equal(pthread_barrier_destroy(&meeting), 0);
 }
 
+static void *allocate(void *unused)
+{
+    uint64_t memory = 0;
+    static int failed;
+    (void)unused;
+    return cuMemAlloc_v2(&memory, 64) == 0 && cuMemFree_v2(memory) == 0 ? NULL : &failed;
+}
+
+/* What another thread allocates spoils a capture that minds every thread, not one that minds its
+ * own. */
+static void captures_mind_their_threads(void **state)
+{
+    const fixture *f = *state;
+    for (int mode = 0; mode < 3; mode++) {
+        void *graph = NULL, *failed = NULL;
+        pthread_t other;
+        assert_int_equal(cuStreamBeginCapture_v2(f->work, mode), 0);
+        write_source(f);
+        assert_int_equal(pthread_create(&other, NULL, allocate, NULL), 0);
+        assert_int_equal(pthread_join(other, &failed), 0);
+        assert_true((failed == NULL) == (mode != 0));
+        assert_int_equal(cuStreamEndCapture(f->work, &graph), mode == 0 ? 901 : 0);
+        assert_true(mode == 0 || cuGraphDestroy(graph) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(graphs_own_memory_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_streams, set_up, tear_down),
         cmocka_unit_test_setup_teardown(host_functions_do_not_stop_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(captures_mind_their_threads, set_up, tear_down),
     };
     run_open();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,8 @@ typedef struct dr_graph {
     uint32_t capacity;
     bool invalid; /* while captured: an illegal call was made */
     bool capturing;
-    bool relaxed;
+    int mode;
+    pthread_t owner; /* the thread that began to capture it */
 } dr_graph;
 
 typedef struct dr_exec {

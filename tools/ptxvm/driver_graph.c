@@ -4,7 +4,14 @@
 
 #include "tools/ptxvm/driver.h"
 
-enum { MODE_GLOBAL = 0, MODE_RELAXED = 2, STATUS_NONE = 0, STATUS_ACTIVE = 1, STATUS_INVALID = 2 };
+enum {
+    MODE_GLOBAL = 0,
+    MODE_LOCAL = 1,
+    MODE_RELAXED = 2,
+    STATUS_NONE = 0,
+    STATUS_ACTIVE = 1,
+    STATUS_INVALID = 2
+};
 
 /* Every graph under capture is reached through the streams that take part. */
 static void invalidate_captures(void)
@@ -29,10 +36,17 @@ int dr_forbid_in_capture(const dr_stream *stream)
     return VM_OK;
 }
 
+/* Whether a capture takes offence at what this thread does. */
+static bool minds(const dr_graph *graph)
+{
+    return graph->mode == MODE_GLOBAL ||
+           (graph->mode == MODE_LOCAL && pthread_equal(graph->owner, pthread_self()) != 0);
+}
+
 int dr_forbid_allocation(void)
 {
     for (dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
-        if (at->capture != NULL && !at->capture->relaxed) {
+        if (at->capture != NULL && minds(at->capture)) {
             at->capture->invalid = true;
             return CR_CAPTURE_UNSUPPORTED;
         }
@@ -60,7 +74,8 @@ int cuStreamBeginCapture_v2(void *handle, int mode)
     dr_graph *graph = vm_allocate(sizeof *graph);
     graph->magic = MAGIC_GRAPH;
     graph->capturing = true;
-    graph->relaxed = mode == MODE_RELAXED;
+    graph->mode = mode;
+    graph->owner = pthread_self();
     stream->capture = graph;
     stream->origin = true;
     stream->last_count = 0;

@@ -283,6 +283,48 @@ static bool is_ready(const dr_stream *stream)
     return head->kind != DW_WAIT || head->event->completed >= head->version;
 }
 
+static void run_head(dr_stream *stream)
+{
+    bool fine = execute(stream->head, stream->head, 0);
+    stream->busy = false;
+    if (fine) {
+        pop(stream);
+    } else {
+        dr_drop_queues();
+    }
+    pthread_cond_broadcast(&dr_state.progress);
+}
+
+static void *run_apart(void *stream)
+{
+    pthread_mutex_lock(&dr_state.lock);
+    run_head(stream);
+    pthread_mutex_unlock(&dr_state.lock);
+    return NULL;
+}
+
+static bool calls_host(const dr_work *work)
+{
+    bool calls = work->kind == DW_HOST;
+    for (uint32_t i = 0; work->kind == DW_GRAPH && i < work->exec->count; i++) {
+        calls = calls || work->exec->nodes[i].kind == DW_HOST;
+    }
+    return calls;
+}
+
+/* Host functions have threads of their own, as whoever waits for a stream may not be held up by
+ * another's: what that function waits for may be this thread's next call. */
+static void run_stream(dr_stream *stream)
+{
+    pthread_t thread;
+    stream->busy = true;
+    if (calls_host(stream->head) && pthread_create(&thread, NULL, run_apart, stream) == 0) {
+        pthread_detach(thread);
+        return;
+    }
+    run_head(stream);
+}
+
 bool dr_run_one(void)
 {
     dr_stream *ready[READY_MAX];
@@ -308,15 +350,7 @@ bool dr_run_one(void)
             chosen = ready[i]->head->sequence < chosen->head->sequence ? ready[i] : chosen;
         }
     }
-    chosen->busy = true;
-    bool fine = execute(chosen->head, chosen->head, 0);
-    chosen->busy = false;
-    if (fine) {
-        pop(chosen);
-    } else {
-        dr_drop_queues();
-    }
-    pthread_cond_broadcast(&dr_state.progress);
+    run_stream(chosen);
     return true;
 }
 
