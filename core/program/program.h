@@ -122,7 +122,7 @@ typedef struct bp_graph {
     uint32_t program_count[BP_PROGRAM_COUNT]; /* and how many; 0: the program is not there */
     uint32_t program;                         /* the one being written */
     uint32_t tickets;                         /* ops in it that begin asynchronous work */
-    bp_op newest; /* as it stands; its places left out */
+    bp_op newest;                             /* as it stands; its places left out */
     bp_field fields[BP_FIELDS_MAX];           /* of what the host fills in */
     uint32_t field_count;
     uint64_t field_pitch; /* bytes from one piece of a filled buffer to the next */
