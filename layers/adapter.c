@@ -53,6 +53,14 @@ static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const bp_matmul
     bp_emit_matmul(emit, &operands, scalars);
 }
 
+/* A product that reads the matrix of an adapter. */
+static void product_with(bp_emit *emit, bp_ref c, bp_ref a, uint32_t matrix, bp_purpose purpose,
+                         const bp_matmul_scalars *scalars)
+{
+    product(emit, c, a, bp_emit_acquire(emit, matrix, purpose), scalars);
+    bp_emit_release(emit, matrix);
+}
+
 static bp_ref narrow_buffer(bp_emit *emit, const char *name)
 {
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
@@ -89,14 +97,14 @@ static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
 {
     const bp_ref u = narrow_buffer(emit, "lora_u");
     const int64_t in = (int64_t)layer->in, rank = rank_of(emit);
-    product(emit, u, x, bp_emit_weight(emit, a_of(emit, layer)),
-            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
-                                 .n = rank,
-                                 .k = in,
-                                 .lda = in,
-                                 .ldb = in,
-                                 .ldc = rank,
-                                 .transpose_b = 1});
+    product_with(emit, u, x, a_of(emit, layer), BP_FOR_FORWARD,
+                 &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                      .n = rank,
+                                      .k = in,
+                                      .lda = in,
+                                      .ldb = in,
+                                      .ldc = rank,
+                                      .transpose_b = 1});
     apply_scale(emit, u);
     return u;
 }
@@ -106,13 +114,13 @@ static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_
 {
     const bp_ref d_u = narrow_buffer(emit, "lora_d_u");
     const int64_t rank = rank_of(emit);
-    product(emit, d_u, d_y, bp_emit_weight(emit, a_of(emit, layer) + 1),
-            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
-                                 .n = rank,
-                                 .k = (int64_t)layer->out,
-                                 .lda = (int64_t)layer->pitch,
-                                 .ldb = rank,
-                                 .ldc = rank});
+    product_with(emit, d_u, d_y, a_of(emit, layer) + 1, BP_FOR_BACKWARD,
+                 &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                      .n = rank,
+                                      .k = (int64_t)layer->out,
+                                      .lda = (int64_t)layer->pitch,
+                                      .ldb = rank,
+                                      .ldc = rank});
     apply_scale(emit, d_u);
     return d_u;
 }
@@ -121,15 +129,15 @@ void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref
 {
     const bp_ref u = squeeze(emit, layer, dropped(emit, layer, x));
     const int64_t rank = rank_of(emit);
-    product(emit, y, u, bp_emit_weight(emit, a_of(emit, layer) + 1),
-            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
-                                 .n = (int64_t)layer->out,
-                                 .k = rank,
-                                 .lda = rank,
-                                 .ldb = rank,
-                                 .ldc = (int64_t)layer->pitch,
-                                 .transpose_b = 1,
-                                 .accumulate = 1});
+    product_with(emit, y, u, a_of(emit, layer) + 1, BP_FOR_FORWARD,
+                 &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                      .n = (int64_t)layer->out,
+                                      .k = rank,
+                                      .lda = rank,
+                                      .ldb = rank,
+                                      .ldc = (int64_t)layer->pitch,
+                                      .transpose_b = 1,
+                                      .accumulate = 1});
 }
 
 /* gradient (m, n) (+)= left^T right over all rows */
@@ -173,14 +181,14 @@ void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_
                                             emit->rows, layer->in, "lora_d_dropped")
                            : d_x;
     const int64_t rank = rank_of(emit), in = (int64_t)layer->in;
-    product(emit, d, d_u, bp_emit_weight(emit, a_of(emit, layer)),
-            &(bp_matmul_scalars){.m = (int64_t)emit->rows,
-                                 .n = in,
-                                 .k = rank,
-                                 .lda = rank,
-                                 .ldb = in,
-                                 .ldc = in,
-                                 .accumulate = drops ? 0 : 1});
+    product_with(emit, d, d_u, a_of(emit, layer), BP_FOR_BACKWARD,
+                 &(bp_matmul_scalars){.m = (int64_t)emit->rows,
+                                      .n = in,
+                                      .k = rank,
+                                      .lda = rank,
+                                      .ldb = in,
+                                      .ldc = in,
+                                      .accumulate = drops ? 0 : 1});
     if (drops) {
         bp_dropout_apply(emit, &dropout, layer->in, d, d_x, d_x);
     }

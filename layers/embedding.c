@@ -2,12 +2,6 @@
 /* Embeddings as ops. */
 #include "layers/embedding.h"
 
-static bp_ref positions_of(const bp_emit *emit, const bp_embedding *embedding)
-{
-    return embedding->position != BP_NO_PARAMETER ? bp_emit_weight(emit, embedding->position)
-                                                  : BP_ABSENT;
-}
-
 static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
 {
     return embedding->types > 0 && bp_ref_present(emit->types);
@@ -22,24 +16,26 @@ static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
                                                   .sequence = (int64_t)emit->spec->sequence,
                                                   .width = (int64_t)embedding->width,
                                                   .vocabulary = (int64_t)embedding->types};
-    const bp_embedding_forward_operands from = {.out = rows,
-                                                .ids = emit->types,
-                                                .wte = bp_emit_weight(emit, embedding->type),
-                                                .wpe = BP_ABSENT,
-                                                .type_row = BP_ABSENT,
-                                                .step = emit->step};
+    const bp_embedding_forward_operands from = {
+        .out = rows,
+        .ids = emit->types,
+        .wte = bp_emit_acquire(emit, embedding->type, BP_FOR_FORWARD),
+        .wpe = BP_ABSENT,
+        .type_row = BP_ABSENT,
+        .step = emit->step};
     const bp_dropout_scalars sum = {.count = (int64_t)(emit->rows * embedding->width),
                                     .per_sample =
                                         (int64_t)(emit->spec->sequence * embedding->width)};
     const bp_dropout_operands parts = {.y = out, .x = rows, .residual = out, .step = emit->step};
     bp_emit_embedding_forward(emit, &from, &look_up);
+    bp_emit_release(emit, embedding->type);
     bp_emit_dropout(emit, &parts, &sum);
 }
 
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
     const bool types = has_types(emit, embedding);
-    const bool first_type = embedding->types > 0 && !types;
+    const uint32_t type_row = embedding->types > 0 && !types ? embedding->type : BP_NO_PARAMETER;
     const bool decode = emit->mode == BP_MODE_DECODE;
     const bp_embedding_forward_scalars scalars = {
         .rows = (int64_t)emit->rows,
@@ -53,11 +49,14 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
     const bp_embedding_forward_operands operands = {
         .out = out,
         .ids = emit->ids,
-        .wte = bp_emit_weight(emit, embedding->token),
-        .wpe = positions_of(emit, embedding),
-        .type_row = first_type ? bp_emit_weight(emit, embedding->type) : BP_ABSENT,
+        .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
+        .wpe = bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+        .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
         .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, &scalars);
+    bp_emit_release(emit, type_row);
+    bp_emit_release(emit, embedding->position);
+    bp_emit_release(emit, embedding->token);
     if (types) {
         add_types(emit, embedding, out);
     }

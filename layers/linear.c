@@ -15,9 +15,10 @@ static int64_t weight_pitch(const bp_linear *layer)
     return (int64_t)(layer->output_major ? layer->in : layer->out);
 }
 
-static bp_ref bias_of(bp_emit *emit, const bp_linear *layer)
+static void release_layer(bp_emit *emit, const bp_linear *layer)
 {
-    return layer->bias != BP_NO_PARAMETER ? bp_emit_weight(emit, layer->bias) : BP_ABSENT;
+    bp_emit_release(emit, layer->bias);
+    bp_emit_release(emit, layer->weight);
 }
 
 static bp_adapted adapted(const bp_linear *layer)
@@ -81,11 +82,12 @@ void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref r
     const bp_matmul_operands operands = {.c = y,
                                          .before = BP_ABSENT,
                                          .a = x,
-                                         .b = bp_emit_weight(emit, layer->weight),
-                                         .bias = bias_of(emit, layer),
+                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
+                                         .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD),
                                          .residual = residual,
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 0);
+    release_layer(emit, layer);
     if (has_adapter(emit, layer)) {
         const bp_adapted at = adapted(layer);
         bp_adapter_forward(emit, &at, x, y);
@@ -113,11 +115,12 @@ void bp_linear_forward_gelu(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
     const bp_matmul_operands operands = {.c = y,
                                          .before = before,
                                          .a = x,
-                                         .b = bp_emit_weight(emit, layer->weight),
-                                         .bias = bias_of(emit, layer),
+                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD),
+                                         .bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 1);
+    release_layer(emit, layer);
 }
 
 static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
@@ -191,11 +194,12 @@ static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp
     const bp_matmul_operands operands = {.c = d_x,
                                          .before = BP_ABSENT,
                                          .a = d_y,
-                                         .b = bp_emit_weight(emit, layer->weight),
+                                         .b = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD),
                                          .bias = BP_ABSENT,
                                          .residual = residual,
                                          .work = BP_ABSENT};
     emit_product(emit, layer, &operands, &scalars, false);
+    bp_emit_release(emit, layer->weight);
     if (has_adapter(emit, layer)) {
         const bp_adapted at = adapted(layer);
         bp_adapter_backward_input(emit, &at, d_y, d_x);

@@ -63,10 +63,10 @@ static table_part whole_table(const bp_head *head)
     return (table_part){0, head->vocabulary};
 }
 
-static bp_ref bias_part(const bp_emit *emit, const bp_head *head, table_part part)
+static bp_ref acquire_bias_part(bp_emit *emit, const bp_head *head, table_part part)
 {
-    return head->bias != BP_NO_PARAMETER ? bp_ref_at(bp_emit_weight(emit, head->bias), part.first)
-                                         : BP_ABSENT;
+    const bp_ref bias = bp_emit_acquire(emit, head->bias, BP_FOR_FORWARD);
+    return bp_ref_present(bias) ? bp_ref_at(bias, part.first) : BP_ABSENT;
 }
 
 /* logits (rows, part; pitch) = x (rows, width) table^T */
@@ -79,15 +79,17 @@ static void emit_logits(bp_emit *emit, const bp_head *head, const chunk *c, tabl
                                        .ldb = (int64_t)head->width,
                                        .ldc = (int64_t)c->pitch,
                                        .transpose_b = 1};
-    const bp_ref table = bp_emit_weight(emit, head->table);
+    const bp_ref table = bp_emit_acquire(emit, head->table, BP_FOR_FORWARD);
     const bp_matmul_operands operands = {.c = c->logits,
                                          .before = BP_ABSENT,
                                          .a = c->x,
                                          .b = bp_ref_at(table, part.first * head->width),
-                                         .bias = bias_part(emit, head, part),
+                                         .bias = acquire_bias_part(emit, head, part),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+    bp_emit_release(emit, head->bias);
+    bp_emit_release(emit, head->table);
 }
 
 /* d_bias (vocabulary) (+)= column sums of d_logits */
@@ -135,11 +137,12 @@ static void emit_input_gradient(bp_emit *emit, const bp_head *head, const chunk 
     const bp_matmul_operands operands = {.c = bp_ref_at(d_x, c->first * head->width),
                                          .before = BP_ABSENT,
                                          .a = c->logits,
-                                         .b = bp_emit_weight(emit, head->table),
+                                         .b = bp_emit_acquire(emit, head->table, BP_FOR_BACKWARD),
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
     bp_emit_matmul(emit, &operands, &scalars);
+    bp_emit_release(emit, head->table);
 }
 
 void bp_loss_sum(bp_emit *emit)

@@ -29,8 +29,12 @@ static void rms_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_re
     const bp_rmsnorm_forward_scalars scalars = {
         .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
     const bp_rmsnorm_forward_operands operands = {
-        .y = y, .rstd = rstd, .x = x, .weight = bp_emit_weight(emit, norm->weight)};
+        .y = y,
+        .rstd = rstd,
+        .x = x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD)};
     bp_emit_rmsnorm_forward(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
 }
 
 void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
@@ -42,13 +46,16 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
     }
     const bp_layernorm_forward_scalars scalars = {
         .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
-    const bp_layernorm_forward_operands operands = {.y = y,
-                                                    .mean = statistics,
-                                                    .rstd = second_row(statistics, rows),
-                                                    .x = x,
-                                                    .weight = bp_emit_weight(emit, norm->weight),
-                                                    .bias = bp_emit_weight(emit, norm->bias)};
+    const bp_layernorm_forward_operands operands = {
+        .y = y,
+        .mean = statistics,
+        .rstd = second_row(statistics, rows),
+        .x = x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD),
+        .bias = bp_emit_acquire(emit, norm->bias, BP_FOR_FORWARD)};
     bp_emit_layernorm_forward(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->bias);
+    bp_emit_release(emit, norm->weight);
 }
 
 static void rms_backward_weight(bp_emit *emit, const bp_norm *norm,
@@ -86,14 +93,15 @@ static void rms_backward_input(bp_emit *emit, const bp_norm *norm,
 {
     const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
                                                        .width = (int64_t)norm->width};
-    const bp_rmsnorm_backward_input_operands operands = {.d_x = call->d_y,
-                                                         .d_y = call->d_y,
-                                                         .x = call->x,
-                                                         .weight =
-                                                             bp_emit_weight(emit, norm->weight),
-                                                         .rstd = call->statistics,
-                                                         .residual = call->residual};
+    const bp_rmsnorm_backward_input_operands operands = {
+        .d_x = call->d_y,
+        .d_y = call->d_y,
+        .x = call->x,
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
+        .rstd = call->statistics,
+        .residual = call->residual};
     bp_emit_rmsnorm_backward_input(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
 }
 
 static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
@@ -104,11 +112,12 @@ static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_bac
         .d_x = call->d_y,
         .d_y = call->d_y,
         .x = call->x,
-        .weight = bp_emit_weight(emit, norm->weight),
+        .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_BACKWARD),
         .mean = call->statistics,
         .rstd = second_row(call->statistics, emit->rows),
         .residual = call->residual};
     bp_emit_layernorm_backward_input(emit, &operands, &scalars);
+    bp_emit_release(emit, norm->weight);
 }
 
 void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)

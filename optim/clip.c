@@ -2,7 +2,6 @@
 /* Gradient norm and decision as ops. */
 #include "optim/clip.h"
 
-#include "core/compile/list.h"
 #include "core/program/step.h"
 
 static uint64_t partials_of(const bp_parameter *parameter)

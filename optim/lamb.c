@@ -2,7 +2,6 @@
 /* LAMB. */
 #include "optim/lamb.h"
 
-#include "core/compile/list.h"
 #include "optim/clip.h"
 #include "optim/rule.h"
 

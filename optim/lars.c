@@ -2,7 +2,6 @@
 /* LARS. */
 #include "optim/lars.h"
 
-#include "core/compile/list.h"
 #include "optim/clip.h"
 #include "optim/rule.h"
 

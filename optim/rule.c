@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "core/compile/list.h"
 #include "optim/clip.h"
 
 static const bp_optimizer *optimizer_of(const bp_spec *spec)
@@ -122,7 +121,7 @@ static bp_ref bytes_of(uint32_t buffer, uint64_t at)
     return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, at};
 }
 
-static bp_adamw_operands operands_of(const bp_emit *emit, uint32_t index)
+static bp_adamw_operands operands_of(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t first = parameter->due_first;
@@ -209,10 +208,26 @@ static bp_ref emit_trust(bp_emit *emit)
     return trust;
 }
 
+/* Everything that is due is held for the whole of an update, whose list ops touch all of it. */
+static void hold_due(bp_emit *emit, bool hold)
+{
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (!emit->parameters[i].due) {
+            continue;
+        }
+        if (hold) {
+            (void)bp_emit_acquire(emit, i, BP_FOR_UPDATE);
+        } else {
+            bp_emit_release(emit, i);
+        }
+    }
+}
+
 void bp_rule_apply(bp_emit *emit)
 {
     const bp_rule *rule = optimizer_of(emit->spec)->rule;
     bp_ref trust = BP_ABSENT;
+    hold_due(emit, true);
     if (rule->norms != NULL) {
         trust = emit_trust(emit);
     }
@@ -231,4 +246,5 @@ void bp_rule_apply(bp_emit *emit)
         }
         first = false;
     }
+    hold_due(emit, false);
 }

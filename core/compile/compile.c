@@ -201,13 +201,14 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
         if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
             bp_emit_random_normal(
                 emit,
-                &(bp_random_normal_operands){.y = bp_emit_weight(emit, i),
+                &(bp_random_normal_operands){.y = bp_emit_acquire(emit, i, BP_FOR_UPDATE),
                                              .master = {parameter->master, BP_U8, 0},
                                              .step = emit->step},
                 &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
                                             .stream = i,
                                             .form = parameter->master_form,
                                             .deviation = parameter->deviation});
+            bp_emit_release(emit, i);
         }
     }
 }
@@ -232,6 +233,7 @@ static void write_update(bp_emit *emit)
     optimizer->norms(emit);
     optimizer->decide(emit, false, true);
     optimizer->apply(emit);
+    bp_emit_settled(emit);
 }
 
 static void write_training(bp_compile *compile, bp_emit *emit)
@@ -260,6 +262,7 @@ static void write_chain(bp_compile *compile, bp_emit *emit,
         bp_stage_call call = compile_call(compile, s, 0);
         call.variant = compile->variants[s] - 1;
         stage_ops(emit, &call);
+        bp_emit_settled(emit);
         compile->boundary[s + 1] = call.output;
     }
 }

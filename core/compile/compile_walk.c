@@ -148,4 +148,5 @@ void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t
     } else {
         write_backward(compile, emit, action, micro);
     }
+    bp_emit_settled(emit);
 }

@@ -221,6 +221,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     apply_rules(emit->spec, info->name, parameter);
     make_tensors(emit, index, info->name);
     note_name(emit, parameter, info->name);
+    emit->weights_end = emit->graph->used.buffers;
 }
 
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index)
@@ -319,14 +320,87 @@ bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const c
     return whole(make_buffer(emit, &prototype, name), dtype);
 }
 
-bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index)
+static void refuse_unheld(bp_emit *emit, uint32_t index, const char *text)
+{
+    emit->status =
+        bp_error_set(emit->graph->error, BP_ERR_INTERNAL, where, text, bp_emit_name(emit, index));
+    bp_error_prefix(emit->graph->error, emit->label);
+}
+
+bp_ref bp_emit_weight(bp_emit *emit, uint32_t index)
 {
     if (emit->status != BP_OK) {
         return BP_ABSENT;
     }
     const bp_parameter *parameter = &emit->parameters[index];
     const bool codes = parameter->quantised != BP_QUANTISED_NONE;
+    if (parameter->held == 0) {
+        refuse_unheld(emit, index, "a parameter is asked for that was not acquired");
+        return BP_ABSENT;
+    }
     return whole(parameter->weight, codes ? BP_U8 : emit->spec->working);
+}
+
+bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)
+{
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    emit->parameters[index].held++;
+    emit->held++;
+    emit->acquired[purpose]++;
+    return bp_emit_weight(emit, index);
+}
+
+void bp_emit_release(bp_emit *emit, uint32_t index)
+{
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return;
+    }
+    if (emit->parameters[index].held == 0) {
+        refuse_unheld(emit, index, "a parameter is released that was not acquired");
+        return;
+    }
+    emit->parameters[index].held--;
+    emit->held--;
+}
+
+void bp_emit_settled(bp_emit *emit)
+{
+    for (uint32_t i = 0; emit->held > 0 && i < emit->parameter_count; i++) {
+        if (emit->status == BP_OK && emit->parameters[i].held > 0) {
+            refuse_unheld(emit, i, "a parameter was acquired and not released");
+        }
+    }
+}
+
+/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
+static uint32_t owner_of(const bp_emit *emit, uint32_t buffer)
+{
+    uint32_t low = 0;
+    uint32_t high = emit->parameter_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        const bool before = emit->parameters[middle].weight <= buffer;
+        low = before ? middle : low;
+        high = before ? high : middle;
+    }
+    return low;
+}
+
+/* What an op touches of parameters is held. */
+static void require_held(bp_emit *emit, uint32_t operands, const bp_ref *refs)
+{
+    const uint32_t first = emit->parameter_count > 0 ? emit->parameters[0].weight : UINT32_MAX;
+    for (uint32_t i = 0; i < operands && emit->status == BP_OK; i++) {
+        const uint32_t buffer = refs[i].buffer;
+        if (buffer >= first && buffer < emit->weights_end) {
+            const uint32_t owner = owner_of(emit, buffer);
+            if (emit->parameters[owner].held == 0) {
+                refuse_unheld(emit, owner, "an op touches a parameter that is not acquired");
+            }
+        }
+    }
 }
 
 /* With one micro-batch per group gradients are born in backward, used by the update, and gone;
@@ -405,12 +479,22 @@ static void make_workspaces(bp_emit *emit, bp_kernel kernel, const bp_ref *from,
     }
 }
 
-void bp_emit_note_table(bp_emit *emit)
+static void note_table(bp_emit *emit)
 {
     const bp_device *device = emit->spec->device;
     const bp_op *op = &emit->graph->newest;
     if (!emit->tables && device->table_bytes != NULL) {
         emit->tables = device->table_bytes(op->kernel, op->tuples) > 0;
+    }
+}
+
+void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars)
+{
+    const bp_kernel_info *info = bp_kernel_describe(emit->graph->newest.kernel);
+    require_held(emit, info->operand_count, refs);
+    if (emit->status == BP_OK) {
+        emit->status = bp_graph_tuple(emit->graph, refs, scalars);
+        note_table(emit);
     }
 }
 
@@ -420,6 +504,7 @@ void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *
     const bp_op prototype = {
         .kernel = kernel, .tuples = 1, .stage = emit->stage, .action = emit->action};
     const bp_kernel_info *info = bp_kernel_describe(kernel);
+    require_held(emit, tuples * info->operand_count, refs);
     for (uint32_t t = 0; t < tuples && emit->status == BP_OK; t++) {
         bp_ref own[BP_OPERANDS_MAX];
         const bp_scalar *values = (const bp_scalar *)scalars + (size_t)t * info->scalar_count;
@@ -428,6 +513,6 @@ void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *
             emit->status = t == 0 ? bp_graph_op(emit->graph, &prototype, own, values)
                                   : bp_graph_tuple(emit->graph, own, values);
         }
-        bp_emit_note_table(emit);
+        note_table(emit);
     }
 }

@@ -37,6 +37,7 @@ typedef struct bp_parameter {
     double deviation;
     bool decay;
     bool embedding;
+    uint32_t held;         /* times that it is acquired and not yet released */
     bool due;              /* its gradient is complete: norms and apply take it now */
     bool trainable;        /* a frozen one has no gradient, no master, no state */
     bp_master master_form; /* how `master` completes the weight */
@@ -70,6 +71,9 @@ typedef enum bp_fold {
     BP_FOLD_NEXT,
     BP_FOLD_LAST /* the moments move, then the weights */
 } bp_fold;
+
+/* What a parameter is acquired for. */
+typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
 
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
 
@@ -109,10 +113,13 @@ typedef struct bp_emit {
     char *names;         /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
-    uint32_t carried;       /* buffers that prefill made for decode, */
-    uint32_t carried_asked; /* how many of them decode has asked for, */
-    uint32_t carried_next;  /* and behind which buffer the next one lies */
-    bool tables;            /* some list op needs a table in the arena */
+    uint32_t carried;               /* buffers that prefill made for decode, */
+    uint32_t carried_asked;         /* how many of them decode has asked for, */
+    uint32_t carried_next;          /* and behind which buffer the next one lies */
+    bool tables;                    /* some list op needs a table in the arena */
+    uint32_t weights_end;           /* the buffers of all parameters lie before this one */
+    uint32_t held;                  /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */
 } bp_emit;
 
 /* Makes an emitter that writes `spec` into `graph`: training, no stage, no parameter yet, every ref
@@ -161,8 +168,21 @@ static inline bp_dtype bp_emit_working(const bp_emit *emit)
  * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
 
-/* The weight of parameter number `index` (order of publication). */
-bp_ref bp_emit_weight(const bp_emit *emit, uint32_t index);
+/* Asks for parameter number `index` (order of publication), so that ops emitted from here to the
+ * release may read its weight, with the scales of a quantised one, or, in an update, write it and
+ * its master; BP_NO_PARAMETER is absent. The ref is that of the weight. A stage's action, and each
+ * part of an update, gives back all that it asks for; an op on a parameter that is not held is
+ * BP_ERR_INTERNAL. Now every parameter is there and nothing is emitted: what has to be brought
+ * first (a shard gathered, bytes of another space fetched, codes expanded) begins at the first
+ * acquisition and may end after the last release. */
+bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose);
+void bp_emit_release(bp_emit *emit, uint32_t index);
+
+/* The weight of a parameter that is held. */
+bp_ref bp_emit_weight(bp_emit *emit, uint32_t index);
+
+/* BP_ERR_INTERNAL in emit->status when something is held: a stage's action or an update is over. */
+void bp_emit_settled(bp_emit *emit);
 
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
@@ -175,13 +195,15 @@ bp_ref bp_emit_sum(bp_emit *emit, uint32_t index, uint64_t first);
 /* A ref `elements` further into the same buffer. */
 bp_ref bp_ref_at(bp_ref ref, uint64_t elements);
 
-/* Notes whether the newest op needs a table in the arena; part of appending one. */
-void bp_emit_note_table(bp_emit *emit);
-
 /* Appends an op. Workspace operands are made here, from the device's answer, and overwritten in the
  * copy. `tuples` > 1 is a list op: refs and scalars of all tuples one after the other. */
 void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *refs,
                 const void *scalars);
+
+/* Adds one tuple to the op that was emitted last, whose row of kernels.def is a LIST without
+ * workspace, for callers whose number of tensors has no bound. `refs` and `scalars` hold what that
+ * row takes, as in bp_emit_op. BP_ERR_FIT in emit->status when a table is full. */
+void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars);
 
 /* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
 #define KERNEL(name)                                                                               \

@@ -75,6 +75,7 @@ static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what
     }
     if (any && (what == UPDATE || what == BOTH)) {
         optimizer->apply(emit);
+        bp_emit_settled(emit);
     }
 }
 
@@ -140,6 +141,7 @@ static void write_slice(bp_compile *compile, bp_emit *emit, uint32_t table, uint
         call->gradient = gradient;
         call->accumulate = micro > pass->from ? 1 : 0;
         emit->spec->model->slice(emit, call);
+        bp_emit_settled(emit);
     }
     compile_inputs(compile, emit, 0);
     parameter->gradient = gradient.buffer;

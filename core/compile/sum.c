@@ -6,7 +6,6 @@
  * stage. The update reads the sums in slices, twice: for the norm, and for the rule. Slices end
  * where the chunks of the norm do. */
 #include "core/compile/compile_private.h"
-#include "core/compile/list.h"
 
 void compile_sum(bp_emit *emit, bool later)
 {
@@ -91,6 +90,7 @@ static void in_slices(bp_emit *emit, void (*part)(bp_emit *emit))
         }
         if (used > 0) {
             part(emit);
+            bp_emit_settled(emit);
         }
     }
 }

@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "core/compile/list.h"
 #include "optim/clip.h"
 #include "tests/support/rig.h"
 
@@ -253,9 +252,14 @@ static bp_status emit_update(const bp_graph_limits *limit, uint32_t parameters,
     for (uint32_t i = 0; i < parameters; i++) {
         const bp_parameter_info info = {.name = "weight", .rank = 1, .shape = {5, 0}};
         bp_emit_parameter(&emit, &info);
-        rows[i].gradient = i == 1 ? BP_NO_BUFFER : rows[i].weight;
         rows[i].due = i != 1;
         rows[i].due_count = rows[i].count;
+    }
+    for (uint32_t i = 0; i < parameters; i++) {
+        int64_t accumulate = 0;
+        if (rows[i].due) {
+            (void)bp_emit_gradient(&emit, i, &accumulate);
+        }
     }
     bp_optimizer_adamw.declare(&emit);
     bp_graph_begin(&graph, BP_PROGRAM_UPDATE);
