@@ -25,6 +25,7 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
     error->text = text;
     error->numbers = false;
     error->word[0] = '\0';
+    error->right[0] = '\0';
     copy_name(error->name, sizeof error->name, name != NULL ? name : "");
     return code;
 }
@@ -52,6 +53,13 @@ void bp_error_found(bp_error *error, const char *word, size_t length)
         error->word[i] = (char)(word[i] >= ' ' && word[i] <= '~' ? word[i] : '?');
     }
     error->word[length] = '\0';
+}
+
+void bp_error_right(bp_error *error, const char *words)
+{
+    if (error != NULL && error->code != BP_OK) {
+        copy_name(error->right, sizeof error->right, words);
+    }
 }
 
 void bp_error_prefix(bp_error *error, const char *outer)

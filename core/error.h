@@ -6,8 +6,9 @@
 
 #include "arena/base.h"
 
-#define BP_ERROR_NAME_MAX 192 /* longest file, tensor or option name kept, with its terminator */
-#define BP_ERROR_WORD_MAX 48  /* the same of a word that was found */
+#define BP_ERROR_NAME_MAX  192 /* longest file, tensor or option name kept, with its terminator */
+#define BP_ERROR_WORD_MAX  48  /* the same of a word that was found */
+#define BP_ERROR_RIGHT_MAX 128 /* the same of the words for what would be right */
 
 /* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
  * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
@@ -15,6 +16,8 @@
  *     name: text (found F, right would be W)
  * or, where a word was found,
  *     name: text (found "word")
+ * or, where it is said in words what would be right,
+ *     name: text (found word, right would be right)
  */
 typedef struct bp_error {
     bp_status code;
@@ -24,7 +27,8 @@ typedef struct bp_error {
     bool numbers;                 /* whether found and wanted say something */
     int64_t found;
     int64_t wanted;
-    char word[BP_ERROR_WORD_MAX]; /* what was found where no number was; "" if none */
+    char word[BP_ERROR_WORD_MAX];   /* what was found where no number was; "" if none */
+    char right[BP_ERROR_RIGHT_MAX]; /* what would be right instead; "" if nobody said */
 } bp_error;
 
 /* Records an error if error is not NULL and holds none yet; returns code either way, so that
@@ -39,6 +43,9 @@ bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, c
 /* Adds the word that was found to the recorded error: cut to fit, and what is no printing ASCII
  * becomes '?'. No-op when there is no error. */
 void bp_error_found(bp_error *error, const char *word, size_t length);
+
+/* Adds what would be right, in words: cut to fit. No-op when there is no error. */
+void bp_error_right(bp_error *error, const char *words);
 
 /* Puts an outer name (a file, say) before the recorded inner one: "file: inner". For readers that
  * know a tensor's name, called by one that knows the file's. No-op when there is no error. */

@@ -88,16 +88,16 @@ bad_config() {
     sed "$2" "$work/good/config.json" >"$work/m/config.json"
     expect 4 "m/config.json: $1" plan --model "$work/m"
 }
-bad_config 'n_head: n_head does not divide n_embd' 's/"n_head": 4/"n_head": 5/'
-bad_config 'activation_function: this value is not implemented .*\(found "relu"\)' 's/gelu_new/relu/'
-bad_config 'model_type: this model type is not implemented .*\(found "mamba"\)' 's/"gpt2"/"mamba"/'
-bad_config 'scale_attn_by_inverse_layer_idx: .*only false' 's/layer_idx": false/layer_idx": true/'
-bad_config 'reorder_and_upcast_attn: .*only false' 's/upcast_attn": false/upcast_attn": true/'
+bad_config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
+bad_config 'activation_function: this value is not supported \(found "relu", right would be "gelu_new"\)' 's/gelu_new/relu/'
+bad_config 'model_type: this value is not supported \(found "mamba", right would be "gpt2", .* or "rnn"\)' 's/"gpt2"/"mamba"/'
+bad_config 'scale_attn_by_inverse_layer_idx: .*\(found true, right would be false\)' 's/layer_idx": false/layer_idx": true/'
+bad_config 'reorder_and_upcast_attn: .*\(found true, right would be false\)' 's/upcast_attn": false/upcast_attn": true/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'
-bad_config 'n_embd: a value is out of range \(found -64' 's/"n_embd": 64/"n_embd": -64/'
-bad_config 'n_layer: a value is out of range' 's/"n_layer": 2/"n_layer": 99999999999/'
-bad_config 'n_layer: this field must be a whole number' 's/"n_layer": 2/"n_layer": "2"/'
-bad_config 'attn_pdrop: a value is out of range' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
+bad_config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
+bad_config 'n_layer: this value is not supported \(found 99999999999, right would be a whole number from 1 to 4096\)' 's/"n_layer": 2/"n_layer": 99999999999/'
+bad_config 'n_layer: this value is not supported \(found "2", right would be a whole' 's/"n_layer": 2/"n_layer": "2"/'
+bad_config 'attn_pdrop: this value is not supported \(found 1.5, right would be a number from 0 to below 1\)' 's/"attn_pdrop": 0.0/"attn_pdrop": 1.5/'
 bad_config '.*' 's/}/,/'
 bad_config '.*' 's/"n_head": 4/"n_head": 4, "n_head": 4/'
 expect 4 'm/config.json' plan --model "$work/m"

@@ -123,7 +123,7 @@ class_01_counts() {
     { head_of $((1 << 60)) 0; } >"$work/f.gguf" && gguf ''
     { head_of 0 $((1 << 60)); } >"$work/f.gguf" && gguf ''
     { head_of 0 1 && text64 a && le 4 9 4 && le 8 $((1 << 60)); } >"$work/f.gguf" && gguf ''
-    config 'n_layer: a value is out of range' 's/"n_layer": 2/"n_layer": 99999999999/'
+    config 'n_layer: this value is not supported \(found 99999999999, right would be a whole number from 1 to 4096\)' 's/"n_layer": 2/"n_layer": 99999999999/'
     tokenizer 'out of range' "$(bpe '"a":4294967295' '')"
     adapter 'r: .*range' 's/"r": 2/"r": 1000000000/'
     { le 4 20240520 1 2147483647 && zeros 1012; } >"$work/ids.bin" && token_file '.*size differs'
@@ -150,7 +150,7 @@ class_05_zeros() {
     weights 'overflows|does not have' "$(one F64 '[4294967296,4294967296,0]' '[0,0]')" 0
     { head_of 1 0 && text64 t && le 4 1 && le 8 0 && le 4 0 && le 8 0; } >"$work/f.gguf" && gguf ''
     for key in n_embd n_layer n_head n_positions vocab_size; do
-        config "$key: a value is out of range \\(found 0, right would be 1\\)" "s/\"$key\": [0-9]*/\"$key\": 0/"
+        config "$key: this value is not supported \\(found 0, right would be a whole number from 1" "s/\"$key\": [0-9]*/\"$key\": 0/"
     done
     adapter 'r: .*range' 's/"r": 2/"r": 0/'
     llmc '' 20240326 3 64 256 0 0 0 256
@@ -158,7 +158,7 @@ class_05_zeros() {
 class_06_signs() {
     weights 'm/model|integers' "$(one U8 '[-4]' '[0,4]')" 4
     weights 'm/model|integers' "$(one U8 '[4]' '[-4,0]')" 4
-    config 'n_embd: a value is out of range \(found -64' 's/"n_embd": 64/"n_embd": -64/'
+    config 'n_embd: this value is not supported \(found -64, right would be a whole number from 1' 's/"n_embd": 64/"n_embd": -64/'
     config 'eos_token_id: ' 's/"eos_token_id": [a-z0-9]*/"eos_token_id": -5/'
     tokenizer 'out of range' "$(bpe '"a":-1' '')"
     adapter 'lora_alpha: .*range' 's/"lora_alpha": [0-9]*/"lora_alpha": -8/'
@@ -245,8 +245,8 @@ class_13_sizes() {
 class_14_kinds() {
     weights '' "$(one U8 '"4"' '[0,4]')" 4
     weights '' '{"a":7}' 4
-    config 'n_layer: this field must be a whole number' 's/"n_layer": 2/"n_layer": "2"/'
-    config 'n_layer: this field must be a whole number' 's/"n_layer": 2/"n_layer": [2]/'
+    config 'n_layer: this value is not supported \(found "2", right would be a whole' 's/"n_layer": 2/"n_layer": "2"/'
+    config 'n_layer: this value is not supported \(found a list' 's/"n_layer": 2/"n_layer": [2]/'
     adapter 'r: ' 's/"r": 2/"r": "2"/'
     adapter 'target_modules: ' 's/"target_modules": \[[^]]*\]/"target_modules": {"a": 1}/'
     tokenizer 'must be a whole number' "$(bpe '"a":"0"' '')"
@@ -319,8 +319,8 @@ class_18_change() {
     check $? "a file cut while it is read is refused, no signal (exit $code)" "$(tail -3 "$work/.err")"
 }
 class_19_configuration() {
-    config 'n_head: n_head does not divide n_embd' 's/"n_head": 4/"n_head": 5/'
-    config 'attn_pdrop: a value is out of range' 's/"attn_pdrop": [0-9.]*/"attn_pdrop": 1.5/'
+    config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
+    config 'attn_pdrop: this value is not supported \(found 1.5, right would be a number from 0 to below 1\)' 's/"attn_pdrop": [0-9.]*/"attn_pdrop": 1.5/'
     config 'layer_norm_epsilon: ' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": -1/'
     config '' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": NaN/'
     config '' 's/"layer_norm_epsilon": [0-9.e-]*/"layer_norm_epsilon": 1e999/'

@@ -89,7 +89,7 @@ sed -i 's/layers": 2/layers": 3/; s/"embedding_size": 24/"bidirectional": false/
 expect 4 'rnn.weight_hh_l2: .*' eval --model "$work/own" --data "$work/text.txt" --max-seq-length 60
 rm "$work/own/model.safetensors"
 own '"cell": "rnn_tanh"'
-expect 4 'cell: this value is not implemented' plan --model "$work/own"
+expect 4 'cell: this value is not supported' plan --model "$work/own"
 own '"bidirectional": true'
 expect 4 'bidirectional' plan --model "$work/own"
 own '"dropout": 0.2'

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         read_values(&file);
         read_tensors(&file);
         read_tokenizer(&file);
-        status = bp_gguf_family_of("gpt2")->take(&file, &config);
+        status = bp_gguf_family_of("gpt2")->take(&file, "gpt2", &config);
         if (status == BP_OK &&
             (bp_transformer_of(&config).heads == 0 ||
              bp_transformer_of(&config).width % bp_transformer_of(&config).heads != 0)) {

@@ -73,6 +73,12 @@ refuses includes 'xxhash.h' layers/a.c <<<'#include <xxhash.h>'
 refuses includes 'only tests' tools/a.c <<<'#include "tests/support/b.h"'
 refuses words 'TODO' core/a.c <<<'/* TODO: more */'
 refuses words 'A Placeholder' core/a.c <<<'/* A Placeholder. */'
+mkdir -p tools/formats
+write tools/formats/family_a.c <<<'static const bp_row rows[] = {ROW_COUNT("num_wheels", STACK(wheels), 4, 2, NONE)};'
+refuses family 'num_wheels' core/a.c <<<'/* From num_wheels on. */'
+refuses family 'config->wheels' core/a.c <<<'int wheels(const bp_model_config *config) { return config->wheels; }'
+refuses family 'family' core/a.c <<<'int a(const bp_model_config *config) { return config->family != 0; }'
+rm -r tools/formats
 refuses pages 'no such file: b.md' core/a.md <<<'See [b](b.md).'
 refuses pages 'no such file: core/b.c' core/a.md <<<'It is in `core/b.c`.'
 refuses pages 'at most 150' README.md < <(yes '' | head -200)

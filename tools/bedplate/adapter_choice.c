@@ -7,22 +7,13 @@
 
 #include "core/file/storage.h"
 #include "tools/bedplate/options.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
 {
     fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
             right);
     return BP_ERR_USAGE;
-}
-
-/* PEFT's defaults (peft/utils/constants.py). */
-static const char *default_targets(const bp_model *model)
-{
-    if (strcmp(model->name, "gpt2") == 0) {
-        return "c_attn";
-    }
-    return strcmp(model->name, "bert") == 0 ? "query,value" : "q_proj,v_proj";
 }
 
 static bp_status cut_targets(adapter_choice *choice, const char *text)
@@ -118,8 +109,9 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
         }
         return BP_OK;
     }
-    const char *targets = set->target_modules;
-    BP_TRY(cut_targets(choice, targets != NULL ? targets : default_targets(spec->model)));
+    const char *usual = spec->config.family->adapter_targets;
+    const char *targets = set->target_modules != NULL ? set->target_modules : usual;
+    BP_TRY(cut_targets(choice, targets != NULL ? targets : "all-linear"));
     choice->config.lora.rank = (uint32_t)set->lora_r;
     choice->config.lora.alpha = set->lora_alpha;
     choice->config.lora.dropout = set->lora_dropout;

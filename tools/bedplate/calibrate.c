@@ -11,7 +11,7 @@
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/progress.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/replace.h"
 
 #define ROWS_MOST  512u

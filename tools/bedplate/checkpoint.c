@@ -10,7 +10,7 @@
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_config_copy.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/replace.h"
 #include "tools/formats/stream_file.h"
@@ -202,6 +202,19 @@ bp_status checkpoint_recall(checkpoint *c, session *s)
     return status;
 }
 
+/* What the config.json of a snapshot of an earlier version says of the model. */
+static bp_status compare_files(checkpoint *c, size_t *differences)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    session *s = c->s;
+    char path[BP_STORE_PATH_MAX];
+    bp_model_config saved;
+    BP_TRY(bp_storage_join(path, c->newest.path, "config.json", &s->error));
+    BP_TRY(bp_hf_config_read(s->store, path, scratch, &saved, &s->error));
+    *differences += checkpoint_keys_compare_model(&s->spec.config, &saved);
+    return BP_OK;
+}
+
 bp_status checkpoint_resume(checkpoint *c)
 {
     bp_pairs saved;
@@ -212,7 +225,11 @@ bp_status checkpoint_resume(checkpoint *c)
         return BP_OK;
     }
     BP_TRY(bp_snapshot_read_keys(&c->place, c->newest.path, &saved));
-    if (checkpoint_keys_compare(c, saved) > 0) {
+    size_t differences = checkpoint_keys_compare(c, saved);
+    if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {
+        BP_TRY(compare_files(c, &differences));
+    }
+    if (differences > 0) {
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);

@@ -7,13 +7,9 @@
 
 #include "core/number/digest.h"
 #include "core/compile/optimizer.h"
-#include "layers/bert.h"
-#include "layers/llama.h"
-#include "layers/mlp_model.h"
-#include "layers/rnn.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 static const char result_prefix[] = "result.";
 
@@ -90,95 +86,19 @@ static settings resolve(const session *s)
     return set;
 }
 
-static void put_real(bp_text *text, const char *name, double value)
-{
-    bp_text_string(text, name);
-    bp_text_general(text, value, 15);
-}
-
-static void put_count(bp_text *text, const char *name, uint64_t value)
-{
-    bp_text_string(text, name);
-    bp_text_u64(text, value);
-}
-
-/* What only Llama, BERT, chains of dense layers and recurrent models have, as snapshots know it. */
-static void put_more(bp_text *text, const bp_model_config *config)
-{
-    const char *type = config->family->model_type;
-    const bool bert = strcmp(type, "bert") == 0;
-    const bool rotates = strcmp(type, "llama") == 0 || strcmp(type, "qwen2") == 0;
-    const bp_llama_config none = {.kv_heads = 0};
-    const bp_llama_config own = rotates ? bp_llama_config_of(config) : none;
-    put_count(text, " kv_heads ", own.kv_heads);
-    put_count(text, " head_width ", own.head_width);
-    put_real(text, " theta ", own.rope_theta);
-    put_real(text, " scaling ", own.rope_scaling.factor);
-    put_real(text, " ", own.rope_scaling.low);
-    put_real(text, " ", own.rope_scaling.high);
-    put_count(text, " ", own.rope_scaling.original);
-    put_count(text, " biases ", own.qkv_bias ? 1 : 0);
-    put_count(text, " ", own.output_bias ? 1 : 0);
-    put_count(text, " ", own.mlp_bias ? 1 : 0);
-    put_count(text, " untied ", bp_family_untied(config) ? 1 : 0);
-    put_count(text, " types ", bert ? bp_bert_config_of(config).types : 0);
-    put_count(text, " task ", config->task);
-    put_count(text, " classes ", config->classes);
-    put_real(text, " classifier ", bert ? bp_bert_config_of(config).classifier_dropout : 0.0);
-    if (strcmp(type, "rnn") == 0) {
-        put_count(text, " cell ", bp_rnn_config_of(config).cell);
-    }
-    if (strcmp(type, "mlp") == 0) {
-        const bp_mlp_config chain = bp_mlp_config_of(config);
-        put_count(text, " activation ", chain.activation);
-        for (uint32_t i = 0; i < chain.layers && i < BP_HIDDEN_SIZES_MAX; i++) {
-            const uint32_t size = chain.hidden_sizes[i];
-            put_count(text, " ", size != 0 ? size : chain.width);
-        }
-    }
-}
-
-/* The members of a transformer, or what stands for them in a model of another kind. */
-static bp_transformer stack_of(const bp_model_config *config)
-{
-    if (strcmp(config->family->model_type, "mlp") == 0) {
-        const bp_mlp_config own = bp_mlp_config_of(config);
-        return (bp_transformer){
-            .width = own.width, .layers = own.layers, .heads = 1, .residual_dropout = own.dropout};
-    }
-    if (strcmp(config->family->model_type, "rnn") == 0) {
-        const bp_rnn_config own = bp_rnn_config_of(config);
-        return (bp_transformer){.width = own.width,
-                                .layers = own.layers,
-                                .heads = 1,
-                                .inner = own.embedding,
-                                .residual_dropout = own.dropout};
-    }
-    return bp_transformer_of(config);
-}
-
+/* Every row of the model's configuration, under its key in config.json, and the task. */
 static bp_status add_model(pool *p, const bp_model_config *config)
 {
-    char value[512];
-    bp_text text;
-    const bp_transformer own = stack_of(config);
-    bp_text_init(&text, NULL, NULL, value, sizeof value);
-    bp_text_string(&text, config->family->model_type);
-    put_count(&text, " vocabulary ", config->vocabulary);
-    put_count(&text, " positions ", config->positions);
-    put_count(&text, " width ", own.width);
-    put_count(&text, " layers ", own.layers);
-    put_count(&text, " heads ", own.heads);
-    put_count(&text, " inner ", own.inner);
-    put_real(&text, " epsilon ", own.norm_epsilon);
-    put_real(&text, " dropout ", own.embedding_dropout);
-    put_real(&text, " ", own.residual_dropout);
-    put_real(&text, " ", own.attention_dropout);
-    if (strcmp(config->family->model_type, "gpt2") != 0 || config->task != BP_TASK_CAUSAL_LM) {
-        put_more(&text, config);
+    char value[BP_ROW_VALUE_BYTES];
+    snprintf(value, sizeof value, "%d", (int)config->task);
+    BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, "model_type", config->family->model_type));
+    BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, "task", value));
+    for (size_t i = 0; i < config->family->row_count; i++) {
+        if (bp_row_value(config, i, value)) {
+            BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, config->family->rows[i].key, value));
+        }
     }
-    BP_TRY(bp_text_flush(&text));
-    return add(p, result_prefix, "model", value);
+    return BP_OK;
 }
 
 /* The length of a run shapes every schedule but the constant ones. */
@@ -238,23 +158,60 @@ static bool is_result(const char *key)
     return strncmp(key, result_prefix, sizeof result_prefix - 1) == 0;
 }
 
-static void print_difference(void *user, const char *key, const char *a, const char *b)
+static void print_key(const char *key, const char *found, const char *right)
 {
-    size_t *differences = user;
-    if (!is_result(key)) {
-        return;
-    }
-    ++*differences;
     fprintf(stderr,
             "bedplate: --resume: %s differs from the snapshot's (found \"%s\", right would be "
             "\"%s\")\n",
-            key + sizeof result_prefix - 1, a != NULL ? a : "nothing", b != NULL ? b : "nothing");
+            key, found, right);
+}
+
+typedef struct comparison {
+    size_t differences;
+    bool earlier; /* the snapshot's model is in its config.json only */
+} comparison;
+
+static void print_difference(void *user, const char *key, const char *a, const char *b)
+{
+    comparison *compared = user;
+    const size_t model = sizeof CHECKPOINT_MODEL_PREFIX - 1;
+    const bool of_model = strncmp(key, CHECKPOINT_MODEL_PREFIX, model) == 0;
+    const bool of_file = of_model || strcmp(key, CHECKPOINT_OLD_MODEL_KEY) == 0;
+    if (!is_result(key) || (compared->earlier && of_file)) {
+        return;
+    }
+    compared->differences++;
+    print_key(key + (of_model ? model : sizeof result_prefix - 1), a != NULL ? a : "nothing",
+              b != NULL ? b : "nothing");
 }
 
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
 {
+    comparison compared = {.earlier = bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL};
+    (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &compared);
+    return compared.differences;
+}
+
+size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved)
+{
+    static const char *const tasks[] = {"0", "1", "2", "3", "4"};
     size_t differences = 0;
-    (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &differences);
+    if (config->family != saved->family) {
+        print_key("model_type", config->family->model_type, saved->family->model_type);
+        return 1;
+    }
+    if (config->task != saved->task) {
+        print_key("task", tasks[config->task], tasks[saved->task]);
+        differences++;
+    }
+    for (size_t i = 0; i < config->family->row_count; i++) {
+        char now[BP_ROW_VALUE_BYTES], then[BP_ROW_VALUE_BYTES];
+        if (bp_row_value(config, i, now) && bp_row_value(saved, i, then) &&
+            strcmp(now, then) != 0) {
+            print_key(config->family->rows[i].key, now, then);
+            differences++;
+        }
+    }
     return differences;
 }
 

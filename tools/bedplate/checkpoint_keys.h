@@ -7,11 +7,20 @@
 
 #define CHECKPOINT_BEST_KEY "run.evaluations" /* best_state; its text is renewed by every save */
 
+/* The model's configuration: this and the key of config.json. Snapshots of earlier versions have
+ * one key instead, which does not say all; their config.json does. */
+#define CHECKPOINT_MODEL_PREFIX  "result.config."
+#define CHECKPOINT_OLD_MODEL_KEY "result.model"
+
 /* Fills c->keys from the session's options and the facts. */
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_MUST_CHECK;
 
-/* Prints every result key that differs between this run and `saved`; returns how many do. */
+/* Prints every result key that differs between this run and `saved`; returns how many do. Of a
+ * snapshot that has CHECKPOINT_OLD_MODEL_KEY the model is left to the second function. */
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved);
+
+/* The same for two configurations, key by key. */
+size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved);
 
 /* Says on stderr what may make the bits differ from here on: other kernels than those saved with.
  */

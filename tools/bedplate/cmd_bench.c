@@ -13,7 +13,7 @@
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 #define WARM_UP 2 /* runs before the timed ones */
 

@@ -14,8 +14,8 @@
 #include "tools/formats/gguf_export.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_family.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
 #include "tools/formats/merge.h"
@@ -97,7 +97,7 @@ static bp_status open_model(exporting *e)
     BP_TRY(check_target(e));
     m->model = m->config.family->model;
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
-    return model_files_match(m, &bp_hf_family_find(m->model->name)->naming, &e->source);
+    return model_files_match(m, &bp_family_find(m->model->name)->naming, &e->source);
 }
 
 static bp_status copy_files(exporting *e)
@@ -151,7 +151,7 @@ static bp_status export_directory(exporting *e)
     }
     BP_TRY(bp_storage_join(path, to, BP_HF_WEIGHTS, &m->error));
     m->target.path = path;
-    BP_TRY(bp_hf_export(&e->source, &bp_hf_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(bp_hf_export(&e->source, &bp_family_find(m->model->name)->naming, &m->target));
     BP_TRY(copy_config(e));
     BP_TRY(copy_files(e));
     if (m->store->sync_directory(m->store, to) != BP_OK) {

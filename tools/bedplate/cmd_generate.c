@@ -13,7 +13,7 @@
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_tokenise.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/tensor_view.h"
 
 static const char where[] = "generate";

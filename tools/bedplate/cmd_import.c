@@ -12,8 +12,8 @@
 #include "tools/formats/gguf_family.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_family.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
 #include "tools/formats/stream_file.h"
@@ -47,6 +47,28 @@ static bp_status take_token(importing *i, const char *key, int64_t *token)
     return BP_OK;
 }
 
+static bp_status refuse_architecture(importing *i, const char *architecture)
+{
+    char words[BP_ERROR_RIGHT_MAX];
+    bp_text text;
+    const bp_family *family;
+    bool first = true;
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    for (size_t k = 0; (family = bp_family_at(k)) != NULL; k++) {
+        if (family->gguf != NULL) {
+            bp_text_string(&text, first ? "" : " or ");
+            bp_text_string(&text, family->gguf->architecture);
+            first = false;
+        }
+    }
+    bp_text_char(&text, '\0');
+    bp_status status = refuse(i, "this architecture is not supported", "general.architecture");
+    BP_TRY(bp_text_flush(&text) == BP_OK ? BP_OK : status);
+    bp_error_found(&i->m.error, architecture, strlen(architecture));
+    bp_error_right(&i->m.error, words);
+    return status;
+}
+
 static bp_status read_keys(importing *i, const bp_gguf_family **family)
 {
     model_files *m = &i->m;
@@ -56,8 +78,7 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
         bp_gguf_take_string(&i->gguf, "general.architecture", architecture, sizeof architecture));
     *family = bp_gguf_family_of(architecture);
     if (*family == NULL) {
-        return refuse(i, "this architecture is not implemented (gpt2, llama and qwen2 are)",
-                      architecture);
+        return refuse_architecture(i, architecture);
     }
     m->config = bp_family_defaults(bp_family_find((*family)->model_type));
     bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
@@ -68,7 +89,7 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
     m->config.vocabulary = (uint32_t)embedding->shape[0];
     BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
     BP_TRY(take_token(i, "tokenizer.ggml.eos_token_id", &m->config.eos_token));
-    BP_TRY((*family)->take(&i->gguf, &m->config));
+    BP_TRY((*family)->take(&i->gguf, (*family)->architecture, &m->config));
     m->model = m->config.family->model;
     return BP_OK;
 }
@@ -160,7 +181,7 @@ static bp_status write_directory(importing *i)
                             path);
     }
     m->target.path = path;
-    BP_TRY(bp_hf_export(&i->source, &bp_hf_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(bp_hf_export(&i->source, &bp_family_find(m->model->name)->naming, &m->target));
     BP_TRY(bp_hf_config_text(&m->config, NULL, json, &length));
     bp_json_span span = {json, length};
     const bp_json_source source = {bp_json_span_fill, &span, length};

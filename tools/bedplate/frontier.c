@@ -4,7 +4,7 @@
 
 #include "core/compile/schedule.h"
 #include "tools/bedplate/counted.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 #define CHUNK_LEAST   64
 #define BATCH_MOST    65536u

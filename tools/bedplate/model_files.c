@@ -11,7 +11,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config_copy.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/stream_file.h"
 
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */

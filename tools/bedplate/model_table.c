@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 const bp_model *model_named(const char *name)
 {

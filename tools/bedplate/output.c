@@ -112,6 +112,8 @@ int report_error(const bp_error *error)
     if (error->numbers) {
         fprintf(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", error->found,
                 error->wanted);
+    } else if (error->right[0] != '\0') {
+        fprintf(stderr, " (found %s, right would be %s)", error->word, error->right);
     } else if (error->word[0] != '\0') {
         fprintf(stderr, " (found \"%s\")", error->word);
     }

@@ -22,7 +22,7 @@
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 
 #define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */

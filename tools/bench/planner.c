@@ -15,7 +15,7 @@
 #include "layers/llama.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 
 #define NODES  200000u /* of exact search, as `bedplate plan` asks for */

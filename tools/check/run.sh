@@ -7,7 +7,7 @@
 # is told the build folder in BUILD and the library's objects in LIBOBJ.
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
-checks=(format licence words pages manual interface includes directives length symbols globals
+checks=(format licence words pages manual interface includes family directives length symbols globals
     recursion warnings program ptx)
 passed=0
 failed=0

@@ -71,7 +71,7 @@ static bp_status put_keys(exporting *e)
     if (model->name[0] != '\0') {
         bp_gguf_put_string(w, "general.name", model->name, strlen(model->name));
     }
-    model->family->put(w, model->config);
+    model->family->put(w, architecture, model->config);
     bp_gguf_put_u32(w, "general.file_type", file_type(dtype));
     bp_gguf_put_u32(w, "general.quantization_version", QUANTISATION_VERSION);
     if (model->put_tokenizer != NULL) {

@@ -15,15 +15,17 @@ typedef struct bp_gguf_family {
     const bp_tensor_naming *naming;
 
     /* Writes the architecture's keys. */
-    void (*put)(bp_gguf_writer *writer, const bp_model_config *config);
+    void (*put)(bp_gguf_writer *writer, const char *architecture, const bp_model_config *config);
 
     /* Reads them. The vocabulary is set before, from the embedding; everything else that the file
      * does not say has the defaults of the family's config.json. BP_ERR_DATA naming the key. */
-    bp_status (*take)(const bp_gguf_file *file, bp_model_config *config);
+    bp_status (*take)(const bp_gguf_file *file, const char *architecture, bp_model_config *config);
 
     /* Values of the tensor rope_freqs.weight, as many as it returns; NULL: never any. */
     size_t (*frequencies)(const bp_model_config *config, float *factors, size_t room);
 } bp_gguf_family;
+
+extern const bp_gguf_family bp_gguf_gpt2; /* gguf_gpt2.c */
 
 /* By model type, or by the architecture that a file names. NULL when there is none. */
 const bp_gguf_family *bp_gguf_family_find(const char *model_type);

@@ -20,32 +20,18 @@ enum {
     HEADS_MOST = 1 << 16
 };
 
-#define RULES(query_form, key_form)                                                                \
-    {"model.embed_tokens.weight", "token_embd.weight", BP_FORM_PLAIN},                             \
-        {"model.norm.weight", "output_norm.weight", BP_FORM_PLAIN},                                \
-        {"lm_head.weight", "output.weight", BP_FORM_PLAIN},                                        \
-        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},                  \
-        {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},          \
-        {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", query_form},                       \
-        {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", key_form},                         \
-        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_FORM_PLAIN},                    \
-        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_FORM_PLAIN},               \
-        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_FORM_PLAIN},                     \
-        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},                         \
-    {                                                                                              \
-        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_FORM_PLAIN                        \
-    }
-
-static const bp_tensor_rule llama_rules[] = {RULES(BP_FORM_QUERY_HEADS, BP_FORM_KEY_HEADS)};
-static const bp_tensor_rule qwen2_rules[] = {RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+static const bp_tensor_rule llama_rules[] = {
+    BP_GGUF_LLAMA_RULES(BP_FORM_QUERY_HEADS, BP_FORM_KEY_HEADS)};
+static const bp_tensor_rule qwen2_rules[] = {BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
 
 /* A tied head may be written out. */
-static const bp_tensor_twin twins[] = {{"output.weight", "model.embed_tokens.weight", NULL}};
+const bp_tensor_twin bp_gguf_llama_twins[1] = {
+    {"output.weight", "model.embed_tokens.weight", NULL}};
 
-const bp_tensor_naming bp_gguf_llama_naming = {llama_rules, COUNT(llama_rules), NULL, 0,
-                                               twins,       COUNT(twins)};
-const bp_tensor_naming bp_gguf_qwen2_naming = {qwen2_rules, COUNT(qwen2_rules), NULL, 0,
-                                               twins,       COUNT(twins)};
+static const bp_tensor_naming llama_naming = {llama_rules, COUNT(llama_rules),  NULL,
+                                              0,           bp_gguf_llama_twins, 1};
+static const bp_tensor_naming qwen2_naming = {qwen2_rules, COUNT(qwen2_rules),  NULL,
+                                              0,           bp_gguf_llama_twins, 1};
 
 /* "<architecture>.<rest>" */
 typedef struct key_name {
@@ -98,17 +84,18 @@ static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *co
     }
 }
 
-void bp_gguf_llama_put(bp_gguf_writer *w, const bp_model_config *config)
+void bp_gguf_llama_put(bp_gguf_writer *w, const char *architecture, const bp_model_config *config)
 {
-    const bp_llama_config own = bp_llama_config_of(config);
-    put_keys(w, "llama", config);
-    put_count(w, "llama", "vocab_size", config->vocabulary);
-    put_count(w, "llama", "rope.dimension_count", head_width_of(&own));
+    put_keys(w, architecture, config);
 }
 
-void bp_gguf_qwen2_put(bp_gguf_writer *w, const bp_model_config *config)
+/* What llama.cpp reads of this architecture besides. */
+static void llama_put(bp_gguf_writer *w, const char *architecture, const bp_model_config *config)
 {
-    put_keys(w, "qwen2", config);
+    const bp_llama_config own = bp_llama_config_of(config);
+    put_keys(w, architecture, config);
+    put_count(w, architecture, "vocab_size", config->vocabulary);
+    put_count(w, architecture, "rope.dimension_count", head_width_of(&own));
 }
 
 /* modeling_rope_utils.py, _compute_llama3_parameters: long waves are slowed by the factor, short
@@ -222,21 +209,21 @@ static bp_status take_own(const bp_gguf_file *f, const char *a, bp_llama_config 
     return BP_OK;
 }
 
-static bp_status take_keys(const bp_gguf_file *f, const char *a, bp_model_config *config)
+bp_status bp_gguf_llama_take(const bp_gguf_file *f, const char *architecture,
+                             bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
-    BP_TRY(take_count(f, a, "context_length", POSITIONS_MOST, &config->positions));
-    BP_TRY(take_own(f, a, &own));
+    BP_TRY(take_count(f, architecture, "context_length", POSITIONS_MOST, &config->positions));
+    BP_TRY(take_own(f, architecture, &own));
     bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
 
-bp_status bp_gguf_llama_take(const bp_gguf_file *file, bp_model_config *config)
-{
-    return take_keys(file, "llama", config);
-}
-
-bp_status bp_gguf_qwen2_take(const bp_gguf_file *file, bp_model_config *config)
-{
-    return take_keys(file, "qwen2", config);
-}
+const bp_gguf_family bp_gguf_llama = {
+    "llama", "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies};
+const bp_gguf_family bp_gguf_qwen2 = {"qwen2",
+                                      "qwen2",
+                                      &qwen2_naming,
+                                      bp_gguf_llama_put,
+                                      bp_gguf_llama_take,
+                                      bp_gguf_llama_frequencies};

@@ -1,19 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* Llama and Qwen2 in GGUF: rows of gguf_family.c. */
+/* Llama, Qwen2 and what is shaped like them in GGUF. */
 #ifndef BP_FORMATS_GGUF_LLAMA_H
 #define BP_FORMATS_GGUF_LLAMA_H
 
 #include "tools/formats/gguf_family.h"
 
 /* Llama's queries and keys have their rotary halves interleaved; Qwen2's are as they are here. */
-extern const bp_tensor_naming bp_gguf_llama_naming;
-extern const bp_tensor_naming bp_gguf_qwen2_naming;
+extern const bp_gguf_family bp_gguf_llama;
+extern const bp_gguf_family bp_gguf_qwen2;
 
-void bp_gguf_llama_put(bp_gguf_writer *writer, const bp_model_config *config);
-void bp_gguf_qwen2_put(bp_gguf_writer *writer, const bp_model_config *config);
+/* Rules of names for every family shaped like Llama; query_form and key_form say how the rows of
+ * the queries and keys lie. */
+#define BP_GGUF_LLAMA_RULES(query_form, key_form)                                                  \
+    {"model.embed_tokens.weight", "token_embd.weight", BP_FORM_PLAIN},                             \
+        {"model.norm.weight", "output_norm.weight", BP_FORM_PLAIN},                                \
+        {"lm_head.weight", "output.weight", BP_FORM_PLAIN},                                        \
+        {"model.layers.#.input_layernorm.*", "blk.#.attn_norm.*", BP_FORM_PLAIN},                  \
+        {"model.layers.#.post_attention_layernorm.*", "blk.#.ffn_norm.*", BP_FORM_PLAIN},          \
+        {"model.layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", query_form},                       \
+        {"model.layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", key_form},                         \
+        {"model.layers.#.self_attn.v_proj.*", "blk.#.attn_v.*", BP_FORM_PLAIN},                    \
+        {"model.layers.#.self_attn.o_proj.*", "blk.#.attn_output.*", BP_FORM_PLAIN},               \
+        {"model.layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*", BP_FORM_PLAIN},                     \
+        {"model.layers.#.mlp.up_proj.*", "blk.#.ffn_up.*", BP_FORM_PLAIN},                         \
+    {                                                                                              \
+        "model.layers.#.mlp.down_proj.*", "blk.#.ffn_down.*", BP_FORM_PLAIN                        \
+    }
 
-bp_status bp_gguf_llama_take(const bp_gguf_file *file, bp_model_config *config) BP_MUST_CHECK;
-bp_status bp_gguf_qwen2_take(const bp_gguf_file *file, bp_model_config *config) BP_MUST_CHECK;
+/* A tied head may be written out. */
+extern const bp_tensor_twin bp_gguf_llama_twins[1];
+
+/* put and take of such a family, whose own struct begins with a bp_llama_config. */
+void bp_gguf_llama_put(bp_gguf_writer *writer, const char *architecture,
+                       const bp_model_config *config);
+bp_status bp_gguf_llama_take(const bp_gguf_file *file, const char *architecture,
+                             bp_model_config *config) BP_MUST_CHECK;
 
 /* The values of rope_freqs.weight: what Llama 3's scaling divides each frequency by. Returns how
  * many there are, half the width of a head, of which the first `room` are written; 0 without

@@ -1,132 +1,173 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading rope_scaling and rope_parameters. */
+/* rope_scaling and rope_parameters, read and written. */
 #include "tools/formats/hf_rope.h"
 
 #include <string.h>
 
-#include "layers/llama.h"
+typedef enum rope_type { ROPE_DEFAULT, ROPE_LLAMA3 } rope_type;
 
-static const char where[] = "config.json";
+typedef enum rope_number { THETA, FACTOR, LOW, HIGH, ORIGINAL, PARTIAL, NUMBERS } rope_number;
 
-typedef enum rope_type { ROPE_DEFAULT, ROPE_LLAMA3, ROPE_OTHER } rope_type;
-
+/* 0: not named. */
 typedef struct rope {
     rope_type type;
-    double theta; /* 0: not named */
-    double factor;
-    double low;
-    double high;
-    double original;
-    char word[BP_ERROR_WORD_MAX]; /* what the type is called, as far as it fits */
-    size_t length;
+    double number[NUMBERS];
 } rope;
 
-static bp_status refuse(bp_error *error, const char *text, const char *field)
+/* Names of the members, in the object and of the rows; what each may be. */
+static const struct {
+    const char *key;
+    const char *row;
+    bp_row range;
+} numbers[] = {
+#define RANGE(key, kind, least, most)                                                              \
+    {                                                                                              \
+        key, kind, BP_ROLE_NONE, 0, 0, least, most, 0, NULL                                        \
+    }
+    [THETA] = {"rope_theta", "rope_theta", RANGE("", BP_ROW_REAL, 0, 1e12)},
+    [FACTOR] = {"factor", "rope_scaling.factor", RANGE("", BP_ROW_REAL, 0, 1e12)},
+    [LOW] = {"low_freq_factor", "rope_scaling.low_freq_factor", RANGE("", BP_ROW_REAL, 0, 1e12)},
+    [HIGH] = {"high_freq_factor", "rope_scaling.high_freq_factor", RANGE("", BP_ROW_REAL, 0, 1e12)},
+    [ORIGINAL] = {"original_max_position_embeddings",
+                  "rope_scaling.original_max_position_embeddings",
+                  RANGE("", BP_ROW_COUNT, 1, 1 << 24)},
+    [PARTIAL] = {"partial_rotary_factor", NULL, RANGE("", BP_ROW_ONE, 0, 0)},
+};
+
+/* A member's value is not what it may be: KEY.NAME. */
+static bp_status refuse_member(bp_hf_reading *r, const bp_row *row, const char *name,
+                               const bp_row *range, const bp_json_event *event)
 {
-    return bp_error_set(error, BP_ERR_DATA, where, text, field);
+    char key[64];
+    bp_row member = *range;
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, key, sizeof key);
+    bp_text_string(&text, row->key);
+    bp_text_char(&text, '.');
+    bp_text_string(&text, name);
+    bp_text_char(&text, '\0');
+    bp_status fits = bp_text_flush(&text);
+    (void)fits; /* the longest has 48 characters */
+    member.key = key;
+    return bp_hf_value_refuse(r, &member, event);
 }
 
-static rope_type type_of(const bp_json_event *event)
+static bp_status take_type(bp_hf_reading *r, const bp_row *row, const char *name,
+                           const bp_json_event *event, rope *to)
 {
-    if (event->kind != BP_JSON_TEXT) {
-        return ROPE_OTHER;
-    }
-    return strcmp(event->text, "default") == 0  ? ROPE_DEFAULT
-           : strcmp(event->text, "llama3") == 0 ? ROPE_LLAMA3
-                                                : ROPE_OTHER;
-}
-
-/* Where a key's number goes; NULL: it is not a number that is known. */
-static double *place_of(rope *r, const char *key)
-{
-    static const struct {
-        const char *key;
-        size_t offset;
-    } places[] = {{"rope_theta", offsetof(rope, theta)},
-                  {"factor", offsetof(rope, factor)},
-                  {"low_freq_factor", offsetof(rope, low)},
-                  {"high_freq_factor", offsetof(rope, high)},
-                  {"original_max_position_embeddings", offsetof(rope, original)}};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (strcmp(places[i].key, key) == 0) {
-            return (double *)(void *)((char *)r + places[i].offset);
-        }
-    }
-    return NULL;
-}
-
-static bp_status take_member(bp_json *json, const char *key, bp_json_event *event, rope *r,
-                             bp_error *error)
-{
-    bool type = strcmp(event->text, "rope_type") == 0 || strcmp(event->text, "type") == 0;
-    bool partial = strcmp(event->text, "partial_rotary_factor") == 0;
-    double *place = place_of(r, event->text);
-    if (!type && !partial && place == NULL) {
-        return bp_json_skip(json);
-    }
-    BP_TRY(bp_json_next(json, event));
-    if (type) {
-        r->type = type_of(event);
-        r->length = event->kind == BP_JSON_TEXT ? event->length : 0;
-        r->length = r->length < sizeof r->word ? r->length : sizeof r->word;
-        memcpy(r->word, r->length > 0 ? event->text : "", r->length);
-        return BP_OK;
-    }
-    bool number = event->kind == BP_JSON_NUMBER && event->real > 0.0 && event->real < 1e12;
-    if (!number || (partial && event->real != 1.0)) {
-        return refuse(error,
-                      "a number of this object is missing, out of range or not implemented "
-                      "(partial_rotary_factor must be 1)",
-                      key);
-    }
-    if (place != NULL) {
-        *place = event->real;
+    static const bp_row words = {"", BP_ROW_TEXT, BP_ROLE_NONE, 0, 0, 0, 0, 0, "default|llama3"};
+    if (event->kind == BP_JSON_TEXT && strcmp(event->text, "default") == 0) {
+        to->type = ROPE_DEFAULT;
+    } else if (event->kind == BP_JSON_TEXT && strcmp(event->text, "llama3") == 0) {
+        to->type = ROPE_LLAMA3;
+    } else {
+        return refuse_member(r, row, name, &words, event);
     }
     return BP_OK;
 }
 
-static bp_status settle(const rope *r, const char *key, bp_model_config *config, bp_error *error)
+static bool is_right(rope_number which, const bp_json_event *event)
 {
-    if (r->type == ROPE_OTHER) {
-        bp_status status = refuse(
-            error, "this rope_type is not implemented (\"default\" and \"llama3\" are)", key);
-        bp_error_found(error, r->word, r->length);
-        return status;
+    const bp_row *range = &numbers[which].range;
+    if (event->kind != BP_JSON_NUMBER || !(event->real > 0.0)) {
+        return false;
     }
-    bp_llama_config own = bp_llama_config_of(config);
-    own.rope_theta = r->theta > 0.0 ? r->theta : own.rope_theta;
-    if (r->type == ROPE_DEFAULT) {
-        bp_config_set_own(config, &own, sizeof own);
-        return BP_OK;
+    if (which == PARTIAL) {
+        return event->real == 1.0;
     }
-    bool whole = r->factor > 0.0 && r->low > 0.0 && r->high > r->low && r->original >= 1.0 &&
-                 r->original <= 1 << 24;
-    if (!whole) {
-        return refuse(error,
-                      "rope_type llama3 needs factor, low_freq_factor, a larger high_freq_factor "
-                      "and original_max_position_embeddings",
-                      key);
+    return event->real >= range->least &&
+           (which == ORIGINAL ? event->real <= range->most : event->real < range->most);
+}
+
+static bp_status take_member(bp_hf_reading *r, const bp_row *row, bp_json_event *event, rope *to)
+{
+    const bool type = strcmp(event->text, "rope_type") == 0;
+    rope_number which = THETA;
+    if (type || strcmp(event->text, "type") == 0) {
+        BP_TRY(bp_json_next(&r->json, event));
+        return take_type(r, row, type ? "rope_type" : "type", event, to);
     }
-    own.rope_scaling = (bp_rope_scaling){r->factor, r->low, r->high, (uint32_t)r->original};
-    bp_config_set_own(config, &own, sizeof own);
+    while (which < NUMBERS && strcmp(numbers[which].key, event->text) != 0) {
+        which++;
+    }
+    if (which == NUMBERS) {
+        return bp_json_skip(&r->json);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    if (!is_right(which, event)) {
+        return refuse_member(r, row, numbers[which].key, &numbers[which].range, event);
+    }
+    to->number[which] = event->real;
     return BP_OK;
 }
 
-bp_status bp_hf_rope_read(bp_json *json, const char *key, bp_json_event *event,
-                          bp_model_config *config, bp_error *error)
+static void store(bp_hf_reading *r, rope_number which, double value)
 {
-    rope r = {.type = ROPE_DEFAULT};
+    const bp_row *row = bp_family_row(r->family, numbers[which].row);
+    const uint32_t count = (uint32_t)value;
+    if (row != NULL) {
+        const bool whole = row->kind == BP_ROW_COUNT;
+        memcpy((char *)&r->config + row->offset, whole ? (const void *)&count : &value,
+               whole ? sizeof count : sizeof value);
+    }
+}
+
+static bp_status settle(bp_hf_reading *r, const bp_row *row, const rope *from)
+{
+    const double *n = from->number;
+    if (n[THETA] > 0.0) {
+        store(r, THETA, n[THETA]);
+    }
+    if (from->type == ROPE_DEFAULT) {
+        return BP_OK;
+    }
+    if (!(n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW] && n[ORIGINAL] >= 1.0)) {
+        return bp_error_set(&r->error, BP_ERR_DATA, "config.json",
+                            "rope_type llama3 needs factor, low_freq_factor, a larger "
+                            "high_freq_factor and original_max_position_embeddings",
+                            row->key);
+    }
+    for (rope_number which = FACTOR; which <= ORIGINAL; which++) {
+        store(r, which, n[which]);
+    }
+    return BP_OK;
+}
+
+bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    rope from = {.type = ROPE_DEFAULT};
     if (event->kind == BP_JSON_NULL) {
         return BP_OK;
     }
     if (event->kind != BP_JSON_OBJECT_BEGIN) {
-        return refuse(error, "this field must be null or an object", key);
+        return bp_hf_value_refuse(r, row, event);
     }
     for (;;) {
-        BP_TRY(bp_json_next(json, event));
+        BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
-            return settle(&r, key, config, error);
+            return settle(r, row, &from);
         }
-        BP_TRY(take_member(json, key, event, &r, error));
+        BP_TRY(take_member(r, row, event, &from));
     }
+}
+
+void bp_hf_rope_put(bp_text *text, const bp_model_config *config)
+{
+    static const rope_number order[] = {FACTOR, HIGH, LOW, ORIGINAL};
+    const bp_row *row = bp_family_row(config->family, numbers[FACTOR].row);
+    double factor = 0.0;
+    memcpy(&factor, (const char *)config + row->offset, sizeof factor);
+    if (!(factor > 0.0)) {
+        bp_text_string(text, "null");
+        return;
+    }
+    bp_text_string(text, "{\n");
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        bp_text_string(text, "    \"");
+        bp_text_string(text, numbers[order[i]].key);
+        bp_text_string(text, "\": ");
+        bp_row_put(text, config, bp_family_row(config->family, numbers[order[i]].row));
+        bp_text_string(text, ",\n");
+    }
+    bp_text_string(text, "    \"rope_type\": \"llama3\"\n  }");
 }

@@ -4,13 +4,16 @@
 #ifndef BP_FORMATS_HF_ROPE_H
 #define BP_FORMATS_HF_ROPE_H
 
-#include "core/file/json.h"
-#include "core/compile/spec.h"
+#include "tools/formats/hf_value.h"
 
-/* Reads the value of `key`, whose first event is *event: null, or an object of rope_type "default"
- * or "llama3". BP_ERR_DATA naming the field: another type, or a number that is missing or out of
+/* Reads the value of a BP_ROW_ROPE, whose first event is *event: null, or an object of rope_type
+ * "default" or "llama3". The numbers go to the family's rows rope_theta and rope_scaling.NAME.
+ * BP_ERR_DATA naming the key, or "KEY.NAME": another type, or a number that is missing or out of
  * range. */
-bp_status bp_hf_rope_read(bp_json *json, const char *key, bp_json_event *event,
-                          bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
+                          bp_json_event *event) BP_MUST_CHECK;
+
+/* Writes rope_scaling's object, or null where nothing is scaled. */
+void bp_hf_rope_put(bp_text *text, const bp_model_config *config);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/number/digest.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
@@ -132,11 +132,11 @@ static const bp_tensor_naming peft_naming = {.rules = peft_rules, .rule_count = 
 
 static bp_status find_naming(const loading *l, const bp_tensor_naming **naming)
 {
-    const char *type = l->runtime->spec.model->name;
-    const bp_hf_family *family = bp_hf_family_find(type);
+    const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
     if (family == NULL) {
         return bp_error_set(l->place->error, BP_ERR_USAGE, where,
-                            "no table says how files call this model's tensors", type);
+                            "no table says how files call this model's tensors",
+                            l->runtime->spec.model->name);
     }
     *naming = l->adapters ? &peft_naming : &family->naming;
     return BP_OK;

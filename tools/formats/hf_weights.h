@@ -4,7 +4,7 @@
 #define BP_FORMATS_HF_WEIGHTS_H
 
 #include "core/run/runtime.h"
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/tensor_match.h"
 
 /* Where weights lie and what to work in. */

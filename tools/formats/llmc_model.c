@@ -8,7 +8,7 @@
 #include "core/number/sort.h"
 #include "core/file/storage.h"
 #include "layers/transformer.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/replace.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -7,7 +7,7 @@
 #include "arena/text.h"
 #include "core/file/json.h"
 #include "core/file/storage.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 4096
@@ -333,14 +333,13 @@ static void put_real(bp_text *text, const char *key, double value)
     bp_text_string(text, ",\n");
 }
 
-/* All dense layers of the blocks. In BERT PEFT's "all-linear" has the pooler too, which is none of
- * them. */
-static void put_all_linear(bp_text *text, const bp_model *model)
+/* All dense layers of the blocks, which is not what every family's "all-linear" says. */
+static void put_all_linear(bp_text *text, const bp_spec *spec)
 {
-    const bool bert = strcmp(model->name, "bert") == 0;
-    bp_text_string(text, bert ? "[\"query\", \"key\", \"value\", \"intermediate.dense\", "
-                                "\"output.dense\"],\n"
-                              : "\"all-linear\",\n");
+    const bp_family *family = bp_family_adopt(spec).family;
+    const bool listed = family != NULL && family->all_linear != NULL;
+    bp_text_string(text, listed ? family->all_linear : "\"all-linear\"");
+    bp_text_string(text, ",\n");
 }
 
 static void put_targets(bp_text *text, const bp_emit *emit)
@@ -348,7 +347,7 @@ static void put_targets(bp_text *text, const bp_emit *emit)
     const bp_lora *lora = &emit->spec->lora;
     bp_text_string(text, "  \"target_modules\": ");
     if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
-        put_all_linear(text, emit->spec->model);
+        put_all_linear(text, emit->spec);
         return;
     }
     bp_text_string(text, "[");

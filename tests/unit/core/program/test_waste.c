@@ -18,7 +18,7 @@
 #include "layers/rnn.h"
 #include "optim/adamw.h"
 #include "tests/support/config.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 #include "tests/support/plan_bytes.h"
 

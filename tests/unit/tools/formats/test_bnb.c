@@ -19,7 +19,7 @@
 #include "tests/support/tensors_made.h"
 #include "tools/formats/bnb_state.h"
 #include "tools/formats/bnb_write.h"
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/hf_weights.h"
 #include "tools/formats/weight_target.h"
@@ -408,7 +408,7 @@ typedef struct port {
 static void port_open(port *p, desk *d, const char *path, bp_quantised form)
 {
     const bp_model_config *config = &d->r.runtime.spec.config;
-    const bp_tensor_naming *naming = &bp_hf_family_find("gpt2")->naming;
+    const bp_tensor_naming *naming = &bp_family_find("gpt2")->naming;
     *p = (port){.memory = malloc(SCRATCH_BYTES), .work = malloc(SCRATCH_BYTES)};
     p->room = (bp_staging){p->memory, SCRATCH_BYTES};
     assert_int_equal(
@@ -437,7 +437,7 @@ static void port_open(port *p, desk *d, const char *path, bp_quantised form)
 
 static bp_status port_run(port *p)
 {
-    return bp_hf_export(&p->source, &bp_hf_family_find("gpt2")->naming, &p->target);
+    return bp_hf_export(&p->source, &bp_family_find("gpt2")->naming, &p->target);
 }
 
 static void port_close(port *p)

@@ -13,7 +13,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 static uint64_t scratch[BP_CLASS_NAMES_SCRATCH / 8];
 static bp_class_names names;

@@ -20,7 +20,7 @@
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 
 static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
@@ -403,10 +403,12 @@ static void what_other_families_lack_is_refused_by_name(void **state)
         const char *name;
     } refusals[] = {
         {"llama", "\"hidden_act\": \"gelu\"", "hidden_act"},
-        {"llama", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", "rope_scaling"},
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
+         "rope_scaling.rope_type"},
         {"llama", "\"rope_scaling\": {\"rope_type\": \"llama3\"}", "rope_scaling"},
         {"llama", "\"rope_scaling\": 7", "rope_scaling"},
-        {"llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "rope_parameters"},
+        {"llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}",
+         "rope_parameters.partial_rotary_factor"},
         {"llama", "\"sliding_window\": 4096", "sliding_window"},
         {"llama", "\"pretraining_tp\": 2", "pretraining_tp"},
         {"llama", "\"num_key_value_heads\": 5", "num_key_value_heads"},

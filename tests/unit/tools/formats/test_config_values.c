@@ -16,7 +16,7 @@
 #include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
 
 static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
 
@@ -68,7 +68,8 @@ static void each_is_refused(const refusal *cases, size_t count, const char *end)
         snprintf(members, sizeof members, "%s%s", cases[i].members, end);
         assert_int_equal(read_members(cases[i].type, members, &config, &error), BP_ERR_DATA);
         assert_int_equal(error.code, BP_ERR_DATA);
-        snprintf(message, sizeof message, "%s: %s", error.name, error.text);
+        snprintf(message, sizeof message, "%s: %s (found %s, right would be %s)", error.name,
+                 error.text, error.word, error.right);
         if (strstr(message, cases[i].wanted) == NULL) {
             fail_msg("\"%s\" has no \"%s\"", message, cases[i].wanted);
         }
@@ -79,31 +80,48 @@ static void values_out_of_place_are_refused(void **state)
 {
     (void)state;
     static const refusal cases[] = {
-        {"bert", "'classifier_dropout': 'x'", "classifier_dropout: this field must be a number"},
-        {"bert", "'classifier_dropout': 1", "classifier_dropout: a value is out of range"},
-        {"bert", "'pad_token_id': 2147483648", "pad_token_id: this field must be a token id"},
-        {"bert", "'pad_token_id': [2147483648]", "pad_token_id: this field must be a token id"},
-        {"bert", "'architectures': 'BertModel'", "architectures: this field must be a list"},
-        {"bert", "'architectures': [3]", "architectures: this field must be a list of texts"},
-        {"bert", "'problem_type': 3", "problem_type: this must be null,"},
-        {"bert", "'problem_type': 'classification'", "problem_type: this must be null,"},
-        {"bert", "'id2label': 3", "id2label: this field must be an object"},
-        {"bert", "'position_embedding_type': 3", "this value is not implemented (\"absolute\" is)"},
-        {"bert", "'hidden_act': 'relu'", "this value is not implemented (\"gelu\" is)"},
-        {"gpt2", "'activation_function': 'relu'", "not implemented (\"gelu_new\" is)"},
+        {"bert", "'classifier_dropout': 'x'",
+         "classifier_dropout: this value is not supported (found \"x\", right would be null or a "
+         "number from 0 to below 1)"},
+        {"bert", "'classifier_dropout': 1",
+         "classifier_dropout: this value is not supported (found 1, "},
+        {"bert", "'pad_token_id': 2147483648",
+         "pad_token_id: this value is not supported (found 2147483648, right would be a token "
+         "id, "},
+        {"bert", "'pad_token_id': [2147483648]",
+         "pad_token_id: this value is not supported (found 2147483648, right would be a token "
+         "id, "},
+        {"bert", "'architectures': 'BertModel'",
+         "supported (found \"BertModel\", right would be null or a list of texts)"},
+        {"bert", "'architectures': [3]",
+         "architectures: this value is not supported (found 3, right would be null or a list"},
+        {"bert", "'problem_type': 3", "right would be null, \"single_label_classification\""},
+        {"bert", "'problem_type': 'classification'",
+         "right would be null, \"single_label_classification\""},
+        {"bert", "'id2label': 3",
+         "id2label: this value is not supported (found 3, right would be null or an object"},
+        {"bert", "'position_embedding_type': 3", "(found 3, right would be \"absolute\")"},
+        {"bert", "'hidden_act': 'relu'", "(found \"relu\", right would be \"gelu\")"},
+        {"gpt2", "'activation_function': 'relu'", "(found \"relu\", right would be \"gelu_new\")"},
         {"gpt2", "'n_embd': 768, 'hidden_size': 64", "two names of the same field hold different"},
         {"gpt2", "'pruned_heads': 3", "pruned_heads"},
-        {"llama", "'hidden_act': 'relu'", "this value is not implemented (\"silu\" is)"},
-        {"llama", "'pretraining_tp': 1.0", "pretraining_tp: this value is not implemented"},
-        {"llama", "'pretraining_tp': '1'", "pretraining_tp: this value is not implemented"},
-        {"llama", "'pretraining_tp': 0", "pretraining_tp: this value is not implemented"},
-        {"llama", "'layer_types': 'full_attention'", "layer_types: this field must be a list"},
-        {"llama", "'layer_types': [3]", "this value is not implemented (\"full_attention\" is)"},
-        {"llama", "'rope_theta': 1e12", "rope_theta: a value is out of range"},
-        {"llama", "'attention_bias': null", "attention_bias: this field must be true or false"},
+        {"llama", "'hidden_act': 'relu'", "(found \"relu\", right would be \"silu\")"},
+        {"llama", "'pretraining_tp': 1.0", "supported (found 1.0, right would be 1)"},
+        {"llama", "'pretraining_tp': '1'", "supported (found \"1\", right would be 1)"},
+        {"llama", "'pretraining_tp': 0", "supported (found 0, right would be 1)"},
+        {"llama", "'layer_types': 'full_attention'",
+         "right would be null or a list in which every item"},
+        {"llama", "'layer_types': [3]",
+         "(found 3, right would be null or a list in which every item is "
+         "\"full_attention\")"},
+        {"llama", "'rope_theta': 1e12",
+         "rope_theta: this value is not supported (found 1e12, right would be a number from 0 to "
+         "below 1000000000000)"},
+        {"llama", "'attention_bias': null",
+         "attention_bias: this value is not supported (found null, right would be true or false)"},
         {"llama", "'hidden_size': 10, 'num_attention_heads': 3",
-         "num_attention_heads: num_attention_heads does not divide hidden_size"},
-        {"gpt2", "'n_embd': 10, 'n_head': 3", "n_head: n_head does not divide n_embd"},
+         "num_attention_heads: the heads do not divide the width"},
+        {"gpt2", "'n_embd': 10, 'n_head': 3", "n_head: the heads do not divide the width"},
     };
     each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
 }
@@ -133,7 +151,7 @@ static void positions_that_are_not_implemented_are_refused(void **state)
     (void)state;
 #define LLAMA3 "'rope_scaling': {'rope_type': 'llama3', "
     static const char whole[] = "rope_scaling: rope_type llama3 needs factor";
-    static const char number[] = "rope_scaling: a number of this object is missing";
+    static const char number[] = ": this value is not supported (found ";
     static const refusal cases[] = {
         {"llama",
          LLAMA3 "'low_freq_factor': 1, 'high_freq_factor': 4,"
@@ -151,15 +169,20 @@ static void positions_that_are_not_implemented_are_refused(void **state)
         {"llama",
          LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
                 "'original_max_position_embeddings': 16777217}",
-         whole},
+         "rope_scaling.original_max_position_embeddings: this value is not supported (found "
+         "16777217, right would be a whole number from 1 to 16777216)"},
         {"llama", "'rope_scaling': {'factor': '8'}", number},
         {"llama", "'rope_scaling': {'factor': 0}", number},
         {"llama", "'rope_scaling': {'factor': 1e12}", number},
         {"llama", "'rope_scaling': {'partial_rotary_factor': 0.5}", number},
         {"llama", "'rope_scaling': {'partial_rotary_factor': '1'}", number},
-        {"llama", "'rope_scaling': {'type': 3}", "rope_scaling: this rope_type is not implemented"},
-        {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}", "this rope_type is not"},
-        {"llama", "'rope_scaling': []", "rope_scaling: this field must be null or an object"},
+        {"llama", "'rope_scaling': {'type': 3}",
+         "rope_scaling.type: this value is not supported (found 3, "},
+        {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}",
+         "rope_scaling.type: this value is not supported (found "
+         "\"linear\", right would be \"default\" or"},
+        {"llama", "'rope_scaling': []",
+         "supported (found a list, right would be null or an object"},
     };
     each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
     bp_model_config config = config_of(

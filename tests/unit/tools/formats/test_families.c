@@ -15,7 +15,7 @@
 #include "tests/support/config.h"
 #include "tests/support/store_memory.h"
 #include "tests/support/tensors_made.h"
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/parameters.h"
 
@@ -102,7 +102,7 @@ static bp_status match(desk *d, const char *family, unsigned allow)
     bp_staging room = {d->scratch + (1 << 13), sizeof d->scratch / 2};
     assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "m", &room, &d->error), BP_OK);
     const bp_match m = {.set = &d->set,
-                        .naming = &bp_hf_family_find(family)->naming,
+                        .naming = &bp_family_find(family)->naming,
                         .wanted = d->parameters.list,
                         .count = d->parameters.count,
                         .heads = {2, 1},

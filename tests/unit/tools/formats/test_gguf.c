@@ -481,7 +481,7 @@ static void gpt2_keys_are_held_to_their_bounds(void **state)
     bp_model_config config = {.vocabulary = 5};
     make_gpt2(&d->m, 6, BP_GGUF_U8, 0);
     assert_int_equal(open_made(d), BP_OK);
-    assert_int_equal(family->take(&d->file, &config), BP_OK);
+    assert_int_equal(family->take(&d->file, family->architecture, &config), BP_OK);
     assert_int_equal(bp_transformer_of(&config).layers, 2);
     assert_int_equal(config.positions, 16);
     assert_int_equal(bp_transformer_of(&config).width, 8);
@@ -492,7 +492,7 @@ static void gpt2_keys_are_held_to_their_bounds(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_gpt2(&d->m, cases[i].key, cases[i].type, cases[i].value);
         assert_int_equal(open_made(d), BP_OK);
-        assert_int_equal(family->take(&d->file, &config), BP_ERR_DATA);
+        assert_int_equal(family->take(&d->file, family->architecture, &config), BP_ERR_DATA);
         assert_non_null(strstr(d->error.name, "gpt2."));
         assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     }

@@ -16,8 +16,8 @@
 #include "tests/support/disk_file.h"
 #include "tools/formats/gguf_export.h"
 #include "tools/formats/gguf_llama.h"
-#include "tools/formats/hf_family.h"
-#include "tools/formats/hf_fields.h"
+#include "tools/formats/family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 
 #define GOLDEN "tests/golden/port/"
@@ -109,7 +109,7 @@ static void open_hf(desk *d, const char *path, const bp_model_config *config)
     d->config = *config;
     disk_file_put(&d->memory, path, "in");
     assert_int_equal(bp_hf_open(&d->set, &d->memory.store, "in", &d->room, &d->error), BP_OK);
-    match(d, &bp_hf_family_find("llama")->naming);
+    match(d, &bp_family_find("llama")->naming);
 }
 
 static bp_status take(desk *d, const char *name, const bp_gguf_family *family)
@@ -119,7 +119,7 @@ static bp_status take(desk *d, const char *name, const bp_gguf_family *family)
     d->error = (bp_error){.code = BP_OK};
     d->config = (bp_model_config){.vocabulary = 19, .bos_token = 1, .eos_token = 2};
     assert_int_equal(bp_gguf_open(&d->file, &d->memory.store, name, &d->room, &d->error), BP_OK);
-    bp_status status = family->take(&d->file, &d->config);
+    bp_status status = family->take(&d->file, family->architecture, &d->config);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     return status;
 }
@@ -154,13 +154,13 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
         assert_true(bp_transformer_of(&d->config).norm_epsilon == 1e-6);
         bp_tensor_set_init(&d->set, &d->memory.store, "in", &d->file.part, 1, &d->error);
         match(d, family->naming);
-        assert_int_equal(bp_hf_export(&d->source, &bp_hf_family_find("llama")->naming, &d->target),
+        assert_int_equal(bp_hf_export(&d->source, &bp_family_find("llama")->naming, &d->target),
                          BP_OK);
         size_t size;
         unsigned char *bytes = memory_store_bytes(&d->memory, "out", &size);
         memory_store_put(&d->memory, "back", bytes, size);
         open_hf(d, hfs[i], &config);
-        assert_int_equal(bp_hf_export(&d->source, &bp_hf_family_find("llama")->naming, &d->target),
+        assert_int_equal(bp_hf_export(&d->source, &bp_family_find("llama")->naming, &d->target),
                          BP_OK);
         bytes = memory_store_bytes(&d->memory, "out", &size);
         assert_memory_equal(memory_store_bytes(&d->memory, "back", &size), bytes, size);

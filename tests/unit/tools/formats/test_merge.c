@@ -15,7 +15,7 @@
 #include "tests/support/disk_file.h"
 #include "tests/support/store_memory.h"
 #include "tests/support/tensors_made.h"
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/merge.h"
 #include "tools/formats/weight_target.h"
@@ -64,7 +64,7 @@ static desk *desk_new(void)
     assert_int_equal(
         bp_parameters_list(&bp_model_llama, &llama, &d->room, &d->parameters, &d->error), BP_OK);
     const bp_match m = {.set = &d->set,
-                        .naming = &bp_hf_family_find("llama")->naming,
+                        .naming = &bp_family_find("llama")->naming,
                         .wanted = d->parameters.list,
                         .count = d->parameters.count,
                         .heads = {2, 1},

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_names.h"
 #include "tools/formats/tensor_match.h"
 
@@ -64,9 +64,9 @@ static void families_name_their_tensors(void **state)
 {
     (void)state;
     char name[BP_TENSOR_NAME_MAX];
-    const bp_hf_family *gpt2 = bp_hf_family_find("gpt2");
+    const bp_family *gpt2 = bp_family_find("gpt2");
     assert_non_null(gpt2);
-    assert_null(bp_hf_family_find("mamba"));
+    assert_null(bp_family_find("mamba"));
     const bp_tensor_rule *rule = bp_tensor_name(&gpt2->naming, "transformer.wte.weight", name);
     assert_non_null(rule);
     assert_string_equal(name, "transformer.wte.weight");

@@ -17,7 +17,7 @@
 #include "tests/support/tensors_made.h"
 #include "tools/formats/gguf_export.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/hf_family.h"
+#include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
 
@@ -93,7 +93,7 @@ static void open_hf(desk *d, const char *path)
 {
     fresh(d);
     assert_int_equal(bp_hf_open(&d->set, &d->faulty.store, path, &d->room, &d->error), BP_OK);
-    assert_int_equal(match(d, &bp_hf_family_find("gpt2")->naming), BP_OK);
+    assert_int_equal(match(d, &bp_family_find("gpt2")->naming), BP_OK);
 }
 
 static void open_gguf(desk *d, const char *path)
@@ -101,7 +101,7 @@ static void open_gguf(desk *d, const char *path)
     fresh(d);
     const bp_gguf_family *family = bp_gguf_family_find("gpt2");
     assert_int_equal(bp_gguf_open(&d->gguf, &d->faulty.store, path, &d->room, &d->error), BP_OK);
-    assert_int_equal(family->take(&d->gguf, &d->config), BP_OK);
+    assert_int_equal(family->take(&d->gguf, family->architecture, &d->config), BP_OK);
     assert_int_equal(bp_gguf_close(&d->gguf), BP_OK);
     bp_tensor_set_init(&d->set, &d->faulty.store, path, &d->gguf.part, 1, &d->error);
     assert_int_equal(match(d, family->naming), BP_OK);
@@ -116,7 +116,7 @@ static bp_status to_gguf(desk *d)
 
 static bp_status to_hf(desk *d)
 {
-    return bp_hf_export(&d->source, &bp_hf_family_find("gpt2")->naming, &d->target);
+    return bp_hf_export(&d->source, &bp_family_find("gpt2")->naming, &d->target);
 }
 
 static bp_status to_llmc(desk *d)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of GGUF names and keys. */
+/* GPT-2 in GGUF. Its Conv1D weights are (in, out); GGUF has every matrix as (out, in). */
 #include "tools/formats/gguf_family.h"
 
 #include <string.h>
 
 #include "layers/transformer.h"
-#include "tools/formats/gguf_llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -16,8 +15,6 @@ enum {
     LAYERS_MOST = 1 << 12,
     HEADS_MOST = 1 << 16
 };
-
-/* ---- GPT-2. Its Conv1D weights are (in, out); GGUF has every matrix as (out, in). ---- */
 
 static const bp_tensor_rule gpt2_rules[] = {
     {"transformer.wte.weight", "token_embd.weight", BP_FORM_PLAIN},
@@ -39,11 +36,12 @@ static const bp_tensor_rule gpt2_rules[] = {
 /* Older converters wrote the tied head out. */
 static const bp_tensor_twin gpt2_twins[] = {{"output.weight", "transformer.wte.weight", NULL}};
 
-static const bp_tensor_naming gpt2_naming = {gpt2_rules, COUNT(gpt2_rules), NULL,
-                                             0,          gpt2_twins,        COUNT(gpt2_twins)};
+static const bp_tensor_naming naming = {gpt2_rules, COUNT(gpt2_rules), NULL,
+                                        0,          gpt2_twins,        COUNT(gpt2_twins)};
 
-static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
+static void gpt2_put(bp_gguf_writer *w, const char *architecture, const bp_model_config *config)
 {
+    (void)architecture; /* its keys are written out below */
     const bp_transformer own = bp_transformer_of(config);
     uint32_t inner = (uint32_t)bp_transformer_inner(&own);
     bp_gguf_put_u32(w, "gpt2.block_count", own.layers);
@@ -54,8 +52,9 @@ static void gpt2_put(bp_gguf_writer *w, const bp_model_config *config)
     bp_gguf_put_f32(w, "gpt2.attention.layer_norm_epsilon", (float)own.norm_epsilon);
 }
 
-static bp_status gpt2_take(const bp_gguf_file *f, bp_model_config *config)
+static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_model_config *config)
 {
+    (void)architecture;
     bp_transformer own = bp_transformer_of(config);
     double epsilon;
     BP_TRY(bp_gguf_take_count(f, "gpt2.block_count", 1, LAYERS_MOST, &own.layers));
@@ -83,30 +82,4 @@ static bp_status gpt2_take(const bp_gguf_file *f, bp_model_config *config)
     return BP_OK;
 }
 
-static const bp_gguf_family families[] = {
-    {"gpt2", "gpt2", &gpt2_naming, gpt2_put, gpt2_take, NULL},
-    {"llama", "llama", &bp_gguf_llama_naming, bp_gguf_llama_put, bp_gguf_llama_take,
-     bp_gguf_llama_frequencies},
-    {"qwen2", "qwen2", &bp_gguf_qwen2_naming, bp_gguf_qwen2_put, bp_gguf_qwen2_take,
-     bp_gguf_llama_frequencies},
-};
-
-const bp_gguf_family *bp_gguf_family_find(const char *model_type)
-{
-    for (size_t i = 0; i < COUNT(families); i++) {
-        if (strcmp(families[i].model_type, model_type) == 0) {
-            return &families[i];
-        }
-    }
-    return NULL;
-}
-
-const bp_gguf_family *bp_gguf_family_of(const char *architecture)
-{
-    for (size_t i = 0; i < COUNT(families); i++) {
-        if (strcmp(families[i].architecture, architecture) == 0) {
-            return &families[i];
-        }
-    }
-    return NULL;
-}
+const bp_gguf_family bp_gguf_gpt2 = {"gpt2", "gpt2", &naming, gpt2_put, gpt2_take, NULL};

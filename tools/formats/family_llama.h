@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows and names that families shaped like Llama share: their own struct begins with a
+ * bp_llama_config. */
+#ifndef BP_FORMATS_FAMILY_LLAMA_H
+#define BP_FORMATS_FAMILY_LLAMA_H
+
+#include "layers/llama.h"
+#include "tools/formats/family_rows.h"
+
+#define HEAD_WIDTH_MOST (1 << 14)
+
+#define LLAMA(member) BP_OWN(bp_llama_config, member)
+
+/* rope_scaling's members, which BP_ROW_ROPE reads and writes. */
+#define ROWS_ROPE(theta_)                                                                          \
+    ROW_REAL("rope_theta", LLAMA(rope_theta), 1e12, theta_, ROTARY),                               \
+        ROW_FIXED("rope_scaling", ROPE, NULL, 0),                                                  \
+        {"rope_scaling.factor",                                                                    \
+         BP_ROW_REAL,                                                                              \
+         BP_ROLE_NONE,                                                                             \
+         BP_ROW_INSIDE,                                                                            \
+         LLAMA(rope_scaling.factor),                                                               \
+         0,                                                                                        \
+         1e12,                                                                                     \
+         0,                                                                                        \
+         NULL},                                                                                    \
+        {"rope_scaling.high_freq_factor",                                                          \
+         BP_ROW_REAL,                                                                              \
+         BP_ROLE_NONE,                                                                             \
+         BP_ROW_INSIDE,                                                                            \
+         LLAMA(rope_scaling.high),                                                                 \
+         0,                                                                                        \
+         1e12,                                                                                     \
+         0,                                                                                        \
+         NULL},                                                                                    \
+        {"rope_scaling.low_freq_factor",                                                           \
+         BP_ROW_REAL,                                                                              \
+         BP_ROLE_NONE,                                                                             \
+         BP_ROW_INSIDE,                                                                            \
+         LLAMA(rope_scaling.low),                                                                  \
+         0,                                                                                        \
+         1e12,                                                                                     \
+         0,                                                                                        \
+         NULL},                                                                                    \
+    {                                                                                              \
+        "rope_scaling.original_max_position_embeddings", BP_ROW_COUNT, BP_ROLE_NONE,               \
+            BP_ROW_INSIDE, LLAMA(rope_scaling.original), 1, POSITIONS_MOST, 0, NULL                \
+    }
+
+/* What is read besides: the newer object, and layers of another kind. */
+#define ROWS_ROPE_READ                                                                             \
+    ROW_FIXED("rope_parameters", ROPE, NULL, BP_ROW_READ),                                         \
+        ROW_FIXED("layer_types", TEXTS, "full_attention", BP_ROW_READ)
+
+/* Hugging Face's names: a bare model leaves the prefix out; old versions saved the frequencies of
+ * the rotary positions as buffers; a tied head may be written out. */
+#define LLAMA_NAMING                                                                               \
+    {                                                                                              \
+        bp_llama_rules, 2, bp_llama_ignored, 1, bp_llama_twins, 1                                  \
+    }
+
+extern const bp_tensor_rule bp_llama_rules[2];
+extern const char *const bp_llama_ignored[1];
+extern const bp_tensor_twin bp_llama_twins[1];
+
+#endif
