@@ -20,6 +20,7 @@ typedef struct verifier {
     const bp_device_options *options;
     bp_written *written; /* of each buffer */
     uint32_t program;    /* being checked */
+    uint32_t list;       /* number of the op being checked, from 1 on */
 } verifier;
 
 /* One operand of one tuple, with its bytes. */
@@ -296,6 +297,51 @@ static void verify_leave(const verifier *check, const verify_operand *operands, 
     }
 }
 
+static bool span_meets(const bp_span *span, const bp_span *other)
+{
+    return span->first < other->end && other->first < span->end;
+}
+
+static void span_widen(bp_span *span, const bp_span *other)
+{
+    bool empty = span->first == span->end;
+    span->first = empty || other->first < span->first ? other->first : span->first;
+    span->end = empty || other->end > span->end ? other->end : span->end;
+}
+
+/* A device works on the tuples of a list op at the same time: none touches what another writes.
+ * Spans are wider than rectangles, which is safe. */
+static bp_status verify_apart(const verifier *check, const bp_kernel_info *info,
+                              const verify_operand *operands)
+{
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        const verify_operand *o = &operands[i];
+        const bp_written *there = &check->written[o->ref.buffer];
+        const bp_span span = bp_rectangle_span(&o->bytes);
+        if (there->list != check->list || bp_rectangle_empty(&o->bytes)) {
+            continue;
+        }
+        if (span_meets(&there->wrote, &span) ||
+            (verify_writes(o) && span_meets(&there->read, &span))) {
+            return verify_refuse(check, info, i, "a tuple touches what another one writes");
+        }
+    }
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        const verify_operand *o = &operands[i];
+        bp_written *there = &check->written[o->ref.buffer];
+        const bp_span span = bp_rectangle_span(&o->bytes);
+        if (bp_rectangle_empty(&o->bytes)) {
+            continue;
+        }
+        if (there->list != check->list) {
+            there->list = check->list;
+            there->wrote = there->read = (bp_span){0, 0};
+        }
+        span_widen(verify_writes(o) ? &there->wrote : &there->read, &span);
+    }
+    return BP_OK;
+}
+
 static bp_status verify_tuple(const verifier *check, const bp_op *op, uint32_t tuple)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
@@ -318,6 +364,9 @@ static bp_status verify_tuple(const verifier *check, const bp_op *op, uint32_t t
     }
     BP_TRY(verify_types(check, info, refs));
     BP_TRY(verify_overlaps(check, info, operands));
+    if (op->tuples > 1) {
+        BP_TRY(verify_apart(check, info, operands));
+    }
     verify_leave(check, operands, info->operand_count);
     return BP_OK;
 }
@@ -370,6 +419,9 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        ((bp_written *)scratch)[i].list = 0;
+    }
     verifier check = {.graph = graph, .device = device, .options = options, .written = scratch};
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
         if (graph->program_count[program] == 0) {
@@ -379,6 +431,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         verify_enter(&check, program);
         for (uint32_t i = 0; i < graph->program_count[program]; i++) {
             const bp_op *op = &graph->ops[graph->program_first[program] + i];
+            check.list++;
             for (uint32_t t = 0; t < op->tuples; t++) {
                 BP_TRY(verify_tuple(&check, op, t));
             }

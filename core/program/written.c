@@ -31,6 +31,11 @@ static uint64_t rectangle_end(const bp_rectangle *r)
     return r->first + (r->rows - 1) * r->pitch + r->width;
 }
 
+bp_span bp_rectangle_span(const bp_rectangle *r)
+{
+    return r->rows == 0 ? (bp_span){0, 0} : (bp_span){r->first, rectangle_end(r)};
+}
+
 bool bp_rectangle_equal(const bp_rectangle *a, const bp_rectangle *b)
 {
     return a->first == b->first && a->rows == b->rows && a->width == b->width &&

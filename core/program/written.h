@@ -27,12 +27,20 @@ typedef struct bp_indices {
     bool negative;  /* some may be negative */
 } bp_indices;
 
+/* From a first byte to past a last one; nothing when they are equal. */
+typedef struct bp_span {
+    uint64_t first, end;
+} bp_span;
+
 /* The union of `count` rectangles. */
 typedef struct bp_written {
     bp_rectangle part[BP_WRITTEN_MAX];
     uint32_t count;
     bool grown;         /* bytes were added since the caller last cleared this */
     bp_indices indices; /* of a buffer of integers */
+    uint32_t list;      /* the list op that the spans belong to, by a number of its own */
+    bp_span wrote;      /* where its tuples so far have written, */
+    bp_span read;       /* and read */
 } bp_written;
 
 /* `bytes` bytes in a row from `first`. */
@@ -47,6 +55,9 @@ static inline bool bp_rectangle_empty(const bp_rectangle *r)
 {
     return r->rows == 0;
 }
+
+/* From its first byte to past its last. */
+bp_span bp_rectangle_span(const bp_rectangle *r);
 
 /* Whether they are the same bytes. */
 bool bp_rectangle_equal(const bp_rectangle *a, const bp_rectangle *b);

@@ -15,14 +15,20 @@ void shadow_open(shadow *s, const bp_emit *emit, const bp_spec *spec, uint64_t a
     *s = (shadow){.emit = emit, .spec = spec, .arena_bytes = arena_bytes};
     s->owner = malloc(arena_bytes * sizeof *s->owner);
     s->mark = calloc(arena_bytes, sizeof *s->mark);
+    s->wrote = calloc(arena_bytes, sizeof *s->wrote);
+    s->read = calloc(arena_bytes, sizeof *s->read);
     assert_non_null(s->owner);
     assert_non_null(s->mark);
+    assert_non_null(s->wrote);
+    assert_non_null(s->read);
 }
 
 void shadow_close(shadow *s)
 {
     free(s->owner);
     free(s->mark);
+    free(s->wrote);
+    free(s->read);
 }
 
 static bool shadow_fault(shadow *s, const char *what, const char *where, const char *name)
@@ -115,6 +121,37 @@ static bool clash(shadow *s, const bp_kernel_info *info, const reach *r, uint32_
     return shared > 0 && !(pair && same);
 }
 
+#define TUPLES_MOST 65536
+
+/* Tuples of one op are worked on at the same time: whether another one of it than `now` has
+ * touched a byte in a way that goes not with this access. */
+static bool raced(const shadow *s, uint64_t byte, bp_access access, uint64_t now)
+{
+    const uint64_t op = now / TUPLES_MOST;
+    const bool after_write = s->wrote[byte] / TUPLES_MOST == op && s->wrote[byte] != now;
+    const bool after_read = s->read[byte] / TUPLES_MOST == op && s->read[byte] != now;
+    return after_write || (after_read && access != BP_ACCESS_READ);
+}
+
+/* Notes what a tuple touches; false where another one does, too. */
+static bool walk_race(shadow *s, const reach *r, uint64_t now)
+{
+    for (uint64_t i = 0; i < reach_bytes(r); i++) {
+        const uint64_t byte = reach_byte(r, i);
+        if (raced(s, byte, r->access, now)) {
+            return false;
+        }
+        if (r->access == BP_ACCESS_READ) {
+            const bool other =
+                s->read[byte] / TUPLES_MOST == now / TUPLES_MOST && s->read[byte] != now;
+            s->read[byte] = other ? now / TUPLES_MOST * TUPLES_MOST + TUPLES_MOST - 1 : now;
+        } else {
+            s->wrote[byte] = now;
+        }
+    }
+    return true;
+}
+
 static bool walk_tuple(shadow *s, const bp_op *op, uint32_t tuple)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
@@ -137,6 +174,12 @@ static bool walk_tuple(shadow *s, const bp_op *op, uint32_t tuple)
                 return shadow_fault(s, "written bytes are another operand's", info->name,
                                     info->operand[a].name);
             }
+        }
+    }
+    for (uint32_t a = 0; a < info->operand_count && op->tuples > 1; a++) {
+        if (!walk_race(s, &r[a], s->op * TUPLES_MOST + tuple)) {
+            return shadow_fault(s, "tuples touch the same bytes", info->name,
+                                info->operand[a].name);
         }
     }
     for (uint32_t a = 0; a < info->operand_count; a++) {
@@ -245,6 +288,7 @@ static bool walk(shadow *s, uint32_t program)
     enter(s, program);
     for (uint32_t i = 0; i < s->graph->program_count[program]; i++) {
         const bp_op *op = &s->graph->ops[s->graph->program_first[program] + i];
+        s->op++;
         for (uint32_t t = 0; t < op->tuples; t++) {
             if (!walk_tuple(s, op, t)) {
                 return false;
@@ -272,8 +316,7 @@ bool shadow_walk(shadow *s, const bp_graph *graph, uint64_t arena_bytes)
     s->graph = graph;
     s->fault[0] = '\0';
     if (arena_bytes > s->arena_bytes) {
-        free(s->owner);
-        free(s->mark);
+        shadow_close(s);
         shadow_open(s, s->emit, s->spec, arena_bytes);
         s->graph = graph;
     }

@@ -14,6 +14,9 @@ typedef struct shadow {
     uint32_t *owner; /* of each byte: the buffer whose contents it holds, or SHADOW_NOBODY */
     uint32_t *mark;  /* of each byte: the operand seen there last */
     uint32_t marks;
+    uint64_t *wrote; /* of each byte: the op and tuple that wrote it last, */
+    uint64_t *read;  /* and that read it last */
+    uint64_t op;     /* ops walked so far */
     char fault[256]; /* the first one; empty: none */
 } shadow;
 

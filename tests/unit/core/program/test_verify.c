@@ -208,6 +208,42 @@ static void test_list_ops_tuple_by_tuple(void **state)
     made_refused(f, "reaches beyond");
 }
 
+/* Tuples of one op run side by side: none may read or write what another one writes. */
+static void test_tuples_stay_apart(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t first, second; /* where the two write, in f64 */
+        bool reads_it;
+        bool apart;
+    } cases[] = {{0, 16, false, true},
+                 {16, 0, false, true},
+                 {0, 15, false, false},
+                 {0, 0, false, false},
+                 {0, 16, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref sums = made_buffer(f, "sums", BP_SCOPE_PERSISTENT, BP_F64);
+        bp_norm_partial_operands operands[2] = {{.partials = sums, .x = w},
+                                                {.partials = sums, .x = w}};
+        operands[0].partials.offset = cases[i].first * sizeof(double);
+        operands[1].partials.offset = cases[i].second * sizeof(double);
+        if (cases[i].reads_it) {
+            operands[1].x = (bp_ref){sums.buffer, BP_F32, 0};
+            operands[1].partials = (bp_ref){w.buffer, BP_F64, 0};
+        }
+        const bp_norm_partial_scalars scalars[2] = {{.count = MADE_COUNT, .chunk = 4},
+                                                    {.count = MADE_COUNT, .chunk = 4}};
+        made_op(f, BP_KERNEL_norm_partial, 2, operands, scalars);
+        if (cases[i].apart) {
+            assert_int_equal(made_verify(f), BP_OK);
+        } else {
+            made_refused(f, "another one writes");
+        }
+    }
+}
+
 static void test_group_buffers_carry_over(void **state)
 {
     (void)state;
@@ -353,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_in_place_pairs),
         cmocka_unit_test(test_workspaces),
         cmocka_unit_test(test_list_ops_tuple_by_tuple),
+        cmocka_unit_test(test_tuples_stay_apart),
         cmocka_unit_test(test_group_buffers_carry_over),
         cmocka_unit_test(test_memory_too_small),
         cmocka_unit_test(test_workspaces_leave_nothing),
