@@ -228,7 +228,8 @@ bp_status bp_graph_field(bp_graph *graph, const bp_field *field)
 void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs)
 {
     if (!bp_graph_counts(graph)) {
-        graph->buffers[buffer].taken |= programs;
+        bp_buffer *taken = &graph->buffers[buffer];
+        taken->taken = (uint16_t)(taken->taken | programs);
     }
 }
 

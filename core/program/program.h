@@ -65,7 +65,7 @@ typedef struct bp_buffer {
     uint64_t shape[BP_RANK_MAX];
     uint64_t bytes;
     bool filled;      /* the host writes it before every run */
-    uint32_t taken;   /* bit per bp_program_kind: the host reads all of it after that program */
+    uint16_t taken;   /* bit per bp_program_kind: the host reads all of it after that program */
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/number/order.h"
+#include "arena/sort.h"
 
 static const char where[] = "plan";
 
@@ -20,7 +20,7 @@ static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
 
 uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
 {
-    uint64_t sweep = bp_size_mul(buffers, 2 * sizeof(uint32_t));
+    uint64_t sweep = bp_size_mul(buffers, 3 * sizeof(uint32_t));
     uint64_t plan = bp_size_mul(buffers, sizeof(bp_interval) + sizeof(uint32_t));
     plan = bp_size_add(plan, solve_bytes(buffers, nodes));
     return bp_size_add(plan > sweep ? plan : sweep, sizeof(uint64_t));
@@ -125,8 +125,8 @@ static void sweep(const bp_graph *graph, bp_space space, void *scratch, bp_repor
         births[i] = i;
         deaths[i] = i;
     }
-    bp_order(births, count, born_before, buffers);
-    bp_order(deaths, count, dies_before, buffers);
+    bp_sort(births, deaths + count, count, born_before, buffers);
+    bp_sort(deaths, deaths + count, count, dies_before, buffers);
     uint32_t dead = 0;
     for (uint32_t b = 0; b < count; b++) {
         const bp_buffer *buffer = &buffers[births[b]];

@@ -148,10 +148,12 @@ static bp_status verify_overlaps(const verifier *check, const bp_kernel_info *in
             continue;
         }
         for (uint32_t b = 0; b < info->operand_count; b++) {
-            bool clash = a != b && operands[a].ref.buffer == operands[b].ref.buffer &&
-                         bp_rectangle_touch(&operands[a].bytes, &operands[b].bytes);
-            bool same = clash && bp_rectangle_equal(&operands[a].bytes, &operands[b].bytes);
-            if (clash && !(same && may_coincide(info, a, b))) {
+            if (a == b || operands[a].ref.buffer != operands[b].ref.buffer ||
+                !bp_rectangle_touch(&operands[a].bytes, &operands[b].bytes)) {
+                continue;
+            }
+            bool same = bp_rectangle_equal(&operands[a].bytes, &operands[b].bytes);
+            if (!same || !may_coincide(info, a, b)) {
                 return verify_refuse(check, info, a, "a written operand overlaps another one");
             }
         }

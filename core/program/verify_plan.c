@@ -2,7 +2,7 @@
 /* The program verifier: lifetimes that cover every use, places that no two live buffers share. */
 #include <string.h>
 
-#include "core/number/order.h"
+#include "arena/sort.h"
 #include "core/program/verify.h"
 
 static const char where[] = "verify";
@@ -152,8 +152,8 @@ static bp_status verify_places(const bp_graph *graph, bp_space space, uint64_t a
         births[i] = i;
         deaths[i] = i;
     }
-    bp_order(births, count, verify_born_before, graph->buffers);
-    bp_order(deaths, count, verify_dies_before, graph->buffers);
+    bp_sort(births, alive.row, count, verify_born_before, graph->buffers);
+    bp_sort(deaths, alive.row, count, verify_dies_before, graph->buffers);
     for (uint32_t i = 0; i < count; i++) {
         const bp_buffer *buffer = &graph->buffers[births[i]];
         bool lives = buffer->space == space && buffer->lower < buffer->upper;
