@@ -204,15 +204,18 @@ static void choose(enum option option, bool generates, bp_spec *spec)
     }
 }
 
-uint32_t mutant_case_count(void)
+uint32_t mutant_family_count(void)
 {
-    return OPTIONS * (uint32_t)(sizeof families / sizeof families[0]);
+    return (uint32_t)(sizeof families / sizeof families[0]);
 }
 
-bool mutant_case_get(uint32_t index, const bp_device *device, mutant_case *out)
+uint32_t mutant_option_count(void)
 {
-    const enum option option = (enum option)(index % OPTIONS);
-    const uint32_t family = index / OPTIONS;
+    return OPTIONS;
+}
+
+bool mutant_case_get(uint32_t family, uint32_t option, const bp_device *device, mutant_case *out)
+{
     *out = (mutant_case){families[family].name, option_names[option], families[family].spec()};
     if ((option == OPTION_ADAPTERS || option == OPTION_QUANTISED) && !families[family].attends) {
         return false;
@@ -223,7 +226,7 @@ bool mutant_case_get(uint32_t index, const bp_device *device, mutant_case *out)
         SET_OWN(&out->spec.config, bp_transformer, residual_dropout, 0.2);
         SET_OWN(&out->spec.config, bp_transformer, attention_dropout, 0.15);
     }
-    choose(option, families[family].generates, &out->spec);
+    choose((enum option)option, families[family].generates, &out->spec);
     out->spec.loss_rows = out->spec.config.task < BP_TASK_CLASSES ? 7 : 0;
     return true;
 }

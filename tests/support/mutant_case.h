@@ -12,11 +12,11 @@ typedef struct mutant_case {
     bp_spec spec;
 } mutant_case;
 
-/* How many there are; some are of options that the family lacks. */
-uint32_t mutant_case_count(void);
+uint32_t mutant_family_count(void);
+uint32_t mutant_option_count(void);
 
-/* Number `index` on the given device; false where the family has no such option. */
-bool mutant_case_get(uint32_t index, const bp_device *device, mutant_case *out);
+/* A family with an option on the given device; false where the family has no such option. */
+bool mutant_case_get(uint32_t family, uint32_t option, const bp_device *device, mutant_case *out);
 
 /* A rig of it with its data, open and initialised. */
 void mutant_case_open(const mutant_case *c, rig *r);

@@ -23,9 +23,29 @@ void mutant_room_close(mutant_room *room);
  * says why it is refused. */
 bp_status mutant_verify(mutant_room *room, const rig *r, bp_graph *graph, bp_report *report);
 
+/* What a run computed: losses, norms, logits, and all persistent buffers in name order. */
+typedef struct mutant_trace {
+    double *values;
+    uint32_t count;
+    uint32_t room;
+    struct {
+        uint32_t first; /* value */
+        double bound;   /* how far golden tests let such values be off, in their largest */
+    } * part;
+    uint32_t parts;
+} mutant_trace;
+
+void mutant_trace_free(mutant_trace *trace);
+
 /* Links the planned graph and executes what a run executes, in poison mode: initialisation, groups,
- * evaluation, generation. *digest: of all persistent buffers, losses and logits. */
+ * evaluation, generation. The trace, zeros at first, is filled anew. */
 bp_status mutant_execute(mutant_room *room, const rig *r, const bp_graph *graph,
-                         const bp_report *report, uint64_t *digest);
+                         const bp_report *report, mutant_trace *trace);
+
+/* Whether two traces hold the same bits, and whether they are as close as tests/golden asks: first
+ * losses 1e-6, later ones 1e-4, norms and logits 1e-5; state 1e-4, which stands for what those
+ * tests see in gradients and in the losses of 50 steps. */
+bool mutant_trace_same(const mutant_trace *a, const mutant_trace *b);
+bool mutant_trace_close(const mutant_trace *a, const mutant_trace *b);
 
 #endif
