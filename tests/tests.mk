@@ -43,3 +43,11 @@ fuzz fuzz-long:
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 fuzzers: EXTRA += -fsanitize=fuzzer
 fuzzers: $(FUZZERS)
+
+# Every fault that the mutation test knows (tests/unit/core/program/test_mutants.c), family by family;
+# `make test` plants a share of them. An hour or two.
+.PHONY: mutants
+MUTANTS := gpt2 llama qwen2 bert mlp rnn
+mutants: $(MUTANTS:%=mutants-%)
+mutants-%: $(BUILD)/tests/unit/core/program/test_mutants
+	BP_TEST_LONG=1 BP_TEST_MUTANTS="$*" $<
