@@ -182,7 +182,9 @@ static void forward(bp_emit *emit, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(emit, call, head_first(config));
     } else {
-        bp_bert_block_forward(emit, call);
+        bp_block block;
+        bp_bert_block_describe(emit, call, &block);
+        bp_block_forward(emit, call, &block);
     }
 }
 
@@ -212,8 +214,27 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_backward(emit, call, head_first(config));
     } else {
-        bp_bert_block_backward(emit, call);
+        bp_block block;
+        bp_bert_block_describe(emit, call, &block);
+        bp_block_backward(emit, call, &block);
     }
+}
+
+static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                      uint32_t *variants_of)
+{
+    bp_block block;
+    bp_bert_block_describe(emit, call, &block);
+    return bp_block_tapes(emit, call, &block, request, variants_of);
+}
+
+static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_stage_call call = {.stage = stage};
+    bp_block block;
+    bp_bert_block_describe(&emit, &call, &block);
+    return bp_block_slot_name(&block, slot);
 }
 
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)
@@ -254,6 +275,8 @@ const bp_model bp_model_bert = {.name = "bert",
                                 .stages = stage_count,
                                 .stage_name = stage_name,
                                 .variants = variants,
+                                .tapes = tapes,
+                                .slot_name = slot_name,
                                 .parameters = parameters,
                                 .parameter_count = parameter_count,
                                 .parameter_stage = parameter_stage,

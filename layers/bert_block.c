@@ -133,24 +133,10 @@ static uint32_t describe_mlp(const bp_transformer *own, uint32_t index, bp_node 
     return sizeof nodes / sizeof nodes[0];
 }
 
-static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_transformer own = bp_transformer_of(&emit->spec->config);
     describe_values(&own, emit->rows, block);
     block->nodes = describe_attention(emit, &own, call->stage - 1, block->node);
     block->nodes += describe_mlp(&own, call->stage - 1, block->node + block->nodes);
-}
-
-void bp_bert_block_forward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_forward(emit, call, &block);
-}
-
-void bp_bert_block_backward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_backward(emit, call, &block);
 }

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_BERT_BLOCK_H
 #define BP_LAYERS_BERT_BLOCK_H
 
-#include "core/compile/model.h"
+#include "layers/block.h"
 
 /* Where a block's parameters lie, counted from its first: the order of the file. */
 typedef enum bp_bert_parameter {
@@ -29,9 +29,7 @@ typedef enum bp_bert_parameter {
 /* Number of the first parameter of block `index`: after those of the embeddings. */
 uint32_t bp_bert_block_first(uint32_t index);
 
-/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants are numbered
- * as bp_model.variants says. Backward turns d_output itself into d_input. */
-void bp_bert_block_forward(bp_emit *emit, bp_stage_call *call);
-void bp_bert_block_backward(bp_emit *emit, bp_stage_call *call);
+/* The list of nodes of block `index` = call->stage - 1. */
+void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
 
 #endif

@@ -32,10 +32,13 @@ uint32_t bp_block_kept(const bp_block *block, uint32_t variant);
 /* bp_model.tapes for such a stage: the kept sets of which none is both larger and slower to go back
  * from than another, as tape variants in increasing bytes; the first keeps nothing. Exact: all
  * subsets are looked at (statistics go with what is computed beside them where a block has more
- * than BP_BLOCK_CHOICES values that could be kept). Of more than `limit` those go whose bytes lie
- * nearest to their neighbours'. Returns how many. */
+ * than BP_BLOCK_CHOICES values that could be kept). Of more than are wanted those go whose bytes
+ * lie nearest to their neighbours'. Returns how many. */
 #define BP_BLOCK_CHOICES 13
 uint32_t bp_block_tapes(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
-                        const bp_rates *rates, uint32_t *variants, uint32_t limit);
+                        const bp_tape_request *request, uint32_t *variants);
+
+/* The name of a value by its slot; never NULL. */
+const char *bp_block_slot_name(const bp_block *block, uint32_t slot);
 
 #endif

@@ -55,7 +55,8 @@ void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block
 static double seconds_since(const bp_emit *emit, uint32_t before, const bp_rates *rates)
 {
     double seconds = 0.0;
-    for (uint32_t i = before; i < emit->graph->used.ops; i++) {
+    const uint32_t end = bp_graph_counts(emit->graph) ? before : emit->graph->used.ops;
+    for (uint32_t i = before; i < end; i++) {
         seconds += bp_cost_seconds(bp_cost_op(emit->graph, &emit->graph->ops[i]), rates);
     }
     return seconds;
@@ -103,7 +104,7 @@ static void count_values(block_run *run, block_costs *costs)
         run->ref[v] = bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE,
                                      value->statistics ? BP_F32 : bp_emit_working(run->emit),
                                      value_rows(value), value_width(value), value->name);
-        if (run->emit->status == BP_OK) {
+        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
             const bp_buffer *buffer = &run->emit->graph->buffers[run->ref[v].buffer];
             costs->bytes[v] = bp_report_rounded(buffer);
         }
@@ -127,18 +128,23 @@ void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block
 }
 
 uint32_t bp_block_tapes(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
-                        const bp_rates *rates, uint32_t *variants, uint32_t limit)
+                        const bp_tape_request *request, uint32_t *variants)
 {
     block_costs costs;
     block_kept sets[BLOCK_SETS_MOST];
-    block_count(emit, call, block, rates, &costs);
-    if (emit->status != BP_OK) {
+    block_count(emit, call, block, &request->rates, &costs);
+    if (emit->status != BP_OK || bp_graph_counts(emit->graph)) {
         return 0;
     }
-    limit = limit < BLOCK_SETS_MOST ? limit : BLOCK_SETS_MOST;
+    const uint32_t limit = request->limit < BLOCK_SETS_MOST ? request->limit : BLOCK_SETS_MOST;
     const uint32_t count = block_frontier(&costs, sets, limit);
     for (uint32_t i = 0; i < count; i++) {
         variants[i] = BP_TAPE_SET | sets[i].kept;
     }
     return count;
+}
+
+const char *bp_block_slot_name(const bp_block *block, uint32_t slot)
+{
+    return slot < block->values ? block->value[slot].name : "?";
 }

@@ -107,7 +107,9 @@ void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *caus
     if (call->stage == 0) {
         embed(emit, call, &causal->embedding);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        causal->block->forward(emit, call);
+        bp_block block;
+        causal->block->describe(emit, call, &block);
+        bp_block_forward(emit, call, &block);
     } else {
         forward_head(emit, call, causal);
     }
@@ -157,10 +159,30 @@ void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *cau
     if (call->stage == 0) {
         backward_embedding(emit, call, &causal->embedding);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        causal->block->backward(emit, call);
+        bp_block block;
+        causal->block->describe(emit, call, &block);
+        bp_block_backward(emit, call, &block);
     } else {
         backward_head(emit, call, causal);
     }
+}
+
+uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
+                         const bp_tape_request *request, uint32_t *variants)
+{
+    bp_block list;
+    block->describe(emit, call, &list);
+    return bp_block_tapes(emit, call, &list, request, variants);
+}
+
+const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
+                                const bp_causal_block *block)
+{
+    const bp_emit emit = {.spec = spec, .rows = 1};
+    const bp_stage_call call = {.stage = stage};
+    bp_block list;
+    block->describe(&emit, &call, &list);
+    return bp_block_slot_name(&list, slot);
 }
 
 /* The head's part of a table's gradient, then the embedding's, as backward adds them. */
@@ -196,7 +218,9 @@ void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causa
     if (call->stage == 0) {
         embed(emit, call, &causal->embedding);
     } else if (is_block(&emit->spec->config, call->stage)) {
-        causal->block->decode(emit, call);
+        bp_block block;
+        causal->block->describe(emit, call, &block);
+        bp_block_decode(emit, call, &block);
     } else {
         decode_head(emit, call, causal);
     }

@@ -9,17 +9,16 @@
 #define BP_LAYERS_CAUSAL_H
 
 #include "core/compile/model.h"
+#include "layers/block.h"
 #include "layers/embedding.h"
 #include "layers/norm.h"
 #include "layers/transformer.h"
 
 #define BP_CAUSAL_TABLE 0 /* number of the token embedding's parameter: a family's first */
 
-/* A block's stage functions, as bp_model has them. */
+/* A family's block: its list of nodes for the stage of a call. */
 typedef struct bp_causal_block {
-    void (*forward)(bp_emit *emit, bp_stage_call *call);
-    void (*backward)(bp_emit *emit, bp_stage_call *call);
-    void (*decode)(bp_emit *emit, bp_stage_call *call);
+    void (*describe)(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
 } bp_causal_block;
 
 typedef struct bp_causal {
@@ -47,6 +46,10 @@ void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const c
 void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
 void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
 void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal);
+uint32_t bp_causal_tapes(bp_emit *emit, const bp_stage_call *call, const bp_causal_block *block,
+                         const bp_tape_request *request, uint32_t *variants);
+const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
+                                const bp_causal_block *block);
 void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal);
 
 /* BP_ERR_USAGE for tasks that no such model has, with `family` as the error's place. */

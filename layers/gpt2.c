@@ -92,8 +92,7 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
     return block < own.layers ? 1 + block : own.layers + 1;
 }
 
-static const bp_causal_block gpt2_block = {bp_gpt2_block_forward, bp_gpt2_block_backward,
-                                           bp_gpt2_block_decode};
+static const bp_causal_block gpt2_block = {bp_gpt2_block_describe};
 
 static bp_causal describe(const bp_emit *emit)
 {
@@ -129,6 +128,17 @@ static void decode(bp_emit *emit, bp_stage_call *call)
     bp_causal_decode(emit, call, &causal);
 }
 
+static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                      uint32_t *variants)
+{
+    return bp_causal_tapes(emit, call, &gpt2_block, request, variants);
+}
+
+static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    return bp_causal_slot_name(spec, stage, slot, &gpt2_block);
+}
+
 static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
 {
     bp_causal_sliced_tables(config, parameter_count(config) - 1, tables);
@@ -159,6 +169,8 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .stages = bp_causal_stages,
                                 .stage_name = stage_name,
                                 .variants = bp_causal_variants,
+                                .tapes = tapes,
+                                .slot_name = slot_name,
                                 .parameters = parameters,
                                 .parameter_count = parameter_count,
                                 .parameter_stage = parameter_stage,

@@ -60,7 +60,7 @@ static void describe_values(const bp_transformer *own, uint64_t rows, bp_block *
 }
 
 /* Dropout sites: 0 is the embedding's; each block has three. */
-static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_transformer own = bp_transformer_of(&emit->spec->config);
     const uint32_t index = call->stage - 1;
@@ -112,25 +112,4 @@ static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *b
     describe_values(&own, emit->rows, block);
     memcpy(block->node, nodes, sizeof nodes);
     block->nodes = sizeof nodes / sizeof nodes[0];
-}
-
-void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_forward(emit, call, &block);
-}
-
-void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_backward(emit, call, &block);
-}
-
-void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_decode(emit, call, &block);
 }

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_GPT2_BLOCK_H
 #define BP_LAYERS_GPT2_BLOCK_H
 
-#include "core/compile/model.h"
+#include "layers/block.h"
 
 #define BP_GPT2_BLOCK_PARAMETERS 12
 
@@ -26,10 +26,7 @@ typedef enum bp_gpt2_parameter {
 /* Number of the first parameter of block `index`: after the two embeddings. */
 uint32_t bp_gpt2_block_first(uint32_t index);
 
-/* The stage functions of bp_model for block `index` = call->stage - 1. Tape variants are numbered
- * as bp_model.variants says. */
-void bp_gpt2_block_forward(bp_emit *emit, bp_stage_call *call);
-void bp_gpt2_block_backward(bp_emit *emit, bp_stage_call *call);
-void bp_gpt2_block_decode(bp_emit *emit, bp_stage_call *call);
+/* The list of nodes of block `index` = call->stage - 1. */
+void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
 
 #endif

@@ -109,8 +109,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     }
 }
 
-static const bp_causal_block llama_block = {bp_llama_block_forward, bp_llama_block_backward,
-                                            bp_llama_block_decode};
+static const bp_causal_block llama_block = {bp_llama_block_describe};
 
 static bp_causal describe(const bp_emit *emit)
 {
@@ -143,6 +142,17 @@ static void decode(bp_emit *emit, bp_stage_call *call)
 {
     const bp_causal causal = describe(emit);
     bp_causal_decode(emit, call, &causal);
+}
+
+static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                      uint32_t *variants)
+{
+    return bp_causal_tapes(emit, call, &llama_block, request, variants);
+}
+
+static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    return bp_causal_slot_name(spec, stage, slot, &llama_block);
 }
 
 static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
@@ -200,6 +210,8 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .stages = bp_causal_stages,
                                  .stage_name = stage_name,
                                  .variants = bp_causal_variants,
+                                 .tapes = tapes,
+                                 .slot_name = slot_name,
                                  .parameters = parameters,
                                  .parameter_count = parameter_count,
                                  .parameter_stage = parameter_stage,

@@ -197,7 +197,7 @@ static uint32_t describe_mlp(const bp_llama_config *own, const bp_llama_shape *s
     return sizeof nodes / sizeof nodes[0];
 }
 
-static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
@@ -207,25 +207,4 @@ static void describe(const bp_emit *emit, const bp_stage_call *call, bp_block *b
     describe_values(&shape, emit->rows, block);
     block->nodes = describe_attention(&own, call, &shape, n, block->node);
     block->nodes += describe_mlp(&own, &shape, n, block->node + block->nodes);
-}
-
-void bp_llama_block_forward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_forward(emit, call, &block);
-}
-
-void bp_llama_block_backward(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_backward(emit, call, &block);
-}
-
-void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call)
-{
-    bp_block block;
-    describe(emit, call, &block);
-    bp_block_decode(emit, call, &block);
 }

@@ -3,7 +3,7 @@
 #ifndef BP_LAYERS_LLAMA_BLOCK_H
 #define BP_LAYERS_LLAMA_BLOCK_H
 
-#include "core/compile/model.h"
+#include "layers/block.h"
 
 /* A block's parameters in the order of publication; a model lacks those biases that its config does
  * not name. */
@@ -44,11 +44,7 @@ bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter);
 /* Parameters of one block. */
 uint32_t bp_llama_block_parameters(const bp_model_config *config);
 
-/* The stage functions of bp_model for block `index` = call->stage - 1, whose parameters follow the
- * token embedding's and those of the blocks before. Tape variants are numbered as bp_model.variants
- * says. */
-void bp_llama_block_forward(bp_emit *emit, bp_stage_call *call);
-void bp_llama_block_backward(bp_emit *emit, bp_stage_call *call);
-void bp_llama_block_decode(bp_emit *emit, bp_stage_call *call);
+/* The list of nodes of block `index` = call->stage - 1. */
+void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
 
 #endif

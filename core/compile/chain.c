@@ -293,9 +293,11 @@ static void put(reader *r, bp_action action)
     r->count++;
 }
 
-static void put_backward(reader *r, uint32_t stage, uint32_t variant)
+static void put_backward(const solver *s, reader *r, uint32_t stage, uint32_t variant)
 {
-    put(r, (bp_action){.kind = BP_ACTION_BACKWARD, .stage = stage, .variant = variant});
+    put(r, (bp_action){.kind = BP_ACTION_BACKWARD,
+                       .stage = stage,
+                       .variant = s->stages[stage].variant[variant].number});
 }
 
 static void push(const solver *s, reader *r, task t)
@@ -306,7 +308,9 @@ static void push(const solver *s, reader *r, task t)
 static void read_keep(const solver *s, reader *r, const task *t, uint32_t variant)
 {
     uint32_t held = s->sizes[t->first].tape[variant] + s->sizes[t->first + 1].input;
-    put(r, (bp_action){.kind = BP_ACTION_FORWARD, .stage = t->first, .variant = variant});
+    put(r, (bp_action){.kind = BP_ACTION_FORWARD,
+                       .stage = t->first,
+                       .variant = s->stages[t->first].variant[variant].number});
     push(s, r, (task){true, t->first, t->first, variant});
     push(s, r, (task){false, t->first + 1, t->last, t->memory - held});
 }
@@ -320,7 +324,7 @@ static void read_split(const solver *s, reader *r, const task *t, uint32_t j)
     for (uint32_t i = t->first; i < j; i++) {
         put(r, (bp_action){.kind = BP_ACTION_FORWARD,
                            .stage = i,
-                           .variant = s->stages[i].variants - 1,
+                           .variant = s->stages[i].variant[s->stages[i].variants - 1].number,
                            .checkpoint = i + 1 == j});
     }
     push(s, r, (task){false, t->first, j - 1, t->memory - gradients});
@@ -333,14 +337,14 @@ static void read_schedule(const solver *s, reader *r)
     while (r->tasks > 0) {
         task t = s->tasks[--r->tasks];
         if (t.backward) {
-            put_backward(r, t.first, t.memory);
+            put_backward(s, r, t.first, t.memory);
             continue;
         }
         uint32_t choice = s->choice[row_of(s, t.first, t.last) + t.memory];
         if (choice >= CHOICE_SPLIT) {
             read_split(s, r, &t, t.first + (choice - CHOICE_SPLIT));
         } else if (t.first == t.last) {
-            put_backward(r, t.first, choice - CHOICE_KEEP);
+            put_backward(s, r, t.first, choice - CHOICE_KEEP);
         } else {
             read_keep(s, r, &t, choice - CHOICE_KEEP);
         }

@@ -17,11 +17,12 @@
 
 #include "core/compile/schedule.h"
 
-#define BP_CHAIN_VARIANTS 16   /* most tape variants of a stage */
+#define BP_CHAIN_VARIANTS 24   /* most tape variants of a stage */
 #define BP_CHAIN_SLOTS    2000 /* most slots memory is cut into */
 
 /* One tape variant of a stage. Bytes are of buffers that the stage makes, its input left out. */
 typedef struct bp_chain_variant {
+    uint32_t number;        /* what actions call it: bp_action.variant */
     double forward;         /* seconds */
     double backward;        /* seconds; recomputation of what the tape lacks included */
     uint64_t tape;          /* kept between forward and backward */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The fit: candidates planned exactly, the fastest that fits chosen. */
-#include "core/compile/fit.h"
+#include "core/compile/fit_private.h"
 
 #include "core/compile/compile.h"
-#include "core/compile/fit_private.h"
 #include "core/compile/measure.h"
 
 #define CHAIN_ROUNDS  8    /* times the dynamic programme is solved for one budget */
@@ -16,23 +15,7 @@
 
 static const char where[] = "fit";
 
-/* Memory of the search, laid out once. */
-typedef struct search {
-    const bp_fit_request *request;
-    bp_fit *fit;
-    bp_error *error;
-    bp_runtime *runtime;    /* the candidate being planned */
-    bp_chain_stage *stages; /* [stages] */
-    bp_action *trial;       /* [action_limit] */
-    bp_action *kept;        /* [action_limit] */
-    uint32_t action_limit;
-    bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
-    void *plan;   /* memory for one plan, one measurement or one dynamic programme */
-    uint64_t plan_bytes;
-} search;
-
-/* The first keeps everything; nothing is slower than the last, nor needs fewer slots. */
-static const bp_policy named[] = {
+const bp_policy fit_named[FIT_NAMED] = {
     {.kind = BP_POLICY_NONE},
     {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_ALL},
     {.kind = BP_POLICY_SELECTIVE, .recompute = BP_RECOMPUTE_NORM},
@@ -47,7 +30,6 @@ static const bp_policy named[] = {
     {.kind = BP_POLICY_FULL},
     {.kind = BP_POLICY_MEMORY_POOR},
 };
-#define NAMED (sizeof named / sizeof named[0])
 
 static uint32_t stage_count(const bp_spec *spec)
 {
@@ -55,7 +37,7 @@ static uint32_t stage_count(const bp_spec *spec)
 }
 
 /* Lays the memory out; what the tables leave is for plans. */
-static bp_status search_init(search *s, void *memory, uint64_t bytes)
+bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
 {
     bp_arena arena;
     void *piece[5];
@@ -99,7 +81,7 @@ static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
 
 /* Bytes that live through the whole of a micro-batch whatever the policy: everything resident, and
  * the accumulated gradients of a group. */
-static uint64_t fixed_bytes(const search *s)
+uint64_t fit_fixed_bytes(const fit_search *s)
 {
     const bp_graph *graph = &s->runtime->graph;
     uint64_t bytes = s->runtime->report.resident_bytes;
@@ -112,7 +94,7 @@ static uint64_t fixed_bytes(const search *s)
 }
 
 /* Plans one candidate exactly. */
-static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
 {
     bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
     if (status != BP_OK) {
@@ -127,7 +109,7 @@ static bp_status plan_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
                         .arena_bytes = s->runtime->report.arena_bytes,
                         .seconds = step_seconds(s->runtime, &s->request->rates)};
     out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
-    uint64_t fixed = fixed_bytes(s);
+    uint64_t fixed = fit_fixed_bytes(s);
     s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
     return BP_OK;
 }
@@ -150,7 +132,7 @@ static bool same_candidate(const bp_fit_try *a, const bp_fit_try *b)
 }
 
 /* Enters a planned candidate into the ranking. */
-static void enter(search *s, const bp_fit_try *candidate)
+static void enter(fit_search *s, const bp_fit_try *candidate)
 {
     bp_fit *fit = s->fit;
     if (fit->tried_count < BP_FIT_TRIED_MAX) {
@@ -177,20 +159,21 @@ static void enter(search *s, const bp_fit_try *candidate)
     }
 }
 
-static bp_status try_candidate(search *s, const bp_spec *spec, bp_fit_try *out)
+static bp_status try_candidate(fit_search *s, const bp_spec *spec, bp_fit_try *out)
 {
-    BP_TRY(plan_candidate(s, spec, out));
+    BP_TRY(fit_plan(s, spec, out));
     enter(s, out);
     return BP_OK;
 }
 
-static bp_status measure(search *s, const bp_spec *spec)
+bp_status fit_measure(fit_search *s, const bp_spec *spec, bool named_only)
 {
     bp_arena arena;
     uint32_t count = stage_count(spec);
     uint64_t micros = bp_compile_micros(spec);
     bp_arena_init(&arena, s->plan, (size_t)s->plan_bytes);
-    BP_TRY(bp_measure_stages(spec, &s->request->rates, &arena, s->stages, s->error));
+    BP_TRY((named_only ? bp_measure_named : bp_measure_stages)(spec, &s->request->rates, &arena,
+                                                               s->stages, s->error));
     for (uint32_t i = 0; i < count; i++) {
         bp_chain_widen(&s->stages[i], i + 1 < count ? s->stages[i + 1].input : 0, micros);
     }
@@ -199,7 +182,7 @@ static bp_status measure(search *s, const bp_spec *spec)
 
 /* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
  * schedule. */
-static bp_status plan_chain(search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
+static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
                             bool *found)
 {
     double seconds = 0.0;
@@ -213,7 +196,7 @@ static bp_status plan_chain(search *s, const bp_spec *base, uint64_t inner, bp_f
     }
     spec.policy =
         (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
-    return plan_candidate(s, &spec, out);
+    return fit_plan(s, &spec, out);
 }
 
 /* The next number of bytes to try, strictly between `low` and `high`: off goes what the last plan
@@ -231,8 +214,8 @@ static uint64_t next_inner(uint64_t inner, uint64_t low, uint64_t high, uint64_t
  * has reckoned with: the budget it is given moves until the exact plan just fits. Plans that do are
  * entered where `enters` says so; *best is the fastest that fits, batch 0 if there is none. The
  * stages must have been measured. */
-static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
-                           bool enters, bp_fit_try *best)
+bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
+                        bool enters, bp_fit_try *best)
 {
     const uint32_t first = s->runtime->compile.first;
     uint64_t low = 0;
@@ -272,13 +255,13 @@ static bp_status try_chain(search *s, const bp_spec *base, uint64_t budget, uint
 }
 
 /* Whether what has been found will do. */
-static bool enough(const search *s)
+static bool enough(const fit_search *s)
 {
     return s->request->first && s->fit->best.fits;
 }
 
 /* Whether a policy is left out: the longest schedules, where the first answer will do. */
-static bool too_long(const search *s, const bp_spec *base, bp_policy_kind kind)
+static bool too_long(const fit_search *s, const bp_spec *base, bp_policy_kind kind)
 {
     uint64_t actions = (uint64_t)s->action_limit * bp_compile_micros(base);
     return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
@@ -286,18 +269,18 @@ static bool too_long(const search *s, const bp_spec *base, bp_policy_kind kind)
 
 /* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
  * that need the fewest slots are planned to find out, and entered where nothing else will be. */
-static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
+static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
     const uint64_t budget = s->request->budget;
     bp_fit_try least[2];
     uint32_t planned = 0;
     *hope = !s->smaller;
-    while (!*hope && planned < 2 && fixed_bytes(s) <= budget &&
+    while (!*hope && planned < 2 && fit_fixed_bytes(s) <= budget &&
            !too_long(s, base, kinds[planned])) {
         bp_spec spec = *base;
         spec.policy = (bp_policy){.kind = kinds[planned]};
-        BP_TRY(plan_candidate(s, &spec, &least[planned]));
+        BP_TRY(fit_plan(s, &spec, &least[planned]));
         /* No schedule needs much less than one that starts from the input each time. */
         *hope = least[planned++].arena_bytes <= budget + budget / CHAIN_HOPE;
     }
@@ -308,7 +291,7 @@ static bp_status has_hope(search *s, const bp_spec *base, bool *hope)
 }
 
 /* The policies that recompute, at one micro-batch and chunk. */
-static bp_status try_recomputing(search *s, const bp_spec *base)
+static bp_status try_recomputing(fit_search *s, const bp_spec *base)
 {
     bp_fit_try candidate;
     bool hope = true;
@@ -320,30 +303,30 @@ static bp_status try_recomputing(search *s, const bp_spec *base)
     uint64_t least = UINT64_MAX;
     /* Nothing is slower than starting from the input each time. */
     bool poor = true;
-    for (size_t i = 1; i < NAMED; i++) {
-        poor = named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
-        if (!poor || too_long(s, base, named[i].kind)) {
+    for (size_t i = 1; i < FIT_NAMED; i++) {
+        poor = fit_named[i].kind != BP_POLICY_MEMORY_POOR || !s->fit->best.fits;
+        if (!poor || too_long(s, base, fit_named[i].kind)) {
             break;
         }
         bp_spec spec = *base;
-        spec.policy = named[i];
+        spec.policy = fit_named[i];
         BP_TRY(try_candidate(s, &spec, &candidate));
         if (enough(s)) {
             return BP_OK;
         }
-        fixed = fixed_bytes(s);
+        fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
     }
     /* No schedule needs much less than one that starts from the input each time. */
     if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
         return BP_OK;
     }
-    BP_TRY(measure(s, base));
-    return try_chain(s, base, s->request->budget, fixed, true, &candidate);
+    BP_TRY(fit_measure(s, base, false));
+    return fit_try_chain(s, base, s->request->budget, fixed, true, &candidate);
 }
 
 /* All policies at one micro-batch and chunk; sets *whole when keeping everything fits. */
-static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
+static bp_status try_policies(fit_search *s, const bp_spec *base, bool *whole)
 {
     bp_fit_try candidate;
     bp_spec spec = *base;
@@ -357,14 +340,14 @@ static bp_status try_policies(search *s, const bp_spec *base, bool *whole)
 
 /* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
  * a chunk that saves little when everything is kept saves no more under any other policy. */
-static bp_status chunk_matters(search *s, const bp_spec *base, uint64_t *before, bool *matters)
+static bp_status chunk_matters(fit_search *s, const bp_spec *base, uint64_t *before, bool *matters)
 {
     bp_spec spec = *base;
     if (s->request->free_policy) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE};
     }
     bp_fit_try candidate;
-    BP_TRY(plan_candidate(s, &spec, &candidate));
+    BP_TRY(fit_plan(s, &spec, &candidate));
     uint64_t bytes = candidate.arena_bytes;
     *matters = bytes < *before - *before / CHUNK_SHARE;
     *before = *matters ? bytes : *before;
@@ -373,7 +356,7 @@ static bp_status chunk_matters(search *s, const bp_spec *base, uint64_t *before,
 
 /* Loss chunks from the default downwards, until one lets everything be kept. The shortest is tried
  * in any case while nothing fits. */
-static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
+static bp_status try_chunks(fit_search *s, bp_spec *base, bool *whole)
 {
     if (!s->request->free_chunk) {
         return try_policies(s, base, whole);
@@ -397,7 +380,7 @@ static bp_status try_chunks(search *s, bp_spec *base, bool *whole)
 
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
  * keeps everything ends the search. */
-static bp_status try_batches(search *s)
+static bp_status try_batches(fit_search *s)
 {
     bp_spec spec = s->request->spec;
     uint64_t product = (uint64_t)spec.batch * spec.accumulation;
@@ -419,7 +402,7 @@ static bp_status try_batches(search *s)
     return BP_OK;
 }
 
-static void fill_spec(search *s)
+static void fill_spec(fit_search *s)
 {
     bp_fit *fit = s->fit;
     fit->actions = s->kept;
@@ -437,79 +420,17 @@ static void fill_spec(search *s)
 bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,
                      bp_error *error)
 {
-    search s = {.request = request, .fit = fit, .error = error};
+    fit_search s = {.request = request, .fit = fit, .error = error};
     *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
     BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(search_init(&s, memory, bytes));
+    BP_TRY(fit_search_init(&s, memory, bytes));
     BP_TRY(try_batches(&s));
     fill_spec(&s);
     return fit->best.fits ? BP_OK : BP_ERR_FIT;
 }
 
-/* Keeps the points sorted by bytes and drops those that another beats in both. */
-static void add_point(bp_fit_point *points, uint32_t *count, const bp_fit_try *candidate)
-{
-    const bp_fit_point point = {candidate->arena_bytes, candidate->seconds, candidate->policy.kind};
-    for (uint32_t i = 0; i < *count; i++) {
-        bool beaten =
-            points[i].arena_bytes <= point.arena_bytes && points[i].seconds <= point.seconds;
-        if (beaten) {
-            return;
-        }
-    }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < *count; i++) {
-        bool worse =
-            points[i].arena_bytes >= point.arena_bytes && points[i].seconds >= point.seconds;
-        if (!worse) {
-            points[kept++] = points[i];
-        }
-    }
-    uint32_t at = kept;
-    while (at > 0 && points[at - 1].arena_bytes > point.arena_bytes) {
-        points[at] = points[at - 1];
-        at--;
-    }
-    points[at] = point;
-    *count = kept + 1;
-}
-
-bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t bytes,
-                       bp_fit_point *points, uint32_t *count, bp_error *error)
-{
-    bp_fit fit = {0};
-    search s = {.request = request, .fit = &fit, .error = error};
-    uint32_t room = *count;
-    uint32_t used = 0;
-    uint64_t least = UINT64_MAX;
-    uint64_t most = 0;
-    bp_fit_try candidate;
-    BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(search_init(&s, memory, bytes));
-    for (size_t i = 0; i < NAMED && used < room; i++) {
-        bp_spec spec = request->spec;
-        spec.policy = named[i];
-        BP_TRY(plan_candidate(&s, &spec, &candidate));
-        add_point(points, &used, &candidate);
-        least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
-        most = candidate.arena_bytes > most ? candidate.arena_bytes : most;
-    }
-    uint64_t fixed = fixed_bytes(&s);
-    uint32_t budgets = room > NAMED ? room - (uint32_t)NAMED : 0;
-    BP_TRY(measure(&s, &request->spec));
-    for (uint32_t i = 0; i < budgets && used < room; i++) {
-        uint64_t budget = least + (most - least) / budgets * i;
-        BP_TRY(try_chain(&s, &request->spec, budget, fixed, false, &candidate));
-        if (candidate.batch > 0) {
-            add_point(points, &used, &candidate);
-        }
-    }
-    *count = used;
-    return BP_OK;
-}
-
 /* Whether some policy fits at this micro-batch. */
-static bp_status batch_fits(search *s, uint32_t batch, bool *fits)
+static bp_status batch_fits(fit_search *s, uint32_t batch, bool *fits)
 {
     bp_spec spec = s->request->spec;
     bool whole = false;
@@ -526,9 +447,9 @@ bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, voi
                                uint64_t bytes, uint32_t *batch, bp_error *error)
 {
     bp_fit fit = {0};
-    search s = {.request = request, .fit = &fit, .error = error};
+    fit_search s = {.request = request, .fit = &fit, .error = error};
     BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(search_init(&s, memory, bytes));
+    BP_TRY(fit_search_init(&s, memory, bytes));
     uint32_t good = 0;
     uint32_t bad = most + 1;
     uint32_t probe = 1;

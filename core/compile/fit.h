@@ -75,6 +75,19 @@ typedef struct bp_fit_point {
 bp_status bp_fit_curve(const bp_fit_request *request, void *memory, uint64_t bytes,
                        bp_fit_point *points, uint32_t *count, bp_error *error) BP_MUST_CHECK;
 
+/* What choosing sets of values to keep gains over choosing among the tape variants that have names:
+ * counted seconds of a step at one budget. */
+typedef struct bp_fit_gain {
+    uint64_t budget;
+    double before; /* with the named variants only */
+    double after;  /* 0: nothing fits */
+} bp_fit_gain;
+
+/* Fills `count` gains at budgets evenly spaced from the least arena of a named policy to below
+ * keep-all's. Memory as for bp_fit_curve. */
+bp_status bp_fit_gains(const bp_fit_request *request, void *memory, uint64_t bytes,
+                       bp_fit_gain *gains, uint32_t count, bp_error *error) BP_MUST_CHECK;
+
 /* The largest micro-batch (accumulation as in the spec) for which some policy fits the budget; 0
  * when not even 1 does. Looks up to `most`. */
 bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, void *memory,

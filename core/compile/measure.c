@@ -24,8 +24,11 @@ typedef struct measure {
     uint32_t output;
     uint32_t d_output;
     uint32_t d_input;
-    uint32_t backward; /* first op of the trial's backward */
-    uint64_t before;   /* bytes of the boundary before the stage, and of the one behind it */
+    uint32_t backward;    /* first op of the trial's backward */
+    bool named_only;      /* only the variants that selective:NAMES names */
+    bp_chain_stage whole; /* the stage measured last, with all its variants */
+    uint32_t whole_named; /* how many of them have names, or keep nothing */
+    uint64_t before;      /* bytes of the boundary before the stage, and of the one behind it */
     uint64_t behind;
 } measure;
 
@@ -197,8 +200,9 @@ static void show(const measure *m, bp_action_kind kind, uint32_t stage, uint32_t
 }
 
 /* Forward alone, as it runs when another stage follows. */
-static void try_forward(measure *m, uint32_t stage, uint32_t variant, bp_chain_variant *out)
+static void try_forward(measure *m, uint32_t stage, bp_chain_variant *out)
 {
+    const uint32_t variant = out->number;
     begin_trial(m);
     bp_stage_call call = trial_call(m, stage, variant);
     m->spec->model->forward(&m->emit, &call);
@@ -219,11 +223,13 @@ static void try_forward(measure *m, uint32_t stage, uint32_t variant, bp_chain_v
 }
 
 /* Forward for the tape (not needed where the variant keeps none), then backward. */
-static void try_backward(measure *m, uint32_t stage, uint32_t variant, bool tape,
-                         bp_chain_stage *out)
+static void try_backward(measure *m, uint32_t stage, uint32_t index, bp_chain_stage *out)
 {
     bool last = stage + 1 == m->spec->model->stages(&m->spec->config);
-    bp_chain_variant *row = &out->variant[variant];
+    bp_chain_variant *row = &out->variant[index];
+    const uint32_t variant = row->number;
+    /* No set takes more rows than all of forward and of a backward that finds nothing. */
+    const bool tape = index + 1 < out->variants || bp_graph_counts(&m->graph);
     begin_trial(m);
     bp_stage_call call = trial_call(m, stage, variant);
     if (tape) {
@@ -262,21 +268,116 @@ static void keep_gradients(measure *m)
     m->mark = m->graph.used;
 }
 
-static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
+static void try_variant(measure *m, uint32_t stage, uint32_t index, bp_chain_stage *out)
+{
+    if (stage + 1 < m->compile.stages) {
+        try_forward(m, stage, &out->variant[index]);
+    }
+    try_backward(m, stage, index, out);
+}
+
+/* The variants that selective:NAMES names, the sets that the model finds worth keeping, and last
+ * the one that keeps nothing. */
+static void list_variants(measure *m, uint32_t stage, bp_chain_stage *out)
 {
     const bp_model *model = m->spec->model;
-    bool last = stage + 1 == model->stages(&m->spec->config);
-    uint32_t variants = model->variants(&m->spec->config, stage);
+    uint32_t sets[BP_CHAIN_VARIANTS];
+    uint32_t named = model->variants(&m->spec->config, stage), found = 0;
+    if (model->tapes != NULL && named > 1 && !m->named_only) {
+        begin_trial(m);
+        const bp_stage_call call = trial_call(m, stage, 0);
+        const bp_rates rates = m->rates != NULL ? *m->rates : BP_RATES_DEFAULT;
+        const bp_tape_request request = {rates, BP_CHAIN_VARIANTS - named};
+        found = model->tapes(&m->emit, &call, &request, sets);
+        note_rows(m);
+    }
+    out->variants = 0;
+    for (uint32_t v = 0; v + 1 < named; v++) {
+        out->variant[out->variants++].number = v;
+    }
+    for (uint32_t i = 0; i < found; i++) {
+        out->variant[out->variants++].number = sets[i];
+    }
+    out->variant[out->variants++].number = named - 1;
+}
+
+static bool same_measure(const bp_chain_variant *a, const bp_chain_variant *b)
+{
+    return a->number == b->number && a->forward == b->forward && a->backward == b->backward &&
+           a->tape == b->tape && a->forward_peak == b->forward_peak &&
+           a->backward_peak == b->backward_peak;
+}
+
+/* Whether the stage is one like the stage measured last: what it is with all of its tape, and with
+ * none, is the same. */
+static bool is_alike(measure *m, uint32_t stage, bp_chain_stage *out)
+{
+    const bp_chain_stage *behind = &m->whole;
+    if (m->watch != NULL || behind->variants < 2 || behind->input != out->input ||
+        behind->d_output != out->d_output ||
+        m->spec->model->variants(&m->spec->config, stage) != m->whole_named) {
+        return false;
+    }
+    const uint32_t ends[2] = {0, behind->variants - 1};
+    out->variants = behind->variants;
+    for (uint32_t k = 0; k < 2; k++) {
+        out->variant[ends[k]].number = behind->variant[ends[k]].number;
+        try_variant(m, stage, ends[k], out);
+        if (!same_measure(&out->variant[ends[k]], &behind->variant[ends[k]])) {
+            return false;
+        }
+    }
+    for (uint32_t v = 0; v < out->variants; v++) {
+        out->variant[v] = behind->variant[v];
+    }
+    return out->gradients == behind->gradients;
+}
+
+static bool is_beaten(const bp_chain_variant *a, const bp_chain_variant *by)
+{
+    return by->tape <= a->tape && by->forward_peak <= a->forward_peak &&
+           by->backward_peak <= a->backward_peak &&
+           by->forward + by->backward <= a->forward + a->backward;
+}
+
+/* Leaves out variants that another one beats in bytes, peaks and time; of equal ones the first
+ * stays. The last one has a part of its own in the dynamic programme. */
+static void drop_beaten(bp_chain_stage *stage)
+{
+    uint32_t kept = 0;
+    const uint32_t last = stage->variants - 1;
+    for (uint32_t v = 0; v < last; v++) {
+        bool beaten = false;
+        for (uint32_t i = 0; i < kept; i++) {
+            beaten = beaten || is_beaten(&stage->variant[v], &stage->variant[i]);
+        }
+        for (uint32_t i = v + 1; i < last; i++) {
+            const bool better = is_beaten(&stage->variant[v], &stage->variant[i]);
+            beaten = beaten || (better && !is_beaten(&stage->variant[i], &stage->variant[v]));
+        }
+        if (!beaten) {
+            stage->variant[kept++] = stage->variant[v];
+        }
+    }
+    stage->variant[kept++] = stage->variant[last];
+    stage->variants = kept;
+}
+
+static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
+{
+    bool last = stage + 1 == m->compile.stages;
     m->before = out->input;
     *out = (bp_chain_stage){.input = bp_size_align(m->before, BP_ARENA_ALIGNMENT),
-                            .d_output = last ? 0 : bp_size_align(m->behind, BP_ARENA_ALIGNMENT),
-                            .variants = variants};
-    for (uint32_t v = 0; v < variants; v++) {
-        if (!last) {
-            try_forward(m, stage, v, &out->variant[v]);
+                            .d_output = last ? 0 : bp_size_align(m->behind, BP_ARENA_ALIGNMENT)};
+    if (!is_alike(m, stage, out)) {
+        list_variants(m, stage, out);
+        for (uint32_t v = 0; v < out->variants; v++) {
+            try_variant(m, stage, v, out);
         }
-        try_backward(m, stage, v, v + 1 < variants, out);
     }
+    m->whole = *out;
+    m->whole_named = m->spec->model->variants(&m->spec->config, stage);
+    drop_beaten(out);
     m->behind = m->before;
     keep_gradients(m);
 }
@@ -367,19 +468,34 @@ bp_status bp_measure_count(const bp_spec *spec, bp_arena *memory, bp_chain_stage
     return BP_OK;
 }
 
+/* Counts the rows, then measures. */
+static bp_status measure_counted(measure *m, bp_arena *memory, bp_chain_stage *stages,
+                                 bp_error *error)
+{
+    bp_graph_limits rows = {0};
+    BP_TRY(count_rows(m->spec, memory, stages, &rows, error));
+    BP_TRY(bp_graph_init(&m->graph, &rows, memory, error));
+    return measure_all(m, memory, stages);
+}
+
 bp_status bp_measure_each(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
                           bp_chain_stage *stages, bp_measure_watch watch, void *user,
                           bp_error *error)
 {
     measure m = {.spec = spec, .rates = rates, .watch = watch, .user = user};
-    bp_graph_limits rows = {0};
-    BP_TRY(count_rows(spec, memory, stages, &rows, error));
-    BP_TRY(bp_graph_init(&m.graph, &rows, memory, error));
-    return measure_all(&m, memory, stages);
+    return measure_counted(&m, memory, stages, error);
 }
 
 bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
                             bp_chain_stage *stages, bp_error *error)
 {
-    return bp_measure_each(spec, rates, memory, stages, NULL, NULL, error);
+    measure m = {.spec = spec, .rates = rates};
+    return measure_counted(&m, memory, stages, error);
+}
+
+bp_status bp_measure_named(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                           bp_chain_stage *stages, bp_error *error)
+{
+    measure m = {.spec = spec, .rates = rates, .named_only = true};
+    return measure_counted(&m, memory, stages, error);
 }

@@ -16,11 +16,17 @@ uint64_t bp_measure_scratch(const bp_spec *spec);
 bp_status bp_measure_count(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
                            uint64_t *bytes, bp_error *error) BP_MUST_CHECK;
 
-/* Fills stages[model's stage count]. A gradient shared by several stages counts where backward
+/* Fills stages[model's stage count], each with the tape variants that none other beats in bytes,
+ * peaks and time. A gradient shared by several stages counts where backward
  * meets it first; with several micro-batches per group gradients live all the time and count
  * nowhere. */
 bp_status bp_measure_stages(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
                             bp_chain_stage *stages, bp_error *error) BP_MUST_CHECK;
+
+/* The same with only the tape variants that selective:NAMES names, and the one that keeps nothing.
+ */
+bp_status bp_measure_named(const bp_spec *spec, const bp_rates *rates, bp_arena *memory,
+                           bp_chain_stage *stages, bp_error *error) BP_MUST_CHECK;
 
 /* The ops of one trial, of which the measure is taken: those from `first` to before `last` in the
  * graph are the forward, or the backward, of a stage in one of its variants. */

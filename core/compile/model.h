@@ -41,6 +41,12 @@ typedef struct bp_slice_call {
     bp_ref d_embedded;  /* gradient of the output of stage 0 */
 } bp_slice_call;
 
+/* At which rates tape variants are compared, and how many are wanted at most. */
+typedef struct bp_tape_request {
+    bp_rates rates;
+    uint32_t limit;
+} bp_tape_request;
+
 struct bp_model {
     bool input_major; /* weights of dense layers are (in, out) */
     const char *name; /* config.json's model_type */
@@ -62,11 +68,14 @@ struct bp_model {
      * and the last keeps nothing. Backward of variant v recomputes what v lacks. */
     uint32_t (*variants)(const bp_model_config *config, uint32_t stage);
 
-    /* Further tape variants of a stage, each BP_TAPE_SET | slots: of what it could keep the sets of
-     * which none is both larger and slower than another, at these rates, in increasing bytes; at
-     * most `limit`. What it emits to count costs is to be forgotten. NULL: none. */
-    uint32_t (*tapes)(bp_emit *emit, const bp_stage_call *call, const bp_rates *rates,
-                      uint32_t *variants, uint32_t limit);
+    /* Further tape variants of a stage that has a tape, each BP_TAPE_SET | slots: of what it could
+     * keep the sets of which none is both larger and slower than another, in increasing bytes.
+     * Returns how many. What it emits to count costs is to be forgotten. NULL: none. */
+    uint32_t (*tapes)(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                      uint32_t *variants);
+
+    /* What listings call a tape slot of such a stage: "qkv". NULL where tapes is. */
+    const char *(*slot_name)(const bp_spec *spec, uint32_t stage, uint32_t slot);
 
     /* Publishes all parameters with bp_emit_parameter, in file order. */
     void (*parameters)(bp_emit *emit, const bp_model_config *config);

@@ -47,14 +47,15 @@ static void json_classes(output *out, const char *key, const uint64_t *bytes)
 static bp_status put_schedule(output *out, const session *s)
 {
     const bp_compile *compile = &s->runtime.compile;
-    size_t room = 64 * ((size_t)compile->action_count + 1);
+    size_t room = 192 * ((size_t)compile->action_count + 1);
     char *line = malloc(room);
     void *scratch = malloc(schedule_scratch(compile->action_count));
     bp_status status = line != NULL && scratch != NULL ? BP_OK : BP_ERR_FIT;
     if (status == BP_OK) {
         bp_text text;
         bp_text_init(&text, NULL, NULL, line, room);
-        schedule_put(&text, compile->actions, compile->action_count, compile->variants, scratch);
+        schedule_put(&text, &s->runtime.spec, compile->actions, compile->action_count,
+                     compile->variants, scratch);
         status = bp_text_flush(&text);
     }
     if (status == BP_OK && s->set->json) {

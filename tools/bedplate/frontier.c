@@ -26,8 +26,37 @@ bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *er
     BP_TRY(counted_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_curve(&free, memory.address, memory.bytes, f->point, &f->count, error);
+    if (status == BP_OK) {
+        status = bp_fit_gains(&free, memory.address, memory.bytes, f->gain, FRONTIER_GAINS, error);
+    }
     memory_give_back(&memory);
     return status;
+}
+
+static void put_grouped(bp_text *text, uint64_t value)
+{
+    char grouped[32];
+    bp_text number;
+    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
+    bp_text_grouped(&number, value);
+    bp_status fits = bp_text_flush(&number);
+    (void)fits;
+    bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+}
+
+/* Seconds at ten budgets: choosing among what selective:NAMES drops, and among kept sets. */
+static void put_gains(bp_text *text, const frontier *f)
+{
+    bp_text_string(text, "\n       budget of arena     classes, s   kept sets, s      saved, %\n");
+    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+        const bp_fit_gain *gain = &f->gain[i];
+        const double saved = gain->before > 0.0 ? 1.0 - gain->after / gain->before : 0.0;
+        put_grouped(text, gain->budget);
+        bp_text_fixed_padded(text, gain->before, 4, 15);
+        bp_text_fixed_padded(text, gain->after, 4, 15);
+        bp_text_fixed_padded(text, 100.0 * saved, 2, 14);
+        bp_text_char(text, '\n');
+    }
 }
 
 void frontier_put_table(bp_text *text, const frontier *f)
@@ -35,19 +64,27 @@ void frontier_put_table(bp_text *text, const frontier *f)
     double fastest = f->point[f->count - 1].seconds;
     bp_text_string(text, "         arena bytes    s a step  times the fastest  checkpointing\n");
     for (uint32_t i = 0; i < f->count; i++) {
-        char grouped[32];
-        bp_text number;
-        bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
-        bp_text_grouped(&number, f->point[i].arena_bytes);
-        bp_status fits = bp_text_flush(&number);
-        (void)fits;
-        bp_text_padded(text, grouped, 20, BP_TEXT_RIGHT);
+        put_grouped(text, f->point[i].arena_bytes);
         bp_text_fixed_padded(text, f->point[i].seconds, 4, 12);
         bp_text_fixed_padded(text, f->point[i].seconds / fastest, 3, 19);
         bp_text_string(text, "  ");
         bp_text_string(text, bp_policy_name(f->point[i].kind));
         bp_text_char(text, '\n');
     }
+    put_gains(text, f);
+}
+
+static void json_gains(output *out, const frontier *f)
+{
+    json_list(out, "frontier_gains");
+    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+        json_item(out);
+        json_count(out, "budget_bytes", f->gain[i].budget);
+        json_real(out, "seconds_classes", f->gain[i].before, 6);
+        json_real(out, "seconds_sets", f->gain[i].after, 6);
+        json_close(out);
+    }
+    json_list_end(out);
 }
 
 void frontier_json(output *out, const frontier *f)
@@ -61,6 +98,7 @@ void frontier_json(output *out, const frontier *f)
         json_close(out);
     }
     json_list_end(out);
+    json_gains(out, f);
 }
 
 /* Where a point lies in the drawing. */

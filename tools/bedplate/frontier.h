@@ -7,10 +7,12 @@
 #include "tools/bedplate/output.h"
 
 #define FRONTIER_POINTS 40
+#define FRONTIER_GAINS  10
 
 typedef struct frontier {
     uint32_t count;
     bp_fit_point point[FRONTIER_POINTS]; /* in increasing bytes and decreasing time */
+    bp_fit_gain gain[FRONTIER_GAINS];    /* at ten budgets between the curve's ends */
 } frontier;
 
 /* The curve at the spec's shapes. Uses the heap. */

@@ -2,6 +2,7 @@
 /* Runs of actions, and phrases of runs. */
 #include "tools/bedplate/schedule_text.h"
 
+#include "core/compile/model.h"
 #include "tools/bedplate/policy.h"
 
 /* What a stage keeps, or finds: a tape variant, all or nothing of it, or no tape at all. */
@@ -24,6 +25,7 @@ typedef struct schedule_writer {
     bp_text *text;
     const bp_action *actions;
     const uint32_t *variants;
+    const bp_spec *spec;
     action_run *runs;
     uint32_t run_count;
 } schedule_writer;
@@ -109,13 +111,35 @@ static void put_slots(schedule_writer *w, const action_run *run)
     }
 }
 
+static bool is_set(uint32_t tape)
+{
+    return tape < TAPE_DROP && (tape & BP_TAPE_SET) != 0;
+}
+
+/* The slots of a set, by the names that they have in the first stage of a run. */
+static void put_set(schedule_writer *w, const action_run *run)
+{
+    const char *before = " ";
+    for (uint32_t slot = 0; slot < BP_TAPE_MAX; slot++) {
+        if ((run->tape & ((uint32_t)1 << slot)) != 0) {
+            bp_text_string(w->text, before);
+            bp_text_string(w->text, w->spec->model->slot_name(w->spec, run->first, slot));
+            before = ", ";
+        }
+    }
+}
+
 static void put_run(schedule_writer *w, const action_run *run)
 {
     bool forward = run->kind == BP_ACTION_FORWARD;
-    bool partly = run->tape > 0 && run->tape < TAPE_DROP;
+    bool set = is_set(run->tape);
+    bool partly = run->tape > 0 && run->tape < TAPE_DROP && !set;
     bp_text_string(w->text, !forward ? "backward" : run->again ? "again" : "forward");
     put_stages(w->text, run->first, run->last);
-    if (forward && run->tape == TAPE_DROP) {
+    if (set) {
+        bp_text_string(w->text, forward ? " keeping" : " recomputing all but");
+        put_set(w, run);
+    } else if (forward && run->tape == TAPE_DROP) {
         bp_text_string(w->text, " dropping all");
     } else if (forward && run->tape != TAPE_NONE) {
         bp_text_string(w->text, partly ? " keeping all but " : " keeping all");
@@ -202,10 +226,11 @@ static void put_phrases(schedule_writer *w)
     }
 }
 
-void schedule_put(bp_text *text, const bp_action *actions, uint32_t count, const uint32_t *variants,
-                  void *scratch)
+void schedule_put(bp_text *text, const bp_spec *spec, const bp_action *actions, uint32_t count,
+                  const uint32_t *variants, void *scratch)
 {
-    schedule_writer w = {.text = text, .actions = actions, .variants = variants, .runs = scratch};
+    schedule_writer w = {
+        .text = text, .actions = actions, .variants = variants, .spec = spec, .runs = scratch};
     find_runs(&w, count);
     put_phrases(&w);
 }

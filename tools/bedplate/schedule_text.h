@@ -17,7 +17,7 @@ size_t schedule_scratch(uint32_t actions);
  *
  * Steps that repeat with other stages are written once for the first and once for the last of them,
  * with their number. variants[s] is the number of tape variants of stage s. No line ending. */
-void schedule_put(bp_text *text, const bp_action *actions, uint32_t count, const uint32_t *variants,
-                  void *scratch);
+void schedule_put(bp_text *text, const bp_spec *spec, const bp_action *actions, uint32_t count,
+                  const uint32_t *variants, void *scratch);
 
 #endif

@@ -115,7 +115,8 @@ rows_of() {
     if [[ -x $1 ]]; then
         rows "$1"
     else
-        grep -E "^[a-z]+ ${pattern#^}" "$1"
+        awk -v pattern="$pattern" '{ key = $2 " " $3 " " $4; sub(/auto:[0-9]+/, "auto", key) }
+            key ~ pattern' "$1"
     fi
 }
 

@@ -18,6 +18,23 @@ static bp_action actions[ACTIONS_MAX];
 static uint32_t action_count;
 static double seconds;
 
+/* Actions name a stage's variants by numbers of their own. */
+#define NUMBER(v) (70u + 3 * (v))
+
+static void number_variants(bp_chain_stage *stage)
+{
+    for (uint32_t v = 0; v < stage->variants; v++) {
+        stage->variant[v].number = NUMBER(v);
+    }
+}
+
+/* The variant that an action means. */
+static uint32_t variant_of(const bp_action *action)
+{
+    assert_int_equal(action->variant % 3, NUMBER(0) % 3);
+    return (action->variant - NUMBER(0)) / 3;
+}
+
 static bp_status solve(const bp_chain_stage *stages, uint32_t count, uint64_t bytes)
 {
     uint64_t size = bp_chain_scratch(count);
@@ -55,6 +72,7 @@ static void test_uniform_chains_are_binomial(void **state)
                                                           .forward_peak = 1000000000,
                                                           .backward_peak = 1000000000};
                 stages[i].variant[1] = (bp_chain_variant){.forward = 1.0};
+                number_variants(&stages[i]);
             }
             assert_int_equal(solve(stages, length, 1000000 * (uint64_t)s + 500000), BP_OK);
             uint64_t expected = (uint64_t)r * length - choose(s + r, r - 1);
@@ -87,6 +105,7 @@ static void random_chain(bp_chain_stage *stages, uint32_t count, uint32_t seed)
                 .forward_peak = 8 + tape + next_random(&seed) % 4,
                 .backward_peak = 8 + tape + stage->gradients + next_random(&seed) % 9};
         }
+        number_variants(stage);
     }
     for (uint32_t i = 0; i + 1 < count; i++) {
         stages[i].d_output = stages[i + 1].input;
@@ -161,7 +180,8 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
     for (uint32_t a = 0; a < action_count; a++) {
         const bp_action *action = &actions[a];
         const bp_chain_stage *stage = &stages[action->stage];
-        const bp_chain_variant *row = &stage->variant[action->variant];
+        const uint32_t variant = variant_of(action);
+        const bp_chain_variant *row = &stage->variant[variant];
         bool backward = action->kind == BP_ACTION_BACKWARD;
         uint64_t held = gradients;
         for (uint32_t s = 0; s < count; s++) {
@@ -186,7 +206,7 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
         }
         if (backward) {
             assert_int_equal(action->stage, next - 1);
-            assert_true(tape[action->stage] || action->variant + 1 == stage->variants);
+            assert_true(tape[action->stage] || variant + 1 == stage->variants);
             held += row->backward_peak;
             *time += row->backward;
             gradients += stage->gradients;
@@ -195,8 +215,8 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
         } else {
             held += row->forward_peak + (next < count ? stages[next - 1].d_output : 0);
             *time += row->forward;
-            tape[action->stage] = action->variant + 1 < stage->variants;
-            made[action->stage] = action->variant;
+            tape[action->stage] = variant + 1 < stage->variants;
+            made[action->stage] = variant;
         }
         peak = held > peak ? held : peak;
     }

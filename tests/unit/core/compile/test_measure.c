@@ -17,6 +17,7 @@
 
 #define STAGES 16
 #define OPS    512 /* most of one trial */
+#define TRIALS (BP_TAPE_VARIANTS + BP_CHAIN_VARIANTS)
 
 /* The ops of one trial: a hash of each one's kernel and shapes. */
 typedef struct trial_ops {
@@ -26,11 +27,32 @@ typedef struct trial_ops {
 
 typedef struct comparison {
     char name[SPEC_CASE_NAME + 32];
-    trial_ops measured[2][STAGES][BP_TAPE_VARIANTS]; /* kind, stage, variant */
-    uint64_t compared;                               /* actions */
+    trial_ops measured[2][STAGES][TRIALS]; /* kind, stage, variant: with a name, then sets */
+    uint32_t set[STAGES][BP_CHAIN_VARIANTS];
+    uint32_t sets[STAGES];
+    uint64_t compared; /* actions */
+    uint64_t in_sets;  /* of them, those of kept sets */
 } comparison;
 
 static comparison found;
+
+/* Where the trials of a variant are. */
+static uint32_t place_of(uint32_t stage, uint32_t variant)
+{
+    if ((variant & BP_TAPE_SET) == 0) {
+        assert_true(variant < BP_TAPE_VARIANTS);
+        return variant;
+    }
+    uint32_t i = 0;
+    while (i < found.sets[stage] && found.set[stage][i] != variant) {
+        i++;
+    }
+    if (i == found.sets[stage]) {
+        assert_true(i < BP_CHAIN_VARIANTS);
+        found.set[stage][found.sets[stage]++] = variant;
+    }
+    return BP_TAPE_VARIANTS + i;
+}
 
 static void mix(uint64_t *hash, uint64_t value)
 {
@@ -71,8 +93,9 @@ static bool counts(const bp_op *op)
 static void note_trial(void *user, const bp_measured *trial)
 {
     comparison *to = user;
-    assert_true(trial->stage < STAGES && trial->variant < BP_TAPE_VARIANTS);
-    trial_ops *ops = &to->measured[trial->kind][trial->stage][trial->variant];
+    assert_true(trial->stage < STAGES);
+    trial_ops *ops =
+        &to->measured[trial->kind][trial->stage][place_of(trial->stage, trial->variant)];
     ops->count = 0;
     for (uint32_t i = trial->first; i < trial->last; i++) {
         const bp_op *op = &trial->graph->ops[i];
@@ -121,7 +144,8 @@ static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32
     const bp_graph *graph = &runtime->graph;
     const uint32_t index = graph->ops[first].action;
     const bp_action *action = &runtime->compile.actions[index];
-    const trial_ops *ops = &found.measured[action->kind][action->stage][action->variant];
+    const uint32_t place = place_of(action->stage, action->variant);
+    const trial_ops *ops = &found.measured[action->kind][action->stage][place];
     const uint32_t wanted = repeats(runtime, action) * ops->count;
     uint32_t next = first;
     assert_int_equal(graph->ops[first].stage, action->stage);
@@ -148,6 +172,7 @@ static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32
         next++;
     }
     found.compared++;
+    found.in_sets += place >= BP_TAPE_VARIANTS ? 1 : 0;
     return next;
 }
 
@@ -166,7 +191,8 @@ static void compare_program(const bp_runtime *runtime, bp_program_kind program)
     }
 }
 
-static void compare_policy(bp_spec spec, bp_policy policy)
+/* Returns the lowest stage that is trained. */
+static uint32_t compare_policy(bp_spec spec, bp_policy policy)
 {
     static bp_runtime runtime;
     spec.policy = policy;
@@ -182,6 +208,27 @@ static void compare_policy(bp_spec spec, bp_policy policy)
         }
     }
     free(memory);
+    return runtime.compile.first;
+}
+
+/* A schedule in which every stage keeps its set number `index`, where it has so many. */
+static void compare_sets(const bp_spec *spec, uint32_t first, uint32_t index)
+{
+    bp_action actions[2 * STAGES];
+    const uint32_t count = spec->model->stages(&spec->config) - first;
+    uint32_t used = 0;
+    for (uint32_t a = 0; a + 1 < 2 * count; a++) {
+        const bool forward = a + 1 < count;
+        const uint32_t s = forward ? a : 2 * count - 2 - a;
+        const uint32_t stage = first + s;
+        const bool has = index < found.sets[stage];
+        const uint32_t nothing = spec->model->variants(&spec->config, stage) - 1;
+        actions[used++] = (bp_action){.kind = forward ? BP_ACTION_FORWARD : BP_ACTION_BACKWARD,
+                                      .stage = s,
+                                      .variant = has ? found.set[stage][index] : nothing};
+    }
+    (void)compare_policy(
+        *spec, (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = actions, .action_count = used});
 }
 
 static void test_trials_are_the_programs_ops(void **state)
@@ -194,15 +241,20 @@ static void test_trials_are_the_programs_ops(void **state)
             continue;
         }
         memset(found.measured, 0, sizeof found.measured);
+        memset(found.sets, 0, sizeof found.sets);
         measure(&spec);
         for (uint32_t bits = 0; bits <= BP_RECOMPUTE_ALL; bits++) {
-            compare_policy(spec, (bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = bits});
+            (void)compare_policy(spec, (bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = bits});
         }
-        compare_policy(spec, (bp_policy){.kind = BP_POLICY_FULL});
+        const uint32_t first = compare_policy(spec, (bp_policy){.kind = BP_POLICY_FULL});
+        for (uint32_t k = 0; k < BP_CHAIN_VARIANTS; k += 5) {
+            compare_sets(&spec, first, k);
+        }
         cases++;
     }
-    print_message("%u cases, %llu actions\n", cases, (unsigned long long)found.compared);
-    assert_true(cases >= 120);
+    print_message("%u cases, %llu actions, %llu of kept sets\n", cases,
+                  (unsigned long long)found.compared, (unsigned long long)found.in_sets);
+    assert_true(cases >= 120 && found.in_sets >= 1000);
 }
 
 /* Two declared inputs make other stages: the lengths of a first stage's chain differ. */
