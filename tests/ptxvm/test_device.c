@@ -99,11 +99,135 @@ static void test_settings(void **state)
     assert_int_equal(cuInit(0), 0);
 }
 
+/* What a function says of itself is what its text declares; how many blocks fit follows from it. */
+static void test_functions(void **state)
+{
+    static const char text[] =
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        ".const .align 4 .f32 table[25] = {1.0};\n"
+        ".visible .entry k()\n.maxntid 96, 1, 1\n{\n"
+        " .shared .align 4 .b8 box[3072]; .local .align 8 .b8 own[40]; ret;\n}\n"
+        ".visible .entry free()\n{ ret; }\n";
+    static const int right[10] = {96, 3072, 100, 40, 32, 80, 80, 0, 49152 - 3072, -1};
+    void *module = NULL;
+    void *function = NULL;
+    void *other = NULL;
+    int value = 0;
+    (void)state;
+    assert_int_equal(cuModuleLoadData(&module, text), 0);
+    assert_int_equal(cuModuleGetFunction(&function, module, "k"), 0);
+    assert_int_equal(cuModuleGetFunction(&other, module, "free"), 0);
+    assert_int_equal(cuModuleGetFunction(&other, module, "none"), 500);
+    assert_int_equal(cuModuleGetFunction(&other, NULL, "k"), 400);
+    assert_int_equal(cuModuleGetGlobal_v2(NULL, NULL, NULL, "table"), 400);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(cuFuncGetAttribute(&value, i, function), 0);
+        assert_int_equal(value, right[i]);
+    }
+    assert_int_equal(cuFuncGetAttribute(&value, 0, other), 0);
+    assert_int_equal(value, 1024);
+    assert_int_equal(cuFuncGetAttribute(&value, 10, function), 1);
+    assert_int_equal(cuFuncGetAttribute(&value, 0, module), 400);
+    assert_int_equal(cuFuncSetAttribute(module, 8, 0), 400);
+    assert_int_equal(cuFuncSetAttribute(function, 8, -1), 1);
+    assert_int_equal(cuFuncSetAttribute(function, 8, 163 * 1024 - 3072 + 1), 1);
+    assert_int_equal(cuFuncSetAttribute(function, 9, 101), 1);
+    assert_int_equal(cuFuncSetAttribute(function, 9, 100), 0);
+    assert_int_equal(cuFuncSetAttribute(function, 8, 163 * 1024 - 3072), 0);
+    assert_int_equal(cuFuncGetAttribute(&value, 8, function), 0);
+    assert_int_equal(value, 163 * 1024 - 3072);
+    assert_int_equal(cuFuncSetCacheConfig(function, 1), 0);
+    assert_int_equal(cuFuncSetCacheConfig(NULL, 1), 400);
+    /* By threads, by shared memory (one kilobyte more is the system's), and at most 16. */
+    static const struct {
+        int threads;
+        size_t shared;
+        int blocks;
+    } fits[] = {{1024, 0, 1}, {512, 0, 3}, {96, 0, 16}, {96, 36 * 1024, 4}, {96, 159 * 1024, 1}};
+    for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
+        assert_int_equal(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                             &value, function, fits[i].threads, fits[i].shared),
+                         0);
+        assert_int_equal(value, fits[i].blocks);
+    }
+    assert_int_equal(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 0, 0), 1);
+    assert_int_equal(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 1025, 0), 1);
+    assert_int_equal(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, NULL, 32, 0), 400);
+    assert_int_equal(cuModuleGetLoadingMode(&value), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(cuModuleUnload(module), 0);
+}
+
+/* The primary context, its state and its limits; a device that there is not is refused everywhere.
+ */
+static void test_primary(void **state)
+{
+    void *context = NULL;
+    unsigned flags = 1;
+    int active = 0;
+    int least = 1;
+    int greatest = 1;
+    size_t bytes = 0;
+    char name[8];
+    abi_uuid uuid;
+    (void)state;
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 1), 101);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(cuDevicePrimaryCtxGetState(0, &flags, &active), 0);
+    assert_int_equal(flags, 0);
+    assert_int_equal(active, 1);
+    assert_int_equal(cuDevicePrimaryCtxGetState(1, &flags, &active), 101);
+    assert_int_equal(cuDevicePrimaryCtxSetFlags_v2(0, 4), 0);
+    assert_int_equal(cuDevicePrimaryCtxSetFlags_v2(1, 4), 101);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(1), 101);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), 0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), 0);
+    assert_int_equal(cuCtxSetLimit(0, 4096), 0);
+    assert_int_equal(cuCtxGetLimit(&bytes, 0), 0);
+    assert_int_equal(bytes, 1024); /* the stack of a thread, which ptxvm does not change */
+    assert_int_equal(cuCtxGetStreamPriorityRange(&least, &greatest), 0);
+    assert_true(least == 0 && greatest < 0);
+    assert_int_equal(cuDeviceGetName(name, 0, 0), 1);
+    assert_int_equal(cuDeviceGetName(name, sizeof name, 0), 0);
+    assert_string_equal(name, "ptxvm s");
+    assert_int_equal(cuDeviceGetUuid_v2(&uuid, 1), 101);
+    assert_int_equal(cuDeviceGetUuid_v2(&uuid, 0), 0);
+    assert_memory_equal(uuid.bytes, "ptxvm", 5);
+}
+
+/* Attributes that depend on the device: threads, blocks and shared memory of a multiprocessor. */
+static void test_attributes(void **state)
+{
+    static const struct {
+        const char *device;
+        int threads;
+        int shared;
+        int clusters;
+    } all[] = {
+        {"80", 2048, 164, 0}, {"86", 1536, 100, 0}, {"90", 2048, 228, 1}, {"120", 1536, 100, 1}};
+    int value = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ptxvmSet("PTXVM_DEVICE", all[i].device);
+        assert_int_equal(cuInit(0), 0);
+        assert_int_equal(cuDeviceGetAttribute(&value, 39, 0), 0);
+        assert_int_equal(value, all[i].threads);
+        assert_int_equal(cuDeviceGetAttribute(&value, 81, 0), 0);
+        assert_int_equal(value, all[i].shared * 1024);
+        assert_int_equal(cuDeviceGetAttribute(&value, 120, 0), 0);
+        assert_int_equal(value, all[i].clusters);
+        assert_int_equal(cuDeviceGetAttribute(&value, 39, 1), 101);
+    }
+    ptxvmSet("PTXVM_DEVICE", "80");
+    assert_int_equal(cuInit(0), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_device),
-                                       cmocka_unit_test(test_contexts),
-                                       cmocka_unit_test(test_settings)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_device),   cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_primary),  cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_contexts), cmocka_unit_test(test_settings)};
     run_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
