@@ -6,6 +6,7 @@
 #include "layers/bert_block.h"
 #include "layers/bert_head.h"
 #include "layers/embedding.h"
+#include "layers/inputs.h"
 #include "layers/loss.h"
 #include "layers/norm.h"
 #include "layers/publish.h"
@@ -61,9 +62,11 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
     }
 }
 
-static bool typed(const bp_model_config *config)
+/* Where there are types, the tokens of a pair's texts have their own. */
+static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
-    return bp_bert_config_of(config).types > 1;
+    return bp_bert_config_of(&spec->config).types > 1 ? bp_inputs_pairs(spec, rows)
+                                                      : bp_inputs_texts(spec, rows);
 }
 
 static uint32_t variants(const bp_model_config *config, uint32_t stage)
@@ -271,7 +274,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
  * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
                                 .check = check,
-                                .typed = typed,
+                                .inputs = inputs,
                                 .stages = stage_count,
                                 .stage_name = stage_name,
                                 .variants = variants,

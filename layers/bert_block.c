@@ -88,7 +88,7 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
                                             .head_width = width / own->heads,
                                             .bidirectional = true,
                                             .padded = true,
-                                            .lengths = emit->lengths,
+                                            .lengths = emit->input[BP_INPUT_LENGTHS],
                                             .dropout = {site, own->attention_dropout}}},
                              {.kind = BP_NODE_RESIDUAL,
                               .in = {ATTENTION, INPUT},

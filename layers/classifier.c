@@ -27,7 +27,7 @@ bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x)
         .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->spec->batch,
                             width, "sample"),
         .x = x,
-        .lengths = last ? emit->lengths : BP_ABSENT};
+        .lengths = last ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
     bp_emit_sample_row(emit, &operands, &scalars);
     return operands.y;
 }
@@ -40,7 +40,7 @@ bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y)
         .d_x = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
                               "d_sample"),
         .d_y = d_y,
-        .lengths = last ? emit->lengths : BP_ABSENT};
+        .lengths = last ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
     bp_emit_sample_row_backward(emit, &operands, &scalars);
     return operands.d_x;
 }
@@ -73,8 +73,8 @@ static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref log
                                             .scaled = emit->spec->scaling.kind != BP_SCALING_OFF};
     const bp_sample_loss_operands operands = {.logits = logits,
                                               .losses = emit->losses,
-                                              .labels = emit->labels,
-                                              .lengths = emit->lengths,
+                                              .labels = emit->input[BP_INPUT_LABELS],
+                                              .lengths = emit->input[BP_INPUT_LENGTHS],
                                               .step = emit->step,
                                               .control = emit->control};
     bp_emit_sample_loss(emit, &operands, &scalars);

@@ -4,7 +4,7 @@
 
 static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
 {
-    return embedding->types > 0 && bp_ref_present(emit->types);
+    return embedding->types > 0 && bp_ref_present(emit->input[BP_INPUT_TYPES]);
 }
 
 /* out += the row of each token's type. A model with types has no dropout before its norm. */
@@ -18,7 +18,7 @@ static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
                                                   .vocabulary = (int64_t)embedding->types};
     const bp_embedding_forward_operands from = {
         .out = rows,
-        .ids = emit->types,
+        .ids = emit->input[BP_INPUT_TYPES],
         .wte = bp_emit_acquire(emit, embedding->type, BP_FOR_FORWARD),
         .wpe = BP_ABSENT,
         .type_row = BP_ABSENT,
@@ -48,7 +48,7 @@ void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref o
         .dropout = bp_dropout_probability(emit, &embedding->dropout)};
     const bp_embedding_forward_operands operands = {
         .out = out,
-        .ids = emit->ids,
+        .ids = emit->input[BP_INPUT_IDS],
         .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
         .wpe = bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
         .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
@@ -75,7 +75,7 @@ void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, b
                                                        .accumulate = accumulate,
                                                        .dropout = probability};
     const bp_embedding_token_backward_operands token_operands = {
-        .d_wte = gradient, .ids = emit->ids, .d_out = d_out, .step = emit->step};
+        .d_wte = gradient, .ids = emit->input[BP_INPUT_IDS], .d_out = d_out, .step = emit->step};
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
 }
 
@@ -123,7 +123,7 @@ static void backward_type(bp_emit *emit, const bp_embedding *embedding, bp_ref d
                                                    .vocabulary = (int64_t)embedding->types};
     const bp_embedding_token_backward_operands operands = {
         .d_wte = bp_emit_gradient(emit, embedding->type, &scalars.accumulate),
-        .ids = emit->types,
+        .ids = emit->input[BP_INPUT_TYPES],
         .d_out = d_out,
         .step = emit->step};
     bp_emit_embedding_token_backward(emit, &operands, &scalars);

@@ -14,11 +14,13 @@ typedef struct bp_embedding {
     uint64_t positions;
     uint64_t width;
     bp_dropout dropout;
-    uint64_t types; /* 0: the model has no token types; emit->types absent: all have type 0 */
+    uint64_t types; /* 0: the model has no token types; emit->input[BP_INPUT_TYPES] absent: all have
+                       type 0 */
     uint32_t type;  /* parameter number, (types, width) */
 } bp_embedding;
 
-/* out (rows, width) of emit->ids; in decode mode positions count from step.position. */
+/* out (rows, width) of emit->input[BP_INPUT_IDS]; in decode mode positions count from
+ * step.position. */
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out);
 
 /* Gradients of both tables from d_out (rows, width); adds to the token table's when a tied head has

@@ -6,6 +6,7 @@
 
 #include "layers/causal.h"
 #include "layers/gpt2_block.h"
+#include "layers/inputs.h"
 #include "layers/publish.h"
 
 enum { POSITION_TABLE = 1 };
@@ -166,6 +167,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .input_major = true,
                                 .check = check,
+                                .inputs = bp_inputs_texts,
                                 .stages = bp_causal_stages,
                                 .stage_name = stage_name,
                                 .variants = bp_causal_variants,

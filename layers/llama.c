@@ -4,6 +4,7 @@
 
 #include "core/compile/range.h"
 #include "layers/causal.h"
+#include "layers/inputs.h"
 #include "layers/llama_block.h"
 #include "layers/publish.h"
 
@@ -207,6 +208,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 
 const bp_model bp_model_llama = {.name = "llama",
                                  .check = check,
+                                 .inputs = bp_inputs_texts,
                                  .stages = bp_causal_stages,
                                  .stage_name = stage_name,
                                  .variants = bp_causal_variants,

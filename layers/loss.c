@@ -49,7 +49,7 @@ static void place_chunk(const bp_emit *emit, const bp_head *head, bp_ref x, chun
     c->rows = left < c->rows ? left : c->rows;
     c->x = bp_ref_at(x, c->first * head->width);
     c->losses = bp_ref_at(emit->losses, c->first);
-    c->labels = bp_ref_at(emit->labels, c->first);
+    c->labels = bp_ref_at(emit->input[BP_INPUT_LABELS], c->first);
 }
 
 /* Rows of the table: all of them, or a slice. */

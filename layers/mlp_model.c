@@ -8,6 +8,7 @@
 #include "core/compile/range.h"
 #include "layers/block.h"
 #include "layers/classifier.h"
+#include "layers/inputs.h"
 #include "layers/publish.h"
 
 /* What a hidden layer computes. */
@@ -114,10 +115,10 @@ static bp_linear describe_layer(const bp_emit *emit, uint32_t layer)
                        .output_major = true};
 }
 
-/* What a stage reads: rows of numbers (batch, in). Those of the data lie where ids would. */
+/* What a stage reads: rows of numbers (batch, in). */
 static bp_ref input_rows(const bp_emit *emit, const bp_stage_call *call)
 {
-    return call->stage > 0 ? call->input : (bp_ref){emit->ids.buffer, BP_F32, emit->ids.offset};
+    return call->stage > 0 ? call->input : emit->input[BP_INPUT_IDS];
 }
 
 /* A hidden layer; masks of its dropout belong to rows, and only what backward reads is worth
@@ -216,6 +217,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 
 const bp_model bp_model_mlp = {.name = "mlp",
                                .check = check,
+                               .inputs = bp_inputs_numbers,
                                .stages = stage_count,
                                .stage_name = stage_name,
                                .variants = variants,

@@ -7,6 +7,7 @@
 #include "core/compile/compile.h"
 #include "core/compile/range.h"
 #include "layers/embedding.h"
+#include "layers/inputs.h"
 #include "layers/loss.h"
 #include "layers/publish.h"
 #include "layers/recurrent.h"
@@ -151,7 +152,7 @@ static piece enter(bp_emit *emit, uint32_t stage)
                .cell = own.cell,
                .outside = *emit};
     p.length = decode ? emit->rows : first_step(emit->spec, stage + 1) - p.first;
-    emit->ids = slice(emit, &p, emit->ids, "ids");
+    emit->input[BP_INPUT_IDS] = slice(emit, &p, emit->input[BP_INPUT_IDS], "ids");
     emit->rows = p.length * p.batch;
     emit->losses = decode ? emit->losses : bp_ref_at(emit->losses, p.first * p.batch);
     return p;
@@ -160,8 +161,8 @@ static piece enter(bp_emit *emit, uint32_t stage)
 static void leave(bp_emit *emit, const piece *p)
 {
     emit->rows = p->outside.rows;
-    emit->ids = p->outside.ids;
-    emit->labels = p->outside.labels;
+    emit->input[BP_INPUT_IDS] = p->outside.input[BP_INPUT_IDS];
+    emit->input[BP_INPUT_LABELS] = p->outside.input[BP_INPUT_LABELS];
     emit->losses = p->outside.losses;
 }
 
@@ -305,7 +306,7 @@ static void forward(bp_emit *emit, bp_stage_call *call)
     }
     if (!train) {
         const bp_head head = describe_head(emit);
-        emit->labels = slice(emit, &p, emit->labels, "labels");
+        emit->input[BP_INPUT_LABELS] = slice(emit, &p, emit->input[BP_INPUT_LABELS], "labels");
         bp_loss_forward(emit, &head, output_of(&p, tape, p.layers - 1));
     }
     const bool last = call->stage + 1 == stage_count(&emit->spec->config);
@@ -318,7 +319,7 @@ static bp_ref backward_loss(bp_emit *emit, const piece *p, const bp_ref *tape)
 {
     const bp_head head = describe_head(emit);
     const bp_ref d_y = make(emit, BP_CLASS_WORKSPACE, emit->rows, p->width, "d_loss");
-    emit->labels = slice(emit, p, emit->labels, "labels");
+    emit->input[BP_INPUT_LABELS] = slice(emit, p, emit->input[BP_INPUT_LABELS], "labels");
     bp_loss_backward(emit, &head, output_of(p, tape, p->layers - 1), d_y, BP_ABSENT);
     return d_y;
 }
@@ -455,6 +456,7 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 
 const bp_model bp_model_rnn = {.name = "rnn",
                                .check = check,
+                               .inputs = bp_inputs_windows,
                                .stages = stage_count,
                                .stage_name = stage_name,
                                .variants = variants,

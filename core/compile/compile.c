@@ -119,35 +119,39 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
     (1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_MICRO_FIRST | 1u << BP_PROGRAM_MICRO_NEXT |          \
      1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL)
 
-/* What lies where in each micro-batch's piece of the inputs; the feed has seen to the ranges. */
+/* Part of the inputs buffer that some programs may read; the feed has seen to the ranges. */
+static bp_status declare_field(const bp_compile *compile, const bp_emit *emit,
+                               const bp_input *input, uint32_t programs, uint64_t elements)
+{
+    const bp_field field = {.programs = programs,
+                            .type = BP_TYPE_I32,
+                            .buffer = compile->inputs,
+                            .offset = emit->input[input->from].offset,
+                            .bytes = bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
+                            .below = input->below,
+                            .negative = input->negative};
+    return bp_graph_field(emit->graph, &field);
+}
+
+/* What lies where in each micro-batch's piece of the inputs. */
 static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
-    const uint64_t row = sizeof(int32_t);
-    const uint64_t rows = bp_size_mul(spec->batch, spec->sequence) * row;
-    const uint64_t prefill = bp_compile_prefill_rows(spec) * row;
-    const uint64_t vocabulary = spec->config.vocabulary;
-    const bool words = spec->config.task < BP_TASK_CLASSES;
-    const uint64_t classes = spec->config.task == BP_TASK_CLASSES ? spec->config.classes : 0;
-    const uint64_t most = (uint64_t)spec->sequence + 1;
-    const struct {
-        bp_ref at;
-        bp_field field;
-    } inputs[] = {
-        {emit->step, {UINT32_MAX, BP_TYPE_STEP, 0, 0, sizeof(bp_step_block), 0, false}},
-        {emit->ids, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, vocabulary, false}},
-        {emit->ids, {1u << BP_PROGRAM_PREFILL, BP_TYPE_I32, 0, 0, prefill, vocabulary, false}},
-        {emit->ids, {1u << BP_PROGRAM_DECODE, BP_TYPE_I32, 0, 0, row, vocabulary, false}},
-        {emit->labels, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, words ? vocabulary : classes, true}},
-        {emit->lengths, {SENT_BATCH, BP_TYPE_I32, 0, 0, spec->batch * row, most, false}},
-        {emit->types, {SENT_BATCH, BP_TYPE_I32, 0, 0, rows, 2, false}}};
+    const bp_field step = {.programs = UINT32_MAX,
+                           .type = BP_TYPE_STEP,
+                           .buffer = compile->inputs,
+                           .offset = emit->step.offset,
+                           .bytes = sizeof(bp_step_block)};
     emit->graph->field_pitch = bp_compile_micro_bytes(spec);
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        bp_field field = inputs[i].field;
-        field.buffer = compile->inputs;
-        field.offset = inputs[i].at.offset;
-        if (bp_ref_present(inputs[i].at)) {
-            BP_TRY(bp_graph_field(emit->graph, &field));
+    BP_TRY(bp_graph_field(emit->graph, &step));
+    for (uint32_t i = 0; i < compile->input_count; i++) {
+        const bp_input *input = &compile->input[i];
+        const uint64_t all = bp_size_mul(spec->batch, bp_input_elements(input));
+        BP_TRY(declare_field(compile, emit, input, SENT_BATCH, all));
+        if (input->decodes) {
+            BP_TRY(declare_field(compile, emit, input, 1u << BP_PROGRAM_PREFILL,
+                                 bp_compile_prefill_rows(spec)));
+            BP_TRY(declare_field(compile, emit, input, 1u << BP_PROGRAM_DECODE, 1));
         }
     }
     return BP_OK;
@@ -158,6 +162,7 @@ bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
     const bp_spec *spec = emit->spec;
     uint32_t control = 0;
     uint32_t result = 0;
+    compile->input_count = bp_input_declare(spec, compile->input);
     BP_TRY(fixed_buffer(emit, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
                         &compile->inputs));
     BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));

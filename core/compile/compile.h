@@ -6,7 +6,8 @@
 #include "core/compile/model.h"
 #include "core/compile/schedule.h"
 
-#define BP_STEP_ROOM 256 /* bytes kept for the step block before the ids in the inputs buffer */
+#define BP_STEP_ROOM                                                                               \
+    256 /* bytes kept for the step block before the first input in the inputs buffer */
 
 /* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_compile {
@@ -23,8 +24,10 @@ typedef struct bp_compile {
     uint32_t sliced[2]; /* parameters whose gradients are formed slice by slice once the last [0]
                            and the first stage [1] have gone backward; or UINT32_MAX */
     bool head_deferred; /* one of them is the last stage's */
-    uint64_t slice_rows[2];  /* rows of a slice of each */
-    uint32_t inputs;         /* buffer: step block, ids, labels */
+    uint64_t slice_rows[2];        /* rows of a slice of each */
+    uint32_t inputs;               /* buffer: step block and inputs of each micro-batch */
+    bp_input input[BP_INPUTS_MAX]; /* as the model declares them */
+    uint32_t input_count;
     char label[32];          /* name of the stage being written */
     bp_graph_limits forward; /* rows of the largest forward action */
 } bp_compile;
@@ -48,19 +51,14 @@ bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limit
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                          bp_arena *memory) BP_MUST_CHECK;
 
-/* Token rows of one micro-batch for which the inputs buffer has room; bytes of its step block, ids
- * and labels; micro-batches that lie there one after the other (all of a group's with gradient
- * release, else 1), and the bytes of them all. */
-uint64_t bp_compile_input_rows(const bp_spec *spec);
+/* Bytes of a micro-batch's step block and inputs; micro-batches that lie there one after the other
+ * (all of a group's with gradient release, else 1), and the bytes of them all. */
 uint64_t bp_compile_micro_bytes(const bp_spec *spec);
 uint32_t bp_compile_micros(const bp_spec *spec);
 uint64_t bp_compile_input_bytes(const bp_spec *spec);
 
 /* Prompt tokens per run of prefill. */
 uint32_t bp_compile_prefill_rows(const bp_spec *spec);
-
-/* Whether the inputs have token types: rows are pairs, and the model tells the texts apart. */
-bool bp_compile_types(const bp_spec *spec);
 
 /* The logits (rows, width) that the eval program keeps: of each sample where the task judges
  * samples, else of each token. 0 rows: it keeps none. */

@@ -15,12 +15,6 @@
  * that the sums stay the same. */
 #define COMPILE_CHUNK 65536
 
-/* Bytes of one micro-batch's ids, and of its labels, in the inputs buffer. */
-uint64_t compile_ids_bytes(const bp_spec *spec);
-
-/* Bytes of one micro-batch's lengths; 0 where the task has no use for them. */
-uint64_t compile_lengths_bytes(const bp_spec *spec);
-
 /* An emitter into `graph`, with rows for all parameters of the spec, which are carved. */
 bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                            bp_arena *memory) BP_MUST_CHECK;
@@ -40,7 +34,7 @@ void compile_find_first(bp_compile *compile, const bp_emit *emit);
 /* Starts a program in which nothing has been computed yet. */
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode);
 
-/* Points the emitter at the step block, ids and labels of a micro-batch of the program. */
+/* Points the emitter at the step block and inputs of a micro-batch of the program. */
 void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro);
 
 /* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */

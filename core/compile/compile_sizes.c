@@ -27,35 +27,15 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
     return judges ? spec->config.classes : spec->config.vocabulary;
 }
 
-uint64_t bp_compile_input_rows(const bp_spec *spec)
-{
-    uint64_t rows = (uint64_t)spec->batch * spec->sequence;
-    uint64_t prefill = bp_compile_prefill_rows(spec);
-    return rows > prefill ? rows : prefill;
-}
-
-uint64_t compile_ids_bytes(const bp_spec *spec)
-{
-    return bp_size_align(bp_compile_input_rows(spec) * sizeof(int32_t), BP_ARENA_ALIGNMENT);
-}
-
-uint64_t compile_lengths_bytes(const bp_spec *spec)
-{
-    if (spec->config.task == BP_TASK_CAUSAL_LM) {
-        return 0;
-    }
-    return bp_size_align(spec->batch * sizeof(int32_t), BP_ARENA_ALIGNMENT);
-}
-
-bool bp_compile_types(const bp_spec *spec)
-{
-    return spec->pairs && spec->model->typed != NULL && spec->model->typed(&spec->config);
-}
-
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 {
-    const uint64_t rows = bp_compile_types(spec) ? 3 : 2; /* ids, labels, types */
-    return BP_STEP_ROOM + rows * compile_ids_bytes(spec) + compile_lengths_bytes(spec);
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    uint64_t bytes = BP_STEP_ROOM;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes = bp_size_add(bytes, bp_input_bytes(spec, &rows[i]));
+    }
+    return bytes;
 }
 
 uint32_t bp_compile_micros(const bp_spec *spec)

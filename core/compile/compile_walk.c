@@ -26,18 +26,14 @@ static void forget(bp_compile *compile)
 
 void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
-    const uint64_t ids = compile_ids_bytes(emit->spec);
-    const uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
+    uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
     emit->step = (bp_ref){compile->inputs, BP_U8, at};
-    emit->ids = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM};
-    emit->labels = (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + ids};
-    emit->lengths = compile_lengths_bytes(emit->spec) > 0
-                        ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids}
-                        : BP_ABSENT;
-    const uint64_t lengths = compile_lengths_bytes(emit->spec);
-    emit->types = bp_compile_types(emit->spec)
-                      ? (bp_ref){compile->inputs, BP_I32, at + BP_STEP_ROOM + 2 * ids + lengths}
-                      : BP_ABSENT;
+    at += BP_STEP_ROOM;
+    for (uint32_t i = 0; i < compile->input_count; i++) {
+        const bp_input *input = &compile->input[i];
+        emit->input[input->from] = (bp_ref){compile->inputs, input->dtype, at};
+        at += bp_input_bytes(emit->spec, input);
+    }
 }
 
 void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind program,

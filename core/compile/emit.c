@@ -99,7 +99,8 @@ static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *paramete
                        .scope = base ? BP_SCOPE_CONSTANT : BP_SCOPE_PERSISTENT,
                        .dtype = emit->spec->working,
                        .rank = parameter->rank,
-                       .shape = {parameter->shape[0], parameter->shape[1]}};
+                       .shape = {parameter->shape[0], parameter->shape[1], parameter->shape[2],
+                                 parameter->shape[3]}};
 }
 
 /* The tensor beside the weight that holds the rest of its exact value. */
@@ -204,7 +205,6 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     }
     const uint32_t index = emit->parameter_count++;
     bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t width = info->rank > 1 ? info->shape[1] : 1;
     *parameter = (bp_parameter){.init = info->init,
                                 .deviation = info->deviation,
                                 .decay = info->decay,
@@ -213,8 +213,11 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .adapter = BP_NO_PARAMETER,
                                 .base = info->adapts ? info->base : BP_NO_PARAMETER,
                                 .rank = info->rank,
-                                .shape = {info->shape[0], info->rank > 1 ? info->shape[1] : 0},
-                                .count = bp_size_mul(info->shape[0], width)};
+                                .count = 1};
+    for (uint32_t i = 0; i < info->rank && i < BP_RANK_MAX; i++) {
+        parameter->shape[i] = info->shape[i];
+        parameter->count = bp_size_mul(parameter->count, info->shape[i]);
+    }
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
@@ -245,6 +248,17 @@ bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t
                       uint64_t width, const char *name)
 {
     const bp_buffer prototype = matrix_buffer(class_of, BP_SCOPE_PROGRAM, dtype, rows, width);
+    return whole(make_joined(emit, &prototype, emit->label, name), dtype);
+}
+
+bp_ref bp_emit_tensor(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint32_t rank,
+                      const uint64_t *shape, const char *name)
+{
+    bp_buffer prototype = {
+        .class_of = class_of, .scope = BP_SCOPE_PROGRAM, .dtype = dtype, .rank = rank};
+    for (uint32_t i = 0; i < rank && i < BP_RANK_MAX; i++) {
+        prototype.shape[i] = shape[i];
+    }
     return whole(make_joined(emit, &prototype, emit->label, name), dtype);
 }
 

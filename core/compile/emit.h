@@ -7,7 +7,7 @@
 #ifndef BP_CORE_EMIT_H
 #define BP_CORE_EMIT_H
 
-#include "core/compile/spec.h"
+#include "core/compile/input.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
 #include "core/program/program.h"
@@ -21,8 +21,8 @@ typedef enum bp_init_kind { BP_INIT_ZEROS, BP_INIT_ONES, BP_INIT_NORMAL } bp_ini
 /* One weight tensor as a model publishes it. */
 typedef struct bp_parameter_info {
     const char *name; /* the Hugging Face name; copied */
-    uint32_t rank;    /* 1 or 2 */
-    uint64_t shape[2];
+    uint32_t rank;    /* 1 to 4 */
+    uint64_t shape[BP_RANK_MAX];
     bp_init_kind init;
     double deviation; /* BP_INIT_NORMAL */
     bool decay;       /* weight decay applies (not for norms and biases) */
@@ -46,21 +46,21 @@ typedef struct bp_parameter {
     uint32_t optim_bits;   /* asked for by name; 0: the optimizer's own choice */
     uint64_t due_first;    /* first element that is due, and how many: all of them, or a slice */
     uint64_t due_count;
-    uint32_t name;             /* its place in the emitter's names; see bp_emit_name */
-    uint64_t count;            /* elements */
-    uint32_t rank;             /* 1: a vector */
-    uint64_t shape[2];         /* as the model publishes it; 0 in the second place of a vector */
-    bp_quantised quantised;    /* then `weight` holds codes, of the matrix as (out, in) */
-    uint32_t scales;           /* of a quantised one: buffer "<parameter>.absmax" */
-    uint32_t nested;           /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
-    uint32_t adapter;          /* parameter number of its adapter's A, B follows; or none */
-    uint32_t base;             /* of an adapter: the parameter it adapts; else none */
-    uint32_t weight;           /* buffer; its name is the parameter's */
-    uint32_t master;           /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
-    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
-    bool gradient_written;     /* in the program being emitted, or before it */
-    uint32_t sum;              /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
+    uint64_t count;              /* elements */
+    uint32_t rank;               /* 1: a vector */
+    uint64_t shape[BP_RANK_MAX]; /* as the model publishes it; 0 behind the rank */
+    bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
+    uint32_t scales;             /* of a quantised one: buffer "<parameter>.absmax" */
+    uint32_t nested;             /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
+    uint32_t adapter;            /* parameter number of its adapter's A, B follows; or none */
+    uint32_t base;               /* of an adapter: the parameter it adapts; else none */
+    uint32_t weight;             /* buffer; its name is the parameter's */
+    uint32_t master;             /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
+    uint32_t gradient;           /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_program;   /* the program that owns a program-scoped gradient */
+    bool gradient_written;       /* in the program being emitted, or before it */
+    uint32_t sum; /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
 } bp_parameter;
 
@@ -88,20 +88,17 @@ typedef struct bp_emit {
     const char *label; /* name of the stage being emitted: "h.3" */
     uint32_t stage;
     uint32_t action;
-    bp_class output_class; /* class of the stage's output buffer: tape or checkpoint */
-    uint64_t rows;         /* tokens per run: batch * sequence; decoding: rows per run */
-    bp_ref step;           /* step block, BYTE */
-    bp_ref ids;            /* (rows) I32 */
-    bp_ref labels;         /* (rows) I32, -1 where there is no target */
-    bp_ref lengths;        /* (batch) I32, tokens of each sample that are no padding; absent for
-                              causal language models, whose padding comes after every target */
-    bp_ref types;          /* (rows) I32, token types; absent where all have type 0 */
-    bp_ref shared;         /* what several stages read, made by the first of them: the model's own;
-                              absent at a program's start */
-    bp_ref result;         /* result block */
-    bp_ref control;        /* control block */
-    bp_ref norm_history;   /* of percentile clipping, where there is one */
-    bp_ref losses;         /* (rows) F32, per-token losses */
+    bp_class output_class;        /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;                /* tokens per run: batch * sequence; decoding: rows per run */
+    bp_ref step;                  /* step block, BYTE */
+    bp_ref input[BP_INPUT_KINDS]; /* of the micro-batch, by where they come from; absent where the
+                                     model does not declare one */
+    bp_ref shared;       /* what several stages read, made by the first of them: the model's own;
+                            absent at a program's start */
+    bp_ref result;       /* result block */
+    bp_ref control;      /* control block */
+    bp_ref norm_history; /* of percentile clipping, where there is one */
+    bp_ref losses;       /* (rows) F32, per-token losses */
     bp_ref logits;       /* decoding: (1, vocabulary), what the host samples from; evaluating: what
                             is kept (bp_compile_logits_rows), absent where nothing is */
     bp_ref logits_kept;  /* those of the eval program, after all programs are written */
@@ -140,6 +137,10 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info);
 /* A program-scoped buffer of (rows, width) elements called "<label>.<name>". */
 bp_ref bp_emit_buffer(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_t rows,
                       uint64_t width, const char *name);
+
+/* The same of a shape of up to four dimensions. */
+bp_ref bp_emit_tensor(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint32_t rank,
+                      const uint64_t *shape, const char *name);
 
 /* A carried buffer called "<label>.<name>". What prefill makes, decode shares: it asks for the same
  * ones in the same order, each once. */

@@ -19,7 +19,8 @@
 typedef struct bp_stage_call {
     uint32_t stage;
     uint32_t variant;         /* forward, backward: which tape variant */
-    bp_ref input;             /* in: (rows, width), the predecessor's output; absent for stage 0 */
+    bp_ref input;             /* in: the predecessor's output, of the shape that it made it with (up
+                                 to four dimensions; often (rows, width)); absent for stage 0 */
     bp_ref output;            /* forward out: absent for the last stage */
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */
@@ -54,9 +55,8 @@ struct bp_model {
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
     bp_status (*check)(const bp_spec *spec, bp_error *error);
 
-    /* Whether tokens have types: of pairs of texts, those of the second text have type 1. NULL: no.
-     */
-    bool (*typed)(const bp_model_config *config);
+    /* Its inputs and targets: fills rows and returns how many there are. */
+    uint32_t (*inputs)(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
     uint32_t (*stages)(const bp_model_config *config);
 

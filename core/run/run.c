@@ -18,24 +18,53 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
                         runtime->spec.device->name);
 }
 
-/* The inputs of one run. */
+/* What one run is fed, by where it comes from; NULL: nothing of it. */
 typedef struct inputs {
-    const int32_t *ids;     /* NULL: none */
-    const int32_t *labels;  /* NULL: none */
-    const int32_t *lengths; /* NULL: none */
-    const int32_t *seconds; /* NULL: none */
-    size_t rows;            /* ids, and labels */
-    uint32_t micro;         /* which micro-batch's place they take on the device */
+    const int32_t *from[BP_INPUT_KINDS];
+    size_t tokens;  /* generating: how many there are; 0: a whole micro-batch */
+    uint32_t micro; /* which micro-batch's place they take on the device */
 } inputs;
+
+/* What the feed has staged of an input. Types are made of where second texts begin. */
+static int32_t *staged(const bp_group *group, bp_input_from from)
+{
+    int32_t *const columns[BP_INPUT_KINDS] = {[BP_INPUT_IDS] = group->ids,
+                                              [BP_INPUT_LABELS] = group->labels,
+                                              [BP_INPUT_LENGTHS] = group->lengths,
+                                              [BP_INPUT_TYPES] = group->seconds};
+    return columns[from];
+}
+
+/* Numbers that the feed stages for each sample. */
+static size_t staged_elements(const bp_spec *spec, bp_input_from from)
+{
+    return from == BP_INPUT_IDS || from == BP_INPUT_LABELS ? spec->sequence : 1;
+}
 
 /* Type 1 from where the second text of a row begins to the row's end, else 0. */
 static void put_types(const bp_spec *spec, const inputs *in, int32_t *types)
 {
     for (uint32_t b = 0; b < spec->batch; b++) {
-        const uint32_t second = (uint32_t)in->seconds[b], length = (uint32_t)in->lengths[b];
+        const uint32_t second = (uint32_t)in->from[BP_INPUT_TYPES][b];
+        const uint32_t length = (uint32_t)in->from[BP_INPUT_LENGTHS][b];
         for (uint32_t t = 0; t < spec->sequence; t++) {
             types[(size_t)b * spec->sequence + t] = second > 0 && t >= second && t < length ? 1 : 0;
         }
+    }
+}
+
+/* Copies one declared input to its place in a staging slot. */
+static void put_input(const bp_spec *spec, const bp_input *input, const inputs *in, uint8_t *to)
+{
+    const size_t all = (size_t)(spec->batch * bp_input_elements(input));
+    const size_t elements = in->tokens > 0 ? in->tokens : all;
+    if (in->from[input->from] == NULL) {
+        return;
+    }
+    if (input->from == BP_INPUT_TYPES) {
+        put_types(spec, in, (int32_t *)(void *)to);
+    } else {
+        memcpy(to, in->from[input->from], elements * bp_dtype_bytes(input->dtype));
     }
 }
 
@@ -43,21 +72,14 @@ static void put_types(const bp_spec *spec, const inputs *in, int32_t *types)
 static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const inputs *in)
 {
     const bp_emit *emit = &runtime->emit;
+    const bp_compile *compile = &runtime->compile;
     uint8_t *slot = runtime->staging[runtime->slot];
     runtime->slot ^= 1;
     memset(slot, 0, BP_STEP_ROOM);
     memcpy(slot, block, sizeof *block);
-    if (in->ids != NULL) {
-        memcpy(slot + emit->ids.offset, in->ids, in->rows * sizeof *in->ids);
-    }
-    if (in->labels != NULL) {
-        memcpy(slot + emit->labels.offset, in->labels, in->rows * sizeof *in->labels);
-    }
-    if (in->lengths != NULL && bp_ref_present(emit->lengths)) {
-        memcpy(slot + emit->lengths.offset, in->lengths, runtime->spec.batch * sizeof *in->lengths);
-    }
-    if (in->seconds != NULL && bp_ref_present(emit->types)) {
-        put_types(&runtime->spec, in, (int32_t *)(void *)(slot + emit->types.offset));
+    for (uint32_t i = 0; i < compile->input_count; i++) {
+        const bp_input *input = &compile->input[i];
+        put_input(&runtime->spec, input, in, slot + emit->input[input->from].offset);
     }
     const bp_device *device = runtime->spec.device;
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
@@ -66,17 +88,33 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
+/* Where the feed has staged micro-batch `micro` of something. */
+static int32_t *staged_micro(const bp_runtime *runtime, bp_input_from from, uint32_t micro)
+{
+    const size_t row = staged_elements(&runtime->spec, from);
+    return staged(&runtime->group, from) + (size_t)micro * runtime->spec.batch * row;
+}
+
 /* Micro-batch `micro` of the staged group, for the place of number `place`. */
 static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
-    const bp_group *group = &runtime->group;
-    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
-    return (inputs){.ids = group->ids + micro * rows,
-                    .labels = group->labels + micro * rows,
-                    .lengths = group->lengths + (size_t)micro * runtime->spec.batch,
-                    .seconds = group->seconds + (size_t)micro * runtime->spec.batch,
-                    .rows = rows,
-                    .micro = place};
+    inputs in = {.micro = place};
+    for (uint32_t from = 0; from < BP_INPUT_KINDS; from++) {
+        in.from[from] = staged_micro(runtime, (bp_input_from)from, micro);
+    }
+    return in;
+}
+
+/* A micro-batch that a short group lacks: no targets, so that it adds nothing. */
+static void stage_nothing(bp_runtime *runtime, uint32_t micro)
+{
+    for (uint32_t from = 0; from < BP_INPUT_KINDS; from++) {
+        int32_t *to = staged_micro(runtime, (bp_input_from)from, micro);
+        const size_t row = staged_elements(&runtime->spec, (bp_input_from)from);
+        for (size_t i = 0; i < runtime->spec.batch * row; i++) {
+            to[i] = from == BP_INPUT_LABELS ? -1 : 0;
+        }
+    }
 }
 
 static bp_status run(bp_runtime *runtime, bp_program_kind program)
@@ -106,7 +144,7 @@ bp_status bp_runtime_draw(bp_runtime *runtime)
         return BP_OK;
     }
     const bp_step_block block = {.seed = runtime->spec.seed};
-    BP_TRY(send_inputs(runtime, &block, &(inputs){.rows = 0}));
+    BP_TRY(send_inputs(runtime, &block, &(inputs){.micro = 0}));
     BP_TRY(run(runtime, BP_PROGRAM_INITIALIZE));
     bp_status status = runtime->spec.device->wait(runtime->device);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
@@ -139,15 +177,9 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
 static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 {
     const bp_group *group = &runtime->group;
-    size_t rows = (size_t)runtime->spec.batch * runtime->spec.sequence;
     for (uint32_t micro = 0; micro < runtime->compile.micros; micro++) {
-        for (size_t i = 0; i < rows && micro >= group->micros; i++) {
-            group->ids[micro * rows + i] = 0;
-            group->labels[micro * rows + i] = -1;
-        }
-        for (uint32_t b = 0; b < runtime->spec.batch && micro >= group->micros; b++) {
-            group->lengths[micro * runtime->spec.batch + b] = 0;
-            group->seconds[micro * runtime->spec.batch + b] = 0;
+        if (micro >= group->micros) {
+            stage_nothing(runtime, micro);
         }
         const inputs in = inputs_of(runtime, micro, micro);
         block->sample = micro * runtime->spec.batch;
@@ -307,7 +339,8 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
     memcpy(padded, ids, n * sizeof *padded);
     const bp_step_block block = {
         .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
-    BP_TRY(send_inputs(runtime, &block, &(inputs){.ids = padded, .rows = n > 1 ? rows : 1}));
+    const inputs in = {.from = {[BP_INPUT_IDS] = padded}, .tokens = n > 1 ? rows : 1};
+    BP_TRY(send_inputs(runtime, &block, &in));
     BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
     runtime->position += n;
     *taken = n;

@@ -72,8 +72,9 @@ static bp_status note_pairs(const data_files *files, session *s)
     if (head->texts != 2) {
         return BP_OK;
     }
-    if (head->types == BP_PAIR_OTHER && s->spec.model->typed != NULL &&
-        s->spec.model->typed(&s->spec.config)) {
+    bp_spec paired = s->spec;
+    paired.pairs = true;
+    if (head->types == BP_PAIR_OTHER && bp_input_declared(&paired, BP_INPUT_TYPES)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the tokenizer gives the tokens of pairs other types than 0 before the "
                             "second text and 1 from there on, which is what is implemented",

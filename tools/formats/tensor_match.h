@@ -4,6 +4,7 @@
 #ifndef BP_FORMATS_TENSOR_MATCH_H
 #define BP_FORMATS_TENSOR_MATCH_H
 
+#include "core/program/program.h"
 #include "tools/formats/tensor_view.h"
 
 /* What can be wrong with one tensor. */
@@ -29,7 +30,7 @@ const char *bp_tensor_fault_text(bp_tensor_fault fault);
 typedef struct bp_wanted {
     const char *name;
     uint32_t rank;
-    uint64_t shape[2];
+    uint64_t shape[BP_RANK_MAX];
     bool dense;          /* a dense layer's in the blocks: what quantising quantises */
     bp_tensor_view view; /* entry is NULL where nothing was found */
 } bp_wanted;

@@ -145,10 +145,14 @@ static void only_bert_has_token_types(void **state)
 {
     (void)state;
     bp_spec spec = spec_of(&bp_model_bert);
-    assert_true(bp_model_bert.typed(&spec.config));
+    spec.pairs = true;
+    assert_true(bp_input_declared(&spec, BP_INPUT_TYPES));
     SET_OWN(&spec.config, bp_bert_config, types, 1);
-    assert_false(bp_model_bert.typed(&spec.config));
-    assert_true(bp_model_gpt2.typed == NULL && bp_model_llama.typed == NULL);
+    assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
+    spec.model = &bp_model_gpt2;
+    assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
+    spec.model = &bp_model_llama;
+    assert_false(bp_input_declared(&spec, BP_INPUT_TYPES));
 }
 
 int main(void)

@@ -289,12 +289,14 @@ static void test_zeros_are_absent(void **state)
     assert_false(bp_ref_present(BP_ABSENT));
     bp_emit_init(&emit, NULL, &spec, NULL, 0);
     assert_int_equal(emit.rows, 15);
-    const bp_ref refs[] = {emit.step,         emit.ids,    emit.labels, emit.lengths,
-                           emit.types,        emit.shared, emit.result, emit.control,
-                           emit.norm_history, emit.losses, emit.logits, emit.logits_kept,
-                           emit.norms};
+    const bp_ref refs[] = {emit.step,    emit.shared,       emit.result,
+                           emit.control, emit.norm_history, emit.losses,
+                           emit.logits,  emit.logits_kept,  emit.norms};
     for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++) {
         assert_false(bp_ref_present(refs[i]));
+    }
+    for (size_t i = 0; i < BP_INPUT_KINDS; i++) {
+        assert_false(bp_ref_present(emit.input[i]));
     }
 }
 

@@ -214,8 +214,8 @@ static void require_told_and_kept(const bp_family *family, const bp_row *row, co
     /* What the layers compute, apart from dropout and random numbers, makes another model. */
     const bool counts = row->kind != BP_ROW_TOKEN && row->role != BP_ROLE_DROPOUT &&
                         row->role != BP_ROLE_INITIAL && !alias;
-    const bool listed = family->model->typed == NULL && row->role == BP_ROLE_WIDTH &&
-                        usual.vocabulary == 0 && row->kind == BP_ROW_COUNT;
+    const bool listed =
+        row->role == BP_ROLE_WIDTH && usual.vocabulary == 0 && row->kind == BP_ROW_COUNT;
     if (counts && !listed) {
         assert_false(bp_family_same(&usual, &other));
     }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Declared inputs and their bytes. */
+#include "core/compile/compile.h"
+
+uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    return spec->model->inputs(spec, rows);
+}
+
+uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
+{
+    uint64_t elements = bp_size_mul(spec->batch, bp_input_elements(input));
+    const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
+    elements = elements > prompt ? elements : prompt;
+    return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)), BP_ARENA_ALIGNMENT);
+}
+
+bool bp_input_declared(const bp_spec *spec, bp_input_from from)
+{
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].from == from) {
+            return true;
+        }
+    }
+    return false;
+}

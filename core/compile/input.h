@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* What a model is fed: its inputs and targets, declared as rows of a table.
+ *
+ * The rows lie one behind the other, in the order of their declaration, behind the step block of
+ * each micro-batch in the inputs buffer (core/compile/compile.h); the host copies them there before
+ * every run from what the feed has staged (core/run/feed.h). */
+#ifndef BP_CORE_INPUT_H
+#define BP_CORE_INPUT_H
+
+#include "core/compile/spec.h"
+
+#define BP_INPUTS_MAX 6
+#define BP_INPUT_RANK 4
+
+/* Where an input comes from: what the feed has of every sample. A model declares each at most once.
+ */
+typedef enum bp_input_from {
+    BP_INPUT_IDS,    /* its tokens, or its numbers, padded */
+    BP_INPUT_LABELS, /* its targets: one for each token, or one for the sample at its first place */
+    BP_INPUT_LENGTHS, /* how many of its tokens are no padding */
+    BP_INPUT_TYPES,   /* for each token, 1 where it belongs to the second text of a pair, else 0 */
+    BP_INPUT_KINDS
+} bp_input_from;
+
+typedef struct bp_input {
+    const char *name;
+    bp_input_from from;
+    bp_dtype dtype; /* I32 or F32: what the feed stages has 4 bytes */
+    uint32_t rank;  /* of what one sample has; 0: a single number */
+    uint64_t shape[BP_INPUT_RANK];
+    uint64_t below; /* integers: every one is; 0: they may be anything */
+    bool negative;  /* integers: may be negative; of labels that is no target */
+    bool decodes;   /* has one element for each token, and generation reads it as well */
+} bp_input;
+
+/* Elements that one sample has of an input. */
+static inline uint64_t bp_input_elements(const bp_input *input)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < input->rank; i++) {
+        elements = bp_size_mul(elements, input->shape[i]);
+    }
+    return elements;
+}
+
+/* Bytes of the inputs buffer that an input takes for a micro-batch, padding included. */
+uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input);
+
+/* The inputs of the spec's model, and how many there are. */
+uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
+/* Whether the spec's model has an input of this kind. */
+bool bp_input_declared(const bp_spec *spec, bp_input_from from);
+
+#endif

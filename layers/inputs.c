@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Declarations of inputs. */
+#include "layers/inputs.h"
+
+static bp_input tokens(const bp_spec *spec)
+{
+    return (bp_input){.name = "ids",
+                      .from = BP_INPUT_IDS,
+                      .dtype = BP_I32,
+                      .rank = 1,
+                      .shape = {spec->sequence},
+                      .below = spec->config.vocabulary,
+                      .decodes = true};
+}
+
+/* A token, a class, or, of a task that takes bits, anything; -1 is no target. */
+static bp_input labels(const bp_spec *spec)
+{
+    const bool words = spec->config.task < BP_TASK_CLASSES;
+    const bool classes = spec->config.task == BP_TASK_CLASSES;
+    return (bp_input){.name = "labels",
+                      .from = BP_INPUT_LABELS,
+                      .dtype = BP_I32,
+                      .rank = 1,
+                      .shape = {spec->sequence},
+                      .below = words     ? spec->config.vocabulary
+                               : classes ? spec->config.classes
+                                         : 0,
+                      .negative = true};
+}
+
+static bp_input lengths(const bp_spec *spec)
+{
+    return (bp_input){.name = "lengths",
+                      .from = BP_INPUT_LENGTHS,
+                      .dtype = BP_I32,
+                      .below = (uint64_t)spec->sequence + 1};
+}
+
+uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    rows[0] = tokens(spec);
+    rows[1] = labels(spec);
+    return 2;
+}
+
+uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const uint32_t count = bp_inputs_windows(spec, rows);
+    if (spec->config.task == BP_TASK_CAUSAL_LM) {
+        return count;
+    }
+    rows[count] = lengths(spec);
+    return count + 1;
+}
+
+uint32_t bp_inputs_pairs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const uint32_t count = bp_inputs_texts(spec, rows);
+    if (!spec->pairs) {
+        return count;
+    }
+    rows[count] = (bp_input){.name = "types",
+                             .from = BP_INPUT_TYPES,
+                             .dtype = BP_I32,
+                             .rank = 1,
+                             .shape = {spec->sequence},
+                             .below = 2};
+    return count + 1;
+}
+
+uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    rows[0] = (bp_input){.name = "numbers",
+                         .from = BP_INPUT_IDS,
+                         .dtype = BP_F32,
+                         .rank = 1,
+                         .shape = {spec->sequence}};
+    rows[1] = labels(spec);
+    rows[2] = lengths(spec);
+    return 3;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What families are fed, as declarations. */
+#ifndef BP_LAYERS_INPUTS_H
+#define BP_LAYERS_INPUTS_H
+
+#include "core/compile/input.h"
+
+/* Windows of tokens, each labelled by its successor. */
+uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
+/* The same for causal-lm; for other tasks texts with their lengths: labels of hidden tokens, or one
+ * of the sample. */
+uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
+/* Texts that may be pairs, for a model that tells the two apart: with the types of their tokens
+ * where the spec says that there are pairs. */
+uint32_t bp_inputs_pairs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
+/* Rows of numbers, each with one label. */
+uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
+#endif
