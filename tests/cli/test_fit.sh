@@ -96,9 +96,21 @@ expect 0 '"fits": true' "${tight[@]}" --gradient-checkpointing none --json $advi
 run plan --model tiny --frontier --json --html "$work/page.html"
 grep -qE '"frontier": \[\{"arena_bytes": [0-9]+, "seconds": [^,]+, "policy": "[a-z-]+"\}, \{' <<<"$out"
 check $? "the JSON has the curve" "$out"
+# Ten budgets; choosing any set of values gains over choosing classes, somewhere, and loses nowhere.
+json_gains=$(grep -oE '"frontier_gains": \[[^]]*\]' <<<"$out" | grep -oE '\{[^}]*\}')
+[[ $(wc -l <<<"$json_gains") -eq 10 ]] &&
+    awk -F'[:,}]' '{ if ($6 > $4 * 1.0001) worse++; if ($6 < $4 * 0.999) better++ }
+        END { exit !(better > 0 && worse == 0) }' <<<"$json_gains"
+check $? "the JSON has the gains of kept sets" "$json_gains"
 [[ $(grep -c '<circle' "$work/page.html") -gt 5 && $(grep -c '</svg>' "$work/page.html") -eq 3 ]]
 check $? "the page draws it"
 expect 0 'times the fastest' plan --model tiny --frontier
+expect 0 'budget of arena     classes, s   kept sets, s      saved, %' plan --model tiny-llama --frontier
+# A schedule of sets is told by the names of what they keep.
+run plan --model tiny --per-device-train-batch-size 8 --gradient-accumulation-steps 1 --loss-chunk-rows 512 \
+    --arena 5400000 --gradient-checkpointing auto
+grep -qE 'keeping (norm_1|qkv|attention|middle|before|active).*recomputing all but (norm_1|qkv|att|mid|bef|act)' <<<"$out"
+check $? "the schedule names what it keeps" "$out"
 run plan --model tiny --max-seq-length 64 --arena 20MB --max-batch --json
 batch=$(json max_batch)
 [[ $code -eq 0 && $batch -gt 8 && $(json per_device_train_batch_size) -eq $batch ]]

@@ -227,7 +227,8 @@ static const option table[] = {
     {"html", OPTION_TEXT, VERB_PLAN, AT(html), 0, 0, NULL, "FILE", false,
      "write the memory map as a page with a picture"},
     {"frontier", OPTION_FLAG, VERB_PLAN, AT(frontier), 0, 0, "false", NULL, false,
-     "print the curve of estimated time against bytes, also on the page"},
+     "print the curve of estimated time against bytes, also on the page, and at ten budgets the time "
+     "with classes of activations dropped (selective) beside that with any set of them kept (auto)"},
     {"max-batch", OPTION_FLAG, VERB_PLAN, AT(max_batch), 0, 0, "false", NULL, false,
      "plan the largest micro-batch that fits --arena"},
     {"m", OPTION_COUNT, VERB_BENCH, AT(m), 1, 1 << 20, "1024", "M", false, "gemm: rows"},

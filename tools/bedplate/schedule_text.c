@@ -91,11 +91,18 @@ static void put_stages(bp_text *text, uint32_t first, uint32_t last)
     }
 }
 
+static bool is_set(uint32_t tape)
+{
+    return tape < TAPE_DROP && (tape & BP_TAPE_SET) != 0;
+}
+
 /* The stages whose inputs a forward run leaves as checkpoints. */
 static void put_slots(schedule_writer *w, const action_run *run)
 {
     const char *comma = "";
-    bp_text_string(w->text, run->tape == TAPE_NONE ? " keeping the input" : " but the input");
+    bp_text_string(w->text, run->tape == TAPE_NONE ? " keeping the input"
+                            : is_set(run->tape)    ? " and the input"
+                                                   : " but the input");
     bp_text_string(w->text, run->slots > 1 ? "s of" : " of");
     for (uint32_t i = 0; i < run->actions; i++) {
         uint32_t first = i;
@@ -109,11 +116,6 @@ static void put_slots(schedule_writer *w, const action_run *run)
             comma = ",";
         }
     }
-}
-
-static bool is_set(uint32_t tape)
-{
-    return tape < TAPE_DROP && (tape & BP_TAPE_SET) != 0;
 }
 
 /* The slots of a set, by the names that they have in the first stage of a run. */

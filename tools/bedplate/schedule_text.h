@@ -16,7 +16,9 @@ size_t schedule_scratch(uint32_t actions);
  *     again 2 keeping all; backward 3 recomputing all; backward 2; ..
  *
  * Steps that repeat with other stages are written once for the first and once for the last of them,
- * with their number. variants[s] is the number of tape variants of stage s. No line ending. */
+ * with their number. What is kept of a stage is told by classes ("keeping all but norm, gelu") or,
+ * of a set, by slots ("keeping qkv, middle"). variants[s] is the number of tape variants of stage
+ * s. No line ending. */
 void schedule_put(bp_text *text, const bp_spec *spec, const bp_action *actions, uint32_t count,
                   const uint32_t *variants, void *scratch);
 

@@ -172,12 +172,297 @@ static void test_all_subsets(void **state)
     assert_int_equal(tried, 1024);
 }
 
+#define LISTS 300
+
+/* A random list of nodes over values of one shape, with costs and reads by chance. */
+typedef struct random_list {
+    bp_block block;
+    block_costs costs;
+    uint32_t closed; /* values that an op changes in their place: read by nobody else */
+    uint32_t seed;
+} random_list;
+
+static uint32_t below(random_list *l, uint32_t limit)
+{
+    return next_random(&l->seed) % limit;
+}
+
+static uint32_t add_value(random_list *l, bool statistics)
+{
+    bp_value *value = &l->block.value[l->block.values];
+    *value = (bp_value){"value", "gradient", {statistics ? 2 : 4, statistics ? 4 : 8}, statistics};
+    return l->block.values++;
+}
+
+/* A value that an earlier node made and that may be read; the block's input in any case. */
+static uint32_t choose_input(random_list *l, bool step)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        const uint32_t v = below(l, l->block.values);
+        bool read = false;
+        for (uint32_t i = 0; i < l->block.nodes; i++) {
+            const bp_node *node = &l->block.node[i];
+            for (uint32_t k = 0; k < node_row_of(node)->inputs; k++) {
+                read = read || node->in[k] == v;
+            }
+        }
+        const bool closed = (l->closed & value_bit(v)) != 0;
+        if (!closed && !l->block.value[v].statistics && !(step && (read || v == 0))) {
+            return v;
+        }
+    }
+    return 0;
+}
+
+static void add_node(random_list *l, bool last)
+{
+    static const bp_node_kind kinds[] = {BP_NODE_NORM,       BP_NODE_DENSE,  BP_NODE_GELU,
+                                         BP_NODE_ACTIVATION, BP_NODE_SWIGLU, BP_NODE_RESIDUAL,
+                                         BP_NODE_DROPOUT};
+    bp_node node = {.kind = kinds[below(l, last ? 1 : 7)]};
+    const bp_linear product = {.in = 8, .out = 8};
+    node.kind = last ? BP_NODE_RESIDUAL : node.kind;
+    const bp_node *before = l->block.nodes > 0 ? &l->block.node[l->block.nodes - 1] : NULL;
+    const bool fusable = before != NULL && before->kind == BP_NODE_DENSE && before->parts == 1;
+    node.kind = fusable && !last && below(l, 2) == 0 ? BP_NODE_GELU : node.kind;
+    node.in[0] = choose_input(l, node.kind == BP_NODE_DROPOUT);
+    if (node.kind == BP_NODE_GELU && fusable) {
+        node.in[0] = l->block.values - 1; /* often alone in reading it: one op makes both */
+    }
+    node.in[1] = choose_input(l, false);
+    if (node.kind == BP_NODE_DROPOUT && node.in[0] == 0) {
+        node.kind = BP_NODE_ACTIVATION;
+    }
+    l->closed |= node.kind == BP_NODE_DROPOUT ? value_bit(node.in[0]) : 0;
+    if (node.kind != BP_NODE_DROPOUT && node.in[1] == node.in[0]) {
+        node.in[1] = 0;
+    }
+    node.again = below(l, 4) == 0;
+    node.once = !node.again && below(l, 12) == 0;
+    node.norm = (bp_norm){.weight = 0, .bias = 1, .width = 8};
+    node.parts = below(l, 2) == 0 ? 1 : 1 + below(l, 3);
+    node.residual.projection = product;
+    const uint32_t outputs = node_outputs(&node);
+    for (uint32_t k = 0; k < outputs; k++) {
+        node.part[k] = product;
+        node.out[k] = add_value(l, node.kind == BP_NODE_NORM && k == 1);
+    }
+    l->block.node[l->block.nodes++] = node;
+}
+
+static void make_list(random_list *l, uint32_t seed)
+{
+    *l = (random_list){.seed = seed};
+    (void)add_value(l, false);
+    while (l->block.values < 9) {
+        add_node(l, false);
+    }
+    add_node(l, true);
+    block_costs *c = &l->costs;
+    block_masks_of(&l->block, &c->masks);
+    for (uint32_t i = 0; i < l->block.nodes; i++) {
+        const bp_node *node = &l->block.node[i];
+        c->once |= node->once ? c->masks.outs[i] & c->masks.keepable : 0;
+        c->reads[i] = (c->masks.ins[i] | c->masks.outs[i]) & next_random(&l->seed) &
+                      ~c->masks.steps & ~value_bit(l->block.values - 1);
+        c->parts[i] = node->kind == BP_NODE_DENSE ? node->parts : 0;
+        for (uint32_t k = 0; k < BP_NODE_OUTPUTS; k++) {
+            c->part_out[i][k] = node->out[k];
+            c->seconds[i][k] = 1 + below(l, 20);
+        }
+        c->fused[i] = 1 + below(l, 30);
+    }
+    for (uint32_t v = 1; v < l->block.values; v++) {
+        c->bytes[v] = 64 * (1 + below(l, 12));
+    }
+}
+
+/* What has to run so that a value is there: marks nodes and values, in recursion. */
+static void require(const random_list *l, uint32_t v, const bool *have, bool *runs, bool *wanted)
+{
+    if (have[v] || wanted[v]) {
+        return;
+    }
+    wanted[v] = true;
+    for (uint32_t i = 0; i < l->block.nodes; i++) {
+        const bp_node *node = &l->block.node[i];
+        for (uint32_t k = 0; k < node_outputs(node); k++) {
+            if (node->out[k] == v) {
+                runs[i] = true;
+                for (uint32_t n = 0; n < node_row_of(node)->inputs; n++) {
+                    require(l, node->in[n], have, runs, wanted);
+                }
+            }
+        }
+    }
+}
+
+static bool read_by_one(const random_list *l, uint32_t v)
+{
+    uint32_t readers = 0;
+    for (uint32_t i = 0; i < l->block.nodes; i++) {
+        for (uint32_t k = 0; k < node_row_of(&l->block.node[i])->inputs; k++) {
+            readers += l->block.node[i].in[k] == v ? 1 : 0;
+        }
+    }
+    return readers == 1;
+}
+
+/* The product that one op makes together with a GELU that runs; the number of nodes: none. */
+static uint32_t fused_with(const random_list *l, uint32_t gelu, const bool *runs)
+{
+    const bp_node *node = &l->block.node[gelu];
+    for (uint32_t i = 0; i < l->block.nodes && node->kind == BP_NODE_GELU && runs[gelu]; i++) {
+        const bp_node *product = &l->block.node[i];
+        if (product->kind == BP_NODE_DENSE && product->parts == 1 && runs[i] &&
+            product->out[0] == node->in[0] && read_by_one(l, node->in[0])) {
+            return i;
+        }
+    }
+    return l->block.nodes;
+}
+
+static double slow_pass(const random_list *l, const bool *runs, const bool *wanted)
+{
+    double seconds = 0.0;
+    bool carried[BP_BLOCK_NODES] = {false};
+    for (uint32_t i = 0; i < l->block.nodes; i++) {
+        const uint32_t product = fused_with(l, i, runs);
+        if (product < l->block.nodes) {
+            carried[i] = carried[product] = true;
+            seconds += l->costs.fused[i];
+        }
+    }
+    for (uint32_t i = 0; i < l->block.nodes; i++) {
+        const bp_node *node = &l->block.node[i];
+        const bool dense = node->kind == BP_NODE_DENSE;
+        for (uint32_t k = 0; runs[i] && !carried[i] && k < (dense ? node->parts : 1); k++) {
+            seconds += !dense || wanted[node->out[k]] ? l->costs.seconds[i][k] : 0.0;
+        }
+    }
+    return seconds;
+}
+
+/* Backward with nothing but arrays of values that are there. */
+static double slow_again(const random_list *l, uint32_t kept)
+{
+    bool have[BP_BLOCK_VALUES] = {true};
+    double seconds = 0.0;
+    for (uint32_t v = 1; v < l->block.values; v++) {
+        have[v] = (kept & value_bit(v)) != 0;
+    }
+    for (uint32_t i = l->block.nodes; i-- > 0;) {
+        bool runs[BP_BLOCK_NODES] = {false}, wanted[BP_BLOCK_VALUES] = {false};
+        for (uint32_t v = 0; v < l->block.values; v++) {
+            if ((l->costs.reads[i] & value_bit(v)) != 0) {
+                require(l, v, have, runs, wanted);
+            }
+        }
+        seconds += slow_pass(l, runs, wanted);
+        for (uint32_t k = 0; k < l->block.nodes; k++) {
+            const bp_node *node = &l->block.node[k];
+            bool asked = false;
+            for (uint32_t n = 0; n < node_outputs(node); n++) {
+                asked = asked || (l->costs.reads[i] & value_bit(node->out[n])) != 0;
+            }
+            for (uint32_t n = 0; runs[k] && (asked || !node->again) && n < node_outputs(node);
+                 n++) {
+                const uint32_t v = node->out[n];
+                const bool made = node->kind != BP_NODE_DENSE || wanted[v];
+                have[v] = have[v] || (made && (l->closed & value_bit(v)) == 0);
+            }
+        }
+    }
+    return seconds;
+}
+
+static uint64_t bytes_of(const random_list *l, uint32_t kept)
+{
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < l->block.values; v++) {
+        bytes += (kept & value_bit(v)) != 0 ? l->costs.bytes[v] : 0;
+    }
+    return bytes;
+}
+
+/* Every pair of bytes and seconds that no kept set beats is in the frontier, and nothing else. */
+static void compare_frontiers(const random_list *l)
+{
+    block_kept sets[BLOCK_SETS_MOST];
+    const uint32_t count = block_frontier(&l->costs, sets, BLOCK_SETS_MOST);
+    const uint32_t keepable = l->costs.masks.keepable;
+    bool met[BLOCK_SETS_MOST] = {false};
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(sets[i].bytes == bytes_of(l, sets[i].kept));
+        assert_true(sets[i].seconds == slow_again(l, sets[i].kept));
+        assert_true((sets[i].kept & ~keepable) == 0 &&
+                    (sets[i].kept & l->costs.once) == l->costs.once);
+    }
+    for (uint32_t mask = 0; mask <= keepable; mask += 2) {
+        if ((mask & ~keepable) != 0 || (mask & l->costs.once) != l->costs.once) {
+            continue;
+        }
+        const uint64_t bytes = bytes_of(l, mask);
+        const double seconds = slow_again(l, mask);
+        bool beaten = false;
+        for (uint32_t i = 0; i < count; i++) {
+            const bool same = sets[i].bytes == bytes && sets[i].seconds == seconds;
+            met[i] = met[i] || same;
+            beaten = beaten || same || (sets[i].bytes <= bytes && sets[i].seconds <= seconds);
+            assert_true(same || sets[i].bytes < bytes || sets[i].seconds < seconds);
+        }
+        assert_true(beaten);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(met[i]);
+        assert_true(i == 0 ||
+                    (sets[i].bytes > sets[i - 1].bytes && sets[i].seconds < sets[i - 1].seconds));
+    }
+}
+
+static void test_frontier_against_brute_force(void **state)
+{
+    (void)state;
+    uint32_t fused = 0, steps = 0, once = 0;
+    for (uint32_t seed = 1; seed <= LISTS; seed++) {
+        static random_list l;
+        bp_error error = {0};
+        make_list(&l, seed * 7919);
+        if (bp_block_check(&l.block, &error) != BP_OK) {
+            fail_msg("list %u: %s", seed, error.text);
+        }
+        compare_frontiers(&l);
+        steps += l.closed != 0 ? 1 : 0;
+        once += l.costs.once != 0 ? 1 : 0;
+        for (uint32_t i = 0; i < l.block.nodes; i++) {
+            fused += l.costs.masks.fuses[i] < l.block.nodes ? 1 : 0;
+        }
+    }
+    assert_true(fused > 10 && steps > 30 && once > 30);
+}
+
+/* Fewer sets are wanted: the ends stay. */
+static void test_a_thinned_frontier(void **state)
+{
+    (void)state;
+    static random_list l;
+    block_kept all[BLOCK_SETS_MOST], few[5];
+    make_list(&l, 3 * 7919);
+    const uint32_t count = block_frontier(&l.costs, all, BLOCK_SETS_MOST);
+    assert_true(count > 5);
+    assert_int_equal(block_frontier(&l.costs, few, 5), 5);
+    assert_int_equal(few[0].kept, all[0].kept);
+    assert_int_equal(few[4].kept, all[count - 1].kept);
+}
+
 int main(void)
 {
     make_tokens();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families_under_options),
         cmocka_unit_test(test_all_subsets),
+        cmocka_unit_test(test_frontier_against_brute_force),
+        cmocka_unit_test(test_a_thinned_frontier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
