@@ -29,7 +29,8 @@ static watcher *watcher_of(void *context)
                                bp_size_align(bp_device_host.context_bytes, 64));
 }
 
-static const watch_choice *chosen;
+static watch_choice chosen;
+static bool looking;
 static char *found;
 static bp_device table;
 
@@ -130,11 +131,11 @@ static bool looks_up(const bp_linked_op *op)
 
 static bool is_chosen(const watcher *w, uint32_t program, uint32_t op, const bp_linked_op *linked)
 {
-    if (chosen == NULL || w->looked[program]) {
+    if (!looking || w->looked[program]) {
         return false;
     }
-    for (uint32_t i = 0; i < chosen->count; i++) {
-        if (chosen->program == program && chosen->op[i] == op) {
+    for (uint32_t i = 0; i < chosen.count; i++) {
+        if (chosen.program == program && chosen.op[i] == op) {
             return true;
         }
     }
@@ -211,6 +212,7 @@ const bp_device *watch_device(void)
 
 void watch_choose(const watch_choice *choice, char *fault)
 {
-    chosen = choice;
+    looking = choice != NULL;
+    chosen = looking ? *choice : (watch_choice){.count = 0};
     found = fault;
 }

@@ -18,13 +18,14 @@
 
 #include <cmocka.h>
 
+#include "core/program/verify.h"
 #include "tests/support/mutant.h"
 #include "tests/support/mutant_case.h"
 #include "tests/support/mutant_run.h"
 #include "tests/support/shadow.h"
 #include "tests/support/watch.h"
 
-enum { SHARE = 997, SECONDS_EACH = 60 };
+enum { SHARE = 997, PLANS = 1000, SECONDS_EACH = 60 };
 
 typedef enum verdict {
     VERDICT_NONE,
@@ -79,6 +80,7 @@ static void judge(job *j, const mutant *m, finding *f)
     const watch_choice choice = choice_of(m, &j->r.runtime.graph);
     watch_choose(&choice, fault);
     const bp_status status = mutant_execute(&j->room, &j->r, &j->copy, &report, &j->trace);
+    watch_choose(NULL, NULL);
     if (fault[0] != '\0') {
         snprintf(f->fault, sizeof f->fault, "%.240s", fault);
         return;
@@ -101,7 +103,7 @@ static bool taken(uint32_t index, uint32_t number)
     uint64_t mixed = (index * 1000003u + number + 1) * 0x9e3779b97f4a7c15u;
     mixed ^= mixed >> 29;
     mixed *= 0xbf58476d1ce4e5b9u;
-    return getenv("BP_TEST_LONG") != NULL || (mixed >> 33) % share() == 0;
+    return getenv("BP_TEST_LONG") != NULL || (mixed >> 33) % share() < (index < PLANS ? 1 : 12);
 }
 
 /* Judges mutants in a process of its own, so that one that crashes is only one. */
@@ -164,6 +166,7 @@ static void job_open(job *j)
     }
     watch_choose(&all, fault);
     assert_int_equal(mutant_execute(&j->room, &j->r, &j->copy, &report, &j->sound), BP_OK);
+    watch_choose(NULL, NULL);
     assert_string_equal(fault, "");
 }
 
@@ -274,8 +277,72 @@ static void test_mutants(void **state)
     assert_true(tally_sum(&all, VERDICT_BITS) * 50 <= tally_sum(&all, VERDICT_VALUES) + 100);
 }
 
+/* A plan with one buffer out of place: moved by the least step, onto its neighbour's place, or
+ * planned anew as if it lived a tick less at either end. */
+enum misplacing { PLACE_UP, PLACE_DOWN, PLACE_ONTO, LIVES_LATER, LIVES_SHORTER, MISPLACINGS };
+
+static bp_status misplace(job *j, uint32_t buffer, enum misplacing how, bp_report *report)
+{
+    const bp_spec *spec = &j->r.runtime.spec;
+    mutant none = j->mutants[0];
+    none.way = MUTANT_WAYS;
+    mutant_plant(&j->r.runtime.graph, &none, &j->copy);
+    bp_graph_lifetimes(&j->copy);
+    bp_buffer *b = &j->copy.buffers[buffer];
+    b->lower += how == LIVES_LATER;
+    b->upper -= how == LIVES_SHORTER && b->upper > b->lower;
+    BP_TRY(bp_report_plan(&j->copy, 0, j->room.scratch, j->room.scratch_bytes, report));
+    b->offset += how == PLACE_UP ? BP_ARENA_ALIGNMENT : 0;
+    b->offset -= how == PLACE_DOWN ? BP_ARENA_ALIGNMENT : 0;
+    b->offset = how == PLACE_ONTO ? j->copy.buffers[buffer - 1].offset : b->offset;
+    BP_TRY(bp_verify(&j->copy, spec->device, &spec->device_options, j->room.scratch,
+                     j->room.scratch_bytes));
+    return bp_verify_plan(&j->copy, report->arena_bytes, j->room.scratch, j->room.scratch_bytes);
+}
+
+/* Counts plans that are refused, that pass and are sound, and that pass and are not. */
+static void misplace_all(job *j, uint32_t family, uint32_t counts[3])
+{
+    for (uint32_t i = 1; i < j->copy.used.buffers; i++) {
+        for (int how = 0; how < MISPLACINGS; how++) {
+            bp_report report;
+            if (!taken(PLANS + family, i * MISPLACINGS + (uint32_t)how)) {
+                continue;
+            }
+            if (misplace(j, i, (enum misplacing)how, &report) != BP_OK) {
+                counts[0]++;
+            } else if (shadow_walk(&j->walk, &j->copy, report.arena_bytes)) {
+                counts[1]++;
+            } else {
+                counts[2]++;
+                print_message("ESCAPED: %s, %s: %s out of place in way %d: %s\n", j->is.family,
+                              j->is.option, bp_graph_name(&j->copy, i), how, j->walk.fault);
+            }
+        }
+    }
+}
+
+static void test_plans(void **state)
+{
+    (void)state;
+    uint32_t counts[3] = {0, 0, 0};
+    for (uint32_t family = 0; family < mutant_family_count(); family++) {
+        for (uint32_t option = 1; option < 4; option++) {
+            static job j;
+            memset(&j, 0, sizeof j);
+            assert_true(mutant_case_get(family, option, watch_device(), &j.is));
+            job_open(&j);
+            misplace_all(&j, family, counts);
+            job_close(&j);
+        }
+    }
+    print_message("plans: %u refused %u sound %u escaped\n", counts[0], counts[1], counts[2]);
+    assert_true(counts[0] > 0 && counts[2] == 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants),
+                                       cmocka_unit_test(test_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
