@@ -178,6 +178,9 @@ static void write_round_trip(bench *b)
     begin(b, 4, host_at(7), host_at(5));
     compute(b, device_at(8), device_at(4));
     wait_for(b, 4, host_at(7), host_at(5));
+    static const int64_t rows[5] = {5, 3, 10, 24, 16};
+    memcpy(add_op(b, BP_KERNEL_copy_begin, host_at(9), device_at(0)), rows, sizeof rows);
+    memcpy(add_op(b, BP_KERNEL_copy_wait, host_at(9), device_at(0)), rows, sizeof rows);
 }
 
 static void copies_go_there_and_back(void **state)
