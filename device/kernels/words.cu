@@ -27,18 +27,18 @@ BP_KERNEL bp_loss_sum(bp_result_block *result, const float *losses, uint64_t row
     }
 }
 
-/* base^n by repeated squaring, as core/number/math.c has it. */
+/* base^n by repeated squaring, as core/number/math.c has it; the last square is of no use. */
 BP_DEVICE double power_integer(double base, uint64_t n)
 {
     double power = 1.0;
 #pragma unroll 1
-    while (n != 0) {
+    do {
         if ((n & 1) != 0) {
             power *= base;
         }
         base *= base;
         n >>= 1;
-    }
+    } while (n != 0);
     return power;
 }
 
