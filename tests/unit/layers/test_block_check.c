@@ -5,9 +5,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "layers/gpt2.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
 
 enum { INPUT, NORM, STATISTICS, BEFORE, ACTIVE, OUTPUT, VALUES };
 enum { NODE_NORM, NODE_DENSE, NODE_GELU, NODE_RESIDUAL, NODES };
@@ -187,6 +192,34 @@ static void test_steps_have_one_reader(void **state)
     refused(&block, "read by others");
 }
 
+/* A model whose first stage is a list that is none. */
+static void forward_unsound(bp_emit *emit, bp_stage_call *call)
+{
+    bp_block block = sound();
+    block.node[NODE_GELU].in[0] = OUTPUT;
+    bp_block_forward(emit, call, &block);
+}
+
+/* The plan fails with what is wrong with the list, so nothing of it ever runs. */
+static void test_a_plan_with_such_a_list_is_refused(void **state)
+{
+    (void)state;
+    static bp_runtime runtime;
+    bp_model model = bp_model_gpt2;
+    bp_spec spec = rig_spec();
+    model.forward = forward_unsound;
+    const uint64_t bytes = plan_bytes(&spec);
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    spec.model = &model;
+    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_ERR_USAGE);
+    assert_string_equal(runtime.error.where, "block");
+    assert_string_equal(runtime.error.text, "a node reads a value that no node before it makes");
+    assert_string_equal(runtime.error.name, "gelu");
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_nodes_with_effects),
         cmocka_unit_test(test_effects_are_kept),
         cmocka_unit_test(test_steps_have_one_reader),
+        cmocka_unit_test(test_a_plan_with_such_a_list_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
