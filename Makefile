@@ -177,6 +177,7 @@ help:
 	@echo "  clang sanitize (AddressSanitizer, UBSan) tsan (threads) coverage (lines, branches)"
 	@echo "  aarch64 (under qemu-user) digests (the same bits in all of them)"
 	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage (what tests execute of the kernels)"
+	@echo "  mutants (every fault planted into programs, where test plants a share: an hour or two)"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
 	@echo "install uninstall deps format clean"
