@@ -156,7 +156,7 @@ expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-r
 expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
 expect 2 'total-steps differs' "${resume[@]}" --data "$work/text" --max-steps 4
 expect 2 'data differs' "${resume[@]}" --data "$work/text" "$work/text"
-expect 2 'model differs' "${resume[@]}" --data "$work/text" --dropout 0.5
+expect 2 'attn_pdrop differs from the snapshot' "${resume[@]}" --data "$work/text" --dropout 0.5
 expect 4 'there is no valid snapshot' verify "$work/m"
 : >"$work/file"
 expect 6 'file' "${train[@]}" --data "$work/text" --output-dir "$work/file"

@@ -327,7 +327,7 @@ class_19_configuration() {
     config 'num_key_value_heads: ' 's/"num_key_value_heads": [0-9]*/"num_key_value_heads": 3/' tiny-llama
     config 'head_dim: ' 's/^{/{ "head_dim": 7,/' tiny-llama
     config 'rope_theta: ' 's/"rope_theta": [0-9.]*/"rope_theta": -1/' tiny-llama
-    config 'rope_scaling: .*found "yarn"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "yarn", "factor": 2}/' tiny-llama
+    config 'rope_scaling.rope_type: .*found "yarn"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "yarn", "factor": 2}/' tiny-llama
     config 'num_attention_heads: ' 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' tiny-bert
 }
 class_20_payload() {

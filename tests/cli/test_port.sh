@@ -130,7 +130,7 @@ expect 4 'no-such-file: there is no such file' import --from "$work/no-such-file
 head -c 9000 $golden/f32.gguf >"$work/short.gguf"
 expect 4 'short.gguf' import --from "$work/short.gguf" --to "$work/x"
 LC_ALL=C sed 's/gpt2\x0c/gpt9\x0c/' $golden/f32.gguf >"$work/arch.gguf"
-expect 4 'gpt9: this architecture is not implemented' import --from "$work/arch.gguf" --to "$work/x"
+expect 4 'general.architecture: this architecture is not supported \(found gpt9' import --from "$work/arch.gguf" --to "$work/x"
 LC_ALL=C sed 's/blk.0.ffn_up.bias/blk.0.ffn_op.bias/' $golden/f32.gguf >"$work/name.gguf"
 expect 4 'blk.0.ffn_op.bias: the file holds a tensor that the model does not have' import --from "$work/name.gguf" --to "$work/x"
 expect 4 'transformer.h.0.mlp.c_fc.bias: a tensor of the model is missing' import --from "$work/name.gguf" --to "$work/x"
