@@ -3,6 +3,7 @@
  * keep-all, with every buffer poisoned at birth and death, under options that change the stages.
  * And the sets that the engine finds worth keeping, against brute force on random lists of nodes.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "layers/gpt2.h"
+#include "layers/gpt2_block.h"
 #include "layers/mlp_model.h"
 #include "layers/node_kinds.h"
 #include "layers/transformer.h"
@@ -170,6 +173,99 @@ static void test_all_subsets(void **state)
         tried++;
     }
     assert_int_equal(tried, 1024);
+}
+
+/* A block whose stream is read twice: out = h + c_proj(tanh(h)), h = GELU(c_fc(ln_2(x))); GPT-2's
+ * parameters, as wide inside as outside. */
+static void describe_forked(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
+{
+    enum { INPUT, NORM, STATISTICS, BEFORE, H, ACTIVE, OUTPUT, VALUES };
+    const uint32_t first = bp_gpt2_block_first(call->stage - 1);
+    const uint64_t rows = emit->rows, w = bp_transformer_of(&emit->spec->config).width;
+    const bp_linear up = {first + BP_GPT2_C_FC_WEIGHT, first + BP_GPT2_C_FC_BIAS, w, w, false, 0};
+    const bp_linear down = {
+        first + BP_GPT2_MLP_C_PROJ_WEIGHT, first + BP_GPT2_MLP_C_PROJ_BIAS, w, w, false, 0};
+    *block = (bp_block){
+        .value = {[INPUT] = {"input", "d_input", {rows, w}, false},
+                  [NORM] = {"norm", "d_norm", {rows, w}, false},
+                  [STATISTICS] = {"statistics", NULL, {2, rows}, true},
+                  [BEFORE] = {"before", "d_before", {rows, w}, false},
+                  [H] = {"h", "d_h", {rows, w}, false},
+                  [ACTIVE] = {"active", "d_active", {rows, w}, false},
+                  [OUTPUT] = {"out", NULL, {rows, w}, false}},
+        .values = VALUES,
+        .node = {{.kind = BP_NODE_NORM,
+                  .in = {INPUT},
+                  .out = {NORM, STATISTICS},
+                  .norm = {.weight = first + BP_GPT2_LN_2_WEIGHT,
+                           .bias = first + BP_GPT2_LN_2_BIAS,
+                           .width = w,
+                           .epsilon = 1e-5}},
+                 {.kind = BP_NODE_DENSE, .in = {NORM}, .out = {BEFORE}, .parts = 1, .part = {up}},
+                 {.kind = BP_NODE_GELU, .in = {BEFORE}, .out = {H}},
+                 {.kind = BP_NODE_ACTIVATION,
+                  .in = {H},
+                  .out = {ACTIVE},
+                  .activation = BP_ACTIVATION_TANH},
+                 {.kind = BP_NODE_RESIDUAL,
+                  .in = {ACTIVE, H},
+                  .out = {OUTPUT},
+                  .residual = {down, {0, 0.0}}}},
+        .nodes = 5};
+}
+
+static void forward_forked(bp_emit *emit, bp_stage_call *call)
+{
+    bp_block block;
+    if (call->stage != 1) {
+        bp_model_gpt2.forward(emit, call);
+        return;
+    }
+    describe_forked(emit, call, &block);
+    bp_block_forward(emit, call, &block);
+}
+
+static void backward_forked(bp_emit *emit, bp_stage_call *call)
+{
+    bp_block block;
+    if (call->stage != 1) {
+        bp_model_gpt2.backward(emit, call);
+        return;
+    }
+    describe_forked(emit, call, &block);
+    bp_block_backward(emit, call, &block);
+}
+
+/* What two nodes read has the sum of both gradients, whatever is kept. */
+static void test_gradients_of_a_fork(void **state)
+{
+    (void)state;
+    static const uint32_t parameters[] = {BP_GPT2_LN_2_WEIGHT, BP_GPT2_C_FC_WEIGHT,
+                                          BP_GPT2_C_FC_BIAS, BP_GPT2_MLP_C_PROJ_WEIGHT};
+    bp_model model = bp_model_gpt2;
+    bp_spec spec = case_named("gpt2 plain");
+    SET_OWN(&spec.config, bp_transformer, inner, bp_transformer_of(&spec.config).width);
+    SET_OWN(&spec.config, bp_transformer, layers, 1);
+    model.forward = forward_forked;
+    model.backward = backward_forked;
+    spec.poison = false; /* gradients are read after the step */
+    spec.model = &model;
+    spec.optimizer_options.learning_rate = 0.0;
+    spec.optimizer_options.weight_decay = 0.0;
+    for (uint32_t kind = BP_POLICY_NONE; kind <= BP_POLICY_FULL; kind++) {
+        spec.policy.kind = (bp_policy_kind)kind;
+        for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+            static rig r;
+            double difference = 0.0, norm = 0.0;
+            rig_open(&r, &spec, tokens, TOKENS);
+            rig_differ(&r, &r.runtime.emit.parameters[bp_gpt2_block_first(0) + parameters[i]], 3e-2,
+                       &difference, &norm);
+            rig_close(&r);
+            if (!(norm > 1e-4) || fabs(difference - norm) > 0.02 * norm) {
+                fail_msg("parameter %zu: difference %g, norm %g", i, difference, norm);
+            }
+        }
+    }
 }
 
 #define LISTS 300
@@ -461,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families_under_options),
         cmocka_unit_test(test_all_subsets),
+        cmocka_unit_test(test_gradients_of_a_fork),
         cmocka_unit_test(test_frontier_against_brute_force),
         cmocka_unit_test(test_a_thinned_frontier),
     };
