@@ -65,6 +65,8 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
                                BP_INIT_NORMAL,
                                range},
         [BP_LLAMA_O_BIAS] = {"self_attn.o_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {s.head_width, 0}, BP_INIT_ONES, 0.0},
+        [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {s.head_width, 0}, BP_INIT_ONES, 0.0},
         [BP_LLAMA_NORM_2] = {"post_attention_layernorm.weight", {s.width, 0}, BP_INIT_ONES, 0.0},
         [BP_LLAMA_GATE_WEIGHT] = {"mlp.gate_proj.weight",
                                   {s.inner, s.width},

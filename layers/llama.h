@@ -19,6 +19,7 @@ typedef struct bp_llama_config {
     bool qkv_bias;    /* llama: attention_bias; qwen2: always */
     bool output_bias; /* llama: attention_bias */
     bool mlp_bias;
+    bool head_norms; /* queries and keys are normalised head by head: q_norm, k_norm (Qwen3) */
 } bp_llama_config;
 
 bp_llama_config bp_llama_config_of(const bp_model_config *config);

@@ -28,6 +28,9 @@ bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
         return own.qkv_bias;
     case BP_LLAMA_O_BIAS:
         return own.output_bias;
+    case BP_LLAMA_Q_NORM:
+    case BP_LLAMA_K_NORM:
+        return own.head_norms;
     case BP_LLAMA_GATE_BIAS:
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
@@ -197,6 +200,51 @@ static uint32_t describe_mlp(const bp_llama_config *own, const bp_llama_shape *s
     return sizeof nodes / sizeof nodes[0];
 }
 
+/* Values number `from` and above, and what names them, move up by `places`. */
+static void move_values(bp_block *block, uint32_t from, uint32_t places)
+{
+    memmove(&block->value[from + places], &block->value[from],
+            (block->values - from) * sizeof block->value[0]);
+    block->values += places;
+    for (uint32_t i = 0; i < block->nodes; i++) {
+        bp_node *node = &block->node[i];
+        for (uint32_t k = 0; k < BP_NODE_INPUTS; k++) {
+            node->in[k] += node->in[k] >= from ? places : 0;
+        }
+        for (uint32_t k = 0; k < BP_NODE_OUTPUTS; k++) {
+            node->out[k] += node->out[k] >= from ? places : 0;
+        }
+    }
+}
+
+/* Between the projections, which then write a value of their own, and the turning. */
+static void add_head_norms(const bp_llama_config *own, const bp_llama_shape *shape,
+                           const uint32_t *n, bp_block *block)
+{
+    enum { RAW = STRAIGHT, STATISTICS, MORE = 2, PROJECTIONS = 1 };
+    const uint64_t rows = block->value[STRAIGHT].shape[0];
+    const uint64_t pitch = block->value[STRAIGHT].shape[1];
+    const double epsilon = own->stack.norm_epsilon;
+    const bp_norm queries = {n[BP_LLAMA_Q_NORM], BP_NO_PARAMETER, shape->head_width, epsilon};
+    const bp_norm keys = {n[BP_LLAMA_K_NORM], BP_NO_PARAMETER, shape->head_width, epsilon};
+    move_values(block, STRAIGHT, MORE);
+    block->value[RAW] = (bp_value){"raw", "d_raw", {rows, pitch}, false};
+    block->value[STATISTICS] =
+        (bp_value){"heads.statistics", NULL, {shape->heads + shape->kv_heads, rows}, true};
+    memmove(&block->node[PROJECTIONS + 2], &block->node[PROJECTIONS + 1],
+            (block->nodes - PROJECTIONS - 1) * sizeof block->node[0]);
+    block->nodes++;
+    for (uint32_t i = 0; i < 3; i++) {
+        block->node[PROJECTIONS].out[i] = RAW;
+    }
+    block->node[PROJECTIONS + 1] =
+        (bp_node){.kind = BP_NODE_HEAD_NORM,
+                  .in = {RAW},
+                  .out = {STRAIGHT + MORE, STATISTICS},
+                  .class_of = BP_RECOMPUTE_NORM,
+                  .head_norm = {{queries, shape->heads, pitch}, {keys, shape->kv_heads, pitch}}};
+}
+
 void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_model_config *config = &emit->spec->config;
@@ -207,4 +255,7 @@ void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_
     describe_values(&shape, emit->rows, block);
     block->nodes = describe_attention(&own, call, &shape, n, block->node);
     block->nodes += describe_mlp(&own, &shape, n, block->node + block->nodes);
+    if (own.head_norms) {
+        add_head_norms(&own, &shape, n, block);
+    }
 }

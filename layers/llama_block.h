@@ -5,8 +5,8 @@
 
 #include "layers/block.h"
 
-/* A block's parameters in the order of publication; a model lacks those biases that its config does
- * not name. */
+/* A block's parameters in the order of publication; a model lacks the biases and the norms of heads
+ * that its config does not name. */
 typedef enum bp_llama_parameter {
     BP_LLAMA_NORM_1,
     BP_LLAMA_Q_WEIGHT,
@@ -17,6 +17,8 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_V_BIAS,
     BP_LLAMA_O_WEIGHT,
     BP_LLAMA_O_BIAS,
+    BP_LLAMA_Q_NORM,
+    BP_LLAMA_K_NORM,
     BP_LLAMA_NORM_2,
     BP_LLAMA_GATE_WEIGHT,
     BP_LLAMA_GATE_BIAS,

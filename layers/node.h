@@ -36,6 +36,8 @@ typedef enum bp_node_kind {
     BP_NODE_NONE,
     BP_NODE_NORM,       /* x -> y, statistics: layers/norm.h */
     BP_NODE_DENSE,      /* x -> the outputs of up to three products, which may share a value */
+    BP_NODE_HEAD_NORM,  /* qkv -> y, statistics: heads of the queries and of the keys normalised,
+                           each  by a weight of its own; the values as they are: layers/norm.h */
     BP_NODE_ROTARY,     /* x -> y in the place of x: turned by position, layers/rotary.h */
     BP_NODE_ATTENTION,  /* qkv -> y, log-sum-exp: layers/attention.h */
     BP_NODE_RESIDUAL,   /* x, stream -> stream + dropout(projection of x): layers/residual.h */
@@ -59,6 +61,7 @@ typedef struct bp_node {
     bp_norm norm;
     uint32_t parts;                   /* BP_NODE_DENSE: products */
     bp_linear part[BP_NODE_OUTPUTS];  /* their pitch is the row of the value they write into */
+    bp_head_norm head_norm[2];        /* BP_NODE_HEAD_NORM: of the queries, then of the keys */
     uint64_t column[BP_NODE_OUTPUTS]; /* where their columns begin in it */
     bp_rotary rotary;
     uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn */

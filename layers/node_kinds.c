@@ -94,6 +94,74 @@ static void norm_backward(block_run *run, const bp_node *node)
     run->grad[node->in[0]] = d;
 }
 
+/* Norms of heads. Their statistics: those of the queries' heads, then those of the keys'. */
+
+static bool head_norm_fits(const bp_block *block, const bp_node *node)
+{
+    const bp_value *x = input_of(block, node, 0), *statistics = output_of(block, node, 1);
+    const bp_head_norm *q = &node->head_norm[0], *k = &node->head_norm[1];
+    return value_same_shape(x, output_of(block, node, 0)) && q->norm.width == k->norm.width &&
+           value_width(x) == (q->heads + 2 * k->heads) * q->norm.width &&
+           q->pitch == value_width(x) && k->pitch == value_width(x) && statistics->statistics &&
+           value_rows(statistics) == q->heads + k->heads &&
+           value_width(statistics) == value_rows(x);
+}
+
+static bool head_norm_trains(const bp_emit *emit, const bp_node *node)
+{
+    return bp_norm_trains(emit, &node->head_norm[0].norm) ||
+           bp_norm_trains(emit, &node->head_norm[1].norm);
+}
+
+static uint64_t first_column(const bp_node *node, uint32_t i)
+{
+    return i == 0 ? 0 : node->head_norm[0].heads * node->head_norm[0].norm.width;
+}
+
+static bp_ref statistics_part(const bp_node *node, uint64_t rows, bp_ref statistics, uint32_t i)
+{
+    const bool there = bp_ref_present(statistics);
+    return there && i > 0 ? bp_ref_at(statistics, node->head_norm[0].heads * rows) : statistics;
+}
+
+/* The whole value is copied first, for the sake of its last columns. */
+static void head_norm_forward(const block_run *run, const bp_node *node)
+{
+    const bp_value *value = input_of(run->block, node, 0);
+    const uint64_t rows = value_rows(value);
+    const bp_ref x = ref_of_input(run, node, 0), y = ref_of_output(run, node, 0);
+    const bool known = (run->making & value_bit(node->out[1])) == 0;
+    const bp_ref statistics = known ? BP_ABSENT : ref_of_output(run, node, 1);
+    const bp_copy_scalars all = {.count = (int64_t)count_of(value)};
+    const bp_copy_operands copied = {.y = y, .x = x};
+    bp_emit_copy(run->emit, &copied, &all);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t column = first_column(node, i);
+        bp_head_norm_forward(run->emit, &node->head_norm[i], rows, bp_ref_at(x, column),
+                             bp_ref_at(y, column), statistics_part(node, rows, statistics, i));
+    }
+}
+
+/* The gradient of the values' columns goes on as it is. */
+static void head_norm_backward(block_run *run, const bp_node *node)
+{
+    const uint64_t rows = value_rows(input_of(run->block, node, 0));
+    const bp_ref d = run->grad[node->out[0]];
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t column = first_column(node, i);
+        const bp_norm_backward_call call = {
+            .x = bp_ref_at(ref_of_input(run, node, 0), column),
+            .statistics = statistics_part(node, rows, ref_of_output(run, node, 1), i),
+            .d_y = bp_ref_at(d, column),
+            .residual = BP_ABSENT,
+            .input_wanted = wants(run, node, 0)};
+        bp_head_norm_backward(run->emit, &node->head_norm[i], &call);
+    }
+    if (wants(run, node, 0)) {
+        add_gradient(run, node->in[0], d);
+    }
+}
+
 /* Products. */
 
 static bool dense_fits(const bp_block *block, const bp_node *node)
@@ -378,6 +446,14 @@ static const node_row rows[BP_NODE_KIND_COUNT] = {
                       .trains = norm_trains,
                       .forward = norm_forward,
                       .backward = norm_backward},
+    [BP_NODE_HEAD_NORM] = {.name = "head norm",
+                           .inputs = 1,
+                           .outputs = 2,
+                           .reads = READS_INPUT(0) | READS_OUTPUT(1),
+                           .fits = head_norm_fits,
+                           .trains = head_norm_trains,
+                           .forward = head_norm_forward,
+                           .backward = head_norm_backward},
     [BP_NODE_DENSE] = {.name = "dense",
                        .inputs = 1,
                        .ahead = true,

@@ -23,11 +23,21 @@ static bp_ref second_row(bp_ref statistics, uint64_t rows)
     return bp_ref_present(statistics) ? bp_ref_at(statistics, rows) : statistics;
 }
 
-static void rms_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x, bp_ref y,
-                        bp_ref rstd)
+/* A norm over whole rows. */
+static bp_head_norm whole_rows(const bp_norm *norm)
 {
-    const bp_rmsnorm_forward_scalars scalars = {
-        .rows = (int64_t)rows, .width = (int64_t)norm->width, .epsilon = norm->epsilon};
+    return (bp_head_norm){.norm = *norm, .heads = 1, .pitch = norm->width};
+}
+
+void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *of, uint64_t rows, bp_ref x, bp_ref y,
+                          bp_ref rstd)
+{
+    const bp_norm *norm = &of->norm;
+    const bp_rmsnorm_forward_scalars scalars = {.rows = (int64_t)rows,
+                                                .width = (int64_t)norm->width,
+                                                .epsilon = norm->epsilon,
+                                                .heads = (int64_t)of->heads,
+                                                .pitch = (int64_t)of->pitch};
     const bp_rmsnorm_forward_operands operands = {
         .y = y,
         .rstd = rstd,
@@ -41,7 +51,8 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
                      bp_ref statistics)
 {
     if (is_root_mean_square(norm)) {
-        rms_forward(emit, norm, rows, x, y, statistics);
+        const bp_head_norm whole = whole_rows(norm);
+        bp_head_norm_forward(emit, &whole, rows, x, y, statistics);
         return;
     }
     const bp_layernorm_forward_scalars scalars = {
@@ -58,13 +69,15 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
     bp_emit_release(emit, norm->weight);
 }
 
-static void rms_backward_weight(bp_emit *emit, const bp_norm *norm,
+static void rms_backward_weight(bp_emit *emit, const bp_head_norm *of,
                                 const bp_norm_backward_call *call)
 {
     bp_rmsnorm_backward_weight_scalars scalars = {.rows = (int64_t)emit->rows,
-                                                  .width = (int64_t)norm->width};
+                                                  .width = (int64_t)of->norm.width,
+                                                  .heads = (int64_t)of->heads,
+                                                  .pitch = (int64_t)of->pitch};
     const bp_rmsnorm_backward_weight_operands operands = {
-        .d_weight = bp_emit_gradient(emit, norm->weight, &scalars.accumulate),
+        .d_weight = bp_emit_gradient(emit, of->norm.weight, &scalars.accumulate),
         .d_y = call->d_y,
         .x = call->x,
         .rstd = call->statistics};
@@ -88,11 +101,14 @@ static void backward_parameters(bp_emit *emit, const bp_norm *norm,
     bp_emit_layernorm_backward_parameters(emit, &operands, &scalars);
 }
 
-static void rms_backward_input(bp_emit *emit, const bp_norm *norm,
+static void rms_backward_input(bp_emit *emit, const bp_head_norm *of,
                                const bp_norm_backward_call *call)
 {
+    const bp_norm *norm = &of->norm;
     const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
-                                                       .width = (int64_t)norm->width};
+                                                       .width = (int64_t)norm->width,
+                                                       .heads = (int64_t)of->heads,
+                                                       .pitch = (int64_t)of->pitch};
     const bp_rmsnorm_backward_input_operands operands = {
         .d_x = call->d_y,
         .d_y = call->d_y,
@@ -120,13 +136,28 @@ static void backward_input(bp_emit *emit, const bp_norm *norm, const bp_norm_bac
     bp_emit_release(emit, norm->weight);
 }
 
-void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+void bp_head_norm_backward(bp_emit *emit, const bp_head_norm *norm,
+                           const bp_norm_backward_call *call)
 {
-    const bool rms = is_root_mean_square(norm);
-    if (bp_norm_trains(emit, norm)) {
-        (rms ? rms_backward_weight : backward_parameters)(emit, norm, call);
+    if (bp_norm_trains(emit, &norm->norm)) {
+        rms_backward_weight(emit, norm, call);
     }
     if (call->input_wanted) {
-        (rms ? rms_backward_input : backward_input)(emit, norm, call);
+        rms_backward_input(emit, norm, call);
+    }
+}
+
+void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call)
+{
+    if (is_root_mean_square(norm)) {
+        const bp_head_norm whole = whole_rows(norm);
+        bp_head_norm_backward(emit, &whole, call);
+        return;
+    }
+    if (bp_norm_trains(emit, norm)) {
+        backward_parameters(emit, norm, call);
+    }
+    if (call->input_wanted) {
+        backward_input(emit, norm, call);
     }
 }

@@ -37,4 +37,18 @@ typedef struct bp_norm_backward_call {
  * emit->rows rows. */
 void bp_norm_backward(bp_emit *emit, const bp_norm *norm, const bp_norm_backward_call *call);
 
+/* The same by the root mean square for some of the columns of each row of a larger value: `heads`
+ * heads of norm->width each, rows at `pitch`. All operands but the statistics (rows * heads of
+ * them) lie so. */
+typedef struct bp_head_norm {
+    bp_norm norm;
+    uint64_t heads;
+    uint64_t pitch;
+} bp_head_norm;
+
+void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *norm, uint64_t rows, bp_ref x,
+                          bp_ref y, bp_ref statistics);
+void bp_head_norm_backward(bp_emit *emit, const bp_head_norm *norm,
+                           const bp_norm_backward_call *call);
+
 #endif

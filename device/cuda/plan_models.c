@@ -59,6 +59,16 @@ bool bp_cuda_plan_gated(bp_cuda_plan *plan)
     return plan_activation(plan);
 }
 
+/* Heads of `width` elements, `heads` of them to a row at a pitch. */
+static void put_heads(bp_cuda_plan *plan, int64_t count, int64_t width, int64_t heads,
+                      int64_t pitch)
+{
+    bp_cuda_word64(plan, (uint64_t)count);
+    bp_cuda_word64(plan, (uint64_t)width);
+    bp_cuda_word64(plan, (uint64_t)heads);
+    bp_cuda_word64(plan, (uint64_t)pitch);
+}
+
 static void plan_rms_weight(bp_cuda_plan *plan)
 {
     const bp_rmsnorm_backward_weight_scalars *s = plan->op->scalars;
@@ -66,14 +76,13 @@ static void plan_rms_weight(bp_cuda_plan *plan)
                        bp_cuda_cut(s->width, COLUMNS), 1, COLUMNS)) {
         return;
     }
-    plan->launch[plan->count - 1].block[1] = s->rows <= FEW_ROWS ? 32 : 128;
+    plan->launch[plan->count - 1].block[1] = s->rows * s->heads <= FEW_ROWS ? 32 : 128;
     BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, d_weight,
                        s->accumulate != 0 ? BP_ACCESS_READ_WRITE : BP_ACCESS_WRITE);
     BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, d_y, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, x, BP_ACCESS_READ);
     BP_CUDA_OPERAND_OF(plan, rmsnorm_backward_weight, rstd, BP_ACCESS_READ);
-    bp_cuda_word64(plan, (uint64_t)s->rows);
-    bp_cuda_word64(plan, (uint64_t)s->width);
+    put_heads(plan, s->rows * s->heads, s->width, s->heads, s->pitch);
     bp_cuda_word32(plan, s->accumulate != 0);
     bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     bp_cuda_word32(plan, bp_cuda_form_of(plan, 0, 0, 0));
@@ -81,23 +90,24 @@ static void plan_rms_weight(bp_cuda_plan *plan)
 
 bool bp_cuda_plan_rmsnorm(bp_cuda_plan *plan)
 {
-    /* all three rows begin with these scalars */
-    const bp_rmsnorm_forward_scalars *s = plan->op->scalars;
-    bool forward = plan->op->kernel == BP_KERNEL_rmsnorm_forward;
-    uint32_t function =
+    const bool forward = plan->op->kernel == BP_KERNEL_rmsnorm_forward;
+    const bp_rmsnorm_forward_scalars *f = plan->op->scalars;
+    const bp_rmsnorm_backward_input_scalars *b = plan->op->scalars;
+    const int64_t heads = forward ? f->heads : b->heads, pitch = forward ? f->pitch : b->pitch;
+    const int64_t count = f->rows * heads; /* all three rows begin with rows and width */
+    const uint32_t function =
         forward ? BP_CUDA_FUNCTION_rmsnorm_forward : BP_CUDA_FUNCTION_rmsnorm_backward_input;
     if (plan->op->kernel == BP_KERNEL_rmsnorm_backward_weight) {
         plan_rms_weight(plan);
     } else if (bp_cuda_begin(plan, BP_CUDA_FAMILY_layernorm, function,
-                             bp_cuda_cut(s->rows, ROWS_PER_BLOCK), 1, RUN_THREADS)) {
+                             bp_cuda_cut(count, ROWS_PER_BLOCK), 1, RUN_THREADS)) {
         uint32_t operands = bp_kernel_describe(plan->op->kernel)->operand_count;
         for (uint32_t i = 0; i < operands; i++) {
             bp_cuda_operand(plan, i, i < (forward ? 2u : 1u) ? BP_ACCESS_WRITE : BP_ACCESS_READ);
         }
-        bp_cuda_word64(plan, (uint64_t)s->rows);
-        bp_cuda_word64(plan, (uint64_t)s->width);
+        put_heads(plan, count, f->width, heads, pitch);
         if (forward) {
-            bp_cuda_single(plan, (float)s->epsilon);
+            bp_cuda_single(plan, (float)f->epsilon);
         }
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }

@@ -240,16 +240,24 @@ BP_KERNEL bp_bias_backward(void *d_bias, const void *d_y, uint64_t rows, uint64_
     }
 }
 
+/* Where head number `row` begins, of rows of `heads` heads that lie at a pitch. */
+BP_DEVICE uint64_t head_at(uint64_t row, uint64_t width, uint64_t heads, uint64_t pitch)
+{
+    return heads == 1 ? row * pitch : row / heads * pitch + row % heads * width;
+}
+
 /* y = (x * rstd) * weight, rstd = 1 / sqrt(mean(x^2) + epsilon). */
 BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *weight, uint64_t rows,
-                             uint64_t width, float epsilon, uint32_t form)
+                             uint64_t width, uint64_t heads, uint64_t pitch, float epsilon,
+                             uint32_t form)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
         return;
     }
     bool there = row < rows;
-    x = bp_at(x, there ? row * width : 0, form);
+    uint64_t start = head_at(there ? row : 0, width, heads, pitch);
+    x = bp_at(x, start, form);
     float square = 0.0f, v[4];
 #pragma unroll 1
     for (i = lane; i + 3 * LANES < width; i += 4 * LANES) {
@@ -268,7 +276,7 @@ BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *we
     if (!there) {
         return;
     }
-    y = bp_to(y, row * width, form);
+    y = bp_to(y, start, form);
 #pragma unroll 1
     for (i = lane; i < width; i += LANES) {
         bp_put(y, i, form, (bp_get(x, i, form) * scale) * bp_get(weight, i, form));
@@ -282,7 +290,7 @@ BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *we
  * d_y or residual: each lane reads its elements of both before it writes them. */
 BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, const void *weight,
                                     const float *rstd, const void *residual, uint64_t rows,
-                                    uint64_t width, uint32_t form)
+                                    uint64_t width, uint64_t heads, uint64_t pitch, uint32_t form)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
@@ -290,7 +298,7 @@ BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, c
     }
     bool there = row < rows;
     row = there ? row : 0;
-    uint64_t start = row * width, end = there ? width : 0;
+    uint64_t start = head_at(row, width, heads, pitch), end = there ? width : 0;
     const gradient_row at = {bp_at(d_y, start, form), bp_at(x, start, form), weight, 0.0f,
                              rstd[row]};
     float sum = 0.0f, g[4], h[4];
@@ -322,7 +330,8 @@ BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, c
 /* d_weight (+)= the sum over rows of d_y * (x * rstd). */
 BP_KERNEL bp_rmsnorm_backward_weight(void *d_weight, const void *d_y, const void *x,
                                      const float *rstd, uint64_t rows, uint64_t width,
-                                     uint32_t accumulate, uint32_t form, uint32_t form_sum)
+                                     uint64_t heads, uint64_t pitch, uint32_t accumulate,
+                                     uint32_t form, uint32_t form_sum)
 {
     __shared__ float part[GROUPS][COLUMNS];
     uint64_t column = (uint64_t)blockIdx.x * COLUMNS + threadIdx.x, groups = blockDim.y;
@@ -332,9 +341,9 @@ BP_KERNEL bp_rmsnorm_backward_weight(void *d_weight, const void *d_y, const void
     float sum = 0.0f, d[4], h[4];
     uint64_t row = column < width ? threadIdx.y : rows;
 #pragma unroll 1
-    for (; row + 3 * groups < rows; row += 4 * groups) {
-        bp_load4_apart(d_y, row * width + column, groups * width, form, d);
-        bp_load4_apart(x, row * width + column, groups * width, form, h);
+    for (; heads == 1 && row + 3 * groups < rows; row += 4 * groups) {
+        bp_load4_apart(d_y, row * pitch + column, groups * pitch, form, d);
+        bp_load4_apart(x, row * pitch + column, groups * pitch, form, h);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             sum = fmaf(d[e], h[e] * rstd[row + e * groups], sum);
@@ -342,8 +351,9 @@ BP_KERNEL bp_rmsnorm_backward_weight(void *d_weight, const void *d_y, const void
     }
 #pragma unroll 1
     for (; row < rows; row += groups) {
-        float x1 = bp_get(x, row * width + column, form) * rstd[row];
-        sum = fmaf(bp_get(d_y, row * width + column, form), x1, sum);
+        uint64_t at = head_at(row, width, heads, pitch) + column;
+        float x1 = bp_get(x, at, form) * rstd[row];
+        sum = fmaf(bp_get(d_y, at, form), x1, sum);
     }
     sum = groups_sum(sum, part);
     if (threadIdx.y == 0 && column < width) {

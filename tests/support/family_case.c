@@ -13,6 +13,9 @@
 #include "layers/bert.h"
 #include "layers/gpt2.h"
 #include "layers/llama.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/family.h"
+#include "tools/formats/hf_config.h"
 
 enum { SHAPE = 21, REALS = 7 };
 
@@ -62,6 +65,22 @@ static void read_shape(family_case *ref)
     free(real);
 }
 
+/* A file that holds its config.json needs no words about its family here. */
+static void read_config(family_case *ref, const char *text, size_t bytes)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    memory_store memory;
+    bp_error error = {.code = BP_OK};
+    memory_store_init(&memory);
+    memory_store_put(&memory, "config.json", text, bytes);
+    if (bp_hf_config_read(&memory.store, "config.json", scratch, &ref->spec.config, &error) !=
+        BP_OK) {
+        fail_msg("%s: %s (%s)", error.name, error.text, error.right);
+    }
+    memory_store_free(&memory);
+    ref->spec.model = ref->spec.config.family->model;
+}
+
 /* Files of quantised.py say how the dense layers are kept. */
 static void read_form(family_case *ref)
 {
@@ -83,7 +102,12 @@ void family_open(family_case *ref, const char *name)
                       : strstr(name, "gpt2") != NULL ? &bp_model_gpt2
                                                      : &bp_model_llama;
     read_shape(ref);
-    if (strncmp(name, "qlora", 5) == 0) {
+    if (golden_has(&ref->file, "config")) {
+        char *text = golden_tensor(&ref->file, "config", &bytes);
+        read_config(ref, text, bytes);
+        free(text);
+    }
+    if (golden_has(&ref->file, "quantised")) {
         read_form(ref);
     }
     ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);

@@ -38,6 +38,11 @@ void golden_close(golden *g)
     free(g->bytes);
 }
 
+bool golden_has(const golden *g, const char *name)
+{
+    return json_object_get(g->header, name) != NULL;
+}
+
 void *golden_tensor(const golden *g, const char *name, size_t *bytes)
 {
     const json_t *entry = json_object_get(g->header, name);

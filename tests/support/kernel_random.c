@@ -151,14 +151,20 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_rmsnorm_forward:
         s->rmsnorm_forward =
             (bp_rmsnorm_forward_scalars){.rows = rows, .width = width, .epsilon = 1e-6};
+        s->rmsnorm_forward.heads = 1 + rows % 3;
+        s->rmsnorm_forward.pitch = width * s->rmsnorm_forward.heads + rows % 2 * 3;
         break;
     case BP_KERNEL_rmsnorm_backward_input:
         s->rmsnorm_backward_input =
             (bp_rmsnorm_backward_input_scalars){.rows = rows, .width = width};
+        s->rmsnorm_backward_input.heads = 1 + rows % 3;
+        s->rmsnorm_backward_input.pitch = width * s->rmsnorm_backward_input.heads + rows % 2 * 3;
         break;
     case BP_KERNEL_rmsnorm_backward_weight:
         s->rmsnorm_backward_weight =
             (bp_rmsnorm_backward_weight_scalars){.rows = rows, .width = width, .accumulate = flag};
+        s->rmsnorm_backward_weight.heads = 1 + rows % 3;
+        s->rmsnorm_backward_weight.pitch = width * s->rmsnorm_backward_weight.heads + rows % 2 * 3;
         break;
     case BP_KERNEL_cross_entropy:
         s->cross_entropy = (bp_cross_entropy_scalars){

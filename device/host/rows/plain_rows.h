@@ -4,10 +4,16 @@
  * once per form, which defines BP_PLAIN(name). */
 #include "device/host/elements/plain.h"
 
+/* Where head number `task` of rows of `heads` heads begins. */
+static inline uint64_t head_at(uint64_t task, uint64_t heads, uint64_t width, uint64_t pitch)
+{
+    return heads == 1 ? task * pitch : task / heads * pitch + task % heads * width;
+}
+
 static uint64_t rmsnorm_forward_tasks(const void *scalars)
 {
     const bp_rmsnorm_forward_scalars *s = scalars;
-    return (uint64_t)s->rows;
+    return (uint64_t)(s->rows * s->heads);
 }
 
 /* 1 / sqrt(mean(x^2) + epsilon), the squares by fused multiply-add. */
@@ -23,7 +29,7 @@ static float row_rms(const bp_element *x, uint64_t width, float epsilon)
     return 1.0f / sqrtf(bp_lanes_sum(lane) / (float)width + epsilon);
 }
 
-/* A task is a row. y = (x * rstd) * weight. */
+/* A task is a head of a row. y = (x * rstd) * weight. */
 static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
                                 uint32_t worker)
 {
@@ -32,8 +38,9 @@ static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64
     const bp_rmsnorm_forward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t row = first; row < last; row++) {
-        const bp_element *x = (const bp_element *)p->x + row * width;
-        bp_element *y = (bp_element *)p->y + row * width;
+        const uint64_t at = head_at(row, (uint64_t)s->heads, width, (uint64_t)s->pitch);
+        const bp_element *x = (const bp_element *)p->x + at;
+        bp_element *y = (bp_element *)p->y + at;
         float rstd = row_rms(x, width, (float)s->epsilon);
         bp_plain_block v, w;
         for (uint64_t i = 0; i < width; i += BP_LANES) {
@@ -54,7 +61,7 @@ static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64
 static uint64_t rmsnorm_input_tasks(const void *scalars)
 {
     const bp_rmsnorm_backward_input_scalars *s = scalars;
-    return (uint64_t)s->rows;
+    return (uint64_t)(s->rows * s->heads);
 }
 
 /* One row's operands. */
@@ -122,12 +129,12 @@ static void rmsnorm_input_run(const bp_host_call *call, uint64_t first, uint64_t
     const bp_rmsnorm_backward_input_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t row = first; row < last; row++) {
-        rms_row r = {.d_y = (const bp_element *)p->d_y + row * width,
-                     .x = (const bp_element *)p->x + row * width,
+        const uint64_t at = head_at(row, (uint64_t)s->heads, width, (uint64_t)s->pitch);
+        rms_row r = {.d_y = (const bp_element *)p->d_y + at,
+                     .x = (const bp_element *)p->x + at,
                      .weight = p->weight,
-                     .residual =
-                         p->residual != NULL ? (const bp_element *)p->residual + row * width : NULL,
-                     .d_x = (bp_element *)p->d_x + row * width,
+                     .residual = p->residual != NULL ? (const bp_element *)p->residual + at : NULL,
+                     .d_x = (bp_element *)p->d_x + at,
                      .width = width,
                      .rstd = ((const float *)p->rstd)[row]};
         rms_input_row(&r);
@@ -157,11 +164,11 @@ static void rmsnorm_weight_run(const bp_host_call *call, uint64_t first, uint64_
         for (uint64_t l = 0; l < count && s->accumulate != 0; l++) {
             sum.lane[l] = bp_element_load(p->d_weight, column + l, type);
         }
-        for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
-            bp_plain_block d =
-                bp_plain_load((const bp_element *)p->d_y + row * width + column, count);
-            bp_plain_block x =
-                bp_plain_load((const bp_element *)p->x + row * width + column, count);
+        for (uint64_t row = 0; row < (uint64_t)(s->rows * s->heads); row++) {
+            const uint64_t at =
+                head_at(row, (uint64_t)s->heads, width, (uint64_t)s->pitch) + column;
+            bp_plain_block d = bp_plain_load((const bp_element *)p->d_y + at, count);
+            bp_plain_block x = bp_plain_load((const bp_element *)p->x + at, count);
             for (int l = 0; l < BP_LANES; l++) {
                 sum.lane[l] = fmaf(d.lane[l], x.lane[l] * rstd[row], sum.lane[l]);
             }

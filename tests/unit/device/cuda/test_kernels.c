@@ -193,7 +193,8 @@ static const shaped shapes[] = {
      {.matmul = {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}}},
     {BP_KERNEL_layernorm_backward_parameters, 0, {.parameters = {1100, 13, 1}}},
     {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 9, 0}}},
-    {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {1100, 13, 1}}},
+    {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {1100, 13, 1, 1, 13}}},
+    {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {550, 13, 1, 2, 41}}},
 };
 
 static void shapes_beyond_the_random_ones(void **state)

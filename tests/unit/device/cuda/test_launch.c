@@ -178,7 +178,8 @@ static void blocks_fit_their_registers(void **state)
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     const bp_bias_backward_scalars bias = {.rows = 5000, .n = 7, .pitch = 7};
     const bp_layernorm_backward_parameters_scalars norm = {.rows = 5000, .width = 7};
-    const bp_rmsnorm_backward_weight_scalars rms = {.rows = 5000, .width = 7};
+    const bp_rmsnorm_backward_weight_scalars rms = {
+        .rows = 5000, .width = 7, .heads = 1, .pitch = 7};
     assert_int_equal(plan(BP_KERNEL_bias_backward, &bias, BP_F32, 0, launches), 1);
     assert_int_equal(plan(BP_KERNEL_layernorm_backward_parameters, &norm, BP_F32, 0, launches), 1);
     assert_int_equal(plan(BP_KERNEL_rmsnorm_backward_weight, &rms, BP_F32, 0, launches), 1);

@@ -43,7 +43,7 @@ static void doubles(const float *from, int64_t count, double *to)
 static void rmsnorm_forward_agrees_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < SIZES; i++) {
-        bp_rmsnorm_forward_scalars s = {sizes[i][0], sizes[i][1], EPSILON};
+        bp_rmsnorm_forward_scalars s = {sizes[i][0], sizes[i][1], EPSILON, 1, sizes[i][1]};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rmsnorm_forward, &s, 1, 0);
         float *x = AT(&c, rmsnorm_forward, x), *weight = AT(&c, rmsnorm_forward, weight);
@@ -79,7 +79,7 @@ static double rms_value(const double *x, const float *d_y, const float *weight, 
 /* variant 0: no residual; 1: one; 2: one that is d_x; 3: none, and d_y is d_x. */
 static void check_rms_input(kernel_device *on, int64_t rows, int64_t width, uint32_t variant)
 {
-    bp_rmsnorm_backward_input_scalars s = {rows, width};
+    bp_rmsnorm_backward_input_scalars s = {rows, width, 1, width};
     bool added = variant == 1 || variant == 2;
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_rmsnorm_backward_input, &s, 1,
@@ -135,7 +135,8 @@ TEST_ON_HOST(rmsnorm_backward_agrees)
 static void rmsnorm_weight_agrees_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < 2 * SIZES; i++) {
-        bp_rmsnorm_backward_weight_scalars s = {sizes[i / 2][0], sizes[i / 2][1], i % 2};
+        bp_rmsnorm_backward_weight_scalars s = {sizes[i / 2][0], sizes[i / 2][1], i % 2, 1,
+                                                sizes[i / 2][1]};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rmsnorm_backward_weight, &s, 1, 0);
         float *x = AT(&c, rmsnorm_backward_weight, x), *d_y = AT(&c, rmsnorm_backward_weight, d_y);
