@@ -4,12 +4,17 @@
 
 #include <string.h>
 
-/* Merges order[from, middle) and order[middle, to) into spare[from, to). */
+/* Merges order[from, middle) and order[middle, to) into spare[from, to). Runs that follow each
+ * other already, as buffers in the order of their making mostly do, are copied after one look. */
 static void sort_merge(const uint32_t *order, uint32_t *spare, const uint32_t bounds[3],
                        bp_before before, const void *context)
 {
     uint32_t left = bounds[0];
     uint32_t right = bounds[1];
+    if (right == bounds[2] || !before(context, order[right], order[right - 1])) {
+        memcpy(spare + left, order + left, (bounds[2] - left) * sizeof *order);
+        return;
+    }
     for (uint32_t at = bounds[0]; at < bounds[2]; at++) {
         bool take_right = left == bounds[1];
         if (!take_right && right < bounds[2]) {
