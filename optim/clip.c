@@ -31,19 +31,15 @@ static void make_partials(bp_emit *emit)
     emit->norms_used = 0;
 }
 
-/* Where a parameter's partial sums lie: in the order of parameters, so that the norm is added up in
- * one order, or, where decisions come stage by stage over what there is, behind those before. */
-static uint64_t place_of(const bp_emit *emit, uint32_t index)
+/* Where a parameter's partial sums lie, `before` being those of the parameters before it: in the
+ * order of parameters, so that the norm is added up in one order, or, where decisions come stage by
+ * stage over what there is, behind those before. */
+static uint64_t place_of(const bp_emit *emit, const bp_parameter *parameter, uint64_t before)
 {
-    uint64_t place = 0;
     if (emit->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(emit->spec)) {
         return emit->norms_used;
     }
-    for (uint32_t i = 0; i < index; i++) {
-        const bp_parameter *parameter = &emit->parameters[i];
-        place += counts(emit, parameter) ? partials_of(parameter) : 0;
-    }
-    return place + emit->parameters[index].due_first / BP_CLIP_CHUNK;
+    return before + parameter->due_first / BP_CLIP_CHUNK;
 }
 
 void bp_clip_declare(bp_emit *emit)
@@ -56,18 +52,22 @@ void bp_clip_declare(bp_emit *emit)
 void bp_clip_norms(bp_emit *emit)
 {
     bool first = true;
+    uint64_t before = 0;
+    uint64_t next = 0;
     if (!bp_ref_present(emit->norms)) {
         make_partials(emit);
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
+        before = next;
+        next += counts(emit, parameter) ? partials_of(parameter) : 0;
         if (!parameter->due) {
             continue;
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->due_count,
                                                  .chunk = BP_CLIP_CHUNK};
         const bp_norm_partial_operands operands = {
-            .partials = bp_ref_at(emit->norms, place_of(emit, i)),
+            .partials = bp_ref_at(emit->norms, place_of(emit, parameter, before)),
             .x = {parameter->gradient, emit->spec->gradient, 0}};
         if (first) {
             bp_emit_norm_partial(emit, &operands, &scalars);
