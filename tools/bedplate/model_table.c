@@ -4,19 +4,6 @@
 
 #include <string.h>
 
-#include "tools/formats/family.h"
-
-const bp_model *model_named(const char *name)
-{
-    const bp_family *family = NULL;
-    for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
-        if (strcmp(family->model->name, name) == 0) {
-            return family->model;
-        }
-    }
-    return NULL;
-}
-
 static const struct {
     const char *word;
     bp_task task;

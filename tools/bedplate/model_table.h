@@ -8,9 +8,6 @@
 
 #define TASK_WORDS "auto|causal-lm|masked-lm|classification|multi-label-classification|regression"
 
-/* The model of a name (bp_model.name), or NULL. */
-const bp_model *model_named(const char *name);
-
 /* Applies --task and --num-labels to what the model's files or its preset say. BP_ERR_USAGE: a
  * number of classes that the task does not have. */
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error) BP_MUST_CHECK;

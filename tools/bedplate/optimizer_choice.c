@@ -55,11 +55,6 @@ static bool same_name(const char *known, const char *name)
     return known[i] == name[i];
 }
 
-const bp_optimizer *optimizer_at(uint32_t index)
-{
-    return index < OPTIMIZERS ? optimizers[index] : NULL;
-}
-
 const bp_optimizer *optimizer_find(const char *name)
 {
     for (uint32_t i = 0; i < OPTIMIZERS; i++) {

@@ -10,9 +10,6 @@
 /* The optimizer of an --optim, - and _ alike, by Hugging Face's names too; NULL: there is none. */
 const bp_optimizer *optimizer_find(const char *name);
 
-/* Number `index` of all optimizers; NULL past the last. */
-const bp_optimizer *optimizer_at(uint32_t index);
-
 /* Puts the rule's own defaults in the place of those of the table for options that were not given,
  * so that the resolved set says what is used. Prints what is wrong. BP_ERR_USAGE. */
 bp_status optimizer_settle(settings *set) BP_MUST_CHECK;

@@ -66,12 +66,12 @@ done
         lcov $options --capture "${directories[@]}" --base-directory . --no-external \
             -o $build/some.info &&
         lcov $options -a $build/none.info -a $build/some.info -o $build/all.info &&
-        lcov $options --remove $build/all.info '*/tests/*' "${left_out[@]}" -o $build/coverage.info
+        lcov $options --remove $build/all.info "$PWD/tests/*" "${left_out[@]}" -o $build/coverage.info
 } >$build/lcov.log 2>&1 || { tail -20 $build/lcov.log; echo "$passed passed, $((failed + 1)) failed"; exit 1; }
 genhtml --branch-coverage --quiet -o $build/html $build/coverage.info >>$build/lcov.log 2>&1
 
 # Per folder: lines and branches found and hit. LF, LH, BRF and BRH close each file's record. The
-# rooms of core are folders of their own; one that is new has the strictest thresholds.
+# rooms of core are counted as one; a folder that is new has the strictest thresholds.
 awk -F: -v root="$PWD/" -v passed=$passed -v failed=$failed '
     BEGIN {
         least["device/host"] = 95
@@ -86,7 +86,7 @@ awk -F: -v root="$PWD/" -v passed=$passed -v failed=$failed '
         sub(root, "", path)
         parts = split(path, part, "/")
         folder = part[1]
-        if (parts > 2) folder = folder "/" part[2]
+        if (parts > 2 && folder != "core") folder = folder "/" part[2]
         if (folder == "device") folder = "device/host"
         if (!(folder in lines)) order[++count] = folder
         lines[folder] += 0
@@ -110,6 +110,7 @@ awk -F: -v root="$PWD/" -v passed=$passed -v failed=$failed '
         print "required: lines 98 % and branches 90 % in each; device/host, tools/bedplate and " \
             "tools/ptxvm lines 95 %, device/cuda 97 %"
         print "report: build/coverage/html/index.html"
+        if (count == 0) { print "no folder was counted"; failed++ }
         print passed + 0 " passed, " failed + 0 " failed"
         exit failed > 0
     }' $build/coverage.info
