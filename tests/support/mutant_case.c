@@ -88,9 +88,10 @@ static bp_spec rnn_spec(bp_cell cell)
 {
     bp_spec spec = rig_spec();
     spec.model = &bp_model_rnn;
-    spec.config = config_with((bp_model_config){.vocabulary = VOCABULARY, .positions = 64},
-                              OWN(bp_rnn_config, .width = 5, .embedding = 6, .layers = 2,
-                                  .untied = true, .cell = cell, .chunks = 3));
+    spec.config =
+        config_with((bp_model_config){.vocabulary = VOCABULARY, .positions = 64},
+                    OWN(bp_rnn_config, .width = 5, .embedding = 6, .layers = 2, .untied = true,
+                        .initializer_range = 0.5, .cell = cell, .chunks = 3));
     spec.batch = 3;
     spec.sequence = 8;
     return spec;

@@ -139,7 +139,7 @@ static bp_status run_rest(bp_runtime *runtime, const bp_feed *feed, mutant_trace
         double loss = 0.0;
         uint64_t targets = 0;
         BP_TRY(bp_runtime_evaluate(runtime, feed, 2, &loss, &targets));
-        trace_part(trace, 1e-5);
+        trace_part(trace, 1e-6);
         trace_value(trace, loss);
     }
     for (uint32_t i = 0; runtime->spec.generate_context > 0 && i < 3; i++) {

@@ -84,8 +84,8 @@ static void look_once(watcher *w, const bp_linked_op *op, uint32_t pattern)
     static uint64_t context[1 << 14];
     const bp_places places = bp_places_device(w->copy, w->bytes);
     for (uint64_t i = 0; i < w->bytes; i++) {
-        w->copy[i] =
-            (w->may[i] & MAY_READ) != 0 ? w->arena[i] : (unsigned char)(pattern >> (8 * (i % 4)));
+        const uint32_t filler = pattern >> (8 * (i % 4)) & 0xff;
+        w->copy[i] = (unsigned char)((w->may[i] & MAY_READ) != 0 ? w->arena[i] : filler);
     }
     if (bp_device_host.context_bytes > sizeof context ||
         bp_device_host.open(context, w->options, &places, NULL) != BP_OK ||
@@ -95,8 +95,8 @@ static void look_once(watcher *w, const bp_linked_op *op, uint32_t pattern)
     }
     bp_device_host.close(context);
     for (uint64_t i = 0; i < w->bytes; i++) {
-        const unsigned char was =
-            (w->may[i] & MAY_READ) != 0 ? w->arena[i] : (unsigned char)(pattern >> (8 * (i % 4)));
+        const uint32_t filler = pattern >> (8 * (i % 4)) & 0xff;
+        const uint32_t was = (w->may[i] & MAY_READ) != 0 ? w->arena[i] : filler;
         if ((w->may[i] & (MAY_WRITE | SCRATCH)) == 0 && w->copy[i] != was) {
             watch_fault("writes bytes that are not its own", op);
             return;
