@@ -34,6 +34,15 @@ static void qwen2(bp_spec *spec)
     SET_OWN(&spec->config, bp_transformer, untied, false);
 }
 
+/* Norms of heads, whose width is not their share of the model's. */
+static void qwen3(bp_spec *spec)
+{
+    llama(spec);
+    SET_OWN(&spec->config, bp_llama_config, head_norms, true);
+    SET_OWN(&spec->config, bp_llama_config, head_width, 6);
+    SET_OWN(&spec->config, bp_transformer, untied, false);
+}
+
 static void bert(bp_spec *spec)
 {
     spec->model = &bp_model_bert;
@@ -61,7 +70,7 @@ static void rnn(bp_spec *spec)
 static const struct {
     const char *name;
     void (*make)(bp_spec *spec);
-} families[] = {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2},
+} families[] = {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3},
                 {"bert", bert}, {"mlp", mlp},     {"rnn", rnn}};
 
 static void plain(bp_spec *spec)
