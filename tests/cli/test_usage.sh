@@ -39,6 +39,8 @@ expect 2 'max-seq-length.*found 65, right would be 64' plan --model tiny --max-s
 run plan --model tiny --print-options --max_seq_length=32 --micro_batch_size 3 --arena 1.5KiB \
     --gradient_checkpointing true
 check $((code != 0)) "print-options"
+grep -qx '# n_embd = 64' <<<"$out" && grep -qx '# tie_word_embeddings = true' <<<"$out"
+check $? "and the model's configuration, key by key" "$out"
 for line in 'max-seq-length = 32' 'per-device-train-batch-size = 3' 'arena = 1536' \
     'gradient-checkpointing = full' 'adam-beta2 = 0.999' 'learning-rate = 5e-05' 'seed = 42' \
     'num-train-epochs = 3' 'max-steps = -1' 'logging-steps = 500' 'max-grad-norm = 1'; do

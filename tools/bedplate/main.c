@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/version.h"
+#include "tools/bedplate/model_table.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/verbs.h"
@@ -67,6 +68,7 @@ static int run_verb(const verb *v, int count, char **arguments)
     }
     if (set.print_options) {
         options_print(&set);
+        model_print(&set);
         return 0;
     }
     if (set.words.count > v->most_words) {

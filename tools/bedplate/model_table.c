@@ -2,7 +2,55 @@
 /* Models by name, and tasks. */
 #include "tools/bedplate/model_table.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "core/file/storage.h"
+#include "device/host/store_posix.h"
+#include "tools/bedplate/output.h"
+#include "tools/formats/family.h"
+#include "tools/formats/hf_config.h"
+
+/* The configuration of a directory or a preset. */
+static bool find_config(const char *model, bp_model_config *config)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
+    static bp_store_posix posix;
+    char path[BP_STORE_PATH_MAX];
+    const bp_preset *preset = bp_preset_find(model);
+    const bool opened = bp_store_posix_init(&posix, "") == BP_OK &&
+                        bp_storage_join(path, model, "config.json", NULL) == BP_OK;
+    if (opened && bp_hf_config_read(&posix.store, path, scratch, config, NULL) == BP_OK) {
+        return true;
+    }
+    if (preset != NULL) {
+        *config = bp_preset_config(preset);
+    }
+    return preset != NULL;
+}
+
+void model_print(const settings *set)
+{
+    bp_model_config config;
+    output out;
+    if (set->model == NULL || !find_config(set->model, &config)) {
+        return;
+    }
+    output_begin(&out, stdout);
+    bp_text_string(&out.text, "# model_type = ");
+    bp_text_string(&out.text, config.family->model_type);
+    for (size_t i = 0; i < config.family->row_count; i++) {
+        char value[BP_ROW_VALUE_BYTES];
+        if (bp_row_value(&config, i, value)) {
+            bp_text_string(&out.text, "\n# ");
+            bp_text_string(&out.text, config.family->rows[i].key);
+            bp_text_string(&out.text, " = ");
+            bp_text_string(&out.text, value);
+        }
+    }
+    bp_text_char(&out.text, '\n');
+    output_end(&out);
+}
 
 static const struct {
     const char *word;

@@ -8,6 +8,10 @@
 
 #define TASK_WORDS "auto|causal-lm|masked-lm|classification|multi-label-classification|regression"
 
+/* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
+ * there is no such model: the verb itself will say so. */
+void model_print(const settings *set);
+
 /* Applies --task and --num-labels to what the model's files or its preset say. BP_ERR_USAGE: a
  * number of classes that the task does not have. */
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error) BP_MUST_CHECK;
