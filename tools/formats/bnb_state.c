@@ -257,17 +257,26 @@ static bp_status take_setting(bp_json *json, const char *key, configured *c)
     return bp_json_skip(json);
 }
 
+static bp_status config_refuse(bp_error *error, const char *found)
+{
+    bp_status status = bp_error_set(error, BP_ERR_DATA, where, "this value is not supported",
+                                    "quantization_config");
+    bp_error_found(error, found, strlen(found));
+    bp_error_right(error, "null, or bitsandbytes' load_in_8bit, or load_in_4bit with "
+                          "bnb_4bit_quant_type nf4 in uint8");
+    return status;
+}
+
 bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *form,
                              bp_error *error)
 {
-    static const char name[] = "quantization_config";
     configured c = {.good = true};
     *form = BP_QUANTISED_NONE;
     if (event->kind == BP_JSON_NULL) {
         return BP_OK;
     }
     if (event->kind != BP_JSON_OBJECT_BEGIN) {
-        return bp_error_set(error, BP_ERR_DATA, where, "this must be null or an object", name);
+        return config_refuse(error, event->kind == BP_JSON_TEXT ? event->text : "no object");
     }
     for (;;) {
         char key[64];
@@ -281,11 +290,7 @@ bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *
         BP_TRY(take_setting(json, key, &c));
     }
     if (!c.method || !c.good || c.four == c.eight || (c.four && !c.nf4)) {
-        return bp_error_set(
-            error, BP_ERR_DATA, where,
-            "this quantisation is not implemented (quant_method bitsandbytes with "
-            "load_in_8bit, or load_in_4bit with bnb_4bit_quant_type nf4 in uint8, is)",
-            name);
+        return config_refuse(error, c.method ? "another form" : "another quant_method");
     }
     *form = c.eight ? BP_QUANTISED_INT8 : c.nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4;
     return BP_OK;
