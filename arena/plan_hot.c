@@ -95,7 +95,7 @@ static uint32_t hot_most(const plan_work *work)
     return most;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t plan_hot_larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -127,10 +127,10 @@ static void hot_hang(plan_hot *h, bool hang)
         }
     }
     for (uint32_t s = 1; s <= most; s++) {
-        depth[s] = larger(depth[s], depth[s - 1]);
+        depth[s] = plan_hot_larger(depth[s], depth[s - 1]);
     }
     for (uint32_t s = work->sections - 1; s > most + 1; s--) {
-        depth[s - 1] = larger(depth[s], depth[s - 1]);
+        depth[s - 1] = plan_hot_larger(depth[s], depth[s - 1]);
     }
 }
 
@@ -359,7 +359,7 @@ void plan_hot_run(plan_hot *h)
     static const uint32_t efforts[] = {HOT_NODES, HOT_AGAIN};
     plan_work *work = h->work;
     uint64_t rounds = HOT_STEPS / ((uint64_t)work->items * work->items);
-    rounds = larger(rounds, HOT_LEAST);
+    rounds = plan_hot_larger(rounds, HOT_LEAST);
     h->rounds = rounds < HOT_ROUNDS ? (uint32_t)rounds : HOT_ROUNDS;
     h->nodes = 0;
     if (h->exact != NULL && work->items <= HOT_SMALL) {

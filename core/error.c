@@ -98,7 +98,7 @@ static const status_row status_rows[] = {
     [BP_ERR_INTERNAL] = {"internal error", 70},
 };
 
-static const status_row *row_of(bp_status status)
+static const status_row *error_row_of(bp_status status)
 {
     size_t rows = sizeof status_rows / sizeof status_rows[0];
     size_t index = (size_t)status;
@@ -107,10 +107,10 @@ static const status_row *row_of(bp_status status)
 
 const char *bp_status_text(bp_status status)
 {
-    return row_of(status)->text;
+    return error_row_of(status)->text;
 }
 
 int bp_status_exit_code(bp_status status)
 {
-    return row_of(status)->exit_code;
+    return error_row_of(status)->exit_code;
 }

@@ -29,18 +29,18 @@ static uint32_t head_first(const bp_model_config *config)
     return bp_bert_block_first(own.stack.layers);
 }
 
-static uint32_t stage_count(const bp_model_config *config)
+static uint32_t bert_stage_count(const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     return own.stack.layers + 2;
 }
 
-static uint32_t parameter_count(const bp_model_config *config)
+static uint32_t bert_parameter_count(const bp_model_config *config)
 {
     return head_first(config) + bp_bert_head_parameters(config);
 }
 
-static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     if (parameter < bp_bert_block_first(0)) {
@@ -50,7 +50,7 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
-static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+static void bert_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
     const bp_bert_config own = bp_bert_config_of(config);
     if (stage == 0) {
@@ -69,14 +69,14 @@ static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
                                                       : bp_inputs_texts(spec, rows);
 }
 
-static uint32_t variants(const bp_model_config *config, uint32_t stage)
+static uint32_t bert_variants(const bp_model_config *config, uint32_t stage)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const bool is_block = stage >= 1 && stage <= own.stack.layers;
     return is_block ? BP_TAPE_VARIANTS : 1;
 }
 
-static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void bert_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const uint64_t w = own.stack.width;
@@ -107,7 +107,7 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
     }
 }
 
-static void parameters(bp_emit *emit, const bp_model_config *config)
+static void bert_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const uint64_t w = own.stack.width;
@@ -126,7 +126,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
         }
     }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        publish_block(emit, config, i);
+        bert_publish_block(emit, config, i);
     }
     bp_bert_head_publish(emit, config);
 }
@@ -152,7 +152,7 @@ static bp_norm describe_norm(const bp_emit *emit)
 }
 
 /* The sum of the embeddings, and its norm into `out`. */
-static bp_ref embed(bp_emit *emit, bp_ref out, bp_ref statistics)
+static bp_ref bert_embed(bp_emit *emit, bp_ref out, bp_ref statistics)
 {
     const bp_embedding embedding = describe_embedding(emit);
     const bp_norm norm = describe_norm(emit);
@@ -173,14 +173,14 @@ static void drop(bp_emit *emit, bp_ref x)
     }
 }
 
-static void forward(bp_emit *emit, bp_stage_call *call)
+static void bert_forward(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
         call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
                                       own.stack.width, "out");
-        (void)embed(emit, call->output, BP_ABSENT);
+        (void)bert_embed(emit, call->output, BP_ABSENT);
         drop(emit, call->output);
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(emit, call, head_first(config));
@@ -200,7 +200,7 @@ static void backward_embed(bp_emit *emit, bp_stage_call *call)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
     const bp_ref again = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
                                         norm.width, "again");
-    const bp_ref sum = embed(emit, again, statistics);
+    const bp_ref sum = bert_embed(emit, again, statistics);
     drop(emit, call->d_output);
     const bp_norm_backward_call norm_call = {sum, statistics, call->d_output, BP_ABSENT, true};
     bp_norm_backward(emit, &norm, &norm_call);
@@ -208,7 +208,7 @@ static void backward_embed(bp_emit *emit, bp_stage_call *call)
     call->d_input = BP_ABSENT;
 }
 
-static void backward(bp_emit *emit, bp_stage_call *call)
+static void bert_backward(bp_emit *emit, bp_stage_call *call)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
@@ -223,15 +223,15 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     }
 }
 
-static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                      uint32_t *variants_of)
+static uint32_t bert_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                           uint32_t *variants_of)
 {
     bp_block block;
     bp_bert_block_describe(emit, call, &block);
     return bp_block_tapes(emit, call, &block, request, variants_of);
 }
 
-static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
     const bp_emit emit = {.spec = spec, .rows = 1};
     const bp_stage_call call = {.stage = stage};
@@ -240,7 +240,7 @@ static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
     return bp_block_slot_name(&block, slot);
 }
 
-static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+static bp_status bert_check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const bp_range types = {"type_vocab_size", own.types, 1, 1u << 16};
@@ -250,11 +250,11 @@ static bp_status check_ranges(const bp_model_config *config, bp_error *error)
     return bp_real_ranges_check(&dropout, 1, "bert", error);
 }
 
-static bp_status check(const bp_spec *spec, bp_error *error)
+static bp_status bert_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    BP_TRY(check_ranges(config, error));
+    BP_TRY(bert_check_ranges(config, error));
     if (own.stack.width % own.stack.heads != 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, "bert",
                                 "the number of heads does not divide the width hidden_size",
@@ -273,15 +273,15 @@ static bp_status check(const bp_spec *spec, bp_error *error)
  * again with a bias that the last stage has already updated. So with several micro-batches its
  * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
-                                .check = check,
+                                .check = bert_check,
                                 .inputs = inputs,
-                                .stages = stage_count,
-                                .stage_name = stage_name,
-                                .variants = variants,
-                                .tapes = tapes,
-                                .slot_name = slot_name,
-                                .parameters = parameters,
-                                .parameter_count = parameter_count,
-                                .parameter_stage = parameter_stage,
-                                .forward = forward,
-                                .backward = backward};
+                                .stages = bert_stage_count,
+                                .stage_name = bert_stage_name,
+                                .variants = bert_variants,
+                                .tapes = bert_tapes,
+                                .slot_name = bert_slot_name,
+                                .parameters = bert_parameters,
+                                .parameter_count = bert_parameter_count,
+                                .parameter_stage = bert_parameter_stage,
+                                .forward = bert_forward,
+                                .backward = bert_backward};

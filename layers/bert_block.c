@@ -30,7 +30,7 @@ uint32_t bp_bert_block_first(uint32_t index)
     return 5 + BP_BERT_BLOCK_PARAMETERS * index;
 }
 
-static bp_linear dense(uint32_t weight, uint64_t in, uint64_t out, uint64_t pitch)
+static bp_linear bert_block_dense(uint32_t weight, uint64_t in, uint64_t out, uint64_t pitch)
 {
     return (bp_linear){.weight = weight,
                        .bias = weight + 1,
@@ -45,7 +45,7 @@ static bp_norm norm_of(const bp_transformer *own, uint32_t weight)
     return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon};
 }
 
-static void describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
+static void bert_block_describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
 {
     const uint64_t width = own->width, inner = bp_transformer_inner(own);
     const bp_value values[VALUES] = {
@@ -72,34 +72,35 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
 {
     const uint32_t first = bp_bert_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own->width;
-    const bp_node nodes[] = {{.kind = BP_NODE_DENSE,
-                              .in = {INPUT},
-                              .out = {QKV, QKV, QKV},
-                              .parts = 3,
-                              .part = {dense(first + BP_BERT_Q_WEIGHT, width, width, 3 * width),
-                                       dense(first + BP_BERT_K_WEIGHT, width, width, 3 * width),
-                                       dense(first + BP_BERT_V_WEIGHT, width, width, 3 * width)},
-                              .column = {0, width, 2 * width}},
-                             {.kind = BP_NODE_ATTENTION,
-                              .in = {QKV},
-                              .out = {ATTENTION, LSE},
-                              .class_of = BP_RECOMPUTE_ATTENTION,
-                              .attention = {.heads = own->heads,
-                                            .head_width = width / own->heads,
-                                            .bidirectional = true,
-                                            .padded = true,
-                                            .lengths = emit->input[BP_INPUT_LENGTHS],
-                                            .dropout = {site, own->attention_dropout}}},
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ATTENTION, INPUT},
-                              .out = {SUM_1},
-                              .residual = {dense(first + BP_BERT_O_WEIGHT, width, width, 0),
-                                           {site + 1, own->residual_dropout}}},
-                             {.kind = BP_NODE_NORM,
-                              .in = {SUM_1},
-                              .out = {NORM_1, STATISTICS_1},
-                              .class_of = BP_RECOMPUTE_NORM,
-                              .norm = norm_of(own, first + BP_BERT_NORM_1_WEIGHT)}};
+    const bp_node nodes[] = {
+        {.kind = BP_NODE_DENSE,
+         .in = {INPUT},
+         .out = {QKV, QKV, QKV},
+         .parts = 3,
+         .part = {bert_block_dense(first + BP_BERT_Q_WEIGHT, width, width, 3 * width),
+                  bert_block_dense(first + BP_BERT_K_WEIGHT, width, width, 3 * width),
+                  bert_block_dense(first + BP_BERT_V_WEIGHT, width, width, 3 * width)},
+         .column = {0, width, 2 * width}},
+        {.kind = BP_NODE_ATTENTION,
+         .in = {QKV},
+         .out = {ATTENTION, LSE},
+         .class_of = BP_RECOMPUTE_ATTENTION,
+         .attention = {.heads = own->heads,
+                       .head_width = width / own->heads,
+                       .bidirectional = true,
+                       .padded = true,
+                       .lengths = emit->input[BP_INPUT_LENGTHS],
+                       .dropout = {site, own->attention_dropout}}},
+        {.kind = BP_NODE_RESIDUAL,
+         .in = {ATTENTION, INPUT},
+         .out = {SUM_1},
+         .residual = {bert_block_dense(first + BP_BERT_O_WEIGHT, width, width, 0),
+                      {site + 1, own->residual_dropout}}},
+        {.kind = BP_NODE_NORM,
+         .in = {SUM_1},
+         .out = {NORM_1, STATISTICS_1},
+         .class_of = BP_RECOMPUTE_NORM,
+         .norm = norm_of(own, first + BP_BERT_NORM_1_WEIGHT)}};
     memcpy(to, nodes, sizeof nodes);
     return sizeof nodes / sizeof nodes[0];
 }
@@ -109,26 +110,27 @@ static uint32_t describe_mlp(const bp_transformer *own, uint32_t index, bp_node 
 {
     const uint32_t first = bp_bert_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own->width, inner = bp_transformer_inner(own);
-    const bp_node nodes[] = {{.kind = BP_NODE_DENSE,
-                              .in = {NORM_1},
-                              .out = {BEFORE},
-                              .parts = 1,
-                              .part = {dense(first + BP_BERT_UP_WEIGHT, width, inner, 0)}},
-                             {.kind = BP_NODE_ACTIVATION,
-                              .in = {BEFORE},
-                              .out = {ACTIVE},
-                              .class_of = BP_RECOMPUTE_ACTIVATION,
-                              .activation = BP_ACTIVATION_GELU_ERF},
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ACTIVE, NORM_1},
-                              .out = {SUM_2},
-                              .residual = {dense(first + BP_BERT_DOWN_WEIGHT, inner, width, 0),
-                                           {site + 2, own->residual_dropout}}},
-                             {.kind = BP_NODE_NORM,
-                              .in = {SUM_2},
-                              .out = {OUTPUT, STATISTICS_2},
-                              .class_of = BP_RECOMPUTE_NORM,
-                              .norm = norm_of(own, first + BP_BERT_NORM_2_WEIGHT)}};
+    const bp_node nodes[] = {
+        {.kind = BP_NODE_DENSE,
+         .in = {NORM_1},
+         .out = {BEFORE},
+         .parts = 1,
+         .part = {bert_block_dense(first + BP_BERT_UP_WEIGHT, width, inner, 0)}},
+        {.kind = BP_NODE_ACTIVATION,
+         .in = {BEFORE},
+         .out = {ACTIVE},
+         .class_of = BP_RECOMPUTE_ACTIVATION,
+         .activation = BP_ACTIVATION_GELU_ERF},
+        {.kind = BP_NODE_RESIDUAL,
+         .in = {ACTIVE, NORM_1},
+         .out = {SUM_2},
+         .residual = {bert_block_dense(first + BP_BERT_DOWN_WEIGHT, inner, width, 0),
+                      {site + 2, own->residual_dropout}}},
+        {.kind = BP_NODE_NORM,
+         .in = {SUM_2},
+         .out = {OUTPUT, STATISTICS_2},
+         .class_of = BP_RECOMPUTE_NORM,
+         .norm = norm_of(own, first + BP_BERT_NORM_2_WEIGHT)}};
     memcpy(to, nodes, sizeof nodes);
     return sizeof nodes / sizeof nodes[0];
 }
@@ -136,7 +138,7 @@ static uint32_t describe_mlp(const bp_transformer *own, uint32_t index, bp_node 
 void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
     const bp_transformer own = bp_transformer_of(&emit->spec->config);
-    describe_values(&own, emit->rows, block);
+    bert_block_describe_values(&own, emit->rows, block);
     block->nodes = describe_attention(emit, &own, call->stage - 1, block->node);
     block->nodes += describe_mlp(&own, call->stage - 1, block->node + block->nodes);
 }

@@ -53,7 +53,7 @@ static bp_linear dense(const bp_emit *emit, uint32_t weight, uint64_t out)
                        .output_major = true};
 }
 
-static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
+static bp_ref bert_head_make(bp_emit *emit, uint64_t width, const char *name)
 {
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
 }
@@ -77,8 +77,8 @@ static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backwa
 {
     pooled p = {.first = bp_sample_pick(emit, pooler->in, false, x)};
     bp_samples_begin(emit);
-    p.before = make(emit, pooler->out, "pooler");
-    p.out = backward ? make(emit, pooler->out, "tanh") : p.before;
+    p.before = bert_head_make(emit, pooler->out, "pooler");
+    p.out = backward ? bert_head_make(emit, pooler->out, "tanh") : p.before;
     bp_linear_forward(emit, pooler, p.first, BP_ABSENT, p.before);
     bp_activate(emit, BP_ACTIVATION_TANH, emit->rows * pooler->out, p.before, p.out);
     bp_samples_end(emit);
@@ -95,7 +95,7 @@ static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
     bp_samples_begin(emit);
     bp_activate_backward(emit, BP_ACTIVATION_TANH, emit->rows * pooler.out, p.before, d, d);
     bp_linear_backward_parameters(emit, &pooler, p.first, d);
-    const bp_ref d_first = make(emit, pooler.in, "d_pooler");
+    const bp_ref d_first = bert_head_make(emit, pooler.in, "d_pooler");
     bp_linear_backward_input(emit, &pooler, d, d_first);
     bp_samples_end(emit);
     call->d_input =
@@ -122,11 +122,11 @@ static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
                    .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon},
                    .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width},
                    .statistics = BP_ABSENT};
-    t.before = make(emit, width, "transform");
-    t.active = backward ? make(emit, width, "gelu") : t.before;
+    t.before = bert_head_make(emit, width, "transform");
+    t.active = backward ? bert_head_make(emit, width, "gelu") : t.before;
     bp_linear_forward(emit, &t.dense, x, BP_ABSENT, t.before);
     bp_activate(emit, BP_ACTIVATION_GELU_ERF, emit->rows * width, t.before, t.active);
-    t.out = make(emit, width, "norm");
+    t.out = bert_head_make(emit, width, "norm");
     if (backward) {
         t.statistics =
             bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
@@ -146,7 +146,7 @@ static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
     bp_linear_backward_parameters(emit, &t.dense, call->input, d);
     call->d_input = BP_ABSENT;
     if (call->input_wanted) {
-        call->d_input = make(emit, t.dense.in, "d_input");
+        call->d_input = bert_head_make(emit, t.dense.in, "d_input");
         bp_linear_backward_input(emit, &t.dense, d, call->d_input);
     }
 }

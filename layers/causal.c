@@ -82,7 +82,7 @@ static bp_ref normalise(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_re
     return y;
 }
 
-static void embed(bp_emit *emit, bp_stage_call *call, const bp_embedding *embedding)
+static void causal_embed(bp_emit *emit, bp_stage_call *call, const bp_embedding *embedding)
 {
     call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
                                   embedding->width, "out");
@@ -105,7 +105,7 @@ static void forward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *ca
 void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        embed(emit, call, &causal->embedding);
+        causal_embed(emit, call, &causal->embedding);
     } else if (is_block(&emit->spec->config, call->stage)) {
         bp_block block;
         causal->block->describe(emit, call, &block);
@@ -216,7 +216,7 @@ static void decode_head(bp_emit *emit, bp_stage_call *call, const bp_causal *cau
 void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        embed(emit, call, &causal->embedding);
+        causal_embed(emit, call, &causal->embedding);
     } else if (is_block(&emit->spec->config, call->stage)) {
         bp_block block;
         causal->block->describe(emit, call, &block);

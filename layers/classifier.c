@@ -80,7 +80,7 @@ static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref log
     bp_emit_sample_loss(emit, &operands, &scalars);
 }
 
-static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
+static bp_ref classifier_make(bp_emit *emit, uint64_t width, const char *name)
 {
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->spec->batch, width,
                           name);
@@ -90,7 +90,8 @@ static bp_ref make(bp_emit *emit, uint64_t width, const char *name)
 static bp_ref judge(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bool gradient)
 {
     const bool kept = !gradient && bp_ref_present(emit->logits);
-    const bp_ref logits = kept ? emit->logits : make(emit, classifier->score.out, "logits");
+    const bp_ref logits =
+        kept ? emit->logits : classifier_make(emit, classifier->score.out, "logits");
     bp_linear_forward(emit, &classifier->score, x, BP_ABSENT, logits);
     emit_loss(emit, classifier, logits, gradient);
     return logits;
@@ -108,10 +109,10 @@ bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp
 {
     bp_samples_begin(emit);
     const bool drops = bp_dropout_probability(emit, &classifier->dropout) > 0.0;
-    const bp_ref room = drops ? make(emit, classifier->score.in, "dropped") : BP_ABSENT;
+    const bp_ref room = drops ? classifier_make(emit, classifier->score.in, "dropped") : BP_ABSENT;
     const bp_ref read = drop(emit, classifier, x, room);
     const bp_ref d_logits = judge(emit, classifier, read, true);
-    const bp_ref d_x = make(emit, classifier->score.in, "d_score");
+    const bp_ref d_x = classifier_make(emit, classifier->score.in, "d_score");
     bp_linear_backward_parameters(emit, &classifier->score, read, d_logits);
     bp_linear_backward_input(emit, &classifier->score, d_logits, d_x);
     (void)drop(emit, classifier, d_x, d_x);

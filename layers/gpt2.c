@@ -18,17 +18,17 @@ static uint32_t last_norm(const bp_model_config *config)
     return bp_gpt2_block_first(own.layers);
 }
 
-static uint32_t parameter_count(const bp_model_config *config)
+static uint32_t gpt2_parameter_count(const bp_model_config *config)
 {
     return last_norm(config) + 2 + (bp_causal_has_output(config) ? 1 : 0);
 }
 
-static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+static void gpt2_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
     bp_causal_stage_name(config, stage, "wte", "h.", text);
 }
 
-static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void gpt2_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const bp_transformer own = bp_transformer_of(config);
     const uint64_t width = own.width;
@@ -56,7 +56,7 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
     }
 }
 
-static void parameters(bp_emit *emit, const bp_model_config *config)
+static void gpt2_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
     const double range = own.initializer_range;
@@ -74,7 +74,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     bp_publish_table(emit, "transformer.", &token);
     bp_publish_table(emit, "transformer.", &position);
     for (uint32_t i = 0; i < own.layers; i++) {
-        publish_block(emit, config, i);
+        gpt2_publish_block(emit, config, i);
     }
     bp_publish(emit, "transformer.", &weight);
     bp_publish(emit, "transformer.", &bias);
@@ -83,7 +83,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     }
 }
 
-static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+static uint32_t gpt2_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
     const bp_transformer own = bp_transformer_of(config);
     if (parameter < bp_gpt2_block_first(0)) {
@@ -95,7 +95,7 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
 
 static const bp_causal_block gpt2_block = {bp_gpt2_block_describe};
 
-static bp_causal describe(const bp_emit *emit)
+static bp_causal gpt2_describe(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_transformer own = bp_transformer_of(config);
@@ -111,47 +111,47 @@ static bp_causal describe(const bp_emit *emit)
                        .block = &gpt2_block};
 }
 
-static void forward(bp_emit *emit, bp_stage_call *call)
+static void gpt2_forward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = gpt2_describe(emit);
     bp_causal_forward(emit, call, &causal);
 }
 
-static void backward(bp_emit *emit, bp_stage_call *call)
+static void gpt2_backward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = gpt2_describe(emit);
     bp_causal_backward(emit, call, &causal);
 }
 
-static void decode(bp_emit *emit, bp_stage_call *call)
+static void gpt2_decode(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = gpt2_describe(emit);
     bp_causal_decode(emit, call, &causal);
 }
 
-static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                      uint32_t *variants)
+static uint32_t gpt2_tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
+                           uint32_t *variants)
 {
     return bp_causal_tapes(emit, call, &gpt2_block, request, variants);
 }
 
-static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+static const char *gpt2_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
     return bp_causal_slot_name(spec, stage, slot, &gpt2_block);
 }
 
 static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
 {
-    bp_causal_sliced_tables(config, parameter_count(config) - 1, tables);
+    bp_causal_sliced_tables(config, gpt2_parameter_count(config) - 1, tables);
 }
 
-static void slice(bp_emit *emit, bp_slice_call *call)
+static void gpt2_slice(bp_emit *emit, bp_slice_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = gpt2_describe(emit);
     bp_causal_slice(emit, call, &causal);
 }
 
-static bp_status check(const bp_spec *spec, bp_error *error)
+static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_transformer own = bp_transformer_of(config);
@@ -166,18 +166,18 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 
 const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .input_major = true,
-                                .check = check,
+                                .check = gpt2_check,
                                 .inputs = bp_inputs_texts,
                                 .stages = bp_causal_stages,
-                                .stage_name = stage_name,
+                                .stage_name = gpt2_stage_name,
                                 .variants = bp_causal_variants,
-                                .tapes = tapes,
-                                .slot_name = slot_name,
-                                .parameters = parameters,
-                                .parameter_count = parameter_count,
-                                .parameter_stage = parameter_stage,
-                                .forward = forward,
-                                .backward = backward,
-                                .decode = decode,
+                                .tapes = gpt2_tapes,
+                                .slot_name = gpt2_slot_name,
+                                .parameters = gpt2_parameters,
+                                .parameter_count = gpt2_parameter_count,
+                                .parameter_stage = gpt2_parameter_stage,
+                                .forward = gpt2_forward,
+                                .backward = gpt2_backward,
+                                .decode = gpt2_decode,
                                 .sliced_tables = sliced_tables,
-                                .slice = slice};
+                                .slice = gpt2_slice};

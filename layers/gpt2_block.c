@@ -12,7 +12,7 @@ uint32_t bp_gpt2_block_first(uint32_t index)
     return 2 + BP_GPT2_BLOCK_PARAMETERS * index;
 }
 
-static bp_linear dense(uint32_t weight, uint64_t in, uint64_t out)
+static bp_linear gpt2_block_dense(uint32_t weight, uint64_t in, uint64_t out)
 {
     return (bp_linear){.weight = weight, .bias = weight + 1, .in = in, .out = out};
 }
@@ -39,7 +39,7 @@ enum {
     VALUES
 };
 
-static void describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
+static void gpt2_block_describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
 {
     const uint64_t width = own->width, inner = bp_transformer_inner(own);
     const bp_value values[VALUES] = {
@@ -66,50 +66,51 @@ void bp_gpt2_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_gpt2_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
-    const bp_node nodes[] = {{.kind = BP_NODE_NORM,
-                              .in = {INPUT},
-                              .out = {NORM_1, STATISTICS_1},
-                              .class_of = BP_RECOMPUTE_NORM,
-                              .again = true,
-                              .norm = norm_of(&own, first + BP_GPT2_LN_1_WEIGHT)},
-                             {.kind = BP_NODE_DENSE,
-                              .in = {NORM_1},
-                              .out = {QKV},
-                              .parts = 1,
-                              .part = {dense(first + BP_GPT2_C_ATTN_WEIGHT, width, 3 * width)}},
-                             {.kind = BP_NODE_ATTENTION,
-                              .in = {QKV},
-                              .out = {ATTENTION, LSE},
-                              .class_of = BP_RECOMPUTE_ATTENTION,
-                              .attention = {.heads = own.heads,
-                                            .head_width = width / own.heads,
-                                            .dropout = {site, own.attention_dropout}}},
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ATTENTION, INPUT},
-                              .out = {MIDDLE},
-                              .residual = {dense(first + BP_GPT2_ATTN_C_PROJ_WEIGHT, width, width),
-                                           {site + 1, own.residual_dropout}}},
-                             {.kind = BP_NODE_NORM,
-                              .in = {MIDDLE},
-                              .out = {NORM_2, STATISTICS_2},
-                              .class_of = BP_RECOMPUTE_NORM,
-                              .again = true,
-                              .norm = norm_of(&own, first + BP_GPT2_LN_2_WEIGHT)},
-                             {.kind = BP_NODE_DENSE,
-                              .in = {NORM_2},
-                              .out = {BEFORE},
-                              .parts = 1,
-                              .part = {dense(first + BP_GPT2_C_FC_WEIGHT, width, inner)}},
-                             {.kind = BP_NODE_GELU,
-                              .in = {BEFORE},
-                              .out = {ACTIVE},
-                              .class_of = BP_RECOMPUTE_ACTIVATION},
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ACTIVE, MIDDLE},
-                              .out = {OUTPUT},
-                              .residual = {dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
-                                           {site + 2, own.residual_dropout}}}};
-    describe_values(&own, emit->rows, block);
+    const bp_node nodes[] = {
+        {.kind = BP_NODE_NORM,
+         .in = {INPUT},
+         .out = {NORM_1, STATISTICS_1},
+         .class_of = BP_RECOMPUTE_NORM,
+         .again = true,
+         .norm = norm_of(&own, first + BP_GPT2_LN_1_WEIGHT)},
+        {.kind = BP_NODE_DENSE,
+         .in = {NORM_1},
+         .out = {QKV},
+         .parts = 1,
+         .part = {gpt2_block_dense(first + BP_GPT2_C_ATTN_WEIGHT, width, 3 * width)}},
+        {.kind = BP_NODE_ATTENTION,
+         .in = {QKV},
+         .out = {ATTENTION, LSE},
+         .class_of = BP_RECOMPUTE_ATTENTION,
+         .attention = {.heads = own.heads,
+                       .head_width = width / own.heads,
+                       .dropout = {site, own.attention_dropout}}},
+        {.kind = BP_NODE_RESIDUAL,
+         .in = {ATTENTION, INPUT},
+         .out = {MIDDLE},
+         .residual = {gpt2_block_dense(first + BP_GPT2_ATTN_C_PROJ_WEIGHT, width, width),
+                      {site + 1, own.residual_dropout}}},
+        {.kind = BP_NODE_NORM,
+         .in = {MIDDLE},
+         .out = {NORM_2, STATISTICS_2},
+         .class_of = BP_RECOMPUTE_NORM,
+         .again = true,
+         .norm = norm_of(&own, first + BP_GPT2_LN_2_WEIGHT)},
+        {.kind = BP_NODE_DENSE,
+         .in = {NORM_2},
+         .out = {BEFORE},
+         .parts = 1,
+         .part = {gpt2_block_dense(first + BP_GPT2_C_FC_WEIGHT, width, inner)}},
+        {.kind = BP_NODE_GELU,
+         .in = {BEFORE},
+         .out = {ACTIVE},
+         .class_of = BP_RECOMPUTE_ACTIVATION},
+        {.kind = BP_NODE_RESIDUAL,
+         .in = {ACTIVE, MIDDLE},
+         .out = {OUTPUT},
+         .residual = {gpt2_block_dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
+                      {site + 2, own.residual_dropout}}}};
+    gpt2_block_describe_values(&own, emit->rows, block);
     memcpy(block->node, nodes, sizeof nodes);
     block->nodes = sizeof nodes / sizeof nodes[0];
 }

@@ -23,12 +23,12 @@ static uint32_t last_norm(const bp_model_config *config)
     return 1 + own.stack.layers * bp_llama_block_parameters(config);
 }
 
-static uint32_t parameter_count(const bp_model_config *config)
+static uint32_t llama_parameter_count(const bp_model_config *config)
 {
     return last_norm(config) + 1 + (bp_causal_has_output(config) ? 1 : 0);
 }
 
-static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     if (parameter == BP_CAUSAL_TABLE) {
@@ -38,12 +38,12 @@ static uint32_t parameter_stage(const bp_model_config *config, uint32_t paramete
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
-static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+static void llama_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
     bp_causal_stage_name(config, stage, "embed", "layers.", text);
 }
 
-static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
+static void llama_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape s = bp_llama_shape_of(config);
@@ -89,7 +89,7 @@ static void publish_block(bp_emit *emit, const bp_model_config *config, uint32_t
     }
 }
 
-static void parameters(bp_emit *emit, const bp_model_config *config)
+static void llama_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const double range = own.stack.initializer_range;
@@ -104,7 +104,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
                                  range};
     bp_publish_table(emit, "", &token);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        publish_block(emit, config, i);
+        llama_publish_block(emit, config, i);
     }
     bp_publish(emit, "", &norm);
     if (bp_causal_has_output(config)) {
@@ -114,7 +114,7 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
 
 static const bp_causal_block llama_block = {bp_llama_block_describe};
 
-static bp_causal describe(const bp_emit *emit)
+static bp_causal llama_describe(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
@@ -129,54 +129,54 @@ static bp_causal describe(const bp_emit *emit)
                        .block = &llama_block};
 }
 
-static void forward(bp_emit *emit, bp_stage_call *call)
+static void llama_forward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = llama_describe(emit);
     bp_causal_forward(emit, call, &causal);
 }
 
-static void backward(bp_emit *emit, bp_stage_call *call)
+static void llama_backward(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = llama_describe(emit);
     bp_causal_backward(emit, call, &causal);
 }
 
-static void decode(bp_emit *emit, bp_stage_call *call)
+static void llama_decode(bp_emit *emit, bp_stage_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = llama_describe(emit);
     bp_causal_decode(emit, call, &causal);
 }
 
-static uint32_t tapes(bp_emit *emit, const bp_stage_call *call, const bp_tape_request *request,
-                      uint32_t *variants)
+static uint32_t llama_tapes(bp_emit *emit, const bp_stage_call *call,
+                            const bp_tape_request *request, uint32_t *variants)
 {
     return bp_causal_tapes(emit, call, &llama_block, request, variants);
 }
 
-static const char *slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+static const char *llama_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
 {
     return bp_causal_slot_name(spec, stage, slot, &llama_block);
 }
 
 static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
 {
-    bp_causal_sliced_tables(config, parameter_count(config) - 1, tables);
+    bp_causal_sliced_tables(config, llama_parameter_count(config) - 1, tables);
 }
 
-static void slice(bp_emit *emit, bp_slice_call *call)
+static void llama_slice(bp_emit *emit, bp_slice_call *call)
 {
-    const bp_causal causal = describe(emit);
+    const bp_causal causal = llama_describe(emit);
     bp_causal_slice(emit, call, &causal);
 }
 
-static bp_status refuse(bp_error *error, const char *text, const char *field, uint64_t found,
-                        uint64_t wanted)
+static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,
+                              uint64_t wanted)
 {
     return bp_error_numbers(error, BP_ERR_USAGE, "llama", text, field, (int64_t)found,
                             (int64_t)wanted);
 }
 
-static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+static bp_status llama_check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_range counts[] = {{"num_key_value_heads", own.kv_heads, 0, own.stack.heads},
@@ -187,40 +187,40 @@ static bp_status check_ranges(const bp_model_config *config, bp_error *error)
     return bp_real_ranges_check(&theta, 1, "llama", error);
 }
 
-static bp_status check(const bp_spec *spec, bp_error *error)
+static bp_status llama_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
-    BP_TRY(check_ranges(config, error));
+    BP_TRY(llama_check_ranges(config, error));
     const bp_llama_shape shape = bp_llama_shape_of(config);
     if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
-        return refuse(error, "the number of heads does not divide the width hidden_size",
-                      "num_attention_heads", own.stack.heads, own.stack.width);
+        return llama_refuse(error, "the number of heads does not divide the width hidden_size",
+                            "num_attention_heads", own.stack.heads, own.stack.width);
     }
     if (shape.kv_heads > shape.heads || shape.heads % shape.kv_heads != 0) {
-        return refuse(error, "the key-value heads do not divide the heads", "num_key_value_heads",
-                      shape.kv_heads, shape.heads);
+        return llama_refuse(error, "the key-value heads do not divide the heads",
+                            "num_key_value_heads", shape.kv_heads, shape.heads);
     }
     if (shape.head_width % 2 != 0) {
-        return refuse(error, "rotary positions need heads of an even width", "head_dim",
-                      shape.head_width, shape.head_width + 1);
+        return llama_refuse(error, "rotary positions need heads of an even width", "head_dim",
+                            shape.head_width, shape.head_width + 1);
     }
     return bp_causal_check(spec, "llama", error);
 }
 
 const bp_model bp_model_llama = {.name = "llama",
-                                 .check = check,
+                                 .check = llama_check,
                                  .inputs = bp_inputs_texts,
                                  .stages = bp_causal_stages,
-                                 .stage_name = stage_name,
+                                 .stage_name = llama_stage_name,
                                  .variants = bp_causal_variants,
-                                 .tapes = tapes,
-                                 .slot_name = slot_name,
-                                 .parameters = parameters,
-                                 .parameter_count = parameter_count,
-                                 .parameter_stage = parameter_stage,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .decode = decode,
+                                 .tapes = llama_tapes,
+                                 .slot_name = llama_slot_name,
+                                 .parameters = llama_parameters,
+                                 .parameter_count = llama_parameter_count,
+                                 .parameter_stage = llama_parameter_stage,
+                                 .forward = llama_forward,
+                                 .backward = llama_backward,
+                                 .decode = llama_decode,
                                  .sliced_tables = sliced_tables,
-                                 .slice = slice};
+                                 .slice = llama_slice};

@@ -61,8 +61,8 @@ static void number_parameters(const bp_model_config *config, uint32_t index,
     }
 }
 
-static bp_linear dense(const uint32_t *numbers, bp_llama_parameter weight, uint64_t in,
-                       uint64_t out, uint64_t pitch)
+static bp_linear llama_block_dense(const uint32_t *numbers, bp_llama_parameter weight, uint64_t in,
+                                   uint64_t out, uint64_t pitch)
 {
     return (bp_linear){.weight = numbers[weight],
                        .bias = numbers[weight + 1],
@@ -101,7 +101,7 @@ static uint64_t keys_of(const bp_llama_shape *shape)
     return shape->kv_heads * shape->head_width;
 }
 
-static void describe_values(const bp_llama_shape *shape, uint64_t rows, bp_block *block)
+static void llama_block_describe_values(const bp_llama_shape *shape, uint64_t rows, bp_block *block)
 {
     const uint64_t width = shape->width, inner = shape->inner;
     const uint64_t pitch = queries_of(shape) + 2 * keys_of(shape);
@@ -155,9 +155,9 @@ static uint32_t describe_attention(const bp_llama_config *own, const bp_stage_ca
          .in = {NORM_1},
          .out = {STRAIGHT, STRAIGHT, STRAIGHT},
          .parts = 3,
-         .part = {dense(n, BP_LLAMA_Q_WEIGHT, shape->width, queries, pitch),
-                  dense(n, BP_LLAMA_K_WEIGHT, shape->width, keys, pitch),
-                  dense(n, BP_LLAMA_V_WEIGHT, shape->width, keys, pitch)},
+         .part = {llama_block_dense(n, BP_LLAMA_Q_WEIGHT, shape->width, queries, pitch),
+                  llama_block_dense(n, BP_LLAMA_K_WEIGHT, shape->width, keys, pitch),
+                  llama_block_dense(n, BP_LLAMA_V_WEIGHT, shape->width, keys, pitch)},
          .column = {0, queries, queries + keys}},
         {.kind = BP_NODE_ROTARY,
          .in = {STRAIGHT},
@@ -172,8 +172,8 @@ static uint32_t describe_attention(const bp_llama_config *own, const bp_stage_ca
                        .kv_heads = (uint32_t)shape->kv_heads,
                        .head_width = shape->head_width,
                        .dropout = {call->stage, own->stack.attention_dropout}}},
-        residual_node(dense(n, BP_LLAMA_O_WEIGHT, queries, shape->width, 0), ATTENTION, INPUT,
-                      MIDDLE)};
+        residual_node(llama_block_dense(n, BP_LLAMA_O_WEIGHT, queries, shape->width, 0), ATTENTION,
+                      INPUT, MIDDLE)};
     memcpy(to, nodes, sizeof nodes);
     return sizeof nodes / sizeof nodes[0];
 }
@@ -188,14 +188,14 @@ static uint32_t describe_mlp(const bp_llama_config *own, const bp_llama_shape *s
          .in = {NORM_2},
          .out = {GATE, UP},
          .parts = 2,
-         .part = {dense(n, BP_LLAMA_GATE_WEIGHT, shape->width, shape->inner, 0),
-                  dense(n, BP_LLAMA_UP_WEIGHT, shape->width, shape->inner, 0)}},
+         .part = {llama_block_dense(n, BP_LLAMA_GATE_WEIGHT, shape->width, shape->inner, 0),
+                  llama_block_dense(n, BP_LLAMA_UP_WEIGHT, shape->width, shape->inner, 0)}},
         {.kind = BP_NODE_SWIGLU,
          .in = {GATE, UP},
          .out = {ACTIVE},
          .class_of = BP_RECOMPUTE_ACTIVATION},
-        residual_node(dense(n, BP_LLAMA_DOWN_WEIGHT, shape->inner, shape->width, 0), ACTIVE, MIDDLE,
-                      OUTPUT)};
+        residual_node(llama_block_dense(n, BP_LLAMA_DOWN_WEIGHT, shape->inner, shape->width, 0),
+                      ACTIVE, MIDDLE, OUTPUT)};
     memcpy(to, nodes, sizeof nodes);
     return sizeof nodes / sizeof nodes[0];
 }
@@ -252,7 +252,7 @@ void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_
     const bp_llama_shape shape = bp_llama_shape_of(config);
     uint32_t n[BP_LLAMA_BLOCK_PARAMETERS];
     number_parameters(config, call->stage - 1, n);
-    describe_values(&shape, emit->rows, block);
+    llama_block_describe_values(&shape, emit->rows, block);
     block->nodes = describe_attention(&own, call, &shape, n, block->node);
     block->nodes += describe_mlp(&own, &shape, n, block->node + block->nodes);
     if (own.head_norms) {

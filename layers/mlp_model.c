@@ -23,25 +23,25 @@ bp_mlp_config bp_mlp_config_of(const bp_model_config *config)
     return own;
 }
 
-static uint32_t stage_count(const bp_model_config *config)
+static uint32_t mlp_model_stage_count(const bp_model_config *config)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     return own.layers + 1;
 }
 
-static uint32_t parameter_count(const bp_model_config *config)
+static uint32_t mlp_model_parameter_count(const bp_model_config *config)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     return 2 * (own.layers + 1);
 }
 
-static uint32_t parameter_stage(const bp_model_config *config, uint32_t parameter)
+static uint32_t mlp_model_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
     (void)config;
     return parameter / 2;
 }
 
-static void stage_name(const bp_model_config *config, uint32_t stage, char text[32])
+static void mlp_model_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     if (stage == own.layers) {
@@ -53,7 +53,7 @@ static void stage_name(const bp_model_config *config, uint32_t stage, char text[
 
 /* The value before the activation is all the tape there is: nothing of it is cheap to make again.
  */
-static uint32_t variants(const bp_model_config *config, uint32_t stage)
+static uint32_t mlp_model_variants(const bp_model_config *config, uint32_t stage)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     return stage < own.layers ? BP_TAPE_VARIANTS : 1;
@@ -84,7 +84,7 @@ static double deviation_of(const bp_model_config *config, uint32_t layer)
     return sqrt((halves ? 2.0 : 1.0) / (double)input_of(config, layer));
 }
 
-static void parameters(bp_emit *emit, const bp_model_config *config)
+static void mlp_model_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     for (uint32_t i = 0; i <= own.layers; i++) {
@@ -147,7 +147,7 @@ static void describe_hidden(bp_emit *emit, bp_stage_call *call, bp_block *block)
         .nodes = 3};
 }
 
-static void forward(bp_emit *emit, bp_stage_call *call)
+static void mlp_model_forward(bp_emit *emit, bp_stage_call *call)
 {
     const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
     bp_samples_begin(emit);
@@ -163,7 +163,7 @@ static void forward(bp_emit *emit, bp_stage_call *call)
     bp_samples_end(emit);
 }
 
-static void backward(bp_emit *emit, bp_stage_call *call)
+static void mlp_model_backward(bp_emit *emit, bp_stage_call *call)
 {
     const bool head = call->stage == bp_mlp_config_of(&emit->spec->config).layers;
     bp_samples_begin(emit);
@@ -179,7 +179,7 @@ static void backward(bp_emit *emit, bp_stage_call *call)
     bp_samples_end(emit);
 }
 
-static bp_status check_ranges(const bp_model_config *config, bp_error *error)
+static bp_status mlp_model_check_ranges(const bp_model_config *config, bp_error *error)
 {
     const bp_mlp_config own = bp_mlp_config_of(config);
     const bp_range counts[] = {{"vocab_size", config->vocabulary, 0, 0},
@@ -191,10 +191,10 @@ static bp_status check_ranges(const bp_model_config *config, bp_error *error)
     return bp_real_ranges_check(reals, 2, "mlp", error);
 }
 
-static bp_status check(const bp_spec *spec, bp_error *error)
+static bp_status mlp_model_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
-    BP_TRY(check_ranges(config, error));
+    BP_TRY(mlp_model_check_ranges(config, error));
     if (config->task < BP_TASK_CLASSES || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "mlp",
                             "this model judges rows of numbers: its tasks are classification, "
@@ -216,13 +216,13 @@ static bp_status check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_mlp = {.name = "mlp",
-                               .check = check,
+                               .check = mlp_model_check,
                                .inputs = bp_inputs_numbers,
-                               .stages = stage_count,
-                               .stage_name = stage_name,
-                               .variants = variants,
-                               .parameters = parameters,
-                               .parameter_count = parameter_count,
-                               .parameter_stage = parameter_stage,
-                               .forward = forward,
-                               .backward = backward};
+                               .stages = mlp_model_stage_count,
+                               .stage_name = mlp_model_stage_name,
+                               .variants = mlp_model_variants,
+                               .parameters = mlp_model_parameters,
+                               .parameter_count = mlp_model_parameter_count,
+                               .parameter_stage = mlp_model_parameter_stage,
+                               .forward = mlp_model_forward,
+                               .backward = mlp_model_backward};

@@ -8,7 +8,7 @@ static const bp_rule_argument arguments[] = {
     {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void adagrad_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->adagrad.epsilon = options->epsilon;
 }
@@ -18,7 +18,7 @@ static const bp_rule rule = {.name = "adagrad",
                              .state_names = {"sum"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill};
+                             .fill = adagrad_fill};
 
 static const bp_optimizer_options defaults = {.epsilon = 1e-10};
 

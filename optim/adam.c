@@ -10,7 +10,7 @@ static const bp_rule_argument arguments[] = {
     {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void adam_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->adam.beta1 = options->beta1;
     scalars->adam.beta2 = options->beta2;
@@ -22,7 +22,7 @@ static const bp_rule rule = {.name = "adam",
                              .state_names = {"exp_avg", "exp_avg_sq"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill};
+                             .fill = adam_fill};
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 

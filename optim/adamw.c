@@ -10,7 +10,7 @@ static const bp_rule_argument arguments[] = {
     {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void adamw_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->adamw.beta1 = options->beta1;
     scalars->adamw.beta2 = options->beta2;
@@ -22,7 +22,7 @@ static const bp_rule rule = {.name = "adamw",
                              .state_names = {"exp_avg", "exp_avg_sq"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill};
+                             .fill = adamw_fill};
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 

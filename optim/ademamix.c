@@ -14,7 +14,7 @@ static const bp_rule_argument arguments[] = {
     {"t_beta3", offsetof(bp_optimizer_options, beta3_steps), BP_RULE_NOT_NEGATIVE, false},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void ademamix_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->ademamix.beta1 = options->beta1;
     scalars->ademamix.beta2 = options->beta2;
@@ -30,7 +30,7 @@ static const bp_rule rule = {.name = "ademamix",
                              .state_names = {"exp_avg_fast", "exp_avg_slow", "exp_avg_sq"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill};
+                             .fill = ademamix_fill};
 
 static const bp_optimizer_options defaults = {
     .beta1 = 0.9, .beta2 = 0.999, .beta3 = 0.9999, .epsilon = 1e-8, .mix = 5.0};

@@ -34,7 +34,7 @@ static void make_partials(bp_emit *emit)
 /* Where a parameter's partial sums lie, `before` being those of the parameters before it: in the
  * order of parameters, so that the norm is added up in one order, or, where decisions come stage by
  * stage over what there is, behind those before. */
-static uint64_t place_of(const bp_emit *emit, const bp_parameter *parameter, uint64_t before)
+static uint64_t clip_place_of(const bp_emit *emit, const bp_parameter *parameter, uint64_t before)
 {
     if (emit->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(emit->spec)) {
         return emit->norms_used;
@@ -67,7 +67,7 @@ void bp_clip_norms(bp_emit *emit)
         const bp_norm_partial_scalars scalars = {.count = (int64_t)parameter->due_count,
                                                  .chunk = BP_CLIP_CHUNK};
         const bp_norm_partial_operands operands = {
-            .partials = bp_ref_at(emit->norms, place_of(emit, parameter, before)),
+            .partials = bp_ref_at(emit->norms, clip_place_of(emit, parameter, before)),
             .x = {parameter->gradient, emit->spec->gradient, 0}};
         if (first) {
             bp_emit_norm_partial(emit, &operands, &scalars);

@@ -11,7 +11,7 @@ static const bp_rule_argument arguments[] = {
     {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void lamb_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->lamb.beta1 = options->beta1;
     scalars->lamb.beta2 = options->beta2;
@@ -59,7 +59,7 @@ static const bp_rule rule = {.name = "lamb",
                              .state_names = {"exp_avg", "exp_avg_sq"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill,
+                             .fill = lamb_fill,
                              .norms = norms,
                              .coefficient = coefficient};
 

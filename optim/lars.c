@@ -11,7 +11,7 @@ static const bp_rule_argument arguments[] = {
      false},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void lars_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->lars.momentum = options->momentum;
 }
@@ -53,7 +53,7 @@ static const bp_rule rule = {.name = "lars",
                              .state_names = {"momentum_buffer"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill,
+                             .fill = lars_fill,
                              .norms = norms,
                              .coefficient = coefficient,
                              .decay_in_ratio = true};

@@ -9,7 +9,7 @@ static const bp_rule_argument arguments[] = {
     {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
 };
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void lion_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->lion.beta1 = options->beta1;
     scalars->lion.beta2 = options->beta2;
@@ -20,7 +20,7 @@ static const bp_rule rule = {.name = "lion",
                              .state_names = {"exp_avg"},
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
-                             .fill = fill};
+                             .fill = lion_fill};
 
 static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.99};
 

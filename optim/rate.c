@@ -82,7 +82,7 @@ static const struct {
 
 #define SCHEDULE_COUNT (sizeof(schedules) / sizeof(schedules[0]))
 
-static bool same_name(const char *known, const char *name)
+static bool rate_same_name(const char *known, const char *name)
 {
     size_t i = 0;
     while (known[i] != '\0' && known[i] == (name[i] == '-' ? '_' : name[i])) {
@@ -94,7 +94,7 @@ static bool same_name(const char *known, const char *name)
 bp_rate bp_rate_find(const char *name)
 {
     for (size_t i = 0; i < SCHEDULE_COUNT; i++) {
-        if (same_name(schedules[i].name, name)) {
+        if (rate_same_name(schedules[i].name, name)) {
             return schedules[i].rate;
         }
     }

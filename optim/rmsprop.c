@@ -15,7 +15,7 @@ static uint32_t states(const bp_optimizer_options *options)
     return options->momentum > 0.0 ? 2 : 1;
 }
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void rmsprop_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->rmsprop.alpha = options->smoothing;
     scalars->rmsprop.epsilon = options->epsilon;
@@ -28,7 +28,7 @@ static const bp_rule rule = {.name = "rmsprop",
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
                              .states = states,
-                             .fill = fill};
+                             .fill = rmsprop_fill};
 
 static const bp_optimizer_options defaults = {.smoothing = 0.99, .epsilon = 1e-8};
 

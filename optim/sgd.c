@@ -15,7 +15,7 @@ static uint32_t states(const bp_optimizer_options *options)
     return options->momentum > 0.0 ? 1 : 0;
 }
 
-static void fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
+static void sgd_fill(const bp_optimizer_options *options, bp_rule_scalars *scalars)
 {
     scalars->sgd.momentum = options->momentum;
     scalars->sgd.dampening = options->dampening;
@@ -28,7 +28,7 @@ static const bp_rule rule = {.name = "sgd",
                              .argument_count = sizeof arguments / sizeof arguments[0],
                              .arguments = arguments,
                              .states = states,
-                             .fill = fill};
+                             .fill = sgd_fill};
 
 static const bp_optimizer_options defaults = {.momentum = 0.0};
 static const bp_optimizer_options defaults_8bit = {.momentum = 0.9};

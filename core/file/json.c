@@ -168,7 +168,7 @@ static bool in_number(int byte)
            byte == 'e' || byte == 'E';
 }
 
-static bp_status take_number(bp_json *json, bp_json_event *event)
+static bp_status json_take_number(bp_json *json, bp_json_event *event)
 {
     json->text_used = 0;
     for (int byte = bp_json_peek(json); in_number(byte); byte = bp_json_peek(json)) {
@@ -210,7 +210,7 @@ static bp_status take_text(bp_json *json, bp_json_event *event)
     return BP_OK;
 }
 
-static bp_status take_value(bp_json *json, bp_json_event *event, int token)
+static bp_status json_take_value(bp_json *json, bp_json_event *event, int token)
 {
     switch (token) {
     case '{':
@@ -232,10 +232,10 @@ static bp_status take_value(bp_json *json, bp_json_event *event, int token)
     if (!in_number(token)) {
         return bp_json_refuse(json, "a value is missing");
     }
-    return take_number(json, event);
+    return json_take_number(json, event);
 }
 
-static bp_status take_key(bp_json *json, bp_json_event *event, int token)
+static bp_status json_take_key(bp_json *json, bp_json_event *event, int token)
 {
     if (token != '"') {
         return bp_json_refuse(json, "a key in double quotes is missing");
@@ -274,7 +274,8 @@ static bp_status take_after_value(bp_json *json, bp_json_event *event, int token
     }
     json->at++;
     token = peek_token(json);
-    return in_object(json) ? take_key(json, event, token) : take_value(json, event, token);
+    return in_object(json) ? json_take_key(json, event, token)
+                           : json_take_value(json, event, token);
 }
 
 static bp_status take_event(bp_json *json, bp_json_event *event)
@@ -286,15 +287,15 @@ static bp_status take_event(bp_json *json, bp_json_event *event)
             return bp_json_refuse(json, "a colon is missing");
         }
         json->at++;
-        return take_value(json, event, peek_token(json));
+        return json_take_value(json, event, peek_token(json));
     case EXPECT_COMMA:
         return take_after_value(json, event, token);
     case EXPECT_KEY_OR_END:
-        return token == '}' ? end_container(json, event) : take_key(json, event, token);
+        return token == '}' ? end_container(json, event) : json_take_key(json, event, token);
     case EXPECT_VALUE_OR_END:
-        return token == ']' ? end_container(json, event) : take_value(json, event, token);
+        return token == ']' ? end_container(json, event) : json_take_value(json, event, token);
     default:
-        return take_value(json, event, token);
+        return json_take_value(json, event, token);
     }
 }
 

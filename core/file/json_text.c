@@ -5,7 +5,7 @@
 /* The most bytes that one character or escape adds, and the terminator. */
 enum { CHARACTER_ROOM = 5 };
 
-static void put(bp_json *json, uint32_t byte)
+static void json_text_put(bp_json *json, uint32_t byte)
 {
     json->text[json->text_used++] = (char)byte;
 }
@@ -13,19 +13,19 @@ static void put(bp_json *json, uint32_t byte)
 static void put_code_point(bp_json *json, uint32_t code)
 {
     if (code < 0x80) {
-        put(json, code);
+        json_text_put(json, code);
     } else if (code < 0x800) {
-        put(json, 0xc0 | code >> 6);
-        put(json, 0x80 | (code & 0x3f));
+        json_text_put(json, 0xc0 | code >> 6);
+        json_text_put(json, 0x80 | (code & 0x3f));
     } else if (code < 0x10000) {
-        put(json, 0xe0 | code >> 12);
-        put(json, 0x80 | (code >> 6 & 0x3f));
-        put(json, 0x80 | (code & 0x3f));
+        json_text_put(json, 0xe0 | code >> 12);
+        json_text_put(json, 0x80 | (code >> 6 & 0x3f));
+        json_text_put(json, 0x80 | (code & 0x3f));
     } else {
-        put(json, 0xf0 | code >> 18);
-        put(json, 0x80 | (code >> 12 & 0x3f));
-        put(json, 0x80 | (code >> 6 & 0x3f));
-        put(json, 0x80 | (code & 0x3f));
+        json_text_put(json, 0xf0 | code >> 18);
+        json_text_put(json, 0x80 | (code >> 12 & 0x3f));
+        json_text_put(json, 0x80 | (code >> 6 & 0x3f));
+        json_text_put(json, 0x80 | (code & 0x3f));
     }
 }
 
@@ -92,7 +92,7 @@ static bp_status take_escape(bp_json *json)
     for (size_t i = 0; letters[i] != '\0'; i++) {
         if (letters[i] == letter) {
             json->at++;
-            put(json, (unsigned char)values[i]);
+            json_text_put(json, (unsigned char)values[i]);
             return BP_OK;
         }
     }
@@ -130,7 +130,7 @@ static bp_status take_utf8(bp_json *json, int lead)
     if (row == NULL) {
         return bp_json_refuse(json, wrong);
     }
-    put(json, (uint32_t)lead);
+    json_text_put(json, (uint32_t)lead);
     int low = row->low;
     int high = row->high;
     for (int i = 0; i < row->continuations; i++) {
@@ -139,7 +139,7 @@ static bp_status take_utf8(bp_json *json, int lead)
             return bp_json_refuse(json, wrong);
         }
         json->at++;
-        put(json, (uint32_t)byte);
+        json_text_put(json, (uint32_t)byte);
         low = 0x80;
         high = 0xbf;
     }
@@ -185,7 +185,7 @@ bp_status bp_json_take_string(bp_json *json, bool *whole)
         if (byte == '\\') {
             BP_TRY(take_escape(json));
         } else if (byte < 0x80) {
-            put(json, (uint32_t)byte);
+            json_text_put(json, (uint32_t)byte);
         } else {
             BP_TRY(take_utf8(json, byte));
         }

@@ -21,7 +21,8 @@ int bp_pair_compare(const void *a, const void *b)
     return strcmp(left->key, right->key);
 }
 
-static size_t report(bp_pairs_difference each, void *user, const char *key, const char *const *two)
+static size_t pair_report(bp_pairs_difference each, void *user, const char *key,
+                          const char *const *two)
 {
     if (each != NULL) {
         each(user, key, two[0], two[1]);
@@ -35,13 +36,13 @@ size_t bp_pairs_compare(bp_pairs a, bp_pairs b, bp_pairs_difference each, void *
     for (size_t i = 0; i < a.count; i++) {
         const char *two[2] = {a.list[i].value, bp_pairs_find(b, a.list[i].key)};
         if (two[1] == NULL || strcmp(two[0], two[1]) != 0) {
-            differences += report(each, user, a.list[i].key, two);
+            differences += pair_report(each, user, a.list[i].key, two);
         }
     }
     for (size_t i = 0; i < b.count; i++) {
         if (bp_pairs_find(a, b.list[i].key) == NULL) {
             const char *two[2] = {NULL, b.list[i].value};
-            differences += report(each, user, b.list[i].key, two);
+            differences += pair_report(each, user, b.list[i].key, two);
         }
     }
     return differences;

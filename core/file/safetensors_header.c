@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Wrong content of a tensor's entry, or of the metadata when `name` says so. */
-static bp_status refuse(bp_header_scan *scan, const char *name, const char *text)
+static bp_status safetensors_header_refuse(bp_header_scan *scan, const char *name, const char *text)
 {
     return bp_error_set(scan->error, BP_ERR_DATA, "safetensors", text, name);
 }
@@ -28,7 +28,7 @@ static bp_status expect(bp_header_scan *scan, bp_json_kind kind, const char *nam
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&scan->json, &event));
-    return event.kind == kind ? BP_OK : refuse(scan, name, text);
+    return event.kind == kind ? BP_OK : safetensors_header_refuse(scan, name, text);
 }
 
 /* The value of a metadata key, which may come in parts. */
@@ -39,10 +39,10 @@ static bp_status read_metadata_value(bp_header_scan *scan, const char *key, cons
     do {
         BP_TRY(bp_json_next(&scan->json, &event));
         if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_TEXT_PART) {
-            return refuse(scan, key, "the metadata value is not a string");
+            return safetensors_header_refuse(scan, key, "the metadata value is not a string");
         }
         if (memchr(event.text, '\0', event.length) != NULL) {
-            return refuse(scan, key, "the metadata value holds a NUL");
+            return safetensors_header_refuse(scan, key, "the metadata value holds a NUL");
         }
         keep_text(scan, event.text, event.length, &part);
         *value = *value == NULL ? part : *value;
@@ -55,11 +55,11 @@ static bp_status read_metadata_pair(bp_header_scan *scan, const bp_json_event *e
 {
     char key[BP_TENSOR_NAME_MAX + sizeof BP_SAFETENSORS_DIGEST];
     if (event->length >= sizeof key) {
-        return refuse(scan, "__metadata__", "a metadata key is too long");
+        return safetensors_header_refuse(scan, "__metadata__", "a metadata key is too long");
     }
     memcpy(key, event->text, event->length + 1);
     if (strlen(key) != event->length) {
-        return refuse(scan, "__metadata__", "a metadata key holds a NUL");
+        return safetensors_header_refuse(scan, "__metadata__", "a metadata key holds a NUL");
     }
     bp_pair pair = {NULL, NULL};
     keep_text(scan, key, event->length + 1, &pair.key);
@@ -77,7 +77,7 @@ static bp_status read_metadata_pair(bp_header_scan *scan, const bp_json_event *e
 static bp_status read_metadata(bp_header_scan *scan)
 {
     if (scan->metadata_seen) {
-        return refuse(scan, "__metadata__", "the metadata is there twice");
+        return safetensors_header_refuse(scan, "__metadata__", "the metadata is there twice");
     }
     scan->metadata_seen = true;
     BP_TRY(expect(scan, BP_JSON_OBJECT_BEGIN, "__metadata__", "the metadata is not an object"));
@@ -95,10 +95,11 @@ static bp_status read_dtype(bp_header_scan *scan, bp_tensor_entry *entry)
     bp_json_event event;
     BP_TRY(bp_json_next(&scan->json, &event));
     if (event.kind != BP_JSON_TEXT) {
-        return refuse(scan, entry->name, "dtype is not a string");
+        return safetensors_header_refuse(scan, entry->name, "dtype is not a string");
     }
     if (!bp_dtype_parse(event.text, event.length, &entry->dtype)) {
-        return refuse(scan, entry->name, "dtype is not one that this program knows");
+        return safetensors_header_refuse(scan, entry->name,
+                                         "dtype is not one that this program knows");
     }
     return BP_OK;
 }
@@ -118,7 +119,7 @@ static bp_status read_numbers(bp_header_scan *scan, const char *name, uint64_t *
         }
         /* Anything that is not a number has integer = false. */
         if (!event.integer || event.i64 < 0) {
-            return refuse(scan, name, wrong);
+            return safetensors_header_refuse(scan, name, wrong);
         }
         if (*count == most) {
             return bp_error_numbers(scan->error, BP_ERR_DATA, "safetensors",
@@ -140,10 +141,11 @@ static bp_status read_field(bp_header_scan *scan, bp_tensor_entry *entry, uint64
         field++;
     }
     if (field == 3) {
-        return refuse(scan, entry->name, "a field is none of dtype, shape, data_offsets");
+        return safetensors_header_refuse(scan, entry->name,
+                                         "a field is none of dtype, shape, data_offsets");
     }
     if ((*seen >> field & 1u) != 0) {
-        return refuse(scan, entry->name, "a field is there twice");
+        return safetensors_header_refuse(scan, entry->name, "a field is there twice");
     }
     *seen |= 1u << field;
     if (field == 0) {
@@ -154,7 +156,9 @@ static bp_status read_field(bp_header_scan *scan, bp_tensor_entry *entry, uint64
     }
     uint32_t count;
     BP_TRY(read_numbers(scan, entry->name, offsets, 2, &count));
-    return count == 2 ? BP_OK : refuse(scan, entry->name, "data_offsets does not have two numbers");
+    return count == 2 ? BP_OK
+                      : safetensors_header_refuse(scan, entry->name,
+                                                  "data_offsets does not have two numbers");
 }
 
 /* Shape, dtype and range must say the same size; each product is checked. */
@@ -170,7 +174,7 @@ static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const 
         bytes = bp_size_mul(bytes, entry->shape[i]);
     }
     if (bytes == BP_SIZE_INVALID) {
-        return refuse(scan, entry->name, "the size of the shape overflows");
+        return safetensors_header_refuse(scan, entry->name, "the size of the shape overflows");
     }
     entry->offset = offsets[0];
     entry->bytes = offsets[1] - offsets[0];
@@ -195,7 +199,8 @@ static bp_status read_entry(bp_header_scan *scan, const char *name)
         BP_TRY(bp_json_next(&scan->json, &event));
     }
     if (seen != SEEN_ALL) {
-        return refuse(scan, name, "one of dtype, shape, data_offsets is missing");
+        return safetensors_header_refuse(scan, name,
+                                         "one of dtype, shape, data_offsets is missing");
     }
     BP_TRY(check_size(scan, &entry, offsets));
     keep_text(scan, name, strlen(name) + 1, &entry.name);
@@ -219,7 +224,7 @@ static bp_status read_member(bp_header_scan *scan, const bp_json_event *event)
     }
     memcpy(name, event->text, event->length + 1);
     if (event->length == 0 || strlen(name) != event->length) {
-        return refuse(scan, name, "a tensor's name is empty or holds a NUL");
+        return safetensors_header_refuse(scan, name, "a tensor's name is empty or holds a NUL");
     }
     return strcmp(name, "__metadata__") == 0 ? read_metadata(scan) : read_entry(scan, name);
 }
@@ -235,7 +240,7 @@ bp_status bp_header_read(bp_header_scan *scan)
     }
     BP_TRY(bp_json_next(&scan->json, &event)); /* the end: nothing but white space follows */
     if (scan->changed) {
-        return refuse(scan, NULL, "the file changed while it was read");
+        return safetensors_header_refuse(scan, NULL, "the file changed while it was read");
     }
     return BP_OK;
 }

@@ -10,7 +10,8 @@
 
 enum { TEXT_ROOM = 1024, CHUNK_ROOM = BP_SAFETENSORS_WORK - TEXT_ROOM, SCRATCH_ALIGN = 8 };
 
-static bp_status refuse(const bp_safetensors *file, const char *name, const char *text)
+static bp_status safetensors_read_refuse(const bp_safetensors *file, const char *name,
+                                         const char *text)
 {
     return bp_error_set(file->error, BP_ERR_DATA, "safetensors", text, name);
 }
@@ -55,7 +56,7 @@ static bp_status read_lengths(bp_safetensors *file)
         header = header << 8 | head[i];
     }
     if (header > BP_SAFETENSORS_HEADER_MAX) {
-        return refuse(file, NULL, "the header is longer than 100,000,000 bytes");
+        return safetensors_read_refuse(file, NULL, "the header is longer than 100,000,000 bytes");
     }
     if (header > bytes - 8) {
         return bp_error_numbers(file->error, BP_ERR_DATA, "safetensors",
@@ -63,7 +64,7 @@ static bp_status read_lengths(bp_safetensors *file)
                                 (int64_t)header, (int64_t)(bytes - 8));
     }
     if (head[8] != '{') {
-        return refuse(file, NULL, "the header does not begin with {");
+        return safetensors_read_refuse(file, NULL, "the header does not begin with {");
     }
     file->data_at = 8 + header;
     file->data_bytes = bytes - 8 - header;
@@ -114,13 +115,15 @@ static bp_status check_names(const bp_safetensors *file)
     bp_heap_sort(file->entries, file->entry_count, sizeof *file->entries, compare_names);
     for (size_t i = 1; i < file->entry_count; i++) {
         if (strcmp(file->entries[i - 1].name, file->entries[i].name) == 0) {
-            return refuse(file, file->entries[i].name, "the tensor is there twice");
+            return safetensors_read_refuse(file, file->entries[i].name,
+                                           "the tensor is there twice");
         }
     }
     bp_heap_sort(file->metadata, file->metadata_count, sizeof *file->metadata, bp_pair_compare);
     for (size_t i = 1; i < file->metadata_count; i++) {
         if (strcmp(file->metadata[i - 1].key, file->metadata[i].key) == 0) {
-            return refuse(file, file->metadata[i].key, "the metadata key is there twice");
+            return safetensors_read_refuse(file, file->metadata[i].key,
+                                           "the metadata key is there twice");
         }
     }
     return BP_OK;

@@ -51,7 +51,8 @@ static bp_status check_entry(bp_tensor_entry *entry, bp_error *error)
 }
 
 /* A metadata key and its colon, with the comma that is due unless it is the first. */
-static void put_key(bp_text *text, const char *prefix, const char *key, bool *first)
+static void safetensors_write_put_key(bp_text *text, const char *prefix, const char *key,
+                                      bool *first)
 {
     if (!*first) {
         bp_text_char(text, ',');
@@ -73,19 +74,19 @@ static void put_key(bp_text *text, const char *prefix, const char *key, bool *fi
 static void put_metadata(bp_text *text, const bp_safetensors_plan *plan)
 {
     bool first = true;
-    put_key(text, "", "format", &first);
+    safetensors_write_put_key(text, "", "format", &first);
     bp_text_json(text, "pt");
     for (size_t g = 0; g < plan->group_count; g++) {
         const bp_metadata_group *group = &plan->groups[g];
         for (size_t i = 0; i < group->pairs.count; i++) {
-            put_key(text, group->prefix, group->pairs.list[i].key, &first);
+            safetensors_write_put_key(text, group->prefix, group->pairs.list[i].key, &first);
             bp_text_json(text, group->pairs.list[i].value);
         }
     }
     for (size_t i = 0; plan->digests && i < plan->entry_count; i++) {
         char digest[BP_DIGEST_TEXT];
         bp_digest_text(plan->entries[i].digest, digest);
-        put_key(text, BP_SAFETENSORS_DIGEST, plan->entries[i].name, &first);
+        safetensors_write_put_key(text, BP_SAFETENSORS_DIGEST, plan->entries[i].name, &first);
         bp_text_json(text, digest);
     }
 }
@@ -123,7 +124,7 @@ static bp_status put_header(bp_text *text, const bp_safetensors_plan *plan)
     return bp_text_flush(text);
 }
 
-static bp_status forget(void *user, const char *text, size_t length)
+static bp_status safetensors_write_forget(void *user, const char *text, size_t length)
 {
     (void)user;
     (void)text;
@@ -156,7 +157,7 @@ bp_status bp_safetensors_layout(bp_safetensors_plan *plan, bp_error *error)
     }
     char buffer[256];
     bp_text text;
-    bp_text_init(&text, forget, NULL, buffer, sizeof buffer);
+    bp_text_init(&text, safetensors_write_forget, NULL, buffer, sizeof buffer);
     if (put_header(&text, plan) != BP_OK) {
         return bp_error_set(error, BP_ERR_USAGE, where, "a metadata key is too long", NULL);
     }

@@ -8,15 +8,15 @@ typedef struct heap {
     bp_compare compare;
 } heap;
 
-static unsigned char *at(const heap *h, size_t index)
+static unsigned char *sort_at(const heap *h, size_t index)
 {
     return h->elements + index * h->size;
 }
 
 static void swap(const heap *h, size_t a, size_t b)
 {
-    unsigned char *x = at(h, a);
-    unsigned char *y = at(h, b);
+    unsigned char *x = sort_at(h, a);
+    unsigned char *y = sort_at(h, b);
     for (size_t i = 0; i < h->size; i++) {
         unsigned char kept = x[i];
         x[i] = y[i];
@@ -28,10 +28,10 @@ static void swap(const heap *h, size_t a, size_t b)
 static void sink(const heap *h, size_t index, size_t count)
 {
     for (size_t child = 2 * index + 1; child < count; child = 2 * index + 1) {
-        if (child + 1 < count && h->compare(at(h, child), at(h, child + 1)) < 0) {
+        if (child + 1 < count && h->compare(sort_at(h, child), sort_at(h, child + 1)) < 0) {
             child++;
         }
-        if (h->compare(at(h, index), at(h, child)) >= 0) {
+        if (h->compare(sort_at(h, index), sort_at(h, child)) >= 0) {
             return;
         }
         swap(h, index, child);

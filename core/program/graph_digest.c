@@ -11,7 +11,7 @@ static void add_words(bp_digest *digest, const uint64_t *words, size_t count)
     bp_digest_add(digest, words, count * sizeof *words);
 }
 
-static void add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index)
+static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index)
 {
     const bp_buffer *b = &graph->buffers[index];
     const uint64_t words[] = {(uint64_t)b->class_of,
@@ -54,7 +54,7 @@ uint64_t bp_graph_digest(const bp_graph *graph)
         add_words(&digest, words, 2);
     }
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        add_buffer(&digest, graph, i);
+        graph_digest_add_buffer(&digest, graph, i);
     }
     for (uint32_t i = 0; i < graph->used.ops; i++) {
         add_op(&digest, graph, &graph->ops[i]);

@@ -102,7 +102,7 @@ typedef struct buffer_name {
     size_t second_bytes;
 } buffer_name;
 
-static buffer_name name_of(const char *first, const char *second)
+static buffer_name program_name_of(const char *first, const char *second)
 {
     const size_t half = BP_BUFFER_NAME_MAX / 2;
     buffer_name name = {.first = first, .second = second};
@@ -154,8 +154,8 @@ static bp_status size_overflows(const bp_graph *graph, const buffer_name *name)
     return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "a buffer's size overflows", text);
 }
 
-static bp_status add_buffer(bp_graph *graph, const bp_buffer *prototype, const buffer_name *name,
-                            uint32_t *index)
+static bp_status program_add_buffer(bp_graph *graph, const bp_buffer *prototype,
+                                    const buffer_name *name, uint32_t *index)
 {
     if (graph->used.buffers == graph->limit.buffers) {
         return table_full(graph, "buffers", graph->limit.buffers,
@@ -185,15 +185,15 @@ static bp_status add_buffer(bp_graph *graph, const bp_buffer *prototype, const b
 bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const char *name,
                           uint32_t *index)
 {
-    const buffer_name whole = name_of(name, NULL);
-    return add_buffer(graph, prototype, &whole, index);
+    const buffer_name whole = program_name_of(name, NULL);
+    return program_add_buffer(graph, prototype, &whole, index);
 }
 
 bp_status bp_graph_buffer_of(bp_graph *graph, const bp_buffer *prototype, const char *first,
                              const char *second, uint32_t *index)
 {
-    const buffer_name joined = name_of(first, second);
-    return add_buffer(graph, prototype, &joined, index);
+    const buffer_name joined = program_name_of(first, second);
+    return program_add_buffer(graph, prototype, &joined, index);
 }
 
 /* Copies operands and scalars behind those of the newest op. */
@@ -316,7 +316,7 @@ static void use_operands(bp_graph *graph, uint32_t program, uint32_t tick)
     }
 }
 
-static bool lives_always(bp_scope scope)
+static bool program_lives_always(bp_scope scope)
 {
     return scope == BP_SCOPE_CONSTANT || scope == BP_SCOPE_PERSISTENT || scope == BP_SCOPE_RESIDENT;
 }
@@ -334,7 +334,7 @@ void bp_graph_lifetimes(bp_graph *graph)
         }
     }
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        if (lives_always(graph->buffers[i].scope)) {
+        if (program_lives_always(graph->buffers[i].scope)) {
             graph->buffers[i].lower = 0;
             graph->buffers[i].upper = bp_graph_ticks(graph);
         }

@@ -31,7 +31,7 @@ static bool report_counts(const bp_buffer *buffer, bp_space space)
     return buffer->space == space && buffer->lower < buffer->upper;
 }
 
-static bool lives_always(const bp_graph *graph, const bp_buffer *buffer)
+static bool report_lives_always(const bp_graph *graph, const bp_buffer *buffer)
 {
     return buffer->lower == 0 && buffer->upper == bp_graph_ticks(graph);
 }
@@ -42,7 +42,7 @@ static uint64_t place_residents(bp_graph *graph, bp_space space)
     uint64_t top = 0;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         bp_buffer *buffer = &graph->buffers[i];
-        if (buffer->space == space && lives_always(graph, buffer)) {
+        if (buffer->space == space && report_lives_always(graph, buffer)) {
             buffer->offset = top;
             top = bp_size_add(top, bp_report_rounded(buffer));
         }
@@ -58,7 +58,7 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
     uint32_t *owner = (uint32_t *)(intervals + graph->used.buffers);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
-        if (i != BP_NO_BUFFER && buffer->space == space && !lives_always(graph, buffer)) {
+        if (i != BP_NO_BUFFER && buffer->space == space && !report_lives_always(graph, buffer)) {
             owner[count] = i;
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }

@@ -88,7 +88,7 @@ static bool takes_room(const bp_buffer *buffer, bp_space space)
     return buffer->space == space && buffer->lower < buffer->upper && buffer->bytes > 0;
 }
 
-static bool lives_always(const bp_graph *graph, const bp_buffer *buffer)
+static bool verify_plan_lives_always(const bp_graph *graph, const bp_buffer *buffer)
 {
     return buffer->lower == 0 && buffer->upper >= bp_graph_ticks(graph);
 }
@@ -98,7 +98,7 @@ static bool verify_outlasts(const bp_graph *graph, const bp_buffer *buffer)
 {
     bool always = buffer->scope == BP_SCOPE_CONSTANT || buffer->scope == BP_SCOPE_PERSISTENT ||
                   buffer->scope == BP_SCOPE_RESIDENT;
-    return !always || lives_always(graph, buffer);
+    return !always || verify_plan_lives_always(graph, buffer);
 }
 
 /* Whether a buffer that an op of `program` at `tick` uses lives then, and through all of the

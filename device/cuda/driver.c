@@ -24,7 +24,7 @@ static const entry_row entries[] = {
 };
 
 /* POSIX lets an object pointer hold what dlsym found; C wants it copied. */
-static bp_status fill(bp_cu_driver *driver, void *handle, bp_error *error)
+static bp_status driver_fill(bp_cu_driver *driver, void *handle, bp_error *error)
 {
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         const entry_row *row = &entries[i];
@@ -48,7 +48,7 @@ bp_status bp_cu_driver_load(bp_cu_driver *driver, bp_error *error)
                             "there is no NVIDIA driver on this machine, or it cannot be loaded",
                             dlerror());
     }
-    return fill(driver, handle, error);
+    return driver_fill(driver, handle, error);
 }
 
 bp_status bp_cu_driver_begin(const bp_cu_driver *driver, int *version, bp_error *error)
@@ -112,7 +112,7 @@ static const result_row results[] = {
     {999, true, lost}, /* UNKNOWN */
 };
 
-static const result_row *find(bp_cu_result result)
+static const result_row *driver_find(bp_cu_result result)
 {
     static const result_row other = {0, false, "the NVIDIA driver refused a call"};
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
@@ -125,7 +125,7 @@ static const result_row *find(bp_cu_result result)
 
 bool bp_cu_result_fatal(bp_cu_result result)
 {
-    return find(result)->fatal;
+    return driver_find(result)->fatal;
 }
 
 bp_status bp_cu_result_status(const bp_cu_driver *driver, bp_cu_result result, const char *entry,
@@ -150,5 +150,5 @@ bp_status bp_cu_result_status(const bp_cu_driver *driver, bp_cu_result result, c
     }
     bp_status cut = bp_text_flush(&text); /* longer words are cut, which is all right */
     (void)cut;
-    return bp_error_set(error, BP_ERR_DEVICE, where, find(result)->text, name);
+    return bp_error_set(error, BP_ERR_DEVICE, where, driver_find(result)->text, name);
 }

@@ -11,8 +11,8 @@ enum { TO, FROM };
 
 #define PITCH_MOST INT32_MAX /* of rows of a copy, on every GPU */
 
-static bp_status place_of(cuda_context *context, const bp_linked_op *op, uint32_t operand,
-                          uint64_t bytes, bp_cu_address *address)
+static bp_status flight_place_of(cuda_context *context, const bp_linked_op *op, uint32_t operand,
+                                 uint64_t bytes, bp_cu_address *address)
 {
     *address = cuda_address(context, op->offsets[operand], bytes);
     if (*address == 0) {
@@ -29,8 +29,8 @@ static bp_status places_of(cuda_context *context, const bp_linked_op *op, bp_cu_
 {
     bp_extent extents[BP_OPERANDS_MAX];
     bp_kernel_describe(op->kernel)->extents(op->scalars, extents);
-    BP_TRY(place_of(context, op, TO, bp_extent_bytes(&extents[TO], 1), to));
-    return place_of(context, op, FROM, bp_extent_bytes(&extents[FROM], 1), from);
+    BP_TRY(flight_place_of(context, op, TO, bp_extent_bytes(&extents[TO], 1), to));
+    return flight_place_of(context, op, FROM, bp_extent_bytes(&extents[FROM], 1), from);
 }
 
 static bp_status link_copy(cuda_context *context, const bp_linked_op *op, cuda_record *out)

@@ -69,7 +69,7 @@ static bp_status check_capability(cuda_context *context)
     return BP_OK;
 }
 
-static bp_status no_room(cuda_context *context, const char *text)
+static bp_status open_no_room(cuda_context *context, const char *text)
 {
     context->failed = true;
     return bp_error_numbers(context->error, BP_ERR_DEVICE, where, text, "arena",
@@ -107,12 +107,13 @@ static bp_status take_memory(cuda_context *context)
 {
     BP_TRY(read_free(context, &context->memory.free_context));
     if (context->memory.free_context < context->arena_bytes) {
-        return no_room(context, BP_CUDA_NO_ROOM);
+        return open_no_room(context, BP_CUDA_NO_ROOM);
     }
     size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
     bp_cu_result result = context->driver.cuMemAlloc_v2(&context->arena, bytes);
     if (result == BP_CU_OUT_OF_MEMORY) {
-        return no_room(context, "the GPU's free memory, in bytes, has no such piece for the arena");
+        return open_no_room(context,
+                            "the GPU's free memory, in bytes, has no such piece for the arena");
     }
     BP_TRY(cuda_check(context, result, "cuMemAlloc_v2"));
     void *staging = NULL;

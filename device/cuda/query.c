@@ -19,7 +19,7 @@ static const char where[] = "cuda query";
         }                                                                                          \
     } while (0)
 
-static bp_status begin(bp_cu_driver *driver, int *version, int *count, bp_error *error)
+static bp_status query_begin(bp_cu_driver *driver, int *version, int *count, bp_error *error)
 {
     BP_TRY(bp_cu_driver_load(driver, error));
     BP_TRY(bp_cu_driver_begin(driver, version, error));
@@ -29,11 +29,11 @@ static bp_status begin(bp_cu_driver *driver, int *version, int *count, bp_error 
                                   : bp_cu_result_status(driver, found, "cuDeviceGetCount", error);
 }
 
-static bp_status find(bp_cu_driver *driver, uint32_t ordinal, int *version, bp_cu_device *device,
-                      bp_error *error)
+static bp_status query_find(bp_cu_driver *driver, uint32_t ordinal, int *version,
+                            bp_cu_device *device, bp_error *error)
 {
     int count = 0;
-    BP_TRY(begin(driver, version, &count, error));
+    BP_TRY(query_begin(driver, version, &count, error));
     if (ordinal >= (uint32_t)count) {
         return bp_error_numbers(error, BP_ERR_DEVICE, where,
                                 "there is no GPU of that number, counted from 0", "cuda",
@@ -47,7 +47,7 @@ bp_status bp_cuda_query_count(uint32_t *count, int *version, bp_error *error)
 {
     bp_cu_driver driver;
     int found = 0;
-    BP_TRY(begin(&driver, version, &found, error));
+    BP_TRY(query_begin(&driver, version, &found, error));
     *count = (uint32_t)found;
     return BP_OK;
 }
@@ -64,8 +64,8 @@ static const char *reason_of(const bp_cuda_gpu *gpu)
     return "the GPU is too old: its compute capability has to be 8.0 or more";
 }
 
-static bp_status describe(const bp_cu_driver *driver, bp_cu_device device, bp_cuda_gpu *gpu,
-                          bp_error *error)
+static bp_status query_describe(const bp_cu_driver *driver, bp_cu_device device, bp_cuda_gpu *gpu,
+                                bp_error *error)
 {
     int major = 0;
     int minor = 0;
@@ -90,8 +90,8 @@ bp_status bp_cuda_query(uint32_t ordinal, bp_cuda_gpu *gpu, bp_error *error)
     bp_cu_driver driver;
     bp_cu_device device;
     *gpu = (bp_cuda_gpu){0};
-    BP_TRY(find(&driver, ordinal, &gpu->driver, &device, error));
-    BP_TRY(describe(&driver, device, gpu, error));
+    BP_TRY(query_find(&driver, ordinal, &gpu->driver, &device, error));
+    BP_TRY(query_describe(&driver, device, gpu, error));
     const bp_cuda_target_row *row =
         bp_cuda_target_for(gpu->capability, gpu->shared_bytes, gpu->driver);
     gpu->target = row != NULL ? row->name : NULL;
@@ -165,7 +165,7 @@ bp_status bp_cuda_query_probe(uint32_t ordinal, const char *target, bp_cuda_prob
                             "no such target; there are sm_80 and sm_90a", target);
     }
     (void)setenv("CUDA_CACHE_DISABLE", "1", 1); /* where that fails the time is a warm one */
-    BP_TRY(find(&driver, ordinal, &version, &device, error));
+    BP_TRY(query_find(&driver, ordinal, &version, &device, error));
     QUERY(&driver, error, cuDevicePrimaryCtxRetain, &context, device);
     bp_status status = probe_context(&driver, context, row, probe, error);
     (void)driver.cuCtxSetCurrent(NULL);

@@ -43,7 +43,7 @@ static void write_uuid(const bp_cu_uuid *uuid, char out[UUID_TEXT])
     (void)fits;
 }
 
-static bool resolve(void *handle, ml_library *library)
+static bool share_resolve(void *handle, ml_library *library)
 {
     static const char *const names[] = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByUUID",
                                         "nvmlDeviceGetComputeRunningProcesses_v3"};
@@ -86,7 +86,7 @@ uint64_t bp_cuda_share(const bp_cu_uuid *uuid)
     if (handle == NULL) {
         return 0;
     }
-    if (resolve(handle, &library) && library.begin() == 0) {
+    if (share_resolve(handle, &library) && library.begin() == 0) {
         bytes = count_bytes(&library, uuid);
         (void)library.end();
     }

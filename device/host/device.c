@@ -308,7 +308,7 @@ static uint32_t tuple_of(const host_op *op, uint64_t task)
 }
 
 /* A range of an op's tasks, tuple by tuple. */
-static void run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t worker)
+static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t worker)
 {
     const host_op *op = argument;
     for (uint32_t i = tuple_of(op, first); first < last; i++) {
@@ -325,7 +325,7 @@ static void run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t wo
 static void run_compute(host_context *context, const host_op *op)
 {
     uint64_t tasks = op->count == 0 ? 0 : op->tuples[op->count - 1].end;
-    bp_pool_run(&context->pool, run_tasks, (void *)(uintptr_t)op, tasks);
+    bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks);
 }
 
 /* Copies what an engine says went wrong to the caller's error. */

@@ -71,7 +71,7 @@ typedef struct full_path {
     char text[2 * BP_STORE_PATH_MAX + 1];
 } full_path;
 
-static bp_status resolve(bp_store *store, const char *path, full_path *full)
+static bp_status store_posix_resolve(bp_store *store, const char *path, full_path *full)
 {
     const bp_store_posix *posix = store->context;
     size_t root = path[0] == '/' ? 0 : strlen(posix->root);
@@ -107,7 +107,7 @@ static int open_again(const char *path, int flags)
 static bp_status open_file(bp_store *store, const char *path, int flags, bp_file *file)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     /* Without O_NONBLOCK opening a pipe would wait for its other end. */
     int descriptor = open_again(full.text, flags | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
@@ -205,22 +205,22 @@ static bp_status posix_rename(bp_store *store, const char *from, const char *to)
 {
     full_path old_path;
     full_path new_path;
-    BP_TRY(resolve(store, from, &old_path));
-    BP_TRY(resolve(store, to, &new_path));
+    BP_TRY(store_posix_resolve(store, from, &old_path));
+    BP_TRY(store_posix_resolve(store, to, &new_path));
     return outcome(store, rename(old_path.text, new_path.text));
 }
 
 static bp_status posix_remove(bp_store *store, const char *path)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     return outcome(store, unlink(full.text));
 }
 
 static bp_status posix_make_directory(bp_store *store, const char *path)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     if (mkdir(full.text, 0777) == 0) {
         return BP_OK;
     }
@@ -235,14 +235,14 @@ static bp_status posix_make_directory(bp_store *store, const char *path)
 static bp_status posix_remove_directory(bp_store *store, const char *path)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     return outcome(store, rmdir(full.text));
 }
 
 static bp_status posix_sync_directory(bp_store *store, const char *path)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     int descriptor = open_again(full.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) {
         return failed(store, errno);
@@ -277,7 +277,7 @@ static bp_status posix_list(bp_store *store, const char *path,
                             bp_status (*each)(void *user, const char *name), void *user)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     DIR *directory = opendir(full.text);
     if (directory == NULL) {
         return failed(store, errno);
@@ -290,7 +290,7 @@ static bp_status posix_list(bp_store *store, const char *path,
 static bp_status posix_free_bytes(bp_store *store, const char *path, uint64_t *bytes)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     struct statvfs information;
     BP_TRY(outcome(store, statvfs(full.text, &information)));
     *bytes = bp_size_mul(information.f_bavail, information.f_frsize);
@@ -300,7 +300,7 @@ static bp_status posix_free_bytes(bp_store *store, const char *path, uint64_t *b
 static bp_status posix_exists(bp_store *store, const char *path, bool *there)
 {
     full_path full;
-    BP_TRY(resolve(store, path, &full));
+    BP_TRY(store_posix_resolve(store, path, &full));
     struct stat information;
     *there = lstat(full.text, &information) == 0;
     if (*there || errno == ENOENT || errno == ENOTDIR) {

@@ -9,7 +9,8 @@
 #include "tools/bedplate/options.h"
 #include "tools/formats/family.h"
 
-static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
+static bp_status adapter_choice_wrong(const char *name, const char *text, const char *found,
+                                      const char *right)
 {
     fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
             right);
@@ -20,7 +21,8 @@ static bp_status cut_targets(adapter_choice *choice, const char *text)
 {
     bp_lora *lora = &choice->config.lora;
     if (strlen(text) >= sizeof choice->words) {
-        return wrong("target-modules", "the list is too long", text, "fewer than 1024 characters");
+        return adapter_choice_wrong("target-modules", "the list is too long", text,
+                                    "fewer than 1024 characters");
     }
     strcpy(choice->words, text);
     lora->targets = choice->config.target;
@@ -32,8 +34,9 @@ static bp_status cut_targets(adapter_choice *choice, const char *text)
         }
         at += strspn(at, " ");
         if (*at == '\0' || lora->target_count == BP_PEFT_TARGETS_MAX) {
-            return wrong("target-modules", "the value is not a list of at most 64 names", text,
-                         "such as q_proj,v_proj or all-linear");
+            return adapter_choice_wrong("target-modules",
+                                        "the value is not a list of at most 64 names", text,
+                                        "such as q_proj,v_proj or all-linear");
         }
         choice->config.target[lora->target_count++] = at;
         at = comma;
@@ -78,8 +81,8 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (option_given(set, fixed[i])) {
-            return wrong(fixed[i], "the adapter's own file says it", set->adapter,
-                         "--adapter without it");
+            return adapter_choice_wrong(fixed[i], "the adapter's own file says it", set->adapter,
+                                        "--adapter without it");
         }
     }
     BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", error));
@@ -104,7 +107,8 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
                                             "use-rslora"};
         for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
             if (option_given(set, needs[i])) {
-                return wrong(needs[i], "there is no adapter", "no --lora-r", "--lora-r 8 with it");
+                return adapter_choice_wrong(needs[i], "there is no adapter", "no --lora-r",
+                                            "--lora-r 8 with it");
             }
         }
         return BP_OK;

@@ -68,7 +68,7 @@ static uint32_t state_count(const desk *d)
     return states;
 }
 
-static bp_status describe(desk *d, const settings *set)
+static bp_status bench_optim_describe(desk *d, const settings *set)
 {
     bool automatic = strcmp(set->kernels, "auto") == 0;
     d->options.threads = set->threads > 0 ? (uint32_t)set->threads : bp_cpu_count();
@@ -86,7 +86,7 @@ static bp_status describe(desk *d, const settings *set)
 }
 
 /* Gives an operand its place and notes what of it a rule moves. */
-static void put(desk *d, int place, uint64_t bytes, bool written, uint64_t *end)
+static void bench_optim_put(desk *d, int place, uint64_t bytes, bool written, uint64_t *end)
 {
     d->place[place] = bytes == 0 ? BP_OFFSET_ABSENT : *end;
     *end += bp_size_align(bytes, BP_ARENA_ALIGNMENT);
@@ -103,24 +103,25 @@ static uint64_t place_operands(desk *d, uint64_t count)
     bp_dtype working = d->spec.working;
     /* a master that holds the whole value makes the weight an output */
     bool whole = d->spec.master == BP_MASTER_FP32;
-    put(d, WEIGHT, count * bp_dtype_bytes(working), true, &end);
+    bench_optim_put(d, WEIGHT, count * bp_dtype_bytes(working), true, &end);
     d->moved -= whole ? count * bp_dtype_bytes(working) : 0;
-    put(d, MASTER, count * bp_master_bytes(d->spec.master), true, &end);
+    bench_optim_put(d, MASTER, count * bp_master_bytes(d->spec.master), true, &end);
     for (uint32_t i = 0; i < STATES; i++) {
-        put(d, (int)(STATE + i), i < states ? bp_codec_bytes(count, d->spec.optimizer->form) : 0,
-            true, &end);
+        bench_optim_put(d, (int)(STATE + i),
+                        i < states ? bp_codec_bytes(count, d->spec.optimizer->form) : 0, true,
+                        &end);
     }
-    put(d, GRADIENT, count * bp_dtype_bytes(d->spec.gradient), false, &end);
-    put(d, TRUST, d->rule->norms != NULL ? sizeof(float) : 0, false, &end);
-    put(d, CONTROL, sizeof(bp_control_block), false, &end);
-    put(d, STEP, sizeof(bp_step_block), false, &end);
+    bench_optim_put(d, GRADIENT, count * bp_dtype_bytes(d->spec.gradient), false, &end);
+    bench_optim_put(d, TRUST, d->rule->norms != NULL ? sizeof(float) : 0, false, &end);
+    bench_optim_put(d, CONTROL, sizeof(bp_control_block), false, &end);
+    bench_optim_put(d, STEP, sizeof(bp_step_block), false, &end);
     const uint8_t dtypes[PLACES] = {(uint8_t)working,          BP_U8,  BP_U8, BP_U8, BP_U8,
                                     (uint8_t)d->spec.gradient, BP_F32, BP_U8, BP_U8};
     memcpy(d->dtypes, dtypes, sizeof dtypes);
     return end;
 }
 
-static void fill(desk *d, uint64_t count)
+static void bench_optim_fill(desk *d, uint64_t count)
 {
     unsigned char *base = d->arena.address;
     for (uint64_t i = 0; i < count; i++) {
@@ -148,7 +149,7 @@ static bp_status open_desk(desk *d, uint64_t count, bp_error *error)
 {
     const bp_device *device = &bp_device_host;
     BP_TRY(memory_take(&d->arena, place_operands(d, count), true, "arena", error));
-    fill(d, count);
+    bench_optim_fill(d, count);
     const bp_linked_op op = {d->rule->kernel, 1,         d->place,
                              &d->scalars,     d->dtypes, BP_OFFSET_ABSENT};
     const bp_linked_program program = {&op, 1};
@@ -269,7 +270,7 @@ static void print_times(const desk *d, const settings *set, double rule, double 
     output_end(&out);
 }
 
-static bp_status run(desk *d, const settings *set, bp_error *error)
+static bp_status bench_optim_run(desk *d, const settings *set, bp_error *error)
 {
     static bp_pool pool; /* must not move */
     double *seconds = malloc(2 * (size_t)set->repeat * sizeof *seconds);
@@ -293,10 +294,10 @@ bp_status bench_optim(const settings *set, bp_error *error)
 {
     static desk d;
     memset(&d, 0, sizeof d);
-    BP_TRY(describe(&d, set));
+    BP_TRY(bench_optim_describe(&d, set));
     bp_status status = open_desk(&d, set->elements, error);
     if (status == BP_OK) {
-        status = run(&d, set, error);
+        status = bench_optim_run(&d, set, error);
     }
     if (d.context != NULL) {
         bp_device_host.close(d.context);

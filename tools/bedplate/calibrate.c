@@ -46,7 +46,7 @@ typedef struct bench {
     bool open;
 } bench;
 
-static uint64_t take(bench *b, uint64_t elements)
+static uint64_t calibrate_take(bench *b, uint64_t elements)
 {
     uint64_t at = b->arena_bytes;
     b->arena_bytes += bp_size_align(elements * sizeof(float), BP_ARENA_ALIGNMENT);
@@ -81,15 +81,15 @@ static void make_calls(bench *b)
     b->gelu = (bp_gelu_backward_scalars){.count = (int64_t)(b->rows * b->inner)};
     b->norm = (bp_layernorm_forward_scalars){
         .rows = (int64_t)b->rows, .width = (int64_t)b->width, .epsilon = 1e-5};
-    uint64_t c = take(b, b->rows * b->inner);
-    uint64_t a = take(b, b->rows * b->width);
-    uint64_t y = take(b, b->rows * b->width);
-    uint64_t w = take(b, b->width * b->inner);
-    uint64_t d = take(b, b->rows * b->inner);
-    uint64_t x = take(b, b->rows * b->inner);
-    uint64_t mean = take(b, b->rows);
-    uint64_t rstd = take(b, b->rows);
-    uint64_t vector = take(b, b->width);
+    uint64_t c = calibrate_take(b, b->rows * b->inner);
+    uint64_t a = calibrate_take(b, b->rows * b->width);
+    uint64_t y = calibrate_take(b, b->rows * b->width);
+    uint64_t w = calibrate_take(b, b->width * b->inner);
+    uint64_t d = calibrate_take(b, b->rows * b->inner);
+    uint64_t x = calibrate_take(b, b->rows * b->inner);
+    uint64_t mean = calibrate_take(b, b->rows);
+    uint64_t rstd = calibrate_take(b, b->rows);
+    uint64_t vector = calibrate_take(b, b->width);
     uint64_t work = b->arena_bytes;
     uint64_t need =
         spec->device->workspace(&spec->device_options, BP_KERNEL_matmul, &b->matmul, NULL);
@@ -192,8 +192,8 @@ typedef struct found_rates {
     bool same;
 } found_rates;
 
-static void take_member(found_rates *found, const char *key, const bp_json_event *value,
-                        const char *circumstances)
+static void calibrate_take_member(found_rates *found, const char *key, const bp_json_event *value,
+                                  const char *circumstances)
 {
     if (strcmp(key, "flops_per_second") == 0) {
         found->rates.flops_per_second = value->real;
@@ -219,7 +219,7 @@ static bool parse(const char *text, size_t length, const char *circumstances, fo
         if (event.kind == BP_JSON_KEY) {
             strncpy(key, event.text, sizeof key - 1);
         } else {
-            take_member(found, key, &event, circumstances);
+            calibrate_take_member(found, key, &event, circumstances);
             key[0] = '\0';
         }
     }

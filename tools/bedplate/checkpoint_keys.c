@@ -35,7 +35,8 @@ static bp_status pool_end(pool *p, bp_text *text, const char **string)
     return bp_text_flush(text);
 }
 
-static bp_status add(pool *p, const char *prefix, const char *name, const char *value)
+static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *name,
+                                     const char *value)
 {
     bp_pair *pair = &p->c->keys[p->c->snapshot.keys.count];
     if (p->c->snapshot.keys.count == CHECKPOINT_KEYS_MAX) {
@@ -59,11 +60,11 @@ static bp_status add_option(pool *p, const option *which, const settings *set)
     bp_text_init(&text, NULL, NULL, value, sizeof value);
     option_put(&text, which, set);
     BP_TRY(bp_text_flush(&text));
-    return add(p, which->result ? result_prefix : "run.", which->name, value);
+    return checkpoint_keys_add(p, which->result ? result_prefix : "run.", which->name, value);
 }
 
 /* What options leave open, as the plan decided it, and one spelling for what has several. */
-static settings resolve(const session *s)
+static settings checkpoint_keys_resolve(const session *s)
 {
     settings set = *s->set;
     const bp_spec *spec = &s->runtime.spec;
@@ -91,11 +92,13 @@ static bp_status add_model(pool *p, const bp_model_config *config)
 {
     char value[BP_ROW_VALUE_BYTES];
     snprintf(value, sizeof value, "%d", (int)config->task);
-    BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, "model_type", config->family->model_type));
-    BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, "task", value));
+    BP_TRY(
+        checkpoint_keys_add(p, CHECKPOINT_MODEL_PREFIX, "model_type", config->family->model_type));
+    BP_TRY(checkpoint_keys_add(p, CHECKPOINT_MODEL_PREFIX, "task", value));
     for (size_t i = 0; i < config->family->row_count; i++) {
         if (bp_row_value(config, i, value)) {
-            BP_TRY(add(p, CHECKPOINT_MODEL_PREFIX, config->family->rows[i].key, value));
+            BP_TRY(checkpoint_keys_add(p, CHECKPOINT_MODEL_PREFIX, config->family->rows[i].key,
+                                       value));
         }
     }
     return BP_OK;
@@ -108,7 +111,7 @@ static bp_status add_length(pool *p, const session *s, uint64_t total)
     snprintf(value, sizeof value, "%llu", (unsigned long long)total);
     bool shapes =
         s->runtime.spec.rate != bp_rate_constant || s->runtime.spec.rate_options.warmup_steps != 0;
-    return add(p, shapes ? result_prefix : "run.", "total-steps", value);
+    return checkpoint_keys_add(p, shapes ? result_prefix : "run.", "total-steps", value);
 }
 
 /* A base is not in the snapshots of its adapters: its digest tells another one. */
@@ -122,7 +125,7 @@ static bp_status add_base(pool *p, session *s)
         return BP_OK;
     }
     bp_digest_text(digest, value);
-    return add(p, result_prefix, "base-digest", value);
+    return checkpoint_keys_add(p, result_prefix, "base-digest", value);
 }
 
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
@@ -130,17 +133,17 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     static settings set;
     pool p = {.c = c};
     session *s = c->s;
-    set = resolve(s);
+    set = checkpoint_keys_resolve(s);
     c->snapshot.keys = (bp_pairs){c->keys, 0};
     BP_TRY(add_model(&p, &s->spec.config));
     BP_TRY(add_base(&p, s));
-    BP_TRY(add(&p, result_prefix, "data", facts->data));
+    BP_TRY(checkpoint_keys_add(&p, result_prefix, "data", facts->data));
     BP_TRY(add_length(&p, s, facts->total_steps));
-    BP_TRY(add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
-    BP_TRY(add(&p, "run.", "model", s->set->model));
-    BP_TRY(add(&p, "run.", "data", s->set->data.item[0]));
+    BP_TRY(checkpoint_keys_add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
+    BP_TRY(checkpoint_keys_add(&p, "run.", "model", s->set->model));
+    BP_TRY(checkpoint_keys_add(&p, "run.", "data", s->set->data.item[0]));
     best_put(&c->best, c->best_text);
-    BP_TRY(add(&p, CHECKPOINT_BEST_KEY, "", ""));
+    BP_TRY(checkpoint_keys_add(&p, CHECKPOINT_BEST_KEY, "", ""));
     c->keys[c->snapshot.keys.count - 1].value = c->best_text;
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {

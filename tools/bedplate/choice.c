@@ -100,7 +100,7 @@ void choice_put_line(bp_text *text, const choice *c)
     bp_text_string(text, " s a step estimated\n");
 }
 
-static void put_row(bp_text *text, const char *rank, const bp_fit_try *candidate)
+static void choice_put_row(bp_text *text, const char *rank, const bp_fit_try *candidate)
 {
     char name[64];
     bp_text policy;
@@ -142,14 +142,14 @@ void choice_put_table(bp_text *text, const choice *c)
     bp_text_string(text, " bytes");
     bp_text_padded(text, "micro-batches  loss rows", 46, BP_TEXT_RIGHT);
     bp_text_string(text, "         arena bytes    s a step\n");
-    put_row(text, c->fits ? "chosen" : "least", &c->fit.best);
+    choice_put_row(text, c->fits ? "chosen" : "least", &c->fit.best);
     if (c->fit.runner_up.batch != 0) {
-        put_row(text, "runner-up", &c->fit.runner_up);
+        choice_put_row(text, "runner-up", &c->fit.runner_up);
     }
     for (uint32_t i = 0; i < c->fit.tried_count; i++) {
         const bp_fit_try *candidate = &c->fit.tried[i];
         if (is_other(c, candidate)) {
-            put_row(text, candidate->fits ? "slower" : "too large", candidate);
+            choice_put_row(text, candidate->fits ? "slower" : "too large", candidate);
         }
     }
 }

@@ -18,7 +18,7 @@ typedef struct instance {
 } instance;
 
 /* Reads a whole file of unknown length. */
-static bp_status read_text(instance *in, const char *path)
+static bp_status cmd_arena_read_text(instance *in, const char *path)
 {
     FILE *file = fopen(path, "rb");
     size_t room = 65536;
@@ -76,11 +76,11 @@ static bp_status solve(instance *in, uint64_t capacity)
     return status;
 }
 
-static bp_status plan(instance *in, const settings *set)
+static bp_status cmd_arena_plan(instance *in, const settings *set)
 {
     const char *path = set->words.item[0];
     bp_csv_error error = {.text = ""};
-    BP_TRY(read_text(in, path));
+    BP_TRY(cmd_arena_read_text(in, path));
     if (bp_csv_open(&in->csv, in->text, in->length, &error) != BP_OK) {
         return wrong_file(path, &error);
     }
@@ -110,7 +110,7 @@ static bp_status plan(instance *in, const settings *set)
 int cmd_arena(const settings *set)
 {
     instance in = {.text = NULL};
-    bp_status status = plan(&in, set);
+    bp_status status = cmd_arena_plan(&in, set);
     free(in.buffers);
     free(in.text);
     return bp_status_exit_code(status);

@@ -223,7 +223,7 @@ static bp_status link_product(product *p, bp_error *error)
     return device->seal(p->context);
 }
 
-static void fill(float *x, uint64_t count)
+static void cmd_bench_fill(float *x, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         x[i] = (float)((i * 2654435761u >> 8) % 1024) / 1024.0f - 0.5f;
@@ -253,8 +253,8 @@ static bp_status make_product(product *p, const settings *set, bp_error *error)
     }
     p->offsets[6] = at;
     BP_TRY(memory_take(&p->arena, at + work, true, "arena", error));
-    fill((float *)((char *)p->arena.address + p->offsets[2]), sizes[1]);
-    fill((float *)((char *)p->arena.address + p->offsets[3]), sizes[2]);
+    cmd_bench_fill((float *)((char *)p->arena.address + p->offsets[2]), sizes[1]);
+    cmd_bench_fill((float *)((char *)p->arena.address + p->offsets[3]), sizes[2]);
     return link_product(p, error);
 }
 

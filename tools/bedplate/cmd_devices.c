@@ -110,7 +110,8 @@ static void text_gpu(bp_text *text, uint32_t ordinal, const bp_cuda_gpu *gpu,
 }
 
 /* "...(found 5, right would be 6)", or NULL when the arena that was asked for fits. */
-static const char *no_room(const bp_cuda_probe *probe, uint64_t arena, char words[REASON_BYTES])
+static const char *cmd_devices_no_room(const bp_cuda_probe *probe, uint64_t arena,
+                                       char words[REASON_BYTES])
 {
     bp_text text;
     if (probe->free_bytes >= arena) {
@@ -138,7 +139,7 @@ static void put_gpu(output *out, const settings *set, uint32_t ordinal)
     if (reason == NULL && bp_cuda_query_probe(ordinal, gpu.target, &probe, &error) != BP_OK) {
         reason = error.text;
     }
-    reason = reason == NULL ? no_room(&probe, set->arena, words) : reason;
+    reason = reason == NULL ? cmd_devices_no_room(&probe, set->arena, words) : reason;
     if (set->json) {
         json_gpu(out, ordinal, &gpu, &probe, reason);
     } else {

@@ -41,8 +41,8 @@ static void print_judged(const session *s, const predictions *made, double secon
     output_end(&out);
 }
 
-static void print(const session *s, const predictions *made, double loss, uint64_t tokens,
-                  double seconds)
+static void cmd_eval_print(const session *s, const predictions *made, double loss, uint64_t tokens,
+                           double seconds)
 {
     output out;
     const bp_task task = s->spec.config.task;
@@ -78,7 +78,7 @@ static void print(const session *s, const predictions *made, double loss, uint64
 }
 
 /* Runs over all data, and writes the predictions if they are wanted. */
-static bp_status run(session *s, const data_set *data, const bp_feed *feed)
+static bp_status cmd_eval_run(session *s, const data_set *data, const bp_feed *feed)
 {
     static predictions made;
     double loss;
@@ -97,7 +97,7 @@ static bp_status run(session *s, const data_set *data, const bp_feed *feed)
         print_judged(s, &made, seconds);
         return BP_OK;
     }
-    print(s, &made, loss, tokens, seconds);
+    cmd_eval_print(s, &made, loss, tokens, seconds);
     return isfinite(loss) ? BP_OK
                           : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",
                                          "the loss is not finite: with these weights values grow "
@@ -105,7 +105,7 @@ static bp_status run(session *s, const data_set *data, const bp_feed *feed)
                                          s->set->model);
 }
 
-static bp_status evaluate(session *s, data_set *data, const settings *set)
+static bp_status cmd_eval_evaluate(session *s, data_set *data, const settings *set)
 {
     BP_TRY(session_begin(s, set));
     BP_TRY(predictions_check(&s->spec, set->predictions, &s->error));
@@ -120,14 +120,14 @@ static bp_status evaluate(session *s, data_set *data, const settings *set)
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(session_start(s));
-    return run(s, data, &feed);
+    return cmd_eval_run(s, data, &feed);
 }
 
 int cmd_eval(const settings *set)
 {
     static session s;
     static data_set data;
-    int code = session_report(&s, evaluate(&s, &data, set));
+    int code = session_report(&s, cmd_eval_evaluate(&s, &data, set));
     data_set_close(&data);
     session_end(&s);
     return code;

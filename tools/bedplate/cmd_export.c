@@ -35,7 +35,8 @@ typedef struct exporting {
     struct bp_merge merge;
 } exporting;
 
-static bp_status need(model_files *m, const char *value, const char *option, const char *text)
+static bp_status cmd_export_need(model_files *m, const char *value, const char *option,
+                                 const char *text)
 {
     return value != NULL ? BP_OK : bp_error_set(&m->error, BP_ERR_USAGE, where, text, option);
 }
@@ -80,8 +81,8 @@ static bp_status open_model(exporting *e)
     const settings *set = m->set;
     char path[BP_STORE_PATH_MAX];
     bool found = false;
-    BP_TRY(need(m, set->model, "--model", "the option is needed: a model directory"));
-    BP_TRY(need(m, set->to, "--to", "the option is needed: where to write"));
+    BP_TRY(cmd_export_need(m, set->model, "--model", "the option is needed: a model directory"));
+    BP_TRY(cmd_export_need(m, set->to, "--to", "the option is needed: where to write"));
     BP_TRY(bp_storage_join(path, set->model, "config.json", &m->error));
     if (m->store->exists(m->store, path, &found) != BP_OK || !found) {
         return bp_error_set(&m->error, BP_ERR_DATA, where,
@@ -161,7 +162,7 @@ static bp_status export_directory(exporting *e)
 }
 
 /* The last part of the directory's path, which is what people call the model. */
-static void name_of(const char *directory, char name[128])
+static void cmd_export_name_of(const char *directory, char name[128])
 {
     size_t end = strlen(directory);
     while (end > 1 && directory[end - 1] == '/') {
@@ -185,22 +186,23 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
 {
     model_files *m = &e->m;
     const char *directory = m->set->model;
-    bp_tokenizer_need need;
+    bp_tokenizer_need cmd_export_need;
     void *scratch = m->work.memory;
-    BP_TRY(bp_tokenizer_measure(m->store, directory, scratch, &need, &m->error));
-    if (need.files == BP_TOKENIZER_NONE) {
+    BP_TRY(bp_tokenizer_measure(m->store, directory, scratch, &cmd_export_need, &m->error));
+    if (cmd_export_need.files == BP_TOKENIZER_NONE) {
         fprintf(stderr, "bedplate: %s: no tokenizer files; the GGUF file has none either\n",
                 directory);
         return BP_OK;
     }
-    void *memory = bp_room_take(&m->room, need.bytes + 8);
+    void *memory = bp_room_take(&m->room, cmd_export_need.bytes + 8);
     uintptr_t skew = memory == NULL ? 0 : (uintptr_t)memory % 16;
     if (memory == NULL) {
         return bp_error_numbers(&m->error, BP_ERR_FIT, where, "the tokenizer is too large",
-                                directory, (int64_t)m->room.capacity, (int64_t)need.bytes);
+                                directory, (int64_t)m->room.capacity,
+                                (int64_t)cmd_export_need.bytes);
     }
-    BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &need, (char *)memory + skew,
-                             scratch, &m->error));
+    BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &cmd_export_need,
+                             (char *)memory + skew, scratch, &m->error));
     const char *refusal = bp_gguf_tokenizer_refusal(&e->tokenizer);
     size_t room = bp_gguf_tokenizer_room(&e->tokenizer) * sizeof *in->order;
     if (refusal != NULL) {
@@ -217,7 +219,7 @@ static bp_status export_gguf(exporting *e)
 {
     model_files *m = &e->m;
     char name[128];
-    name_of(m->set->model, name);
+    cmd_export_name_of(m->set->model, name);
     bp_gguf_tokenizer tokenizer = {.tokenizer = NULL};
     const char *type = m->config.family->model_type;
     bp_gguf_model model = {.family = bp_gguf_family_find(type),

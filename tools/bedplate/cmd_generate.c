@@ -152,7 +152,7 @@ static bp_status read_prompt(generation *g)
     return BP_OK;
 }
 
-static void put_token(generation *g, bp_text *text, int32_t id, bool first)
+static void cmd_generate_put_token(generation *g, bp_text *text, int32_t id, bool first)
 {
     const settings *set = g->s.set;
     if (set->output_ids || set->prompt_ids != NULL) {
@@ -193,7 +193,7 @@ static bp_status write_tokens(generation *g, output *out)
             sample_token(&how, g->s.runtime.logits_host, g->s.spec.config.vocabulary, i, g->order);
         g->ids[g->count++] = (int32_t)id;
         if (streams) {
-            put_token(g, &out->text, (int32_t)id, i == 0);
+            cmd_generate_put_token(g, &out->text, (int32_t)id, i == 0);
             BP_TRY(bp_text_flush(&out->text));
             fflush(out->stream);
         }

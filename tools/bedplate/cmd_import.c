@@ -29,7 +29,7 @@ typedef struct importing {
     bp_weight_source source;
 } importing;
 
-static bp_status refuse(importing *i, const char *text, const char *name)
+static bp_status cmd_import_refuse(importing *i, const char *text, const char *name)
 {
     return bp_error_set(&i->m.error, BP_ERR_DATA, where, text, name);
 }
@@ -62,7 +62,8 @@ static bp_status refuse_architecture(importing *i, const char *architecture)
         }
     }
     bp_text_char(&text, '\0');
-    bp_status status = refuse(i, "this architecture is not supported", "general.architecture");
+    bp_status status =
+        cmd_import_refuse(i, "this architecture is not supported", "general.architecture");
     BP_TRY(bp_text_flush(&text) == BP_OK ? BP_OK : status);
     bp_error_found(&i->m.error, architecture, strlen(architecture));
     bp_error_right(&i->m.error, words);
@@ -83,8 +84,8 @@ static bp_status read_keys(importing *i, const bp_gguf_family **family)
     m->config = bp_family_defaults(bp_family_find((*family)->model_type));
     bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {
-        return refuse(i, "the token embedding is missing, no matrix or too large",
-                      "token_embd.weight");
+        return cmd_import_refuse(i, "the token embedding is missing, no matrix or too large",
+                                 "token_embd.weight");
     }
     m->config.vocabulary = (uint32_t)embedding->shape[0];
     BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
@@ -126,7 +127,7 @@ static bp_status open_file(importing *i)
     uint64_t bytes = 0;
     struct stat about;
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
-        return refuse(i, "there is no such file", path);
+        return cmd_import_refuse(i, "there is no such file", path);
     }
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(&m->error, store, "open", path);
@@ -144,7 +145,7 @@ static bp_status open_file(importing *i)
         i->format = "llmc";
         return open_llmc(i);
     }
-    return refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
+    return cmd_import_refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
 }
 
 /* tokenizer.json, where the file has a tokenizer that can be said in one. */

@@ -163,8 +163,8 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     return status;
 }
 
-static void put_row(bp_text *text, const char *name, uint64_t most, uint64_t peak,
-                    double parameters)
+static void cmd_plan_put_row(bp_text *text, const char *name, uint64_t most, uint64_t peak,
+                             double parameters)
 {
     bp_text_padded(text, name, 12, BP_TEXT_LEFT);
     char grouped[32];
@@ -222,8 +222,8 @@ static bp_status print_table(output *out, const session *s, const extras *more)
                    "class           most at one time   bytes/parameter         at the peak\n");
     uint64_t total = 0;
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
-        put_row(text, bp_class_name((bp_class)c), report->class_most[c], report->class_peak[c],
-                parameters);
+        cmd_plan_put_row(text, bp_class_name((bp_class)c), report->class_most[c],
+                         report->class_peak[c], parameters);
         total += report->class_peak[c];
     }
     bp_text_repeat(text, ' ', 49);
@@ -318,7 +318,7 @@ static void find_tokenizer(session *s)
     }
 }
 
-static bp_status plan(session *s)
+static bp_status cmd_plan_plan(session *s)
 {
     const settings *set = s->set;
     output out;
@@ -363,7 +363,7 @@ int cmd_plan(const settings *set)
     static session s;
     bp_status status = session_begin(&s, set);
     if (status == BP_OK) {
-        status = plan(&s);
+        status = cmd_plan_plan(&s);
     }
     int code = session_report(&s, status);
     session_end(&s);

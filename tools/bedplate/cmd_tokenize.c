@@ -25,7 +25,7 @@ typedef struct job {
     double seconds;
 } job;
 
-static bp_status need(job *j, bool good, const char *option)
+static bp_status cmd_tokenize_need(job *j, bool good, const char *option)
 {
     return good ? BP_OK
                 : bp_error_set(&j->s.error, BP_ERR_USAGE, where, "the option is needed", option);
@@ -34,9 +34,9 @@ static bp_status need(job *j, bool good, const char *option)
 static bp_status check_options(job *j)
 {
     const settings *set = j->s.set;
-    BP_TRY(need(j, set->tokenizer != NULL || set->model != NULL, "--tokenizer"));
-    BP_TRY(need(j, set->data.count > 0, "--data"));
-    return need(j, set->output != NULL, "--output");
+    BP_TRY(cmd_tokenize_need(j, set->tokenizer != NULL || set->model != NULL, "--tokenizer"));
+    BP_TRY(cmd_tokenize_need(j, set->data.count > 0, "--data"));
+    return cmd_tokenize_need(j, set->output != NULL, "--output");
 }
 
 static bp_status open_coder(job *j)
@@ -99,7 +99,7 @@ static bp_status tokenise(job *j)
                                 j->work.vocabulary, c->scratch, &s->error);
 }
 
-static void print(const job *j)
+static void cmd_tokenize_print(const job *j)
 {
     const settings *set = j->s.set;
     const bp_tokens_head *head = &j->files.tokens.head;
@@ -143,7 +143,7 @@ static void print(const job *j)
     }
 }
 
-static bp_status run(job *j)
+static bp_status cmd_tokenize_run(job *j)
 {
     session *s = &j->s;
     BP_TRY(check_options(j));
@@ -172,9 +172,9 @@ int cmd_tokenize(const settings *set)
     static job j;
     memset(&j, 0, sizeof j);
     j.s.set = set;
-    bp_status status = run(&j);
+    bp_status status = cmd_tokenize_run(&j);
     if (status == BP_OK) {
-        print(&j);
+        cmd_tokenize_print(&j);
     }
     data_files_close(&j.files);
     coder_close(&j.s.coder);

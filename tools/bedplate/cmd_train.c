@@ -119,7 +119,7 @@ static bp_status prepare(training *t, const settings *set)
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
 }
 
-static bp_status evaluate(training *t)
+static bp_status cmd_train_evaluate(training *t)
 {
     session *s = &t->s;
     uint64_t targets;
@@ -170,7 +170,7 @@ static bp_status after_step(training *t, uint64_t step)
 {
     const settings *set = t->s.set;
     if (due(step, set->eval_steps)) {
-        BP_TRY(evaluate(t));
+        BP_TRY(cmd_train_evaluate(t));
     }
     return due(step, set->save_steps) ? checkpoint_save(&t->points) : BP_OK;
 }
@@ -211,7 +211,7 @@ static bp_status loop(training *t, ending *end)
     return BP_OK;
 }
 
-static void report(training *t, ending end)
+static void cmd_train_report(training *t, ending end)
 {
     session *s = &t->s;
     const bp_device *device = s->spec.device;
@@ -237,11 +237,11 @@ static void report(training *t, ending end)
 }
 
 /* Saves, exports a finished model, and says how it went. */
-static bp_status finish(training *t, ending end, int *code)
+static bp_status cmd_train_finish(training *t, ending end, int *code)
 {
     bool finished = end == END_COMPLETE || end == END_EARLY;
     if (finished) {
-        BP_TRY(evaluate(t));
+        BP_TRY(cmd_train_evaluate(t));
     }
     progress_end(&t->bar);
     BP_TRY(checkpoint_save(&t->points));
@@ -251,7 +251,7 @@ static bp_status finish(training *t, ending end, int *code)
     if (finished) {
         BP_TRY(checkpoint_export(&t->points));
     }
-    report(t, end);
+    cmd_train_report(t, end);
     if (end == END_SIGNAL) {
         *code = 128 + signals_caught();
         fprintf(stderr, "bedplate: stopped by a signal; step %" PRIu64 " is saved\n",
@@ -298,7 +298,7 @@ static bp_status train(training *t, const settings *set, int *code)
         progress_end(&t->bar);
         return give_up(t, status);
     }
-    return finish(t, end, code);
+    return cmd_train_finish(t, end, code);
 }
 
 int cmd_train(const settings *set)

@@ -23,7 +23,7 @@ static void print_damaged(void *user, const char *path, const bp_error *reason)
 }
 
 /* A directory with a state.safetensors is a snapshot; any other is looked through for snapshots. */
-static bp_status check(const bp_snapshot_place *place, bp_snapshot_found *found)
+static bp_status cmd_verify_check(const bp_snapshot_place *place, bp_snapshot_found *found)
 {
     char path[BP_STORE_PATH_MAX];
     bool there = false;
@@ -40,7 +40,7 @@ static bp_status check(const bp_snapshot_place *place, bp_snapshot_found *found)
     return BP_OK;
 }
 
-static void print(const settings *set, const bp_snapshot_found *found, bool valid)
+static void cmd_verify_print(const settings *set, const bp_snapshot_found *found, bool valid)
 {
     char digest[BP_DIGEST_TEXT];
     output out;
@@ -82,8 +82,8 @@ int cmd_verify(const settings *set)
                                          .scratch_bytes = SCRATCH_BYTES,
                                          .staging = {bytes + SCRATCH_BYTES, STAGING_BYTES},
                                          .error = &error};
-        status = check(&place, &found);
-        print(set, &found, status == BP_OK);
+        status = cmd_verify_check(&place, &found);
+        cmd_verify_print(set, &found, status == BP_OK);
     }
     int code = report_status(status, &error);
     memory_give_back(&memory);

@@ -178,7 +178,7 @@ static bp_status open_parts(data_set *set, session *s, double share)
 }
 
 /* Of data that is refused nothing stays in a directory that was made for it. */
-static void forget(session *s)
+static void data_set_forget(session *s)
 {
     static const char *const names[] = {"data.tokens", "eval.tokens"};
     char path[BP_STORE_PATH_MAX];
@@ -206,7 +206,7 @@ bp_status data_set_open(data_set *set, session *s)
     bp_status status = open_parts(set, s, share);
     coder_close(&s->coder);
     if (status != BP_OK && set->made) {
-        forget(s);
+        data_set_forget(s);
     }
     return status;
 }

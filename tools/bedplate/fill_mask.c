@@ -172,7 +172,7 @@ static bp_status whole(bp_source *source, uint64_t index, bp_example *to)
     return BP_OK;
 }
 
-static bp_status evaluate(filling *f)
+static bp_status fill_mask_evaluate(filling *f)
 {
     session *s = f->s;
     double loss;
@@ -198,7 +198,7 @@ static bp_status evaluate(filling *f)
     return status;
 }
 
-static bp_status fill(filling *f)
+static bp_status fill_mask_fill(filling *f)
 {
     session *s = f->s;
     size_t masks = 0;
@@ -210,14 +210,14 @@ static bp_status fill(filling *f)
     s->spec.accumulation = 1;
     s->spec.sequence = (uint32_t)f->count;
     BP_TRY(session_start(s));
-    return evaluate(f);
+    return fill_mask_evaluate(f);
 }
 
 bp_status fill_mask(session *s)
 {
     static filling f;
     f.s = s;
-    bp_status status = fill(&f);
+    bp_status status = fill_mask_fill(&f);
     free(f.ids);
     f.ids = NULL;
     return status;

@@ -107,7 +107,7 @@ typedef struct spot {
     double y;
 } spot;
 
-static spot place(const frontier *f, const bp_fit_point *p)
+static spot frontier_place(const frontier *f, const bp_fit_point *p)
 {
     const bp_fit_point *last = &f->point[f->count - 1];
     double wide = (double)p->arena_bytes / (double)last->arena_bytes;
@@ -116,7 +116,7 @@ static spot place(const frontier *f, const bp_fit_point *p)
                   PAGE_HEIGHT - MARGIN_BOTTOM - (PAGE_HEIGHT - 2 * MARGIN_BOTTOM) * high};
 }
 
-static void put_pair(bp_text *text, const char *between, spot at)
+static void frontier_put_pair(bp_text *text, const char *between, spot at)
 {
     bp_text_fixed(text, at.x, 1);
     bp_text_string(text, between);
@@ -132,14 +132,14 @@ static void put_point(bp_text *text, const frontier *f, const bp_fit_point *p)
     bp_text_string(text, " s a step, ");
     bp_text_html(text, bp_policy_name(p->kind));
     bp_text_string(text, "</title><circle r=\"4\" fill=\"#0072b2\" cx=\"");
-    put_pair(text, "\" cy=\"", place(f, p));
+    frontier_put_pair(text, "\" cy=\"", frontier_place(f, p));
     bp_text_string(text, "\"/></g>\n");
 }
 
 static void put_labels(bp_text *text, const frontier *f)
 {
     for (uint32_t i = 0; i<f->count; i += f->count> 1 ? f->count - 1 : 1) {
-        spot at = place(f, &f->point[i]);
+        spot at = frontier_place(f, &f->point[i]);
         bp_text_string(text, "<text class=\"tm\" x=\"");
         bp_text_fixed(text, at.x, 1);
         bp_text_string(text, "\" y=\"");
@@ -147,7 +147,7 @@ static void put_labels(bp_text *text, const frontier *f)
         bp_text_string(text, "\">");
         bp_text_bytes_human(text, f->point[i].arena_bytes);
         bp_text_string(text, "</text>\n<text class=\"te\" x=\"");
-        put_pair(text, "\" y=\"", (spot){MARGIN_LEFT - 6.0, at.y + 4.0});
+        frontier_put_pair(text, "\" y=\"", (spot){MARGIN_LEFT - 6.0, at.y + 4.0});
         bp_text_string(text, "\">");
         bp_text_general(text, f->point[i].seconds, 4);
         bp_text_string(text, " s</text>\n");
@@ -159,17 +159,17 @@ void frontier_page(bp_text *text, const frontier *f)
     const spot origin = {MARGIN_LEFT, PAGE_HEIGHT - MARGIN_BOTTOM};
     bp_text_string(text, "<h2>Estimated time of a step against the size of the arena</h2>\n"
                          "<svg viewBox=\"0 0 ");
-    put_pair(text, " ", (spot){PAGE_WIDTH, PAGE_HEIGHT});
+    frontier_put_pair(text, " ", (spot){PAGE_WIDTH, PAGE_HEIGHT});
     bp_text_string(text, "\">\n<path class=\"g\" fill=\"none\" d=\"M");
-    put_pair(text, " ", (spot){MARGIN_LEFT, 20.0});
+    frontier_put_pair(text, " ", (spot){MARGIN_LEFT, 20.0});
     bp_text_string(text, "L");
-    put_pair(text, " ", origin);
+    frontier_put_pair(text, " ", origin);
     bp_text_string(text, "L");
-    put_pair(text, " ", (spot){PAGE_WIDTH - 20.0, origin.y});
+    frontier_put_pair(text, " ", (spot){PAGE_WIDTH - 20.0, origin.y});
     bp_text_string(text, "\"/>\n<path fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" d=\"");
     for (uint32_t i = 0; i < f->count; i++) {
         bp_text_char(text, i == 0 ? 'M' : 'L');
-        put_pair(text, " ", place(f, &f->point[i]));
+        frontier_put_pair(text, " ", frontier_place(f, &f->point[i]));
     }
     bp_text_string(text, "\"/>\n");
     put_labels(text, f);

@@ -46,7 +46,7 @@ static const struct {
     {"rmsprop_bnb_8bit", &bp_optimizer_rmsprop_8bit},
 };
 
-static bool same_name(const char *known, const char *name)
+static bool optimizer_choice_same_name(const char *known, const char *name)
 {
     size_t i = 0;
     while (known[i] != '\0' && known[i] == (name[i] == '-' ? '_' : name[i])) {
@@ -58,12 +58,12 @@ static bool same_name(const char *known, const char *name)
 const bp_optimizer *optimizer_find(const char *name)
 {
     for (uint32_t i = 0; i < OPTIMIZERS; i++) {
-        if (same_name(optimizers[i]->name, name)) {
+        if (optimizer_choice_same_name(optimizers[i]->name, name)) {
             return optimizers[i];
         }
     }
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
-        if (same_name(aliases[i].other, name)) {
+        if (optimizer_choice_same_name(aliases[i].other, name)) {
             return aliases[i].optimizer;
         }
     }
@@ -83,8 +83,8 @@ static const bp_rule_argument *argument_of(const bp_optimizer *optimizer, const 
     return NULL;
 }
 
-static void settle(const bp_optimizer *optimizer, const settings *set, const char *name, double own,
-                   double *value)
+static void optimizer_choice_settle(const bp_optimizer *optimizer, const settings *set,
+                                    const char *name, double own, double *value)
 {
     if (argument_of(optimizer, name, strlen(name)) != NULL && !option_given(set, name)) {
         *value = own;
@@ -102,14 +102,15 @@ bp_status optimizer_settle(settings *set)
         options_unknown("value of --optim", set->optimizer, names, OPTIMIZERS);
         return BP_ERR_USAGE;
     }
-    settle(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
-    settle(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
-    settle(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon, &set->epsilon);
+    optimizer_choice_settle(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
+    optimizer_choice_settle(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
+    optimizer_choice_settle(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon,
+                            &set->epsilon);
     return BP_OK;
 }
 
-static bp_status wrong(const char *text, const char *found, size_t length,
-                       const bp_optimizer *optimizer)
+static bp_status optimizer_choice_wrong(const char *text, const char *found, size_t length,
+                                        const bp_optimizer *optimizer)
 {
     const bp_rule *rule = optimizer->rule;
     fprintf(stderr, "bedplate: --optim-args: %s (found \"%.*s\", right would be KEY=VALUE,.. ",
@@ -139,11 +140,11 @@ static bp_status take_argument(const char *text, size_t length, const bp_optimiz
 {
     const char *equals = memchr(text, '=', length);
     if (equals == NULL) {
-        return wrong("a key without a value", text, length, optimizer);
+        return optimizer_choice_wrong("a key without a value", text, length, optimizer);
     }
     const bp_rule_argument *argument = argument_of(optimizer, text, (size_t)(equals - text));
     if (argument == NULL || argument->option) {
-        return wrong("not a key of this rule", text, length, optimizer);
+        return optimizer_choice_wrong("not a key of this rule", text, length, optimizer);
     }
     const char *value = equals + 1;
     size_t size = length - (size_t)(value - text);
@@ -152,13 +153,13 @@ static bp_status take_argument(const char *text, size_t length, const bp_optimiz
     if (argument->range == BP_RULE_FLAG) {
         bool flag;
         if (!read_flag(value, size, &flag)) {
-            return wrong("neither true nor false", text, length, optimizer);
+            return optimizer_choice_wrong("neither true nor false", text, length, optimizer);
         }
         memcpy(to, &flag, sizeof flag);
         return BP_OK;
     }
     if (bp_number_parse(value, size, &number) != BP_OK) {
-        return wrong("not a number", text, length, optimizer);
+        return optimizer_choice_wrong("not a number", text, length, optimizer);
     }
     memcpy(to, &number.real, sizeof number.real);
     return BP_OK;

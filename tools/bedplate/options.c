@@ -91,7 +91,8 @@ static bp_status take_paths(reading *r, const option *which, const char *origin)
 }
 
 /* `value` is what stands behind =, or NULL. */
-static bp_status take_value(reading *r, const option *which, const char *value, const char *origin)
+static bp_status options_take_value(reading *r, const option *which, const char *value,
+                                    const char *origin)
 {
     if (value != NULL) {
         return option_set(which, r->set, value, origin);
@@ -129,7 +130,7 @@ static bp_status take_option(reading *r, const char *text)
     }
     r->given[option_index(which)] = true;
     r->set->given[option_index(which)] = true;
-    return take_value(r, which, text[length] == '=' ? text + length + 1 : NULL, origin);
+    return options_take_value(r, which, text[length] == '=' ? text + length + 1 : NULL, origin);
 }
 
 bp_status options_parse(settings *set, int count, char **arguments)

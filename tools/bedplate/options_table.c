@@ -227,8 +227,10 @@ static const option table[] = {
     {"html", OPTION_TEXT, VERB_PLAN, AT(html), 0, 0, NULL, "FILE", false,
      "write the memory map as a page with a picture"},
     {"frontier", OPTION_FLAG, VERB_PLAN, AT(frontier), 0, 0, "false", NULL, false,
-     "print the curve of estimated time against bytes, also on the page, and at ten budgets the time "
-     "with classes of activations dropped (selective) beside that with any set of them kept (auto)"},
+     "print the curve of estimated time against bytes, also on the page, and at ten budgets the "
+     "time "
+     "with classes of activations dropped (selective) beside that with any set of them kept "
+     "(auto)"},
     {"max-batch", OPTION_FLAG, VERB_PLAN, AT(max_batch), 0, 0, "false", NULL, false,
      "plan the largest micro-batch that fits --arena"},
     {"m", OPTION_COUNT, VERB_BENCH, AT(m), 1, 1 << 20, "1024", "M", false, "gemm: rows"},
@@ -334,7 +336,7 @@ bool option_given(const settings *set, const char *name)
     return set->given[option_index(option_find(name, strlen(name)))];
 }
 
-static bool same_name(const char *name, const char *given, size_t length)
+static bool options_table_same_name(const char *name, const char *given, size_t length)
 {
     if (strlen(name) != length) {
         return false;
@@ -351,12 +353,12 @@ static bool same_name(const char *name, const char *given, size_t length)
 const option *option_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < OPTIONS; i++) {
-        if (same_name(table[i].name, name, length)) {
+        if (options_table_same_name(table[i].name, name, length)) {
             return &table[i];
         }
     }
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
-        if (same_name(aliases[i].other, name, length)) {
+        if (options_table_same_name(aliases[i].other, name, length)) {
             return option_find(aliases[i].name, strlen(aliases[i].name));
         }
     }

@@ -10,7 +10,8 @@
 #include "tools/bedplate/policy.h"
 
 /* bedplate: ORIGIN: TEXT (found F, right would be W) */
-static bp_status wrong(const char *origin, const char *text, const char *found, const char *right)
+static bp_status options_value_wrong(const char *origin, const char *text, const char *found,
+                                     const char *right)
 {
     fprintf(stderr, "bedplate: %s: %s (found \"%s\", right would be %s)\n", origin, text, found,
             right);
@@ -46,7 +47,7 @@ static bp_status out_of_range(const option *which, const char *value, const char
 {
     char range[64];
     range_text(which, range, sizeof range);
-    return wrong(origin, "the value is out of range", value, range);
+    return options_value_wrong(origin, "the value is out of range", value, range);
 }
 
 static bp_status set_real(const option *which, settings *set, const char *value, const char *origin)
@@ -54,7 +55,8 @@ static bp_status set_real(const option *which, settings *set, const char *value,
     char *end;
     double number = strtod(value, &end);
     if (end == value || *end != '\0' || !isfinite(number)) {
-        return wrong(origin, "the value is not a number", value, "a number such as 0.5 or 5e-5");
+        return options_value_wrong(origin, "the value is not a number", value,
+                                   "a number such as 0.5 or 5e-5");
     }
     if (number < which->least || number > which->most) {
         return out_of_range(which, value, origin);
@@ -70,7 +72,8 @@ static bp_status set_count(const option *which, settings *set, const char *value
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (end == value || *end != '\0') {
-        return wrong(origin, "the value is not a whole number", value, "a number such as 8");
+        return options_value_wrong(origin, "the value is not a whole number", value,
+                                   "a number such as 8");
     }
     bool inside = errno == 0 && (double)number >= which->least && (double)number <= which->most;
     if (!inside) {
@@ -112,7 +115,8 @@ static bp_status set_bytes(const option *which, settings *set, const char *value
         i++;
     }
     if (end == value || i == count || !isfinite(number)) {
-        return wrong(origin, "the value is not a size", value, "a size such as 4GiB, 512MB or 2e9");
+        return options_value_wrong(origin, "the value is not a size", value,
+                                   "a size such as 4GiB, 512MB or 2e9");
     }
     double bytes = number * units[i].factor;
     if (bytes < 0 || bytes > which->most) {
@@ -128,11 +132,12 @@ static bp_status set_flag(const option *which, settings *set, const char *value,
     bool yes = strcmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcmp(value, "yes") == 0;
     bool no = strcmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcmp(value, "no") == 0;
     if (!yes && !no) {
-        return wrong(origin, "the value is not a yes or a no", value, "true or false");
+        return options_value_wrong(origin, "the value is not a yes or a no", value,
+                                   "true or false");
     }
     if (no && which->offset == offsetof(settings, fp32)) {
-        return wrong(origin, "another precision is asked for by its own name", value,
-                     "--bf16 or --fp16");
+        return options_value_wrong(origin, "another precision is asked for by its own name", value,
+                                   "--bf16 or --fp16");
     }
     memcpy(slot(set, which), &yes, sizeof yes);
     return BP_OK;
@@ -164,7 +169,7 @@ static bp_status set_choice(const option *which, settings *set, const char *valu
 {
     size_t length;
     if (choice_find(which->choices, value, &length) == NULL) {
-        return wrong(origin, "there is no such choice", value, which->choices);
+        return options_value_wrong(origin, "there is no such choice", value, which->choices);
     }
     memcpy(slot(set, which), &value, sizeof value);
     return BP_OK;
@@ -183,7 +188,7 @@ static bp_status set_maybe(const option *which, settings *set, const char *value
         word = strrchr(which->choices, '|') + 1;
     }
     if (word == NULL) {
-        return wrong(origin, "there is no such choice", value, which->choices);
+        return options_value_wrong(origin, "there is no such choice", value, which->choices);
     }
     memcpy(slot(set, which), &word, sizeof word);
     return BP_OK;
@@ -199,7 +204,7 @@ static bp_status set_policy(const option *which, settings *set, const char *valu
     policy_text read;
     const char *right = policy_read(policy, &read);
     if (right != NULL) {
-        return wrong(origin, "there is no such checkpoint policy", value, right);
+        return options_value_wrong(origin, "there is no such checkpoint policy", value, right);
     }
     memcpy(slot(set, which), &policy, sizeof policy);
     return BP_OK;
@@ -210,7 +215,8 @@ static bp_status set_paths(const option *which, settings *set, const char *value
 {
     path_list *list = slot(set, which);
     if (list->count == SETTINGS_PATHS_MAX) {
-        return wrong(origin, "the option was given too often", value, "at most 1024 times");
+        return options_value_wrong(origin, "the option was given too often", value,
+                                   "at most 1024 times");
     }
     list->item[list->count++] = value;
     return BP_OK;

@@ -10,7 +10,8 @@
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/release_text.h"
 
-static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
+static bp_status precision_wrong(const char *name, const char *text, const char *found,
+                                 const char *right)
 {
     fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
             right);
@@ -20,11 +21,11 @@ static bp_status wrong(const char *name, const char *text, const char *found, co
 static bp_status fill_types(const settings *set, bp_spec *spec)
 {
     if (set->bf16 && set->fp16) {
-        return wrong("bf16", "there is one working type", "--bf16 --fp16", "one of them");
+        return precision_wrong("bf16", "there is one working type", "--bf16 --fp16", "one of them");
     }
     if ((set->bf16 || set->fp16) && set->fp32 && option_given(set, "fp32")) {
-        return wrong("fp32", "there is one working type", set->bf16 ? "--bf16" : "--fp16",
-                     "one of them");
+        return precision_wrong("fp32", "there is one working type", set->bf16 ? "--bf16" : "--fp16",
+                               "one of them");
     }
     spec->working = set->bf16 ? BP_BF16 : set->fp16 ? BP_F16 : BP_F32;
     return BP_OK;
@@ -44,8 +45,8 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
         bool itself = strcmp(name, "auto") == 0 || strcmp(name, "fp32") == 0;
         spec->master = BP_MASTER_WEIGHT;
         return itself ? BP_OK
-                      : wrong("master", "fp32 weights are their own master", name,
-                              "--bf16 with it, or no --master");
+                      : precision_wrong("master", "fp32 weights are their own master", name,
+                                        "--bf16 with it, or no --master");
     }
     if (strcmp(name, "auto") == 0) {
         name = spec->working == BP_BF16 ? "split" : "fp32";
@@ -54,8 +55,8 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
         spec->master = strcmp(name, forms[i].name) == 0 ? forms[i].form : spec->master;
     }
     if (spec->working == BP_F16 && spec->master != BP_MASTER_FP32) {
-        return wrong("master", "only bf16 weights can be completed or rounded that way", name,
-                     "--master fp32 with --fp16, or --bf16");
+        return precision_wrong("master", "only bf16 weights can be completed or rounded that way",
+                               name, "--master fp32 with --fp16, or --bf16");
     }
     return BP_OK;
 }
@@ -96,16 +97,16 @@ static bp_status fill_scaling(const settings *set, bp_spec *spec)
         spec->scaling = (bp_scaling){.kind = BP_SCALING_OFF};
         return spec->working != BP_F16
                    ? BP_OK
-                   : wrong("loss-scale", "fp16 gradients underflow without loss scaling", text,
-                           "dynamic, a number, or --bf16");
+                   : precision_wrong("loss-scale", "fp16 gradients underflow without loss scaling",
+                                     text, "dynamic, a number, or --bf16");
     }
     char *end;
     spec->scaling.initial = strtod(text, &end);
     bool number = end != text && *end == '\0' && isfinite(spec->scaling.initial) &&
                   spec->scaling.initial > 0.0;
     return number ? BP_OK
-                  : wrong("loss-scale", "the value is no loss scale", text,
-                          "dynamic, none or a number such as 1024");
+                  : precision_wrong("loss-scale", "the value is no loss scale", text,
+                                    "dynamic, none or a number such as 1024");
 }
 
 /* Room for one rule more; `text` is the one that there is none for. */
@@ -113,7 +114,7 @@ static bp_status rules_check_room(const precision_rules *rules, const char *text
 {
     return rules->count < PRECISION_RULES_MAX
                ? BP_OK
-               : wrong("param-override", "there are too many rules", text, "at most 256");
+               : precision_wrong("param-override", "there are too many rules", text, "at most 256");
 }
 
 static bp_status add_rule(precision_rules *rules, const bp_parameter_rule *rule)
@@ -167,7 +168,8 @@ static bp_status read_override(const char *text, precision_rules *rules)
     const char *colon = strchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     if (length == 0 || length >= sizeof rules->globs[0]) {
-        return wrong("param-override", "the value is not a pattern and what it sets", text, right);
+        return precision_wrong("param-override", "the value is not a pattern and what it sets",
+                               text, right);
     }
     char *glob = rules->globs[rules->count];
     memcpy(glob, text, length);
@@ -177,12 +179,12 @@ static bp_status read_override(const char *text, precision_rules *rules)
         at += strspn(at, " ,");
         size_t item = strcspn(at, " ,");
         if (item > 0 && !read_item(at, item, &rule)) {
-            return wrong("param-override", "a setting is not understood", at, right);
+            return precision_wrong("param-override", "a setting is not understood", at, right);
         }
         at += item;
     }
     if (!rule.sets_rate && !rule.sets_decay && !rule.sets_bits) {
-        return wrong("param-override", "the rule sets nothing", text, right);
+        return precision_wrong("param-override", "the rule sets nothing", text, right);
     }
     return add_rule(rules, &rule);
 }

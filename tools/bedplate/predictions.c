@@ -167,7 +167,7 @@ static double score_of(const row *r)
     return 1.0 / sum;
 }
 
-static void put_row(predictions *p, bp_task task, const row *r)
+static void predictions_put_row(predictions *p, bp_task task, const row *r)
 {
     bp_text *text = &p->out.text;
     json_begin(&p->out);
@@ -206,7 +206,7 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
             count(p, task, &r);
         }
         if (p->file != NULL) {
-            put_row(p, task, &r);
+            predictions_put_row(p, task, &r);
         }
     }
     return BP_OK;

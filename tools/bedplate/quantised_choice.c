@@ -7,7 +7,8 @@
 
 #include "tools/bedplate/options.h"
 
-static bp_status wrong(const char *name, const char *text, const char *found, const char *right)
+static bp_status quantised_choice_wrong(const char *name, const char *text, const char *found,
+                                        const char *right)
 {
     fprintf(stderr, "bedplate: --%s: %s (found \"%s\", right would be %s)\n", name, text, found,
             right);
@@ -29,12 +30,12 @@ bp_status quantised_fill(const settings *set, bp_spec *spec)
     const bp_quantised stored = spec->config.quantised;
     bp_quantised asked = BP_QUANTISED_NONE;
     if (set->load_in_4bit && set->load_in_8bit) {
-        return wrong("load-in-4bit", "a weight is kept in 4 bits or in 8", "--load-in-8bit",
-                     "one of them");
+        return quantised_choice_wrong("load-in-4bit", "a weight is kept in 4 bits or in 8",
+                                      "--load-in-8bit", "one of them");
     }
     if (option_given(set, "bnb-4bit-use-double-quant") && !set->load_in_4bit) {
-        return wrong("bnb-4bit-use-double-quant", "nothing is kept in 4 bits", set->double_quant,
-                     "--load-in-4bit with it");
+        return quantised_choice_wrong("bnb-4bit-use-double-quant", "nothing is kept in 4 bits",
+                                      set->double_quant, "--load-in-4bit with it");
     }
     if (set->load_in_4bit) {
         asked = nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4;
@@ -42,9 +43,9 @@ bp_status quantised_fill(const settings *set, bp_spec *spec)
         asked = BP_QUANTISED_INT8;
     }
     if (stored != BP_QUANTISED_NONE && asked != BP_QUANTISED_NONE && asked != stored) {
-        return wrong(set->load_in_8bit ? "load-in-8bit" : "load-in-4bit",
-                     "the model's weights are quantised already, in another form",
-                     options_of(asked), options_of(stored));
+        return quantised_choice_wrong(set->load_in_8bit ? "load-in-8bit" : "load-in-4bit",
+                                      "the model's weights are quantised already, in another form",
+                                      options_of(asked), options_of(stored));
     }
     spec->quantised = stored != BP_QUANTISED_NONE ? stored : asked;
     return BP_OK;

@@ -35,7 +35,7 @@ size_t schedule_scratch(uint32_t actions)
     return ((size_t)actions + 1) * sizeof(action_run);
 }
 
-static uint32_t tape_of(const schedule_writer *w, const bp_action *action)
+static uint32_t schedule_text_tape_of(const schedule_writer *w, const bp_action *action)
 {
     if (w->variants[action->stage] == 1) {
         return TAPE_NONE;
@@ -71,7 +71,7 @@ static void find_runs(schedule_writer *w, uint32_t count)
         bool forward = action->kind == BP_ACTION_FORWARD;
         add_run(w, &(action_run){.kind = action->kind,
                                  .again = forward && action->stage < reached,
-                                 .tape = tape_of(w, action),
+                                 .tape = schedule_text_tape_of(w, action),
                                  .first = action->stage,
                                  .last = action->stage,
                                  .action = i,

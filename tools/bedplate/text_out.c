@@ -12,7 +12,7 @@ void text_out_begin(text_out *out, const coder *c)
 }
 
 /* The bytes of one id, written to `to`. */
-static size_t decode(text_out *out, int32_t id, char *to)
+static size_t text_out_decode(text_out *out, int32_t id, char *to)
 {
     size_t length = 0;
     if (out->coder->kind != CODER_TOKENIZER) {
@@ -29,7 +29,7 @@ static size_t decode(text_out *out, int32_t id, char *to)
 
 void text_out_pass(text_out *out, int32_t id)
 {
-    (void)decode(out, id, out->bytes);
+    (void)text_out_decode(out, id, out->bytes);
 }
 
 /* Bytes at the end that begin a character but do not end it; 0 to 3. */
@@ -51,7 +51,7 @@ static size_t unfinished(const char *bytes, size_t count)
 const char *text_out_next(text_out *out, int32_t id, size_t *count)
 {
     memcpy(out->bytes, out->kept, out->held);
-    size_t length = out->held + decode(out, id, out->bytes + out->held);
+    size_t length = out->held + text_out_decode(out, id, out->bytes + out->held);
     out->held = unfinished(out->bytes, length);
     *count = length - out->held;
     memcpy(out->kept, out->bytes + *count, out->held);

@@ -11,7 +11,7 @@
 static const char where[] = "weights";
 static const char weight_end[] = "weight";
 
-static bp_status refuse(const bp_tensor_set *set, const char *text, const char *name)
+static bp_status bnb_refuse(const bp_tensor_set *set, const char *text, const char *name)
 {
     bp_status status = bp_error_set(set->error, BP_ERR_DATA, where, text, name);
     bp_error_prefix(set->error, set->path);
@@ -43,16 +43,17 @@ static bp_bnb_tensor look_up(const bp_tensor_set *set, const char *weight, const
 }
 
 /* A tensor that must be there, with that type and that many elements. */
-static bp_status need(const bp_tensor_set *set, const bp_tensor_entry *weight, bp_bnb_tensor found,
-                      bp_dtype dtype, uint64_t elements, const char *missing)
+static bp_status bnb_need(const bp_tensor_set *set, const bp_tensor_entry *weight,
+                          bp_bnb_tensor found, bp_dtype dtype, uint64_t elements,
+                          const char *missing)
 {
     if (found.entry == NULL) {
-        return refuse(set, missing, weight->name);
+        return bnb_refuse(set, missing, weight->name);
     }
     if (found.entry->dtype != dtype) {
-        return refuse(set,
-                      "a part of a quantised weight has another type than bitsandbytes gives it",
-                      found.entry->name);
+        return bnb_refuse(
+            set, "a part of a quantised weight has another type than bitsandbytes gives it",
+            found.entry->name);
     }
     uint64_t there = found.entry->bytes / bp_dtype_bytes(dtype);
     if (there != elements) {
@@ -77,7 +78,7 @@ static bp_status check_finite(bp_tensor_set *set, bp_bnb_tensor tensor)
             uint32_t bits;
             memcpy(&bits, values + i, sizeof bits);
             if ((bits & 0x7f800000u) == 0x7f800000u) {
-                return refuse(set, "a scale is infinite or not a number", tensor.entry->name);
+                return bnb_refuse(set, "a scale is infinite or not a number", tensor.entry->name);
             }
         }
         at += some;
@@ -91,7 +92,8 @@ static bp_status check_map(bp_tensor_set *set, const bp_bnb *bnb)
     BP_TRY(bp_tensor_set_read(set, bnb->map.part, bnb->map.entry, 0, map, sizeof map));
     return memcmp(map, bp_nf4, sizeof map) == 0
                ? BP_OK
-               : refuse(set, "the values of the codes are not those of NF4", bnb->map.entry->name);
+               : bnb_refuse(set, "the values of the codes are not those of NF4",
+                            bnb->map.entry->name);
 }
 
 static bp_status read_state(bp_tensor_set *set, bp_bnb *bnb, bp_bnb_state *state)
@@ -99,12 +101,12 @@ static bp_status read_state(bp_tensor_set *set, bp_bnb *bnb, bp_bnb_state *state
     char text[BP_BNB_STATE_MAX];
     const bp_tensor_entry *entry = bnb->state.entry;
     if (entry->dtype != BP_U8 || entry->bytes > sizeof text) {
-        return refuse(set, "quant_state must be U8 and at most 1024 bytes", entry->name);
+        return bnb_refuse(set, "quant_state must be U8 and at most 1024 bytes", entry->name);
     }
     BP_TRY(bp_tensor_set_read(set, bnb->state.part, entry, 0, text, (size_t)entry->bytes));
     bp_error inner = {.code = BP_OK};
     if (bp_bnb_state_read(text, (size_t)entry->bytes, state, &inner) != BP_OK) {
-        return refuse(set, inner.text, entry->name);
+        return bnb_refuse(set, inner.text, entry->name);
     }
     return BP_OK;
 }
@@ -120,21 +122,21 @@ static bp_status find_nf4(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *bn
     bnb->columns = state.columns;
     bnb->dtype = state.dtype;
     bnb->offset = (float)state.offset;
-    BP_TRY(need(set, entry, bnb->codes, BP_U8, bp_quantised_codes(count, form), ""));
+    BP_TRY(bnb_need(set, entry, bnb->codes, BP_U8, bp_quantised_codes(count, form), ""));
     bnb->map = look_up(set, entry->name, ".quant_map", true);
-    BP_TRY(need(set, entry, bnb->map, BP_F32, 16, "a quantised weight has no quant_map"));
+    BP_TRY(bnb_need(set, entry, bnb->map, BP_F32, 16, "a quantised weight has no quant_map"));
     BP_TRY(check_map(set, bnb));
     bnb->scales = look_up(set, entry->name, ".absmax", true);
     uint64_t blocks = bp_size_ceil_div(count, BP_NF4_BLOCK);
-    BP_TRY(need(set, entry, bnb->scales, state.nested ? BP_U8 : BP_F32, blocks,
-                "a quantised weight has no absmax"));
+    BP_TRY(bnb_need(set, entry, bnb->scales, state.nested ? BP_U8 : BP_F32, blocks,
+                    "a quantised weight has no absmax"));
     if (state.nested) {
         bnb->nested = look_up(set, entry->name, ".nested_absmax", true);
         bnb->nested_map = look_up(set, entry->name, ".nested_quant_map", true);
-        BP_TRY(need(set, entry, bnb->nested, BP_F32, bp_size_ceil_div(blocks, BP_NESTED_BLOCK),
-                    "a quantised weight has no nested_absmax"));
-        BP_TRY(need(set, entry, bnb->nested_map, BP_F32, BP_NESTED_BLOCK,
-                    "a quantised weight has no nested_quant_map"));
+        BP_TRY(bnb_need(set, entry, bnb->nested, BP_F32, bp_size_ceil_div(blocks, BP_NESTED_BLOCK),
+                        "a quantised weight has no nested_absmax"));
+        BP_TRY(bnb_need(set, entry, bnb->nested_map, BP_F32, BP_NESTED_BLOCK,
+                        "a quantised weight has no nested_quant_map"));
         BP_TRY(check_finite(set, bnb->nested_map));
     }
     BP_TRY(check_finite(set, state.nested ? bnb->nested : bnb->scales));
@@ -146,20 +148,21 @@ static bp_status find_int8(bp_tensor_set *set, bp_tensor_entry *entry, bp_bnb *b
 {
     uint8_t format = 0;
     if (entry->rank != 2 || entry->shape[0] == 0 || entry->shape[1] == 0) {
-        return refuse(set, "a weight in 8 bits must be a matrix", entry->name);
+        return bnb_refuse(set, "a weight in 8 bits must be a matrix", entry->name);
     }
     bnb->rows = entry->shape[0];
     bnb->columns = entry->shape[1];
     bnb->dtype = BP_F16;
-    BP_TRY(need(set, entry, bnb->scales, BP_F32, bnb->rows, "a weight in 8 bits has no SCB"));
+    BP_TRY(bnb_need(set, entry, bnb->scales, BP_F32, bnb->rows, "a weight in 8 bits has no SCB"));
     BP_TRY(check_finite(set, bnb->scales));
     bnb->state = look_up(set, entry->name, "weight_format", false);
     if (bnb->state.entry != NULL) {
-        BP_TRY(need(set, entry, bnb->state, BP_U8, 1, ""));
+        BP_TRY(bnb_need(set, entry, bnb->state, BP_U8, 1, ""));
         BP_TRY(bp_tensor_set_read(set, bnb->state.part, bnb->state.entry, 0, &format, 1));
     }
     if (format != 0) {
-        return refuse(set, "this weight_format is not implemented (0, by rows, is)", entry->name);
+        return bnb_refuse(set, "this weight_format is not implemented (0, by rows, is)",
+                          entry->name);
     }
     bnb->form = BP_QUANTISED_INT8;
     return BP_OK;
@@ -188,7 +191,7 @@ bp_status bp_bnb_find(bp_tensor_set *set, bp_tensor_entry *entry, uint32_t part,
         BP_TRY(find_int8(set, entry, bnb));
     } else {
         if (look_up(set, entry->name, ".quant_state.bitsandbytes__fp4", true).entry != NULL) {
-            return refuse(set, "weights in FP4 are not implemented (NF4 is)", entry->name);
+            return bnb_refuse(set, "weights in FP4 are not implemented (NF4 is)", entry->name);
         }
         bnb->state = look_up(set, entry->name, ".quant_state.bitsandbytes__nf4", true);
         if (bnb->state.entry == NULL) {

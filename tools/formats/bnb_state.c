@@ -83,8 +83,8 @@ static bp_status take_offset(bp_json *json, const bp_json_event *event, bp_bnb_s
 }
 
 /* The value of a member whose number in `keys` is given. */
-static bp_status take_value(bp_json *json, bp_json_event *event, unsigned member,
-                            bp_bnb_state *state)
+static bp_status bnb_state_take_value(bp_json *json, bp_json_event *event, unsigned member,
+                                      bp_bnb_state *state)
 {
     bp_dtype ignored;
     switch (member) {
@@ -140,7 +140,7 @@ static bp_status take_object(bp_json *json, bp_bnb_state *state)
         }
         seen |= member;
         BP_TRY(bp_json_next(json, &event));
-        BP_TRY(take_value(json, &event, member, state));
+        BP_TRY(bnb_state_take_value(json, &event, member, state));
     }
     bool plain = (seen & SEEN_PLAIN) == SEEN_PLAIN;
     state->nested = (seen & SEEN_NESTED) == SEEN_NESTED;
@@ -162,7 +162,7 @@ bp_status bp_bnb_state_read(const char *text, size_t length, bp_bnb_state *state
     return take_object(&json, state);
 }
 
-static const char *name_of(bp_dtype dtype)
+static const char *bnb_state_name_of(bp_dtype dtype)
 {
     return dtype == BP_F32 ? "float32" : dtype == BP_F16 ? "float16" : "bfloat16";
 }
@@ -192,7 +192,7 @@ size_t bp_bnb_state_write(const bp_bnb_state *state, char text[BP_BNB_STATE_MAX]
     bp_text out;
     bp_text_init(&out, NULL, NULL, text, BP_BNB_STATE_MAX);
     bp_text_string(&out, "{\"quant_type\": \"nf4\", \"blocksize\": 64, \"dtype\": \"");
-    bp_text_string(&out, name_of(state->dtype));
+    bp_text_string(&out, bnb_state_name_of(state->dtype));
     bp_text_string(&out, "\", \"shape\": [");
     bp_text_u64(&out, state->rows);
     bp_text_string(&out, ", ");

@@ -91,7 +91,7 @@ static uint32_t block_at(size_t count, size_t i)
 }
 
 /* The mean of all scales. */
-static bp_status measure(const matrix *m, float *offset)
+static bp_status bnb_write_measure(const matrix *m, float *offset)
 {
     double sum = 0.0;
     size_t count;
@@ -173,7 +173,7 @@ static bp_status find_state(bp_bnb_writing *w, const matrix *m, size_t *bytes)
         return BP_OK;
     }
     if (m->form == BP_QUANTISED_NF4_DOUBLE) {
-        BP_TRY(measure(m, &w->offsets[m->index]));
+        BP_TRY(bnb_write_measure(m, &w->offsets[m->index]));
     }
     *bytes = put_state(m, text);
     return BP_OK;
@@ -210,7 +210,7 @@ typedef struct piece {
     unsigned char *to;
 } piece;
 
-static void put(const piece *p, uint64_t at, const void *bytes, size_t count)
+static void bnb_write_put(const piece *p, uint64_t at, const void *bytes, size_t count)
 {
     const unsigned char *from = bytes;
     for (size_t i = 0; i < count; i++) {
@@ -230,7 +230,7 @@ static void put_codes(const matrix *m, const piece *p, uint64_t first, size_t co
         for (uint32_t k = 0; k < some; k += 2) {
             packed[k / 2] = (uint8_t)((unsigned)codes[k] << 4 | codes[k + 1]);
         }
-        put(p, (first + i) / 2, packed, (some + 1) / 2);
+        bnb_write_put(p, (first + i) / 2, packed, (some + 1) / 2);
     }
 }
 
@@ -246,14 +246,14 @@ static void put_scales(const matrix *m, const piece *p, uint32_t part, uint64_t 
             scales[some++] = bp_nf4_scale(m->values + k, block_at(count, k));
         }
         if (m->form == BP_QUANTISED_NF4) {
-            put(p, block * sizeof(float), scales, some * sizeof(float));
+            bnb_write_put(p, block * sizeof(float), scales, some * sizeof(float));
             continue;
         }
         float scale = bp_nested_block(scales, some, m->w->offsets[m->index], codes);
         if (part == PART_SCALES) {
-            put(p, block, codes, some);
+            bnb_write_put(p, block, codes, some);
         } else {
-            put(p, block / BP_NESTED_BLOCK * sizeof scale, &scale, sizeof scale);
+            bnb_write_put(p, block / BP_NESTED_BLOCK * sizeof scale, &scale, sizeof scale);
         }
     }
 }
@@ -264,12 +264,12 @@ static void put_rows(const matrix *m, const piece *p, uint32_t part, uint64_t fi
         float scale = bp_quantised_largest(m->values + i, m->columns, 0.0f);
         uint64_t row = (first + i) / m->columns;
         if (part == PART_SCALES) {
-            put(p, row * sizeof scale, &scale, sizeof scale);
+            bnb_write_put(p, row * sizeof scale, &scale, sizeof scale);
             continue;
         }
         for (uint64_t k = 0; k < m->columns; k++) {
             int8_t code = bp_int8_code(m->values[i + k], scale);
-            put(p, first + i + k, &code, 1);
+            bnb_write_put(p, first + i + k, &code, 1);
         }
     }
 }
@@ -314,14 +314,14 @@ static bp_status give_fixed(const matrix *m, uint32_t part, const piece *p)
 {
     char text[BP_BNB_STATE_MAX];
     if (part == PART_MAP) {
-        put(p, 0, bp_nf4, sizeof bp_nf4);
+        bnb_write_put(p, 0, bp_nf4, sizeof bp_nf4);
     } else if (part == PART_NESTED_MAP) {
-        put(p, 0, bp_nested_map, sizeof bp_nested_map);
+        bnb_write_put(p, 0, bp_nested_map, sizeof bp_nested_map);
     } else if (m->form == BP_QUANTISED_INT8) {
-        put(p, 0, "", 1); /* weight_format 0 */
+        bnb_write_put(p, 0, "", 1); /* weight_format 0 */
     } else {
         size_t length = put_state(m, text);
-        put(p, 0, text, length);
+        bnb_write_put(p, 0, text, length);
     }
     return BP_OK;
 }

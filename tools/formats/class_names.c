@@ -65,7 +65,8 @@ static bp_status find_names(bp_json *json, bp_class_names *names)
     return BP_OK;
 }
 
-static bp_status read_file(bp_storage_reader *reader, unsigned char *scratch, bp_class_names *names)
+static bp_status class_names_read_file(bp_storage_reader *reader, unsigned char *scratch,
+                                       bp_class_names *names)
 {
     bp_json json;
     if (reader->store->file_size(reader->store, reader->file, &reader->end) != BP_OK) {
@@ -91,7 +92,7 @@ bp_status bp_class_names_read(bp_store *store, const char *path, void *scratch,
     if (store->open_read(store, path, &reader.file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }
-    bp_status status = read_file(&reader, scratch, names);
+    bp_status status = class_names_read_file(&reader, scratch, names);
     /* Nothing was written: a failing close of a file that was read loses nothing. */
     (void)store->close(store, reader.file);
     return status;

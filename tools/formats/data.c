@@ -31,7 +31,7 @@ static bool magic_of_other_kind(uint32_t magic)
     return false;
 }
 
-static bool ends_with(const char *path, const char *ending)
+static bool data_ends_with(const char *path, const char *ending)
 {
     size_t length = strlen(path);
     size_t least = strlen(ending);
@@ -47,7 +47,7 @@ static bp_data_format format_of_ending(const char *path)
                    {".json", BP_DATA_JSONL},  {".tsv", BP_DATA_TSV},     {".csv", BP_DATA_CSV},
                    {".f32", BP_DATA_F32}};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (ends_with(path, endings[i].ending)) {
+        if (data_ends_with(path, endings[i].ending)) {
             return endings[i].format;
         }
     }
@@ -107,7 +107,7 @@ static bp_status measure_nanogpt(bp_data_file *file, uint64_t size, bp_error *er
     return BP_OK;
 }
 
-static bp_status measure(bp_data *data, bp_data_file *file, bp_data_format *format)
+static bp_status data_measure(bp_data *data, bp_data_file *file, bp_data_format *format)
 {
     uint64_t size = 0;
     unsigned char header[12] = {0};
@@ -120,7 +120,7 @@ static bp_status measure(bp_data *data, bp_data_file *file, bp_data_format *form
     }
     if (*format == BP_DATA_AUTO) {
         uint32_t magic = u32_from_bytes(header);
-        if (magic_of_other_kind(magic) && ends_with(file->path, ".bin")) {
+        if (magic_of_other_kind(magic) && data_ends_with(file->path, ".bin")) {
             return bp_error_numbers(data->error, BP_ERR_DATA, where,
                                     "this llm.c file holds no tokens", file->path, (int64_t)magic,
                                     LLMC_TOKENS_16);
@@ -165,8 +165,8 @@ bp_status bp_data_read_ids(bp_store *store, bp_file file, const char *path, uint
     return BP_OK;
 }
 
-static bp_status read_file(bp_data *data, const bp_data_file *file, uint64_t first, uint32_t n,
-                           int32_t *to)
+static bp_status data_read_file(bp_data *data, const bp_data_file *file, uint64_t first, uint32_t n,
+                                int32_t *to)
 {
     return bp_data_read_ids(data->store, file->file, file->path, file->start + first * file->width,
                             file->width, n, to, data->error);
@@ -184,7 +184,7 @@ static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int3
         uint64_t past = file->first + file->count;
         if (first < past) {
             uint32_t part = past - first < n ? (uint32_t)(past - first) : n;
-            BP_TRY(read_file(data, file, first - file->first, part, to));
+            BP_TRY(data_read_file(data, file, first - file->first, part, to));
             first += part;
             to += part;
             n -= part;
@@ -200,7 +200,7 @@ static bp_status open_one(bp_data *data, bp_data_file *file, bp_data_format aske
     }
     file->open = true;
     bp_data_format format = asked;
-    BP_TRY(measure(data, file, &format));
+    BP_TRY(data_measure(data, file, &format));
     bool first = data->format == BP_DATA_AUTO;
     if (!first && format != data->format) {
         return bp_error_set(data->error, BP_ERR_DATA, where,

@@ -36,7 +36,7 @@ bp_status bp_documents_texts(bp_documents *documents, bp_data_reader *reader, ui
     return BP_OK;
 }
 
-static bp_status read_text(bp_documents *documents, bp_data_reader *reader)
+static bp_status data_documents_read_text(bp_documents *documents, bp_data_reader *reader)
 {
     uint64_t offset;
     if (documents->form == BP_FORM_LABELLED) {
@@ -73,7 +73,7 @@ bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_
     case BP_DATA_CSV:
         return bp_documents_table(documents, reader, ',', scratch);
     default:
-        return read_text(documents, reader);
+        return data_documents_read_text(documents, reader);
     }
 }
 
@@ -85,8 +85,8 @@ static bp_status number_of(bp_data_reader *reader, const char *text, size_t leng
                            : bp_data_refuse_word(reader, "the label is not a number", text, length);
 }
 
-static bp_status class_of(const bp_documents *documents, bp_data_reader *reader, const char *text,
-                          size_t length, uint64_t *class)
+static bp_status data_documents_class_of(const bp_documents *documents, bp_data_reader *reader,
+                                         const char *text, size_t length, uint64_t *class)
 {
     bp_number number;
     uint32_t named;
@@ -115,7 +115,7 @@ bp_status bp_documents_class(const bp_documents *documents, bp_data_reader *read
                              const char *text, size_t length, uint64_t *mask)
 {
     uint64_t class = 0;
-    BP_TRY(class_of(documents, reader, text, length, &class));
+    BP_TRY(data_documents_class_of(documents, reader, text, length, &class));
     *mask |= (uint64_t)1 << (class & 31);
     return BP_OK;
 }
@@ -141,7 +141,7 @@ bp_status bp_documents_label(const bp_documents *documents, bp_data_reader *read
                              const char *text, size_t length, uint64_t *label)
 {
     if (documents->labels != BP_LABELS_BITS) {
-        return class_of(documents, reader, text, length, label);
+        return data_documents_class_of(documents, reader, text, length, label);
     }
     if (documents->classes > 0) {
         return mask_of(documents, reader, text, length, label);

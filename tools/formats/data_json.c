@@ -33,7 +33,7 @@ typedef struct line {
     uint64_t label;
 } line;
 
-static bp_status fill(void *user, const unsigned char **bytes, size_t *count)
+static bp_status data_json_fill(void *user, const unsigned char **bytes, size_t *count)
 {
     line *l = user;
     BP_TRY(bp_data_look(l->reader, l->offset, bytes, count));
@@ -63,7 +63,7 @@ static field field_of(const line *l, const bp_json_event *key)
 
 static bp_status start(line *l)
 {
-    const bp_json_source source = {fill, l, UINT64_MAX};
+    const bp_json_source source = {data_json_fill, l, UINT64_MAX};
     bp_json_event event;
     l->offset = l->start;
     BP_TRY(bp_json_init(&l->json, &source, &l->memory, l->reader->error));
@@ -130,7 +130,7 @@ static bp_status take_label(line *l)
 }
 
 /* Notes which fields there are, and sees that the line is a whole object and nothing else. */
-static bp_status survey(line *l)
+static bp_status data_json_survey(line *l)
 {
     bp_json_event event;
     memset(l->has, 0, sizeof l->has);
@@ -220,7 +220,7 @@ static bp_status named(line *l, bp_status status)
 static bp_status read_line(line *l)
 {
     bp_documents *documents = l->documents;
-    BP_TRY(named(l, survey(l)));
+    BP_TRY(named(l, data_json_survey(l)));
     BP_TRY(check_form(l));
     BP_TRY(documents->begin(documents->user, l->reader));
     if (documents->form == BP_FORM_PROMPT) {
@@ -243,7 +243,7 @@ static bp_status is_blank(line *l, bool *blank)
     for (;;) {
         const unsigned char *bytes;
         size_t count;
-        BP_TRY(fill(l, &bytes, &count));
+        BP_TRY(data_json_fill(l, &bytes, &count));
         for (size_t i = 0; i < count; i++) {
             if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\r') {
                 *blank = false;

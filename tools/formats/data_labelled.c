@@ -168,7 +168,7 @@ static bp_status take_piece(labelled *t, uint32_t column)
     return BP_OK;
 }
 
-static bp_status read_row(labelled *t)
+static bp_status data_labelled_read_row(labelled *t)
 {
     bp_documents *documents = t->documents;
     uint32_t column = 0;
@@ -214,7 +214,7 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
                                   t.label_column != NO_COLUMN));
     }
     while (!bp_table_ended(&t.table)) {
-        BP_TRY(read_row(&t));
+        BP_TRY(data_labelled_read_row(&t));
         BP_TRY(bp_table_skip_blank(&t.table));
     }
     return BP_OK;

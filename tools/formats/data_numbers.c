@@ -132,7 +132,7 @@ static bp_status use_field(maker *m, uint32_t column)
     return put_float(m, (float)number.real);
 }
 
-static bp_status read_row(maker *m)
+static bp_status data_numbers_read_row(maker *m)
 {
     bp_table_event what = BP_TABLE_FIELD;
     uint32_t columns = 0;
@@ -167,7 +167,7 @@ static bp_status read_table(maker *m)
     BP_TRY(read_heading(m, &columns));
     BP_TRY(bp_table_skip_blank(&m->table));
     while (!bp_table_ended(&m->table)) {
-        BP_TRY(read_row(m));
+        BP_TRY(data_numbers_read_row(m));
         BP_TRY(bp_table_skip_blank(&m->table));
     }
     return BP_OK;
@@ -237,7 +237,7 @@ static bp_status read_floats(maker *m)
 }
 
 /* The key, and how many rows there can be at most. */
-static bp_status survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
+static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
 {
     bp_digest digest;
     uint64_t bytes = 0;
@@ -261,7 +261,7 @@ static bp_status survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
     return BP_OK;
 }
 
-static bp_status make(maker *m, uint64_t rows)
+static bp_status data_numbers_make(maker *m, uint64_t rows)
 {
     bp_numbers *work = m->work;
     BP_TRY(bp_tokens_begin(&m->writer, rows));
@@ -287,7 +287,7 @@ static bp_status build(bp_numbers *work, uint64_t key, uint64_t rows)
                                   .buffer = (unsigned char *)work->scratch + WINDOW_BYTES,
                                   .error = work->error};
     m.writer.head = (bp_tokens_head){.width = 4, .form = BP_FORM_NUMBERS, .key = key};
-    bp_status status = make(&m, rows);
+    bp_status status = data_numbers_make(&m, rows);
     if (status != BP_OK) {
         bp_tokens_abandon(&m.writer);
     }
@@ -302,7 +302,7 @@ bp_status bp_numbers_open(bp_numbers *work, bp_tokens *tokens)
     bp_data *data = work->data;
     *tokens = (bp_tokens){.open = false};
     work->built = false;
-    BP_TRY(survey(work, &key, &rows));
+    BP_TRY(data_numbers_survey(work, &key, &rows));
     void *buffer = (unsigned char *)work->scratch + WINDOW_BYTES;
     if (!bp_tokens_fits(tokens, data->store, work->path, key, buffer, work->error)) {
         BP_TRY(build(work, key, rows));

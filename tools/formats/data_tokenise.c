@@ -60,7 +60,8 @@ static void add_names(bp_digest *digest, const bp_class_names *names)
 }
 
 /* The key, and how many examples there can be at most. */
-static bp_status survey(bp_tokenise *work, const room *r, uint64_t *key, uint64_t *lines)
+static bp_status data_tokenise_survey(bp_tokenise *work, const room *r, uint64_t *key,
+                                      uint64_t *lines)
 {
     bp_digest digest;
     bp_digest_begin(&digest, 0);
@@ -199,7 +200,7 @@ static void describe_pairs(maker *m)
     }
 }
 
-static bp_status begin(void *user, bp_data_reader *reader)
+static bp_status data_tokenise_begin(void *user, bp_data_reader *reader)
 {
     maker *m = user;
     (void)reader; /* it is m->reader */
@@ -321,7 +322,7 @@ static bp_status between_files(maker *m, uint32_t file)
     return put_ids(m, &id, 1);
 }
 
-static bp_status make(maker *m, const room *r, uint64_t lines)
+static bp_status data_tokenise_make(maker *m, const room *r, uint64_t lines)
 {
     bp_tokenise *work = m->work;
     m->lines = lines;
@@ -357,7 +358,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
         bp_tokenise_template(work->encoder, &m.begins, &m.tail);
     }
     m.documents = (bp_documents){.user = &m,
-                                 .begin = begin,
+                                 .begin = data_tokenise_begin,
                                  .piece = piece,
                                  .end = end,
                                  .form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN,
@@ -369,7 +370,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
     m.writer.head = (bp_tokens_head){
         .width = width_of(work->vocabulary), .tail = labelled ? m.tail : 0, .key = key};
-    bp_status status = make(&m, r, lines);
+    bp_status status = data_tokenise_make(&m, r, lines);
     if (status != BP_OK) {
         bp_tokens_abandon(&m.writer);
     }
@@ -392,7 +393,7 @@ bp_status bp_tokenise_open(bp_tokenise *work, bp_tokens *tokens)
     work->empty = 0;
     work->cut = 0;
     work->built = false;
-    BP_TRY(survey(work, &r, &key, &lines));
+    BP_TRY(data_tokenise_survey(work, &r, &key, &lines));
     if (bp_tokens_fits(tokens, work->data->store, work->path, key, r.buffer, work->error)) {
         return BP_OK;
     }

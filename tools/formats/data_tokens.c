@@ -10,7 +10,8 @@
 
 static const char where[] = "token file";
 
-static bp_status refuse(bp_tokens *tokens, const char *text, uint64_t found, uint64_t wanted)
+static bp_status data_tokens_refuse(bp_tokens *tokens, const char *text, uint64_t found,
+                                    uint64_t wanted)
 {
     return bp_error_numbers(tokens->error, BP_ERR_DATA, where, text, tokens->source.name,
                             (int64_t)found, (int64_t)wanted);
@@ -33,7 +34,8 @@ static bp_status read_head(bp_tokens *tokens)
         return bp_storage_failed(tokens->error, tokens->store, "size", tokens->source.name);
     }
     if (size < BP_TOKENS_HEADER) {
-        return refuse(tokens, "the file is too short for a token file", size, BP_TOKENS_HEADER);
+        return data_tokens_refuse(tokens, "the file is too short for a token file", size,
+                                  BP_TOKENS_HEADER);
     }
     BP_TRY(read_at(tokens, 0, bytes, sizeof bytes));
     if (!bp_tokens_head_read(head, bytes)) {
@@ -45,7 +47,8 @@ static bp_status read_head(bp_tokens *tokens)
     uint64_t examples = bp_size_mul(head->examples, BP_TOKENS_EXAMPLE);
     uint64_t right = bp_size_add(head->start, bp_size_mul(head->tokens, head->width));
     if (!width || bp_size_add(examples, BP_TOKENS_HEADER) > head->start || size != right) {
-        return refuse(tokens, "the file's size differs from what its header says", size, right);
+        return data_tokens_refuse(tokens, "the file's size differs from what its header says", size,
+                                  right);
     }
     return BP_OK;
 }
@@ -55,7 +58,8 @@ static bp_status check_example(bp_tokens *tokens, const bp_example *example)
     uint64_t all = tokens->head.tokens;
     if (example->first > all || example->count > all - example->first ||
         example->prompt > example->count || example->second > example->count) {
-        return refuse(tokens, "an example lies outside the tokens", example->first, all);
+        return data_tokens_refuse(tokens, "an example lies outside the tokens", example->first,
+                                  all);
     }
     return BP_OK;
 }

@@ -162,7 +162,7 @@ bp_status bp_tokens_put_example(bp_tokens_writer *w, const bp_example *example)
     return BP_OK;
 }
 
-static bp_status finish(bp_tokens_writer *w)
+static bp_status data_tokens_write_finish(bp_tokens_writer *w)
 {
     unsigned char bytes[BP_TOKENS_HEADER];
     BP_TRY(flush_examples(w));
@@ -183,7 +183,7 @@ static bp_status finish(bp_tokens_writer *w)
 
 bp_status bp_tokens_end(bp_tokens_writer *w)
 {
-    BP_TRY(finish(w));
+    BP_TRY(data_tokens_write_finish(w));
     BP_TRY(bp_replace_end(w->store, w->path, w->error));
     w->made = false;
     return BP_OK;

@@ -195,7 +195,7 @@ static void drain(bp_encoder *e, sink *to)
     }
 }
 
-static uint64_t load(const unsigned char *bytes, size_t count)
+static uint64_t encoder_load(const unsigned char *bytes, size_t count)
 {
     uint64_t value = 0;
     memcpy(&value, bytes, count);
@@ -207,7 +207,7 @@ static bp_word_entry *entry_of(bp_encoder *e, const unsigned char *word, size_t 
     uint64_t hash = length * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at < length; at += 8) {
         size_t left = length - at;
-        hash = (hash ^ load(word + at, left < 8 ? left : 8)) * 0xd6e8feb86659fd93u;
+        hash = (hash ^ encoder_load(word + at, left < 8 ? left : 8)) * 0xd6e8feb86659fd93u;
         hash ^= hash >> 32;
     }
     return &e->cache[hash % BP_WORD_CACHE];

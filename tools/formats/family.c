@@ -331,7 +331,7 @@ void bp_family_put_real(bp_text *text, double value)
     }
 }
 
-static void put_token(bp_text *text, int64_t token)
+static void family_put_token(bp_text *text, int64_t token)
 {
     if (token < 0) {
         bp_text_string(text, "null");
@@ -345,7 +345,7 @@ static void put_tokens(bp_text *text, const bp_model_config *config, const bp_ro
 {
     const bool ends = row->offset == offsetof(bp_model_config, eos_token);
     if (!ends || config->more_eos_count == 0) {
-        put_token(text, stored_token(config, row));
+        family_put_token(text, stored_token(config, row));
         return;
     }
     bp_text_char(text, '[');

@@ -9,7 +9,7 @@
 #define BERT(member) BP_OWN(bp_bert_config, member)
 
 /* A dropout that nobody named is that of the layers. */
-static void settle(bp_model_config *config)
+static void family_bert_settle(bp_model_config *config)
 {
     bp_bert_config own = bp_bert_config_of(config);
     if (own.classifier_dropout < 0.0) {
@@ -101,7 +101,7 @@ const bp_family bp_family_bert = {
     .task = BP_TASK_MASKED_LM,
     .language_class = "BertForMaskedLM",
     .judge_class = "BertForSequenceClassification",
-    .settle = settle,
+    .settle = family_bert_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .adapter_targets = "query,value",
     .all_linear = all_linear,

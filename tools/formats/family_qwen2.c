@@ -5,7 +5,7 @@
 #include "tools/formats/gguf_llama.h"
 
 /* No key says that the biases are there. */
-static void settle(bp_model_config *config)
+static void family_qwen2_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.qkv_bias = true;
@@ -39,7 +39,7 @@ const bp_family bp_family_qwen2 = {.model_type = "qwen2",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "Qwen2ForCausalLM",
                                    .judge_class = "Qwen2ForSequenceClassification",
-                                   .settle = settle,
+                                   .settle = family_qwen2_settle,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &bp_gguf_qwen2,
                                    .adapter_targets = "q_proj,v_proj"};

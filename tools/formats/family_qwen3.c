@@ -6,7 +6,7 @@
 #include "tools/formats/gguf_llama.h"
 
 /* No key says that the norms are there. */
-static void settle(bp_model_config *config)
+static void family_qwen3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.head_norms = true;
@@ -44,15 +44,17 @@ static const bp_tensor_rule gguf_rules[] = {
 static const bp_tensor_naming gguf_naming = {gguf_rules, ROWS_COUNT(gguf_rules), NULL,
                                              0,          bp_gguf_llama_twins,    1};
 
-static bp_status take(const bp_gguf_file *file, const char *architecture, bp_model_config *config)
+static bp_status family_qwen3_take(const bp_gguf_file *file, const char *architecture,
+                                   bp_model_config *config)
 {
     BP_TRY(bp_gguf_llama_take(file, architecture, config));
-    settle(config);
+    family_qwen3_settle(config);
     return BP_OK;
 }
 
-static const bp_gguf_family gguf = {"qwen3",           "qwen3", &gguf_naming,
-                                    bp_gguf_llama_put, take,    bp_gguf_llama_frequencies};
+static const bp_gguf_family gguf = {"qwen3",           "qwen3",
+                                    &gguf_naming,      bp_gguf_llama_put,
+                                    family_qwen3_take, bp_gguf_llama_frequencies};
 
 static const bp_preset presets[] = {
     {"qwen3-0.6b",
@@ -99,7 +101,7 @@ const bp_family bp_family_qwen3 = {.model_type = "qwen3",
                                    .row_count = ROWS_COUNT(rows),
                                    .language_class = "Qwen3ForCausalLM",
                                    .judge_class = "Qwen3ForSequenceClassification",
-                                   .settle = settle,
+                                   .settle = family_qwen3_settle,
                                    .naming = LLAMA_NAMING,
                                    .gguf = &gguf,
                                    .adapter_targets = "q_proj,v_proj",

@@ -38,7 +38,7 @@ static void put_choices(bp_text *text, const char *words)
     }
 }
 
-static void put_types(bp_text *text)
+static void family_words_put_types(bp_text *text)
 {
     const bp_family *family;
     for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
@@ -92,7 +92,7 @@ void bp_row_words(bp_text *text, const bp_row *row)
         put_choices(text, row->words);
         break;
     case BP_ROW_TYPE:
-        put_types(text);
+        family_words_put_types(text);
         break;
     default:
         bp_text_string(text, fixed[row->kind]);

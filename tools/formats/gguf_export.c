@@ -16,7 +16,7 @@ typedef struct exporting {
     bp_gguf_writer writer;
 } exporting;
 
-static bool ends_with(const char *name, const char *ending)
+static bool gguf_export_ends_with(const char *name, const char *ending)
 {
     size_t length = strlen(name);
     size_t tail = strlen(ending);
@@ -24,10 +24,12 @@ static bool ends_with(const char *name, const char *ending)
 }
 
 /* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). */
-static bp_dtype type_of(const exporting *e, const char *name, const bp_tensor_view *view)
+static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
+                                    const bp_tensor_view *view)
 {
-    bool always_f32 = view->rank < 2 || ends_with(name, "_norm.weight") ||
-                      !ends_with(name, ".weight") || strcmp(name, "position_embd.weight") == 0 ||
+    bool always_f32 = view->rank < 2 || gguf_export_ends_with(name, "_norm.weight") ||
+                      !gguf_export_ends_with(name, ".weight") ||
+                      strcmp(name, "position_embd.weight") == 0 ||
                       strcmp(name, "token_types.weight") == 0;
     return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
 }
@@ -46,13 +48,13 @@ static bp_status main_type(const exporting *e, bp_dtype *dtype)
         bp_tensor_view view;
         BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
         if (strcmp(name, "token_embd.weight") == 0) {
-            *dtype = type_of(e, name, &view);
+            *dtype = gguf_export_type_of(e, name, &view);
         }
     }
     return BP_OK;
 }
 
-static void put_token(bp_gguf_writer *w, const char *key, int64_t token)
+static void gguf_export_put_token(bp_gguf_writer *w, const char *key, int64_t token)
 {
     if (token >= 0) {
         bp_gguf_put_u32(w, key, (uint32_t)token);
@@ -77,10 +79,10 @@ static bp_status put_keys(exporting *e)
     if (model->put_tokenizer != NULL) {
         BP_TRY(model->put_tokenizer(model->user, w));
     }
-    put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
-    put_token(w, "tokenizer.ggml.eos_token_id", model->config->eos_token);
-    put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
-    put_token(w, "tokenizer.ggml.padding_token_id", model->padding_token);
+    gguf_export_put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
+    gguf_export_put_token(w, "tokenizer.ggml.eos_token_id", model->config->eos_token);
+    gguf_export_put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
+    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id", model->padding_token);
     return BP_OK;
 }
 
@@ -109,12 +111,13 @@ static bp_status put_tensors(exporting *e)
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
         BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
-        bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape, type_of(e, name, &view));
+        bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape,
+                           gguf_export_type_of(e, name, &view));
     }
     return BP_OK;
 }
 
-static bp_status add(void *user, const void *elements, size_t bytes)
+static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
 {
     return bp_gguf_data_add(user, elements, bytes);
 }
@@ -132,14 +135,14 @@ static bp_status put_data(exporting *e)
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
         BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
-        BP_TRY(bp_weight_source_stream(e->source, i, &view, type_of(e, name, &view),
-                                       e->target->work, add, &e->writer));
+        BP_TRY(bp_weight_source_stream(e->source, i, &view, gguf_export_type_of(e, name, &view),
+                                       e->target->work, gguf_export_add, &e->writer));
         BP_TRY(bp_gguf_data_pad(&e->writer));
     }
     return BP_OK;
 }
 
-static bp_status write_all(exporting *e)
+static bp_status gguf_export_write_all(exporting *e)
 {
     BP_TRY(put_keys(e));
     BP_TRY(put_tensors(e));
@@ -158,7 +161,7 @@ bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *mo
     }
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));
-    bp_status status = write_all(&e);
+    bp_status status = gguf_export_write_all(&e);
     if (status == BP_OK) {
         status = bp_gguf_end(&e.writer);
     } else {

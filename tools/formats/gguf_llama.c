@@ -148,7 +148,7 @@ static bool has_tensor(const bp_gguf_file *f, const char *name)
     return false;
 }
 
-static bp_status refuse(const bp_gguf_file *f, const char *text, const char *name)
+static bp_status gguf_llama_refuse(const bp_gguf_file *f, const char *text, const char *name)
 {
     bp_status status = bp_error_set(f->error, BP_ERR_DATA, "gguf", text, name);
     bp_error_prefix(f->error, f->path);
@@ -165,10 +165,11 @@ static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_llama_confi
     BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.layer_norm_rms_epsilon").text,
                              &own->stack.norm_epsilon));
     if (!(own->stack.norm_epsilon >= 0.0 && own->stack.norm_epsilon < 1.0)) {
-        return refuse(f, "a value is out of range (0 to 1)", "attention.layer_norm_rms_epsilon");
+        return gguf_llama_refuse(f, "a value is out of range (0 to 1)",
+                                 "attention.layer_norm_rms_epsilon");
     }
     if (!(own->rope_theta >= 1.0 && own->rope_theta < 1e12)) {
-        return refuse(f, "a value is out of range (1 to 1e12)", base.text);
+        return gguf_llama_refuse(f, "a value is out of range (1 to 1e12)", base.text);
     }
     return BP_OK;
 }
@@ -178,12 +179,14 @@ static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llam
 {
     bool divides = own->head_width != 0 || own->stack.width % own->stack.heads == 0;
     if (!divides || own->stack.heads % own->kv_heads != 0 || head_width_of(own) % 2 != 0) {
-        return refuse(f, "the heads do not divide the width, or the key-value heads not the heads",
-                      key_of(a, "attention.head_count").text);
+        return gguf_llama_refuse(
+            f, "the heads do not divide the width, or the key-value heads not the heads",
+            key_of(a, "attention.head_count").text);
     }
     if (bp_gguf_find(f, key_of(a, "rope.scaling.type").text) != NULL ||
         has_tensor(f, "rope_freqs.weight")) {
-        return refuse(f, "rotary scaling in a GGUF file is not implemented", "rope_freqs.weight");
+        return gguf_llama_refuse(f, "rotary scaling in a GGUF file is not implemented",
+                                 "rope_freqs.weight");
     }
     return BP_OK;
 }

@@ -25,7 +25,7 @@ typedef struct cursor {
     unsigned char buffer[CHUNK];
 } cursor;
 
-static bp_status refuse(const cursor *c, const char *text, const char *name)
+static bp_status gguf_read_refuse(const cursor *c, const char *text, const char *name)
 {
     return bp_error_set(c->f->error, BP_ERR_DATA, where, text, name);
 }
@@ -38,7 +38,7 @@ static bp_status truncated(const cursor *c, uint64_t wanted)
 }
 
 /* Exactly `bytes` bytes at the position, which moves on. */
-static bp_status take(cursor *c, void *to, size_t bytes)
+static bp_status gguf_read_take(cursor *c, void *to, size_t bytes)
 {
     unsigned char *out = to;
     if (bytes > c->end - c->at) {
@@ -66,10 +66,10 @@ static bp_status take(cursor *c, void *to, size_t bytes)
     return BP_OK;
 }
 
-static bp_status take_number(cursor *c, size_t bytes, uint64_t *value)
+static bp_status gguf_read_take_number(cursor *c, size_t bytes, uint64_t *value)
 {
     unsigned char raw[8];
-    BP_TRY(take(c, raw, bytes));
+    BP_TRY(gguf_read_take(c, raw, bytes));
     *value = 0;
     for (size_t i = bytes; i > 0; i--) {
         *value = *value << 8 | raw[i - 1];
@@ -86,7 +86,7 @@ static bp_status skip(cursor *c, uint64_t bytes)
     return BP_OK;
 }
 
-static bp_status no_room(const cursor *c, uint64_t needed)
+static bp_status gguf_read_no_room(const cursor *c, uint64_t needed)
 {
     return bp_error_numbers(c->f->error, BP_ERR_FIT, where,
                             "the memory for reading the file is too small", NULL,
@@ -97,7 +97,7 @@ static bp_status no_room(const cursor *c, uint64_t needed)
 static bp_status take_name(cursor *c, uint64_t most, const char **name)
 {
     uint64_t length;
-    BP_TRY(take_number(c, 8, &length));
+    BP_TRY(gguf_read_take_number(c, 8, &length));
     if (length == 0 || length >= most) {
         return bp_error_numbers(
             c->f->error, BP_ERR_DATA, where, "a name is empty or too long, bytes", NULL,
@@ -108,12 +108,14 @@ static bp_status take_name(cursor *c, uint64_t most, const char **name)
     }
     char *kept = bp_room_take(c->room, length + 1);
     if (kept == NULL) {
-        return no_room(c, length + 1);
+        return gguf_read_no_room(c, length + 1);
     }
-    BP_TRY(take(c, kept, (size_t)length));
+    BP_TRY(gguf_read_take(c, kept, (size_t)length));
     kept[length] = '\0';
     *name = kept;
-    return memchr(kept, '\0', (size_t)length) == NULL ? BP_OK : refuse(c, "a name holds NUL", kept);
+    return memchr(kept, '\0', (size_t)length) == NULL
+               ? BP_OK
+               : gguf_read_refuse(c, "a name holds NUL", kept);
 }
 
 /* Bytes of a value of fixed size; 0 for the others. */
@@ -130,7 +132,7 @@ static bp_status skip_strings(cursor *c, uint64_t count)
     }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t length;
-        BP_TRY(take_number(c, 8, &length));
+        BP_TRY(gguf_read_take_number(c, 8, &length));
         BP_TRY(skip(c, length));
     }
     return BP_OK;
@@ -139,13 +141,13 @@ static bp_status skip_strings(cursor *c, uint64_t count)
 static bp_status take_array(cursor *c, bp_gguf_key *key)
 {
     uint64_t item;
-    BP_TRY(take_number(c, 4, &item));
-    BP_TRY(take_number(c, 8, &key->count));
+    BP_TRY(gguf_read_take_number(c, 4, &item));
+    BP_TRY(gguf_read_take_number(c, 8, &key->count));
     key->at = c->at;
     size_t size = type_bytes(item);
     if (size == 0 && item != BP_GGUF_STRING) {
-        return refuse(c, "an array's items have a type that is not known or not allowed",
-                      key->name);
+        return gguf_read_refuse(c, "an array's items have a type that is not known or not allowed",
+                                key->name);
     }
     key->item = (bp_gguf_type)item;
     if (item == BP_GGUF_STRING) {
@@ -154,27 +156,27 @@ static bp_status take_array(cursor *c, bp_gguf_key *key)
     return skip(c, bp_size_mul(key->count, size));
 }
 
-static bp_status take_key(cursor *c, bp_gguf_key *key)
+static bp_status gguf_read_take_key(cursor *c, bp_gguf_key *key)
 {
     uint64_t type;
     *key = (bp_gguf_key){.name = NULL};
     BP_TRY(take_name(c, BP_GGUF_KEY_MAX, &key->name));
-    BP_TRY(take_number(c, 4, &type));
+    BP_TRY(gguf_read_take_number(c, 4, &type));
     if (type >= BP_GGUF_TYPES) {
-        return refuse(c, "a key has a type that is not known", key->name);
+        return gguf_read_refuse(c, "a key has a type that is not known", key->name);
     }
     key->type = (bp_gguf_type)type;
     if (type == BP_GGUF_ARRAY) {
         return take_array(c, key);
     }
     if (type == BP_GGUF_STRING) {
-        BP_TRY(take_number(c, 8, &key->count));
+        BP_TRY(gguf_read_take_number(c, 8, &key->count));
         key->at = c->at;
         return skip(c, key->count);
     }
-    BP_TRY(take_number(c, type_bytes(type), &key->bits));
+    BP_TRY(gguf_read_take_number(c, type_bytes(type), &key->bits));
     bool wrong = type == BP_GGUF_BOOL && key->bits > 1;
-    return wrong ? refuse(c, "a truth value is neither 0 nor 1", key->name) : BP_OK;
+    return wrong ? gguf_read_refuse(c, "a truth value is neither 0 nor 1", key->name) : BP_OK;
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -202,7 +204,7 @@ static bp_status take_table(cursor *c, uint64_t count, uint64_t least, size_t ro
                                 (int64_t)((c->end - c->at) / least));
     }
     *table = bp_room_take(c->room, bp_size_mul(count, row));
-    return *table != NULL ? BP_OK : no_room(c, bp_size_mul(count, row));
+    return *table != NULL ? BP_OK : gguf_read_no_room(c, bp_size_mul(count, row));
 }
 
 static bp_status take_keys(cursor *c, uint64_t count)
@@ -212,13 +214,13 @@ static bp_status take_keys(cursor *c, uint64_t count)
     BP_TRY(take_table(c, count, KEY_LEAST_BYTES, sizeof *f->keys, &table));
     f->keys = table;
     for (uint64_t i = 0; i < count; i++) {
-        BP_TRY(take_key(c, &f->keys[i]));
+        BP_TRY(gguf_read_take_key(c, &f->keys[i]));
     }
     f->key_count = (size_t)count;
     bp_heap_sort(f->keys, f->key_count, sizeof *f->keys, compare_keys);
     for (size_t i = 1; i < f->key_count; i++) {
         if (strcmp(f->keys[i - 1].name, f->keys[i].name) == 0) {
-            return refuse(c, "a key is there twice", f->keys[i].name);
+            return gguf_read_refuse(c, "a key is there twice", f->keys[i].name);
         }
     }
     return BP_OK;
@@ -234,7 +236,8 @@ static bp_status read_alignment(cursor *c)
     uint64_t value = key->bits;
     bool power = value >= 8 && value <= ALIGNMENT_MOST && (value & (value - 1)) == 0;
     if (key->type != BP_GGUF_U32 || !power) {
-        return refuse(c, "the alignment is not a power of two from 8 to 65536", key->name);
+        return gguf_read_refuse(c, "the alignment is not a power of two from 8 to 65536",
+                                key->name);
     }
     c->f->alignment = value;
     return BP_OK;
@@ -243,7 +246,7 @@ static bp_status read_alignment(cursor *c)
 static bp_status take_dtype(cursor *c, bp_tensor_entry *entry)
 {
     uint64_t type;
-    BP_TRY(take_number(c, 4, &type));
+    BP_TRY(gguf_read_take_number(c, 4, &type));
     switch (type) {
     case BP_GGUF_TENSOR_F32:
         entry->dtype = BP_F32;
@@ -269,15 +272,15 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     uint64_t elements = 1;
     *entry = (bp_tensor_entry){.name = NULL};
     BP_TRY(take_name(c, BP_GGUF_NAME_MAX, &entry->name));
-    BP_TRY(take_number(c, 4, &rank));
+    BP_TRY(gguf_read_take_number(c, 4, &rank));
     if (rank < 1 || rank > BP_GGUF_RANK_MAX) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where, "a tensor's rank is out of range",
                                 entry->name, (int64_t)rank, BP_GGUF_RANK_MAX);
     }
     for (uint64_t i = 0; i < rank; i++) {
-        BP_TRY(take_number(c, 8, &extents[i]));
+        BP_TRY(gguf_read_take_number(c, 8, &extents[i]));
         if (extents[i] == 0 || extents[i] > INT64_MAX) {
-            return refuse(c, "an extent of a tensor is 0 or negative", entry->name);
+            return gguf_read_refuse(c, "an extent of a tensor is 0 or negative", entry->name);
         }
         elements = bp_size_mul(elements, extents[i]);
     }
@@ -286,10 +289,10 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
         entry->shape[i] = extents[entry->rank - 1 - i];
     }
     BP_TRY(take_dtype(c, entry));
-    BP_TRY(take_number(c, 8, &entry->offset));
+    BP_TRY(gguf_read_take_number(c, 8, &entry->offset));
     entry->bytes = bp_size_mul(elements, bp_dtype_bytes(entry->dtype));
     if (entry->bytes > c->end) {
-        return refuse(c, "a tensor is larger than the file", entry->name);
+        return gguf_read_refuse(c, "a tensor is larger than the file", entry->name);
     }
     if (entry->offset != *end) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
@@ -298,7 +301,7 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     }
     *end = bp_size_align(bp_size_add(entry->offset, entry->bytes), c->f->alignment);
     return *end > bp_size_add(c->end, ALIGNMENT_MOST)
-               ? refuse(c, "the tensors reach beyond the end of the file", entry->name)
+               ? gguf_read_refuse(c, "the tensors reach beyond the end of the file", entry->name)
                : BP_OK;
 }
 
@@ -327,7 +330,7 @@ static bp_status take_tensors(cursor *c, uint64_t count)
     bp_heap_sort(part->entries, part->entry_count, sizeof *part->entries, compare_entries);
     for (size_t i = 1; i < part->entry_count; i++) {
         if (strcmp(part->entries[i - 1].name, part->entries[i].name) == 0) {
-            return refuse(c, "the tensor is there twice", part->entries[i].name);
+            return gguf_read_refuse(c, "the tensor is there twice", part->entries[i].name);
         }
     }
     return BP_OK;
@@ -339,18 +342,18 @@ static bp_status read_head(cursor *c)
     uint64_t version;
     uint64_t tensors;
     uint64_t keys;
-    BP_TRY(take_number(c, 4, &magic));
+    BP_TRY(gguf_read_take_number(c, 4, &magic));
     if (magic != BP_GGUF_MAGIC) {
-        return refuse(c, "the file does not begin with GGUF", NULL);
+        return gguf_read_refuse(c, "the file does not begin with GGUF", NULL);
     }
-    BP_TRY(take_number(c, 4, &version));
+    BP_TRY(gguf_read_take_number(c, 4, &version));
     if (version != BP_GGUF_VERSION) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
                                 "this version of the format is not implemented", NULL,
                                 (int64_t)version, BP_GGUF_VERSION);
     }
-    BP_TRY(take_number(c, 8, &tensors));
-    BP_TRY(take_number(c, 8, &keys));
+    BP_TRY(gguf_read_take_number(c, 8, &tensors));
+    BP_TRY(gguf_read_take_number(c, 8, &keys));
     BP_TRY(take_keys(c, keys));
     BP_TRY(read_alignment(c));
     return take_tensors(c, tensors);

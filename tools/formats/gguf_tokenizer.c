@@ -15,7 +15,7 @@ size_t bp_gguf_tokenizer_room(const bp_tokenizer *tokenizer)
     return tokenizer->merge_count > tokenizer->tokens ? tokenizer->merge_count : tokenizer->tokens;
 }
 
-static bool is_byte_level(const bp_tokenizer *t)
+static bool gguf_tokenizer_is_byte_level(const bp_tokenizer *t)
 {
     return t->rules.kind == BP_TOKENIZER_BYTES || t->rules.kind == BP_TOKENIZER_BYTE_BPE;
 }
@@ -38,7 +38,7 @@ static const char *split_word(const bp_tokenizer *t)
 
 const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
 {
-    if (is_byte_level(tokenizer)) {
+    if (gguf_tokenizer_is_byte_level(tokenizer)) {
         return split_word(tokenizer)[0] != '\0' ? NULL
                                                 : "GGUF has no word for the way it splits text";
     }
@@ -73,7 +73,7 @@ static size_t spell(const bp_tokenizer *t, uint32_t id, char *to)
     size_t length;
     size_t put = 0;
     const unsigned char *text = bp_token_text(t, id, &length);
-    if (!is_byte_level(t) || bp_token_find(t, text, length) != id) {
+    if (!gguf_tokenizer_is_byte_level(t) || bp_token_find(t, text, length) != id) {
         memcpy(to, text, length);
         return length;
     }
@@ -93,14 +93,14 @@ static bool is_added(const bp_tokenizer *t, uint32_t id)
     return false;
 }
 
-static int32_t type_of(const bp_gguf_tokenizer *g, uint32_t id)
+static int32_t gguf_tokenizer_type_of(const bp_gguf_tokenizer *g, uint32_t id)
 {
     const bp_tokenizer *t = g->tokenizer;
     size_t length;
     if (!bp_token_exists(t, id)) {
         return BP_GGUF_TOKEN_UNUSED;
     }
-    if (!is_byte_level(t) && (int64_t)id == t->special.unk) {
+    if (!gguf_tokenizer_is_byte_level(t) && (int64_t)id == t->special.unk) {
         return BP_GGUF_TOKEN_UNKNOWN;
     }
     if (bp_tokenizer_is_special(t, id) || (int64_t)id == g->config->bos_token ||
@@ -111,7 +111,8 @@ static int32_t type_of(const bp_gguf_tokenizer *g, uint32_t id)
         return BP_GGUF_TOKEN_USER;
     }
     const unsigned char *text = bp_token_text(t, id, &length);
-    bool byte = !is_byte_level(t) && length == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>';
+    bool byte = !gguf_tokenizer_is_byte_level(t) && length == 6 && memcmp(text, "<0x", 3) == 0 &&
+                text[5] == '>';
     return byte ? BP_GGUF_TOKEN_BYTE : BP_GGUF_TOKEN_NORMAL;
 }
 
@@ -135,11 +136,11 @@ static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     }
 }
 
-static void put_types(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+static void gguf_tokenizer_put_types(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 {
     bp_gguf_put_array(w, "tokenizer.ggml.token_type", BP_GGUF_I32, g->config->vocabulary);
     for (uint32_t id = 0; id < g->config->vocabulary; id++) {
-        bp_gguf_item_i32(w, type_of(g, id));
+        bp_gguf_item_i32(w, gguf_tokenizer_type_of(g, id));
     }
 }
 
@@ -192,7 +193,8 @@ static void put_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     }
     bp_gguf_put_array(w, "tokenizer.ggml.scores", BP_GGUF_F32, g->config->vocabulary);
     for (uint32_t id = 0; id < g->config->vocabulary; id++) {
-        bool plain = bp_token_exists(t, id) && type_of(g, id) == BP_GGUF_TOKEN_NORMAL;
+        bool plain =
+            bp_token_exists(t, id) && gguf_tokenizer_type_of(g, id) == BP_GGUF_TOKEN_NORMAL;
         bp_gguf_item_f32(w, plain ? -(float)g->order[id] : 0.0f);
     }
 }
@@ -210,7 +212,7 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
                                 "the tokenizer has more tokens than the model", "tokenizer",
                                 t->tokens, g->config->vocabulary);
     }
-    bool bytes = is_byte_level(t);
+    bool bytes = gguf_tokenizer_is_byte_level(t);
     const char *split = bytes ? split_word(t) : "default";
     bp_gguf_put_string(writer, "tokenizer.ggml.model", bytes ? "gpt2" : "llama", bytes ? 4 : 5);
     bp_gguf_put_string(writer, "tokenizer.ggml.pre", split, strlen(split));
@@ -218,7 +220,7 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
     if (!bytes) {
         put_scores(g, writer);
     }
-    put_types(g, writer);
+    gguf_tokenizer_put_types(g, writer);
     if (bytes) {
         put_merges(g, writer);
     }

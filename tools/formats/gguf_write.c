@@ -45,7 +45,7 @@ bp_status bp_gguf_begin(bp_gguf_writer *w, bp_store *store, const char *path, bp
     return BP_OK;
 }
 
-static void put_key(bp_gguf_writer *w, const char *key, bp_gguf_type type)
+static void gguf_write_put_key(bp_gguf_writer *w, const char *key, bp_gguf_type type)
 {
     put_bytes(w, key, strlen(key));
     put_u64(w, (uint64_t)type, 4);
@@ -54,7 +54,7 @@ static void put_key(bp_gguf_writer *w, const char *key, bp_gguf_type type)
 
 void bp_gguf_put_u32(bp_gguf_writer *w, const char *key, uint32_t value)
 {
-    put_key(w, key, BP_GGUF_U32);
+    gguf_write_put_key(w, key, BP_GGUF_U32);
     put_u64(w, value, 4);
 }
 
@@ -62,7 +62,7 @@ void bp_gguf_put_f32(bp_gguf_writer *w, const char *key, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    put_key(w, key, BP_GGUF_F32);
+    gguf_write_put_key(w, key, BP_GGUF_F32);
     put_u64(w, bits, 4);
 }
 
@@ -75,13 +75,13 @@ void bp_gguf_item_f32(bp_gguf_writer *w, float value)
 
 void bp_gguf_put_string(bp_gguf_writer *w, const char *key, const char *value, size_t length)
 {
-    put_key(w, key, BP_GGUF_STRING);
+    gguf_write_put_key(w, key, BP_GGUF_STRING);
     put_bytes(w, value, length);
 }
 
 void bp_gguf_put_array(bp_gguf_writer *w, const char *key, bp_gguf_type type, uint64_t count)
 {
-    put_key(w, key, BP_GGUF_ARRAY);
+    gguf_write_put_key(w, key, BP_GGUF_ARRAY);
     put_u64(w, (uint64_t)type, 4);
     put_u64(w, count, 8);
 }

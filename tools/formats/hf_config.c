@@ -19,7 +19,7 @@ typedef bp_hf_reading reading;
 static const bp_row type_row = {"model_type", BP_ROW_TYPE, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
 
 /* The first reading: only the model_type. */
-static bp_status take_type(reading *r, bp_json_event *event)
+static bp_status hf_config_take_type(reading *r, bp_json_event *event)
 {
     if (strcmp(event->text, type_row.key) != 0) {
         return bp_json_skip(&r->json);
@@ -36,7 +36,7 @@ static bool reads(const bp_row *row, const char *key)
 }
 
 /* The second: every key that the family knows. Rows after the first of a key take a plain value. */
-static bp_status take_member(reading *r, bp_json_event *event)
+static bp_status hf_config_take_member(reading *r, bp_json_event *event)
 {
     size_t first = 0;
     while (first < r->family->row_count && !reads(&r->family->rows[first], event->text)) {
@@ -68,7 +68,7 @@ static bp_status take_members(reading *r, bool first)
         if (event.kind == BP_JSON_OBJECT_END) {
             return bp_json_next(&r->json, &event);
         }
-        BP_TRY(first ? take_type(r, &event) : take_member(r, &event));
+        BP_TRY(first ? hf_config_take_type(r, &event) : hf_config_take_member(r, &event));
     }
 }
 
@@ -151,7 +151,7 @@ static bp_status read_document(reading *r, bp_storage_reader *reader, char *scra
 }
 
 /* Hands the inner error to the caller under the file's name: too many keys are its fault too. */
-static bp_status report(bp_error *error, bp_error *inner, const char *path)
+static bp_status hf_config_report(bp_error *error, bp_error *inner, const char *path)
 {
     bool storage = inner->code == BP_ERR_STORE;
     inner->code = storage ? BP_ERR_STORE : BP_ERR_DATA;
@@ -181,7 +181,7 @@ bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
     /* Nothing was written: a failing close of a file that was read loses nothing. */
     (void)store->close(store, reader.file);
     if (status != BP_OK) {
-        return report(error, &r.error, path);
+        return hf_config_report(error, &r.error, path);
     }
     *config = r.config;
     return BP_OK;

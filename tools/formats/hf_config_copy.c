@@ -62,7 +62,7 @@ static void put_end(copying *c, char bracket, uint32_t depth)
     c->first = false;
 }
 
-static void put_pair(copying *c, const char *key, size_t length)
+static void hf_config_copy_put_pair(copying *c, const char *key, size_t length)
 {
     separate(c, 1);
     bp_text_json_bytes(&c->text, key, length);
@@ -97,7 +97,7 @@ static void put_quantised(copying *c)
                    "\"llm_int8_enable_fp32_cpu_offload\": false}");
 }
 
-static bp_status put_key(copying *c, const bp_json_event *event)
+static bp_status hf_config_copy_put_key(copying *c, const bp_json_event *event)
 {
     bool dtype = c->change.dtype != NULL &&
                  (strcmp(event->text, "torch_dtype") == 0 || strcmp(event->text, "dtype") == 0);
@@ -106,7 +106,7 @@ static bp_status put_key(copying *c, const bp_json_event *event)
         return bp_json_skip(&c->json);
     }
     if (event->depth == 1 && dtype) {
-        put_pair(c, event->text, event->length);
+        hf_config_copy_put_pair(c, event->text, event->length);
         return bp_json_skip(&c->json);
     }
     separate(c, event->depth);
@@ -127,7 +127,7 @@ static bp_status put_event(copying *c, const bp_json_event *event)
         return BP_OK;
     case BP_JSON_OBJECT_END:
         if (event->depth == 0 && !c->seen && c->change.dtype != NULL) {
-            put_pair(c, "torch_dtype", strlen("torch_dtype"));
+            hf_config_copy_put_pair(c, "torch_dtype", strlen("torch_dtype"));
         }
         if (event->depth == 0) {
             put_quantised(c);
@@ -138,7 +138,7 @@ static bp_status put_event(copying *c, const bp_json_event *event)
         put_end(c, ']', event->depth);
         return BP_OK;
     case BP_JSON_KEY:
-        return put_key(c, event);
+        return hf_config_copy_put_key(c, event);
     case BP_JSON_TEXT:
         separate(c, event->depth);
         bp_text_json_bytes(&c->text, event->text, event->length);

@@ -6,7 +6,7 @@
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_rope.h"
 
-static void put_key(bp_text *text, const char *key)
+static void hf_config_write_put_key(bp_text *text, const char *key)
 {
     bp_text_string(text, "  ");
     bp_text_json(text, key);
@@ -15,7 +15,7 @@ static void put_key(bp_text *text, const char *key)
 
 static void put_word(bp_text *text, const char *key, const char *word)
 {
-    put_key(text, key);
+    hf_config_write_put_key(text, key);
     bp_text_string(text, word);
     bp_text_string(text, ",\n");
 }
@@ -41,7 +41,7 @@ static void put_number_key(bp_text *text, uint32_t number)
 /* id2label and label2id. */
 static void put_classes(bp_text *text, const bp_model_config *config, const bp_class_names *names)
 {
-    put_key(text, "id2label");
+    hf_config_write_put_key(text, "id2label");
     for (uint32_t i = 0; i < config->classes; i++) {
         bp_text_string(text, i == 0 ? "{" : ", ");
         put_number_key(text, i);
@@ -49,7 +49,7 @@ static void put_classes(bp_text *text, const bp_model_config *config, const bp_c
         put_label(text, names, i);
     }
     bp_text_string(text, "},\n");
-    put_key(text, "label2id");
+    hf_config_write_put_key(text, "label2id");
     for (uint32_t i = 0; i < config->classes; i++) {
         bp_text_string(text, i == 0 ? "{" : ", ");
         put_label(text, names, i);
@@ -70,7 +70,7 @@ static void put_problem(bp_text *text, const bp_row *row, bp_task task)
 static void put_class(bp_text *text, const bp_row *row, const bp_model_config *config)
 {
     const bp_family *family = config->family;
-    put_key(text, row->key);
+    hf_config_write_put_key(text, row->key);
     bp_text_string(text, "[\n    ");
     bp_text_json(text,
                  config->task >= BP_TASK_CLASSES ? family->judge_class : family->language_class);
@@ -80,7 +80,7 @@ static void put_class(bp_text *text, const bp_row *row, const bp_model_config *c
 /* What has to be so is written so. */
 static void put_fixed(bp_text *text, const bp_row *row)
 {
-    put_key(text, row->key);
+    hf_config_write_put_key(text, row->key);
     if (row->kind == BP_ROW_TEXT) {
         bp_text_json(text, row->words);
     } else {
@@ -134,7 +134,7 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
 static void put_stored(bp_text *text, const bp_model_config *config, const bp_row *row)
 {
     const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
-    put_key(text, row->key);
+    hf_config_write_put_key(text, row->key);
     if (zero && (row->flags & BP_ROW_SETTLED) == 0) {
         bp_text_string(text, "null");
     } else {
@@ -143,12 +143,12 @@ static void put_stored(bp_text *text, const bp_model_config *config, const bp_ro
     bp_text_string(text, ",\n");
 }
 
-static void put_row(bp_text *text, const bp_model_config *config, const bp_row *row,
-                    const bp_class_names *names)
+static void hf_config_write_put_row(bp_text *text, const bp_model_config *config, const bp_row *row,
+                                    const bp_class_names *names)
 {
     switch (row->kind) {
     case BP_ROW_TYPE:
-        put_key(text, row->key);
+        hf_config_write_put_key(text, row->key);
         bp_text_json(text, config->family->model_type);
         bp_text_string(text, ",\n");
         break;
@@ -162,7 +162,7 @@ static void put_row(bp_text *text, const bp_model_config *config, const bp_row *
         put_problem(text, row, config->task);
         break;
     case BP_ROW_ROPE:
-        put_key(text, row->key);
+        hf_config_write_put_key(text, row->key);
         bp_hf_rope_put(text, config);
         bp_text_string(text, ",\n");
         break;
@@ -189,10 +189,10 @@ bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names 
         const bp_row *row = &family->rows[i];
         const bool again = i > 0 && strcmp(row[-1].key, row->key) == 0;
         if (!again && !skips(config, row, listed)) {
-            put_row(&text, config, row, named ? names : NULL);
+            hf_config_write_put_row(&text, config, row, named ? names : NULL);
         }
     }
-    put_key(&text, "torch_dtype");
+    hf_config_write_put_key(&text, "torch_dtype");
     bp_text_string(&text, "\"float32\"\n}\n");
     *length = (size_t)text.written;
     return bp_text_flush(&text);

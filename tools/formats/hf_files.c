@@ -33,7 +33,7 @@ bp_status bp_hf_find(bp_store *store, const char *directory, char path[BP_STORE_
     return BP_OK;
 }
 
-static bp_status no_room(bp_error *error, const char *path, uint64_t has, uint64_t needs)
+static bp_status hf_files_no_room(bp_error *error, const char *path, uint64_t has, uint64_t needs)
 {
     return bp_error_numbers(error, BP_ERR_FIT, where, "the memory for reading weights is too small",
                             path, (int64_t)has, (int64_t)needs);
@@ -77,7 +77,7 @@ static bool plain_name(const char *name, size_t length)
     return strchr(name, '/') == NULL && strchr(name, '\\') == NULL;
 }
 
-static bp_status refuse(index_scan *scan, const char *text, const char *name)
+static bp_status hf_files_refuse(index_scan *scan, const char *text, const char *name)
 {
     return bp_error_set(scan->error, BP_ERR_DATA, where, text, name);
 }
@@ -92,10 +92,10 @@ static bp_status note_file(index_scan *scan, const char *name, size_t length)
         }
     }
     if (scan->count == BP_HF_SHARDS_MAX) {
-        return refuse(scan, "the index names more than 1024 files", name);
+        return hf_files_refuse(scan, "the index names more than 1024 files", name);
     }
     if (length + 1 > scan->names_room - scan->names_used) {
-        return no_room(scan->error, NULL, scan->names_room, scan->names_used + length + 1);
+        return hf_files_no_room(scan->error, NULL, scan->names_room, scan->names_used + length + 1);
     }
     memcpy(scan->names + scan->names_used, name, length + 1);
     scan->names_used += length + 1;
@@ -115,10 +115,11 @@ static bp_status check_tensor(index_scan *scan, const char *tensor, const char *
     uint32_t part;
     bp_tensor_entry *entry = bp_tensor_set_find(scan->set, tensor, &part);
     if (entry == NULL || strcmp(base_of(scan->set->parts[part].path), file) != 0) {
-        return refuse(scan, "the index puts a tensor in a file that does not hold it", tensor);
+        return hf_files_refuse(scan, "the index puts a tensor in a file that does not hold it",
+                               tensor);
     }
     if (entry->handle != 0) {
-        return refuse(scan, "the index names a tensor twice", tensor);
+        return hf_files_refuse(scan, "the index names a tensor twice", tensor);
     }
     entry->handle = 1;
     return BP_OK;
@@ -134,8 +135,8 @@ static bp_status take_pair(index_scan *scan, const bp_json_event *key)
     memcpy(tensor, key->text, key->length + 1);
     BP_TRY(bp_json_next(&scan->json, &event));
     if (event.kind != BP_JSON_TEXT || !plain_name(event.text, event.length)) {
-        return refuse(scan, "the index must give the name of a file beside it, without a path",
-                      tensor);
+        return hf_files_refuse(
+            scan, "the index must give the name of a file beside it, without a path", tensor);
     }
     return scan->checking ? check_tensor(scan, tensor, event.text)
                           : note_file(scan, event.text, event.length);
@@ -240,9 +241,10 @@ static bp_status make_parts(const index_scan *scan, const char *path, bp_staging
         table[i] = (bp_tensor_part){.path = whole};
     }
     *parts = table;
-    return table != NULL ? BP_OK
-                         : no_room(scan->error, path, room->capacity,
-                                   (uint64_t)scan->count * (sizeof **parts + BP_STORE_PATH_MAX));
+    return table != NULL
+               ? BP_OK
+               : hf_files_no_room(scan->error, path, room->capacity,
+                                  (uint64_t)scan->count * (sizeof **parts + BP_STORE_PATH_MAX));
 }
 
 /* Every tensor of every file must have been named, or two files could hold the same one. */
@@ -286,12 +288,13 @@ static bp_status open_index(bp_tensor_set *set, bp_store *store, const char *pat
     bp_staging rest = *room;
     char *work = bp_room_take(&rest, BP_HF_INDEX_WORK);
     if (work == NULL) {
-        return no_room(error, path, room->capacity, BP_HF_INDEX_WORK);
+        return hf_files_no_room(error, path, room->capacity, BP_HF_INDEX_WORK);
     }
     index_scan scan = {.error = error, .names = rest.memory, .names_room = rest.capacity};
     BP_TRY(read_index(&scan, store, path, work));
     if (bp_room_take(&rest, scan.names_used) == NULL) {
-        return no_room(error, path, room->capacity, BP_HF_INDEX_WORK + scan.names_used + 8);
+        return hf_files_no_room(error, path, room->capacity,
+                                BP_HF_INDEX_WORK + scan.names_used + 8);
     }
     bp_tensor_part *parts = NULL;
     BP_TRY(make_parts(&scan, path, &rest, &parts));
@@ -308,7 +311,7 @@ static bp_status open_single(bp_tensor_set *set, bp_store *store, const char *pa
 {
     bp_tensor_part *part = bp_room_take(room, sizeof *part);
     if (part == NULL) {
-        return no_room(error, path, room->capacity, sizeof *part);
+        return hf_files_no_room(error, path, room->capacity, sizeof *part);
     }
     *part = (bp_tensor_part){.path = path};
     BP_TRY(open_part(part, store, room, error));

@@ -52,8 +52,8 @@ static bp_status refuse_member(bp_hf_reading *r, const bp_row *row, const char *
     return bp_hf_value_refuse(r, &member, event);
 }
 
-static bp_status take_type(bp_hf_reading *r, const bp_row *row, const char *name,
-                           const bp_json_event *event, rope *to)
+static bp_status hf_rope_take_type(bp_hf_reading *r, const bp_row *row, const char *name,
+                                   const bp_json_event *event, rope *to)
 {
     static const bp_row words = {"", BP_ROW_TEXT, BP_ROLE_NONE, 0, 0, 0, 0, 0, "default|llama3"};
     if (event->kind == BP_JSON_TEXT && strcmp(event->text, "default") == 0) {
@@ -79,13 +79,14 @@ static bool is_right(rope_number which, const bp_json_event *event)
            (which == ORIGINAL ? event->real <= range->most : event->real < range->most);
 }
 
-static bp_status take_member(bp_hf_reading *r, const bp_row *row, bp_json_event *event, rope *to)
+static bp_status hf_rope_take_member(bp_hf_reading *r, const bp_row *row, bp_json_event *event,
+                                     rope *to)
 {
     const bool type = strcmp(event->text, "rope_type") == 0;
     rope_number which = THETA;
     if (type || strcmp(event->text, "type") == 0) {
         BP_TRY(bp_json_next(&r->json, event));
-        return take_type(r, row, type ? "rope_type" : "type", event, to);
+        return hf_rope_take_type(r, row, type ? "rope_type" : "type", event, to);
     }
     while (which < NUMBERS && strcmp(numbers[which].key, event->text) != 0) {
         which++;
@@ -101,7 +102,7 @@ static bp_status take_member(bp_hf_reading *r, const bp_row *row, bp_json_event 
     return BP_OK;
 }
 
-static void store(bp_hf_reading *r, rope_number which, double value)
+static void hf_rope_store(bp_hf_reading *r, rope_number which, double value)
 {
     const bp_row *row = bp_family_row(r->family, numbers[which].row);
     const uint32_t count = (uint32_t)value;
@@ -112,11 +113,11 @@ static void store(bp_hf_reading *r, rope_number which, double value)
     }
 }
 
-static bp_status settle(bp_hf_reading *r, const bp_row *row, const rope *from)
+static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope *from)
 {
     const double *n = from->number;
     if (n[THETA] > 0.0) {
-        store(r, THETA, n[THETA]);
+        hf_rope_store(r, THETA, n[THETA]);
     }
     if (from->type == ROPE_DEFAULT) {
         return BP_OK;
@@ -128,7 +129,7 @@ static bp_status settle(bp_hf_reading *r, const bp_row *row, const rope *from)
                             row->key);
     }
     for (rope_number which = FACTOR; which <= ORIGINAL; which++) {
-        store(r, which, n[which]);
+        hf_rope_store(r, which, n[which]);
     }
     return BP_OK;
 }
@@ -145,9 +146,9 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
     for (;;) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
-            return settle(r, row, &from);
+            return hf_rope_settle(r, row, &from);
         }
-        BP_TRY(take_member(r, row, event, &from));
+        BP_TRY(hf_rope_take_member(r, row, event, &from));
     }
 }
 

@@ -275,7 +275,7 @@ static bp_status take_labels(bp_hf_reading *r, const bp_row *row, bp_json_event 
     }
 }
 
-static bp_status take_flag(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
+static bp_status hf_value_take_flag(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     const bool value = (event->kind == BP_JSON_TRUE) == (row->kind == BP_ROW_FLAG);
     if (event->kind != BP_JSON_TRUE && event->kind != BP_JSON_FALSE) {
@@ -324,7 +324,7 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_real(r, row, event);
     case BP_ROW_FLAG:
     case BP_ROW_FLAG_NOT:
-        return take_flag(r, row, event);
+        return hf_value_take_flag(r, row, event);
     case BP_ROW_CHOICE:
     case BP_ROW_TEXT:
         return take_choice(r, row, event);

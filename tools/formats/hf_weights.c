@@ -30,12 +30,12 @@ static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
     return &l->runtime->emit.parameters[l->numbers[parameter]];
 }
 
-static const char *name_of(const bp_runtime *runtime, uint32_t parameter)
+static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parameter)
 {
     return bp_graph_name(&runtime->graph, runtime->emit.parameters[parameter].weight);
 }
 
-static bp_status no_room(const bp_hf_place *place, uint64_t needed, const char *text)
+static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, const char *text)
 {
     return bp_error_numbers(place->error, BP_ERR_FIT, where, text, place->path,
                             (int64_t)place->scratch.capacity, (int64_t)needed);
@@ -50,7 +50,8 @@ static bp_status number_parameters(loading *l, bool all)
     l->numbers = bp_room_take(&l->room, bytes);
     l->count = 0;
     if (l->numbers == NULL) {
-        return no_room(l->place, bytes + 8, "the memory for reading weights is too small");
+        return hf_weights_no_room(l->place, bytes + 8,
+                                  "the memory for reading weights is too small");
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bool own = emit->parameters[i].base == BP_NO_PARAMETER;
@@ -67,13 +68,13 @@ static bp_status list_wanted(loading *l)
     uint32_t count = l->count;
     l->wanted = bp_room_take(&l->room, (uint64_t)count * sizeof *l->wanted);
     if (l->wanted == NULL) {
-        return no_room(l->place, (uint64_t)count * sizeof *l->wanted + 8,
-                       "the memory for reading weights is too small");
+        return hf_weights_no_room(l->place, (uint64_t)count * sizeof *l->wanted + 8,
+                                  "the memory for reading weights is too small");
     }
     for (uint32_t p = 0; p < count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
-        l->wanted[p] =
-            (bp_wanted){.name = name_of(l->runtime, l->numbers[p]), .rank = parameter->rank};
+        l->wanted[p] = (bp_wanted){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
+                                   .rank = parameter->rank};
         memcpy(l->wanted[p].shape, parameter->shape, sizeof parameter->shape);
     }
     return BP_OK;
@@ -154,8 +155,9 @@ static bp_status keep_present(loading *l)
         char theirs[BP_TENSOR_NAME_MAX];
         uint32_t part = 0;
         const bool there =
-            !own || (bp_tensor_name(&peft_naming, name_of(l->runtime, number), theirs) != NULL &&
-                     bp_tensor_set_find(&l->set, theirs, &part) != NULL);
+            !own ||
+            (bp_tensor_name(&peft_naming, hf_weights_name_of(l->runtime, number), theirs) != NULL &&
+             bp_tensor_set_find(&l->set, theirs, &part) != NULL);
         if (own && there && !emit->parameters[number].trainable && l->runtime->spec.optimizer) {
             return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                                 "the adapter brings this parameter with it, and the run would not "
@@ -181,8 +183,9 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     }
     BP_TRY(list_wanted(l));
     if (bp_room_take(&l->room, 0) == NULL || l->room.capacity < DATA_LEAST) {
-        return no_room(l->place, l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
-                       "the memory for reading weights is too small");
+        return hf_weights_no_room(l->place,
+                                  l->place->scratch.capacity - l->room.capacity + DATA_LEAST + 8,
+                                  "the memory for reading weights is too small");
     }
     return match_all(l, naming, allow, watch);
 }
@@ -201,7 +204,7 @@ static bool fits(bp_dtype dtype, const float *values, size_t count)
 }
 
 /* The type that values must fit: 8 bits are made from fp16, 4 bits from any float. */
-static bp_dtype type_of(const loading *l, uint32_t parameter)
+static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
 {
     const bp_parameter *p = parameter_of(l, parameter);
     bool plain = p->quantised == BP_QUANTISED_NONE;
@@ -214,7 +217,7 @@ static bp_dtype type_of(const loading *l, uint32_t parameter)
 static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass, uint64_t first,
                             const float *values, size_t count)
 {
-    bp_dtype dtype = type_of(l, parameter);
+    bp_dtype dtype = hf_weights_type_of(l, parameter);
     const char *name = l->wanted[parameter].view.entry->name;
     if (!bp_elements_finite(BP_F32, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -312,7 +315,7 @@ static bp_status flow(loading *l, uint32_t parameter)
 
 /* Files hold codes of all dense layers of the blocks, or of none: to quantise the rest, which was
  * left out on purpose, would change what the model computes. */
-static bp_status check_quantised(const loading *l)
+static bp_status hf_weights_check_quantised(const loading *l)
 {
     const char *floats = NULL;
     bool codes = false;
@@ -339,7 +342,7 @@ static bp_status check_quantised(const loading *l)
 static bp_status load_all(loading *l)
 {
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
-    BP_TRY(check_quantised(l));
+    BP_TRY(hf_weights_check_quantised(l));
     const uint32_t count = l->count;
     for (uint32_t p = 0; p < count; p++) {
         if (l->wanted[p].view.entry != NULL) {
@@ -366,7 +369,7 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
 
-static loading part_of(bp_runtime *runtime, const bp_hf_place *place, bool adapters)
+static loading hf_weights_part_of(bp_runtime *runtime, const bp_hf_place *place, bool adapters)
 {
     return (loading){
         .runtime = runtime, .place = place, .adapters = adapters, .room = place->scratch};
@@ -382,12 +385,12 @@ static bp_status load_part(loading l)
 
 bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place)
 {
-    return load_part(part_of(runtime, place, false));
+    return load_part(hf_weights_part_of(runtime, place, false));
 }
 
 bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_place *place)
 {
-    return load_part(part_of(runtime, place, true));
+    return load_part(hf_weights_part_of(runtime, place, true));
 }
 
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
@@ -438,7 +441,7 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
     for (uint32_t p = 0; p < l->count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
         bp_tensor_entry *entry = &entries[p];
-        *entry = (bp_tensor_entry){.name = name_of(l->runtime, l->numbers[p]),
+        *entry = (bp_tensor_entry){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
                                    .dtype = (bp_dtype)types[p],
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
@@ -473,7 +476,8 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {
-            return no_room(l->place, bytes, "the memory for writing weights is too small");
+            return hf_weights_no_room(l->place, bytes,
+                                      "the memory for writing weights is too small");
         }
         memcpy(name, theirs, bytes);
         entries[p].name = name;
@@ -489,8 +493,8 @@ static bp_status save_part(loading l, const bp_hf_form *form)
     uint8_t *types = bp_room_take(&l.room, count);
     bp_tensor_entry *entries = bp_room_take(&l.room, (uint64_t)count * sizeof *entries);
     if (types == NULL || entries == NULL || l.room.capacity < 64) {
-        return no_room(place, (uint64_t)count * (1 + sizeof *entries) + 80,
-                       "the memory for writing weights is too small");
+        return hf_weights_no_room(place, (uint64_t)count * (1 + sizeof *entries) + 80,
+                                  "the memory for writing weights is too small");
     }
     loading source = l;
     BP_TRY(find_types(&source, form, types));
@@ -504,10 +508,10 @@ static bp_status save_part(loading l, const bp_hf_form *form)
 
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
 {
-    return save_part(part_of(runtime, place, false), form);
+    return save_part(hf_weights_part_of(runtime, place, false), form);
 }
 
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_place *place, const bp_hf_form *form)
 {
-    return save_part(part_of(runtime, place, true), form);
+    return save_part(hf_weights_part_of(runtime, place, true), form);
 }

@@ -78,7 +78,7 @@ static uint64_t extent_of(const bp_model_config *config, extent which)
 }
 
 /* The name of a kind in a layer. */
-static void name_of(size_t kind, uint32_t layer, char name[NAME_BYTES])
+static void llmc_model_name_of(size_t kind, uint32_t layer, char name[NAME_BYTES])
 {
     bp_text text;
     bp_text_init(&text, NULL, NULL, name, NAME_BYTES);
@@ -124,8 +124,8 @@ static const field fields[] = {
     {"width", BP_OWN(bp_transformer, width), 1 << 20},
 };
 
-static bp_status wrong(const opening *o, const char *text, const char *name, int64_t found,
-                       int64_t right)
+static bp_status llmc_model_wrong(const opening *o, const char *text, const char *name,
+                                  int64_t found, int64_t right)
 {
     return bp_error_numbers(o->error, BP_ERR_DATA, where, text, name, found, right);
 }
@@ -134,30 +134,31 @@ static bp_status check_header(opening *o, const int32_t head[HEADER_INTS])
 {
     bp_llmc_file *file = o->file;
     if (head[0] != BP_LLMC_MAGIC) {
-        return wrong(o, "the file has no llm.c model header (magic)", NULL, head[0], BP_LLMC_MAGIC);
+        return llmc_model_wrong(o, "the file has no llm.c model header (magic)", NULL, head[0],
+                                BP_LLMC_MAGIC);
     }
     if (head[1] != VERSION_F32 && head[1] != VERSION_BF16) {
-        return wrong(o, "this version is not implemented (3 is fp32, 5 is bf16)", NULL, head[1],
-                     VERSION_F32);
+        return llmc_model_wrong(o, "this version is not implemented (3 is fp32, 5 is bf16)", NULL,
+                                head[1], VERSION_F32);
     }
     file->dtype = head[1] == VERSION_F32 ? BP_F32 : BP_BF16;
     for (size_t i = 0; i < COUNT(fields); i++) {
         int64_t value = head[2 + i];
         if (value < 1 || value > fields[i].most) {
-            return wrong(o, "a size in the header is out of range", fields[i].name, value,
-                         value < 1 ? 1 : fields[i].most);
+            return llmc_model_wrong(o, "a size in the header is out of range", fields[i].name,
+                                    value, value < 1 ? 1 : fields[i].most);
         }
         uint32_t size = (uint32_t)value;
         memcpy((char *)&file->config + fields[i].offset, &size, sizeof size);
     }
     const bp_transformer own = bp_transformer_of(&file->config);
     if (own.width % own.heads != 0) {
-        return wrong(o, "the heads do not divide the width (found the remainder)", NULL,
-                     own.width % own.heads, 0);
+        return llmc_model_wrong(o, "the heads do not divide the width (found the remainder)", NULL,
+                                own.width % own.heads, 0);
     }
     if (head[7] < head[3]) {
-        return wrong(o, "the padded vocabulary is smaller than the vocabulary", NULL, head[7],
-                     head[3]);
+        return llmc_model_wrong(o, "the padded vocabulary is smaller than the vocabulary", NULL,
+                                head[7], head[3]);
     }
     o->padded = (uint32_t)head[7];
     return BP_OK;
@@ -178,7 +179,7 @@ static void place_tensors(const opening *o, bp_tensor_entry *entries, char (*nam
         uint64_t stored = kinds[k].rows == VOCABULARY ? o->padded : rows;
         for (uint32_t l = 0; l < layers; l++) {
             if (entries != NULL) {
-                name_of(k, l, names[index]);
+                llmc_model_name_of(k, l, names[index]);
                 entries[index] = (bp_tensor_entry){.name = names[index],
                                                    .dtype = o->file->dtype,
                                                    .rank = kinds[k].columns == NONE ? 1 : 2,
@@ -207,8 +208,8 @@ static bp_status make_tables(opening *o, bp_staging *room)
     uint64_t end;
     place_tensors(o, NULL, NULL, &end);
     if (end != o->bytes) {
-        return wrong(o, "the file's size differs from what its header says", NULL,
-                     (int64_t)o->bytes, end > INT64_MAX ? INT64_MAX : (int64_t)end);
+        return llmc_model_wrong(o, "the file's size differs from what its header says", NULL,
+                                (int64_t)o->bytes, end > INT64_MAX ? INT64_MAX : (int64_t)end);
     }
     bp_tensor_entry *entries = bp_room_take(room, count * sizeof *entries);
     char(*names)[NAME_BYTES] = bp_room_take(room, count * NAME_BYTES);
@@ -226,15 +227,15 @@ static bp_status make_tables(opening *o, bp_staging *room)
     return BP_OK;
 }
 
-static bp_status read_file(opening *o, const char *path, bp_staging *room)
+static bp_status llmc_model_read_file(opening *o, const char *path, bp_staging *room)
 {
     int32_t head[HEADER_INTS];
     if (o->store->file_size(o->store, o->handle, &o->bytes) != BP_OK) {
         return bp_storage_failed(o->error, o->store, "size", path);
     }
     if (o->bytes < BP_LLMC_HEADER) {
-        return wrong(o, "the file is too small for a header", NULL, (int64_t)o->bytes,
-                     BP_LLMC_HEADER);
+        return llmc_model_wrong(o, "the file is too small for a header", NULL, (int64_t)o->bytes,
+                                BP_LLMC_HEADER);
     }
     if (o->store->read_at(o->store, o->handle, 0, head, sizeof head) != BP_OK) {
         return bp_storage_failed(o->error, o->store, "read", path);
@@ -254,7 +255,7 @@ bp_status bp_llmc_open(bp_llmc_file *file, bp_store *store, const char *path, bp
     if (store->open_read(store, path, &o.handle) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }
-    bp_status status = read_file(&o, path, room);
+    bp_status status = llmc_model_read_file(&o, path, room);
     (void)store->close(store, o.handle); /* it was only read */
     if (status != BP_OK && status != BP_ERR_STORE) {
         bp_error_prefix(&inner, path);
@@ -280,7 +281,7 @@ typedef struct writing {
     uint64_t at;
 } writing;
 
-static bp_status put(void *user, const void *bytes, size_t length)
+static bp_status llmc_model_put(void *user, const void *bytes, size_t length)
 {
     writing *w = user;
     bp_store *store = w->target->store;
@@ -303,7 +304,7 @@ static bp_status put_header(writing *w)
                                         (int32_t)own.heads,
                                         (int32_t)own.width,
                                         (int32_t)padded_vocabulary(config)};
-    return put(w, head, sizeof head);
+    return llmc_model_put(w, head, sizeof head);
 }
 
 /* The rows of wte that no token has. */
@@ -314,7 +315,7 @@ static bp_status put_padding(writing *w)
     uint64_t left = rows * bp_transformer_of(w->config).width * bp_dtype_bytes(w->dtype);
     while (left > 0) {
         size_t piece = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        BP_TRY(put(w, zeros, piece));
+        BP_TRY(llmc_model_put(w, zeros, piece));
         left -= piece;
     }
     return BP_OK;
@@ -326,7 +327,7 @@ static bp_status put_tensor(writing *w, size_t kind, uint32_t layer)
     char name[BP_TENSOR_NAME_MAX];
     bp_tensor_view view;
     size_t i = 0;
-    name_of(kind, layer, wanted);
+    llmc_model_name_of(kind, layer, wanted);
     while (i < w->source->count && strcmp(w->source->list[i].name, wanted) != 0) {
         i++;
     }
@@ -335,7 +336,8 @@ static bp_status put_tensor(writing *w, size_t kind, uint32_t layer)
                             "the model lacks a tensor that the format needs", wanted);
     }
     BP_TRY(bp_weight_source_view(w->source, i, &bp_llmc_naming, name, &view));
-    return bp_weight_source_stream(w->source, i, &view, w->dtype, w->target->work, put, w);
+    return bp_weight_source_stream(w->source, i, &view, w->dtype, w->target->work, llmc_model_put,
+                                   w);
 }
 
 static bp_status put_all(writing *w)
@@ -370,7 +372,8 @@ static bp_dtype choose_type(const bp_weight_source *source, const bp_weight_targ
     return BP_BF16;
 }
 
-static bp_status refuse(const bp_weight_target *target, const char *text, const char *name)
+static bp_status llmc_model_refuse(const bp_weight_target *target, const char *text,
+                                   const char *name)
 {
     return bp_error_set(target->error, BP_ERR_USAGE, where, text, name);
 }
@@ -380,24 +383,24 @@ static bp_status check_config(const writing *w)
     const bp_model_config *config = w->config;
     const bp_transformer own = bp_transformer_of(config);
     if (w->dtype != BP_F32 && w->dtype != BP_BF16) {
-        return refuse(w->target, "llm.c files hold fp32 or bf16, not fp16", "--dtype");
+        return llmc_model_refuse(w->target, "llm.c files hold fp32 or bf16, not fp16", "--dtype");
     }
     if (own.inner != 0 && own.inner != 4 * own.width) {
-        return refuse(w->target,
-                      "llm.c files cannot say another inner width than four times n_embd",
-                      "n_inner");
+        return llmc_model_refuse(
+            w->target, "llm.c files cannot say another inner width than four times n_embd",
+            "n_inner");
     }
     if (own.untied) {
-        return refuse(w->target, "llm.c files have no head apart from the embedding",
-                      "tie_word_embeddings");
+        return llmc_model_refuse(w->target, "llm.c files have no head apart from the embedding",
+                                 "tie_word_embeddings");
     }
     if (own.norm_epsilon != 1e-5) {
-        return refuse(w->target, "llm.c files cannot say another epsilon than 1e-5",
-                      "layer_norm_epsilon");
+        return llmc_model_refuse(w->target, "llm.c files cannot say another epsilon than 1e-5",
+                                 "layer_norm_epsilon");
     }
     if (padded_vocabulary(config) > INT32_MAX) {
-        return refuse(w->target, "llm.c files have no room for a vocabulary this large",
-                      "vocab_size");
+        return llmc_model_refuse(w->target, "llm.c files have no room for a vocabulary this large",
+                                 "vocab_size");
     }
     return BP_OK;
 }

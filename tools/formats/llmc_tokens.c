@@ -39,7 +39,7 @@ uint32_t bp_llmc_width(uint32_t vocabulary)
     return vocabulary <= 65536 ? 2 : 4;
 }
 
-static void put(unsigned char *to, uint32_t value, uint32_t width)
+static void llmc_tokens_put(unsigned char *to, uint32_t value, uint32_t width)
 {
     for (uint32_t i = 0; i < width; i++) {
         to[i] = (unsigned char)(value >> (8 * i));
@@ -58,9 +58,9 @@ static bp_status write_header(const writing *w)
 {
     unsigned char *header = w->room->bytes;
     memset(header, 0, HEADER_BYTES);
-    put(header, w->width == 2 ? MAGIC_16 : MAGIC_32, 4);
-    put(header + 4, w->width == 2 ? 1 : 7, 4);
-    put(header + 8, (uint32_t)w->source->count, 4);
+    llmc_tokens_put(header, w->width == 2 ? MAGIC_16 : MAGIC_32, 4);
+    llmc_tokens_put(header + 4, w->width == 2 ? 1 : 7, 4);
+    llmc_tokens_put(header + 8, (uint32_t)w->source->count, 4);
     return write_at(w, 0, HEADER_BYTES);
 }
 
@@ -75,12 +75,12 @@ static bp_status write_chunk(const writing *w, uint64_t first, uint32_t count)
                                     "a token id is not below the vocabulary", w->source->name,
                                     r->ids[i], w->vocabulary);
         }
-        put(r->bytes + (size_t)i * w->width, id, w->width);
+        llmc_tokens_put(r->bytes + (size_t)i * w->width, id, w->width);
     }
     return write_at(w, HEADER_BYTES + first * w->width, (size_t)count * w->width);
 }
 
-static bp_status write_all(const writing *w)
+static bp_status llmc_tokens_write_all(const writing *w)
 {
     BP_TRY(write_header(w));
     for (uint64_t first = 0; first < w->source->count; first += CHUNK) {
@@ -113,7 +113,7 @@ bp_status bp_llmc_write_tokens(bp_store *store, const char *path, bp_source *sou
     if (store->open_write(store, name, &w.file) != BP_OK) {
         return bp_storage_failed(error, store, "create", name);
     }
-    bp_status status = write_all(&w);
+    bp_status status = llmc_tokens_write_all(&w);
     if (store->close(store, w.file) != BP_OK && status == BP_OK) {
         status = bp_storage_failed(error, store, "close", name);
     }

@@ -17,7 +17,7 @@ static bp_status foreign(bp_error *error, const char *text, const char *name)
 }
 
 /* "base_model.model.<module><end>" of a parameter; false for one that is no weight. */
-static bool name_of(const char *parameter, const char *end, char name[NAME_BYTES])
+static bool merge_name_of(const char *parameter, const char *end, char name[NAME_BYTES])
 {
     size_t length = strlen(parameter), tail = sizeof weight - 1;
     if (length <= tail || strcmp(parameter + length - tail, weight) != 0 ||
@@ -78,13 +78,13 @@ static bp_status load_pair(struct bp_merge *merge, bp_tensor_set *set, const bp_
                            bp_merge_pair *pair, bp_staging *room, bp_error *error)
 {
     char name[NAME_BYTES];
-    if (wanted->rank != 2 || !name_of(wanted->name, ".lora_A.weight", name)) {
+    if (wanted->rank != 2 || !merge_name_of(wanted->name, ".lora_A.weight", name)) {
         return BP_OK;
     }
     pair->in = wanted->shape[merge->input_major ? 0 : 1];
     pair->out = wanted->shape[merge->input_major ? 1 : 0];
     BP_TRY(load_one(set, name, merge->rank, pair->in, room, &pair->a, error));
-    (void)name_of(wanted->name, ".lora_B.weight", name);
+    (void)merge_name_of(wanted->name, ".lora_B.weight", name);
     BP_TRY(load_one(set, name, pair->out, merge->rank, room, &pair->b, error));
     if ((pair->a == NULL) != (pair->b == NULL)) {
         return foreign(error, "an adapter has one of its two tensors only", name);
@@ -148,7 +148,7 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
 }
 
 /* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
-static uint64_t row_of(const bp_tensor_view *view, uint64_t row)
+static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
 {
     if (view->heads == 0) {
         return row;
@@ -179,7 +179,7 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
     const uint64_t columns = view->rank == 2 ? view->shape[1] : 1;
     const bool turned = view->transposed != wanted->view.transposed;
     for (size_t i = 0; i < count; i++) {
-        uint64_t row = row_of(view, (first + i) / columns), column = (first + i) % columns;
+        uint64_t row = merge_row_of(view, (first + i) / columns), column = (first + i) % columns;
         uint64_t r = turned ? column : row, c = turned ? row : column;
         uint64_t in = merge->input_major ? r : c, out = merge->input_major ? c : r;
         if (pair->whole != NULL) {

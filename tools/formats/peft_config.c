@@ -55,7 +55,7 @@ typedef struct reading {
     bool lora;
 } reading;
 
-static bp_status refuse(reading *r, const char *key, const char *text)
+static bp_status peft_config_refuse(reading *r, const char *key, const char *text)
 {
     return bp_error_set(&r->error, BP_ERR_DATA, where, text, key);
 }
@@ -64,7 +64,7 @@ static bp_status copy_text(reading *r, const char *key, const bp_json_event *eve
                            size_t room)
 {
     if (event->kind != BP_JSON_TEXT || event->length >= room) {
-        return refuse(r, key, "the value is not a text, or too long");
+        return peft_config_refuse(r, key, "the value is not a text, or too long");
     }
     memcpy(to, event->text, event->length);
     to[event->length] = '\0';
@@ -76,7 +76,7 @@ static bp_status add_target(reading *r, const bp_json_event *event)
     bp_peft_config *config = r->config;
     uint32_t at = config->lora.target_count;
     if (at == BP_PEFT_TARGETS_MAX) {
-        return refuse(r, "target_modules", "there are more than 64 targets");
+        return peft_config_refuse(r, "target_modules", "there are more than 64 targets");
     }
     BP_TRY(copy_text(r, "target_modules", event, config->names[at], sizeof config->names[at]));
     config->target[at] = config->names[at];
@@ -91,11 +91,12 @@ static bp_status take_targets(reading *r)
     if (event.kind == BP_JSON_TEXT) {
         return strcmp(event.text, "all-linear") == 0
                    ? add_target(r, &event)
-                   : refuse(r, "target_modules",
-                            "a regular expression is not implemented; a list of names is");
+                   : peft_config_refuse(
+                         r, "target_modules",
+                         "a regular expression is not implemented; a list of names is");
     }
     if (event.kind != BP_JSON_ARRAY_BEGIN) {
-        return refuse(r, "target_modules", "the value is not a list of names");
+        return peft_config_refuse(r, "target_modules", "the value is not a list of names");
     }
     for (;;) {
         BP_TRY(bp_json_next(&r->json, &event));
@@ -116,9 +117,10 @@ static bp_status take_beginning(reading *r)
         known = event.kind == BP_JSON_TEXT && strcmp(event.text, beginnings[i]) == 0;
     }
     return known ? BP_OK
-                 : refuse(r, "init_lora_weights",
-                          "an initialisation that changes the base is not implemented (true, "
-                          "false, \"gaussian\", \"orthogonal\" and \"eva\" are)");
+                 : peft_config_refuse(
+                       r, "init_lora_weights",
+                       "an initialisation that changes the base is not implemented (true, "
+                       "false, \"gaussian\", \"orthogonal\" and \"eva\" are)");
 }
 
 static bool is_table(const char *module)
@@ -141,22 +143,23 @@ static bp_status take_saved(reading *r)
     while (list && event.kind != BP_JSON_ARRAY_END) {
         BP_TRY(bp_json_next(&r->json, &event));
         if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_ARRAY_END) {
-            return refuse(r, "modules_to_save", "the value is not a list of names");
+            return peft_config_refuse(r, "modules_to_save", "the value is not a list of names");
         }
         r->config->saves_table |= event.kind == BP_JSON_TEXT && is_table(event.text);
     }
     return list || event.kind == BP_JSON_NULL
                ? BP_OK
-               : refuse(r, "modules_to_save", "the value is not a list of names");
+               : peft_config_refuse(r, "modules_to_save", "the value is not a list of names");
 }
 
-static bp_status take_number(reading *r, const char *key, double least, double most, double *value)
+static bp_status peft_config_take_number(reading *r, const char *key, double least, double most,
+                                         double *value)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&r->json, &event));
     bool inside = event.kind == BP_JSON_NUMBER && event.real >= least && event.real <= most;
     *value = event.real;
-    return inside ? BP_OK : refuse(r, key, "the value is not a number in its range");
+    return inside ? BP_OK : peft_config_refuse(r, key, "the value is not a number in its range");
 }
 
 /* A value that must say nothing special. */
@@ -170,7 +173,8 @@ static bp_status take_plain(reading *r, const char *key, const char *text)
         BP_TRY(bp_json_next(&r->json, &event));
         nothing = event.kind == BP_JSON_OBJECT_END || event.kind == BP_JSON_ARRAY_END;
     }
-    return nothing ? BP_OK : refuse(r, key, "what this value asks for is not implemented");
+    return nothing ? BP_OK
+                   : peft_config_refuse(r, key, "what this value asks for is not implemented");
 }
 
 static bp_status take_base(reading *r)
@@ -182,43 +186,44 @@ static bp_status take_base(reading *r)
                                                   r->config->base, sizeof r->config->base);
 }
 
-static bp_status take_type(reading *r)
+static bp_status peft_config_take_type(reading *r)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&r->json, &event));
     r->lora = event.kind == BP_JSON_TEXT && strcmp(event.text, "LORA") == 0;
-    return r->lora ? BP_OK : refuse(r, "peft_type", "only LORA is implemented");
+    return r->lora ? BP_OK : peft_config_refuse(r, "peft_type", "only LORA is implemented");
 }
 
-static bp_status take_flag(reading *r, const char *key, bool *flag)
+static bp_status peft_config_take_flag(reading *r, const char *key, bool *flag)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&r->json, &event));
     *flag = event.kind == BP_JSON_TRUE;
     bool is = *flag || event.kind == BP_JSON_FALSE || event.kind == BP_JSON_NULL;
-    return is ? BP_OK : refuse(r, key, "the value is not true or false");
+    return is ? BP_OK : peft_config_refuse(r, key, "the value is not true or false");
 }
 
-static bp_status take_value(reading *r, const char *key)
+static bp_status peft_config_take_value(reading *r, const char *key)
 {
     bp_lora *lora = &r->config->lora;
     double number = 0.0;
     if (strcmp(key, "peft_type") == 0) {
-        return take_type(r);
+        return peft_config_take_type(r);
     }
     if (strcmp(key, "r") == 0) {
-        BP_TRY(take_number(r, "r", 1, 4096, &number));
+        BP_TRY(peft_config_take_number(r, "r", 1, 4096, &number));
         lora->rank = (uint32_t)number;
-        return (double)lora->rank == number ? BP_OK : refuse(r, "r", "the rank is not whole");
+        return (double)lora->rank == number ? BP_OK
+                                            : peft_config_refuse(r, "r", "the rank is not whole");
     }
     if (strcmp(key, "lora_alpha") == 0) {
-        return take_number(r, "lora_alpha", 1e-9, 1e9, &lora->alpha);
+        return peft_config_take_number(r, "lora_alpha", 1e-9, 1e9, &lora->alpha);
     }
     if (strcmp(key, "lora_dropout") == 0) {
-        return take_number(r, "lora_dropout", 0.0, 0.999, &lora->dropout);
+        return peft_config_take_number(r, "lora_dropout", 0.0, 0.999, &lora->dropout);
     }
     if (strcmp(key, "use_rslora") == 0) {
-        return take_flag(r, "use_rslora", &lora->rank_stabilized);
+        return peft_config_take_flag(r, "use_rslora", &lora->rank_stabilized);
     }
     if (strcmp(key, "target_modules") == 0) {
         return take_targets(r);
@@ -256,17 +261,17 @@ static bp_status read_all(reading *r)
         size_t length = event.length < sizeof key - 1 ? event.length : sizeof key - 1;
         memcpy(key, event.text, length);
         key[length] = '\0';
-        BP_TRY(take_value(r, key));
+        BP_TRY(peft_config_take_value(r, key));
     }
     if (!r->lora || r->config->lora.rank == 0 || r->config->lora.target_count == 0) {
-        return refuse(r, !r->lora ? "peft_type" : "r",
-                      "the configuration lacks peft_type, r or target_modules");
+        return peft_config_refuse(r, !r->lora ? "peft_type" : "r",
+                                  "the configuration lacks peft_type, r or target_modules");
     }
     return BP_OK;
 }
 
-static bp_status read_file(reading *r, bp_store *store, bp_file file, const char *path,
-                           unsigned char *scratch)
+static bp_status peft_config_read_file(reading *r, bp_store *store, bp_file file, const char *path,
+                                       unsigned char *scratch)
 {
     uint64_t size = 0;
     if (store->file_size(store, file, &size) != BP_OK) {
@@ -303,7 +308,7 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }
-    bp_status status = read_file(&r, store, file, path, scratch);
+    bp_status status = peft_config_read_file(&r, store, file, path, scratch);
     /* Nothing was written: a failing close of a file that was read loses nothing. */
     (void)store->close(store, file);
     if (status != BP_OK) {
@@ -315,7 +320,7 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
     return status;
 }
 
-static void put_pair(bp_text *text, const char *key, const char *value, bool last)
+static void peft_config_put_pair(bp_text *text, const char *key, const char *value, bool last)
 {
     bp_text_string(text, "  ");
     bp_text_json(text, key);
@@ -439,18 +444,18 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     bp_text_string(&text, "{\n  \"base_model_name_or_path\": ");
     bp_text_json(&text, base);
     bp_text_string(&text, ",\n");
-    put_pair(&text, "bias", "\"none\"", false);
-    put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
-    put_pair(&text, "inference_mode", "true", false);
-    put_pair(&text, "init_lora_weights", "true", false);
+    peft_config_put_pair(&text, "bias", "\"none\"", false);
+    peft_config_put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
+    peft_config_put_pair(&text, "inference_mode", "true", false);
+    peft_config_put_pair(&text, "init_lora_weights", "true", false);
     put_real(&text, "lora_alpha", lora->alpha);
     put_real(&text, "lora_dropout", lora->dropout);
     put_saved(&text, emit);
-    put_pair(&text, "peft_type", "\"LORA\"", false);
+    peft_config_put_pair(&text, "peft_type", "\"LORA\"", false);
     put_real(&text, "r", (double)lora->rank);
     put_targets(&text, emit);
-    put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
-    put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
+    peft_config_put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
+    peft_config_put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
     bp_text_string(&text, "}\n");
     *length = (size_t)text.written;
     return bp_text_flush(&text);

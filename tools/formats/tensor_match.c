@@ -125,7 +125,7 @@ static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule
     return BP_OK;
 }
 
-static bp_status find(matching *g, size_t index)
+static bp_status tensor_match_find(matching *g, size_t index)
 {
     bp_wanted *wanted = &g->m->wanted[index];
     bp_tensor_entry *entry = NULL;
@@ -239,7 +239,7 @@ bp_status bp_tensor_match(const bp_match *match)
         }
     }
     for (size_t i = 0; i < match->count; i++) {
-        BP_TRY(find(&g, i));
+        BP_TRY(tensor_match_find(&g, i));
     }
     BP_TRY(judge_rest(&g));
     if (g.faults > 0) {

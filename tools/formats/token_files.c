@@ -4,7 +4,7 @@
 
 #include "tools/formats/token_load.h"
 
-static bp_status refuse(bp_load *load, const char *name, const char *text)
+static bp_status token_files_refuse(bp_load *load, const char *name, const char *text)
 {
     return bp_error_set(load->error, BP_ERR_DATA, "tokenizer", text, name);
 }
@@ -83,7 +83,8 @@ static bp_status take_name(bp_load *load, const char *key, char to[64])
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
         return event.kind == BP_JSON_NULL
                    ? BP_OK
-                   : refuse(load, key, "this must be a text, an object with a content, or null");
+                   : token_files_refuse(load, key,
+                                        "this must be a text, an object with a content, or null");
     }
     for (;;) {
         BP_TRY(bp_json_next(&load->json, &event));
@@ -93,7 +94,7 @@ static bp_status take_name(bp_load *load, const char *key, char to[64])
         if (strcmp(event.text, "content") == 0) {
             BP_TRY(bp_json_next(&load->json, &event));
             if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_TEXT_PART) {
-                return refuse(load, key, "the content must be a text");
+                return token_files_refuse(load, key, "the content must be a text");
             }
             BP_TRY(take_text(load, &event, to));
         } else {
@@ -102,19 +103,19 @@ static bp_status take_name(bp_load *load, const char *key, char to[64])
     }
 }
 
-static bp_status take_flag(bp_load *load, const char *key, bool *flag, bool *null)
+static bp_status token_files_take_flag(bp_load *load, const char *key, bool *flag, bool *null)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&load->json, &event));
     *null = event.kind == BP_JSON_NULL;
     if (event.kind != BP_JSON_TRUE && event.kind != BP_JSON_FALSE && !*null) {
-        return refuse(load, key, "this must be true, false or null");
+        return token_files_refuse(load, key, "this must be true, false or null");
     }
     *flag = *null ? *flag : event.kind == BP_JSON_TRUE;
     return BP_OK;
 }
 
-static bp_status take_member(bp_load *load, const char *key, bp_load_config *config)
+static bp_status token_files_take_member(bp_load *load, const char *key, bp_load_config *config)
 {
     bool accents = false;
     bool null;
@@ -128,19 +129,19 @@ static bp_status take_member(bp_load *load, const char *key, bp_load_config *con
         return take_name(load, "tokenizer_class", config->class_name);
     }
     if (strcmp(key, "do_lower_case") == 0) {
-        return take_flag(load, "do_lower_case", &config->lower, &null);
+        return token_files_take_flag(load, "do_lower_case", &config->lower, &null);
     }
     if (strcmp(key, "tokenize_chinese_chars") == 0) {
-        return take_flag(load, "tokenize_chinese_chars", &config->ideographs, &null);
+        return token_files_take_flag(load, "tokenize_chinese_chars", &config->ideographs, &null);
     }
     if (strcmp(key, "add_prefix_space") == 0) {
-        return take_flag(load, "add_prefix_space", &config->space, &null);
+        return token_files_take_flag(load, "add_prefix_space", &config->space, &null);
     }
     if (strcmp(key, "add_bos_token") == 0) {
-        return take_flag(load, "add_bos_token", &config->add_bos, &null);
+        return token_files_take_flag(load, "add_bos_token", &config->add_bos, &null);
     }
     if (strcmp(key, "strip_accents") == 0) {
-        BP_TRY(take_flag(load, "strip_accents", &accents, &null));
+        BP_TRY(token_files_take_flag(load, "strip_accents", &accents, &null));
         config->accents = null ? -1 : accents;
         return BP_OK;
     }
@@ -161,6 +162,6 @@ bp_status bp_load_tokenizer_config(bp_load *load)
         if (event.kind == BP_JSON_OBJECT_END) {
             return bp_json_next(&load->json, &event);
         }
-        BP_TRY(take_member(load, event.text, &load->config));
+        BP_TRY(token_files_take_member(load, event.text, &load->config));
     }
 }

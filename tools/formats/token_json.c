@@ -4,7 +4,7 @@
 
 #include "tools/formats/token_load.h"
 
-static bp_status refuse(bp_load *load, const char *name, const char *text)
+static bp_status token_json_refuse(bp_load *load, const char *name, const char *text)
 {
     return bp_error_set(load->error, BP_ERR_DATA, "tokenizer.json", text, name);
 }
@@ -20,9 +20,10 @@ static bp_status read_vocab(bp_load *load)
     bp_json_event event;
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
-        return refuse(load, "vocab",
-                      "the vocabulary must be an object of tokens and their ids (a Unigram model, "
-                      "which has a list, is not implemented)");
+        return token_json_refuse(
+            load, "vocab",
+            "the vocabulary must be an object of tokens and their ids (a Unigram model, "
+            "which has a list, is not implemented)");
     }
     for (;;) {
         BP_TRY(next(load, &event));
@@ -51,7 +52,8 @@ static bp_status take_merge_text(bp_load *load, const char *text, size_t length)
     size_t left = space != NULL ? (size_t)(space - text) : length;
     size_t rest = space != NULL ? length - left - 1 : 0;
     if (space == NULL || memchr(space + 1, ' ', rest) != NULL) {
-        return refuse(load, "merges", "a merge must be two tokens with one space between them");
+        return token_json_refuse(load, "merges",
+                                 "a merge must be two tokens with one space between them");
     }
     return bp_load_merge(load, text, left, space + 1, rest);
 }
@@ -65,16 +67,16 @@ static bp_status take_merge_pair(bp_load *load)
     BP_TRY(next(load, &event));
     size_t length = event.length;
     if (event.kind != BP_JSON_TEXT || length >= BP_TOKENIZER_DECODED_MAX) {
-        return refuse(load, "merges", wrong);
+        return token_json_refuse(load, "merges", wrong);
     }
     memcpy(left, event.text, length);
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_TEXT) {
-        return refuse(load, "merges", wrong);
+        return token_json_refuse(load, "merges", wrong);
     }
     BP_TRY(bp_load_merge(load, left, length, event.text, event.length));
     BP_TRY(next(load, &event));
-    return event.kind == BP_JSON_ARRAY_END ? BP_OK : refuse(load, "merges", wrong);
+    return event.kind == BP_JSON_ARRAY_END ? BP_OK : token_json_refuse(load, "merges", wrong);
 }
 
 static bp_status read_merges(bp_load *load)
@@ -82,7 +84,7 @@ static bp_status read_merges(bp_load *load)
     bp_json_event event;
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_ARRAY_BEGIN) {
-        return refuse(load, "merges", "the merges must be a list");
+        return token_json_refuse(load, "merges", "the merges must be a list");
     }
     for (;;) {
         BP_TRY(next(load, &event));
@@ -96,7 +98,7 @@ static bp_status read_merges(bp_load *load)
             BP_TRY(take_merge_pair(load));
             break;
         default:
-            return refuse(load, "merges", "a merge must be a text or a list of two");
+            return token_json_refuse(load, "merges", "a merge must be a text or a list of two");
         }
     }
 }
@@ -139,7 +141,7 @@ static bp_status read_added(bp_load *load)
         return BP_OK;
     }
     if (event.kind != BP_JSON_ARRAY_BEGIN) {
-        return refuse(load, "added_tokens", "this part must be a list");
+        return token_json_refuse(load, "added_tokens", "this part must be a list");
     }
     for (;;) {
         uint32_t node;
@@ -163,13 +165,14 @@ static bp_status read_model(bp_load *load, uint32_t *model)
     bool merges = false;
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
-        return refuse(load, "model", "this part must be an object");
+        return token_json_refuse(load, "model", "this part must be an object");
     }
     BP_TRY(bp_tree_begin_object(tree, &load->json, &event, model));
     for (;;) {
         BP_TRY(next(load, &event));
         if (event.kind == BP_JSON_OBJECT_END) {
-            return vocab ? BP_OK : refuse(load, "model.vocab", "the vocabulary is missing");
+            return vocab ? BP_OK
+                         : token_json_refuse(load, "model.vocab", "the vocabulary is missing");
         }
         bool *seen = strcmp(event.text, "vocab") == 0    ? &vocab
                      : strcmp(event.text, "merges") == 0 ? &merges
@@ -203,7 +206,7 @@ static bp_status read_part(bp_load *load, bp_rules_source *s, const char *key, u
         part++;
     }
     if (part == 9) {
-        return refuse(load, key, "this part of a tokenizer.json is not implemented");
+        return token_json_refuse(load, key, "this part of a tokenizer.json is not implemented");
     }
     if ((*seen >> part & 1) != 0) {
         return bp_json_refuse(&load->json, "a key is there twice");
@@ -245,7 +248,7 @@ bp_status bp_load_tokenizer_json(bp_load *load)
     }
     BP_TRY(next(load, &event)); /* nothing but the end */
     if ((seen >> 8 & 1) == 0) {
-        return refuse(load, "model", "this part is missing");
+        return token_json_refuse(load, "model", "this part is missing");
     }
     return load->pass == BP_LOAD_COUNT ? bp_token_rules_read(&source, &load->rules) : BP_OK;
 }

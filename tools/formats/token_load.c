@@ -41,7 +41,7 @@ void bp_load_close(bp_load *load)
 }
 
 /* The next bytes; the counting pass takes their digest. */
-static bp_status fill(void *user, const unsigned char **bytes, size_t *count)
+static bp_status token_load_fill(void *user, const unsigned char **bytes, size_t *count)
 {
     bp_load *load = user;
     BP_TRY(bp_storage_fill(&load->reader, bytes, count));
@@ -53,7 +53,7 @@ static bp_status fill(void *user, const unsigned char **bytes, size_t *count)
 
 bp_status bp_load_json_begin(bp_load *load)
 {
-    bp_json_source source = {fill, load, BP_TOKENIZER_FILE_MAX};
+    bp_json_source source = {token_load_fill, load, BP_TOKENIZER_FILE_MAX};
     /* Equal keys are found by those who use them: tokens in the table, settings in the tree. */
     bp_json_memory memory = {
         .text = load->scratch->text, .text_bytes = BP_LOAD_TEXT, .max_depth = BP_JSON_DEPTH_MAX};
@@ -85,7 +85,7 @@ bp_status bp_load_line(bp_load *load, size_t *length, bool *there)
     for (;;) {
         if (load->line_at == load->line_end) {
             size_t count;
-            BP_TRY(fill(load, &load->line_at, &count));
+            BP_TRY(token_load_fill(load, &load->line_at, &count));
             load->line_end = load->line_at + count;
             if (count == 0) {
                 break;
@@ -110,7 +110,7 @@ bp_status bp_load_line(bp_load *load, size_t *length, bool *there)
                : bp_error_set(load->error, BP_ERR_DATA, where, "a line is not UTF-8", NULL);
 }
 
-static bool is_byte_level(const bp_load *load)
+static bool token_load_is_byte_level(const bp_load *load)
 {
     return load->tokenizer->rules.kind == BP_TOKENIZER_BYTE_BPE;
 }
@@ -135,7 +135,7 @@ bp_status bp_load_token(bp_load *load, const char *text, size_t length, int64_t 
     }
     const void *bytes = text;
     bool listed = true;
-    if (is_byte_level(load)) {
+    if (token_load_is_byte_level(load)) {
         unsigned char *to = (unsigned char *)load->scratch->token;
         size_t count;
         listed = bp_token_bytes_of(text, length, to, &count);
@@ -151,7 +151,7 @@ static bool merge_sides(bp_load *load, const char *left, size_t *left_length, co
                         size_t *right_length)
 {
     unsigned char *to = (unsigned char *)load->scratch->token;
-    if (!is_byte_level(load)) {
+    if (!token_load_is_byte_level(load)) {
         memmove(to, left, *left_length);
         memcpy(to + *left_length, right, *right_length);
         return true;
@@ -219,7 +219,8 @@ static bool is_misspelt(bp_load *load, const char *text, size_t length)
     size_t count;
     unsigned char *bytes = (unsigned char *)load->scratch->token;
     /* A character that stands for another byte takes two, so the lengths tell. */
-    return is_byte_level(load) && bp_token_bytes_of(text, length, bytes, &count) && count != length;
+    return token_load_is_byte_level(load) && bp_token_bytes_of(text, length, bytes, &count) &&
+           count != length;
 }
 
 /* A token that is looked for in normalised text, where a space is U+2581 and one stands before the

@@ -13,7 +13,7 @@ static size_t room_of(const bp_encoder *e)
     return (size_t)e->word_bytes + BP_ENCODER_MARGIN - e->text_end;
 }
 
-static void put(bp_encoder *e, uint32_t c)
+static void token_normal_put(bp_encoder *e, uint32_t c)
 {
     e->text_end += bp_utf8_put(c, e->text + e->text_end);
 }
@@ -29,20 +29,20 @@ static void put_prefix(bp_encoder *e)
         break;
     case BP_PREFIX_SPACE:
         if (first[0] != ' ') {
-            put(e, ' ');
+            token_normal_put(e, ' ');
         }
         break;
     case BP_PREFIX_PREPEND:
-        put(e, META);
+        token_normal_put(e, META);
         break;
     case BP_PREFIX_META_FIRST:
         if (e->document_start && !spaced) {
-            put(e, META);
+            token_normal_put(e, META);
         }
         break;
     case BP_PREFIX_META:
         if (!spaced) {
-            put(e, META);
+            token_normal_put(e, META);
         }
         break;
     }
@@ -66,7 +66,7 @@ static void move_spaces(bp_encoder *e, size_t limit)
 {
     while (e->raw_at < limit && room_of(e) >= CHARACTER_MAX) {
         if (e->raw[e->raw_at] == ' ') {
-            put(e, META);
+            token_normal_put(e, META);
             e->raw_at++;
         } else {
             do {
@@ -87,12 +87,12 @@ static void put_folded(bp_encoder *e, uint32_t c)
             continue;
         }
         if (!rules->lower) {
-            put(e, parts[i]);
+            token_normal_put(e, parts[i]);
         } else if (parts[i] == 0x130) { /* the only character whose lower case is two */
-            put(e, 'i');
-            put(e, 0x307);
+            token_normal_put(e, 'i');
+            token_normal_put(e, 0x307);
         } else {
-            put(e, bp_char_lower(parts[i]));
+            token_normal_put(e, bp_char_lower(parts[i]));
         }
     }
 }
@@ -108,11 +108,11 @@ static void put_bert(bp_encoder *e, uint32_t c)
     }
     bool spaced = rules->ideographs && bp_char_is_ideograph(c);
     if (spaced) {
-        put(e, ' ');
+        token_normal_put(e, ' ');
     }
     put_folded(e, c);
     if (spaced) {
-        put(e, ' ');
+        token_normal_put(e, ' ');
     }
 }
 
@@ -137,7 +137,7 @@ static void put_composed(bp_encoder *e)
 {
     size_t count = bp_char_compose(e->composing, e->composing_count);
     for (size_t i = 0; i < count; i++) {
-        put(e, e->composing[i]);
+        token_normal_put(e, e->composing[i]);
     }
     e->composing_count = 0;
 }

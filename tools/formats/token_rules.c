@@ -420,7 +420,7 @@ static bp_status need_no_text(const bp_rules_source *s, const char *key)
 }
 
 /* Whether some pre-tokenizer of the file works on bytes. */
-static bool is_byte_level(const bp_rules_source *s)
+static bool token_rules_is_byte_level(const bp_rules_source *s)
 {
     const bp_tree *tree = s->tree;
     uint32_t list = bp_tree_find(tree, s->pre_tokenizer, "pretokenizers");
@@ -452,7 +452,7 @@ static bp_status read_bpe(const bp_rules_source *s, bp_token_rules *rules)
     BP_TRY(bp_rules_flag(s, part, s->model, "fuse_unk", false, &fuse));
     BP_TRY(bp_rules_flag(s, part, s->model, "byte_fallback", false, &fallback));
     BP_TRY(bp_rules_flag(s, part, s->model, "ignore_merges", false, &rules->ignore_merges));
-    rules->kind = is_byte_level(s) ? BP_TOKENIZER_BYTE_BPE : BP_TOKENIZER_CHAR_BPE;
+    rules->kind = token_rules_is_byte_level(s) ? BP_TOKENIZER_BYTE_BPE : BP_TOKENIZER_CHAR_BPE;
     if (rules->kind == BP_TOKENIZER_CHAR_BPE && !fallback) {
         return bp_rules_refuse(s, part, s->model, "byte_fallback",
                                "BPE is implemented with a ByteLevel pre_tokenizer or with "

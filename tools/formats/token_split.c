@@ -48,7 +48,8 @@ static bp_char_class class_at(const unsigned char *text, size_t *length)
 }
 
 /* Moves split->at past characters of a class; false when the text ends first. */
-static bool run(bp_split *split, const unsigned char *text, size_t length, bp_char_class wanted)
+static bool token_split_run(bp_split *split, const unsigned char *text, size_t length,
+                            bp_char_class wanted)
 {
     size_t at = split->at;
     bool stopped = false;
@@ -182,11 +183,11 @@ static bool next_gpt2(bp_split *split, const unsigned char *text, size_t length)
 {
     switch (split->state) {
     case STATE_LETTERS:
-        return run(split, text, length, BP_CHAR_LETTER);
+        return token_split_run(split, text, length, BP_CHAR_LETTER);
     case STATE_NUMBERS:
-        return run(split, text, length, BP_CHAR_NUMBER);
+        return token_split_run(split, text, length, BP_CHAR_NUMBER);
     case STATE_OTHERS:
-        return run(split, text, length, BP_CHAR_OTHER);
+        return token_split_run(split, text, length, BP_CHAR_OTHER);
     default:
         return run_spaces(split, text, length);
     }
@@ -195,7 +196,7 @@ static bool next_gpt2(bp_split *split, const unsigned char *text, size_t length)
 static bool next_llama(bp_split *split, const unsigned char *text, size_t length, uint32_t digits)
 {
     if (split->state == STATE_OTHERS) {
-        if (!run(split, text, length, BP_CHAR_OTHER)) {
+        if (!token_split_run(split, text, length, BP_CHAR_OTHER)) {
             return false;
         }
         split->state = STATE_LINE_ENDS;
@@ -215,7 +216,7 @@ static bool next_llama(bp_split *split, const unsigned char *text, size_t length
         }
         return split->count == digits || split->at < length;
     }
-    return split->state == STATE_LETTERS ? run(split, text, length, BP_CHAR_LETTER)
+    return split->state == STATE_LETTERS ? token_split_run(split, text, length, BP_CHAR_LETTER)
                                          : run_spaces(split, text, length);
 }
 

@@ -24,36 +24,37 @@ typedef struct layout {
     uint64_t merges, starts, slots, added, bridges, lengths, text, bytes;
 } layout;
 
-static uint64_t place(uint64_t *used, uint64_t count, uint64_t size)
+static uint64_t token_table_place(uint64_t *used, uint64_t count, uint64_t size)
 {
     uint64_t at = *used;
     *used = bp_size_align(bp_size_add(at, bp_size_mul(count, size)), 16);
     return at;
 }
 
-static layout lay_out(const bp_tokenizer_need *need)
+static layout token_table_lay_out(const bp_tokenizer_need *need)
 {
     layout l;
     uint64_t used = 0;
-    l.merges = place(&used, slots_for(need->merges), sizeof(bp_token_merge));
-    l.bridges = place(&used, 256 * 256 / 64, sizeof(uint64_t));
-    l.starts = place(&used, need->tokens, sizeof(uint32_t));
-    l.slots = place(&used, slots_for((uint64_t)need->entries + need->added), sizeof(uint32_t));
-    l.added = place(&used, need->added, sizeof(bp_token_added));
-    l.lengths = place(&used, need->tokens, sizeof(uint16_t));
-    l.text = place(&used, need->text_bytes, 1);
+    l.merges = token_table_place(&used, slots_for(need->merges), sizeof(bp_token_merge));
+    l.bridges = token_table_place(&used, 256 * 256 / 64, sizeof(uint64_t));
+    l.starts = token_table_place(&used, need->tokens, sizeof(uint32_t));
+    l.slots = token_table_place(&used, slots_for((uint64_t)need->entries + need->added),
+                                sizeof(uint32_t));
+    l.added = token_table_place(&used, need->added, sizeof(bp_token_added));
+    l.lengths = token_table_place(&used, need->tokens, sizeof(uint16_t));
+    l.text = token_table_place(&used, need->text_bytes, 1);
     l.bytes = used;
     return l;
 }
 
 uint64_t bp_token_table_bytes(const bp_tokenizer_need *need)
 {
-    return lay_out(need).bytes;
+    return token_table_lay_out(need).bytes;
 }
 
 void bp_token_table_init(bp_tokenizer *t, const bp_tokenizer_need *need, void *memory)
 {
-    layout l = lay_out(need);
+    layout l = token_table_lay_out(need);
     char *base = memory;
     t->tokens = need->tokens;
     t->merges = (bp_token_merge *)(void *)(base + l.merges);

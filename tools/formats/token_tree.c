@@ -21,8 +21,8 @@ static bp_status keep_text(bp_tree *tree, bp_json *json, const bp_json_event *ev
     return BP_OK;
 }
 
-static bp_status add_node(bp_tree *tree, bp_json *json, const bp_json_event *event, uint32_t key,
-                          uint32_t *node)
+static bp_status token_tree_add_node(bp_tree *tree, bp_json *json, const bp_json_event *event,
+                                     uint32_t key, uint32_t *node)
 {
     if (tree->node_count == BP_TREE_NODES) {
         return bp_json_refuse(json, "the settings of the tokenizer have too many parts");
@@ -62,8 +62,8 @@ static void link_node(bp_tree *tree, nesting *open, uint32_t node)
     open->last[level] = (uint16_t)node;
 }
 
-static bp_status take_key(bp_tree *tree, bp_json *json, uint32_t object, const bp_json_event *event,
-                          uint32_t *key)
+static bp_status token_tree_take_key(bp_tree *tree, bp_json *json, uint32_t object,
+                                     const bp_json_event *event, uint32_t *key)
 {
     if (bp_tree_find(tree, object, event->text) != BP_TREE_NONE) {
         return bp_json_refuse(json, "a key is there twice");
@@ -83,7 +83,7 @@ static bp_status read_value(bp_tree *tree, bp_json *json, bp_json_event *event, 
         case BP_JSON_END:
             return bp_json_refuse(json, "the file must hold one JSON object");
         case BP_JSON_KEY:
-            BP_TRY(take_key(tree, json, open.container[open.depth - 1], event, &key));
+            BP_TRY(token_tree_take_key(tree, json, open.container[open.depth - 1], event, &key));
             break;
         case BP_JSON_TEXT_PART:
             return bp_json_refuse(json, "a text of the settings is too long");
@@ -92,7 +92,7 @@ static bp_status read_value(bp_tree *tree, bp_json *json, bp_json_event *event, 
             open.depth--;
             break;
         default:
-            BP_TRY(add_node(tree, json, event, key, &node));
+            BP_TRY(token_tree_add_node(tree, json, event, key, &node));
             link_node(tree, &open, node);
             *root = *root == BP_TREE_NONE ? node : *root;
             if (event->kind == BP_JSON_OBJECT_BEGIN || event->kind == BP_JSON_ARRAY_BEGIN) {
@@ -126,14 +126,14 @@ bp_status bp_tree_read_item(bp_tree *tree, bp_json *json, uint32_t *root, bool *
 bp_status bp_tree_begin_object(bp_tree *tree, bp_json *json, const bp_json_event *event,
                                uint32_t *object)
 {
-    return add_node(tree, json, event, 0, object);
+    return token_tree_add_node(tree, json, event, 0, object);
 }
 
 bp_status bp_tree_read_member(bp_tree *tree, bp_json *json, uint32_t object, bp_json_event *event)
 {
     uint32_t key = 0;
     uint32_t node = BP_TREE_NONE;
-    BP_TRY(take_key(tree, json, object, event, &key));
+    BP_TRY(token_tree_take_key(tree, json, object, event, &key));
     BP_TRY(bp_json_next(json, event));
     BP_TRY(read_value(tree, json, event, key, &node));
     tree->nodes[node].next = tree->nodes[object].first;

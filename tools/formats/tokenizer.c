@@ -52,7 +52,7 @@ static bp_status find_files(opening *o)
 }
 
 /* Reads one file in the pass that is set; the file's name comes before what its reader found. */
-static bp_status read_file(opening *o, const char *name, bp_status (*read)(bp_load *load))
+static bp_status tokenizer_read_file(opening *o, const char *name, bp_status (*read)(bp_load *load))
 {
     char path[BP_STORE_PATH_MAX];
     BP_TRY(bp_storage_join(path, o->directory, name, o->error));
@@ -81,18 +81,20 @@ static bp_status read_vocabulary(opening *o, bp_load_pass pass)
     o->load.rank = 0;
     switch (o->need.files) {
     case BP_TOKENIZER_JSON:
-        return read_file(o, "tokenizer.json", bp_load_tokenizer_json);
+        return tokenizer_read_file(o, "tokenizer.json", bp_load_tokenizer_json);
     case BP_TOKENIZER_GPT2:
         if (pass != BP_LOAD_MERGES) {
-            BP_TRY(read_file(o, "vocab.json", bp_load_vocab_json));
+            BP_TRY(tokenizer_read_file(o, "vocab.json", bp_load_vocab_json));
         }
-        return pass != BP_LOAD_TOKENS ? read_file(o, "merges.txt", bp_load_merges_txt) : BP_OK;
+        return pass != BP_LOAD_TOKENS ? tokenizer_read_file(o, "merges.txt", bp_load_merges_txt)
+                                      : BP_OK;
     default:
-        return pass != BP_LOAD_MERGES ? read_file(o, "vocab.txt", bp_load_vocab_txt) : BP_OK;
+        return pass != BP_LOAD_MERGES ? tokenizer_read_file(o, "vocab.txt", bp_load_vocab_txt)
+                                      : BP_OK;
     }
 }
 
-static bp_status refuse(opening *o, const char *name, const char *text)
+static bp_status tokenizer_refuse(opening *o, const char *name, const char *text)
 {
     return bp_error_set(o->error, BP_ERR_DATA, where, text, name);
 }
@@ -126,9 +128,10 @@ static bp_status set_rules(opening *o)
     }
     bool is_gpt2 = o->need.files == BP_TOKENIZER_GPT2;
     if (!is_one_of(config->class_name, is_gpt2 ? gpt2 : bert)) {
-        return refuse(o, config->class_name,
-                      is_gpt2 ? "of vocab.json with merges.txt only GPT2Tokenizer is implemented"
-                              : "of vocab.txt only BertTokenizer is implemented");
+        return tokenizer_refuse(
+            o, config->class_name,
+            is_gpt2 ? "of vocab.json with merges.txt only GPT2Tokenizer is implemented"
+                    : "of vocab.txt only BertTokenizer is implemented");
     }
     if (is_gpt2) {
         *rules = (bp_token_rules){.kind = BP_TOKENIZER_BYTE_BPE,
@@ -155,7 +158,7 @@ static bp_status set_rules(opening *o)
 }
 
 /* The counting pass: what there is, its rules, and the bytes it takes. */
-static bp_status measure(opening *o)
+static bp_status tokenizer_measure(opening *o)
 {
     bp_tokenizer_need *need = &o->need;
     BP_TRY(find_files(o));
@@ -166,12 +169,12 @@ static bp_status measure(opening *o)
     bp_load_config_default(&o->load.config);
     o->load.pass = BP_LOAD_COUNT;
     if (o->config_there) {
-        BP_TRY(read_file(o, "tokenizer_config.json", bp_load_tokenizer_config));
+        BP_TRY(tokenizer_read_file(o, "tokenizer_config.json", bp_load_tokenizer_config));
     }
     BP_TRY(read_vocabulary(o, BP_LOAD_COUNT));
     BP_TRY(set_rules(o));
     if (need->entries == 0) {
-        return refuse(o, o->directory, "the tokenizer's vocabulary is empty");
+        return tokenizer_refuse(o, o->directory, "the tokenizer's vocabulary is empty");
     }
     uint64_t most = 2 * ((uint64_t)need->entries + need->added) + 1024;
     if (need->tokens > most) {
@@ -182,13 +185,13 @@ static bp_status measure(opening *o)
     }
     need->bytes = bp_token_table_bytes(need);
     if (need->bytes > SIZE_MAX / 2) {
-        return refuse(o, o->directory, "the tokenizer is too large");
+        return tokenizer_refuse(o, o->directory, "the tokenizer is too large");
     }
     return BP_OK;
 }
 
-static void begin(opening *o, bp_store *store, const char *directory, void *scratch,
-                  bp_error *error)
+static void tokenizer_begin(opening *o, bp_store *store, const char *directory, void *scratch,
+                            bp_error *error)
 {
     memset(o, 0, sizeof *o);
     o->directory = directory;
@@ -203,8 +206,8 @@ bp_status bp_tokenizer_measure(bp_store *store, const char *directory, void *scr
                                bp_tokenizer_need *need, bp_error *error)
 {
     opening o;
-    begin(&o, store, directory, scratch, error);
-    BP_TRY(measure(&o));
+    tokenizer_begin(&o, store, directory, scratch, error);
+    BP_TRY(tokenizer_measure(&o));
     *need = o.need;
     return BP_OK;
 }
@@ -310,7 +313,7 @@ static bp_status set_template(opening *o, bp_tokenizer *t)
         return BP_OK;
     }
     if (t->special.cls < 0 || t->special.sep < 0) {
-        return refuse(o, o->directory, "vocab.txt must hold [CLS] and [SEP]");
+        return tokenizer_refuse(o, o->directory, "vocab.txt must hold [CLS] and [SEP]");
     }
     *before = (bp_template_part){.ids = {(uint32_t)t->special.cls}, .count = 1};
     rules->single.after = (bp_template_part){.ids = {(uint32_t)t->special.sep}, .count = 1};
@@ -333,7 +336,7 @@ static bp_status check_part(opening *o, const bp_tokenizer *t, const bp_template
     return BP_OK;
 }
 
-static bp_status finish(opening *o, bp_tokenizer *t)
+static bp_status tokenizer_finish(opening *o, bp_tokenizer *t)
 {
     bp_token_rules *rules = &t->rules;
     BP_TRY(add_special(o, t));
@@ -349,7 +352,8 @@ static bp_status finish(opening *o, bp_tokenizer *t)
         t->unknown = bp_token_find(t, rules->unknown, strlen(rules->unknown));
         return t->unknown != BP_TOKEN_NONE
                    ? BP_OK
-                   : refuse(o, rules->unknown, "the vocabulary lacks the token for unknown words");
+                   : tokenizer_refuse(o, rules->unknown,
+                                      "the vocabulary lacks the token for unknown words");
     }
     BP_TRY(find_bytes(o, t));
     bool bytes = rules->kind == BP_TOKENIZER_BYTE_BPE && rules->split == BP_SPLIT_WHOLE;
@@ -365,14 +369,15 @@ bp_status bp_tokenizer_open(bp_tokenizer *t, bp_store *store, const char *direct
                             bp_error *error)
 {
     opening o;
-    begin(&o, store, directory, scratch, error);
-    BP_TRY(measure(&o));
+    tokenizer_begin(&o, store, directory, scratch, error);
+    BP_TRY(tokenizer_measure(&o));
     const bp_tokenizer_need *now = &o.need;
     if (now->files == BP_TOKENIZER_NONE || now->files != need->files || now->bytes != need->bytes ||
         now->tokens != need->tokens || now->entries != need->entries ||
         now->merges != need->merges || now->added != need->added ||
         now->text_bytes != need->text_bytes) {
-        return refuse(&o, directory, "the tokenizer's files changed since they were measured");
+        return tokenizer_refuse(&o, directory,
+                                "the tokenizer's files changed since they were measured");
     }
     memset(t, 0, sizeof *t);
     t->rules = o.load.rules;
@@ -381,5 +386,5 @@ bp_status bp_tokenizer_open(bp_tokenizer *t, bp_store *store, const char *direct
     o.load.tokenizer = t;
     BP_TRY(read_vocabulary(&o, BP_LOAD_TOKENS));
     BP_TRY(read_vocabulary(&o, BP_LOAD_MERGES));
-    return finish(&o, t);
+    return tokenizer_finish(&o, t);
 }

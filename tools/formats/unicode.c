@@ -99,7 +99,7 @@ bool bp_char_begins(uint32_t c)
     return property->category != UTF8PROC_CATEGORY_MC && property->category != UTF8PROC_CATEGORY_MN;
 }
 
-static uint32_t class_of(uint32_t c)
+static uint32_t unicode_class_of(uint32_t c)
 {
     return (uint32_t)utf8proc_get_property((utf8proc_int32_t)c)->combining_class;
 }
@@ -110,9 +110,9 @@ static void order_marks(uint32_t *characters, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         uint32_t c = characters[i];
-        uint32_t class = class_of(c);
+        uint32_t class = unicode_class_of(c);
         size_t at = i;
-        while (class > 0 && at > 0 && class_of(characters[at - 1]) > class) {
+        while (class > 0 && at > 0 && unicode_class_of(characters[at - 1]) > class) {
             characters[at] = characters[at - 1];
             at--;
         }

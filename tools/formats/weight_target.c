@@ -101,7 +101,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
                                  to, w->raw);
 }
 
-static bp_status no_room(const bp_weight_target *target)
+static bp_status weight_target_no_room(const bp_weight_target *target)
 {
     return bp_error_numbers(target->error, BP_ERR_FIT, where,
                             "the memory for writing weights is too small", target->path,
@@ -125,7 +125,7 @@ static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, 
     size_t length = strlen(name) + 1;
     char *kept = bp_room_take(room, length);
     if (kept == NULL) {
-        return no_room(target);
+        return weight_target_no_room(target);
     }
     memcpy(kept, name, length);
     *count = 1;
@@ -138,8 +138,8 @@ static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, 
     return BP_OK;
 }
 
-static bp_status write_all(writing *w, bp_weight_target *target, bp_tensor_entry *entries,
-                           size_t count, bp_staging staging)
+static bp_status weight_target_write_all(writing *w, bp_weight_target *target,
+                                         bp_tensor_entry *entries, size_t count, bp_staging staging)
 {
     bp_safetensors_plan plan = {.entries = entries, .entry_count = count};
     bp_safetensors_writer writer;
@@ -173,7 +173,7 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     w.codes.offsets = bp_room_take(&room, source->count * sizeof(float));
     w.codes.raw = w.raw;
     if (entries == NULL || w.codes.offsets == NULL || half < 2 * BP_VIEW_WORK_MIN) {
-        return no_room(target);
+        return weight_target_no_room(target);
     }
     for (size_t i = 0; i < source->count; i++) {
         size_t more = 0;
@@ -181,5 +181,6 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
         count += more;
     }
     bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
-    return staging.capacity == 0 ? no_room(target) : write_all(&w, target, entries, count, staging);
+    return staging.capacity == 0 ? weight_target_no_room(target)
+                                 : weight_target_write_all(&w, target, entries, count, staging);
 }

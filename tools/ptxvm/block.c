@@ -93,7 +93,7 @@ void vm_cluster_free(vm_cluster *cluster)
     memset(cluster, 0, sizeof *cluster);
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t block_larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -114,12 +114,12 @@ static void reserve(vm_cluster *cluster, const vm_launch *launch)
     vm_cluster old = *cluster;
     vm_cluster wanted;
     memset(&wanted, 0, sizeof wanted);
-    wanted.capacity_blocks = (uint32_t)larger(launch->cluster, old.capacity_blocks);
-    wanted.capacity_warps = larger(warps, old.capacity_warps);
-    wanted.capacity_registers = larger(launch->register_bytes, old.capacity_registers);
-    wanted.capacity_shared = larger(launch->shared_bytes, old.capacity_shared);
-    wanted.capacity_local = larger(local, old.capacity_local);
-    wanted.capacity_frame = larger(frame, old.capacity_frame);
+    wanted.capacity_blocks = (uint32_t)block_larger(launch->cluster, old.capacity_blocks);
+    wanted.capacity_warps = block_larger(warps, old.capacity_warps);
+    wanted.capacity_registers = block_larger(launch->register_bytes, old.capacity_registers);
+    wanted.capacity_shared = block_larger(launch->shared_bytes, old.capacity_shared);
+    wanted.capacity_local = block_larger(local, old.capacity_local);
+    wanted.capacity_frame = block_larger(frame, old.capacity_frame);
     vm_cluster_free(cluster);
     *cluster = wanted;
     cluster->blocks = vm_allocate(wanted.capacity_blocks * sizeof(vm_block));

@@ -97,7 +97,7 @@ static bool resolve_word(vm_parser *parser, vm_name name, vm_node *node)
     return true;
 }
 
-static vm_node *add_node(vm_parser *parser)
+static vm_node *body_add_node(vm_parser *parser)
 {
     if (parser->node_count == VM_NODES_MAX) {
         vm_parse_fail(parser, VM_INVALID_PTX, "too many operands");
@@ -171,7 +171,7 @@ static bool parse_vector(vm_parser *parser, size_t head)
     vm_lexer_next(&parser->lexer);
     parser->nodes[head].kind = ND_VECTOR;
     while (!vm_punct_is(parser, '}')) {
-        vm_node *child = add_node(parser);
+        vm_node *child = body_add_node(parser);
         if (child == NULL || !parse_primary(parser, child)) {
             return false;
         }
@@ -203,7 +203,7 @@ static bool add_offset(vm_parser *parser, vm_node *node)
 
 bool vm_parse_operand(vm_parser *parser)
 {
-    vm_node *node = add_node(parser);
+    vm_node *node = body_add_node(parser);
     if (node == NULL) {
         return false;
     }
@@ -218,7 +218,7 @@ bool vm_parse_operand(vm_parser *parser)
     }
     if (vm_punct_is(parser, '|')) {
         vm_lexer_next(&parser->lexer);
-        vm_node *second = add_node(parser);
+        vm_node *second = body_add_node(parser);
         if (second == NULL || !parse_primary(parser, second)) {
             return false;
         }
@@ -236,7 +236,7 @@ static bool parse_call_list(vm_parser *parser, size_t head)
         return false;
     }
     while (!vm_punct_is(parser, ')')) {
-        vm_node *child = add_node(parser);
+        vm_node *child = body_add_node(parser);
         if (child == NULL || !parse_primary(parser, child)) {
             return false;
         }
@@ -250,18 +250,18 @@ static bool parse_call_list(vm_parser *parser, size_t head)
 
 static bool parse_call_operands(vm_parser *parser)
 {
-    vm_node *results = add_node(parser);
+    vm_node *results = body_add_node(parser);
     results->kind = ND_VECTOR;
     if (vm_punct_is(parser, '(')) {
         if (!parse_call_list(parser, 0) || !vm_expect(parser, ',')) {
             return false;
         }
     }
-    vm_node *name = add_node(parser);
+    vm_node *name = body_add_node(parser);
     if (name == NULL || !parse_primary(parser, name)) {
         return false;
     }
-    vm_node *arguments = add_node(parser);
+    vm_node *arguments = body_add_node(parser);
     if (arguments == NULL) {
         return false;
     }
@@ -517,7 +517,7 @@ static bool resolve_labels(vm_parser *parser)
     return true;
 }
 
-static void *take(vm_list *list)
+static void *body_take(vm_list *list)
 {
     void *copy = vm_copy(list->items, list->count * list->item_bytes);
     list->count = 0;
@@ -533,12 +533,12 @@ static void finish_function(vm_parser *parser)
     function->call_count = (uint32_t)parser->calls.count;
     function->argument_count = (uint32_t)parser->arguments.count;
     function->target_count = (uint32_t)parser->targets.count;
-    function->insns = take(&parser->insns);
-    function->operands = take(&parser->operands);
-    function->constants = take(&parser->constants);
-    function->calls = take(&parser->calls);
-    function->arguments = take(&parser->arguments);
-    function->targets = take(&parser->targets);
+    function->insns = body_take(&parser->insns);
+    function->operands = body_take(&parser->operands);
+    function->constants = body_take(&parser->constants);
+    function->calls = body_take(&parser->calls);
+    function->arguments = body_take(&parser->arguments);
+    function->targets = body_take(&parser->targets);
     function->hits = vm_allocate(function->insn_count + 1);
     function->register_bytes = (function->register_bytes + 63) / 64 * 64;
     parser->labels.count = 0;

@@ -209,7 +209,7 @@ static int fill_device(uint64_t target, uint64_t pattern, unsigned element, size
 }
 
 /* A synchronous form: through the legacy stream, then wait. */
-static int finish(int result)
+static int driver_memory_finish(int result)
 {
     return result != VM_OK ? result : dr_drain_stream(&dr_state.legacy);
 }
@@ -218,27 +218,27 @@ int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t bytes)
 {
     DR_ENTER(cuMemcpyHtoD_v2);
     int forbidden = dr_forbid_in_capture(NULL);
-    return dr_leave(forbidden != VM_OK
-                        ? forbidden
-                        : finish(write_device(target, source, bytes, &dr_state.legacy)));
+    return dr_leave(forbidden != VM_OK ? forbidden
+                                       : driver_memory_finish(write_device(target, source, bytes,
+                                                                           &dr_state.legacy)));
 }
 
 int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t bytes)
 {
     DR_ENTER(cuMemcpyDtoH_v2);
     int forbidden = dr_forbid_in_capture(NULL);
-    return dr_leave(forbidden != VM_OK
-                        ? forbidden
-                        : finish(read_device(target, source, bytes, &dr_state.legacy)));
+    return dr_leave(forbidden != VM_OK ? forbidden
+                                       : driver_memory_finish(
+                                             read_device(target, source, bytes, &dr_state.legacy)));
 }
 
 int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t bytes)
 {
     DR_ENTER(cuMemcpyDtoD_v2);
     int forbidden = dr_forbid_in_capture(NULL);
-    return dr_leave(forbidden != VM_OK
-                        ? forbidden
-                        : finish(copy_device(target, source, bytes, &dr_state.legacy)));
+    return dr_leave(forbidden != VM_OK ? forbidden
+                                       : driver_memory_finish(
+                                             copy_device(target, source, bytes, &dr_state.legacy)));
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t bytes, void *stream)

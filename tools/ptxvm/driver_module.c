@@ -88,7 +88,8 @@ static bool place_variables(const vm_module *program)
     return true;
 }
 
-static int load(void **module, const void *image, unsigned count, const int *options, void **values)
+static int driver_module_load(void **module, const void *image, unsigned count, const int *options,
+                              void **values)
 {
     int forbidden = dr_forbid_allocation();
     if (forbidden != VM_OK) {
@@ -131,7 +132,7 @@ static int load(void **module, const void *image, unsigned count, const int *opt
 }
 
 /* The whole text of a file, or NULL; the caller frees it. */
-static char *read_text(const char *path)
+static char *driver_module_read_text(const char *path)
 {
     FILE *in = fopen(path, "rb");
     if (in == NULL) {
@@ -153,8 +154,8 @@ static char *read_text(const char *path)
 int cuModuleLoad(void **module, const char *path)
 {
     DR_ENTER(cuModuleLoad);
-    char *text = path != NULL ? read_text(path) : NULL;
-    int result = text != NULL ? load(module, text, 0, NULL, NULL) : CR_FILE_NOT_FOUND;
+    char *text = path != NULL ? driver_module_read_text(path) : NULL;
+    int result = text != NULL ? driver_module_load(module, text, 0, NULL, NULL) : CR_FILE_NOT_FOUND;
     free(text);
     return dr_leave(result);
 }
@@ -162,14 +163,14 @@ int cuModuleLoad(void **module, const char *path)
 int cuModuleLoadData(void **module, const void *image)
 {
     DR_ENTER(cuModuleLoadData);
-    return dr_leave(load(module, image, 0, NULL, NULL));
+    return dr_leave(driver_module_load(module, image, 0, NULL, NULL));
 }
 
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
                        void **values)
 {
     DR_ENTER(cuModuleLoadDataEx);
-    return dr_leave(load(module, image, count, options, values));
+    return dr_leave(driver_module_load(module, image, count, options, values));
 }
 
 static dr_module *module_of(void *handle)

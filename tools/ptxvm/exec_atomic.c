@@ -24,7 +24,7 @@ static uint16_t add_half(uint32_t a, uint32_t b, bool brain)
 }
 
 /* f32 sums in global memory flush subnormal numbers, in shared memory they do not (PTX manual). */
-static uint64_t add(uint64_t a, uint64_t b, vm_type type, unsigned how)
+static uint64_t exec_atomic_add(uint64_t a, uint64_t b, vm_type type, unsigned how)
 {
     bool brain = type == VT_BF16 || type == VT_BF16X2;
     switch (type) {
@@ -51,7 +51,7 @@ static uint64_t operate(const vm_insn *in, bool shared, uint64_t old, uint64_t b
     vm_type type = (vm_type)in->types[0];
     switch ((vm_choice)in->choice) {
     case VX_ADD:
-        return add(old, b, type, shared ? 0 : VF_FTZ);
+        return exec_atomic_add(old, b, type, shared ? 0 : VF_FTZ);
     case VX_MIN:
         return extremum(old, b, type, false);
     case VX_MAX:

@@ -295,7 +295,7 @@ static uint32_t compare(const vm_warp *warp, const vm_insn *in, unsigned i)
     return mask;
 }
 
-static uint32_t combine(vm_choice how, uint32_t a, uint32_t b)
+static uint32_t exec_bits_combine(vm_choice how, uint32_t a, uint32_t b)
 {
     return how == VX_AND ? a & b : (how == VX_OR ? a | b : (how == VX_XOR ? a ^ b : a));
 }
@@ -305,8 +305,8 @@ static bool exec_setp(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     uint32_t result = compare(warp, in, 2);
     uint32_t c = in->operands > 4 ? vm_predicate(warp, in, 4) : 0;
-    vm_put_predicate(warp, in, 0, mask, combine((vm_choice)in->choice, result, c));
-    vm_put_predicate(warp, in, 1, mask, combine((vm_choice)in->choice, ~result, c));
+    vm_put_predicate(warp, in, 0, mask, exec_bits_combine((vm_choice)in->choice, result, c));
+    vm_put_predicate(warp, in, 1, mask, exec_bits_combine((vm_choice)in->choice, ~result, c));
     return true;
 }
 
@@ -314,7 +314,7 @@ static bool exec_setp(vm_warp *warp, const vm_insn *in, uint32_t mask)
 static bool exec_set(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     uint32_t c = in->operands > 3 ? vm_predicate(warp, in, 3) : 0;
-    uint32_t result = combine((vm_choice)in->choice, compare(warp, in, 1), c);
+    uint32_t result = exec_bits_combine((vm_choice)in->choice, compare(warp, in, 1), c);
     uint32_t lanes[VM_LANES];
     uint32_t yes = in->types[0] == VT_F32 ? 0x3f800000u : UINT32_MAX;
     for (unsigned i = 0; i < VM_LANES; i++) {

@@ -25,7 +25,7 @@ static uint64_t extend(uint64_t bits, unsigned bytes)
     return bytes >= 8 ? bits : (cut(bits, bytes) ^ sign) - sign;
 }
 
-static middle load(vm_type type, uint64_t bits, unsigned how)
+static middle exec_convert_load(vm_type type, uint64_t bits, unsigned how)
 {
     middle m = {true, false, type == VT_F64, 0, 0.0};
     switch (type) {
@@ -161,7 +161,7 @@ static uint64_t store_half(const middle *m, vm_type type, unsigned how)
     return type == VT_BF16 ? vm_bf16_of_f64(value, how) : vm_f16_of_f64(value, how);
 }
 
-static uint64_t store(const middle *m, vm_type type, unsigned how)
+static uint64_t exec_convert_store(const middle *m, vm_type type, unsigned how)
 {
     switch (type) {
     case VT_F32:
@@ -191,8 +191,8 @@ static bool exec_convert(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const void *a = vm_source(warp, in, 1);
     uint64_t lanes[VM_LANES];
     for (unsigned i = 0; i < VM_LANES; i++) {
-        middle m = load(from, vm_lane(a, source->bytes, i), in->flags);
-        vm_set_lane(lanes, target->bytes, i, store(&m, to, in->flags));
+        middle m = exec_convert_load(from, vm_lane(a, source->bytes, i), in->flags);
+        vm_set_lane(lanes, target->bytes, i, exec_convert_store(&m, to, in->flags));
     }
     vm_put(warp, in, 0, mask, lanes);
     return true;
@@ -206,8 +206,8 @@ static bool exec_convert_pair(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const uint32_t *b = vm_source(warp, in, 2);
     uint32_t lanes[VM_LANES];
     for (unsigned i = 0; i < VM_LANES; i++) {
-        middle high = load(VT_F32, a[i], 0);
-        middle low = load(VT_F32, b[i], 0);
+        middle high = exec_convert_load(VT_F32, a[i], 0);
+        middle low = exec_convert_load(VT_F32, b[i], 0);
         lanes[i] = (uint32_t)store_half(&high, half, in->flags) << 16 |
                    (uint32_t)store_half(&low, half, in->flags);
     }
@@ -236,8 +236,8 @@ static bool exec_pack(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const uint32_t *c = in->operands > 3 ? vm_source(warp, in, 3) : NULL;
     uint32_t lanes[VM_LANES];
     for (unsigned i = 0; i < VM_LANES; i++) {
-        middle high = load(VT_S32, a[i], 0);
-        middle low = load(VT_S32, b[i], 0);
+        middle high = exec_convert_load(VT_S32, a[i], 0);
+        middle low = exec_convert_load(VT_S32, b[i], 0);
         uint32_t h = (uint32_t)cut(saturate(&high, part), bits / 8);
         uint32_t l = (uint32_t)cut(saturate(&low, part), bits / 8);
         uint32_t rest = c != NULL && bits == 8 ? c[i] << 16 : 0;

@@ -22,13 +22,14 @@ static uint16_t clamp(double value, unsigned how, bool brain)
     return brain ? half : flush_f16(half, how);
 }
 
-#define HALF3(name, load, brain, expression)                                                       \
+#define HALF3(name, exec_half_load, brain, expression)                                             \
     HEAD(name)                                                                                     \
     {                                                                                              \
         uint16_t *restrict d = dv;                                                                 \
         const uint16_t *a = av, *b = bv, *c = cv;                                                  \
         for (int i = 0; i < L; i++) {                                                              \
-            const double x = load(a[i]), y = load(b[i]), z = load(c[i]);                           \
+            const double x = exec_half_load(a[i]), y = exec_half_load(b[i]),                       \
+                         z = exec_half_load(c[i]);                                                 \
             (void)y, (void)z;                                                                      \
             d[i] = clamp(expression, how, brain);                                                  \
         }                                                                                          \
@@ -120,7 +121,7 @@ static bool holds(vm_compare what, double x, double y)
     }
 }
 
-static double load(vm_type type, uint32_t bits, unsigned how)
+static double exec_half_load(vm_type type, uint32_t bits, unsigned how)
 {
     bool brain = type == VT_BF16 || type == VT_BF16X2;
     return brain ? vm_f64_of_bf16((uint16_t)bits) : vm_f64_of_f16(flush_f16((uint16_t)bits, how));
@@ -134,14 +135,14 @@ static uint32_t compare_part(const vm_warp *warp, const vm_insn *in, unsigned fi
     const void *b = vm_source(warp, in, first + 1);
     uint32_t mask = 0;
     for (unsigned i = 0; i < VM_LANES; i++) {
-        double x = load(type, (uint32_t)(vm_lane(a, bytes, i) >> shift), in->flags);
-        double y = load(type, (uint32_t)(vm_lane(b, bytes, i) >> shift), in->flags);
+        double x = exec_half_load(type, (uint32_t)(vm_lane(a, bytes, i) >> shift), in->flags);
+        double y = exec_half_load(type, (uint32_t)(vm_lane(b, bytes, i) >> shift), in->flags);
         mask |= holds((vm_compare)in->compare, x, y) ? 1u << i : 0;
     }
     return mask;
 }
 
-static uint32_t combine(vm_choice how, uint32_t a, uint32_t b)
+static uint32_t exec_half_combine(vm_choice how, uint32_t a, uint32_t b)
 {
     return how == VX_AND ? a & b : (how == VX_OR ? a | b : (how == VX_XOR ? a ^ b : a));
 }
@@ -153,8 +154,8 @@ static bool exec_setp(vm_warp *warp, const vm_insn *in, uint32_t mask)
     uint32_t c = in->operands > 4 ? vm_predicate(warp, in, 4) : 0;
     uint32_t low = compare_part(warp, in, 2, type, 0);
     uint32_t other = vm_type_bytes(type) == 4 ? compare_part(warp, in, 2, type, 16) : ~low;
-    vm_put_predicate(warp, in, 0, mask, combine((vm_choice)in->choice, low, c));
-    vm_put_predicate(warp, in, 1, mask, combine((vm_choice)in->choice, other, c));
+    vm_put_predicate(warp, in, 0, mask, exec_half_combine((vm_choice)in->choice, low, c));
+    vm_put_predicate(warp, in, 1, mask, exec_half_combine((vm_choice)in->choice, other, c));
     return true;
 }
 

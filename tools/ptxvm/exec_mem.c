@@ -94,8 +94,8 @@ static bool find_loads(vm_warp *warp, const vm_insn *in, uint32_t mask, const ui
 
 /* Elements of `bytes` bytes, `from` bytes behind where each lane's begin, into the lanes of a
  * register, extended to its width. */
-static void place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data, size_t from,
-                  unsigned bytes, bool is_signed)
+static void exec_mem_place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data,
+                           size_t from, unsigned bytes, bool is_signed)
 {
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
@@ -132,7 +132,7 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
                 memcpy(lanes + (size_t)lane * 4, data[lane] + from, 4);
             }
         } else {
-            place(lanes, target->bytes, mask, data, from, bytes, is_signed);
+            exec_mem_place(lanes, target->bytes, mask, data, from, bytes, is_signed);
         }
     }
     return true;

@@ -7,14 +7,14 @@
 
 typedef enum video_op { VO_ADD, VO_SUB, VO_ABSDIFF, VO_MIN, VO_MAX, VO_AVERAGE, VO_SET } video_op;
 
-static int32_t part_of(uint32_t word, unsigned at, unsigned bits, bool is_signed)
+static int32_t exec_video_part_of(uint32_t word, unsigned at, unsigned bits, bool is_signed)
 {
     uint32_t part = (word >> at) & ((1u << bits) - 1);
     bool negative = is_signed && (part >> (bits - 1)) != 0;
     return (int32_t)part - (negative ? (int32_t)(1u << bits) : 0);
 }
 
-static int32_t combine(const vm_insn *in, int32_t a, int32_t b)
+static int32_t exec_video_combine(const vm_insn *in, int32_t a, int32_t b)
 {
     switch ((video_op)in->choice2) {
     case VO_ADD:
@@ -59,7 +59,8 @@ static uint32_t one_lane(const vm_insn *in, uint32_t a, uint32_t b, uint32_t c)
     int32_t most = (int32_t)(1u << (signed_d ? bits - 1 : bits)) - 1;
     uint32_t result = in->choice == VX_ADD ? c : 0;
     for (unsigned at = 0; at < 32; at += bits) {
-        int32_t value = combine(in, part_of(a, at, bits, signed_a), part_of(b, at, bits, signed_b));
+        int32_t value = exec_video_combine(in, exec_video_part_of(a, at, bits, signed_a),
+                                           exec_video_part_of(b, at, bits, signed_b));
         if ((in->flags & VF_SAT) != 0) {
             value = value < least ? least : (value > most ? most : value);
         }

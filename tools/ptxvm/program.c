@@ -98,7 +98,7 @@ static uint32_t align_up(uint32_t value, uint32_t align)
     return (value + align - 1) / align * align;
 }
 
-static bool lay_out(vm_module *module, vm_problem *problem)
+static bool program_lay_out(vm_module *module, vm_problem *problem)
 {
     uint32_t registers = 0;
     uint32_t frame = 0;
@@ -144,7 +144,7 @@ vm_module *vm_module_parse(const char *text, uint32_t device, uint32_t driver, v
     init_lists(parser);
     bool fine = vm_parse_module(parser);
     take_lists(parser);
-    fine = fine && lay_out(module, problem);
+    fine = fine && program_lay_out(module, problem);
     if (!fine) {
         vm_module_free(module);
         module = NULL;

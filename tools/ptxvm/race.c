@@ -259,8 +259,8 @@ static inline void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race
     at->shared = !race->shared_by_threads;
 }
 
-static bool report(vm_warp *warp, const vm_insn *in, unsigned lane, const char *what, bool writes,
-                   const vm_touch *other)
+static bool race_report(vm_warp *warp, const vm_insn *in, unsigned lane, const char *what,
+                        bool writes, const vm_touch *other)
 {
     if ((other->who & VM_TOUCH_MANY) != 0) {
         return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
@@ -294,7 +294,7 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
                          : touch_bytes(&at, page, cell + i, 15, how, &other);
     }
     vm_page_unlock(race, page);
-    return what == NULL || report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
+    return what == NULL || race_report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
 }
 
 bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,

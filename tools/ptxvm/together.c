@@ -73,8 +73,8 @@ static bool is_defined(const stretch *at, uint64_t bit, unsigned bytes)
 }
 
 /* One lane's bytes, or NULL. many: other lanes name them, too. */
-static uint8_t *check(const stretch *at, vm_race_turn *turn, unsigned lane, bool many,
-                      uint64_t address, unsigned bytes, bool write)
+static uint8_t *together_check(const stretch *at, vm_race_turn *turn, unsigned lane, bool many,
+                               uint64_t address, unsigned bytes, bool write)
 {
     uint64_t offset = address - at->low;
     if (offset >= at->size || bytes > at->size - offset || (address & (bytes - 1)) != 0 ||
@@ -96,8 +96,8 @@ static uint8_t *check(const stretch *at, vm_race_turn *turn, unsigned lane, bool
 }
 
 /* A kernel's own parameters, which all lanes see alike. */
-static bool parameters(const vm_warp *warp, uint32_t mask, const uint64_t *addresses,
-                       unsigned bytes, uint8_t **data)
+static bool together_parameters(const vm_warp *warp, uint32_t mask, const uint64_t *addresses,
+                                unsigned bytes, uint8_t **data)
 {
     const vm_launch *launch = warp->block->launch;
     uint64_t size = launch->function->param_bytes;
@@ -119,7 +119,7 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
     vm_race_turn turn;
     uint8_t first[VM_LANES];
     if (space == VS_PARAM && !write) {
-        return parameters(warp, mask, addresses, bytes, data);
+        return together_parameters(warp, mask, addresses, bytes, data);
     }
     bool found = space == VS_SHARED ? find_shared(warp, &at)
                  : space == VS_GLOBAL
@@ -141,7 +141,7 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
     for (uint32_t left = mask & ~same; left != 0 && fine; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
         bool many = (followed >> lane & 1) != 0;
-        data[lane] = check(&at, &turn, lane, many, addresses[lane], bytes, write);
+        data[lane] = together_check(&at, &turn, lane, many, addresses[lane], bytes, write);
         fine = data[lane] != NULL;
     }
     if (at.race != NULL) {

@@ -14,7 +14,7 @@ static const vm_function *function_at(const vm_warp *warp, uint32_t index)
 }
 
 /* Points the operand bases at a function's registers and constants. */
-static void enter(vm_warp *warp, const vm_fragment *fragment)
+static void warp_enter(vm_warp *warp, const vm_fragment *fragment)
 {
     const vm_function *function = function_at(warp, fragment->function);
     if (warp->function != function) {
@@ -280,7 +280,7 @@ static bool hold_meeting(vm_warp *warp, uint32_t first)
                 continue;
             }
             const vm_insn *in = insn_of(warp, fragment);
-            enter(warp, fragment);
+            warp_enter(warp, fragment);
             if (phase == 0) {
                 warp->meeting.lanes |= fragment->mask;
             }
@@ -313,7 +313,7 @@ static bool hold_aligned(vm_warp *warp, uint32_t first)
     if (lanes != warp->live) {
         return true;
     }
-    enter(warp, leader);
+    warp_enter(warp, leader);
     warp->meeting.gathering = true;
     warp->barrier = -1;
     if (!in->exec(warp, in, lanes)) {
@@ -335,7 +335,7 @@ void vm_warp_release(vm_warp *warp)
     warp->barrier = -1;
     warp->meeting.gathering = false;
     const vm_insn *in = insn_of(warp, &warp->fragments[0]);
-    enter(warp, &warp->fragments[0]);
+    warp_enter(warp, &warp->fragments[0]);
     in->exec(warp, in, warp->live);
     for (uint32_t i = 0; i < warp->fragment_count; i++) {
         advance(&warp->fragments[i]);
@@ -406,7 +406,7 @@ static uint32_t guard_mask(const vm_warp *warp, const vm_insn *in, uint32_t mask
 /* Runs a ready fragment until it blocks, ends, divides, or the quantum is spent. */
 static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
 {
-    enter(warp, &warp->fragments[index]);
+    warp_enter(warp, &warp->fragments[index]);
     for (;;) {
         vm_fragment *fragment = &warp->fragments[index];
         const vm_insn *in = &warp->function->insns[fragment->pc];

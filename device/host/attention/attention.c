@@ -34,13 +34,13 @@ static head head_make(const bp_attention_shape *s, const void *qkv, uint64_t sam
                   .mask = bp_attention_mask(s, sample)};
 }
 
-static float at(const head *h, uint64_t first, uint64_t row, uint64_t d)
+static float attention_at(const head *h, uint64_t first, uint64_t row, uint64_t d)
 {
     return bp_element_load(h->qkv, first + row * h->s->row + d, h->s->type);
 }
 
 /* Keys that query i looks at: the first so many. */
-static uint64_t count_of(const head *h, uint64_t i)
+static uint64_t attention_count_of(const head *h, uint64_t i)
 {
     return h->s->causal ? bp_least(i + 1, h->keys) : h->keys;
 }
@@ -51,7 +51,7 @@ static void row_scores(const head *h, uint64_t i, uint64_t count, float *score)
     for (uint64_t j = 0; j < count; j++) {
         float dot = 0.0f;
         for (uint64_t d = 0; d < h->s->width; d++) {
-            dot = fmaf(at(h, h->q, i, d), at(h, h->k, j, d), dot);
+            dot = fmaf(attention_at(h, h->q, i, d), attention_at(h, h->k, j, d), dot);
         }
         score[j] = dot * h->s->scale;
     }
@@ -84,7 +84,7 @@ static void row_output(const head *h, const float *p, uint64_t count, void *out,
     for (uint64_t d = 0; d < h->s->width; d++) {
         float sum = 0.0f;
         for (uint64_t j = 0; j < count; j++) {
-            sum = fmaf(p[j], at(h, h->v, j, d), sum);
+            sum = fmaf(p[j], attention_at(h, h->v, j, d), sum);
         }
         bp_element_store(out, place + d, sum, h->s->type);
     }
@@ -100,7 +100,7 @@ static void forward_row(const head *h, uint64_t i, float *score, void *out, uint
                         float *lse)
 {
     float *factor = score + h->s->sequence;
-    uint64_t count = count_of(h, i);
+    uint64_t count = attention_count_of(h, i);
     row_scores(h, i, count, score);
     float row_lse = row_softmax(score, count);
     if (lse != NULL) {
@@ -115,7 +115,8 @@ static void forward_row(const head *h, uint64_t i, float *score, void *out, uint
     row_output(h, score, count, out, place);
 }
 
-static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void attention_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
 {
     const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
@@ -172,18 +173,18 @@ static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint
     for (uint64_t d = 0; d < width; d++) {
         float d_out = of_out(h, g, g->d_out, i, d);
         d_v[d] = fmaf(kept, d_out, d_v[d]);
-        d_p = fmaf(d_out, at(h, h->v, j, d), d_p);
+        d_p = fmaf(d_out, attention_at(h, h->v, j, d), d_p);
     }
     float ds = (p * (d_p * factor - delta)) * h->s->scale;
     for (uint64_t d = 0; d < width; d++) {
-        g->d_q[d] = fmaf(ds, at(h, h->k, j, d), g->d_q[d]);
-        d_k[d] = fmaf(ds, at(h, h->q, i, d), d_k[d]);
+        g->d_q[d] = fmaf(ds, attention_at(h, h->k, j, d), g->d_q[d]);
+        d_k[d] = fmaf(ds, attention_at(h, h->q, i, d), d_k[d]);
     }
 }
 
 static void backward_row(const head *h, const head_gradient *g, uint64_t i)
 {
-    uint64_t count = count_of(h, i), width = h->s->width;
+    uint64_t count = attention_count_of(h, i), width = h->s->width;
     float delta = 0.0f;
     for (uint64_t d = 0; d < width; d++) {
         delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
@@ -223,7 +224,8 @@ static void store_keys(const head *h, const head_gradient *g)
 }
 
 /* A task is a key-value head with its group of query heads. */
-static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void attention_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                   uint32_t worker)
 {
     const bp_attention_backward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_backward_shape(call);
@@ -254,7 +256,7 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     }
 }
 
-const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, forward_run,
+const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, attention_forward_run,
                                                   bp_attention_forward_workspace};
-const bp_host_kernel bp_host_attention_backward = {bp_attention_backward_tasks, backward_run,
-                                                   bp_attention_backward_workspace};
+const bp_host_kernel bp_host_attention_backward = {
+    bp_attention_backward_tasks, attention_backward_run, bp_attention_backward_workspace};

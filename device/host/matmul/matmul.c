@@ -105,7 +105,7 @@ static void tile_run(const product *x, const tile *at)
 }
 
 /* A task is a block of 32 x 64 elements of c, and those are cut into tiles. */
-static void run_tasks(const product *x, uint64_t first, uint64_t last)
+static void matmul_run_tasks(const product *x, uint64_t first, uint64_t last)
 {
     uint64_t m = (uint64_t)x->s->m, n = (uint64_t)x->s->n;
     uint64_t across = bp_cut(x->s->n, TASK_COLUMNS);
@@ -128,7 +128,7 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     (void)worker;
     const product x = {call->scalars, call->pointers, bp_call_type(call, 0), bp_call_type(call, 2),
                        NULL};
-    run_tasks(&x, first, last);
+    matmul_run_tasks(&x, first, last);
 }
 
 const bp_host_kernel bp_host_matmul = {matmul_tasks, matmul_run, bp_matmul_workspace};
@@ -146,7 +146,7 @@ static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t las
     const bp_matmul_pointers p = bp_matmul_plain_pointers(call->pointers);
     const bp_quantised_matrix weights = bp_matmul_weights(call);
     const product x = {&s, &p, bp_call_type(call, 0), bp_call_type(call, 2), &weights};
-    run_tasks(&x, first, last);
+    matmul_run_tasks(&x, first, last);
 }
 
 const bp_host_kernel bp_host_matmul_quantised = {quantised_tasks, quantised_run,

@@ -427,7 +427,7 @@ static matmul_block rectangle(const matmul_work *w, const matmul_grid *grid, con
 }
 
 /* Tasks first .. last - 1; `work` is this worker's part of the workspace. */
-static void run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
+static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
     const bp_matmul_scalars *s = w->s;
     matmul_grid grid = grid_of(s, w->form);
@@ -474,7 +474,7 @@ static matmul_work work_of(const bp_matmul_form *form, const bp_matmul_scalars *
 }
 
 /* A worker's part of a workspace, `bytes` each; NULL where there is none. */
-static float *part_of(void *work, uint64_t bytes, uint32_t worker)
+static float *matmul_pack_part_of(void *work, uint64_t bytes, uint32_t worker)
 {
     return work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;
 }
@@ -485,7 +485,7 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
     const bp_matmul_pointers *p = call->pointers;
     matmul_work w = work_of(form, call->scalars, p, call);
     uint64_t bytes = bp_matmul_workspace(call->scalars, call->dtypes);
-    run_tasks(&w, part_of(p->work, bytes, worker), first, last);
+    matmul_pack_run_tasks(&w, matmul_pack_part_of(p->work, bytes, worker), first, last);
 }
 
 uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form)
@@ -504,5 +504,5 @@ void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *cal
     matmul_work w = work_of(form, &s, &plain, call);
     uint64_t bytes = bp_matmul_quantised_workspace(call->scalars, call->dtypes);
     w.weights = &weights;
-    run_tasks(&w, part_of(p->work, bytes, worker), first, last);
+    matmul_pack_run_tasks(&w, matmul_pack_part_of(p->work, bytes, worker), first, last);
 }

@@ -44,14 +44,15 @@ static void row_forward(const row_terms *x, uint64_t width, const bp_mask *mask,
     }
 }
 
-static uint64_t forward_tasks(const void *scalars)
+static uint64_t embedding_forward_tasks(const void *scalars)
 {
     const bp_embedding_forward_scalars *s = scalars;
     return (uint64_t)s->rows;
 }
 
 /* A task is a row. */
-static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void embedding_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
 {
     (void)worker;
     const bp_embedding_forward_scalars *s = call->scalars;
@@ -115,7 +116,7 @@ static void add_row(const token_slice *at, uint64_t row, float *sum)
 }
 
 /* The row of d_wte that belongs to a row's id; beyond its end for another part of the table. */
-static uint64_t place_of(const token_slice *at, uint64_t row)
+static uint64_t embedding_place_of(const token_slice *at, uint64_t row)
 {
     return (uint64_t)((const int32_t *)at->p->ids)[row] - (uint64_t)at->s->first;
 }
@@ -125,14 +126,14 @@ static void token_direct(const token_slice *at)
 {
     float *d_wte = (float *)at->p->d_wte + at->column;
     for (uint64_t row = 0; row < (uint64_t)at->s->rows; row++) {
-        uint64_t place = place_of(at, row);
+        uint64_t place = embedding_place_of(at, row);
         if (place < (uint64_t)at->s->vocabulary) {
             add_row(at, row, d_wte + place * (uint64_t)at->s->width);
         }
     }
 }
 
-static uint64_t find(const int32_t *ids, uint64_t first, uint64_t last, int32_t id)
+static uint64_t embedding_find(const int32_t *ids, uint64_t first, uint64_t last, int32_t id)
 {
     while (first < last && ids[first] != id) {
         first++;
@@ -148,14 +149,14 @@ static void token_gathered(const token_slice *at, bp_dtype type)
     uint64_t rows = (uint64_t)at->s->rows;
     for (uint64_t row = 0; row < rows; row++) {
         int32_t id = ids[row];
-        uint64_t place = place_of(at, row);
-        if (place >= (uint64_t)at->s->vocabulary || find(ids, 0, row, id) < row) {
+        uint64_t place = embedding_place_of(at, row);
+        if (place >= (uint64_t)at->s->vocabulary || embedding_find(ids, 0, row, id) < row) {
             continue;
         }
         bp_columns sum = {.at = at->p->d_wte, .type = type, .count = at->count};
         sum.first = place * (uint64_t)at->s->width + at->column;
         bp_columns_begin(&sum, at->s->accumulate);
-        for (uint64_t r = row; r < rows; r = find(ids, r + 1, rows, id)) {
+        for (uint64_t r = row; r < rows; r = embedding_find(ids, r + 1, rows, id)) {
             add_row(at, r, sum.value);
         }
         bp_columns_end(&sum);
@@ -216,7 +217,8 @@ static void position_run(const bp_host_call *call, uint64_t first, uint64_t last
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_embedding_forward) = {forward_tasks, forward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_embedding_forward) = {embedding_forward_tasks,
+                                                            embedding_forward_run, NULL};
 const bp_host_kernel BP_BUILT(bp_host_embedding_token_backward) = {token_tasks, token_run, NULL};
 const bp_host_kernel BP_BUILT(bp_host_embedding_position_backward) = {position_tasks, position_run,
                                                                       NULL};

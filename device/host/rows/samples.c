@@ -8,7 +8,7 @@
 #include "device/host/vector/element.h"
 
 /* The row of sample b that stands for it. */
-static uint64_t row_of(const int32_t *lengths, uint64_t b, int64_t sequence)
+static uint64_t samples_row_of(const int32_t *lengths, uint64_t b, int64_t sequence)
 {
     int64_t length = lengths != NULL ? lengths[b] : 1;
     length = length > sequence ? sequence : length < 1 ? 1 : length;
@@ -29,7 +29,7 @@ static void row_run(const bp_host_call *call, uint64_t first, uint64_t last, uin
     uint64_t width = (uint64_t)s->width;
     for (uint64_t b = first; b < last; b++) {
         memcpy((bp_element *)p->y + b * width,
-               (const bp_element *)p->x + row_of(p->lengths, b, s->sequence) * width,
+               (const bp_element *)p->x + samples_row_of(p->lengths, b, s->sequence) * width,
                width * sizeof(bp_element));
     }
 }
@@ -48,7 +48,7 @@ static void back_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     uint64_t width = (uint64_t)s->width, sample = (uint64_t)s->sequence * width;
     for (uint64_t b = first; b < last; b++) {
         memset((bp_element *)p->d_x + b * sample, 0, sample * sizeof(bp_element));
-        memcpy((bp_element *)p->d_x + row_of(p->lengths, b, s->sequence) * width,
+        memcpy((bp_element *)p->d_x + samples_row_of(p->lengths, b, s->sequence) * width,
                (const bp_element *)p->d_y + b * width, width * sizeof(bp_element));
     }
 }
