@@ -26,7 +26,8 @@ static bp_input labels(const bp_spec *spec)
                       .below = words     ? spec->config.vocabulary
                                : classes ? spec->config.classes
                                          : 0,
-                      .negative = true};
+                      .negative = true,
+                      .fill = -1};
 }
 
 static bp_input lengths(const bp_spec *spec)

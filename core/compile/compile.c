@@ -120,13 +120,14 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
      1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL)
 
 /* Part of the inputs buffer that some programs may read; the feed has seen to the ranges. */
-static bp_status declare_field(const bp_compile *compile, const bp_emit *emit,
-                               const bp_input *input, uint32_t programs, uint64_t elements)
+static bp_status declare_field(const bp_compile *compile, const bp_emit *emit, uint32_t row,
+                               uint32_t programs, uint64_t elements)
 {
+    const bp_input *input = &compile->input[row];
     const bp_field field = {.programs = programs,
                             .type = BP_TYPE_I32,
                             .buffer = compile->inputs,
-                            .offset = emit->input[input->from].offset,
+                            .offset = emit->declared[row].offset,
                             .bytes = bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
                             .below = input->below,
                             .negative = input->negative};
@@ -147,11 +148,11 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
         const uint64_t all = bp_size_mul(spec->batch, bp_input_elements(input));
-        BP_TRY(declare_field(compile, emit, input, SENT_BATCH, all));
+        BP_TRY(declare_field(compile, emit, i, SENT_BATCH, all));
         if (input->decodes) {
-            BP_TRY(declare_field(compile, emit, input, 1u << BP_PROGRAM_PREFILL,
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_PREFILL,
                                  bp_compile_prefill_rows(spec)));
-            BP_TRY(declare_field(compile, emit, input, 1u << BP_PROGRAM_DECODE, 1));
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_DECODE, 1));
         }
     }
     return BP_OK;

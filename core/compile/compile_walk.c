@@ -31,8 +31,11 @@ void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
     at += BP_STEP_ROOM;
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
-        emit->input[input->from] = (bp_ref){compile->inputs, input->dtype, at};
+        emit->declared[i] = (bp_ref){compile->inputs, input->dtype, at};
         at += bp_input_bytes(emit->spec, input);
+    }
+    for (uint32_t i = compile->input_count; i-- > 0;) { /* of several of a kind, the first */
+        emit->input[compile->input[i].from] = emit->declared[i];
     }
 }
 

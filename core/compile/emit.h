@@ -88,11 +88,12 @@ typedef struct bp_emit {
     const char *label; /* name of the stage being emitted: "h.3" */
     uint32_t stage;
     uint32_t action;
-    bp_class output_class;        /* class of the stage's output buffer: tape or checkpoint */
-    uint64_t rows;                /* tokens per run: batch * sequence; decoding: rows per run */
-    bp_ref step;                  /* step block, BYTE */
-    bp_ref input[BP_INPUT_KINDS]; /* of the micro-batch, by where they come from; absent where the
-                                     model does not declare one */
+    bp_class output_class;          /* class of the stage's output buffer: tape or checkpoint */
+    uint64_t rows;                  /* tokens per run: batch * sequence; decoding: rows per run */
+    bp_ref step;                    /* step block, BYTE */
+    bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
+    bp_ref input[BP_INPUT_KINDS];   /* the first of each kind; absent where the model does not
+                                       declare one */
     bp_ref shared;       /* what several stages read, made by the first of them: the model's own;
                             absent at a program's start */
     bp_ref result;       /* result block */

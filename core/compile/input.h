@@ -7,21 +7,12 @@
 #ifndef BP_CORE_INPUT_H
 #define BP_CORE_INPUT_H
 
+#include "core/compile/column.h"
 #include "core/compile/spec.h"
 
-#define BP_INPUTS_MAX 6
 #define BP_INPUT_RANK 4
 
-/* Where an input comes from: what the feed has of every sample. A model declares each at most once.
- */
-typedef enum bp_input_from {
-    BP_INPUT_IDS,    /* its tokens, or its numbers, padded */
-    BP_INPUT_LABELS, /* its targets: one for each token, or one for the sample at its first place */
-    BP_INPUT_LENGTHS, /* how many of its tokens are no padding */
-    BP_INPUT_TYPES,   /* for each token, 1 where it belongs to the second text of a pair, else 0 */
-    BP_INPUT_KINDS
-} bp_input_from;
-
+/* A model may declare several inputs of one kind. */
 typedef struct bp_input {
     const char *name;
     bp_input_from from;
@@ -30,6 +21,7 @@ typedef struct bp_input {
     uint64_t shape[BP_INPUT_RANK];
     uint64_t below; /* integers: every one is; 0: they may be anything */
     bool negative;  /* integers: may be negative; of labels that is no target */
+    int32_t fill;   /* what stands for nothing: of labels -1, else 0 */
     bool decodes;   /* has one element for each token, and generation reads it as well */
 } bp_input;
 

@@ -137,36 +137,15 @@ static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, i
     return tail > 0 ? read_window(feed, last, tail, tokens + head, counts + head) : BP_OK;
 }
 
-/* The inputs of a row, each labelled by its successor. */
-static void put_successors(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
-                           const uint8_t *counts, int32_t *ids, int32_t *labels)
-{
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        bool there = t + 1 < row->count;
-        bool target = there && t + 1 >= row->prompt && counts[t + 1] != 0;
-        ids[t] = there ? tokens[t] : feed->padding;
-        labels[t] = target ? tokens[t + 1] : -1;
-    }
-}
-
-/* The inputs of a row that has one label. */
-static bp_status put_label(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
-                           int32_t *ids, int32_t *labels)
-{
-    const bool none = row->label == BP_NO_LABEL;
-    if (feed->kind == BP_LABELS_CLASS && !none && row->label >= feed->classes) {
-        return bp_error_numbers(feed->error, BP_ERR_DATA, where,
-                                "a label is not below the number of classes", feed->source->name,
-                                (int64_t)row->label, feed->classes);
-    }
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        ids[t] = t < row->count ? tokens[t] : feed->padding;
-        labels[t] = -1;
-    }
-    /* Where every pattern of bits is a label there is none that says so. */
-    labels[0] = !none ? (int32_t)(uint32_t)row->label : feed->kind == BP_LABELS_CLASS ? -1 : 0;
-    return BP_OK;
-}
+/* A row that has been read, from which every column of it is made. */
+typedef struct feed_row {
+    bp_example at;
+    uint64_t number;       /* in the run; random numbers hang on it */
+    uint32_t inputs;       /* tokens that the model reads; padding follows */
+    bool there;            /* false: a short group has no window for it */
+    const int32_t *tokens; /* at.count; one more than inputs where labels are successors */
+    const uint8_t *counts; /* of each token: may it be a target */
+} feed_row;
 
 #define MASKING_STREAM 0x4d4c4du /* of random numbers */
 
@@ -180,102 +159,181 @@ static bool is_special(const bp_masking *masking, int32_t id)
     return false;
 }
 
-/* The inputs of a row, some of them hidden and labelled by what they were. `number` is the row's in
- * the run. Two random numbers for each place: is it chosen, and what becomes of it. */
-static void put_masked(const bp_feed *feed, const bp_example *row, uint64_t number,
-                       const int32_t *tokens, int32_t *ids, int32_t *labels)
+/* Two random numbers for each place of a row: is its token hidden, and what becomes of it. */
+static double masking_chance(const bp_feed *feed, const feed_row *row, uint32_t t, uint32_t which)
 {
-    const bp_masking *masking = &feed->masking;
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        uint64_t at = 2 * (number * feed->sequence + t);
-        double chance = bp_random_uniform(feed->seed, MASKING_STREAM, at);
-        double fate = bp_random_uniform(feed->seed, MASKING_STREAM, at + 1);
-        ids[t] = t < row->count ? tokens[t] : feed->padding;
-        labels[t] = -1;
-        if (t >= row->count || is_special(masking, ids[t]) || chance >= masking->probability) {
-            continue;
-        }
-        labels[t] = ids[t];
-        if (fate < 0.8) {
-            ids[t] = masking->token;
-        } else if (fate < 0.9) {
-            ids[t] = (int32_t)((fate - 0.8) * 10.0 * (double)feed->vocabulary);
-            ids[t] = (uint32_t)ids[t] < feed->vocabulary ? ids[t] : 0;
-        }
-    }
+    const uint64_t at = 2 * (row->number * feed->sequence + t);
+    return bp_random_uniform(feed->seed, MASKING_STREAM, at + which);
 }
 
-/* The inputs of a row whose source knows every token's label. */
-static bp_status put_given(const bp_feed *feed, const bp_example *row, const int32_t *tokens,
-                           int32_t *ids, int32_t *labels)
+/* Whether token t, an input, has to be guessed. */
+static bool is_masked(const bp_feed *feed, const feed_row *row, uint32_t t)
+{
+    return feed->kind == BP_LABELS_MASKED && !is_special(&feed->masking, row->tokens[t]) &&
+           masking_chance(feed, row, t, 0) < feed->masking.probability;
+}
+
+/* What the model reads in place of a token that it has to guess. */
+static int32_t masked_id(const bp_feed *feed, const feed_row *row, uint32_t t)
+{
+    const double fate = masking_chance(feed, row, t, 1);
+    if (fate < 0.8) {
+        return feed->masking.token;
+    }
+    if (fate < 0.9) {
+        const int32_t id = (int32_t)((fate - 0.8) * 10.0 * (double)feed->vocabulary);
+        return (uint32_t)id < feed->vocabulary ? id : 0;
+    }
+    return row->tokens[t];
+}
+
+static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                          int32_t *to)
+{
+    for (uint32_t t = 0; t < column->elements; t++) {
+        const bool there = t < row->inputs;
+        to[t] = !there                    ? feed->padding
+                : is_masked(feed, row, t) ? masked_id(feed, row, t)
+                                          : row->tokens[t];
+    }
+    return BP_OK;
+}
+
+/* The label that the row as a whole has. */
+static bp_status label_row(const bp_feed *feed, const feed_row *row, int32_t *to)
+{
+    const uint64_t label = row->at.label;
+    const bool none = label == BP_NO_LABEL;
+    if (feed->kind == BP_LABELS_CLASS && !none && label >= feed->classes) {
+        return bp_error_numbers(feed->error, BP_ERR_DATA, where,
+                                "a label is not below the number of classes", feed->source->name,
+                                (int64_t)label, feed->classes);
+    }
+    /* Where every pattern of bits is a label there is none that says so. */
+    to[0] = !none ? (int32_t)(uint32_t)label : feed->kind == BP_LABELS_CLASS ? -1 : 0;
+    return BP_OK;
+}
+
+/* The labels that the source has of the first `count` tokens. */
+static bp_status label_given(const bp_feed *feed, const feed_row *row, uint32_t count, int32_t *to)
 {
     bp_source *source = feed->source;
-    bp_status status = source->labels(source, row->first, (uint32_t)row->count, labels);
+    bp_status status = source->labels(source, row->at.first, count, to);
     if (status != BP_OK) {
         return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
     }
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        ids[t] = t < row->count ? tokens[t] : feed->padding;
-        labels[t] = t < row->count && labels[t] >= 0 ? labels[t] : -1;
-        if (labels[t] >= 0 && (uint32_t)labels[t] >= feed->vocabulary) {
+    for (uint32_t t = 0; t < count; t++) {
+        to[t] = to[t] >= 0 ? to[t] : -1;
+        if (to[t] >= 0 && (uint32_t)to[t] >= feed->vocabulary) {
             return bp_error_numbers(feed->error, BP_ERR_DATA, where,
                                     "a label is not below the model's vocabulary", source->name,
-                                    labels[t], feed->vocabulary);
+                                    to[t], feed->vocabulary);
         }
     }
     return BP_OK;
 }
 
-/* Where a row goes. */
-typedef struct row_place {
-    int32_t *ids;
-    int32_t *labels;
-    int32_t *length;
-    int32_t *second;
-} row_place;
-
-/* Writes one window as a row of ids and a row of labels; what lies beyond the source is padding. */
-static bp_status stage_window(const bp_feed *feed, uint64_t window, uint64_t number,
-                              const row_place *to, int32_t *scratch)
+static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                             int32_t *to)
 {
-    int32_t *ids = to->ids, *labels = to->labels;
-    bp_example row;
+    const uint32_t count = row->inputs < column->elements ? row->inputs : column->elements;
+    for (uint32_t t = 0; t < column->elements; t++) {
+        to[t] = column->fill;
+    }
+    if (!row->there) {
+        return BP_OK;
+    }
+    if (feed->kind == BP_LABELS_GIVEN) {
+        return label_given(feed, row, count, to);
+    }
+    if (feed->kind >= BP_LABELS_CLASS) {
+        return label_row(feed, row, to);
+    }
+    for (uint32_t t = 0; t < count; t++) {
+        if (feed->kind == BP_LABELS_MASKED) {
+            to[t] = is_masked(feed, row, t) ? row->tokens[t] : column->fill;
+        } else if (t + 1 >= row->at.prompt && row->counts[t + 1] != 0) {
+            to[t] = row->tokens[t + 1];
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status fill_lengths(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                              int32_t *to)
+{
+    (void)feed;
+    for (uint32_t t = 0; t < column->elements; t++) {
+        to[t] = t == 0 ? (int32_t)row->inputs : column->fill;
+    }
+    return BP_OK;
+}
+
+/* Type 1 from where the second text of a row begins to the row's end. */
+static bp_status fill_types(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                            int32_t *to)
+{
+    const bool pair = feed->kind != BP_LABELS_NEXT_TOKEN && row->at.second > 0;
+    for (uint32_t t = 0; t < column->elements; t++) {
+        to[t] = pair && t >= row->at.second && t < row->inputs ? 1 : column->fill;
+    }
+    return BP_OK;
+}
+
+/* How a sample's part of a column is filled, by where the column comes from. */
+static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
+                                                const bp_column *column,
+                                                int32_t *to) = {[BP_INPUT_IDS] = fill_ids,
+                                                                [BP_INPUT_LABELS] = fill_labels,
+                                                                [BP_INPUT_LENGTHS] = fill_lengths,
+                                                                [BP_INPUT_TYPES] = fill_types};
+
+/* Reads one window; what lies beyond the source is padding. */
+static bp_status load_row(const bp_feed *feed, uint64_t window, int32_t *scratch, feed_row *row)
+{
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
     /* A row that is labelled by successors has one token more than inputs. */
-    bool successors = feed->kind == BP_LABELS_NEXT_TOKEN;
-    BP_TRY(find_row(feed, window, &row));
-    BP_TRY(read_row(feed, &row, feed->sequence + (successors ? 1 : 0), scratch, counts));
-    if (!successors) {
-        *to->length = (int32_t)row.count;
-        *to->second = (int32_t)row.second;
-        if (feed->kind == BP_LABELS_MASKED) {
-            put_masked(feed, &row, number, scratch, ids, labels);
-            return BP_OK;
-        }
-        return feed->kind == BP_LABELS_GIVEN ? put_given(feed, &row, scratch, ids, labels)
-                                             : put_label(feed, &row, scratch, ids, labels);
-    }
-    *to->length = row.count > 0 ? (int32_t)row.count - 1 : 0;
-    put_successors(feed, &row, scratch, counts, ids, labels);
+    const uint32_t more = feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0;
+    BP_TRY(find_row(feed, window, &row->at));
+    BP_TRY(read_row(feed, &row->at, feed->sequence + more, scratch, counts));
+    row->inputs = row->at.count > more ? (uint32_t)row->at.count - more : 0;
+    row->there = true;
+    row->tokens = scratch;
+    row->counts = counts;
     return BP_OK;
-}
-
-static void stage_padding(const bp_feed *feed, int32_t *ids, int32_t *labels)
-{
-    for (uint32_t t = 0; t < feed->sequence; t++) {
-        ids[t] = feed->padding;
-        labels[t] = -1;
-    }
 }
 
 /* Of rows that have one label, every bit pattern of it may be a label. */
-static uint64_t count_valid(const bp_feed *feed, const int32_t *labels)
+static uint64_t count_valid(const bp_feed *feed, const bp_column *column, uint32_t sample)
 {
+    const int32_t *labels = (const int32_t *)column->data + (size_t)sample * column->elements;
     uint64_t valid = 0;
-    for (uint32_t t = 0; t < feed->sequence; t++) {
+    for (uint32_t t = 0; t < column->elements; t++) {
         valid += labels[t] >= 0 ? 1 : 0;
     }
     return feed->kind == BP_LABELS_BITS ? 1 : valid;
+}
+
+const bp_column *bp_group_column(const bp_group *group, bp_input_from from)
+{
+    for (uint32_t i = 0; i < group->columns; i++) {
+        if (group->column[i].from == from) {
+            return &group->column[i];
+        }
+    }
+    return NULL;
+}
+
+/* Fills sample number `sample` of every column. */
+static bp_status stage_row(const bp_feed *feed, const feed_row *row, uint32_t sample,
+                           bp_group *group)
+{
+    for (uint32_t i = 0; i < group->columns; i++) {
+        const bp_column *column = &group->column[i];
+        int32_t *to = (int32_t *)column->data + (size_t)sample * column->elements;
+        BP_TRY(fills[column->from](feed, row, column, to));
+    }
+    return BP_OK;
 }
 
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int32_t *scratch)
@@ -283,27 +341,21 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
     uint64_t epoch = step / feed->steps_per_epoch;
     uint64_t first = step % feed->steps_per_epoch * feed->group;
     uint64_t left = feed->windows - first;
+    const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
     group->samples = left < feed->group ? (uint32_t)left : feed->group;
     group->micros = (uint32_t)bp_size_ceil_div(group->samples, feed->batch);
     group->valid = 0;
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
-        int32_t unused;
-        const row_place to = {.ids = group->ids + (size_t)s * feed->sequence,
-                              .labels = group->labels + (size_t)s * feed->sequence,
-                              .length = group->lengths != NULL ? group->lengths + s : &unused,
-                              .second = group->seconds != NULL ? group->seconds + s : &unused};
-        *to.length = 0;
-        *to.second = 0;
-        if (s >= group->samples) {
-            stage_padding(feed, to.ids, to.labels);
-            continue;
+        feed_row row = {.number = step * feed->group + s};
+        if (s < group->samples) {
+            uint64_t window = first + s;
+            if (feed->shuffle) {
+                window = bp_random_permute(feed->seed, epoch, feed->windows, window);
+            }
+            BP_TRY(load_row(feed, window, scratch, &row));
         }
-        uint64_t window = first + s;
-        if (feed->shuffle) {
-            window = bp_random_permute(feed->seed, epoch, feed->windows, window);
-        }
-        BP_TRY(stage_window(feed, window, step * feed->group + s, &to, scratch));
-        group->valid += count_valid(feed, to.labels);
+        BP_TRY(stage_row(feed, &row, s, group));
+        group->valid += row.there && labels != NULL ? count_valid(feed, labels, s) : 0;
     }
     return BP_OK;
 }

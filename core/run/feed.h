@@ -16,6 +16,7 @@
 #ifndef BP_CORE_FEED_H
 #define BP_CORE_FEED_H
 
+#include "core/compile/column.h"
 #include "core/error.h"
 
 #define BP_NO_LABEL UINT64_MAX /* of an example that has none: it is judged, and no target */
@@ -95,16 +96,18 @@ typedef struct bp_feed {
 /* Elements of int32_t that staging needs: one window of ids and one of target marks. */
 #define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
 
-/* One group staged on the host. */
+/* One group staged on the host. Of each column micro-batch follows micro-batch, (micro-batches,
+ * batch, elements); it has room for the whole group. */
 typedef struct bp_group {
-    int32_t *ids;     /* (micro-batches, batch, sequence) */
-    int32_t *labels;  /* the same; -1 where there is no target */
-    int32_t *lengths; /* (micro-batches, batch): ids of each row that are no padding; or NULL */
-    int32_t *seconds; /* the same: where the second text of a row begins, 0 for none; or NULL */
+    bp_column column[BP_INPUTS_MAX]; /* the runtime's: as its model declares its inputs */
+    uint32_t columns;
     uint32_t micros;  /* micro-batches that hold at least one window */
     uint32_t samples; /* windows in the group */
-    uint64_t valid;   /* targets with label >= 0 */
+    uint64_t valid;   /* targets: labels >= 0 in the first column of labels */
 } bp_group;
+
+/* The group's first column of a kind; NULL where it has none. */
+const bp_column *bp_group_column(const bp_group *group, bp_input_from from);
 
 /* Rows that an epoch over `source` has. */
 uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
@@ -113,9 +116,9 @@ uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
  * hold fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
-/* Stages the group of a step (0-based) into group->ids and labels, which have room for the whole
- * group. Every id and class is checked: BP_ERR_DATA naming the source, what was found and the
- * vocabulary or the number of classes. `scratch`: BP_FEED_SCRATCH(sequence) elements. */
+/* Stages the group of a step (0-based) into the group's columns. Every id and class is checked:
+ * BP_ERR_DATA naming the source, what was found and the vocabulary or the number of classes.
+ * `scratch`: BP_FEED_SCRATCH(sequence) elements. */
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group,
                         int32_t *scratch) BP_MUST_CHECK;
 

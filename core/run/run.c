@@ -18,54 +18,17 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
                         runtime->spec.device->name);
 }
 
-/* What one run is fed, by where it comes from; NULL: nothing of it. */
+/* What one run is fed: of each declared input; NULL: nothing of it. */
 typedef struct inputs {
-    const int32_t *from[BP_INPUT_KINDS];
+    const void *from[BP_INPUTS_MAX];
     size_t tokens;  /* generating: how many there are; 0: a whole micro-batch */
     uint32_t micro; /* which micro-batch's place they take on the device */
 } inputs;
 
-/* What the feed has staged of an input. Types are made of where second texts begin. */
-static int32_t *staged(const bp_group *group, bp_input_from from)
+/* Bytes of a column that a micro-batch has. */
+static size_t column_bytes(const bp_spec *spec, const bp_column *column)
 {
-    int32_t *const columns[BP_INPUT_KINDS] = {[BP_INPUT_IDS] = group->ids,
-                                              [BP_INPUT_LABELS] = group->labels,
-                                              [BP_INPUT_LENGTHS] = group->lengths,
-                                              [BP_INPUT_TYPES] = group->seconds};
-    return columns[from];
-}
-
-/* Numbers that the feed stages for each sample. */
-static size_t staged_elements(const bp_spec *spec, bp_input_from from)
-{
-    return from == BP_INPUT_IDS || from == BP_INPUT_LABELS ? spec->sequence : 1;
-}
-
-/* Type 1 from where the second text of a row begins to the row's end, else 0. */
-static void put_types(const bp_spec *spec, const inputs *in, int32_t *types)
-{
-    for (uint32_t b = 0; b < spec->batch; b++) {
-        const uint32_t second = (uint32_t)in->from[BP_INPUT_TYPES][b];
-        const uint32_t length = (uint32_t)in->from[BP_INPUT_LENGTHS][b];
-        for (uint32_t t = 0; t < spec->sequence; t++) {
-            types[(size_t)b * spec->sequence + t] = second > 0 && t >= second && t < length ? 1 : 0;
-        }
-    }
-}
-
-/* Copies one declared input to its place in a staging slot. */
-static void put_input(const bp_spec *spec, const bp_input *input, const inputs *in, uint8_t *to)
-{
-    const size_t all = (size_t)(spec->batch * bp_input_elements(input));
-    const size_t elements = in->tokens > 0 ? in->tokens : all;
-    if (in->from[input->from] == NULL) {
-        return;
-    }
-    if (input->from == BP_INPUT_TYPES) {
-        put_types(spec, in, (int32_t *)(void *)to);
-    } else {
-        memcpy(to, in->from[input->from], elements * bp_dtype_bytes(input->dtype));
-    }
+    return (size_t)spec->batch * column->elements * bp_dtype_bytes(column->dtype);
 }
 
 /* Copies the step block and the inputs into the next staging slot and from there to the device. */
@@ -78,8 +41,12 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
     memset(slot, 0, BP_STEP_ROOM);
     memcpy(slot, block, sizeof *block);
     for (uint32_t i = 0; i < compile->input_count; i++) {
-        const bp_input *input = &compile->input[i];
-        put_input(&runtime->spec, input, in, slot + emit->input[input->from].offset);
+        const bp_column *column = &runtime->group.column[i];
+        const size_t whole = column_bytes(&runtime->spec, column);
+        if (in->from[i] != NULL) {
+            memcpy(slot + emit->declared[i].offset, in->from[i],
+                   in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
+        }
     }
     const bp_device *device = runtime->spec.device;
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
@@ -88,19 +55,18 @@ static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, co
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-/* Where the feed has staged micro-batch `micro` of something. */
-static int32_t *staged_micro(const bp_runtime *runtime, bp_input_from from, uint32_t micro)
+/* Where the feed has staged micro-batch `micro` of a column. */
+static void *staged_micro(const bp_runtime *runtime, const bp_column *column, uint32_t micro)
 {
-    const size_t row = staged_elements(&runtime->spec, from);
-    return staged(&runtime->group, from) + (size_t)micro * runtime->spec.batch * row;
+    return (uint8_t *)column->data + micro * column_bytes(&runtime->spec, column);
 }
 
 /* Micro-batch `micro` of the staged group, for the place of number `place`. */
 static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
     inputs in = {.micro = place};
-    for (uint32_t from = 0; from < BP_INPUT_KINDS; from++) {
-        in.from[from] = staged_micro(runtime, (bp_input_from)from, micro);
+    for (uint32_t i = 0; i < runtime->group.columns; i++) {
+        in.from[i] = staged_micro(runtime, &runtime->group.column[i], micro);
     }
     return in;
 }
@@ -108,11 +74,11 @@ static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t plac
 /* A micro-batch that a short group lacks: no targets, so that it adds nothing. */
 static void stage_nothing(bp_runtime *runtime, uint32_t micro)
 {
-    for (uint32_t from = 0; from < BP_INPUT_KINDS; from++) {
-        int32_t *to = staged_micro(runtime, (bp_input_from)from, micro);
-        const size_t row = staged_elements(&runtime->spec, (bp_input_from)from);
-        for (size_t i = 0; i < runtime->spec.batch * row; i++) {
-            to[i] = from == BP_INPUT_LABELS ? -1 : 0;
+    for (uint32_t i = 0; i < runtime->group.columns; i++) {
+        const bp_column *column = &runtime->group.column[i];
+        int32_t *to = staged_micro(runtime, column, micro);
+        for (size_t e = 0; e < (size_t)runtime->spec.batch * column->elements; e++) {
+            to[e] = column->fill;
         }
     }
 }
@@ -339,7 +305,10 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
     memcpy(padded, ids, n * sizeof *padded);
     const bp_step_block block = {
         .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
-    const inputs in = {.from = {[BP_INPUT_IDS] = padded}, .tokens = n > 1 ? rows : 1};
+    inputs in = {.tokens = n > 1 ? rows : 1};
+    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
+        in.from[i] = runtime->compile.input[i].decodes ? padded : NULL;
+    }
     BP_TRY(send_inputs(runtime, &block, &in));
     BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
     runtime->position += n;

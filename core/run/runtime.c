@@ -18,11 +18,6 @@ static uint64_t staging_bytes(const bp_spec *spec)
     return bp_compile_micro_bytes(spec);
 }
 
-static uint64_t group_tokens(const bp_spec *spec)
-{
-    return (uint64_t)spec->batch * spec->sequence * spec->accumulation;
-}
-
 /* Room for those that decode programs make, and for those that evaluation keeps. */
 static uint64_t logits_bytes(const bp_spec *spec)
 {
@@ -31,18 +26,24 @@ static uint64_t logits_bytes(const bp_spec *spec)
     return bp_size_mul(made > kept ? made : kept, sizeof(float));
 }
 
-static uint64_t group_samples(const bp_spec *spec)
+/* What the feed stages of an input for a group. */
+static uint64_t column_bytes(const bp_spec *spec, const bp_input *input)
 {
-    return bp_size_mul(spec->batch, spec->accumulation);
+    const uint64_t samples = bp_size_mul(spec->batch, spec->accumulation);
+    const uint64_t elements = bp_size_mul(samples, bp_input_elements(input));
+    return bp_size_mul(elements, bp_dtype_bytes(input->dtype));
 }
 
-/* Memory besides the tables: staging, the group's tokens, one window, the device's context. */
+/* Memory besides the tables: staging, the group's columns, one window, the device's context. */
 static uint64_t working_bytes(const bp_spec *spec)
 {
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
     uint64_t bytes = 2 * staging_bytes(spec) + BP_TRANSFER_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes = bp_size_add(bytes, column_bytes(spec, &rows[i]));
+    }
     bytes = bp_size_add(bytes, logits_bytes(spec));
-    bytes = bp_size_add(bytes, bp_size_mul(group_tokens(spec), 2 * sizeof(int32_t)));
-    bytes = bp_size_add(bytes, group_samples(spec) * 2 * sizeof(int32_t));
     bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
@@ -159,36 +160,42 @@ static bp_status order_state(bp_runtime *runtime)
     return BP_OK;
 }
 
+/* One column of the group for each declared input. */
+static bp_status carve_columns(bp_runtime *runtime)
+{
+    const bp_compile *compile = &runtime->compile;
+    bp_group *group = &runtime->group;
+    group->columns = compile->input_count;
+    for (uint32_t i = 0; i < group->columns; i++) {
+        const bp_input *input = &compile->input[i];
+        bp_column *column = &group->column[i];
+        *column = (bp_column){.from = input->from,
+                              .dtype = input->dtype,
+                              .elements = (uint32_t)bp_input_elements(input),
+                              .fill = input->fill};
+        BP_TRY(carve(runtime, column_bytes(&runtime->spec, input), &column->data));
+    }
+    return BP_OK;
+}
+
 static bp_status carve_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
-    uint64_t tokens = group_tokens(spec) * sizeof(int32_t);
-    void *piece[10];
-    const uint64_t bytes[10] = {staging_bytes(spec),
-                                staging_bytes(spec),
-                                tokens,
-                                tokens,
-                                BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
-                                logits_bytes(spec),
-                                BP_TRANSFER_BYTES,
-                                spec->device->context_bytes,
-                                group_samples(spec) * sizeof(int32_t),
-                                group_samples(spec) * sizeof(int32_t)};
-    for (int i = 0; i < 10; i++) {
+    void *piece[6];
+    const uint64_t bytes[6] = {
+        staging_bytes(spec), staging_bytes(spec), BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
+        logits_bytes(spec),  BP_TRANSFER_BYTES,   spec->device->context_bytes};
+    for (int i = 0; i < 6; i++) {
         BP_TRY(carve(runtime, bytes[i], &piece[i]));
     }
     runtime->staging[0] = piece[0];
     runtime->staging[1] = piece[1];
-    runtime->group.ids = piece[2];
-    runtime->group.labels = piece[3];
-    runtime->window = piece[4];
-    runtime->logits_host = piece[5];
-    runtime->transfer = piece[6];
-    runtime->device = piece[7];
-    runtime->group.lengths = piece[8];
-    runtime->group.seconds = piece[9];
+    runtime->window = piece[2];
+    runtime->logits_host = piece[3];
+    runtime->transfer = piece[4];
+    runtime->device = piece[5];
     memset(runtime->device, 0, spec->device->context_bytes);
-    return BP_OK;
+    return carve_columns(runtime);
 }
 
 static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)

@@ -195,11 +195,13 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     predictions *p = user;
     const bp_spec *spec = &runtime->spec;
     const bp_task task = spec->config.task;
+    const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
+    const int32_t *labels = column->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const row r = {.logits = runtime->logits_host + (size_t)i * spec->config.classes,
                        .classes = spec->config.classes,
                        .labelled = !p->unlabelled,
-                       .label = runtime->group.labels[(size_t)i * spec->sequence]};
+                       .label = labels[(size_t)i * column->elements]};
         p->rows++;
         p->labelled += r.labelled ? 1 : 0;
         if (r.labelled) {

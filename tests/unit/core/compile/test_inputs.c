@@ -57,6 +57,7 @@ static void check_family(const bp_spec *spec, const declared *wanted)
         assert_true(bp_input_declared(spec, rows[i].from));
         assert_true(strlen(rows[i].name) > 0);
         assert_int_equal(rows[i].negative, rows[i].from == BP_INPUT_LABELS);
+        assert_int_equal(rows[i].fill, rows[i].from == BP_INPUT_LABELS ? -1 : 0);
         bytes += bp_input_bytes(spec, &rows[i]);
     }
     assert_true(bytes == bp_compile_micro_bytes(spec));
@@ -308,6 +309,79 @@ static void test_its_gradients_are_right(void **state)
     rig_close(&r);
 }
 
+/* Beside its windows: the first four tokens as a square of bits, and the first target. */
+static uint32_t square_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const uint32_t count = bp_inputs_windows(spec, rows);
+    rows[count] = (bp_input){.name = "square",
+                             .from = BP_INPUT_IDS,
+                             .dtype = BP_F32,
+                             .rank = 2,
+                             .shape = {2, 2},
+                             .fill = 6};
+    rows[count + 1] = (bp_input){.name = "first",
+                                 .from = BP_INPUT_LABELS,
+                                 .dtype = BP_I32,
+                                 .below = spec->config.vocabulary,
+                                 .negative = true,
+                                 .fill = -1};
+    return count + 2;
+}
+
+/* Declared input `row` of micro-batch `micro`, as it lies on the device. */
+static const int32_t *placed(const rig *r, const uint8_t *inputs, uint32_t micro, uint32_t row)
+{
+    const uint64_t at = micro * bp_compile_micro_bytes(&r->runtime.spec);
+    return (const int32_t *)(const void *)(inputs + at + r->runtime.emit.declared[row].offset);
+}
+
+/* Windows lie one after the other in `tokens`; from `samples` on there is nothing. */
+static void check_placed(const rig *r, const uint8_t *inputs, uint32_t micro, uint32_t samples)
+{
+    enum { IDS, LABELS, SQUARE, FIRST };
+    const bp_spec *spec = &r->runtime.spec;
+    const uint32_t width = spec->sequence;
+    for (uint32_t b = 0; b < spec->batch; b++) {
+        const uint32_t sample = micro * spec->batch + b;
+        const bool there = sample < samples;
+        const int32_t *window = tokens + (size_t)sample * width;
+        for (uint32_t t = 0; t < width; t++) {
+            assert_int_equal(placed(r, inputs, micro, IDS)[b * width + t], there ? window[t] : 0);
+            assert_int_equal(placed(r, inputs, micro, LABELS)[b * width + t],
+                             there ? window[t + 1] : -1);
+        }
+        for (uint32_t e = 0; e < 4; e++) {
+            assert_int_equal(placed(r, inputs, micro, SQUARE)[b * 4 + e], there ? window[e] : 6);
+        }
+        assert_int_equal(placed(r, inputs, micro, FIRST)[b], there ? window[1] : -1);
+    }
+}
+
+/* Two inputs of a kind, of another dtype and shape each, lie where they are declared; what a short
+ * group lacks is filled as they say. */
+static void test_inputs_of_one_kind(void **state)
+{
+    (void)state;
+    bp_model square = toy;
+    bp_spec spec = toy_spec();
+    rig r;
+    square.inputs = square_inputs;
+    spec.model = &square;
+    spec.gradient_release = BP_RELEASE_ADAMA; /* the device holds a group's micro-batches */
+    for (uint32_t lacking = 0; lacking < 2; lacking++) {
+        const uint32_t samples = spec.batch * (2 - lacking);
+        rig_open(&r, &spec, tokens, samples * spec.sequence + 1);
+        assert_int_equal(r.runtime.compile.input_count, 4);
+        assert_true(r.runtime.emit.input[BP_INPUT_IDS].offset == r.runtime.emit.declared[0].offset);
+        assert_true(rig_step(&r).samples == samples);
+        uint8_t *inputs = rig_read(&r, r.runtime.compile.inputs);
+        check_placed(&r, inputs, 0, samples);
+        check_placed(&r, inputs, 1, samples);
+        free(inputs);
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_room_for_prompts),
         cmocka_unit_test(test_four_dimensions_train_save_and_resume),
         cmocka_unit_test(test_its_gradients_are_right),
+        cmocka_unit_test(test_inputs_of_one_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

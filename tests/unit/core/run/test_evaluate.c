@@ -74,8 +74,9 @@ static bp_status add_group(void *user, const bp_runtime *runtime)
     sum *s = user;
     const bool judges = runtime->spec.config.task == BP_TASK_CLASSES;
     const uint64_t width = judges ? CLASSES : VOCABULARY, rows = judges ? 1 : SEQUENCE;
+    const int32_t *labels = bp_group_column(&runtime->group, BP_INPUT_LABELS)->data;
     for (uint64_t i = 0; i < runtime->group.samples * rows; i++) {
-        const int32_t label = runtime->group.labels[judges ? i * SEQUENCE : i];
+        const int32_t label = labels[judges ? i * SEQUENCE : i];
         if (label >= 0) {
             add_row(s, runtime->logits_host + i * width, width, label);
         }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/run/feed.h"
+#include "tests/support/columns.h"
 
 #define TOKENS 103
 #define T      4
@@ -45,7 +46,7 @@ static void test_epoch_visits_every_window_once(void **state)
     (void)state;
     bp_error error = {0};
     bp_feed feed = make_feed(3, 9, true);
-    bp_group group = {.ids = ids, .labels = labels};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
     assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
     assert_int_equal(feed.windows, 26); /* ceil(102 / 4) */
     assert_int_equal(feed.steps_per_epoch, 3);
@@ -79,7 +80,7 @@ static void test_order_in_file_without_shuffle(void **state)
     (void)state;
     bp_error error = {0};
     bp_feed feed = make_feed(2, 2, false);
-    bp_group group = {.ids = ids, .labels = labels};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
     assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
     assert_int_equal(bp_feed_stage(&feed, 12, &group, window), BP_OK);
     assert_int_equal(ids[0], 24 * T);
@@ -96,7 +97,7 @@ static void test_accumulation_sees_the_same_samples(void **state)
     bp_error error = {0};
     bp_feed one = make_feed(6, 6, true);
     bp_feed three = make_feed(2, 6, true);
-    bp_group group = {.ids = ids, .labels = labels};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
     int32_t first[6 * T];
     assert_int_equal(bp_feed_init(&one, &error), BP_OK);
     assert_int_equal(bp_feed_init(&three, &error), BP_OK);
@@ -121,7 +122,7 @@ static void test_masked_targets(void **state)
 {
     (void)state;
     bp_error error = {0};
-    bp_group group = {.ids = ids, .labels = labels};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
     bp_source masked = ramp;
     masked.targets = only_multiples_of_ten;
     bp_feed feed = make_feed(1, 1, false);
@@ -168,7 +169,7 @@ static void test_examples_are_rows(void **state)
     static const int32_t right_lengths[4] = {2, 4, 4, 0};
     bp_error error = {0};
     int32_t lengths[4] = {-5, -5, -5, -5};
-    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_group group = columns_of(T, ids, labels, lengths, NULL);
     bp_source source = examples_of();
     bp_feed feed = make_feed(4, 4, false);
     feed.source = &source;
@@ -198,7 +199,7 @@ static void test_labels_of_rows(void **state)
     (void)state;
     bp_error error = {0};
     int32_t lengths[4];
-    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_group group = columns_of(T, ids, labels, lengths, NULL);
     bp_source source = examples_of();
     bp_feed feed = make_feed(1, 1, false);
     feed.source = &source;
@@ -235,7 +236,7 @@ static void test_bad_data(void **state)
 {
     (void)state;
     bp_error error = {0};
-    bp_group group = {.ids = ids, .labels = labels};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
     bp_feed feed = make_feed(26, 26, true);
     assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_DATA);
     assert_int_equal(error.found, TOKENS);
@@ -307,9 +308,9 @@ static void test_pairs(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bp_error error = {0};
         bp_source source = ramp;
-        int32_t length = -1, second = -1;
+        int32_t length = -1, types[T] = {-1, -1, -1, -1};
         bp_feed feed = make_feed(1, 1, false);
-        bp_group group = {.ids = ids, .labels = labels, .lengths = &length, .seconds = &second};
+        bp_group group = columns_of(T, ids, labels, &length, types);
         source.examples = 1;
         source.example = read_pair;
         feed.source = &source;
@@ -320,8 +321,12 @@ static void test_pairs(void **state)
         assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
         assert_memory_equal(ids, cases[i].ids, sizeof cases[i].ids);
         assert_int_equal(length, cases[i].length);
-        assert_int_equal(second, cases[i].second);
-        group.seconds = NULL;
+        assert_true(cases[i].second < cases[i].length);
+        for (int32_t t = 0; t < T; t++) {
+            const bool apart = cases[i].second > 0 && t >= cases[i].second && t < length;
+            assert_int_equal(types[t], apart);
+        }
+        group = columns_of(T, ids, labels, NULL, NULL); /* what is not declared is not staged */
         assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     }
 }
@@ -347,6 +352,61 @@ static void test_cutting_pairs(void **state)
     }
 }
 
+/* Each column has its own shape: the first elements of a row, or all and what stands for nothing;
+ * several may be of one kind, and each has its fill. */
+static void test_columns_of_one_kind(void **state)
+{
+    (void)state;
+    enum { ROWS = 2, WIDE = T + 2, NARROW = 2 };
+    bp_error error = {0};
+    int32_t wide[ROWS * WIDE], narrow[ROWS * NARROW], one[ROWS], targets[ROWS * WIDE];
+    int32_t types[ROWS * WIDE], lengths[ROWS * NARROW];
+    float numbers[ROWS * T];
+    bp_group group = {.columns = 6,
+                      .column = {{BP_INPUT_IDS, BP_I32, NARROW, 0, narrow},
+                                 {BP_INPUT_LABELS, BP_I32, 1, -1, one},
+                                 {BP_INPUT_IDS, BP_I32, WIDE, 0, wide},
+                                 {BP_INPUT_TYPES, BP_I32, WIDE, 7, types},
+                                 {BP_INPUT_LABELS, BP_I32, WIDE, -3, targets},
+                                 {BP_INPUT_LENGTHS, BP_I32, NARROW, 5, lengths}}};
+    bp_source source = ramp;
+    bp_feed feed = make_feed(ROWS, ROWS, false);
+    source.examples = 1;
+    source.example = read_pair;
+    pair = (bp_example){.first = 20, .count = 3, .second = 1, .label = 1};
+    feed.source = &source;
+    feed.kind = BP_LABELS_CLASS;
+    feed.classes = 2;
+    feed.padding = 99;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    static const int32_t right_narrow[] = {20, 21, 99, 99};
+    static const int32_t right_wide[] = {20, 21, 22, 99, 99, 99, 99, 99, 99, 99, 99, 99};
+    static const int32_t right_types[] = {7, 1, 1, 7, 7, 7, 7, 7, 7, 7, 7, 7};
+    static const int32_t right_targets[] = {1, -3, -3, -3, -3, -3, -3, -3, -3, -3, -3, -3};
+    static const int32_t right_lengths[] = {3, 5, 0, 5};
+    assert_memory_equal(narrow, right_narrow, sizeof right_narrow);
+    assert_memory_equal(wide, right_wide, sizeof right_wide);
+    assert_memory_equal(types, right_types, sizeof right_types);
+    assert_memory_equal(targets, right_targets, sizeof right_targets);
+    assert_memory_equal(lengths, right_lengths, sizeof right_lengths);
+    assert_true(one[0] == 1 && one[1] == -1);
+    assert_int_equal(group.valid, 1); /* counted once */
+    feed.kind = BP_LABELS_BITS;       /* where a row that is not there has no label either */
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_memory_equal(targets, right_targets, sizeof right_targets);
+    assert_true(one[0] == 1 && one[1] == -1);
+    assert_int_equal(group.valid, 1);
+    assert_ptr_equal(bp_group_column(&group, BP_INPUT_IDS)->data, narrow);
+    assert_ptr_equal(bp_group_column(&group, BP_INPUT_LABELS)->data, one);
+    group.columns = 1;
+    assert_null(bp_group_column(&group, BP_INPUT_LABELS));
+    group.column[0] = (bp_column){BP_INPUT_IDS, BP_F32, T, 0, numbers};
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_memory_equal(numbers, right_wide, T * sizeof(float)); /* the source's bits */
+    assert_int_equal(group.valid, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_bad_data),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_cutting_pairs),
+        cmocka_unit_test(test_columns_of_one_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

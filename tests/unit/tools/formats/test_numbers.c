@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/columns.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_numbers.h"
@@ -81,7 +82,7 @@ static void has_row(desk *d, uint64_t index, const float *inputs, uint32_t count
     int32_t ids[8];
     int32_t labels[8];
     int32_t lengths[1];
-    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_group group = columns_of(count, ids, labels, lengths, NULL);
     bp_feed feed = {.source = &d->tokens.source,
                     .sequence = count,
                     .batch = 1,

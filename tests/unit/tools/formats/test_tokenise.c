@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "device/host/store_posix.h"
+#include "tests/support/columns.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_tokenise.h"
@@ -370,7 +371,7 @@ static void stages_labelled(desk *d, words *w, const listing *all)
         CLS, (int32_t)all->ids[1], (int32_t)all->ids[2], SEP, CLS, SEP, PADDING, PADDING};
     int32_t ids[ROWS * LENGTH], labels[ROWS * LENGTH], lengths[ROWS];
     int32_t scratch[BP_FEED_SCRATCH(LENGTH)];
-    bp_group group = {.ids = ids, .labels = labels, .lengths = lengths};
+    bp_group group = columns_of(LENGTH, ids, labels, lengths, NULL);
     bp_feed feed = {.source = &d->tokens.source,
                     .sequence = LENGTH,
                     .batch = ROWS,
