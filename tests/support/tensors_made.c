@@ -29,7 +29,9 @@ made_tensor *made_add(made_tensors *made, const char *name, bp_dtype dtype, uint
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     tensor->dtype = dtype;
     tensor->rank = rank;
-    memcpy(tensor->shape, shape, rank * sizeof *shape);
+    for (uint32_t i = 0; i < rank; i++) {
+        tensor->shape[i] = shape[i];
+    }
     tensor->bytes = calloc((size_t)made_elements(tensor) + 1, bp_dtype_bytes(dtype));
     assert_non_null(tensor->bytes);
     return tensor;

@@ -287,7 +287,10 @@ static void tall_sums_test(bp_dtype dtype)
 {
     static const bp_kernel kernels[] = {BP_KERNEL_layernorm_backward_parameters,
                                         BP_KERNEL_bias_backward, BP_KERNEL_rmsnorm_backward_weight};
-    static const int64_t scalars[][4] = {{300, 9, 1}, {300, 9, 9, 0}, {300, 9, 1}};
+    const bp_layernorm_backward_parameters_scalars norm = {300, 9, 1};
+    const bp_bias_backward_scalars bias = {300, 9, 9, 0};
+    const bp_rmsnorm_backward_weight_scalars heads = {300, 9, 1, 1, 9};
+    const void *const scalars[] = {&norm, &bias, &heads};
     for (uint32_t i = 0; i < 3; i++) {
         kernel_case want, got;
         kernel_shaped_case(&want, &bp_device_host, kernels[i], scalars[i], 0, i);
