@@ -63,6 +63,7 @@ static void bert_block_describe_values(const bp_transformer *own, uint64_t rows,
         [OUTPUT] = {"out", NULL, {rows, width}, false}};
     memcpy(block->value, values, sizeof values);
     block->values = VALUES;
+    block->ends = false;
 }
 
 /* From the block's input to the first norm's output. Dropout sites: 0 is the

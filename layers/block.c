@@ -76,7 +76,7 @@ static bool makes_output(const block_run *run, const bp_node *node, uint32_t ind
                          const block_need *need)
 {
     const uint32_t bit = value_bit(node->out[index]);
-    if (node->kind == BP_NODE_DENSE || index == 0) {
+    if (node->kind == BP_NODE_DENSE || index == 0 || (need->values & bit) != 0) {
         return node->kind != BP_NODE_DENSE || (need->values & bit) != 0;
     }
     const uint32_t outs = value_bit(node->out[0]) | bit;
@@ -105,7 +105,8 @@ static void run_node(block_run *run, uint32_t index, uint32_t target, const bloc
 void block_make(block_run *run, uint32_t target)
 {
     const uint32_t have = find_present(run->ref);
-    const block_need need = block_needs(&run->masks, have, target);
+    const uint32_t acts = run->back ? 0 : run->masks.acts;
+    const block_need need = block_needs(&run->masks, have, target, acts);
     uint32_t taker[BP_BLOCK_VALUES], made = 0;
     block_places(run, &need, taker);
     run->fused = block_fusions(&run->masks, &need);
@@ -148,7 +149,7 @@ static void run_forward(bp_emit *emit, bp_stage_call *call, const bp_block *bloc
         return;
     }
     run.stored = emit->mode == BP_MODE_TRAIN ? bp_block_kept(block, variant) : 0;
-    block_make(&run, value_bit(block->values - 1));
+    block_make(&run, block->ends ? 0 : value_bit(block->values - 1));
     call->output = run.ref[block->values - 1];
     block_leave(&run, call, run.stored);
 }

@@ -59,7 +59,7 @@ static bp_status node_check(const bp_block *block, uint32_t index, uint32_t *mad
     if (!node_row_of(node)->fits(block, node)) {
         return node_refuse(block, index, error, "the shapes of a node's values do not go with it");
     }
-    if (node->once && (node->again || node->class_of != 0)) {
+    if (node->once && (node->again || node->cheap || node->class_of != 0)) {
         return node_refuse(block, index, error, "a node that runs once cannot be recomputed");
     }
     *made |= outs;

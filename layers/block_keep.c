@@ -54,6 +54,8 @@ static void add_node(const bp_node *node, uint32_t index, block_masks *masks)
     }
     masks->transient |= node->again ? masks->outs[index] : 0;
     masks->steps |= row->must ? value_bit(node->in[0]) : 0;
+    masks->acts |= row->acts ? value_bit(index) : 0;
+    masks->cheap |= node->cheap ? masks->outs[index] : 0;
 }
 
 void block_masks_of(const bp_block *block, block_masks *masks)
@@ -72,11 +74,11 @@ void block_masks_of(const bp_block *block, block_masks *masks)
     masks->keepable = inner & ~(value_bit(0) | masks->steps);
 }
 
-block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target)
+block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target, uint32_t nodes)
 {
     block_need need = {.values = target & ~have};
     for (uint32_t i = masks->nodes; i-- > 0;) {
-        if ((masks->outs[i] & need.values) != 0) {
+        if ((masks->outs[i] & need.values) != 0 || (nodes & value_bit(i)) != 0) {
             need.nodes |= value_bit(i);
             need.values |= masks->ins[i] & ~have;
         }
@@ -155,7 +157,7 @@ uint32_t bp_block_kept(const bp_block *block, uint32_t variant)
     if ((variant & BP_TAPE_SET) != 0) {
         return (variant & masks.keepable) | once;
     }
-    uint32_t keep = variant <= BP_RECOMPUTE_ALL ? masks.keepable : 0;
+    uint32_t keep = variant <= BP_RECOMPUTE_ALL ? masks.keepable & ~masks.cheap : 0;
     for (uint32_t i = 0; i < block->nodes; i++) {
         /* What makes the block's output runs in forward anyway, and backward has no use for it. */
         const bool last = (masks.outs[i] & value_bit(block->values - 1)) != 0;
@@ -209,7 +211,7 @@ double block_again(const block_costs *costs, uint32_t kept)
     for (uint32_t i = costs->masks.nodes; i-- > 0;) {
         const uint32_t target = costs->reads[i];
         if ((target & ~have) != 0) {
-            const block_need need = block_needs(&costs->masks, have, target);
+            const block_need need = block_needs(&costs->masks, have, target, 0);
             seconds += pass_seconds(costs, &need);
             have |= pass_leaves(costs, &need, target);
         }

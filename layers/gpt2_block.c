@@ -57,6 +57,7 @@ static void gpt2_block_describe_values(const bp_transformer *own, uint64_t rows,
         [OUTPUT] = {"out", NULL, {rows, width}, false}};
     memcpy(block->value, values, sizeof values);
     block->values = VALUES;
+    block->ends = false;
 }
 
 /* Dropout sites: 0 is the embedding's; each block has three. */

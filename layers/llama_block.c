@@ -122,6 +122,7 @@ static void llama_block_describe_values(const bp_llama_shape *shape, uint64_t ro
         [OUTPUT] = {"out", NULL, {rows, width}, false}};
     memcpy(block->value, values, sizeof values);
     block->values = VALUES;
+    block->ends = false;
 }
 
 static bp_node norm_node(const bp_llama_config *own, uint32_t weight, uint32_t in, uint32_t out)

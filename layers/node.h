@@ -6,15 +6,19 @@
  * backward, recomputation from any set of kept values, what can lie in one place, and which sets
  * are worth keeping.
  *
- * What a new kind of node needs is one row in node_kinds.c: its forward, its backward, what its
- * backward reads, which input its output may take the place of, and the shapes it goes with. */
+ * What a new kind of node needs is one row in node_kinds.c (or node_pieces.c): its forward, its
+ * backward, what its backward reads, which input its output may take the place of, and the shapes
+ * it goes with. */
 #ifndef BP_LAYERS_NODE_H
 #define BP_LAYERS_NODE_H
 
 #include "core/compile/model.h"
 #include "core/number/activation.h"
 #include "layers/attention.h"
+#include "layers/embedding.h"
+#include "layers/loss.h"
 #include "layers/norm.h"
+#include "layers/recurrent.h"
 #include "layers/residual.h"
 #include "layers/rotary.h"
 
@@ -45,6 +49,12 @@ typedef enum bp_node_kind {
     BP_NODE_ACTIVATION, /* x -> f(x): layers/activate.h */
     BP_NODE_SWIGLU,     /* gate, up -> silu(gate) * up: kernels.def, swiglu_forward */
     BP_NODE_DROPOUT,    /* x -> y in the place of x; masks belong to rows */
+
+    /* Of pieces of time: node_pieces.c. */
+    BP_NODE_EMBEDDING, /* -> x, of emit->input[BP_INPUT_IDS]: layers/embedding.h */
+    BP_NODE_RECURRENT, /* x, boundary -> states, saved, the next boundary: layers/recurrent.h */
+    BP_NODE_LOSS,      /* states, boundary -> nothing: the loss of what the states give, in decode
+                          the logits of what the boundary's highest layer has: layers/loss.h */
     BP_NODE_KIND_COUNT
 } bp_node_kind;
 
@@ -55,6 +65,7 @@ typedef struct bp_node {
     uint32_t class_of;             /* the BP_RECOMPUTE_ bit that selective:NAMES names it by; 0 */
     bool again; /* backward makes it anew where it reads it rather than hold it until then: a norm,
                    which is little beside the products that read it */
+    bool cheap; /* no tape keeps its outputs but one whose set names them: backward makes them */
     bool once;  /* it has effects: it runs in forward only, so its outputs are always kept */
 
     /* Of its kind. */
@@ -69,11 +80,17 @@ typedef struct bp_node {
     bp_residual residual;
     bp_activation activation;
     bp_dropout dropout;
+    bp_embedding embedding;
+    bp_recurrent_stack stack;     /* BP_NODE_RECURRENT */
+    bp_head head;                 /* BP_NODE_LOSS, */
+    bp_piece piece;               /* of which the labels are */
+    uint64_t row[BP_NODE_INPUTS]; /* BP_NODE_RECURRENT, BP_NODE_LOSS: from which on they read */
 } bp_node;
 
 typedef struct bp_block {
     bp_value value[BP_BLOCK_VALUES];
     uint32_t values; /* the last is the block's output */
+    bool ends;       /* nobody reads the output: it is not made */
     bp_node node[BP_BLOCK_NODES];
     uint32_t nodes; /* each after those that make its inputs */
 } bp_block;

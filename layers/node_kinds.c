@@ -5,9 +5,6 @@
 #include "layers/activate.h"
 #include "layers/adapter.h"
 
-#define READS_INPUT(i)  ((uint32_t)1 << (i))
-#define READS_OUTPUT(i) ((uint32_t)1 << (8 + (i)))
-
 static const bp_value *input_of(const bp_block *block, const bp_node *node, uint32_t i)
 {
     return &block->value[node->in[i]];
@@ -45,18 +42,22 @@ static bp_ref make_gradient(const block_run *run, uint32_t value)
                           value_width(v), v->gradient);
 }
 
-/* Gives a value's gradient, or adds to it: d is then no longer needed. */
-static void add_gradient(block_run *run, uint32_t value, bp_ref d)
+void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t numbers)
 {
     if (!bp_ref_present(run->grad[value])) {
         run->grad[value] = d;
         return;
     }
-    const int64_t count = (int64_t)count_of(&run->block->value[value]);
+    const int64_t count = (int64_t)numbers;
     const bp_dropout_scalars sum = {.count = count, .per_sample = count};
     const bp_dropout_operands parts = {
         .y = run->grad[value], .x = d, .residual = run->grad[value], .step = run->emit->step};
     bp_emit_dropout(run->emit, &parts, &sum);
+}
+
+static void add_gradient(block_run *run, uint32_t value, bp_ref d)
+{
+    node_add_gradient(run, value, d, count_of(&run->block->value[value]));
 }
 
 /* Norms. */
@@ -437,7 +438,7 @@ static void dropout_backward(block_run *run, const bp_node *node)
     add_gradient(run, node->in[0], d);
 }
 
-static const node_row rows[BP_NODE_KIND_COUNT] = {
+static const node_row rows[BP_NODE_EMBEDDING] = {
     [BP_NODE_NORM] = {.name = "norm",
                       .inputs = 1,
                       .outputs = 2,
@@ -524,17 +525,18 @@ static const node_row rows[BP_NODE_KIND_COUNT] = {
 
 const node_row *node_row_of(const bp_node *node)
 {
-    return &rows[node->kind];
+    return node->kind < BP_NODE_EMBEDDING ? &rows[node->kind]
+                                          : &node_piece_rows[node->kind - BP_NODE_EMBEDDING];
 }
 
 uint32_t node_outputs(const bp_node *node)
 {
-    return node->kind == BP_NODE_DENSE ? node->parts : rows[node->kind].outputs;
+    return node->kind == BP_NODE_DENSE ? node->parts : node_row_of(node)->outputs;
 }
 
 uint32_t node_reads(const bp_emit *emit, const bp_node *node)
 {
-    const node_row *row = &rows[node->kind];
+    const node_row *row = node_row_of(node);
     uint32_t mask = 0;
     for (uint32_t i = 0; i < row->inputs; i++) {
         mask |= (row->reads & READS_INPUT(i)) != 0 ? value_bit(node->in[i]) : 0;

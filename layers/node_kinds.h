@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kinds of nodes, and the emission that their functions work in: between block.c,
- * block_backward.c, block_keep.c and node_kinds.c. */
+ * block_backward.c, block_keep.c, node_kinds.c and node_pieces.c. */
 #ifndef BP_LAYERS_NODE_KINDS_H
 #define BP_LAYERS_NODE_KINDS_H
 
@@ -16,6 +16,8 @@ typedef struct block_masks {
     uint32_t fuses[BP_BLOCK_NODES];    /* of a GELU the product before it; else BP_BLOCK_NODES */
     uint32_t transient;                /* values made by nodes that backward runs anew */
     uint32_t steps;    /* values that are only a step of an op in place: no bytes of their own */
+    uint32_t acts;     /* nodes that forward runs though nobody reads what they make */
+    uint32_t cheap;    /* values that only sets that name them keep */
     uint32_t keepable; /* what forward could keep: not the boundaries, not the steps */
 } block_masks;
 
@@ -43,6 +45,7 @@ typedef struct node_row {
     uint32_t places;  /* bit i: the first output may lie where input i lay */
     bool ahead;      /* backward makes a buffer for the gradient of input 0: what the node that made
                         the input reads is made first, so that it is not made beside it */
+    bool acts;       /* it has effects that forward is for */
     bool must;       /* and always does: the op works in place */
     bool first_name; /* the shared buffer has the input's name where nobody keeps the output */
 
@@ -72,13 +75,14 @@ uint32_t node_reads(const bp_emit *emit, const bp_node *node);
 /* Fills the masks of a block's list. */
 void block_masks_of(const bp_block *block, block_masks *masks);
 
-/* What has to be computed so that the values of `target` are there beside those of `have`. */
+/* What has to be computed so that the values of `target` are there beside those of `have`, and
+ * `nodes` have run. */
 typedef struct block_need {
     uint32_t nodes;
     uint32_t values; /* that are read or wanted, and are not there */
 } block_need;
 
-block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target);
+block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target, uint32_t nodes);
 
 /* The nodes of GELU whose input, made in the same pass by a product, one op makes with them. */
 uint32_t block_fusions(const block_masks *masks, const block_need *need);
@@ -130,6 +134,15 @@ double block_again(const block_costs *costs, uint32_t kept);
 uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t limit);
 
 #define BLOCK_SETS_MOST 128 /* that the search holds at one time */
+
+#define READS_INPUT(i)  ((uint32_t)1 << (i))
+#define READS_OUTPUT(i) ((uint32_t)1 << (8 + (i)))
+
+/* Rows of the kinds from BP_NODE_EMBEDDING on. */
+extern const node_row node_piece_rows[BP_NODE_KIND_COUNT - BP_NODE_EMBEDDING];
+
+/* Gives a value's gradient, `count` numbers, or adds to it: d is then no longer needed. */
+void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t count);
 
 uint64_t value_rows(const bp_value *value);
 uint64_t value_width(const bp_value *value);

@@ -152,3 +152,153 @@ void bp_recurrent_backward(bp_emit *emit, const bp_recurrent *layer, const bp_re
     }
     emit->rows = rows;
 }
+
+bp_ref bp_piece_slice(bp_emit *emit, const bp_piece *piece, bp_ref from, const char *name)
+{
+    const bp_ref x = bp_ref_at(from, piece->first);
+    if (piece->batch == 1) {
+        return x;
+    }
+    const bp_time_slice_scalars scalars = {.batch = (int64_t)piece->batch,
+                                           .sequence = emit->spec->sequence,
+                                           .length = (int64_t)piece->length};
+    const bp_time_slice_operands operands = {
+        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_I32, piece->length, piece->batch, name),
+        .x = x};
+    bp_emit_time_slice(emit, &operands, &scalars);
+    return operands.y;
+}
+
+/* Parameters of a layer. */
+enum { LAYER_PARAMETERS = 4 };
+
+bp_recurrent bp_stack_layer(const bp_recurrent_stack *stack, uint32_t index)
+{
+    bp_recurrent layer = stack->first;
+    layer.input.weight += LAYER_PARAMETERS * index;
+    layer.input.bias += LAYER_PARAMETERS * index;
+    layer.state.weight += LAYER_PARAMETERS * index;
+    layer.state.bias += LAYER_PARAMETERS * index;
+    layer.input.in = index > 0 ? layer.width : layer.input.in;
+    return layer;
+}
+
+/* Rows of a vector of each step, and of one layer's states. */
+static uint64_t stack_steps(const bp_recurrent_stack *stack)
+{
+    return stack->first.length * stack->first.batch;
+}
+
+static uint64_t stack_layer_states(const bp_recurrent_stack *stack)
+{
+    return bp_cell_states(stack->first.cell) * (stack_steps(stack) + stack->first.batch);
+}
+
+uint64_t bp_stack_states(const bp_recurrent_stack *stack)
+{
+    return stack->layers * stack_layer_states(stack);
+}
+
+/* Four gates, or three and what the third had of the state. */
+uint64_t bp_stack_saved(const bp_recurrent_stack *stack)
+{
+    return stack->layers * stack_steps(stack);
+}
+
+uint64_t bp_stack_output(const bp_recurrent_stack *stack)
+{
+    return (stack->layers - 1) * stack_layer_states(stack) + stack->first.batch;
+}
+
+static bp_recurrent_tape stack_tape(const bp_recurrent_stack *stack, const bp_stack_call *call,
+                                    uint32_t index)
+{
+    const uint64_t width = stack->first.width, one = stack_steps(stack) * width;
+    const bool lstm = stack->first.cell == BP_CELL_LSTM;
+    const bp_ref h = bp_ref_at(call->states, index * stack_layer_states(stack) * width);
+    const bp_ref gates = bp_ref_at(call->saved, index * 4 * one);
+    return (bp_recurrent_tape){
+        .h = h,
+        .c = lstm ? bp_ref_at(h, one + stack->first.batch * width) : BP_ABSENT,
+        .gates = gates,
+        .kept = lstm ? BP_ABSENT : bp_ref_at(gates, bp_cell_gates(stack->first.cell) * one)};
+}
+
+/* The state of a layer in a boundary. */
+static bp_recurrent_state stack_state(const bp_recurrent_stack *stack, bp_ref boundary,
+                                      uint32_t index)
+{
+    if (!bp_ref_present(boundary)) {
+        return (bp_recurrent_state){BP_ABSENT, BP_ABSENT};
+    }
+    const uint64_t one = stack->first.batch * stack->first.width;
+    const uint64_t states = bp_cell_states(stack->first.cell);
+    const bp_ref h = bp_ref_at(boundary, index * states * one);
+    return (bp_recurrent_state){h, states > 1 ? bp_ref_at(h, one) : BP_ABSENT};
+}
+
+/* What a layer reads: the state of the one below after each step. */
+static bp_ref stack_input(const bp_recurrent_stack *stack, const bp_stack_call *call,
+                          uint32_t index)
+{
+    return index == 0 ? call->x
+                      : step_of(&stack->first, stack_tape(stack, call, index - 1).h, 1, 1);
+}
+
+void bp_stack_forward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+{
+    for (uint32_t i = 0; i < stack->layers; i++) {
+        const bp_recurrent layer = bp_stack_layer(stack, i);
+        const bp_recurrent_state state = stack_state(stack, call->before, i);
+        const bp_recurrent_tape tape = stack_tape(stack, call, i);
+        bp_recurrent_forward(emit, &layer, stack_input(stack, call, i), &state, &tape);
+    }
+}
+
+/* y = the last step of x (length + 1 steps), or of what is read of it. */
+static void pass_state(bp_emit *emit, const bp_recurrent *layer, bp_ref x, bp_ref y)
+{
+    if (emit->mode == BP_MODE_DECODE) {
+        const bp_pick_row_scalars scalars = {.rows = (int64_t)layer->length,
+                                             .width = (int64_t)layer->width};
+        const bp_pick_row_operands operands = {
+            .y = y, .x = step_of(layer, x, 1, 1), .step = emit->step};
+        bp_emit_pick_row(emit, &operands, &scalars);
+        return;
+    }
+    const bp_copy_scalars scalars = {.count = (int64_t)(layer->batch * layer->width)};
+    const bp_copy_operands operands = {.y = y, .x = step_of(layer, x, layer->length, 1)};
+    bp_emit_copy(emit, &operands, &scalars);
+}
+
+void bp_stack_hand_on(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+{
+    for (uint32_t i = 0; i < stack->layers; i++) {
+        const bp_recurrent_tape from = stack_tape(stack, call, i);
+        const bp_recurrent_state to = stack_state(stack, call->after, i);
+        pass_state(emit, &stack->first, from.h, to.h);
+        if (stack->first.cell == BP_CELL_LSTM) {
+            pass_state(emit, &stack->first, from.c, to.c);
+        }
+    }
+}
+
+bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call)
+{
+    bp_ref d_y = call->d_y;
+    for (uint32_t i = stack->layers; i-- > 0;) {
+        const bp_recurrent layer = bp_stack_layer(stack, i);
+        const bp_recurrent_tape tape = stack_tape(stack, call, i);
+        const bp_recurrent_backward_call back = {
+            .x = stack_input(stack, call, i),
+            .d_y = d_y,
+            .d_after = stack_state(stack, call->after, i),
+            .d_state = stack_state(stack, call->before, i),
+            .d_state_wanted = call->wanted,
+            .d_x = i > 0 || call->x_wanted ? make(emit, stack_steps(stack), layer.input.in, "d_in")
+                                           : BP_ABSENT};
+        bp_recurrent_backward(emit, &layer, &tape, &back);
+        d_y = back.d_x;
+    }
+    return d_y;
+}

@@ -53,4 +53,52 @@ typedef struct bp_recurrent_backward_call {
 void bp_recurrent_backward(bp_emit *emit, const bp_recurrent *layer, const bp_recurrent_tape *tape,
                            const bp_recurrent_backward_call *call);
 
+/* A piece of time of the micro-batch. */
+typedef struct bp_piece {
+    uint64_t first; /* step */
+    uint64_t length;
+    uint64_t batch;
+} bp_piece;
+
+/* What ids or labels hold for the steps of a piece, ordered by time. */
+bp_ref bp_piece_slice(bp_emit *emit, const bp_piece *piece, bp_ref from, const char *name);
+
+/* Layers one above the other over a piece of time. A *boundary* is the state of all the model's
+ * layers: (layers * states * batch, width), h and then c of each; absent: 0. */
+typedef struct bp_recurrent_stack {
+    bp_recurrent first; /* its lowest; the four parameters of each follow those of the one below */
+    uint32_t layers;
+} bp_recurrent_stack;
+
+/* One of its layers. */
+bp_recurrent bp_stack_layer(const bp_recurrent_stack *stack, uint32_t index);
+
+/* What a stack leaves: (rows, width) of states, the first thing of each layer's being h before the
+ * first step and after each; and (rows, 4 * width) of what backward reads beside them. */
+uint64_t bp_stack_states(const bp_recurrent_stack *stack);
+uint64_t bp_stack_saved(const bp_recurrent_stack *stack);
+
+/* The row of its states from which on its highest layer's output lies. */
+uint64_t bp_stack_output(const bp_recurrent_stack *stack);
+
+typedef struct bp_stack_call {
+    bp_ref x; /* (length * batch, in) of its lowest layer */
+    bp_ref states;
+    bp_ref saved;
+    bp_ref before; /* boundary; in backward the gradient of it, out, where wanted; room anyway */
+    bp_ref after;  /* boundary; in backward the gradient of it */
+    bool wanted;   /* backward: the gradient of before */
+    bp_ref d_y;    /* backward: of its highest layer's output */
+    bool x_wanted; /* backward: the gradient of x */
+} bp_stack_call;
+
+/* Fills states and saved; bp_stack_hand_on then its part of the boundary `after`: the state after
+ * the last step, in BP_MODE_DECODE after the last row that counts. */
+void bp_stack_forward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
+void bp_stack_hand_on(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
+
+/* Gradients of the layers' parameters, then those of the call; returns that of x, absent where it
+ * is not wanted. */
+bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const bp_stack_call *call);
+
 #endif

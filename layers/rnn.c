@@ -6,17 +6,16 @@
 
 #include "core/compile/compile.h"
 #include "core/compile/range.h"
-#include "layers/embedding.h"
+#include "layers/block.h"
 #include "layers/inputs.h"
-#include "layers/loss.h"
 #include "layers/publish.h"
-#include "layers/recurrent.h"
 
 /* Numbers of parameters: the encoder, four of each layer, the decoder. */
 enum { ENCODER = 0, FIRST_LAYER = 1, LAYER_PARAMETERS = 4 };
 
-/* Of a stage's tape. */
-enum { STATES = 0, GATES = 1, KEPT = 2 };
+/* What a piece computes. A node and values of each layer would leave auto more to choose from, but
+ * be twice the buffers to plan for savings below a hundredth. */
+enum { BEFORE, EMBEDDED, STATES, GATES, AFTER, VALUES };
 
 BP_OWN_FITS(bp_rnn_config);
 
@@ -105,17 +104,12 @@ static void parameters(bp_emit *emit, const bp_model_config *config)
     bp_publish(emit, "", &bias);
 }
 
-/* A piece of time of the micro-batch: rows of its own order, and where they come from. */
-typedef struct piece {
-    uint64_t first; /* step */
-    uint64_t length;
-    uint64_t batch;
-    uint64_t width;
-    uint64_t states; /* vectors of a layer's state */
-    uint32_t layers;
-    bp_cell cell;
-    bp_emit outside; /* the pen as it was */
-} piece;
+/* The pen as it was before it was put on a piece of time. */
+typedef struct outside {
+    bp_ref ids;
+    bp_ref losses;
+    uint64_t rows;
+} outside;
 
 /* The first step of a piece: as even pieces as there can be. */
 static uint64_t first_step(const bp_spec *spec, uint32_t stage)
@@ -123,58 +117,38 @@ static uint64_t first_step(const bp_spec *spec, uint32_t stage)
     return (uint64_t)stage * spec->sequence / stage_count(&spec->config);
 }
 
-/* The first `length` steps of what ids or labels hold from the piece on, ordered by time. */
-static bp_ref slice(bp_emit *emit, const piece *p, bp_ref from, const char *name)
+static bp_piece describe_piece(const bp_emit *emit, uint32_t stage)
 {
-    const bp_ref x = bp_ref_at(from, p->first);
-    if (p->batch == 1) {
-        return x;
+    if (emit->mode == BP_MODE_DECODE) {
+        return (bp_piece){.first = 0, .length = emit->rows, .batch = 1};
     }
-    const bp_time_slice_scalars scalars = {
-        .batch = (int64_t)p->batch, .sequence = emit->spec->sequence, .length = (int64_t)p->length};
-    const bp_time_slice_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_I32, p->length, p->batch, name), .x = x};
-    bp_emit_time_slice(emit, &operands, &scalars);
-    return operands.y;
+    const uint64_t first = first_step(emit->spec, stage);
+    return (bp_piece){.first = first,
+                      .length = first_step(emit->spec, stage + 1) - first,
+                      .batch = emit->spec->batch};
 }
 
-/* Puts the pen on a piece of time: its rows, ids and losses. */
-static piece enter(bp_emit *emit, uint32_t stage)
+/* Puts the pen on a piece: its rows, ids and losses. */
+static outside enter(bp_emit *emit, const bp_piece *piece)
 {
-    const bp_model_config *config = &emit->spec->config;
-    const bp_rnn_config own = bp_rnn_config_of(config);
-    const bool decode = emit->mode == BP_MODE_DECODE;
-    piece p = {.first = decode ? 0 : first_step(emit->spec, stage),
-               .batch = decode ? 1 : emit->spec->batch,
-               .width = own.width,
-               .states = bp_cell_states(own.cell),
-               .layers = own.layers,
-               .cell = own.cell,
-               .outside = *emit};
-    p.length = decode ? emit->rows : first_step(emit->spec, stage + 1) - p.first;
-    emit->input[BP_INPUT_IDS] = slice(emit, &p, emit->input[BP_INPUT_IDS], "ids");
-    emit->rows = p.length * p.batch;
-    emit->losses = decode ? emit->losses : bp_ref_at(emit->losses, p.first * p.batch);
-    return p;
+    const outside was = {emit->input[BP_INPUT_IDS], emit->losses, emit->rows};
+    emit->input[BP_INPUT_IDS] = bp_piece_slice(emit, piece, was.ids, "ids");
+    emit->rows = piece->length * piece->batch;
+    if (emit->mode != BP_MODE_DECODE) {
+        emit->losses = bp_ref_at(was.losses, piece->first * piece->batch);
+    }
+    return was;
 }
 
-static void leave(bp_emit *emit, const piece *p)
+static void leave(bp_emit *emit, const outside *was)
 {
-    emit->rows = p->outside.rows;
-    emit->input[BP_INPUT_IDS] = p->outside.input[BP_INPUT_IDS];
-    emit->input[BP_INPUT_LABELS] = p->outside.input[BP_INPUT_LABELS];
-    emit->losses = p->outside.losses;
+    emit->input[BP_INPUT_IDS] = was->ids;
+    emit->losses = was->losses;
+    emit->rows = was->rows;
 }
 
-static bp_ref make(bp_emit *emit, bp_class class_of, uint64_t rows, uint64_t width,
-                   const char *name)
+static bp_embedding describe_embedding(const bp_model_config *config)
 {
-    return bp_emit_buffer(emit, class_of, bp_emit_working(emit), rows, width, name);
-}
-
-static bp_embedding describe_embedding(const bp_emit *emit)
-{
-    const bp_model_config *config = &emit->spec->config;
     return (bp_embedding){.token = ENCODER,
                           .position = BP_NO_PARAMETER,
                           .vocabulary = config->vocabulary,
@@ -182,9 +156,8 @@ static bp_embedding describe_embedding(const bp_emit *emit)
                           .width = embedding_width(config)};
 }
 
-static bp_head describe_head(const bp_emit *emit)
+static bp_head describe_head(const bp_model_config *config)
 {
-    const bp_model_config *config = &emit->spec->config;
     const bp_rnn_config own = bp_rnn_config_of(config);
     return (bp_head){.table = own.untied ? decoder_bias(config) - 1 : (uint32_t)ENCODER,
                      .bias = decoder_bias(config),
@@ -192,215 +165,96 @@ static bp_head describe_head(const bp_emit *emit)
                      .width = own.width};
 }
 
-static bp_recurrent describe_layer(const bp_emit *emit, const piece *p, uint32_t index)
+static bp_recurrent_stack describe_stack(const bp_model_config *config, const bp_piece *piece)
 {
-    const uint32_t first = FIRST_LAYER + LAYER_PARAMETERS * index;
-    const uint64_t gates = bp_cell_gates(p->cell) * p->width;
-    const uint64_t in = index == 0 ? embedding_width(&emit->spec->config) : p->width;
-    return (bp_recurrent){
-        .cell = p->cell,
-        .input = {.weight = first, .bias = first + 2, .in = in, .out = gates, .output_major = true},
-        .state = {.weight = first + 1,
-                  .bias = first + 3,
-                  .in = p->width,
-                  .out = gates,
-                  .output_major = true},
-        .width = p->width,
-        .batch = p->batch,
-        .length = p->length};
+    const bp_rnn_config own = bp_rnn_config_of(config);
+    const uint64_t gates = bp_cell_gates(own.cell) * own.width;
+    return (bp_recurrent_stack){.first = {.cell = own.cell,
+                                          .input = {.weight = FIRST_LAYER,
+                                                    .bias = FIRST_LAYER + 2,
+                                                    .in = embedding_width(config),
+                                                    .out = gates,
+                                                    .output_major = true},
+                                          .state = {.weight = FIRST_LAYER + 1,
+                                                    .bias = FIRST_LAYER + 3,
+                                                    .in = own.width,
+                                                    .out = gates,
+                                                    .output_major = true},
+                                          .width = own.width,
+                                          .batch = piece->batch,
+                                          .length = piece->length},
+                                .layers = own.layers};
 }
 
-/* The state of a layer in a boundary (layers * states * batch, width). */
-static bp_recurrent_state state_of(const piece *p, bp_ref boundary, uint32_t layer)
+/* A piece of time. Its loss is formed by the way. */
+static void describe_block(const bp_emit *emit, uint32_t stage, bp_block *block)
 {
-    if (!bp_ref_present(boundary)) {
-        return (bp_recurrent_state){BP_ABSENT, BP_ABSENT};
-    }
-    const uint64_t one = p->batch * p->width;
-    const bp_ref h = bp_ref_at(boundary, layer * p->states * one);
-    return (bp_recurrent_state){h, p->states > 1 ? bp_ref_at(h, one) : BP_ABSENT};
-}
-
-/* All layers' tapes, as `class_of`. */
-static void make_tape(bp_emit *emit, const piece *p, bp_class class_of, bp_ref *tape)
-{
-    const uint64_t steps = p->layers * p->length * p->batch;
-    const uint64_t states = p->layers * p->states * (p->length + 1) * p->batch;
-    tape[STATES] = make(emit, class_of, states, p->width, "states");
-    tape[GATES] = make(emit, class_of, steps, bp_cell_gates(p->cell) * p->width, "gates");
-    tape[KEPT] = p->cell == BP_CELL_GRU ? make(emit, class_of, steps, p->width, "kept") : BP_ABSENT;
-}
-
-static bp_recurrent_tape tape_of(const piece *p, const bp_ref *tape, uint32_t layer)
-{
-    const uint64_t one = p->batch * p->width, states = (p->length + 1) * one;
-    const bp_ref h = bp_ref_at(tape[STATES], layer * p->states * states);
-    const bool lstm = p->cell == BP_CELL_LSTM;
-    return (bp_recurrent_tape){
-        .h = h,
-        .c = lstm ? bp_ref_at(h, states) : BP_ABSENT,
-        .gates = bp_ref_at(tape[GATES], layer * p->length * one * bp_cell_gates(p->cell)),
-        .kept = lstm ? BP_ABSENT : bp_ref_at(tape[KEPT], layer * p->length * one)};
-}
-
-/* What a layer gives: its state after each step. */
-static bp_ref output_of(const piece *p, const bp_ref *tape, uint32_t layer)
-{
-    return bp_ref_at(tape_of(p, tape, layer).h, p->batch * p->width);
-}
-
-static bp_ref embed(bp_emit *emit)
-{
-    const bp_embedding embedding = describe_embedding(emit);
-    const bp_ref x = make(emit, BP_CLASS_WORKSPACE, emit->rows, embedding.width, "embedded");
-    bp_embedding_forward(emit, &embedding, x);
-    return x;
-}
-
-/* Runs all layers over a piece from a state, and fills the tape; x is the embedded ids. */
-static void run_layers(bp_emit *emit, const piece *p, bp_ref x, bp_ref before, const bp_ref *tape)
-{
-    for (uint32_t i = 0; i < p->layers; i++) {
-        const bp_recurrent layer = describe_layer(emit, p, i);
-        const bp_recurrent_state state = state_of(p, before, i);
-        const bp_recurrent_tape own = tape_of(p, tape, i);
-        bp_recurrent_forward(emit, &layer, x, &state, &own);
-        x = output_of(p, tape, i);
-    }
-}
-
-static void copy(bp_emit *emit, const piece *p, bp_ref x, bp_ref y)
-{
-    const bp_copy_scalars scalars = {.count = (int64_t)(p->batch * p->width)};
-    const bp_copy_operands operands = {.y = y, .x = x};
-    bp_emit_copy(emit, &operands, &scalars);
-}
-
-/* The last states of all layers, as the next stage's input. */
-static bp_ref hand_on(bp_emit *emit, const piece *p, const bp_ref *tape)
-{
-    const uint64_t last = p->length * p->batch * p->width;
-    const bp_ref to =
-        make(emit, emit->output_class, p->layers * p->states * p->batch, p->width, "state");
-    for (uint32_t i = 0; i < p->layers; i++) {
-        const bp_recurrent_tape from = tape_of(p, tape, i);
-        const bp_recurrent_state slot = state_of(p, to, i);
-        copy(emit, p, bp_ref_at(from.h, last), slot.h);
-        if (p->cell == BP_CELL_LSTM) {
-            copy(emit, p, bp_ref_at(from.c, last), slot.c);
-        }
-    }
-    return to;
+    const bp_model_config *config = &emit->spec->config;
+    const bp_piece piece = describe_piece(emit, stage);
+    const bp_recurrent_stack stack = describe_stack(config, &piece);
+    const uint64_t width = stack.first.width, steps = piece.length * piece.batch;
+    const uint64_t one = bp_cell_states(stack.first.cell) * piece.batch;
+    const bp_value state = {"state", "d_state", {stack.layers * one, width}, false};
+    *block = (bp_block){
+        .value = {[BEFORE] = state,
+                  [EMBEDDED] = {"embedded", "d_in", {steps, stack.first.input.in}, false},
+                  [STATES] = {"states", NULL, {bp_stack_states(&stack), width}, false},
+                  [GATES] = {"gates", NULL, {bp_stack_saved(&stack), 4 * width}, false},
+                  [AFTER] = state},
+        .values = VALUES,
+        .ends = emit->mode == BP_MODE_DECODE || stage + 1 == stage_count(config),
+        .node = {{.kind = BP_NODE_EMBEDDING,
+                  .out = {EMBEDDED},
+                  .cheap = true,
+                  .embedding = describe_embedding(config)},
+                 {.kind = BP_NODE_RECURRENT,
+                  .in = {EMBEDDED, BEFORE},
+                  .out = {STATES, GATES, AFTER},
+                  .stack = stack},
+                 {.kind = BP_NODE_LOSS,
+                  .in = {STATES, BEFORE},
+                  .head = describe_head(config),
+                  .piece = piece,
+                  .row = {bp_stack_output(&stack), (stack.layers - 1) * one}}},
+        .nodes = 3};
 }
 
 static void forward(bp_emit *emit, bp_stage_call *call)
 {
-    piece p = enter(emit, call->stage);
-    const bool train = emit->mode == BP_MODE_TRAIN;
-    const bool keep = train && call->variant <= BP_RECOMPUTE_ALL;
-    bp_ref tape[3];
-    make_tape(emit, &p, keep ? BP_CLASS_TAPE : BP_CLASS_WORKSPACE, tape);
-    run_layers(emit, &p, embed(emit), call->input, tape);
-    for (uint32_t i = 0; keep && i < 3; i++) {
-        call->tape[i] = tape[i];
-    }
-    if (!train) {
-        const bp_head head = describe_head(emit);
-        emit->input[BP_INPUT_LABELS] = slice(emit, &p, emit->input[BP_INPUT_LABELS], "labels");
-        bp_loss_forward(emit, &head, output_of(&p, tape, p.layers - 1));
-    }
-    const bool last = call->stage + 1 == stage_count(&emit->spec->config);
-    call->output = last ? BP_ABSENT : hand_on(emit, &p, tape);
-    leave(emit, &p);
-}
-
-/* The loss of the piece, and the gradient of what the last layer gave. */
-static bp_ref backward_loss(bp_emit *emit, const piece *p, const bp_ref *tape)
-{
-    const bp_head head = describe_head(emit);
-    const bp_ref d_y = make(emit, BP_CLASS_WORKSPACE, emit->rows, p->width, "d_loss");
-    emit->input[BP_INPUT_LABELS] = slice(emit, p, emit->input[BP_INPUT_LABELS], "labels");
-    bp_loss_backward(emit, &head, output_of(p, tape, p->layers - 1), d_y, BP_ABSENT);
-    return d_y;
-}
-
-/* Backward through all layers; returns the gradient of the embedded ids, absent where the encoder
- * is frozen. */
-static bp_ref back_layers(bp_emit *emit, const piece *p, bp_stage_call *call, bp_ref x,
-                          const bp_ref *tape, bp_ref d_y)
-{
-    const bp_ref d_states =
-        make(emit, BP_CLASS_WORKSPACE, p->layers * p->states * p->batch, p->width, "d_state");
-    for (uint32_t i = p->layers; i-- > 0;) {
-        const bp_recurrent layer = describe_layer(emit, p, i);
-        const bp_recurrent_tape own = tape_of(p, tape, i);
-        const bool wanted = i > 0 || bp_emit_trainable(emit, ENCODER);
-        const bp_recurrent_backward_call back = {
-            .x = i > 0 ? output_of(p, tape, i - 1) : x,
-            .d_y = d_y,
-            .d_after = state_of(p, call->d_output, i),
-            .d_state = state_of(p, d_states, i),
-            .d_state_wanted = call->input_wanted,
-            .d_x = wanted ? make(emit, BP_CLASS_WORKSPACE, emit->rows, layer.input.in, "d_in")
-                          : BP_ABSENT};
-        bp_recurrent_backward(emit, &layer, &own, &back);
-        d_y = back.d_x;
-    }
-    call->d_input = call->input_wanted ? d_states : BP_ABSENT;
-    return d_y;
+    bp_block block;
+    const bp_piece piece = describe_piece(emit, call->stage);
+    describe_block(emit, call->stage, &block);
+    const outside was = enter(emit, &piece);
+    bp_block_forward(emit, call, &block);
+    leave(emit, &was);
 }
 
 static void backward(bp_emit *emit, bp_stage_call *call)
 {
-    piece p = enter(emit, call->stage);
-    bp_ref tape[3] = {call->tape[STATES], call->tape[GATES], call->tape[KEPT]};
-    const bp_ref x = embed(emit);
-    if (!bp_ref_present(tape[STATES])) {
-        make_tape(emit, &p, BP_CLASS_WORKSPACE, tape);
-        run_layers(emit, &p, x, call->input, tape);
-    }
-    const bp_ref d_y = backward_loss(emit, &p, tape);
-    const bp_ref d_x = back_layers(emit, &p, call, x, tape, d_y);
-    if (bp_ref_present(d_x)) {
-        const bp_embedding embedding = describe_embedding(emit);
-        bp_embedding_backward(emit, &embedding, d_x);
-    }
-    leave(emit, &p);
-}
-
-/* The state after the last row that counts goes on. */
-static bp_ref pick(bp_emit *emit, const piece *p, bp_ref x, bp_ref y)
-{
-    const bp_pick_row_scalars scalars = {.rows = (int64_t)p->length, .width = (int64_t)p->width};
-    const bp_pick_row_operands operands = {.y = y, .x = x, .step = emit->step};
-    bp_emit_pick_row(emit, &operands, &scalars);
-    return y;
+    bp_block block;
+    const bp_piece piece = describe_piece(emit, call->stage);
+    describe_block(emit, call->stage, &block);
+    const outside was = enter(emit, &piece);
+    bp_block_backward(emit, call, &block);
+    leave(emit, &was);
 }
 
 /* All of it happens in the first stage: pieces of time are for training. */
 static void decode(bp_emit *emit, bp_stage_call *call)
 {
+    bp_block block;
     call->output = BP_ABSENT;
     if (call->stage > 0) {
         return;
     }
-    piece p = enter(emit, 0);
-    bp_ref tape[3], top = BP_ABSENT;
-    const bp_ref carried = bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
-                                           p.layers * p.states, p.width, "state");
-    make_tape(emit, &p, BP_CLASS_WORKSPACE, tape);
-    run_layers(emit, &p, embed(emit), carried, tape);
-    for (uint32_t i = 0; i < p.layers; i++) {
-        const bp_recurrent_tape from = tape_of(&p, tape, i);
-        const bp_recurrent_state slot = state_of(&p, carried, i);
-        top = pick(emit, &p, bp_ref_at(from.h, p.width), slot.h);
-        if (p.cell == BP_CELL_LSTM) {
-            (void)pick(emit, &p, bp_ref_at(from.c, p.width), slot.c);
-        }
-    }
-    const bp_head head = describe_head(emit);
-    bp_head_logits(emit, &head, top);
-    leave(emit, &p);
+    const bp_piece piece = describe_piece(emit, 0);
+    describe_block(emit, 0, &block);
+    call->input =
+        bp_emit_carried(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
+                        block.value[BEFORE].shape[0], block.value[BEFORE].shape[1], "state");
+    const outside was = enter(emit, &piece);
+    bp_block_decode(emit, call, &block);
+    leave(emit, &was);
 }
 
 static bp_status check_ranges(const bp_model_config *config, bp_error *error)

@@ -160,6 +160,60 @@ static void test_nodes_with_effects(void **state)
     refused(&block, "runs once");
 }
 
+/* A layer of a GRU over three steps of two samples, and a loss. */
+static bp_block piece_of_time(void)
+{
+    enum { BEFORE_PIECE, EMBEDDED, STATES, SAVED, AFTER_PIECE, PIECE_VALUES };
+    const bp_linear input = {.in = 8, .out = 24}, state = {.in = 8, .out = 24};
+    return (bp_block){.value = {[BEFORE_PIECE] = {"state", "d_state", {2, 8}, false},
+                                [EMBEDDED] = {"embedded", "d_in", {6, 8}, false},
+                                [STATES] = {"states", NULL, {8, 8}, false},
+                                [SAVED] = {"gates", NULL, {6, 32}, false},
+                                [AFTER_PIECE] = {"state", "d_state", {2, 8}, false}},
+                      .values = PIECE_VALUES,
+                      .node = {{.kind = BP_NODE_EMBEDDING,
+                                .out = {EMBEDDED},
+                                .cheap = true,
+                                .embedding = {.width = 8}},
+                               {.kind = BP_NODE_RECURRENT,
+                                .in = {EMBEDDED, BEFORE_PIECE},
+                                .out = {STATES, SAVED, AFTER_PIECE},
+                                .stack = {{BP_CELL_GRU, input, state, 8, 2, 3}, 1}},
+                               {.kind = BP_NODE_LOSS,
+                                .in = {STATES, BEFORE_PIECE},
+                                .head = {.width = 8},
+                                .piece = {0, 3, 2},
+                                .row = {2, 0}}},
+                      .nodes = 3};
+}
+
+/* One dimension of one value wrong, or a row. */
+static void test_pieces_of_time(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_block block = piece_of_time();
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    assert_int_equal(bp_block_kept(&block, 0), 0x0c);
+    assert_int_equal(bp_block_kept(&block, BP_TAPE_SET | 0x06), 0x06);
+    for (uint32_t v = 0; v < block.values; v++) {
+        block = piece_of_time();
+        block.value[v].shape[1]++;
+        refused(&block, "shapes");
+    }
+    for (uint32_t i = 1; i < block.nodes; i++) {
+        block = piece_of_time();
+        block.node[i].row[0]++;
+        refused(&block, "shapes");
+    }
+    block = piece_of_time();
+    block.node[1].stack.layers = 2;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.node[0].once = true;
+    refused(&block, "runs once");
+}
+
 /* A node with effects is never computed again: every tape variant keeps what it made. */
 static void test_effects_are_kept(void **state)
 {
@@ -228,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_nodes_with_effects),
+        cmocka_unit_test(test_pieces_of_time),
         cmocka_unit_test(test_effects_are_kept),
         cmocka_unit_test(test_steps_have_one_reader),
         cmocka_unit_test(test_a_plan_with_such_a_list_is_refused),

@@ -80,6 +80,55 @@ static void test_policies(void **state)
     }
 }
 
+/* More layers than a list has values. */
+static void test_deep(void **state)
+{
+    (void)state;
+    for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
+        bp_spec spec = spec_of((bp_cell)cell, 13);
+        const uint64_t wanted = digest_after(&spec, 2);
+        spec.poison = true;
+        spec.policy.kind = BP_POLICY_SQRT;
+        assert_true(digest_after(&spec, 2) == wanted);
+    }
+}
+
+/* The model with one tape variant whatever the schedule asks for. */
+static uint32_t forced;
+
+static void forward_forced(bp_emit *emit, bp_stage_call *call)
+{
+    call->variant = BP_TAPE_SET | forced;
+    bp_model_rnn.forward(emit, call);
+}
+
+static void backward_forced(bp_emit *emit, bp_stage_call *call)
+{
+    call->variant = BP_TAPE_SET | forced;
+    bp_model_rnn.backward(emit, call);
+}
+
+/* Whatever is kept of the embedded ids and of the states and gates, the bits are equal. */
+static void test_kept_sets(void **state)
+{
+    (void)state;
+    bp_model model = bp_model_rnn;
+    model.forward = forward_forced;
+    model.backward = backward_forced;
+    for (int cell = BP_CELL_GRU; cell <= BP_CELL_LSTM; cell++) {
+        bp_spec spec = spec_of((bp_cell)cell, 2);
+        const uint64_t wanted = digest_after(&spec, 2);
+        spec.model = &model;
+        spec.poison = true;
+        for (uint32_t set = 0; set < 8; set++) {
+            forced = set << 1;
+            if (digest_after(&spec, 2) != wanted) {
+                fail_msg("cell %d, kept set %x: another digest", cell, forced);
+            }
+        }
+    }
+}
+
 /* Under release with several micro-batches, and with clipping, which forms the norm first, sums are
  * added in other orders. */
 static void test_release(void **state)
@@ -257,6 +306,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_kept_sets),
         cmocka_unit_test(test_release),
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_differences),
