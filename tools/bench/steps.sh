@@ -49,12 +49,14 @@ step_ms() { # PROGRAM OPTIONS..: ms of a step, the median of what the program re
         times_a=()
         times_b=()
         for ((visit = 0; visit < visits; visit++)); do
-            order=("$first" "$second")
-            ((visit % 2 == 0)) || order=("$second" "$first")
-            for program in "${order[@]}"; do
+            order=(a b)
+            ((visit % 2 == 0)) || order=(b a)
+            for side in "${order[@]}"; do
+                program=$first
+                [[ $side == a ]] || program=$second
                 ms=$(step_ms "$program" "${words[@]:1}")
                 [[ -n $ms ]] || { echo "| ${words[0]} | does not run: $program |"; continue 3; }
-                if [[ $program == "$first" ]]; then times_a+=("$ms"); else times_b+=("$ms"); fi
+                if [[ $side == a ]]; then times_a+=("$ms"); else times_b+=("$ms"); fi
             done
         done
         printf '%s\n' "${times_a[@]}" | sort -g >/tmp/steps.$$.a
