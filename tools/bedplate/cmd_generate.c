@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bedplate/end_tokens.h"
 #include "tools/bedplate/fill_mask.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/progress.h"
+#include "tools/bedplate/reply.h"
 #include "tools/bedplate/sample.h"
 #include "tools/bedplate/session.h"
-#include "tools/bedplate/text_out.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_tokenise.h"
@@ -24,9 +25,19 @@ typedef struct generation {
     uint32_t prompt;
     uint32_t count;
     uint32_t room;
+    sampling how;
     uint32_t *order; /* for sampling */
+    float *scores;
+    end_tokens ends;
+    bool has_text; /* there is a tokenizer: ids are text as well */
+    bool shows_ids;
+    reply text;
+    char *whole; /* what is not streamed; owned */
+    size_t used;
+    size_t capacity;
+    uint32_t sequence;
+    bool finished; /* by a token or a string that ends a text */
     double seconds;
-    text_out text;
 } generation;
 
 static bp_status room_for(generation *g, size_t prompt)
@@ -45,7 +56,8 @@ static bp_status room_for(generation *g, size_t prompt)
     g->room = (uint32_t)(prompt + most);
     g->ids = malloc(g->room * sizeof *g->ids);
     g->order = malloc((size_t)g->s.spec.config.vocabulary * sizeof *g->order);
-    if (g->ids == NULL || g->order == NULL) {
+    g->scores = malloc((size_t)g->s.spec.config.vocabulary * sizeof *g->scores);
+    if (g->ids == NULL || g->order == NULL || g->scores == NULL) {
         return bp_error_set(&g->s.error, BP_ERR_FIT, where, "no memory for the tokens", "");
     }
     return BP_OK;
@@ -133,6 +145,31 @@ static bp_status ids_prompt(generation *g)
     return g->count > 0 ? BP_OK : wrong_ids(g);
 }
 
+/* Ids are text as well where there is a tokenizer; stop strings need one. */
+static bp_status find_text(generation *g)
+{
+    session *s = &g->s;
+    const settings *set = s->set;
+    g->shows_ids = set->output_ids || set->prompt_ids != NULL;
+    if (set->prompt == NULL &&
+        (s->spec.config.vocabulary == BP_BYTE_VOCABULARY || set->stops.count > 0)) {
+        BP_TRY(session_open_coder(s));
+    }
+    g->has_text = s->coder.kind != CODER_NONE;
+    if (!g->has_text && set->stops.count > 0) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "a stop string needs a tokenizer, and the model directory has none; "
+                            "give --tokenizer",
+                            "--stop");
+    }
+    const bool own = set->tokenizer == NULL && g->has_text && s->coder.directory[0] != '\0';
+    return end_tokens_read(&g->ends, s->store,
+                           !s->directory ? NULL
+                           : own         ? s->coder.directory
+                                         : set->model,
+                           &s->error);
+}
+
 static bp_status read_prompt(generation *g)
 {
     const settings *set = g->s.set;
@@ -140,71 +177,91 @@ static bp_status read_prompt(generation *g)
         return bp_error_set(&g->s.error, BP_ERR_USAGE, where,
                             "give one of --prompt and --prompt-ids", "--prompt");
     }
+    BP_TRY(reply_check(&set->stops, &g->s.error));
     BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));
     g->prompt = g->count;
-    if (set->prompt == NULL && g->s.spec.config.vocabulary == BP_BYTE_VOCABULARY) {
-        BP_TRY(session_find_coder(&g->s)); /* its ids are text without any tokenizer */
+    return find_text(g);
+}
+
+/* Someone may be reading: text is shown as it comes, unless it goes out as a whole. */
+static bp_status show(generation *g, output *out, const char *bytes, size_t count)
+{
+    if (!g->s.set->json && !g->s.set->no_stream) {
+        bp_text_bytes(&out->text, bytes, count);
+        BP_TRY(count > 0 ? bp_text_flush(&out->text) : BP_OK);
+        fflush(out->stream);
+        return BP_OK;
     }
-    text_out_begin(&g->text, &g->s.coder);
-    for (uint32_t i = 0; i < g->count; i++) {
-        text_out_pass(&g->text, g->ids[i]);
+    if (g->used + count > g->capacity) {
+        const size_t wanted = 2 * (g->used + count);
+        char *grown = realloc(g->whole, wanted);
+        if (grown == NULL) {
+            return bp_error_set(&g->s.error, BP_ERR_FIT, where, "no memory for the text", "");
+        }
+        g->whole = grown;
+        g->capacity = wanted;
     }
+    if (count > 0) {
+        memcpy(g->whole + g->used, bytes, count);
+    }
+    g->used += count;
     return BP_OK;
 }
 
-static void cmd_generate_put_token(generation *g, bp_text *text, int32_t id, bool first)
+/* Shows what token number `at` lets out, as its number or as text. */
+static bp_status show_token(generation *g, output *out, uint32_t at, bool ends)
 {
-    const settings *set = g->s.set;
-    if (set->output_ids || set->prompt_ids != NULL) {
-        if (!first) {
-            bp_text_char(text, ' ');
-        }
-        bp_text_i64(text, id);
-    } else if (!coder_ends(&g->s.coder, &g->s.spec.config, (uint32_t)id)) {
-        size_t count;
-        const char *bytes = text_out_next(&g->text, id, &count);
-        bp_text_bytes(text, bytes, count);
+    const int32_t id = g->ids[at];
+    size_t count = 0;
+    const char *bytes = "";
+    if (g->has_text && !ends) {
+        bytes = reply_next(&g->text, id, &count);
     }
+    if (g->shows_ids && !g->s.set->json) {
+        char number[16];
+        snprintf(number, sizeof number, at == g->prompt ? "%d" : " %d", (int)id);
+        return show(g, out, number, strlen(number));
+    }
+    return show(g, out, bytes, count);
 }
 
-static void put_rest(generation *g, bp_text *text)
+/* The next token of the sequence, by the logits that are there. */
+static bp_status draw(generation *g, uint32_t *id)
 {
-    size_t count;
-    const char *bytes = text_out_end(&g->text, &count);
-    bp_text_bytes(text, bytes, count);
+    const uint32_t vocabulary = g->s.spec.config.vocabulary;
+    const float *logits = g->s.runtime.logits_host;
+    if (!bp_elements_finite(BP_F32, logits, vocabulary)) {
+        return bp_error_set(&g->s.error, BP_ERR_NONFINITE, where,
+                            "the logits are not finite: with these weights values grow beyond "
+                            "what they are held in",
+                            g->s.set->model);
+    }
+    if (g->how.repetition_penalty != 1.0) {
+        memcpy(g->scores, logits, vocabulary * sizeof *logits);
+        sample_penalise(&g->how, logits, g->scores, g->ids, g->count);
+        logits = g->scores;
+    }
+    *id = sample_token(&g->how, logits, vocabulary, g->sequence, g->count - g->prompt, g->order);
+    return BP_OK;
 }
 
-/* Writes tokens as they come: someone may be reading. */
 static bp_status write_tokens(generation *g, output *out)
 {
     const settings *set = g->s.set;
-    const sampling how = {set->temperature, set->top_k, set->seed};
-    bool streams = !set->json;
     BP_TRY(bp_runtime_restart(&g->s.runtime));
     BP_TRY(bp_runtime_accept(&g->s.runtime, g->ids, g->count));
-    for (uint64_t i = 0; i < set->max_new_tokens; i++) {
-        if (!bp_elements_finite(BP_F32, g->s.runtime.logits_host, g->s.spec.config.vocabulary)) {
-            return bp_error_set(&g->s.error, BP_ERR_NONFINITE, "generate",
-                                "the logits are not finite: with these weights values grow beyond "
-                                "what they are held in",
-                                set->model);
-        }
-        uint32_t id =
-            sample_token(&how, g->s.runtime.logits_host, g->s.spec.config.vocabulary, i, g->order);
+    for (;;) {
+        uint32_t id = 0;
+        BP_TRY(draw(g, &id));
         g->ids[g->count++] = (int32_t)id;
-        if (streams) {
-            cmd_generate_put_token(g, &out->text, (int32_t)id, i == 0);
-            BP_TRY(bp_text_flush(&out->text));
-            fflush(out->stream);
-        }
-        bool ends = !set->ignore_eos && coder_ends(&g->s.coder, &g->s.spec.config, id);
-        bool last = i + 1 == set->max_new_tokens || ends;
-        if (last) {
+        const bool ends = end_tokens_has(&g->ends, &g->s.coder, &g->s.spec.config, id);
+        BP_TRY(show_token(g, out, g->count - 1, ends));
+        g->finished = (ends && !set->ignore_eos) || (g->has_text && g->text.stopped);
+        if (g->finished || g->count == g->prompt + set->max_new_tokens) {
             return BP_OK;
         }
         BP_TRY(bp_runtime_accept(&g->s.runtime, &g->ids[g->count - 1], 1));
     }
-    return BP_OK;
 }
 
 static void put_ids(output *out, const int32_t *ids, uint32_t count)
@@ -218,42 +275,64 @@ static void put_ids(output *out, const int32_t *ids, uint32_t count)
     bp_text_string(&out->text, "]");
 }
 
-/* The text as one string; of a long one what fits. */
-static void put_json_text(generation *g, output *out)
-{
-    enum { MOST = 1 << 20 };
-    static char text[MOST];
-    size_t used = 0;
-    for (uint32_t i = g->prompt; i < g->count; i++) {
-        size_t count = 0;
-        const char *bytes = "";
-        if (!coder_ends(&g->s.coder, &g->s.spec.config, (uint32_t)g->ids[i])) {
-            bytes = text_out_next(&g->text, g->ids[i], &count);
-        }
-        size_t fits = count < MOST - used ? count : MOST - used;
-        memcpy(text + used, bytes, fits);
-        used += fits;
-    }
-    size_t count;
-    const char *bytes = text_out_end(&g->text, &count);
-    size_t fits = count < MOST - used ? count : MOST - used;
-    memcpy(text + used, bytes, fits);
-    bp_text_string(&out->text, ", \"text\": ");
-    bp_text_json_bytes(&out->text, text, used + fits);
-}
-
 static void put_json(generation *g, output *out)
 {
     uint32_t made = g->count - g->prompt;
     json_begin(out);
+    if (g->s.set->sequences > 1) {
+        json_count(out, "sequence", g->sequence);
+    }
     json_count(out, "tokens", made);
     json_real(out, "tokens_per_second", (double)made / g->seconds, 6);
     json_count(out, "arena_bytes", g->s.runtime.report.arena_bytes);
+    json_text(out, "finish_reason", g->finished ? "stop" : "length");
     put_ids(out, g->ids + g->prompt, made);
-    if (g->s.coder.kind != CODER_NONE) {
-        put_json_text(g, out);
+    if (g->has_text) {
+        bp_text_string(&out->text, ", \"text\": ");
+        bp_text_json_bytes(&out->text, g->whole, g->used);
     }
     json_end(out);
+}
+
+/* The end of a sequence's text, also where it broke off. */
+static bp_status show_rest(generation *g, output *out)
+{
+    size_t count = 0;
+    const char *bytes = g->has_text ? reply_end(&g->text, &count) : "";
+    return g->shows_ids && !g->s.set->json ? BP_OK : show(g, out, bytes, count);
+}
+
+static bp_status write_sequence(generation *g, output *out)
+{
+    const settings *set = g->s.set;
+    g->count = g->prompt;
+    g->used = 0;
+    if (g->has_text) {
+        BP_TRY(reply_begin(&g->text, &g->s.coder, &set->stops, &g->s.error));
+        for (uint32_t i = 0; i < g->prompt; i++) {
+            reply_pass(&g->text, g->ids[i]);
+        }
+    }
+    if (set->sequences > 1 && !set->json && !g->shows_ids) {
+        bp_text_string(&out->text, "=== sequence ");
+        bp_text_u64(&out->text, g->sequence + 1);
+        bp_text_string(&out->text, " of ");
+        bp_text_u64(&out->text, set->sequences);
+        bp_text_string(&out->text, " ===\n");
+    }
+    const double began = clock_seconds();
+    bp_status status = write_tokens(g, out);
+    g->seconds = clock_seconds() - began;
+    const bp_status rest = show_rest(g, out);
+    status = status == BP_OK ? rest : status;
+    reply_close(&g->text);
+    if (status == BP_OK && set->json) {
+        put_json(g, out);
+    } else {
+        bp_text_bytes(&out->text, g->whole, g->used);
+        bp_text_char(&out->text, '\n');
+    }
+    return status;
 }
 
 static bp_status generate(generation *g, const settings *set)
@@ -276,15 +355,16 @@ static bp_status generate(generation *g, const settings *set)
     BP_TRY(read_prompt(g));
     s->spec.generate_context = g->room;
     BP_TRY(session_start(s));
-    double began = clock_seconds();
+    g->how = (sampling){.temperature = set->temperature,
+                        .top_k = set->top_k,
+                        .top_p = set->top_p,
+                        .min_p = set->min_p,
+                        .repetition_penalty = set->repetition_penalty,
+                        .seed = set->seed};
+    bp_status status = BP_OK;
     output_begin(&out, stdout);
-    bp_status status = write_tokens(g, &out);
-    g->seconds = clock_seconds() - began;
-    if (status == BP_OK && set->json) {
-        put_json(g, &out);
-    } else {
-        put_rest(g, &out.text);
-        bp_text_char(&out.text, '\n');
+    for (g->sequence = 0; status == BP_OK && g->sequence < set->sequences; g->sequence++) {
+        status = write_sequence(g, &out);
     }
     output_end(&out);
     return status;
@@ -294,6 +374,8 @@ int cmd_generate(const settings *set)
 {
     static generation g;
     int code = session_report(&g.s, generate(&g, set));
+    free(g.whole);
+    free(g.scores);
     free(g.order);
     free(g.ids);
     session_end(&g.s);

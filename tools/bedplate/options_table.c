@@ -215,6 +215,18 @@ static const option table[] = {
      "0: always the likeliest token"},
     {"top-k", OPTION_COUNT, VERB_GENERATE, AT(top_k), 0, 1 << 30, "50", "K", false,
      "choose among the K likeliest; 0: among all; of a masked-lm print so many of each mask (5)"},
+    {"top-p", OPTION_REAL, VERB_GENERATE, AT(top_p), 0, 1, "1", "P", false,
+     "choose among the likeliest tokens whose probabilities add up to P"},
+    {"min-p", OPTION_REAL, VERB_GENERATE, AT(min_p), 0, 1, "0", "P", false,
+     "leave out tokens that are less than P times as likely as the likeliest"},
+    {"repetition-penalty", OPTION_REAL, VERB_GENERATE, AT(repetition_penalty), 1e-6, 1e6, "1", "F",
+     false, "above 1 makes tokens that the prompt or the text has already less likely"},
+    {"num-return-sequences", OPTION_COUNT, VERB_GENERATE, AT(sequences), 1, 1 << 20, "1", "N",
+     false, "texts to write, each with random numbers of its own; with --json a line each"},
+    {"stop", OPTION_LIST, VERB_GENERATE, AT(stops), 0, 0, NULL, "STRING", false,
+     "end in front of this string; may be repeated"},
+    {"no-stream", OPTION_FLAG, VERB_GENERATE, AT(no_stream), 0, 0, "false", NULL, false,
+     "print a text when it is whole, not as its tokens come"},
     {"output-ids", OPTION_FLAG, VERB_GENERATE, AT(output_ids), 0, 0, "false", NULL, false,
      "print token ids separated by spaces"},
     {"ignore-eos", OPTION_FLAG, VERB_GENERATE, AT(ignore_eos), 0, 0, "false", NULL, false,
@@ -278,6 +290,7 @@ static const struct {
     {"resume-from-checkpoint", "resume"},
     {"lr", "learning-rate"},
     {"max-length", "max-seq-length"},
+    {"stop-strings", "stop"},
 };
 
 /* Headings of help and manual: each stands before the option of that name. */

@@ -125,6 +125,12 @@ typedef struct settings {
     uint64_t max_new_tokens;
     double temperature;
     uint64_t top_k;
+    double top_p;
+    double min_p;
+    double repetition_penalty;
+    uint64_t sequences;
+    path_list stops;
+    bool no_stream;
     bool output_ids;
     bool ignore_eos;
 
