@@ -71,8 +71,8 @@ TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
-           rows_avx2 rows_avx512 samples plain_rows plain_elements plain_rows_avx2 \
-           plain_rows_avx512 plain_elements_avx2 plain_elements_avx512 plain_cells
+           rows_avx2 rows_avx512 samples plain_rows activation plain_rows_avx2 \
+           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)

@@ -137,6 +137,12 @@ static inline bp_v bp_v_max(bp_v x, bp_v y)
     return (bp_v){_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
 }
 
+static inline bp_part bp_v_less(bp_v x, bp_v y)
+{
+    return (bp_part){false, BP_V, _mm256_castps_si256(_mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ)),
+                     _mm256_castps_si256(_mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ))};
+}
+
 static inline bp_v bp_v_exp(bp_v x)
 {
     return (bp_v){bp_exp_avx2(x.low), bp_exp_avx2(x.high)};

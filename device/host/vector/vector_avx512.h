@@ -121,6 +121,12 @@ static inline bp_v bp_v_max(bp_v x, bp_v y)
     return _mm512_max_ps(x, y);
 }
 
+/* The lanes where x < y; only bp_v_choose may be given them. */
+static inline bp_part bp_v_less(bp_v x, bp_v y)
+{
+    return (bp_part){false, _mm512_cmp_ps_mask(x, y, _CMP_LT_OQ)};
+}
+
 static inline bp_v bp_v_exp(bp_v x)
 {
     return bp_exp_avx512(x);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SwiGLU and the activations of core/number/activation.h, written once and compiled for every form
- * (see plain_rows.h). Included once per form, which defines BP_PLAIN(name). */
+/* SwiGLU and the activations of core/number/activation.h; portable form. */
 #include "core/number/activation.h"
 #include "core/number/math_inline.h"
 #include "device/host/elements/plain.h"
@@ -170,9 +169,11 @@ static void activation_backward_run(const bp_host_call *call, uint64_t first, ui
     }
 }
 
-const bp_host_kernel BP_PLAIN(swiglu_forward) = {swiglu_forward_tasks, swiglu_forward_run, NULL};
-const bp_host_kernel BP_PLAIN(swiglu_backward) = {swiglu_backward_tasks, swiglu_backward_run, NULL};
-const bp_host_kernel BP_PLAIN(activation_forward) = {activation_forward_tasks,
-                                                     activation_forward_run, NULL};
-const bp_host_kernel BP_PLAIN(activation_backward) = {activation_backward_tasks,
-                                                      activation_backward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_swiglu_forward) = {swiglu_forward_tasks, swiglu_forward_run,
+                                                         NULL};
+const bp_host_kernel BP_BUILT(bp_host_swiglu_backward) = {swiglu_backward_tasks,
+                                                          swiglu_backward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_activation_forward) = {activation_forward_tasks,
+                                                             activation_forward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_activation_backward) = {activation_backward_tasks,
+                                                              activation_backward_run, NULL};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* SwiGLU and the activations in vectors: the operations of activation.c, and of math_inline.h where
+ * those are of one number. Included after a vector header, once per form and working type. */
+#include "core/number/activation.h"
+#include "device/host/forms.h"
+#include "device/host/vector/element_vector.h"
+#include "device/host/vector/lanes.h"
+
+/* x * c + b */
+static inline bp_v activation_term(bp_v x, bp_v c, float b)
+{
+    return bp_v_fma(x, c, bp_v_set(b));
+}
+
+/* erf(a) for |a| <= 1. */
+static inline bp_v activation_central(bp_v a)
+{
+    bp_v s = bp_v_mul(a, a);
+    bp_v q = activation_term(bp_v_set(BP_ERF_C6), s, BP_ERF_C5);
+    q = activation_term(q, s, BP_ERF_C4);
+    q = activation_term(q, s, BP_ERF_C3);
+    q = activation_term(q, s, BP_ERF_C2);
+    q = activation_term(q, s, BP_ERF_C1);
+    q = activation_term(q, s, BP_ERF_C0);
+    return bp_v_mul(q, a);
+}
+
+/* erfc(a) for a >= 1. */
+static inline bp_v activation_tail(bp_v a)
+{
+    const bp_v reach = bp_v_set(BP_ERFC_REACH), zero = bp_v_set(0.0f);
+    bp_part beyond = bp_v_less(reach, a);
+    a = bp_v_choose(beyond, reach, a);
+    bp_v q = activation_term(bp_v_set(BP_ERFC_C8), a, BP_ERFC_C7);
+    q = activation_term(q, a, BP_ERFC_C6);
+    q = activation_term(q, a, BP_ERFC_C5);
+    q = activation_term(q, a, BP_ERFC_C4);
+    q = activation_term(q, a, BP_ERFC_C3);
+    q = activation_term(q, a, BP_ERFC_C2);
+    q = activation_term(q, a, BP_ERFC_C1);
+    q = activation_term(q, a, BP_ERFC_C0);
+    bp_v e = bp_v_exp(bp_v_fnma(a, a, q));
+    return bp_v_choose(bp_v_less(a, reach), e, bp_v_choose(bp_v_less(zero, a), zero, e));
+}
+
+/* The normal distribution. */
+static inline bp_v activation_normal(bp_v x)
+{
+    const bp_v zero = bp_v_set(0.0f), half = bp_v_set(0.5f), one = bp_v_set(1.0f);
+    bp_part negative = bp_v_less(x, zero);
+    bp_v a = bp_v_mul(bp_v_choose(negative, bp_v_sub(zero, x), x), bp_v_set(BP_SQRT_HALF));
+    bp_part near = bp_v_less(a, one);
+    bp_v inner = bp_v_mul(half, activation_central(bp_v_choose(bp_v_less(one, a), one, a)));
+    bp_v tail = bp_v_mul(half, activation_tail(bp_v_choose(near, one, a)));
+    bp_v below = bp_v_choose(near, bp_v_sub(half, inner), tail);
+    bp_v above = bp_v_choose(near, bp_v_add(half, inner), bp_v_sub(one, tail));
+    return bp_v_choose(negative, below, above);
+}
+
+static inline bp_v activation_gelu(bp_v x)
+{
+    return bp_v_mul(x, activation_normal(x));
+}
+
+static inline bp_v activation_gelu_slope(bp_v x)
+{
+    const bp_v zero = bp_v_set(0.0f), reach = bp_v_set(BP_GELU_REACH);
+    bp_v square = bp_v_mul(bp_v_mul(bp_v_set(-0.5f), x), x);
+    bp_v density = bp_v_mul(bp_v_set(BP_NORMAL_TOP), bp_v_exp(square));
+    bp_v inside = bp_v_choose(bp_v_less(reach, x), zero, x);
+    inside = bp_v_choose(bp_v_less(x, bp_v_set(-BP_GELU_REACH)), zero, inside);
+    return bp_v_fma(inside, density, activation_normal(x));
+}
+
+/* x where it is above 0 or no number; the sum makes a negative zero a zero. */
+static inline bp_v activation_relu(bp_v x)
+{
+    const bp_v zero = bp_v_set(0.0f);
+    return bp_v_add(bp_v_max(zero, x), zero);
+}
+
+static inline bp_v activation_relu_slope(bp_v x)
+{
+    const bp_v zero = bp_v_set(0.0f);
+    return bp_v_choose(bp_v_less(zero, x), bp_v_set(1.0f), zero);
+}
+
+/* One by one: only a pooler's few rows ask for it. */
+static inline bp_v activation_tanh(bp_v x)
+{
+    float lane[BP_V];
+    bp_v_spill(x, lane);
+    for (int i = 0; i < BP_V; i++) {
+        lane[i] = bp_tanhf_inline(lane[i]);
+    }
+    return bp_v_load(lane, bp_part_whole());
+}
+
+static inline bp_v activation_tanh_slope(bp_v x)
+{
+    bp_v t = activation_tanh(x);
+    return bp_v_fnma(t, t, bp_v_set(1.0f));
+}
+
+static inline bp_v activation_silu(bp_v x)
+{
+    bp_v e = bp_v_exp(bp_v_sub(bp_v_set(0.0f), x));
+    return bp_v_div(x, bp_v_add(bp_v_set(1.0f), e));
+}
+
+/* Elements of a run of tasks, a vector at a time: `step(call, i, part)` does those from i on. */
+typedef void activation_step(const bp_host_call *call, uint64_t i, bp_part part);
+
+static inline __attribute__((always_inline)) void activation_each(const bp_host_call *call,
+                                                                  int64_t count,
+                                                                  const uint64_t task[2],
+                                                                  activation_step *step)
+{
+    uint64_t i = task[0] * BP_RUN_ELEMENTS;
+    const uint64_t end = bp_least((uint64_t)count, task[1] * BP_RUN_ELEMENTS);
+    for (; i + BP_V <= end; i += BP_V) {
+        step(call, i, bp_part_whole());
+    }
+    if (i < end) {
+        step(call, i, bp_part_first(end - i));
+    }
+}
+
+static inline bp_v activation_get(const void *x, uint64_t i, bp_part part)
+{
+    return bp_v_get((const bp_element *)x + i, part);
+}
+
+static inline void activation_put(void *y, uint64_t i, bp_v value, bp_part part)
+{
+    bp_v_put((bp_element *)y + i, value, part);
+}
+
+static inline void swiglu_forward_step(const bp_host_call *call, uint64_t i, bp_part part)
+{
+    const bp_swiglu_forward_pointers *p = call->pointers;
+    bp_v active = activation_silu(activation_get(p->gate, i, part));
+    activation_put(p->y, i, bp_v_mul(activation_get(p->up, i, part), active), part);
+}
+
+/* See activation.c. */
+static inline void swiglu_backward_step(const bp_host_call *call, uint64_t i, bp_part part)
+{
+    const bp_swiglu_backward_pointers *p = call->pointers;
+    const bp_v one = bp_v_set(1.0f);
+    bp_v gate = activation_get(p->gate, i, part), d_y = activation_get(p->d_y, i, part);
+    bp_v up = activation_get(p->up, i, part);
+    bp_v g = bp_v_max(bp_v_set(-80.0f), gate);
+    bp_v e = bp_v_exp(bp_v_sub(bp_v_set(0.0f), g));
+    bp_v q = bp_v_div(one, bp_v_add(one, e));
+    bp_v slope = bp_v_mul(q, bp_v_fma(g, bp_v_mul(e, q), one));
+    activation_put(p->d_gate, i, bp_v_mul(bp_v_mul(d_y, up), slope), part);
+    activation_put(p->d_up, i, bp_v_mul(d_y, bp_v_mul(gate, q)), part);
+}
+
+/* The steps of one activation. */
+#define ACTIVATION_STEPS(name)                                                                     \
+    static inline void name##_forward_step(const bp_host_call *call, uint64_t i, bp_part part)     \
+    {                                                                                              \
+        const bp_activation_forward_pointers *p = call->pointers;                                  \
+        activation_put(p->y, i, activation_##name(activation_get(p->x, i, part)), part);           \
+    }                                                                                              \
+    static inline void name##_backward_step(const bp_host_call *call, uint64_t i, bp_part part)    \
+    {                                                                                              \
+        const bp_activation_backward_pointers *p = call->pointers;                                 \
+        bp_v slope = activation_##name##_slope(activation_get(p->x, i, part));                     \
+        activation_put(p->d_x, i, bp_v_mul(activation_get(p->d_y, i, part), slope), part);         \
+    }
+
+ACTIVATION_STEPS(gelu)
+ACTIVATION_STEPS(relu)
+ACTIVATION_STEPS(tanh)
+
+#define ACTIVATION_TASKS(name)                                                                     \
+    static uint64_t name##_tasks(const void *scalars)                                              \
+    {                                                                                              \
+        return bp_cut(((const bp_##name##_scalars *)scalars)->count, BP_RUN_ELEMENTS);             \
+    }
+
+#define SWIGLU_RUN(name)                                                                           \
+    ACTIVATION_TASKS(name)                                                                         \
+    static void name##_run(const bp_host_call *call, uint64_t first, uint64_t last,                \
+                           uint32_t worker)                                                        \
+    {                                                                                              \
+        const uint64_t task[2] = {first, last};                                                    \
+        (void)worker;                                                                              \
+        activation_each(call, ((const bp_##name##_scalars *)call->scalars)->count, task,           \
+                        name##_step);                                                              \
+    }                                                                                              \
+    const bp_host_kernel BP_BUILT(BP_FORM(bp_##name)) = {name##_tasks, name##_run, NULL};
+
+SWIGLU_RUN(swiglu_forward)
+SWIGLU_RUN(swiglu_backward)
+
+/* A loop of its own for each kind. */
+#define ACTIVATION_RUN(way)                                                                        \
+    ACTIVATION_TASKS(activation_##way)                                                             \
+    static void activation_##way##_run(const bp_host_call *call, uint64_t first, uint64_t last,    \
+                                       uint32_t worker)                                            \
+    {                                                                                              \
+        const bp_activation_##way##_scalars *s = call->scalars;                                    \
+        const uint64_t task[2] = {first, last};                                                    \
+        (void)worker;                                                                              \
+        switch (s->kind) {                                                                         \
+        case BP_ACTIVATION_GELU_ERF:                                                               \
+            activation_each(call, s->count, task, gelu_##way##_step);                              \
+            break;                                                                                 \
+        case BP_ACTIVATION_TANH:                                                                   \
+            activation_each(call, s->count, task, tanh_##way##_step);                              \
+            break;                                                                                 \
+        default:                                                                                   \
+            activation_each(call, s->count, task, relu_##way##_step);                              \
+            break;                                                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    const bp_host_kernel BP_BUILT(BP_FORM(bp_activation_##way)) = {activation_##way##_tasks,       \
+                                                                   activation_##way##_run, NULL};
+
+ACTIVATION_RUN(forward)
+ACTIVATION_RUN(backward)

@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* plain_elements.h compiled for AVX2. */
-#include "device/host/forms.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx2)
-
-#include "device/host/elements/plain_elements.h"

@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* plain_elements.h compiled for AVX-512. */
-#include "device/host/forms.h"
-
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)
-
-#include "device/host/elements/plain_elements.h"
