@@ -375,6 +375,66 @@ static void pairs(void **state)
     compare_pairs("tests/golden/tokenizers/bert_uncased", 2);
 }
 
+/* ---- Texts with their ids, written out ---- */
+
+/* Bytes written as hexadecimal digits up to a comma; returns what is behind it. */
+static const char *take_hexadecimal(const char *at, unsigned char *bytes, size_t *length)
+{
+    *length = 0;
+    while (*at != ',') {
+        unsigned byte;
+        assert_int_equal(sscanf(at, "%2x", &byte), 1);
+        bytes[(*length)++] = (unsigned char)byte;
+        at += 2;
+    }
+    return at + 1;
+}
+
+static void compare_text(desk *d, const char *line)
+{
+    static unsigned char text[LINE_MAX], decoded[LINE_MAX];
+    static uint32_t ids[LINE_MAX];
+    size_t length, decoded_length, count, place = 0;
+    bp_decoder decoder = {.begun = false};
+    line = take_hexadecimal(line, text, &length);
+    line = take_hexadecimal(line, decoded, &decoded_length);
+    bp_encoder_text(&d->encoder, text, length, BP_ENCODE_PLAIN, ids, LINE_MAX, &count);
+    for (size_t i = 0; i < count; i++) {
+        char bytes[BP_TOKENIZER_DECODED_MAX];
+        char *end;
+        assert_int_equal(ids[i], strtoul(line, &end, 10));
+        assert_ptr_not_equal(line, end);
+        line = end;
+        assert_int_equal(bp_decoder_next(&decoder, &d->tokenizer, ids[i], bytes, &length), BP_OK);
+        assert_true(length <= decoded_length - place);
+        assert_memory_equal(bytes, decoded + place, length);
+        place += length;
+    }
+    assert_int_equal(place, decoded_length);
+    assert_int_equal(*line, '\n');
+}
+
+/* Four spaces of the vocabulary and four of an added token are two tokens. */
+static void added_tokens_of_the_same_bytes(void **state)
+{
+    (void)state;
+    desk d;
+    size_t size, texts = 0;
+    bp_error error = {.code = BP_OK};
+    char *file = (char *)read_whole("tests/golden/tokenizers/spaces/texts.txt", &size);
+    assert_non_null(file);
+    if (open_desk(&d, "tests/golden/tokenizers/spaces", &error) != BP_OK) {
+        fail_msg("%s: %s", error.name, error.text);
+    }
+    for (const char *line = file; *line != '\0'; line = strchr(line, '\n') + 1) {
+        compare_text(&d, line);
+        texts++;
+    }
+    assert_int_equal(texts, 100);
+    free(file);
+    close_desk(&d);
+}
+
 static void gpt2_files(void **state)
 {
     (void)state;
@@ -444,6 +504,7 @@ static void gpt2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(added_tokens_of_the_same_bytes),
         cmocka_unit_test(gpt2_files), cmocka_unit_test(llama3),    cmocka_unit_test(qwen2),
         cmocka_unit_test(llama2),     cmocka_unit_test(metaspace), cmocka_unit_test(bert_uncased),
         cmocka_unit_test(bert_cased), cmocka_unit_test(smollm),    cmocka_unit_test(gpt2),

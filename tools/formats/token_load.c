@@ -223,6 +223,18 @@ static bool is_misspelt(bp_load *load, const char *text, size_t length)
            count != length;
 }
 
+/* Whether this token of the vocabulary is spelt as an added token is: then both are one, and have
+ * one id. A byte-level vocabulary spells a token in the characters that stand for its bytes, an
+ * added token is spelt as it is: four spaces there and four spaces here are two tokens. */
+static bool is_spelt_alike(bp_load *load, const char *text, size_t length)
+{
+    size_t count;
+    unsigned char *bytes = (unsigned char *)load->scratch->token;
+    return !token_load_is_byte_level(load) ||
+           (bp_token_bytes_of(text, length, bytes, &count) && count == length &&
+            memcmp(bytes, text, length) == 0);
+}
+
 /* A token that is looked for in normalised text, where a space is U+2581 and one stands before the
  * text: there it is itself with U+2581 before it. In the text as it came that is a space or U+2581
  * before the token, or the token at the beginning of a segment. */
@@ -263,7 +275,7 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
                             "an added token is spelt in the characters that stand for bytes", text);
     }
     uint32_t known = bp_token_find(t, text, length);
-    if (known != BP_TOKEN_NONE && known != id) {
+    if (known != BP_TOKEN_NONE && known != id && is_spelt_alike(load, text, length)) {
         return bp_error_numbers(load->error, BP_ERR_DATA, where,
                                 "an added token has another id in the vocabulary", text, id, known);
     }

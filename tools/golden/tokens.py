@@ -4,6 +4,7 @@
 
     tools/golden/tokens.py train            small tokenizers into tests/golden/tokenizers/NAME (with other
                                             ties each time; digests are due after it)
+    tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
                                                 (vocab.json, merges.txt) is given
@@ -17,6 +18,9 @@ decoded.bin is the same of the UTF-8 text that the ids of the first 1,000 lines 
 tokens included. pairs.bin has, for each of PAIRED, two numbers for each of the first 1,000 lines: FNV-1a
 over the ids and over the types of the line (odd numbers: paired with the next line) with special tokens,
 truncated to 4 + number % 50 ids.
+
+`spaces` has runs of spaces and line ends in its vocabulary, and added tokens of the same bytes. Each line of
+its texts.txt is a text in hexadecimal, what its ids decode to in hexadecimal, and its ids.
 """
 import json
 import os
@@ -249,6 +253,38 @@ def train_bert(name, lower):
         json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": False, "unk_token": "[UNK]"}, file)
 
 
+def indented(number):
+    """Source code, or what has as many spaces."""
+    numbers = Numbers(number + 1)
+    out = ""
+    for _ in range(1 + numbers.below(6)):
+        out += " " * numbers.below(14)
+        out += ["def f():", "return 1", "x  =  2", "é\u3000x", "\t\ty", ""][numbers.below(6)]
+        out += "\n" * numbers.below(4)
+    return out
+
+
+def make_spaces():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<|endoftext|>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator((indented(number) for number in range(1000, 3000)), trainer)
+    vocab = tokenizer.get_vocab()
+    assert {"Ġ" * 4, "Ġ" * 2, "Ċ" * 2} <= set(vocab)
+    added = [AddedToken(" " * 4, normalized=False), AddedToken("\n\n", normalized=False),
+             AddedToken("  ", normalized=False), AddedToken("\t", normalized=False)]
+    assert tokenizer.add_tokens(added) == 4
+    save(tokenizer, "spaces")
+    with open(f"{HERE}/spaces/texts.txt", "w", encoding="utf-8") as file:
+        for number in range(100):
+            text = indented(number)
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            decoded = tokenizer.decode(ids, skip_special_tokens=False)
+            file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
+
+
 def open_gpt2(folder):
     tokenizer = Tokenizer(models.BPE.from_file(f"{folder}/vocab.json", f"{folder}/merges.txt"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -322,7 +358,9 @@ def digests(gpt2):
 
 
 def main():
-    if sys.argv[1:] == ["train"]:
+    if sys.argv[1:] == ["spaces"]:
+        make_spaces()
+    elif sys.argv[1:] == ["train"]:
         train_gpt2()
         train_llama3()
         train_qwen2()
