@@ -414,25 +414,39 @@ static void compare_text(desk *d, const char *line)
     assert_int_equal(*line, '\n');
 }
 
-/* Four spaces of the vocabulary and four of an added token are two tokens. */
-static void added_tokens_of_the_same_bytes(void **state)
+static void compare_texts(const char *directory, size_t least)
 {
-    (void)state;
     desk d;
+    char path[256];
     size_t size, texts = 0;
     bp_error error = {.code = BP_OK};
-    char *file = (char *)read_whole("tests/golden/tokenizers/spaces/texts.txt", &size);
+    snprintf(path, sizeof path, "%s/texts.txt", directory);
+    char *file = (char *)read_whole(path, &size);
     assert_non_null(file);
-    if (open_desk(&d, "tests/golden/tokenizers/spaces", &error) != BP_OK) {
+    if (open_desk(&d, directory, &error) != BP_OK) {
         fail_msg("%s: %s", error.name, error.text);
     }
     for (const char *line = file; *line != '\0'; line = strchr(line, '\n') + 1) {
         compare_text(&d, line);
         texts++;
     }
-    assert_int_equal(texts, 100);
+    assert_true(texts >= least);
     free(file);
     close_desk(&d);
+}
+
+/* Four spaces of the vocabulary and four of an added token are two tokens. */
+static void added_tokens_of_the_same_bytes(void **state)
+{
+    (void)state;
+    compare_texts("tests/golden/tokenizers/spaces", 100);
+}
+
+/* BERT's normalizer takes its classes from an older Unicode than other tables have. */
+static void characters_that_unicode_assigned_later(void **state)
+{
+    (void)state;
+    compare_texts("tests/golden/tokenizers/bert_uncased", 100);
 }
 
 static void gpt2_files(void **state)
@@ -505,9 +519,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_tokens_of_the_same_bytes),
-        cmocka_unit_test(gpt2_files), cmocka_unit_test(llama3),    cmocka_unit_test(qwen2),
-        cmocka_unit_test(llama2),     cmocka_unit_test(metaspace), cmocka_unit_test(bert_uncased),
-        cmocka_unit_test(bert_cased), cmocka_unit_test(smollm),    cmocka_unit_test(gpt2),
+        cmocka_unit_test(characters_that_unicode_assigned_later),
+        cmocka_unit_test(gpt2_files),
+        cmocka_unit_test(llama3),
+        cmocka_unit_test(qwen2),
+        cmocka_unit_test(llama2),
+        cmocka_unit_test(metaspace),
+        cmocka_unit_test(bert_uncased),
+        cmocka_unit_test(bert_cased),
+        cmocka_unit_test(smollm),
+        cmocka_unit_test(gpt2),
         cmocka_unit_test(pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

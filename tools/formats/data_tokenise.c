@@ -7,7 +7,7 @@
 #include "core/file/storage.h"
 #include "tools/formats/data_key.h"
 
-#define RULES 2u /* goes up when the same data would give other tokens */
+#define RULES 3u /* goes up when the same data would give other tokens */
 
 enum { WINDOW_BYTES = 262144, IDS = 4096 };
 

@@ -81,7 +81,7 @@ static void put_folded(bp_encoder *e, uint32_t c)
 {
     const bp_token_rules *rules = &e->tokenizer->rules;
     uint32_t parts[BP_CHAR_PARTS] = {c};
-    size_t count = rules->accents ? bp_char_decompose(c, parts) : 1;
+    size_t count = rules->accents ? bp_char_decompose_bert(c, parts) : 1;
     for (size_t i = 0; i < count; i++) {
         if (rules->accents && bp_char_is_mark(parts[i])) {
             continue;

@@ -5,6 +5,44 @@
 #include <string.h>
 #include <utf8proc.h>
 
+/* Ranges of characters, each first << 11 | last - first, in order. */
+#define BP_UNICODE_PUNCTUATION
+static const uint32_t punctuation[] = {
+#include "tools/formats/unicode_bert.def"
+};
+#undef BP_UNICODE_PUNCTUATION
+#define BP_UNICODE_MARKS
+static const uint32_t marks[] = {
+#include "tools/formats/unicode_bert.def"
+};
+#undef BP_UNICODE_MARKS
+#define BP_UNICODE_LETTERS
+static const uint32_t new_letters[] = {
+#include "tools/formats/unicode_bert.def"
+};
+#undef BP_UNICODE_LETTERS
+#define BP_UNICODE_NUMBERS
+static const uint32_t new_numbers[] = {
+#include "tools/formats/unicode_bert.def"
+};
+#undef BP_UNICODE_NUMBERS
+
+static bool unicode_has(const uint32_t *ranges, size_t count, uint32_t c)
+{
+    size_t low = 0;
+    while (low < count) { /* the last range that begins at c or before it */
+        size_t middle = low + (count - low) / 2;
+        if (ranges[middle] >> 11 <= c) {
+            low = middle + 1;
+        } else {
+            count = middle;
+        }
+    }
+    return low > 0 && c - (ranges[low - 1] >> 11) <= (ranges[low - 1] & 0x7ff);
+}
+
+#define UNICODE_HAS(ranges, c) unicode_has(ranges, sizeof(ranges) / sizeof(ranges)[0], c)
+
 bp_char_class bp_char_class_of(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {
@@ -22,6 +60,10 @@ bp_char_class bp_char_class_of(uint32_t c)
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
         return BP_CHAR_SPACE;
+    case UTF8PROC_CATEGORY_CN:
+        return UNICODE_HAS(new_letters, c)   ? BP_CHAR_LETTER
+               : UNICODE_HAS(new_numbers, c) ? BP_CHAR_NUMBER
+                                             : BP_CHAR_OTHER;
     default:
         return (c >= 0x09 && c <= 0x0d) || c == 0x85 ? BP_CHAR_SPACE : BP_CHAR_OTHER;
     }
@@ -33,18 +75,26 @@ bool bp_char_is_punctuation(uint32_t c)
         return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5a && c < 0x61) ||
                (c > 0x7a && c < 0x7f);
     }
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+    return UNICODE_HAS(punctuation, c);
 }
 
 bool bp_char_is_control(uint32_t c)
 {
-    if (c == '\t' || c == '\n' || c == '\r') {
-        return false;
+    static const uint32_t formats[][2] = {
+        {0xad, 0xad},       {0x600, 0x605},     {0x61c, 0x61c},     {0x6dd, 0x6dd},
+        {0x70f, 0x70f},     {0x180e, 0x180e},   {0x200b, 0x200f},   {0x202a, 0x202e},
+        {0x2060, 0x2064},   {0x2066, 0x206f},   {0xe000, 0xf8ff},   {0xfeff, 0xfeff},
+        {0xfff9, 0xfffb},   {0x110bd, 0x110bd}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+        {0xe0001, 0xe0001}, {0xe0020, 0xe007f}, {0xf0000, 0xffffd}, {0x100000, 0x10fffd}};
+    if (c < 0xa0) {
+        return (c < 0x20 || c >= 0x7f) && c != '\t' && c != '\n' && c != '\r';
     }
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-           category == UTF8PROC_CATEGORY_CO;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (c <= formats[i][1]) {
+            return c >= formats[i][0];
+        }
+    }
+    return false;
 }
 
 bool bp_char_is_ideograph(uint32_t c)
@@ -58,12 +108,28 @@ bool bp_char_is_ideograph(uint32_t c)
 
 bool bp_char_is_mark(uint32_t c)
 {
-    return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
+    return c >= 0x300 && UNICODE_HAS(marks, c);
+}
+
+static uint32_t lower_of(uint32_t c)
+{
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
 }
 
 uint32_t bp_char_lower(uint32_t c)
 {
-    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    /* Of Unicode 16 and 17. */
+    if (c >= 0xa7cb && c <= 0xa7dc) {
+        bool even = c == 0xa7cc || c == 0xa7ce || c == 0xa7d2 || c == 0xa7d4 || c == 0xa7da;
+        return c == 0xa7cb ? 0x264 : c == 0xa7dc ? 0x19b : even ? c + 1 : lower_of(c);
+    }
+    if (c >= 0x10d50 && c <= 0x10d65) {
+        return c + 0x20;
+    }
+    if (c >= 0x16ea0 && c <= 0x16eb8) {
+        return c + 0x1b;
+    }
+    return c == 0x1c89 ? 0x1c8a : lower_of(c);
 }
 
 size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
@@ -80,6 +146,14 @@ size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
         parts[i] = (uint32_t)found[i];
     }
     return (size_t)count;
+}
+
+size_t bp_char_decompose_bert(uint32_t c, uint32_t parts[BP_CHAR_PARTS])
+{
+    bool known = c <= 0xffff || (c >= 0x1109a && c <= 0x1134c) || (c >= 0x114bb && c <= 0x115bb) ||
+                 (c >= 0x1d15e && c <= 0x1d1c0) || (c >= 0x2f800 && c <= 0x2fa1d);
+    parts[0] = c;
+    return known ? bp_char_decompose(c, parts) : 1;
 }
 
 bool bp_char_begins(uint32_t c)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Characters: UTF-8 in and out, and the classes tokenizers ask for.
  *
- * The classes are those of the installed utf8proc (Unicode 15 with its version 2.8), the only file
- * of the library that calls it. The tokenizers library takes letters and numbers from Unicode 16
- * and the classes of BERT from Unicode 8; a character that a later version assigned may therefore
- * split differently. */
+ * The classes are those of the tokenizers library (0.23), whatever the installed utf8proc knows:
+ * letters and numbers from Unicode 16, lower case from 17, accents and punctuation of BERT from 8,
+ * decompositions from 9. Where utf8proc 2.8 (Unicode 15) says something else there are tables
+ * (unicode_bert.def, made by tools/golden/unicode.py). unicode.c alone calls utf8proc. */
 #ifndef BP_FORMATS_UNICODE_H
 #define BP_FORMATS_UNICODE_H
 
@@ -36,6 +36,8 @@ uint32_t bp_char_lower(uint32_t c);
 /* The canonical decomposition (NFD) of one character; returns how many parts it has, itself if
  * it has none. */
 size_t bp_char_decompose(uint32_t c, uint32_t parts[BP_CHAR_PARTS]);
+/* The same as BERT's normalizer does it, which does not know the newest characters. */
+size_t bp_char_decompose_bert(uint32_t c, uint32_t parts[BP_CHAR_PARTS]);
 
 /* Whether c neither joins what is before it nor is joined by more than marks in NFC: text may be
  * cut before it and composed in pieces. */
