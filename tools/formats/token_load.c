@@ -230,9 +230,8 @@ static bool is_spelt_alike(bp_load *load, const char *text, size_t length)
 {
     size_t count;
     unsigned char *bytes = (unsigned char *)load->scratch->token;
-    return !token_load_is_byte_level(load) ||
-           (bp_token_bytes_of(text, length, bytes, &count) && count == length &&
-            memcmp(bytes, text, length) == 0);
+    return !token_load_is_byte_level(load) || (bp_token_bytes_of(text, length, bytes, &count) &&
+                                               count == length && memcmp(bytes, text, length) == 0);
 }
 
 /* A token that is looked for in normalised text, where a space is U+2581 and one stands before the
