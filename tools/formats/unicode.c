@@ -5,43 +5,21 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Ranges of characters, each first << 11 | last - first, in order. */
-#define BP_UNICODE_PUNCTUATION
-static const uint32_t punctuation[] = {
-#include "tools/formats/unicode_bert.def"
-};
-#undef BP_UNICODE_PUNCTUATION
-#define BP_UNICODE_MARKS
-static const uint32_t marks[] = {
-#include "tools/formats/unicode_bert.def"
-};
-#undef BP_UNICODE_MARKS
-#define BP_UNICODE_LETTERS
-static const uint32_t new_letters[] = {
-#include "tools/formats/unicode_bert.def"
-};
-#undef BP_UNICODE_LETTERS
-#define BP_UNICODE_NUMBERS
-static const uint32_t new_numbers[] = {
-#include "tools/formats/unicode_bert.def"
-};
-#undef BP_UNICODE_NUMBERS
+#include "tools/formats/unicode_ranges.h"
 
-static bool unicode_has(const uint32_t *ranges, size_t count, uint32_t c)
+static bool unicode_has(const bp_unicode_ranges *ranges, uint32_t c)
 {
+    const uint32_t *rows = ranges->rows;
     size_t low = 0;
-    while (low < count) { /* the last range that begins at c or before it */
-        size_t middle = low + (count - low) / 2;
-        if (ranges[middle] >> 11 <= c) {
-            low = middle + 1;
-        } else {
-            count = middle;
-        }
+    size_t high = ranges->count;
+    while (low < high) { /* the last range that begins at c or before it */
+        size_t middle = low + (high - low) / 2;
+        bool before = rows[middle] >> 11 <= c;
+        low = before ? middle + 1 : low;
+        high = before ? high : middle;
     }
-    return low > 0 && c - (ranges[low - 1] >> 11) <= (ranges[low - 1] & 0x7ff);
+    return low > 0 && c - (rows[low - 1] >> 11) <= (rows[low - 1] & 0x7ff);
 }
-
-#define UNICODE_HAS(ranges, c) unicode_has(ranges, sizeof(ranges) / sizeof(ranges)[0], c)
 
 bp_char_class bp_char_class_of(uint32_t c)
 {
@@ -61,9 +39,9 @@ bp_char_class bp_char_class_of(uint32_t c)
     case UTF8PROC_CATEGORY_ZP:
         return BP_CHAR_SPACE;
     case UTF8PROC_CATEGORY_CN:
-        return UNICODE_HAS(new_letters, c)   ? BP_CHAR_LETTER
-               : UNICODE_HAS(new_numbers, c) ? BP_CHAR_NUMBER
-                                             : BP_CHAR_OTHER;
+        return unicode_has(&bp_unicode_letters, c)   ? BP_CHAR_LETTER
+               : unicode_has(&bp_unicode_numbers, c) ? BP_CHAR_NUMBER
+                                                     : BP_CHAR_OTHER;
     default:
         return (c >= 0x09 && c <= 0x0d) || c == 0x85 ? BP_CHAR_SPACE : BP_CHAR_OTHER;
     }
@@ -75,7 +53,7 @@ bool bp_char_is_punctuation(uint32_t c)
         return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5a && c < 0x61) ||
                (c > 0x7a && c < 0x7f);
     }
-    return UNICODE_HAS(punctuation, c);
+    return unicode_has(&bp_unicode_punctuation, c);
 }
 
 bool bp_char_is_control(uint32_t c)
@@ -108,7 +86,7 @@ bool bp_char_is_ideograph(uint32_t c)
 
 bool bp_char_is_mark(uint32_t c)
 {
-    return c >= 0x300 && UNICODE_HAS(marks, c);
+    return c >= 0x300 && unicode_has(&bp_unicode_marks, c);
 }
 
 static uint32_t lower_of(uint32_t c)

@@ -4,7 +4,7 @@
  * The classes are those of the tokenizers library (0.23), whatever the installed utf8proc knows:
  * letters and numbers from Unicode 16, lower case from 17, accents and punctuation of BERT from 8,
  * decompositions from 9. Where utf8proc 2.8 (Unicode 15) says something else there are tables
- * (unicode_bert.def, made by tools/golden/unicode.py). unicode.c alone calls utf8proc. */
+ * (unicode_ranges.c, made by tools/golden/unicode.py). unicode.c alone calls utf8proc. */
 #ifndef BP_FORMATS_UNICODE_H
 #define BP_FORMATS_UNICODE_H
 

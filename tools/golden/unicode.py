@@ -5,7 +5,7 @@
     tools/golden/unicode.py
 
 Writes
-    tools/formats/unicode_bert.def              the ranges of BERT's punctuation and accents, which the
+    tools/formats/unicode_ranges.c              the ranges of BERT's punctuation and accents, which the
                                                 library takes from an older Unicode than utf8proc has, and
                                                 letters and numbers that utf8proc 2.8 does not know yet
     tests/golden/tokenizers/characters.txt      FIRST FLAGS in hexadecimal, of each run of characters with
@@ -72,25 +72,26 @@ def ranges(of):
 
 
 def write_rows(file, name, rows):
-    file.write(f"#ifdef BP_UNICODE_{name}\n")
     words = [f"0x{first << 11 | last - first:08x}," for first, last in rows]
+    file.write(f"\nstatic const uint32_t {name}[] = {{\n")
     for at in range(0, len(words), 8):
         file.write("    " + " ".join(words[at:at + 8]) + "\n")
-    file.write("#endif\n")
+    file.write(f"}};\n\nconst bp_unicode_ranges bp_unicode_{name} = {{{name}, "
+               f"sizeof {name} / sizeof {name}[0]}};\n")
 
 
 def write_tables(found):
     def known(c, category):
         # What utf8proc 2.8 knows is Unicode 15; Python's tables may be older, which costs a row or two.
         return unicodedata.category(chr(c))[0] == category
-    with open("tools/formats/unicode_bert.def", "w", encoding="utf-8") as file:
+    with open("tools/formats/unicode_ranges.c", "w", encoding="utf-8") as file:
         file.write("/* SPDX-License-Identifier: MIT */\n"
-                   "/* Made by tools/golden/unicode.py from what the tokenizers library does: ranges as\n"
-                   " * first << 11 | last - first, in order. */\n")
-        write_rows(file, "PUNCTUATION", ranges(lambda c: c >= 0x80 and found[c] & 4))
-        write_rows(file, "MARKS", ranges(lambda c: ACCENTS.normalize_str(chr(c)) == ""))
-        write_rows(file, "LETTERS", ranges(lambda c: found[c] & 16 and not known(c, "L")))
-        write_rows(file, "NUMBERS", ranges(lambda c: found[c] & 32 and not known(c, "N")))
+                   "/* Made by tools/golden/unicode.py from what the tokenizers library does. */\n"
+                   '#include "tools/formats/unicode_ranges.h"\n')
+        write_rows(file, "punctuation", ranges(lambda c: c >= 0x80 and found[c] & 4))
+        write_rows(file, "marks", ranges(lambda c: ACCENTS.normalize_str(chr(c)) == ""))
+        write_rows(file, "letters", ranges(lambda c: found[c] & 16 and not known(c, "L")))
+        write_rows(file, "numbers", ranges(lambda c: found[c] & 32 and not known(c, "N")))
 
 
 def write_classes(found):

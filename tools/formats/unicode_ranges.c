@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Made by tools/golden/unicode.py from what the tokenizers library does: ranges as
- * first << 11 | last - first, in order. */
-#ifdef BP_UNICODE_PUNCTUATION
+/* Made by tools/golden/unicode.py from what the tokenizers library does. */
+#include "tools/formats/unicode_ranges.h"
+
+static const uint32_t punctuation[] = {
     0x00050800, 0x00053800, 0x00055800, 0x0005b001, 0x0005d800, 0x0005f800, 0x001bf000, 0x001c3800,
     0x002ad005, 0x002c4801, 0x002df000, 0x002e0000, 0x002e1800, 0x002e3000, 0x002f9801, 0x00304801,
     0x00306001, 0x0030d800, 0x0030f001, 0x00335003, 0x0036a000, 0x0038000d, 0x003fb802, 0x0041800e,
@@ -21,8 +22,12 @@
     0x0859c806, 0x085cc803, 0x08823806, 0x0885d801, 0x0885f003, 0x088a0003, 0x088ba001, 0x088e2804,
     0x088e6800, 0x088ed800, 0x088ee802, 0x0891c005, 0x08954800, 0x08a63000, 0x08ae0816, 0x08b20802,
     0x08b9e002, 0x09238004, 0x0b537001, 0x0b57a800, 0x0b59b804, 0x0b5a2000, 0x0de4f800, 0x0ed43804,
-#endif
-#ifdef BP_UNICODE_MARKS
+};
+
+const bp_unicode_ranges bp_unicode_punctuation = {punctuation,
+                                                  sizeof punctuation / sizeof punctuation[0]};
+
+static const uint32_t marks[] = {
     0x0018006f, 0x00241804, 0x002c882c, 0x002df800, 0x002e0801, 0x002e2001, 0x002e3800, 0x0030800a,
     0x00325814, 0x00338000, 0x0036b006, 0x0036f805, 0x00373801, 0x00375003, 0x00388800, 0x0039801a,
     0x003d300a, 0x003f5808, 0x0040b003, 0x0040d808, 0x00412802, 0x00414804, 0x0042c802, 0x0047181f,
@@ -57,15 +62,23 @@
     0x08b93804, 0x0b578004, 0x0b598006, 0x0b7c7803, 0x0de4e801, 0x0e8b3802, 0x0e8bd807, 0x0e8c2806,
     0x0e8d5003, 0x0e921002, 0x0ed00036, 0x0ed1d831, 0x0ed3a800, 0x0ed42000, 0x0ed4d804, 0x0ed5080e,
     0x0f468006, 0x700800ef,
-#endif
-#ifdef BP_UNICODE_LETTERS
+};
+
+const bp_unicode_ranges bp_unicode_marks = {marks, sizeof marks / sizeof marks[0]};
+
+static const uint32_t letters[] = {
     0x00e44801, 0x053e5802, 0x053ed002, 0x082e0033, 0x086a501b, 0x086b7816, 0x08761002, 0x0891f801,
     0x089c0009, 0x089c5800, 0x089c7000, 0x089c8025, 0x089db800, 0x089e8800, 0x089e9800, 0x08de0020,
     0x08f81000, 0x08f8200c, 0x08f89021, 0x09a17800, 0x09a20805, 0x09a307ff, 0x09e3079a, 0x0b08001d,
     0x0b6a002c, 0x0c67f800, 0x0d899000, 0x0d8aa800, 0x0ef92805, 0x0f01803d, 0x0f26801b, 0x0f2e801d,
     0x0f2f8000, 0x15b9c800, 0x175f826d, 0x189a87ff, 0x18da87ff, 0x191a805f,
-#endif
-#ifdef BP_UNICODE_NUMBERS
-    0x086a0009, 0x08b68013, 0x08df8009, 0x08fa8009, 0x0b098009, 0x0b6b8009, 0x0e678009, 0x0e960013,
-    0x0f278009, 0x0f2f8809,
-#endif
+};
+
+const bp_unicode_ranges bp_unicode_letters = {letters, sizeof letters / sizeof letters[0]};
+
+static const uint32_t numbers[] = {
+    0x086a0009, 0x08b68013, 0x08df8009, 0x08fa8009, 0x0b098009,
+    0x0b6b8009, 0x0e678009, 0x0e960013, 0x0f278009, 0x0f2f8809,
+};
+
+const bp_unicode_ranges bp_unicode_numbers = {numbers, sizeof numbers / sizeof numbers[0]};
