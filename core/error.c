@@ -33,14 +33,31 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
 bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, const char *text,
                            const char *name, int64_t found, int64_t wanted)
 {
+    return bp_error_limit(error, code, where, text, name, found, BP_LIMIT_EXACT, wanted);
+}
+
+bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, const char *text,
+                         const char *name, int64_t found, bp_limit limit, int64_t wanted)
+{
     bool first = error != NULL && error->code == BP_OK;
     bp_status status = bp_error_set(error, code, where, text, name);
     if (first) {
         error->numbers = true;
         error->found = found;
+        error->limit = limit;
         error->wanted = wanted;
     }
     return status;
+}
+
+const char *bp_limit_words(bp_limit limit)
+{
+    static const char *const words[] = {[BP_LIMIT_LEAST] = "at least ",
+                                        [BP_LIMIT_MOST] = "at most ",
+                                        [BP_LIMIT_BELOW] = "below ",
+                                        [BP_LIMIT_DIVISOR] = "a divisor of "};
+    const size_t index = (size_t)limit;
+    return index < sizeof words / sizeof words[0] && words[index] != NULL ? words[index] : "";
 }
 
 void bp_error_found(bp_error *error, const char *word, size_t length)

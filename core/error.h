@@ -10,10 +10,21 @@
 #define BP_ERROR_WORD_MAX  48  /* the same of a word that was found */
 #define BP_ERROR_RIGHT_MAX 128 /* the same of the words for what would be right */
 
+/* How the number that would be right is meant: it itself, the least, the most, below it, a divisor
+ * of it; or there is none, and only what was found is told. */
+typedef enum bp_limit {
+    BP_LIMIT_EXACT,
+    BP_LIMIT_LEAST,
+    BP_LIMIT_MOST,
+    BP_LIMIT_BELOW,
+    BP_LIMIT_DIVISOR,
+    BP_LIMIT_NONE
+} bp_limit;
+
 /* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
  * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
  * The program prints it as
- *     name: text (found F, right would be W)
+ *     name: text (found F, right would be W)      (at least W, at most W, ..)
  * or, where a word was found,
  *     name: text (found "word")
  * or, where it is said in words what would be right,
@@ -27,6 +38,7 @@ typedef struct bp_error {
     bool numbers;                 /* whether found and wanted say something */
     int64_t found;
     int64_t wanted;
+    bp_limit limit;
     char word[BP_ERROR_WORD_MAX];   /* what was found where no number was; "" if none */
     char right[BP_ERROR_RIGHT_MAX]; /* what would be right instead; "" if nobody said */
 } bp_error;
@@ -39,6 +51,14 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
 /* The same with two numbers: what was found and what would be right. */
 bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, const char *text,
                            const char *name, int64_t found, int64_t wanted) BP_MUST_CHECK;
+
+/* The same where the second number is a limit of what would be right. */
+bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, const char *text,
+                         const char *name, int64_t found, bp_limit limit,
+                         int64_t wanted) BP_MUST_CHECK;
+
+/* What stands before the number of a limit: "at least ", .. Never NULL. */
+const char *bp_limit_words(bp_limit limit);
 
 /* Adds the word that was found to the recorded error: cut to fit, and what is no printing ASCII
  * becomes '?'. No-op when there is no error. */

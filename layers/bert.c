@@ -256,9 +256,10 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
     const bp_bert_config own = bp_bert_config_of(config);
     BP_TRY(bert_check_ranges(config, error));
     if (own.stack.width % own.stack.heads != 0) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "bert",
-                                "the number of heads does not divide the width hidden_size",
-                                "num_attention_heads", own.stack.heads, own.stack.width);
+        return bp_error_limit(error, BP_ERR_USAGE, "bert",
+                              "the number of heads does not divide the width hidden_size",
+                              "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,
+                              own.stack.width);
     }
     if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",

@@ -157,9 +157,9 @@ static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
     const bp_transformer own = bp_transformer_of(config);
     BP_TRY(bp_transformer_check(config, "gpt2", error));
     if (own.width % own.heads != 0) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "gpt2",
-                                "the number of heads does not divide the width n_embd", "n_head",
-                                own.heads, own.width);
+        return bp_error_limit(error, BP_ERR_USAGE, "gpt2",
+                              "the number of heads does not divide the width n_embd", "n_head",
+                              own.heads, BP_LIMIT_DIVISOR, own.width);
     }
     return bp_causal_check(spec, "gpt2", error);
 }

@@ -170,10 +170,10 @@ static void llama_slice(bp_emit *emit, bp_slice_call *call)
 }
 
 static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,
-                              uint64_t wanted)
+                              bp_limit limit, uint64_t wanted)
 {
-    return bp_error_numbers(error, BP_ERR_USAGE, "llama", text, field, (int64_t)found,
-                            (int64_t)wanted);
+    return bp_error_limit(error, BP_ERR_USAGE, "llama", text, field, (int64_t)found, limit,
+                          (int64_t)wanted);
 }
 
 static bp_status llama_check_ranges(const bp_model_config *config, bp_error *error)
@@ -195,15 +195,16 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
     const bp_llama_shape shape = bp_llama_shape_of(config);
     if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
         return llama_refuse(error, "the number of heads does not divide the width hidden_size",
-                            "num_attention_heads", own.stack.heads, own.stack.width);
+                            "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,
+                            own.stack.width);
     }
     if (shape.kv_heads > shape.heads || shape.heads % shape.kv_heads != 0) {
         return llama_refuse(error, "the key-value heads do not divide the heads",
-                            "num_key_value_heads", shape.kv_heads, shape.heads);
+                            "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
     }
     if (shape.head_width % 2 != 0) {
         return llama_refuse(error, "rotary positions need heads of an even width", "head_dim",
-                            shape.head_width, shape.head_width + 1);
+                            shape.head_width, BP_LIMIT_EXACT, shape.head_width + 1);
     }
     return bp_causal_check(spec, "llama", error);
 }

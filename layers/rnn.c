@@ -282,9 +282,9 @@ static bp_status check(const bp_spec *spec, bp_error *error)
                             "task");
     }
     if (own.chunks > spec->sequence) {
-        return bp_error_numbers(error, BP_ERR_USAGE, where,
-                                "a sequence has fewer steps than it is to be cut into pieces",
-                                "time-chunk", own.chunks, spec->sequence);
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "a sequence has fewer steps than it is to be cut into pieces",
+                              "time-chunk", own.chunks, BP_LIMIT_MOST, spec->sequence);
     }
     if (!own.untied && embedding_width(config) != own.width) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,

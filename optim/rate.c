@@ -2,9 +2,12 @@
 /* Learning-rate schedules. */
 #include "optim/rate.h"
 
+#include <math.h>
+
 #include "core/number/math.h"
 
-#define PI 3.14159265358979323846
+#define PI                3.14159265358979323846
+#define TIMESCALE_DEFAULT 10000.0
 
 /* A part of the way from 0 to 1; 1 from `steps` on. */
 static double part(uint64_t step, uint64_t steps)
@@ -31,6 +34,11 @@ static double half_cosine(double progress)
     return 0.5 * (1.0 + bp_cos(PI * progress));
 }
 
+static double rate_or(double given, double usual)
+{
+    return given > 0.0 ? given : usual;
+}
+
 double bp_rate_constant(const bp_rate_options *options, uint64_t step)
 {
     return options->learning_rate * part(step, options->warmup_steps);
@@ -49,8 +57,41 @@ double bp_rate_cosine(const bp_rate_options *options, uint64_t step)
     if (step < options->warmup_steps) {
         return bp_rate_constant(options, step);
     }
+    const double halves = 2.0 * rate_or(options->cycles, 0.5);
     return between(options->minimum, options->learning_rate,
-                   half_cosine(decay_part(options, step)));
+                   half_cosine(halves * decay_part(options, step)));
+}
+
+double bp_rate_cosine_with_restarts(const bp_rate_options *options, uint64_t step)
+{
+    if (step < options->warmup_steps) {
+        return bp_rate_constant(options, step);
+    }
+    const double progress = decay_part(options, step);
+    const double way = rate_or(options->cycles, 1.0) * progress;
+    return between(options->minimum, options->learning_rate,
+                   progress < 1.0 ? half_cosine(way - floor(way)) : 0.0);
+}
+
+double bp_rate_polynomial(const bp_rate_options *options, uint64_t step)
+{
+    if (step < options->warmup_steps) {
+        return bp_rate_constant(options, step);
+    }
+    const double left = 1.0 - decay_part(options, step);
+    return between(options->minimum, options->learning_rate,
+                   left > 0.0 ? bp_pow(left, rate_or(options->power, 1.0)) : 0.0);
+}
+
+double bp_rate_inverse_sqrt(const bp_rate_options *options, uint64_t step)
+{
+    const uint64_t warmup = options->warmup_steps;
+    if (step < warmup) {
+        return bp_rate_constant(options, step);
+    }
+    const double scale =
+        rate_or(options->timescale, warmup > 0 ? (double)warmup : TIMESCALE_DEFAULT);
+    return options->learning_rate / sqrt(((double)(step - warmup) + scale) / scale);
 }
 
 double bp_rate_warmup_stable_decay(const bp_rate_options *options, uint64_t step)
@@ -78,6 +119,9 @@ static const struct {
                  {"constant_with_warmup", bp_rate_constant},
                  {"linear", bp_rate_linear},
                  {"cosine", bp_rate_cosine},
+                 {"cosine_with_restarts", bp_rate_cosine_with_restarts},
+                 {"polynomial", bp_rate_polynomial},
+                 {"inverse_sqrt", bp_rate_inverse_sqrt},
                  {"warmup_stable_decay", bp_rate_warmup_stable_decay}};
 
 #define SCHEDULE_COUNT (sizeof(schedules) / sizeof(schedules[0]))

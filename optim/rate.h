@@ -14,14 +14,25 @@ double bp_rate_constant(const bp_rate_options *options, uint64_t step);
 /* Down a straight line to `minimum` at total_steps. */
 double bp_rate_linear(const bp_rate_options *options, uint64_t step);
 
-/* Down half a cosine to `minimum` at total_steps. */
+/* Down half a cosine to `minimum` at total_steps, or as many waves of it as cycles says. */
 double bp_rate_cosine(const bp_rate_options *options, uint64_t step);
+
+/* As many descents from the peak down half a cosine as cycles says, each beginning at the peak
+ * again; `minimum` from total_steps on. */
+double bp_rate_cosine_with_restarts(const bp_rate_options *options, uint64_t step);
+
+/* minimum + (peak - minimum) * left^power, left being the share of the decay that is to come. */
+double bp_rate_polynomial(const bp_rate_options *options, uint64_t step);
+
+/* peak / sqrt(1 + steps since the warm-up / timescale): without an end. */
+double bp_rate_inverse_sqrt(const bp_rate_options *options, uint64_t step);
 
 /* The peak, then in the last decay_steps (0: a tenth of total_steps) down half a cosine. */
 double bp_rate_warmup_stable_decay(const bp_rate_options *options, uint64_t step);
 
 /* The schedule of an --lr-scheduler-type, - and _ alike: constant, constant_with_warmup, linear,
- * cosine, warmup_stable_decay. NULL if there is none of that name. */
+ * cosine, cosine_with_restarts, polynomial, inverse_sqrt, warmup_stable_decay. NULL if there is
+ * none of that name. */
 bp_rate bp_rate_find(const char *name);
 
 /* The names in that order, for messages; NULL past the last. */

@@ -57,8 +57,9 @@ bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *op
         BP_TRY(check_argument(self, options, &rule->arguments[i], error));
     }
     if (options->percentile > BP_RULE_PERCENTILE) {
-        return bp_error_numbers(error, BP_ERR_USAGE, self->name, "has to be 1 to 99, or 0 for none",
-                                "percentile-clipping", options->percentile, BP_RULE_PERCENTILE);
+        return bp_error_limit(error, BP_ERR_USAGE, self->name, "has to be 1 to 99, or 0 for none",
+                              "percentile-clipping", options->percentile, BP_LIMIT_MOST,
+                              BP_RULE_PERCENTILE);
     }
     if (self->form != BP_CODEC_F32 && rule->states != NULL && rule->states(options) == 0) {
         return bp_error_set(error, BP_ERR_USAGE, self->name,

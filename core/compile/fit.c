@@ -98,9 +98,10 @@ bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
 {
     bp_status status = bp_runtime_plan(s->runtime, spec, s->plan, s->plan_bytes);
     if (status != BP_OK) {
-        bp_error *inner = &s->runtime->error;
-        return bp_error_numbers(s->error, status, where, inner->text, inner->name, inner->found,
-                                inner->wanted);
+        if (s->error != NULL && s->error->code == BP_OK) {
+            *s->error = s->runtime->error;
+        }
+        return status;
     }
     *out = (bp_fit_try){.policy = spec->policy,
                         .batch = spec->batch,

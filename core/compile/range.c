@@ -9,12 +9,12 @@ bp_status bp_ranges_check(const bp_range *rows, size_t count, const char *where,
     for (size_t i = 0; i < count; i++) {
         const bp_range *r = &rows[i];
         if (r->value < r->least) {
-            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is below its range",
-                                    r->name, (int64_t)r->value, (int64_t)r->least);
+            return bp_error_limit(error, BP_ERR_USAGE, where, "a value is below its range", r->name,
+                                  (int64_t)r->value, BP_LIMIT_LEAST, (int64_t)r->least);
         }
         if (r->value > r->most) {
-            return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range",
-                                    r->name, (int64_t)r->value, (int64_t)r->most);
+            return bp_error_limit(error, BP_ERR_USAGE, where, "a value is above its range", r->name,
+                                  (int64_t)r->value, BP_LIMIT_MOST, (int64_t)r->most);
         }
     }
     return BP_OK;

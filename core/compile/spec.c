@@ -112,8 +112,8 @@ static bp_status check_lora(const bp_spec *spec, bp_error *error)
         return BP_OK;
     }
     if (lora->rank > 4096) {
-        return bp_error_numbers(error, BP_ERR_USAGE, where, "a value is above its range", "lora-r",
-                                lora->rank, 4096);
+        return bp_error_limit(error, BP_ERR_USAGE, where, "a value is above its range", "lora-r",
+                              lora->rank, BP_LIMIT_MOST, 4096);
     }
     if (!inside(lora->dropout, 0.0, 1.0) || !inside(lora->alpha, 1e-9, 1e9)) {
         return refuse(error, "lora-alpha",
@@ -205,8 +205,8 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_lora(spec, error));
     BP_TRY(check_quantised(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
-        return bp_error_numbers(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
-                                "gradient-checkpointing", 0, 1);
+        return bp_error_limit(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
+                              "gradient-checkpointing", 0, BP_LIMIT_LEAST, 1);
     }
     BP_TRY(spec->model->check(spec, error));
     if (spec->optimizer == NULL) {

@@ -102,6 +102,9 @@ typedef struct bp_rate_options {
     uint64_t warmup_steps;
     uint64_t total_steps;
     uint64_t decay_steps; /* warmup-stable-decay: length of the last phase; 0 means a tenth */
+    double cycles;    /* waves of a cosine, 0 means half of one; restarts, 0 means one descent */
+    double power;     /* polynomial: of what is left of the way; 0 means 1 */
+    double timescale; /* inverse_sqrt, in steps; 0 means the warm-up's, without one 10,000 */
 } bp_rate_options;
 
 typedef double (*bp_rate)(const bp_rate_options *options, uint64_t step);

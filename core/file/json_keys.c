@@ -26,9 +26,9 @@ bp_status bp_json_add_key(bp_json *json)
         return BP_OK;
     }
     if (json->stack_used == json->slot_count / 2) {
-        json->status = bp_error_numbers(
+        json->status = bp_error_limit(
             json->error, BP_ERR_FIT, "json", "more keys are open than the key set has room for",
-            json->text, (int64_t)json->stack_used + 1, (int64_t)json->stack_used);
+            json->text, (int64_t)json->stack_used + 1, BP_LIMIT_MOST, (int64_t)json->stack_used);
         return json->status;
     }
     uint64_t seed = json->key_seed[json->depth - 1];

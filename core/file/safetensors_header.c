@@ -122,9 +122,9 @@ static bp_status read_numbers(bp_header_scan *scan, const char *name, uint64_t *
             return safetensors_header_refuse(scan, name, wrong);
         }
         if (*count == most) {
-            return bp_error_numbers(scan->error, BP_ERR_DATA, "safetensors",
-                                    "shape or data_offsets has too many numbers", name,
-                                    (int64_t)most + 1, most);
+            return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
+                                  "shape or data_offsets has too many numbers", name,
+                                  (int64_t)most + 1, BP_LIMIT_MOST, most);
         }
         numbers[(*count)++] = (uint64_t)event.i64;
     }
@@ -165,9 +165,9 @@ static bp_status read_field(bp_header_scan *scan, bp_tensor_entry *entry, uint64
 static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const uint64_t offsets[2])
 {
     if (offsets[1] < offsets[0]) {
-        return bp_error_numbers(scan->error, BP_ERR_DATA, "safetensors",
-                                "data_offsets ends before it begins", entry->name,
-                                (int64_t)offsets[1], (int64_t)offsets[0]);
+        return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
+                              "data_offsets ends before it begins", entry->name,
+                              (int64_t)offsets[1], BP_LIMIT_LEAST, (int64_t)offsets[0]);
     }
     uint64_t bytes = bp_dtype_bytes(entry->dtype);
     for (uint32_t i = 0; i < entry->rank; i++) {
@@ -218,9 +218,9 @@ static bp_status read_member(bp_header_scan *scan, const bp_json_event *event)
 {
     char name[BP_TENSOR_NAME_MAX];
     if (event->length >= sizeof name) {
-        return bp_error_numbers(scan->error, BP_ERR_DATA, "safetensors",
-                                "a tensor's name is too long", event->text, (int64_t)event->length,
-                                (int64_t)sizeof name - 1);
+        return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
+                              "a tensor's name is too long", event->text, (int64_t)event->length,
+                              BP_LIMIT_MOST, (int64_t)sizeof name - 1);
     }
     memcpy(name, event->text, event->length + 1);
     if (event->length == 0 || strlen(name) != event->length) {

@@ -44,8 +44,9 @@ static bp_status read_lengths(bp_safetensors *file)
         return bp_storage_failed(file->error, file->store, "size", file->path);
     }
     if (bytes < 9) {
-        return bp_error_numbers(file->error, BP_ERR_DATA, "safetensors",
-                                "the file is too small for a header", NULL, (int64_t)bytes, 9);
+        return bp_error_limit(file->error, BP_ERR_DATA, "safetensors",
+                              "the file is too small for a header", NULL, (int64_t)bytes,
+                              BP_LIMIT_LEAST, 9);
     }
     unsigned char head[9];
     if (file->store->read_at(file->store, file->file, 0, head, sizeof head) != BP_OK) {
@@ -59,9 +60,9 @@ static bp_status read_lengths(bp_safetensors *file)
         return safetensors_read_refuse(file, NULL, "the header is longer than 100,000,000 bytes");
     }
     if (header > bytes - 8) {
-        return bp_error_numbers(file->error, BP_ERR_DATA, "safetensors",
-                                "the header reaches beyond the end of the file", NULL,
-                                (int64_t)header, (int64_t)(bytes - 8));
+        return bp_error_limit(file->error, BP_ERR_DATA, "safetensors",
+                              "the header reaches beyond the end of the file", NULL,
+                              (int64_t)header, BP_LIMIT_MOST, (int64_t)(bytes - 8));
     }
     if (head[8] != '{') {
         return safetensors_read_refuse(file, NULL, "the header does not begin with {");
@@ -132,9 +133,9 @@ static bp_status check_names(const bp_safetensors *file)
 static bp_status too_small(bp_safetensors *file, size_t given, uint64_t needed)
 {
     file->scratch_needed = (size_t)needed;
-    return bp_error_numbers(file->error, BP_ERR_FIT, "safetensors",
-                            "the header needs more scratch memory, bytes", NULL, (int64_t)given,
-                            (int64_t)needed);
+    return bp_error_limit(file->error, BP_ERR_FIT, "safetensors",
+                          "the header needs more scratch memory, bytes", NULL, (int64_t)given,
+                          BP_LIMIT_LEAST, (int64_t)needed);
 }
 
 /* Counts, gives the tables their places (entries, pairs, text), and fills them. The work area is at
@@ -242,9 +243,9 @@ bp_status bp_safetensors_read(const bp_safetensors *file, const bp_tensor_entry 
                               uint64_t offset, void *to, size_t bytes)
 {
     if (offset > entry->bytes || bytes > entry->bytes - offset) {
-        return bp_error_numbers(file->error, BP_ERR_USAGE, "bp_safetensors_read",
-                                "the range is not inside the tensor", entry->name,
-                                (int64_t)bp_size_add(offset, bytes), (int64_t)entry->bytes);
+        return bp_error_limit(
+            file->error, BP_ERR_USAGE, "bp_safetensors_read", "the range is not inside the tensor",
+            entry->name, (int64_t)bp_size_add(offset, bytes), BP_LIMIT_MOST, (int64_t)entry->bytes);
     }
     uint64_t at = file->data_at + entry->offset + offset;
     if (file->store->read_at(file->store, file->file, at, to, bytes) != BP_OK) {

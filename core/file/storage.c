@@ -36,9 +36,9 @@ bp_status bp_storage_join(char path[BP_STORE_PATH_MAX], const char *directory, c
     }
     bp_text_string(&text, name);
     if (bp_text_flush(&text) != BP_OK) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "storage", "a path is too long", name,
-                                (int64_t)(strlen(directory) + strlen(name) + 1),
-                                BP_STORE_PATH_MAX - 1);
+        return bp_error_limit(error, BP_ERR_USAGE, "storage", "a path is too long", name,
+                              (int64_t)(strlen(directory) + strlen(name) + 1), BP_LIMIT_MOST,
+                              BP_STORE_PATH_MAX - 1);
     }
     return BP_OK;
 }
@@ -86,8 +86,8 @@ bp_status bp_storage_read_file(bp_store *store, const char *path, void *to, size
     const char *call;
     bp_status status = read_open_file(store, file, to, room, length, &call);
     if (status == BP_ERR_FIT) {
-        status = bp_error_numbers(error, BP_ERR_FIT, "storage", "the file is larger than its room",
-                                  path, (int64_t)room, (int64_t)*length);
+        status = bp_error_limit(error, BP_ERR_FIT, "storage", "the file is larger than its room",
+                                path, (int64_t)room, BP_LIMIT_LEAST, (int64_t)*length);
     } else if (status != BP_OK) {
         status = bp_storage_failed(error, store, call, path);
     }

@@ -59,9 +59,9 @@ bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op, bp_er
                                 members, s->ranks);
     }
     if (call == BP_FABRIC_BROADCAST && (broadcast->root < 0 || broadcast->root >= members)) {
-        return bp_error_numbers(error, BP_ERR_USAGE, where,
-                                "a broadcast begins at a rank that the group does not have", name,
-                                broadcast->root, members - 1);
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "a broadcast begins at a rank that the group does not have", name,
+                              broadcast->root, BP_LIMIT_MOST, members - 1);
     }
     return BP_OK;
 }

@@ -25,9 +25,9 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
         return bp_error_set(error, BP_ERR_USAGE, where, "the data has no labels", source->name);
     }
     if (source->examples == 0 && source->count < least) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the data holds fewer tokens than one batch needs", source->name,
-                                (int64_t)source->count, (int64_t)least);
+        return bp_error_limit(error, BP_ERR_DATA, where,
+                              "the data holds fewer tokens than one batch needs", source->name,
+                              (int64_t)source->count, BP_LIMIT_LEAST, (int64_t)least);
     }
     feed->windows = bp_feed_windows(source, feed->sequence);
     feed->steps_per_epoch = bp_size_ceil_div(feed->windows, feed->group);
@@ -38,9 +38,9 @@ static bp_status check_ids(const bp_feed *feed, const int32_t *ids, uint32_t cou
 {
     for (uint32_t i = 0; feed->vocabulary > 0 && i < count; i++) {
         if ((uint32_t)ids[i] >= feed->vocabulary) {
-            return bp_error_numbers(feed->error, BP_ERR_DATA, where,
-                                    "a token id is not below the model's vocabulary",
-                                    feed->source->name, ids[i], feed->vocabulary);
+            return bp_error_limit(feed->error, BP_ERR_DATA, where,
+                                  "a token id is not below the model's vocabulary",
+                                  feed->source->name, ids[i], BP_LIMIT_BELOW, feed->vocabulary);
         }
     }
     return BP_OK;
@@ -205,9 +205,9 @@ static bp_status label_row(const bp_feed *feed, const feed_row *row, int32_t *to
     const uint64_t label = row->at.label;
     const bool none = label == BP_NO_LABEL;
     if (feed->kind == BP_LABELS_CLASS && !none && label >= feed->classes) {
-        return bp_error_numbers(feed->error, BP_ERR_DATA, where,
-                                "a label is not below the number of classes", feed->source->name,
-                                (int64_t)label, feed->classes);
+        return bp_error_limit(feed->error, BP_ERR_DATA, where,
+                              "a label is not below the number of classes", feed->source->name,
+                              (int64_t)label, BP_LIMIT_BELOW, feed->classes);
     }
     /* Where every pattern of bits is a label there is none that says so. */
     to[0] = !none ? (int32_t)(uint32_t)label : feed->kind == BP_LABELS_CLASS ? -1 : 0;
@@ -225,9 +225,9 @@ static bp_status label_given(const bp_feed *feed, const feed_row *row, uint32_t 
     for (uint32_t t = 0; t < count; t++) {
         to[t] = to[t] >= 0 ? to[t] : -1;
         if (to[t] >= 0 && (uint32_t)to[t] >= feed->vocabulary) {
-            return bp_error_numbers(feed->error, BP_ERR_DATA, where,
-                                    "a label is not below the model's vocabulary", source->name,
-                                    to[t], feed->vocabulary);
+            return bp_error_limit(feed->error, BP_ERR_DATA, where,
+                                  "a label is not below the model's vocabulary", source->name,
+                                  to[t], BP_LIMIT_BELOW, feed->vocabulary);
         }
     }
     return BP_OK;

@@ -321,14 +321,15 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
     BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
     uint32_t room = runtime->spec.generate_context - runtime->position;
     if (count > room) {
-        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
-                                "the tokens do not fit the generation context", NULL, count, room);
+        return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
+                              "the tokens do not fit the generation context", NULL, count,
+                              BP_LIMIT_MOST, room);
     }
     for (uint32_t i = 0; i < count; i++) {
         if ((uint32_t)ids[i] >= runtime->spec.config.vocabulary) {
-            return bp_error_numbers(&runtime->error, BP_ERR_DATA, where,
-                                    "a token id is not below the model's vocabulary", NULL, ids[i],
-                                    runtime->spec.config.vocabulary);
+            return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
+                                  "a token id is not below the model's vocabulary", NULL, ids[i],
+                                  BP_LIMIT_BELOW, runtime->spec.config.vocabulary);
         }
     }
     uint32_t taken = 0;

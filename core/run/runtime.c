@@ -79,8 +79,9 @@ static bp_status carve(bp_runtime *runtime, uint64_t bytes, void **out)
 {
     bp_status status = bp_arena_carve(&runtime->host, (size_t)bytes, CARVE_ALIGNMENT, out);
     if (status != BP_OK) {
-        return bp_error_numbers(&runtime->error, status, where, "the plan's memory is too small",
-                                NULL, (int64_t)runtime->host.size, (int64_t)runtime->host_bytes);
+        return bp_error_limit(&runtime->error, status, where, "the plan's memory is too small",
+                              NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
+                              (int64_t)runtime->host_bytes);
     }
     return BP_OK;
 }
@@ -94,9 +95,8 @@ static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
     }
     runtime->host_bytes = bp_runtime_scratch(spec);
     if (bytes < runtime->host_bytes) {
-        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
-                                "the plan's memory is too small", NULL, (int64_t)bytes,
-                                (int64_t)runtime->host_bytes);
+        return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                              NULL, (int64_t)bytes, BP_LIMIT_LEAST, (int64_t)runtime->host_bytes);
     }
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(bp_compile_count(spec, &runtime->host, &runtime->rows, NULL, &runtime->error));
@@ -207,9 +207,9 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     BP_TRY(carve_working(runtime));
     if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
                       &runtime->host) != BP_OK) {
-        return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
-                                "the plan's memory is too small", NULL, (int64_t)runtime->host.size,
-                                (int64_t)runtime->host_bytes);
+        return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
+                              NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
+                              (int64_t)runtime->host_bytes);
     }
     runtime->report.host_bytes = runtime->host.peak;
     runtime->report.parameters = 0;
@@ -271,9 +271,9 @@ static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_pla
     *places = *given;
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         if (given->space[i].bytes < needed[i]) {
-            return bp_error_numbers(&runtime->error, BP_ERR_FIT, where,
-                                    "the arena is smaller than the plan", names[i],
-                                    (int64_t)given->space[i].bytes, (int64_t)needed[i]);
+            return bp_error_limit(
+                &runtime->error, BP_ERR_FIT, where, "the arena is smaller than the plan", names[i],
+                (int64_t)given->space[i].bytes, BP_LIMIT_LEAST, (int64_t)needed[i]);
         }
         places->space[i].bytes = needed[i];
     }

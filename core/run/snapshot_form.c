@@ -185,9 +185,9 @@ bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapsho
     uint64_t row = sizeof(bp_tensor_entry) + sizeof(uint64_t);
     uint64_t needed = SCRATCH_ALIGN + bp_size_mul(snapshot->tensor_count, row);
     if (place->scratch_bytes < needed) {
-        return bp_error_numbers(place->error, BP_ERR_FIT, "snapshot",
-                                "saving needs more scratch memory, bytes", NULL,
-                                (int64_t)place->scratch_bytes, (int64_t)needed);
+        return bp_error_limit(place->error, BP_ERR_FIT, "snapshot",
+                              "saving needs more scratch memory, bytes", NULL,
+                              (int64_t)place->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
     }
     unsigned char *scratch = place->scratch;
     scratch += (size_t)(-(uintptr_t)scratch % SCRATCH_ALIGN);
@@ -263,9 +263,9 @@ bp_status bp_snapshot_check_space(const bp_snapshot_place *place, const bp_snaps
         return bp_storage_failed(place->error, place->store, "free space", place->directory);
     }
     if (room < needed) {
-        return bp_error_numbers(place->error, BP_ERR_STORE, "snapshot",
-                                "not enough free space for the next snapshot, bytes",
-                                place->directory, (int64_t)room, (int64_t)needed);
+        return bp_error_limit(place->error, BP_ERR_STORE, "snapshot",
+                              "not enough free space for the next snapshot, bytes",
+                              place->directory, (int64_t)room, BP_LIMIT_LEAST, (int64_t)needed);
     }
     return BP_OK;
 }

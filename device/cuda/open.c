@@ -34,16 +34,16 @@ static bp_status find_device(cuda_context *context, uint32_t ordinal)
     BP_TRY(bp_cu_driver_load(&context->driver, context->error));
     BP_TRY(bp_cu_driver_begin(&context->driver, &version, context->error));
     if (version < context->row->driver) {
-        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
-                                "the NVIDIA driver is too old for the PTX of this target; versions "
-                                "are 1000 times the CUDA release",
-                                context->row->name, version, context->row->driver);
+        return bp_error_limit(context->error, BP_ERR_DEVICE, where,
+                              "the NVIDIA driver is too old for the PTX of this target; versions "
+                              "are 1000 times the CUDA release",
+                              context->row->name, version, BP_LIMIT_LEAST, context->row->driver);
     }
     CUDA_TRY(context, cuDeviceGetCount, &count);
     if (ordinal >= (uint32_t)count) {
-        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
-                                "there is no GPU of that number, counted from 0", "cuda",
-                                (int64_t)ordinal, count - 1);
+        return bp_error_limit(context->error, BP_ERR_DEVICE, where,
+                              "there is no GPU of that number, counted from 0", "cuda",
+                              (int64_t)ordinal, BP_LIMIT_MOST, count - 1);
     }
     CUDA_TRY(context, cuDeviceGet, &context->device, (int)ordinal);
     return CUDA_CALL(context, cuDeviceGetUuid_v2, &context->uuid, context->device);
@@ -62,9 +62,10 @@ static bp_status check_capability(cuda_context *context)
     bool able =
         row->exact ? capability == (int)row->capability : capability >= (int)row->capability;
     if (!able) {
-        return bp_error_numbers(context->error, BP_ERR_DEVICE, where,
-                                "the GPU's compute capability (times 10) does not fit the target",
-                                row->name, capability, (int64_t)row->capability);
+        return bp_error_limit(context->error, BP_ERR_DEVICE, where,
+                              "the GPU's compute capability (times 10) does not fit the target",
+                              row->name, capability, row->exact ? BP_LIMIT_EXACT : BP_LIMIT_LEAST,
+                              (int64_t)row->capability);
     }
     return BP_OK;
 }
@@ -72,8 +73,9 @@ static bp_status check_capability(cuda_context *context)
 static bp_status open_no_room(cuda_context *context, const char *text)
 {
     context->failed = true;
-    return bp_error_numbers(context->error, BP_ERR_DEVICE, where, text, "arena",
-                            (int64_t)context->memory.free_context, (int64_t)context->arena_bytes);
+    return bp_error_limit(context->error, BP_ERR_DEVICE, where, text, "arena",
+                          (int64_t)context->memory.free_context, BP_LIMIT_LEAST,
+                          (int64_t)context->arena_bytes);
 }
 
 static bp_status read_free(cuda_context *context, uint64_t *free_bytes)

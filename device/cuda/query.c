@@ -35,9 +35,9 @@ static bp_status query_find(bp_cu_driver *driver, uint32_t ordinal, int *version
     int count = 0;
     BP_TRY(query_begin(driver, version, &count, error));
     if (ordinal >= (uint32_t)count) {
-        return bp_error_numbers(error, BP_ERR_DEVICE, where,
-                                "there is no GPU of that number, counted from 0", "cuda",
-                                (int64_t)ordinal, count - 1);
+        return bp_error_limit(error, BP_ERR_DEVICE, where,
+                              "there is no GPU of that number, counted from 0", "cuda",
+                              (int64_t)ordinal, BP_LIMIT_MOST, count - 1);
     }
     QUERY(driver, error, cuDeviceGet, device, (int)ordinal);
     return BP_OK;

@@ -83,8 +83,8 @@ static bp_status open_checks(const bp_device_options *options, const bp_places *
 {
     const char *where = "host device";
     if (threads_of(options) > BP_THREADS_MAX) {
-        return bp_error_numbers(error, BP_ERR_USAGE, where, "too many threads", "threads",
-                                (int64_t)options->threads, BP_THREADS_MAX);
+        return bp_error_limit(error, BP_ERR_USAGE, where, "too many threads", "threads",
+                              (int64_t)options->threads, BP_LIMIT_MOST, BP_THREADS_MAX);
     }
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         bool needed = i == BP_SPACE_DEVICE || places->space[i].bytes > 0;
@@ -160,9 +160,10 @@ static bp_status host_open(void *memory, const bp_device_options *options, const
     context->error = error;
     bp_host_form_kernels(form, context->kernels);
     if (bp_pool_open(&context->pool, threads_of(options)) != BP_OK) {
-        return bp_error_numbers(error, BP_ERR_DEVICE, "host device",
-                                "the system refuses to start another thread", "threads",
-                                (int64_t)context->pool.threads, (int64_t)threads_of(options));
+        return bp_error_limit(error, BP_ERR_DEVICE, "host device",
+                              "the system refuses to start another thread", "threads",
+                              (int64_t)context->pool.threads, BP_LIMIT_LEAST,
+                              (int64_t)threads_of(options));
     }
     if (open_engines(context) != BP_OK) {
         close_engines(context);

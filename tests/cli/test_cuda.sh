@@ -35,8 +35,8 @@ PTXVM_DEVICE=sm_75 expect 0 'not usable: the GPU is too old' devices
 PTXVM_DRIVER=11040 expect 0 'driver 11.4; not usable: the NVIDIA driver is too old: .* CUDA 12.0' devices
 PTXVM_DEVICE=none expect 0 'not usable: the NVIDIA driver finds no GPU' devices
 LD_LIBRARY_PATH=$LD_LIBRARY_PATH/old expect 0 'not usable: the NVIDIA driver is too old' devices
-expect 0 'not usable: .* smaller than the arena \(found [0-9]+, right would be 1099511627776\)' devices --arena 1TiB
-expect 0 '"usable": false, "reason": "[^"]* \(found [0-9]+, right would be [0-9]+\)"' devices --arena 1TiB --json
+expect 0 'not usable: .* smaller than the arena \(found [0-9]+, right would be at least 1099511627776\)' devices --arena 1TiB
+expect 0 '"usable": false, "reason": "[^"]* \(found [0-9]+, right would be at least [0-9]+\)"' devices --arena 1TiB --json
 for target in sm_80 sm_90a; do
     expect 0 "device +cuda $target with the PTX of sm_80" plan --model tiny --device cuda:$target
     expect 0 "\"target\": \"$target\", \"ptx\": \"sm_80\"" plan --model tiny --device cuda:$target --json
@@ -105,12 +105,12 @@ for form in 'previous-norm --max-grad-norm 0.3' 'adama --max-grad-norm 0'; do
 done
 
 PTXVM_FAULT=cuModuleLoadDataEx:2:218 expect 7 'cuModuleLoadDataEx' train "${common[@]}" --output-dir "$work/d"
-PTXVM_DRIVER=11040 expect 7 'too old .*found 11040, right would be 12000|too old: it has to support' train \
+PTXVM_DRIVER=11040 expect 7 'too old .*found 11040, right would be at least 12000|too old: it has to support' train \
     "${common[@]}" --output-dir "$work/d"
-PTXVM_MEMORY=100000 expect 7 'smaller than the arena \(found [0-9]+, right would be [0-9]+\)' train \
+PTXVM_MEMORY=100000 expect 7 'smaller than the arena \(found [0-9]+, right would be at least [0-9]+\)' train \
     "${common[@]}" --output-dir "$work/d"
 PTXVM_DEVICE=none expect 7 'no GPU|NO_DEVICE' train "${common[@]}" --output-dir "$work/d"
-expect 7 'this machine has no GPU of that number; they count from 0 \(found 3, right would be 0\)' train \
+expect 7 'this machine has no GPU of that number; they count from 0 \(found 3, right would be at most 0\)' train \
     "${common[@]}" --output-dir "$work/d" --device cuda:3
 for device in cuda: cuda:x cuda:0x cuda:1000 cuda:sm_70; do
     expect 2 'no such device' train "${common[@]}" --output-dir "$work/d" --device $device

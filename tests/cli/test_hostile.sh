@@ -303,7 +303,7 @@ class_17_indices() {
         for ((i = 0; i < 256; i++)); do printf ',"<0x%02X>":%d' $i $((i + 1)); done
         printf '},"merges":[]}}'
     } >"$work/large/tokenizer.json"
-    refused 'vocabulary.*found 257, right would be 256' train --model tiny --tokenizer "$work/large" \
+    refused 'vocabulary.*found 257, right would be at most 256' train --model tiny --tokenizer "$work/large" \
         --output-dir "$work/x" "${on_text[@]}"
 }
 class_18_change() {

@@ -20,6 +20,9 @@ same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
 differ() { [[ $1 != "$2" ]]; check $? "$3 ($1)"; }
 
 # What is no rule, and no form of gradient release.
+expect 2 '^bedplate: muon: unknown value of --optim \(right would be adamw, .*ademamix_8bit\)' plan --model tiny --optim muon
+expect 2 '^bedplate: loin: unknown value of --optim \(right would be adamw, ' plan --model tiny --optim loin
+expect 2 '^bedplate: lio: unknown value of --optim \(the nearest is lion\)' plan --model tiny --optim lio
 expect 2 '^bedplate: nothing: unknown value of --optim \(right would be adamw, .*ademamix_8bit\)' plan --model tiny --optim nothing
 expect 2 '^bedplate: --gradient-release: there is no such choice \(found "often", right would be exact' \
     plan --gradient-release often --model tiny

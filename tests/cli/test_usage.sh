@@ -33,7 +33,7 @@ expect 2 '--model: the option is needed' plan
 expect 2 'an argument that is not expected' plan tiny
 expect 2 'an argument is missing' verify
 expect 2 'unknown measurement' bench speed
-expect 2 'max-seq-length.*found 65, right would be 64' plan --model tiny --max-seq-length 65
+expect 2 'max-seq-length.*found 65, right would be at most 64' plan --model tiny --max-seq-length 65
 
 # - and _ are the same, = and a space are the same, other programs' names are known.
 run plan --model tiny --print-options --max_seq_length=32 --micro_batch_size 3 --arena 1.5KiB \

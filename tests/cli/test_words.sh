@@ -68,7 +68,7 @@ expect 0 'w.jsonl: 1 words longer than 65536 bytes were cut' train --model "$wor
 # Many files.
 mkdir "$work/many"
 (cd "$work/many" && for ((i = 0; i < 1030; i++)); do echo x >"$i"; done)
-expect 4 'the pattern matches too many files .*found 1030, right would be 1024' "${common[@]}" \
+expect 4 'the pattern matches too many files .*found 1030, right would be at most 1024' "${common[@]}" \
     --output-dir "$work/x" --data "$work/many/*"
 mapfile -t paths < <(ls "$work/many")
 expect 2 'the option was given too often' "${common[@]}" --output-dir "$work/x" --data "${paths[@]}"

@@ -10,8 +10,8 @@
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/hf_config.h"
 
-#define CHECKPOINT_KEYS_MAX  144
-#define CHECKPOINT_KEY_BYTES 16384
+#define CHECKPOINT_KEYS_MAX  208
+#define CHECKPOINT_KEY_BYTES 24576
 #define CHECKPOINT_FILES     3 /* config.json and the two of the byte tokenizer */
 
 /* Must not move. */

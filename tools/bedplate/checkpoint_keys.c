@@ -169,6 +169,14 @@ static void print_key(const char *key, const char *found, const char *right)
             key, found, right);
 }
 
+/* Snapshots of earlier versions lack the keys of later options: such a run had the default. */
+static bool is_default(const char *key, const char *value)
+{
+    const char *name = key + sizeof result_prefix - 1;
+    const option *which = option_find(name, strlen(name));
+    return which != NULL && strcmp(value, which->fallback != NULL ? which->fallback : "") == 0;
+}
+
 typedef struct comparison {
     size_t differences;
     bool earlier; /* the snapshot's model is in its config.json only */
@@ -181,6 +189,9 @@ static void print_difference(void *user, const char *key, const char *a, const c
     const bool of_model = strncmp(key, CHECKPOINT_MODEL_PREFIX, model) == 0;
     const bool of_file = of_model || strcmp(key, CHECKPOINT_OLD_MODEL_KEY) == 0;
     if (!is_result(key) || (compared->earlier && of_file)) {
+        return;
+    }
+    if (b == NULL && a != NULL && is_default(key, a)) {
         return;
     }
     compared->differences++;

@@ -13,6 +13,7 @@
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/release_text.h"
+#include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/schedule_text.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
@@ -325,6 +326,7 @@ static bp_status cmd_plan_plan(session *s)
     static checkpoint points; /* large */
     static frontier curve;
     extras more = {0};
+    BP_TRY(rate_check(set));
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {

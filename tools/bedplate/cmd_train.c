@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "core/file/storage.h"
-#include "optim/rate.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
+#include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/signals.h"
 #include "tools/bedplate/train_report.h"
@@ -58,17 +58,12 @@ static bp_status init_feeds(training *t)
 }
 
 /* The run's length, and the schedule that follows from it. */
-static void fill_schedule(training *t)
+static bp_status fill_schedule(training *t)
 {
     const settings *set = t->s.set;
     double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
     t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
-    double warmup = set->warmup < 1.0 ? ceil(set->warmup * (double)t->total) : set->warmup;
-    t->s.spec.rate = bp_rate_find(set->scheduler);
-    t->s.spec.rate_options = (bp_rate_options){.learning_rate = set->learning_rate,
-                                               .minimum = set->minimum_rate,
-                                               .warmup_steps = (uint64_t)warmup,
-                                               .total_steps = t->total};
+    return rate_fill(set, t->total, &t->s.spec);
 }
 
 /* What follows evaluations needs some. */
@@ -103,7 +98,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(session_choose(s));
     BP_TRY(init_feeds(t));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
-    fill_schedule(t);
+    BP_TRY(fill_schedule(t));
     BP_TRY(session_start(s));
     const checkpoint_facts facts = {t->total, t->identity};
     BP_TRY(checkpoint_begin(&t->points, s, &facts));

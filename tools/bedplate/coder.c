@@ -52,9 +52,9 @@ static bool around_snapshot(const char *path, char around[BP_STORE_PATH_MAX])
 static bp_status check_size(const coder *c, const coder_ask *ask)
 {
     if (c->need.tokens > ask->config->vocabulary) {
-        return bp_error_numbers(ask->error, BP_ERR_DATA, where,
-                                "the tokenizer has more tokens than the model's vocabulary",
-                                c->directory, c->need.tokens, ask->config->vocabulary);
+        return bp_error_limit(ask->error, BP_ERR_DATA, where,
+                              "the tokenizer has more tokens than the model's vocabulary",
+                              c->directory, c->need.tokens, BP_LIMIT_MOST, ask->config->vocabulary);
     }
     return BP_OK;
 }

@@ -55,9 +55,9 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     files->expanded = true;
     for (size_t i = before; i < files->patterns.gl_pathc; i++) {
         if (*count == SETTINGS_PATHS_MAX) {
-            return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                    "the pattern matches too many files", argument,
-                                    (int64_t)files->patterns.gl_pathc, SETTINGS_PATHS_MAX);
+            return bp_error_limit(
+                &s->error, BP_ERR_DATA, where, "the pattern matches too many files", argument,
+                (int64_t)files->patterns.gl_pathc, BP_LIMIT_MOST, SETTINGS_PATHS_MAX);
         }
         files->rows[(*count)++].path = files->patterns.gl_pathv[i];
     }
@@ -117,10 +117,10 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     }
     BP_TRY(session_find_coder(s));
     if (s->coder.kind == CODER_NONE) {
-        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "text needs a tokenizer, and the model directory has none; give "
-                                "--tokenizer, or token files (llm.c or nanoGPT)",
-                                files->source->name, s->spec.config.vocabulary, BP_BYTE_VOCABULARY);
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "text needs a tokenizer, and the model directory has none; give "
+                            "--tokenizer, or token files (llm.c or nanoGPT)",
+                            files->source->name);
     }
     if (s->coder.kind == CODER_BYTES && s->spec.config.vocabulary != BP_BYTE_VOCABULARY &&
         !s->set->quiet) {
@@ -154,9 +154,9 @@ static bp_status split(data_set *set, session *s, double share)
 {
     bp_status status = bp_part_tail(&set->kept_part, &set->held_part, set->train, share);
     if (status != BP_OK) {
-        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "the data has too few examples to hold some of them out",
-                                set->train->name, (int64_t)set->train->examples, 2);
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "the data has too few examples to hold some of them out",
+                              set->train->name, (int64_t)set->train->examples, BP_LIMIT_LEAST, 2);
     }
     set->train = &set->kept_part.source;
     set->eval = &set->held_part.source;
@@ -237,9 +237,9 @@ static bp_status take_sample(session *s, bp_source *source, uint64_t first, uint
     BP_TRY(source->read(source, first, n, tokens));
     for (uint32_t i = 0; vocabulary > 0 && i < n; i++) {
         if ((uint32_t)tokens[i] >= vocabulary) {
-            return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                    "a token id is not below the model's vocabulary", source->name,
-                                    tokens[i], vocabulary);
+            return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                                  "a token id is not below the model's vocabulary", source->name,
+                                  tokens[i], BP_LIMIT_BELOW, vocabulary);
         }
     }
     bp_digest_add(digest, tokens, n * sizeof tokens[0]);

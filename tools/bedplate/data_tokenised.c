@@ -92,16 +92,19 @@ static bp_status check_lengths(const data_files *files, session *s)
     uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
     uint64_t longer = 0;
     uint64_t without = 0;
+    uint64_t shortest = INT64_MAX; /* prompt */
     for (uint64_t i = 0; i < source->examples; i++) {
         bp_example example;
         BP_TRY(source->example(source, i, &example));
         longer += example.count > row ? 1 : 0;
         without += prompts && example.prompt >= row ? 1 : 0;
+        shortest = example.prompt < shortest ? example.prompt : shortest;
     }
     if (prompts && without == source->examples) {
-        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "no completion begins within --max-seq-length tokens", source->name,
-                                (int64_t)without, 0);
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "every prompt is longer than --max-seq-length, so that no completion "
+                              "would be learned",
+                              source->name, s->spec.sequence, BP_LIMIT_LEAST, (int64_t)shortest);
     }
     if (longer > 0) {
         const bool pairs = files->tokens.head.texts == 2;
@@ -249,9 +252,9 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
 bp_status data_open_tokens(data_files *files, session *s)
 {
     if (files->data.file_count > 1) {
-        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "of token files that hold documents one is read at a time",
-                                files->data.source.name, files->data.file_count, 1);
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "of token files that hold documents one is read at a time",
+                              files->data.source.name, files->data.file_count, BP_LIMIT_MOST, 1);
     }
     static uint64_t buffer[BP_TOKENS_BUFFER / 8];
     BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));

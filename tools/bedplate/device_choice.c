@@ -49,9 +49,9 @@ static bp_status choose_gpu(bp_spec *spec, uint32_t ordinal, bp_error *error)
     bp_cuda_gpu gpu;
     BP_TRY(bp_cuda_query_count(&count, &driver, error));
     if (ordinal >= count) {
-        return bp_error_numbers(error, BP_ERR_DEVICE, where,
-                                "this machine has no GPU of that number; they count from 0",
-                                "--device", ordinal, (int64_t)count - 1);
+        return bp_error_limit(error, BP_ERR_DEVICE, where,
+                              "this machine has no GPU of that number; they count from 0",
+                              "--device", ordinal, BP_LIMIT_MOST, (int64_t)count - 1);
     }
     BP_TRY(bp_cuda_query(ordinal, &gpu, error));
     if (gpu.target == NULL) {

@@ -34,17 +34,17 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
     *block = (memory_block){NULL, 0};
     uint64_t available = available_bytes();
     if (bytes > available) {
-        return bp_error_numbers(error, BP_ERR_FIT, "memory",
-                                "the system has less free memory than the plan needs", name,
-                                (int64_t)available, (int64_t)bytes);
+        return bp_error_limit(error, BP_ERR_FIT, "memory",
+                              "the system has less free memory than the plan needs", name,
+                              (int64_t)available, BP_LIMIT_LEAST, (int64_t)bytes);
     }
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     void *address = mmap(NULL, size, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
-        return bp_error_numbers(error, BP_ERR_FIT, "memory",
-                                "the system refused the memory that the plan needs", name, 0,
-                                (int64_t)bytes);
+        return bp_error_limit(error, BP_ERR_FIT, "memory",
+                              "the system refused the memory that the plan needs, bytes", name,
+                              (int64_t)bytes, BP_LIMIT_NONE, 0);
     }
     /* Both are wishes: a kernel without them costs speed, not correctness. */
     if (resident) {

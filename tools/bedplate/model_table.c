@@ -91,10 +91,10 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
                           : config->task == BP_TASK_REGRESSION ? 1
                                                                : 1024;
     if (config->classes > most) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "model",
-                                "a task has fewer classes than that: regression 1, multi-label 32, "
-                                "classification 1024",
-                                "--num-labels", config->classes, most);
+        return bp_error_limit(error, BP_ERR_USAGE, "model",
+                              "a task has fewer classes than that: regression 1, multi-label 32, "
+                              "classification 1024",
+                              "--num-labels", config->classes, BP_LIMIT_MOST, most);
     }
     return BP_OK;
 }

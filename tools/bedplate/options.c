@@ -30,6 +30,13 @@ static unsigned distance(const char *a, size_t a_length, const char *b)
     return row[b_length];
 }
 
+/* How many letters of a word may be wrong: one, and one more for every five of the shorter word.
+ * Beyond that it is another word, and a suggestion would only confuse. */
+static unsigned near_enough(size_t a, size_t b)
+{
+    return 1 + (unsigned)((a < b ? a : b) / 5);
+}
+
 void options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count)
 {
@@ -45,8 +52,7 @@ void options_unknown(const char *what, const char *found, const char *const *can
     }
     const char *dashes = strcmp(what, "option") == 0 ? "--" : "";
     fprintf(stderr, "bedplate: %s%.*s: unknown %s", dashes, (int)length, found, what);
-    /* A third of the letters may be wrong; beyond that a suggestion only confuses. */
-    if (nearest != NULL && best <= 1 + strlen(nearest) / 3) {
+    if (nearest != NULL && best <= near_enough(length, strlen(nearest))) {
         fprintf(stderr, " (the nearest is %s%s)", dashes, nearest);
     } else if (dashes[0] == '\0') {
         for (uint32_t i = 0; i < count; i++) {

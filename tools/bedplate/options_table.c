@@ -145,11 +145,19 @@ static const option table[] = {
     {"learning-rate", OPTION_REAL, SHAPES, AT(learning_rate), 0, 1000, "5e-5", "F", true,
      "the schedule's peak"},
     {"lr-scheduler-type", OPTION_CHOICE, LEARNS, AT(scheduler), 0, 0, "linear",
-     "constant|constant_with_warmup|linear|cosine|warmup_stable_decay", true, "the schedule"},
+     "constant|constant_with_warmup|linear|cosine|cosine_with_restarts|polynomial|inverse_sqrt|"
+     "warmup_stable_decay",
+     true, "the schedule, as transformers' get_scheduler computes it"},
+    {"lr-scheduler-kwargs", OPTION_TEXT, LEARNS, AT(rate_numbers), 0, 0, NULL, "KEY=VALUE,..", true,
+     "the schedule's own numbers, also as JSON: cosine num_cycles (0.5), cosine_with_restarts "
+     "num_cycles (1), polynomial power (1), lr_end (1e-7), inverse_sqrt timescale (the warm-up, "
+     "or 10000)"},
     {"warmup-steps", OPTION_REAL, LEARNS, AT(warmup), 0, 1e15, "0", "F", true,
      "steps of linear warm-up; below 1: a share of all steps"},
+    {"warmup-ratio", OPTION_REAL, LEARNS, AT(warmup_ratio), 0, 1, "0", "F", true,
+     "the same as a share of all steps, rounded up; --warmup-steps goes before it"},
     {"min-lr", OPTION_REAL, LEARNS, AT(minimum_rate), 0, 1000, "0", "F", true,
-     "where linear and cosine schedules end"},
+     "where linear, cosine and polynomial schedules end"},
     {"optim", OPTION_TEXT, SHAPES, AT(optimizer), 0, 0, "adamw", "NAME", true,
      "the update rule: adamw, adam, sgd, lion, rmsprop, adagrad, lamb, lars, ademamix, each also "
      "with "

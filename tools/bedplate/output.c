@@ -109,9 +109,11 @@ int report_error(const bp_error *error)
         fprintf(stderr, "%s: ", error->name);
     }
     fputs(error->text != NULL ? error->text : bp_status_text(error->code), stderr);
-    if (error->numbers) {
-        fprintf(stderr, " (found %" PRId64 ", right would be %" PRId64 ")", error->found,
-                error->wanted);
+    if (error->numbers && error->limit == BP_LIMIT_NONE) {
+        fprintf(stderr, " (found %" PRId64 ")", error->found);
+    } else if (error->numbers) {
+        fprintf(stderr, " (found %" PRId64 ", right would be %s%" PRId64 ")", error->found,
+                bp_limit_words(error->limit), error->wanted);
     } else if (error->right[0] != '\0') {
         fprintf(stderr, " (found %s, right would be %s)", error->word, error->right);
     } else if (error->word[0] != '\0') {

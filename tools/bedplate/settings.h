@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 128
+#define SETTINGS_OPTIONS_MAX 192
 
 typedef struct path_list {
     uint32_t count;
@@ -90,7 +90,9 @@ typedef struct settings {
     double epochs;
     double learning_rate;
     const char *scheduler;
-    double warmup; /* below 1: a share of all steps */
+    const char *rate_numbers; /* the schedule's own */
+    double warmup;            /* below 1: a share of all steps */
+    double warmup_ratio;
     double minimum_rate;
     const char *optimizer;
     const char *optim_args;

@@ -271,7 +271,7 @@ void shortage_print(const choice *c, const bp_runtime *runtime, uint64_t limit)
     const bp_buffer *largest = largest_at_peak(runtime);
     fprintf(stderr,
             "bedplate: --arena: the plan does not fit: %" PRIu64
-            " bytes are missing (found %" PRIu64 ", right would be %" PRIu64 ")\n"
+            " bytes are missing (found %" PRIu64 ", right would be at least %" PRIu64 ")\n"
             "bedplate: the largest buffer at the peak is %s with %" PRIu64 " bytes (%s)\n",
             report->arena_bytes - limit, limit, report->arena_bytes,
             runtime->graph.names + largest->name, largest->bytes, bp_class_name(largest->class_of));

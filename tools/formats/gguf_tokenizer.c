@@ -208,9 +208,9 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
         return bp_error_set(g->error, BP_ERR_USAGE, where, refusal, "tokenizer");
     }
     if (t->tokens > g->config->vocabulary) {
-        return bp_error_numbers(g->error, BP_ERR_DATA, where,
-                                "the tokenizer has more tokens than the model", "tokenizer",
-                                t->tokens, g->config->vocabulary);
+        return bp_error_limit(g->error, BP_ERR_DATA, where,
+                              "the tokenizer has more tokens than the model", "tokenizer",
+                              t->tokens, BP_LIMIT_MOST, g->config->vocabulary);
     }
     bool bytes = gguf_tokenizer_is_byte_level(t);
     const char *split = bytes ? split_word(t) : "default";

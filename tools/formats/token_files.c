@@ -27,10 +27,10 @@ bp_status bp_load_merges_txt(bp_load *load)
         const char *space = memchr(line, ' ', length);
         size_t left = space != NULL ? (size_t)(space - line) : 0;
         if (space == NULL || memchr(space + 1, ' ', length - left - 1) != NULL) {
-            return bp_error_numbers(load->error, BP_ERR_DATA, "tokenizer",
-                                    "a merge must be two tokens with one space between them "
-                                    "(found the merge's number)",
-                                    "merges", load->rank, load->rank);
+            return bp_error_limit(load->error, BP_ERR_DATA, "tokenizer",
+                                  "the merge of this number is not two tokens with one space "
+                                  "between them",
+                                  "merges", load->rank, BP_LIMIT_NONE, load->rank);
         }
         BP_TRY(bp_load_merge(load, line, left, space + 1, length - left - 1));
     }

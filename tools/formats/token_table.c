@@ -130,10 +130,9 @@ static bp_status list_token(bp_tokenizer *t, uint32_t id, bp_error *error)
         size_t bytes;
         const unsigned char *known = bp_token_text(t, t->slots[slot], &bytes);
         if (bytes == length && memcmp(known, text, length) == 0) {
-            return bp_error_numbers(error, BP_ERR_DATA, where,
-                                    "two tokens have the same text (found the second's id and the "
-                                    "first's)",
-                                    "vocab", id, t->slots[slot]);
+            return bp_error_limit(error, BP_ERR_DATA, where,
+                                  "two tokens have the same text, the second with this id", "vocab",
+                                  id, BP_LIMIT_NONE, t->slots[slot]);
         }
         if (probes == PROBES_MAX) {
             return bp_error_set(error, BP_ERR_DATA, where,
@@ -150,15 +149,15 @@ bp_status bp_token_add(bp_tokenizer *t, const void *text, size_t length, uint32_
                        bp_error *error)
 {
     if (length >= BP_TOKENIZER_DECODED_MAX) {
-        return bp_error_numbers(error, BP_ERR_DATA, where, "a token is too long", "vocab",
-                                (int64_t)length, BP_TOKENIZER_DECODED_MAX - 1);
+        return bp_error_limit(error, BP_ERR_DATA, where, "a token is too long", "vocab",
+                              (int64_t)length, BP_LIMIT_MOST, BP_TOKENIZER_DECODED_MAX - 1);
     }
     if (id >= t->tokens || length > t->text_room - t->text_used) {
         return refuse_changed("vocab", error);
     }
     if ((t->lengths[id] & BP_TOKEN_ABSENT) == 0) {
-        return bp_error_numbers(error, BP_ERR_DATA, where, "two tokens have the same id (found it)",
-                                "vocab", id, id);
+        return bp_error_limit(error, BP_ERR_DATA, where, "two tokens have the same id", "vocab", id,
+                              BP_LIMIT_NONE, id);
     }
     memcpy(t->text + t->text_used, text, length);
     t->starts[id] = (uint32_t)t->text_used;

@@ -154,7 +154,7 @@ static void test_names(void **state)
         assert_non_null(bp_rate_find(bp_rate_name(count)));
         count++;
     }
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 8);
 }
 
 int main(void)

@@ -59,9 +59,9 @@ static void merges_are_two_tokens_a_line(void **state)
 {
     (void)state;
     static const char *const refused[][2] = {
-        {"a b c\n", "one space between them (found the merge's number)"},
-        {"a  b\n", "one space between them (found the merge's number)"},
-        {"ab\n", "one space between them (found the merge's number)"},
+        {"a b c\n", "not two tokens with one space between them"},
+        {"a  b\n", "not two tokens with one space between them"},
+        {"ab\n", "not two tokens with one space between them"},
         {"a b\n#version: 0.2\n", "a token that the vocabulary lacks"},
         {" ab\n", "a merge must be of two tokens"},
         {"ab \n", "a merge must be of two tokens"},
