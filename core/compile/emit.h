@@ -38,6 +38,7 @@ typedef struct bp_parameter {
     bool decay;
     bool embedding;
     uint32_t held;         /* times that it is acquired and not yet released */
+    bool given;            /* its values came from outside: none are drawn for it */
     bool due;              /* its gradient is complete: norms and apply take it now */
     bool trainable;        /* a frozen one has no gradient, no master, no state */
     bp_master master_form; /* how `master` completes the weight */

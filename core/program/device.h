@@ -86,9 +86,20 @@ struct bp_device {
     bp_status (*upload)(void *context, uint64_t place, const void *from, size_t bytes);
     bp_status (*download)(void *context, uint64_t place, void *to, size_t bytes);
 
+    /* Where `bytes` bytes at a place are for the caller, who may read and write them between runs
+     * instead of copying; NULL for bytes outside the space. The function is NULL where the caller
+     * cannot reach them. */
+    void *(*address)(const void *context, uint64_t place, size_t bytes);
+
     /* Runs a linked program from its first op to its last. May return before it has ended; errors
      * then surface at the next download or wait. */
     bp_status (*run)(void *context, uint32_t program);
+
+    /* The same of ops [first, first + count) of a program without asynchronous ops, as the others
+     * do not matter now: of INITIALIZE, those of weights that nobody gives. Slower per op than run
+     * where a device replays whole programs. BP_ERR_USAGE for ops that are not there. */
+    bp_status (*run_ops)(void *context, uint32_t program, uint32_t first, uint32_t count);
+
     bp_status (*wait)(void *context);
 
     /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots.

@@ -50,6 +50,7 @@ typedef struct bp_places {
     bp_region space[BP_SPACE_COUNT];
     const struct bp_fabric *fabric; /* core/program/fabric.h; NULL: one rank, no fabric */
     void *rank;                     /* the fabric's open context */
+    bool zeroed;                    /* the bytes at every address that is given are zero */
 } bp_places;
 
 /* A device arena and nothing else. */

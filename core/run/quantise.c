@@ -71,23 +71,22 @@ static bp_status quantise_nf4(quantise_desk *desk, uint64_t first, const float *
                             (size_t)bp_size_ceil_div(count, BP_NF4_BLOCK) * sizeof(float));
 }
 
-/* First pass: the mean of all scales is their offset. */
+/* First pass: the mean of all scales is their offset. The sum is kept in double, in order. */
 static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float *values,
                                 uint64_t count)
 {
     bp_quantiser *q = desk->q;
-    if (first == 0) {
-        bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK));
-    }
+    q->sum = first == 0 ? 0.0 : q->sum;
     for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
         uint64_t left = count - i;
-        uint32_t some = left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
-        bp_cascade_add(&q->sum, bp_nf4_scale(values + i, some));
+        q->sum +=
+            (double)bp_nf4_scale(values + i, left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK);
     }
     if (first + count < desk->parameter->count) {
         return BP_OK;
     }
-    desk->floats[0] = bp_cascade_mean(&q->sum);
+    uint64_t blocks = bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK);
+    desk->floats[0] = (float)(q->sum / (double)blocks);
     memcpy(desk->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
     q->offset = desk->floats[0];
     return bp_runtime_write(desk->runtime, desk->nested, 0, desk->floats,
@@ -234,46 +233,6 @@ bp_status bp_runtime_dequantise(bp_runtime *runtime, uint32_t parameter, uint64_
         BP_TRY(fetch(&desk, first + i, &one));
         const bp_quantised_matrix matrix = {form, 1, &one.code, &one.scale, one.nested};
         values[i] = bp_quantised_value(&matrix, form == BP_QUANTISED_INT8 ? 0 : (first + i) % 2);
-    }
-    return BP_OK;
-}
-
-/* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
-static uint64_t published(const quantise_desk *desk, uint64_t at)
-{
-    if (!desk->runtime->spec.model->input_major) {
-        return at;
-    }
-    return at % desk->columns * desk->parameter->shape[1] + at / desk->columns;
-}
-
-static float first_value(const quantise_desk *desk, uint32_t parameter, uint64_t at)
-{
-    if (desk->parameter->init != BP_INIT_NORMAL) {
-        return desk->parameter->init == BP_INIT_ONES ? 1.0f : 0.0f;
-    }
-    return (float)(desk->parameter->deviation *
-                   bp_random_normal(desk->runtime->spec.seed, parameter, published(desk, at)));
-}
-
-bp_status bp_runtime_draw_quantised(bp_runtime *runtime)
-{
-    float values[1024];
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        const quantise_desk desk = desk_of(runtime, i);
-        const bp_quantised form = desk.parameter->quantised;
-        uint32_t passes = form != BP_QUANTISED_NONE ? bp_quantised_passes(form) : 0;
-        for (uint32_t pass = 0; pass < passes; pass++) {
-            for (uint64_t done = 0; done < desk.parameter->count;) {
-                uint64_t left = desk.parameter->count - done;
-                uint64_t piece = left < 1024 ? left : 1024;
-                for (uint64_t k = 0; k < piece; k++) {
-                    values[k] = first_value(&desk, i, done + k);
-                }
-                BP_TRY(bp_runtime_quantise(runtime, i, pass, done, values, piece));
-                done += piece;
-            }
-        }
     }
     return BP_OK;
 }

@@ -85,6 +85,7 @@ static void stage_nothing(bp_runtime *runtime, uint32_t micro)
 
 static bp_status run(bp_runtime *runtime, bp_program_kind program)
 {
+    runtime->zeroed = false;
     bp_status status = runtime->spec.device->run(runtime->device, (uint32_t)program);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
@@ -104,14 +105,48 @@ static bp_status require(bp_runtime *runtime, bp_program_kind program, const cha
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
 }
 
-bp_status bp_runtime_draw(bp_runtime *runtime)
+/* Runs of ops [first, end) of the program that draws. */
+static bp_status run_draws(bp_runtime *runtime, uint32_t first, uint32_t end)
 {
-    if (runtime->graph.program_count[BP_PROGRAM_INITIALIZE] == 0) {
+    const bp_device *device = runtime->spec.device;
+    const bp_linked_program *draws = &runtime->link.programs[BP_PROGRAM_INITIALIZE];
+    bp_status status = BP_OK;
+    runtime->zeroed = false;
+    if (end - first == draws->count) {
+        status = device->run(runtime->device, BP_PROGRAM_INITIALIZE);
+    } else if (end > first) {
+        status = device->run_ops(runtime->device, BP_PROGRAM_INITIALIZE, first, end - first);
+    }
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+/* An op that draws names its parameter by the stream of its random numbers. */
+static bool draws_given(const bp_runtime *runtime, const bp_linked_op *op)
+{
+    const bp_random_normal_scalars *scalars = op->scalars;
+    return op->kernel == BP_KERNEL_random_normal && runtime->emit.parameters[scalars->stream].given;
+}
+
+bp_status bp_runtime_draw_normal(bp_runtime *runtime)
+{
+    const bp_linked_program *draws = &runtime->link.programs[BP_PROGRAM_INITIALIZE];
+    const bp_step_block block = {.seed = runtime->spec.seed};
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < draws->count; i++) {
+        left += draws_given(runtime, &draws->ops[i]) ? 0 : 1;
+    }
+    if (left == 0) {
         return BP_OK;
     }
-    const bp_step_block block = {.seed = runtime->spec.seed};
     BP_TRY(send_inputs(runtime, &block, &(inputs){.micro = 0}));
-    BP_TRY(run(runtime, BP_PROGRAM_INITIALIZE));
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < draws->count; i++) {
+        if (draws_given(runtime, &draws->ops[i])) {
+            BP_TRY(run_draws(runtime, first, i));
+            first = i + 1;
+        }
+    }
+    BP_TRY(run_draws(runtime, first, draws->count));
     bp_status status = runtime->spec.device->wait(runtime->device);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }

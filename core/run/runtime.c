@@ -297,6 +297,11 @@ bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
     }
     BP_TRY(device->open(runtime->device, &runtime->spec.device_options, &places, &runtime->error));
     runtime->open = true;
+    runtime->zeroed = given->zeroed;
+    for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
+        runtime->zeroed =
+            runtime->zeroed && (given->space[i].address != NULL || places.space[i].bytes == 0);
+    }
     BP_TRY(link_programs(runtime));
     bp_arena_seal(&runtime->host);
     return BP_OK;

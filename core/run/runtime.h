@@ -6,7 +6,6 @@
 
 #include "arena/arena.h"
 #include "core/compile/compile.h"
-#include "core/number/cascade.h"
 #include "core/program/link.h"
 #include "core/program/report.h"
 #include "core/program/step.h"
@@ -17,7 +16,7 @@
 
 /* What quantising a parameter carries from call to call. */
 typedef struct bp_quantiser {
-    bp_cascade sum;
+    double sum;
     float offset;
     float largest;
     uint32_t kept;
@@ -49,6 +48,7 @@ struct bp_runtime {
     uint64_t skipped;  /* groups without a valid target */
     uint32_t position; /* tokens in the decode caches */
     bool open;
+    bool zeroed; /* the arenas' bytes are as they were given, and those were zero */
 };
 
 /* Bytes of host memory that plan and open carve where the graph's tables have so many rows. */
@@ -59,16 +59,28 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
  * asked before the device is opened. BP_ERR_FIT names the space that is too small. */
 bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given) BP_MUST_CHECK;
 
-/* bp_runtime_initialize but for quantised weights, which are to be loaded: those it leaves as they
- * are. */
-bp_status bp_runtime_initialize_rest(bp_runtime *runtime) BP_MUST_CHECK;
+/* bp_runtime_initialize in parts, for those who bring weights: clear, then load, saying of each
+ * parameter that it is given, then draw.
+ *
+ * Zero optimizer state, step 0, and no parameter is given. Costs nothing for memory that was said
+ * to be zero (bp_places.zeroed) and has not been written since. */
+bp_status bp_runtime_clear(bp_runtime *runtime) BP_MUST_CHECK;
 
-/* Random values for the quantised weights: slow, they are made on the host, twice. */
-bp_status bp_runtime_draw_quantised(bp_runtime *runtime) BP_MUST_CHECK;
+/* The values of a parameter have come, or will, from outside: draw leaves it as it is. */
+void bp_runtime_given(bp_runtime *runtime, uint32_t parameter);
 
-/* The part of bp_runtime_initialize that runs on the device: normal variates into the weights that
- * want them. */
+/* Whether a parameter belongs to the state, which a snapshot holds: it is no frozen base. */
+bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter);
+/* All of them are given: a snapshot will be loaded. */
+void bp_runtime_state_given(bp_runtime *runtime);
+
+/* First values of every parameter that is not given, the same bits whichever others are. Normal
+ * variates are drawn on the device, and nothing is run there when all are given; those of quantised
+ * weights are made on the host, once per pass, which is slow. */
 bp_status bp_runtime_draw(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* The part of bp_runtime_draw that runs on the device. */
+bp_status bp_runtime_draw_normal(bp_runtime *runtime) BP_MUST_CHECK;
 
 /* The i-th persistent buffer in name order. */
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i);
@@ -79,6 +91,11 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
                           size_t bytes) BP_MUST_CHECK;
 bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                            const void *from, size_t bytes) BP_MUST_CHECK;
+
+/* Where elements [first, first + count) of a buffer are for the caller's own hands, between runs;
+ * NULL where they are out of reach, or reach beyond the buffer. `width` bytes each. */
+void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
+                       uint64_t width);
 
 /* The state digest's formula (core/number/digest.h) over the constant weights, the base of
  * adapters, in the order of publication, which a model's configuration fixes. *there is false, and

@@ -2,6 +2,7 @@
 /* The persistent state: random initialisation, and reading and writing buffers from outside. */
 #include <string.h>
 
+#include "core/number/convert.h"
 #include "core/number/digest.h"
 #include "core/run/runtime.h"
 
@@ -66,9 +67,22 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
                            const void *from, size_t bytes)
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
+    runtime->zeroed = false;
     bp_status status = runtime->spec.device->upload(runtime->device,
                                                     bp_buffer_place(buffer) + offset, from, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
+}
+
+void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
+                       uint64_t width)
+{
+    const bp_device *device = runtime->spec.device;
+    const uint64_t bytes = bp_size_mul(count, width), offset = bp_size_mul(first, width);
+    if (!runtime->open || device->address == NULL || bp_size_add(offset, bytes) > buffer->bytes) {
+        return NULL;
+    }
+    runtime->zeroed = false;
+    return device->address(runtime->device, bp_buffer_place(buffer) + offset, (size_t)bytes);
 }
 
 static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buffer *buffer)
@@ -100,17 +114,6 @@ bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *dig
         }
     }
     *digest = *there ? bp_digest_end(&all) : 0;
-    return BP_OK;
-}
-
-static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
-{
-    memset(runtime->transfer, 0, BP_TRANSFER_BYTES);
-    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
-        uint64_t left = buffer->bytes - done;
-        size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
-        BP_TRY(bp_runtime_write(runtime, buffer, done, runtime->transfer, piece));
-    }
     return BP_OK;
 }
 
@@ -150,17 +153,36 @@ static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
                         bp_graph_name(&runtime->graph, weight));
 }
 
+/* Where a stretch of a weight and of its master are; false when they cannot be reached. */
+static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, uint64_t count)
+{
+    uint8_t *weights =
+        bp_runtime_reach(runtime, desk->weight, first, count, bp_dtype_bytes(desk->dtype));
+    uint8_t *masters = desk->master == NULL ? NULL
+                                            : bp_runtime_reach(runtime, desk->master, first, count,
+                                                               bp_master_bytes(desk->form));
+    if (weights == NULL || (masters == NULL && desk->master != NULL)) {
+        return false;
+    }
+    desk->weights = weights;
+    desk->masters = masters;
+    return true;
+}
+
 bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 const float *values, uint64_t count)
 {
     BP_TRY(check_plain(runtime, parameter));
     weight_desk desk = desk_of(runtime, parameter);
+    if (reach_both(runtime, &desk, first, count)) {
+        bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values, (size_t)count);
+        return BP_OK;
+    }
     const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
-        for (uint64_t i = 0; i < piece; i++) {
-            bp_master_store(desk.dtype, desk.form, desk.weights, desk.masters, i, values[done + i]);
-        }
+        bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
+                          (size_t)piece);
         BP_TRY(bp_runtime_write(runtime, desk.weight, (first + done) * width, desk.weights,
                                 (size_t)(piece * width)));
         if (desk.master != NULL) {
@@ -186,60 +208,9 @@ bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_
             BP_TRY(bp_runtime_read(runtime, desk.master, (first + done) * rest, desk.masters,
                                    (size_t)(piece * rest)));
         }
-        for (uint64_t i = 0; i < piece; i++) {
-            values[done + i] = bp_master_load(desk.dtype, desk.form, desk.weights, desk.masters, i);
-        }
+        bp_elements_load(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
+                         (size_t)piece);
         done += piece;
     }
-    return BP_OK;
-}
-
-/* Ones or zeros, as every form of weight and master holds them exactly. */
-static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, float value)
-{
-    float values[256];
-    for (size_t i = 0; i < 256; i++) {
-        values[i] = value;
-    }
-    const uint64_t count = runtime->emit.parameters[parameter].count;
-    for (uint64_t done = 0; done < count; done += 256) {
-        uint64_t piece = count - done < 256 ? count - done : 256;
-        BP_TRY(bp_runtime_put_weight(runtime, parameter, done, values, piece));
-    }
-    return BP_OK;
-}
-
-/* What the first step finds in the control block. */
-static bp_status fill_control(bp_runtime *runtime)
-{
-    const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
-    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->emit.control.buffer], 0,
-                            &control, sizeof control);
-}
-
-bp_status bp_runtime_initialize(bp_runtime *runtime)
-{
-    BP_TRY(bp_runtime_initialize_rest(runtime));
-    return bp_runtime_draw_quantised(runtime);
-}
-
-bp_status bp_runtime_initialize_rest(bp_runtime *runtime)
-{
-    for (uint32_t i = 0; i < runtime->state_count; i++) {
-        const bp_buffer *buffer = bp_runtime_state(runtime, i);
-        if (buffer->class_of != BP_CLASS_WEIGHTS && buffer->class_of != BP_CLASS_MASTER) {
-            BP_TRY(fill_zeros(runtime, buffer));
-        }
-    }
-    BP_TRY(fill_control(runtime));
-    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
-        const bp_parameter *parameter = &runtime->emit.parameters[i];
-        if (parameter->init != BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
-            BP_TRY(fill_weight(runtime, i, parameter->init == BP_INIT_ONES ? 1.0f : 0.0f));
-        }
-    }
-    BP_TRY(bp_runtime_draw(runtime));
-    runtime->steps = 0;
-    runtime->skipped = 0;
     return BP_OK;
 }

@@ -18,6 +18,8 @@
 typedef struct cuda_program {
     const cuda_record *records; /* NULL: not linked */
     uint32_t count;
+    const bp_linked_op *ops; /* the linker's, to which records point */
+    uint32_t op_count;
     bp_cu_graph graph;     /* what was recorded */
     bp_cu_graph_exec exec; /* NULL: made one by one */
 } cuda_program;

@@ -61,6 +61,27 @@ static bp_status cuda_run(void *memory, uint32_t program)
     return CUDA_CALL(context, cuEventRecord, context->ran, context->work);
 }
 
+/* Record by record: a graph is of the whole program. */
+static bp_status cuda_run_ops(void *memory, uint32_t program, uint32_t first, uint32_t count)
+{
+    cuda_context *context = memory;
+    const bool there = program < BP_PROGRAMS_MAX && context->programs[program].records != NULL;
+    const cuda_program *linked = there ? &context->programs[program] : NULL;
+    if (!there || first > linked->op_count || count > linked->op_count - first) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(cuda_enter(context));
+    for (uint32_t i = 0; i < linked->count; i++) {
+        const cuda_record *record = &linked->records[i];
+        const bool within =
+            record->op >= linked->ops + first && record->op < linked->ops + first + count;
+        if (within) {
+            BP_TRY(cuda_record_make(context, record));
+        }
+    }
+    return CUDA_CALL(context, cuEventRecord, context->ran, context->work);
+}
+
 static bp_status cuda_wait(void *memory)
 {
     cuda_context *context = memory;
@@ -117,6 +138,7 @@ const bp_device bp_device_cuda = {
     .upload = cuda_upload,
     .download = cuda_download,
     .run = cuda_run,
+    .run_ops = cuda_run_ops,
     .wait = cuda_wait,
     .variant = cuda_variant,
     .bytes_in_use = cuda_bytes_in_use,

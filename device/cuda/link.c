@@ -136,6 +136,8 @@ static bp_status link_program(cuda_context *context, const bp_linked_program *li
     }
     program->records = records;
     program->count = used;
+    program->ops = linked->ops;
+    program->op_count = linked->count;
     return context->plain ? BP_OK : cuda_graph_record(context, program);
 }
 

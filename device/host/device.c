@@ -273,6 +273,11 @@ static unsigned char *host_address(const host_context *context, uint64_t place, 
     return (unsigned char *)context->places.space[space].address + offset;
 }
 
+static void *host_reach(const void *memory, uint64_t place, size_t bytes)
+{
+    return host_address(memory, place, bytes);
+}
+
 static bp_status host_upload(void *memory, uint64_t place, const void *from, size_t bytes)
 {
     unsigned char *to = host_address(memory, place, bytes);
@@ -374,17 +379,19 @@ static bp_status land_all(host_context *context, bp_status status)
     return status;
 }
 
-static bp_status host_run(void *memory, uint32_t program)
+static bp_status host_run_ops(void *memory, uint32_t program, uint32_t first, uint32_t count)
 {
     host_context *context = memory;
-    if (program >= BP_PROGRAMS_MAX || context->programs[program].ops == NULL) {
+    if (program >= BP_PROGRAMS_MAX || context->programs[program].ops == NULL ||
+        first > context->programs[program].count ||
+        count > context->programs[program].count - first) {
         return BP_ERR_USAGE;
     }
-    const host_program *linked = &context->programs[program];
+    const host_op *ops = context->programs[program].ops + first;
     bp_status status = BP_OK;
     context->runs++;
-    for (uint32_t i = 0; i < linked->count && status == BP_OK; i++) {
-        const host_op *op = &linked->ops[i];
+    for (uint32_t i = 0; i < count && status == BP_OK; i++) {
+        const host_op *op = &ops[i];
         if (op->flight == BP_FLIGHT_NONE) {
             run_compute(context, op);
         } else {
@@ -392,6 +399,13 @@ static bp_status host_run(void *memory, uint32_t program)
         }
     }
     return land_all(context, status);
+}
+
+static bp_status host_run(void *memory, uint32_t program)
+{
+    const host_context *context = memory;
+    const bool there = program < BP_PROGRAMS_MAX;
+    return host_run_ops(memory, program, 0, there ? context->programs[program].count : 0);
 }
 
 static bp_status host_wait(void *memory)
@@ -430,7 +444,9 @@ const bp_device bp_device_host = {
     .seal = host_seal,
     .upload = host_upload,
     .download = host_download,
+    .address = host_reach,
     .run = host_run,
+    .run_ops = host_run_ops,
     .wait = host_wait,
     .variant = host_variant,
     .bytes_in_use = host_bytes_in_use,

@@ -19,6 +19,13 @@ for key in train_seconds samples_per_second tokens_per_second arena_bytes device
     [[ -n $(json $key) ]]
     check $? "the summary has $key"
 done
+# The seconds of the whole program, in parts that do not overlap.
+seconds_add_up() {
+    awk -v l="$(json load_seconds)" -v w="${1:-0}" -v t="$(json total_seconds)" \
+        'BEGIN { exit !(l > 0 && t >= l + w && t < 600) }'
+    check $? "load_seconds are a part of total_seconds: $2" "$out"
+}
+seconds_add_up "$(json train_seconds)" train
 [[ $(grep -c '"loss":' <<<"$out") -eq 3 ]]
 check $? "a line every 4 of 12 steps" "$out"
 for key in step loss grad_norm learning_rate tokens_per_second arena_bytes; do
@@ -98,11 +105,14 @@ expect 0 "\"tokens\": $((held - 1))," eval --model "$work/e" --data "$work/text"
 
 # The trained model is a model directory; a snapshot is one too.
 run eval --model "$work/a" --data "$work/held" --max-seq-length 16 --json
+seconds_add_up 0 eval
 mine=$(json loss)
 run eval --model "$work/a/checkpoint-12" --data "$work/held" --max-seq-length 16 --json
 [[ -n $mine && $mine == "$(json loss)" ]]
 check $? "evaluation of the model and of its snapshot agree"
 expect 0 'nats per token' eval --model tiny --data "$work/held"
+run generate --model "$work/a" --prompt-ids 49,32,98 --max-new-tokens 2 --json
+seconds_add_up 0 generate
 greedy=(generate --model "$work/a" --prompt-ids 49,32,98 --max-new-tokens 20 --temperature 0)
 run "${greedy[@]}"
 first=$out

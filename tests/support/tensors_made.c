@@ -37,6 +37,17 @@ made_tensor *made_add(made_tensors *made, const char *name, bp_dtype dtype, uint
     return tensor;
 }
 
+void made_drop(made_tensors *made, const char *name)
+{
+    size_t i = 0;
+    while (i < made->count && strcmp(made->list[i].name, name) != 0) {
+        i++;
+    }
+    assert_true(i < made->count);
+    free(made->list[i].bytes);
+    made->list[i] = made->list[--made->count];
+}
+
 float made_value(size_t seed, size_t i)
 {
     return (float)((seed * 31 + i * 7) % 257) / 64.0f - 2.0f;

@@ -30,6 +30,9 @@ made_tensor *made_add_values(made_tensors *made, const char *name, bp_dtype dtyp
                              const uint64_t *shape, size_t seed);
 float made_value(size_t seed, size_t i);
 
+/* Takes the tensor of a name away again; fails the test when there is none. */
+void made_drop(made_tensors *made, const char *name);
+
 uint64_t made_elements(const made_tensor *tensor);
 
 /* Writes tensors [first, first + count) as a safetensors file, with or without their digests. */

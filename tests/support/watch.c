@@ -171,19 +171,28 @@ static bp_status watch_seal(void *context)
     return BP_OK;
 }
 
-static bp_status watch_run(void *context, uint32_t program)
+static bp_status watch_run_ops(void *context, uint32_t program, uint32_t first, uint32_t count)
 {
     watcher *w = watcher_of(context);
     uint32_t number = 0;
-    for (uint32_t i = 0; i < w->programs[program].count; i++) {
+    for (uint32_t i = 0; i < first + count; i++) {
         const bp_linked_op *op = &w->programs[program].ops[i];
         const bool poison = op->kernel == BP_KERNEL_poison;
-        if (!poison && is_chosen(w, program, number, op)) {
+        if (i >= first && !poison && is_chosen(w, program, number, op)) {
             look(w, op);
         }
         number += !poison;
-        BP_TRY(execute(w, context, op));
+        if (i >= first) {
+            BP_TRY(execute(w, context, op));
+        }
     }
+    return BP_OK;
+}
+
+static bp_status watch_run(void *context, uint32_t program)
+{
+    watcher *w = watcher_of(context);
+    BP_TRY(watch_run_ops(context, program, 0, w->programs[program].count));
     w->looked[program] = true;
     return BP_OK;
 }
@@ -206,6 +215,7 @@ const bp_device *watch_device(void)
     table.link = watch_link;
     table.seal = watch_seal;
     table.run = watch_run;
+    table.run_ops = watch_run_ops;
     table.close = watch_close;
     return &table;
 }

@@ -92,6 +92,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(checkpoint_recall(&t->points, s));
+    s->state_follows = t->points.found;
     BP_TRY(data_set_open(&t->data, s));
     BP_TRY(check_evaluation(t));
     s->spec.evaluate = t->data.eval != NULL;
@@ -286,7 +287,7 @@ static bp_status train(training *t, const settings *set, int *code)
         train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
-    train_totals_begin(&t->sum);
+    train_totals_begin(&t->sum, set->began);
     ending end;
     bp_status status = loop(t, &end);
     if (status != BP_OK) {

@@ -8,6 +8,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/progress.h"
 #include "tools/bedplate/verbs.h"
 
 enum { VERBS_MOST = 16 }; /* names that a message lists */
@@ -56,6 +57,7 @@ static int run_verb(const verb *v, int count, char **arguments)
     static settings set; /* large: lists of files */
     options_defaults(&set);
     set.verb = v->bit;
+    set.began = clock_seconds();
     if (options_parse(&set, count, arguments) != BP_OK) {
         return 2;
     }

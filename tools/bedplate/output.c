@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/bedplate/progress.h"
+
 static bp_status to_stream(void *user, const char *text, size_t length)
 {
     FILE *stream = user;
@@ -58,6 +60,13 @@ void json_real(output *out, const char *key, double value, unsigned significant)
     bp_text_json_number(&out->text, value, significant);
 }
 
+void json_seconds(output *out, double began, double work)
+{
+    const double total = clock_seconds() - began;
+    json_real(out, "load_seconds", total - work, 9);
+    json_real(out, "total_seconds", total, 9);
+}
+
 void json_text(output *out, const char *key, const char *value)
 {
     member(out, key);
@@ -109,9 +118,7 @@ int report_error(const bp_error *error)
         fprintf(stderr, "%s: ", error->name);
     }
     fputs(error->text != NULL ? error->text : bp_status_text(error->code), stderr);
-    if (error->numbers && error->right[0] != '\0') {
-        fprintf(stderr, " (found %" PRId64 ", right would be %s)", error->found, error->right);
-    } else if (error->numbers && error->limit == BP_LIMIT_NONE) {
+    if (error->numbers && error->limit == BP_LIMIT_NONE) {
         fprintf(stderr, " (found %" PRId64 ")", error->found);
     } else if (error->numbers) {
         fprintf(stderr, " (found %" PRId64 ", right would be %s%" PRId64 ")", error->found,

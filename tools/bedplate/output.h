@@ -26,6 +26,9 @@ void json_begin(output *out);
 void json_end(output *out);
 void json_count(output *out, const char *key, uint64_t value);
 void json_real(output *out, const char *key, double value, unsigned significant);
+/* "total_seconds" since the program began, at `began` on clock_seconds(), and "load_seconds", all
+ * of them but the `work` that has just ended: what came before the first row or token. */
+void json_seconds(output *out, double began, double work);
 void json_text(output *out, const char *key, const char *value);
 void json_flag(output *out, const char *key, bool value);
 /* A member that is an object: its own members follow until json_close. */

@@ -313,6 +313,7 @@ static bp_status load_weights(session *s)
                                         (set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u) |
                                         (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
                                         (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
+                               .state_follows = s->state_follows,
                                .watch = tensor_faults_print,
                                .user = &faults,
                                .error = &s->error};
@@ -343,12 +344,29 @@ static bp_status load_adapters(session *s)
     const bp_hf_place place = {.store = s->store,
                                .path = path,
                                .scratch = s->work,
+                               .state_follows = s->state_follows,
                                .watch = tensor_faults_print,
                                .user = &faults,
                                .error = &s->error};
     bp_status status = bp_hf_adapters_load(&s->runtime, &place);
     tensor_faults_end(&faults, &s->error);
     return status;
+}
+
+/* What a snapshot or a file holds is not drawn. */
+static bp_status give_weights(session *s)
+{
+    BP_TRY(bp_runtime_clear(&s->runtime));
+    if (s->state_follows) {
+        bp_runtime_state_given(&s->runtime);
+    }
+    if (s->weights) {
+        BP_TRY(load_weights(s));
+    }
+    if (s->set->adapter != NULL) {
+        BP_TRY(load_adapters(s));
+    }
+    return bp_runtime_draw(&s->runtime);
 }
 
 bp_status session_open(session *s)
@@ -363,16 +381,10 @@ bp_status session_open(session *s)
     }
     bp_places places = bp_places_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
+    places.zeroed = true; /* as the system gives it */
     BP_TRY(bp_runtime_open_places(&s->runtime, &places));
     device_log_show(&s->runtime, s->set->json);
-    BP_TRY(bp_runtime_initialize_rest(&s->runtime));
-    if (!s->weights || s->set->allow_missing || s->set->ignore_mismatched) {
-        BP_TRY(bp_runtime_draw_quantised(&s->runtime));
-    }
-    if (s->weights) {
-        BP_TRY(load_weights(s));
-    }
-    return s->set->adapter != NULL ? load_adapters(s) : BP_OK;
+    return give_weights(s);
 }
 
 bp_status session_start(session *s)

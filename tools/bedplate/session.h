@@ -34,6 +34,7 @@ typedef struct session {
     bp_spec rated;                        /* the spec they were measured for */
     bool directory;                       /* the model is a directory */
     bool weights;                         /* which holds weights */
+    bool state_follows;                   /* a snapshot will give all that is trained */
     bool new_head;                        /* training is for a task that they have no head for */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
     bp_class_names names;                 /* of the model's classes; count 0: none */

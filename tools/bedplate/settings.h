@@ -166,6 +166,7 @@ typedef struct settings {
     const char *config;
     path_list words; /* arguments that are no options */
     verb_bit verb;
+    double began;                     /* when the program did, on clock_seconds() */
     bool given[SETTINGS_OPTIONS_MAX]; /* by option_index: said by the user, not a default */
 } settings;
 

@@ -7,9 +7,9 @@
 #include "core/number/digest.h"
 #include "tools/bedplate/output.h"
 
-void train_totals_begin(train_totals *sum)
+void train_totals_begin(train_totals *sum, double began)
 {
-    *sum = (train_totals){.began = clock_seconds()};
+    *sum = (train_totals){.began = began, .load_seconds = clock_seconds() - began};
 }
 
 void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds)
@@ -140,6 +140,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_begin(out);
     json_count(out, "steps", summary->steps);
     json_text(out, "state_digest", digest);
+    json_real(out, "load_seconds", sum->load_seconds, 9);
     json_real(out, "train_seconds", sum->step_seconds, 9);
     json_real(out, "total_seconds", clock_seconds() - sum->began, 9);
     json_real(out, "samples_per_second", ratio((double)sum->samples, sum->step_seconds), 6);

@@ -11,7 +11,8 @@
 
 /* Sums over the run and since the last line of the log. */
 typedef struct train_totals {
-    double began;
+    double began;        /* when the program did */
+    double load_seconds; /* until the first step: reading, planning, opening */
     double step_seconds; /* spent in steps alone */
     uint64_t tokens;
     uint64_t samples;
@@ -22,7 +23,8 @@ typedef struct train_totals {
     uint64_t overflow; /* steps that loss scaling skipped */
 } train_totals;
 
-void train_totals_begin(train_totals *sum);
+/* Before the first step. `began`: when the program did. */
+void train_totals_begin(train_totals *sum, double began);
 void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds);
 /* Numbers of a step; tokens per second are those since the last line. */
 progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *outcome);

@@ -9,8 +9,9 @@
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
-#define DATA_BYTES 1048576
-#define DATA_LEAST (3 * BP_VIEW_WORK_MIN)
+#define DATA_BYTES  1048576
+#define DATA_LEAST  (3 * BP_VIEW_WORK_MIN)
+#define PLACE_BYTES ((size_t)256 << 10) /* that are read to their place, then looked at */
 
 static const char where[] = "weights";
 
@@ -37,8 +38,8 @@ static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parame
 
 static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, const char *text)
 {
-    return bp_error_limit(place->error, BP_ERR_FIT, where, text, place->path,
-                          (int64_t)place->scratch.capacity, BP_LIMIT_LEAST, (int64_t)needed);
+    return bp_error_numbers(place->error, BP_ERR_FIT, where, text, place->path,
+                            (int64_t)place->scratch.capacity, (int64_t)needed);
 }
 
 /* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files
@@ -213,6 +214,12 @@ static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
                                                : BP_F32;
 }
 
+static bp_status hf_weights_not_finite(const loading *l, uint32_t parameter)
+{
+    return bp_error_set(l->place->error, BP_ERR_DATA, where, "a weight is infinite or not a number",
+                        l->wanted[parameter].view.entry->name);
+}
+
 /* The one place where values become a weight and its master, or codes. */
 static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass, uint64_t first,
                             const float *values, size_t count)
@@ -220,8 +227,7 @@ static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass,
     bp_dtype dtype = hf_weights_type_of(l, parameter);
     const char *name = l->wanted[parameter].view.entry->name;
     if (!bp_elements_finite(BP_F32, values, count)) {
-        return bp_error_set(l->place->error, BP_ERR_DATA, where,
-                            "a weight is infinite or not a number", name);
+        return hf_weights_not_finite(l, parameter);
     }
     if (bp_tensor_readable(dtype) && !fits(dtype, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
@@ -252,6 +258,54 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     return BP_OK;
 }
 
+/* The same where the weight has no master and can be reached: the file is read to its place, and
+ * looked at while it is in the cache. */
+static bp_status flow_in_place(loading *l, uint32_t parameter, const bp_tensor_view *view)
+{
+    const bp_buffer *buffer = &l->runtime->graph.buffers[parameter_of(l, parameter)->weight];
+    const size_t width = bp_dtype_bytes(buffer->dtype);
+    const uint64_t elements = bp_tensor_view_elements(view);
+    unsigned char *to = bp_runtime_reach(l->runtime, buffer, 0, elements, width);
+    const uint64_t most = view->transposed ? elements : PLACE_BYTES / width;
+    for (uint64_t first = 0; first < elements;) {
+        uint64_t left = elements - first;
+        size_t count = (size_t)(left < most ? left : most);
+        void *at = to + first * width;
+        BP_TRY(bp_tensor_view_read(&l->set, view, first, count, buffer->dtype, at, l->room));
+        if (!bp_elements_finite(buffer->dtype, at, count)) {
+            return hf_weights_not_finite(l, parameter);
+        }
+        first += count;
+    }
+    return BP_OK;
+}
+
+static bool goes_in_place(const loading *l, uint32_t parameter)
+{
+    const bp_parameter *p = parameter_of(l, parameter);
+    const bp_buffer *buffer = &l->runtime->graph.buffers[p->weight];
+    return p->master == BP_NO_BUFFER && bp_tensor_readable(buffer->dtype) &&
+           bp_runtime_reach(l->runtime, buffer, 0, p->count, bp_dtype_bytes(buffer->dtype)) != NULL;
+}
+
+/* Bytes of a file to an offset of a buffer. */
+static bp_status read_to(loading *l, bp_bnb_tensor from, const bp_buffer *to, uint64_t offset)
+{
+    const uint64_t bytes = from.entry->bytes;
+    void *at = bp_runtime_reach(l->runtime, to, offset, bytes, 1);
+    if (at != NULL) {
+        return bp_tensor_set_read(&l->set, from.part, from.entry, 0, at, (size_t)bytes);
+    }
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t left = bytes - done;
+        size_t some = left < l->room.capacity ? (size_t)left : l->room.capacity;
+        BP_TRY(bp_tensor_set_read(&l->set, from.part, from.entry, done, l->room.memory, some));
+        BP_TRY(bp_runtime_write(l->runtime, to, offset + done, l->room.memory, some));
+        done += some;
+    }
+    return BP_OK;
+}
+
 static bp_status copy_tensor(loading *l, bp_bnb_tensor from, uint32_t buffer, uint64_t offset)
 {
     const bp_buffer *to = &l->runtime->graph.buffers[buffer];
@@ -259,14 +313,7 @@ static bp_status copy_tensor(loading *l, bp_bnb_tensor from, uint32_t buffer, ui
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
                             "a part of a quantised weight has another size", from.entry->name);
     }
-    for (uint64_t done = 0; done < from.entry->bytes;) {
-        uint64_t left = from.entry->bytes - done;
-        size_t some = left < l->room.capacity ? (size_t)left : l->room.capacity;
-        BP_TRY(bp_tensor_set_read(&l->set, from.part, from.entry, done, l->room.memory, some));
-        BP_TRY(bp_runtime_write(l->runtime, to, offset + done, l->room.memory, some));
-        done += some;
-    }
-    return BP_OK;
+    return read_to(l, from, to, offset);
 }
 
 /* Codes that a file holds in the form in which they are kept, bit for bit. */
@@ -297,7 +344,8 @@ static bp_status flow(loading *l, uint32_t parameter)
     const bp_tensor_heads heads = {1, 1};
     bp_tensor_view view = l->wanted[parameter].view;
     if (form == BP_QUANTISED_NONE) {
-        return flow_once(l, parameter, &view, 0);
+        return goes_in_place(l, parameter) ? flow_in_place(l, parameter, &view)
+                                           : flow_once(l, parameter, &view, 0);
     }
     if (view.bnb.form != BP_QUANTISED_NONE) {
         return copy_codes(l, parameter, &view.bnb);
@@ -339,22 +387,32 @@ static bp_status hf_weights_check_quantised(const loading *l)
     return status;
 }
 
+/* Whether the file's tensor of this parameter, if there is one, is read. */
+static bool is_taken(const loading *l, uint32_t p)
+{
+    const bool follows = l->place->state_follows && bp_runtime_in_state(l->runtime, l->numbers[p]);
+    return l->wanted[p].view.entry != NULL && !follows;
+}
+
 static bp_status load_all(loading *l)
 {
     BP_TRY(open_and_match(l, l->place->path, l->place->allow, l->place->watch));
     BP_TRY(hf_weights_check_quantised(l));
     const uint32_t count = l->count;
     for (uint32_t p = 0; p < count; p++) {
-        if (l->wanted[p].view.entry != NULL) {
+        if (is_taken(l, p)) {
             BP_TRY(check_digest(l, &l->wanted[p].view));
         }
     }
     for (uint32_t p = 0; p < count; p++) {
-        bp_status status = l->wanted[p].view.entry != NULL ? flow(l, p) : BP_OK;
+        bp_status status = is_taken(l, p) ? flow(l, p) : BP_OK;
         if (status == BP_ERR_DATA) {
             bp_error_prefix(l->place->error, l->place->path);
         }
         BP_TRY(status);
+        if (is_taken(l, p)) {
+            bp_runtime_given(l->runtime, l->numbers[p]);
+        }
     }
     return BP_OK;
 }

@@ -14,6 +14,8 @@ typedef struct bp_hf_place {
     bp_staging scratch; /* aligned to 8; the headers' tables first, the rest carries data; at least
                            bp_hf_scratch bytes for files of the model's own tensors */
     unsigned allow;     /* BP_ALLOW_ bits: faults that are told but do not stop */
+    bool state_follows; /* a snapshot will be loaded: of what it holds (bp_runtime_in_state) names
+                           and shapes are looked at, and no byte is read */
     bp_tensor_watch watch; /* may be NULL */
     void *user;
     bp_error *error;
@@ -24,13 +26,15 @@ typedef struct bp_hf_place {
 uint64_t bp_hf_scratch(const bp_runtime *runtime);
 
 /* Fills the weights of an open runtime from the files, converting F32, F16 and BF16 to each weight
- * buffer's own element type. The names are those of the model's family (hf_family.h). BP_ERR_DATA
- * when a tensor is missing, unexpected, of another shape or type, and place->allow does not let it
- * pass: every such tensor is told to `watch`, the error names the first one, and no weight has been
- * changed. What is allowed to be missing keeps its weights. A file with digests in its metadata is
- * held to them before any weight changes. BP_ERR_DATA naming the tensor, after others were taken,
- * when a value is NaN, infinite or too large for the buffer's type. Other errors are those of
- * reading. Optimizer state stays as it is. */
+ * buffer's own element type, and says of each that it is given (bp_runtime_given). Where memory can
+ * be reached and the weight has no master, bytes are read to their place. The names are those of
+ * the model's family (hf_family.h). BP_ERR_DATA when a tensor is missing, unexpected, of another
+ * shape or type, and place->allow does not let it pass: every such tensor is told to `watch`, the
+ * error names the first one, and no weight has been changed. What is allowed to be missing keeps
+ * its weights. A file with digests in its metadata is held to them before any weight changes.
+ * BP_ERR_DATA naming the tensor, after others were taken, when a value is NaN, infinite or too
+ * large for the buffer's type. Other errors are those of reading. Optimizer state stays as it is.
+ */
 bp_status bp_hf_weights_load(bp_runtime *runtime, const bp_hf_place *place) BP_MUST_CHECK;
 
 /* The element types of a file that is written. */

@@ -87,61 +87,6 @@ uint64_t bp_tensor_view_elements(const bp_tensor_view *view)
     return count;
 }
 
-static float value_of(bp_dtype dtype, const unsigned char *at)
-{
-    float value;
-    uint16_t bits;
-    if (dtype == BP_F32) {
-        memcpy(&value, at, sizeof value);
-        return value;
-    }
-    memcpy(&bits, at, sizeof bits);
-    return dtype == BP_F16 ? bp_f32_from_f16(bits) : bp_f32_from_bf16(bits);
-}
-
-static bool is_finite(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x7f800000u) != 0x7f800000u;
-}
-
-bool bp_elements_finite(bp_dtype dtype, const void *elements, size_t count)
-{
-    const unsigned char *at = elements;
-    size_t size = bp_dtype_bytes(dtype);
-    for (size_t i = 0; i < count; i++) {
-        if (!is_finite(value_of(dtype, at + i * size))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, size_t count)
-{
-    const unsigned char *source = in;
-    unsigned char *target = out;
-    size_t step = bp_dtype_bytes(from);
-    bool kept = true;
-    if (from == to) {
-        memcpy(out, in, count * step);
-        return true;
-    }
-    for (size_t i = 0; i < count; i++) {
-        float value = value_of(from, source + i * step);
-        if (to == BP_F32) {
-            memcpy(target + 4 * i, &value, 4);
-            continue;
-        }
-        uint16_t bits = to == BP_F16 ? bp_f16_from_f32(value) : bp_bf16_from_f32(value);
-        uint16_t infinity = to == BP_F16 ? 0x7c00u : 0x7f80u;
-        kept = kept && ((bits & 0x7fffu) != infinity || !is_finite(value));
-        memcpy(target + 2 * i, &bits, 2);
-    }
-    return kept;
-}
-
 /* One reading, with what every step of it needs. */
 typedef struct pull {
     bp_tensor_set *set;

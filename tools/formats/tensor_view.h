@@ -6,6 +6,7 @@
 #ifndef BP_FORMATS_TENSOR_VIEW_H
 #define BP_FORMATS_TENSOR_VIEW_H
 
+#include "core/number/convert.h"
 #include "tools/formats/bnb.h"
 #include "tools/formats/tensor_naming.h"
 #include "tools/formats/tensor_set.h"
@@ -58,11 +59,5 @@ bool bp_tensor_readable(bp_dtype dtype);
  * per piece of `work`, or per row of the file and strip where the view is transposed. */
 bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
                               size_t count, bp_dtype to, void *out, bp_staging work) BP_MUST_CHECK;
-
-/* Converts `count` elements; false when a finite value became infinite. */
-bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, size_t count);
-
-/* Whether no element is infinite or NaN. */
-bool bp_elements_finite(bp_dtype dtype, const void *elements, size_t count);
 
 #endif

@@ -147,6 +147,37 @@ static void records_are_made_in_order_in_either_form(void **state)
     }
 }
 
+/* The second op alone copies what lay there before, in a program that is a graph too. */
+static void some_ops_of_a_program_run_alone(void **state)
+{
+    bench *b = *state;
+    static const char *const variants[] = {"graph", "plain"};
+    uint32_t put[COUNT], got[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        put[i] = i + 5;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        open_as(b, "sm_80", variants[i]);
+        b->context->driver.ptxvmUndefineAsync = NULL;
+        assert_int_equal(cuda->run_ops(b->memory, 0, 0, 0), BP_ERR_USAGE); /* not linked */
+        assert_int_equal(link_one(b), BP_OK);
+        assert_int_equal(cuda->seal(b->memory), BP_OK);
+        assert_int_equal(cuda->upload(b->memory, TARGET, put, sizeof put), BP_OK);
+        assert_int_equal(cuda->run_ops(b->memory, 0, 1, 1), BP_OK);
+        assert_int_equal(cuda->download(b->memory, b->offsets[1], got, sizeof got), BP_OK);
+        assert_memory_equal(got, put, sizeof put);
+        assert_int_equal(cuda->run_ops(b->memory, 0, 0, 1), BP_OK);
+        assert_int_equal(cuda->download(b->memory, TARGET, got, sizeof got), BP_OK);
+        assert_int_equal(got[COUNT - 1], 0x7fa00000);
+        assert_int_equal(cuda->download(b->memory, b->offsets[1], got, sizeof got), BP_OK);
+        assert_memory_equal(got, put, sizeof put);
+        assert_int_equal(cuda->run_ops(b->memory, 0, 1, 2), BP_ERR_USAGE);
+        assert_int_equal(cuda->run_ops(b->memory, 0, 3, 0), BP_ERR_USAGE);
+        assert_int_equal(cuda->run_ops(b->memory, BP_PROGRAMS_MAX, 0, 0), BP_ERR_USAGE);
+        cuda->close(b->memory);
+    }
+}
+
 static bp_cuda_launch launch_by_value(void)
 {
     bp_cuda_launch launch = {.grid = {4, 1, 1},
@@ -258,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_program_is_a_list_of_tagged_records, setup, teardown),
         cmocka_unit_test_setup_teardown(records_are_made_in_order_in_either_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(some_ops_of_a_program_run_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_lie_where_the_kernel_reads_them, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(kernels_take_structures_and_clusters, setup, teardown),

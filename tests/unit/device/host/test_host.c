@@ -128,6 +128,9 @@ static void transfers_stay_inside_the_arena(void **state)
     assert_int_equal(host->upload(b->context, ARENA_BYTES - 15, from, 16), BP_ERR_USAGE);
     assert_int_equal(host->download(b->context, ARENA_BYTES - 15, to, 16), BP_ERR_USAGE);
     assert_int_equal(host->upload(b->context, UINT64_MAX - 4, from, 16), BP_ERR_USAGE);
+    assert_ptr_equal(host->address(b->context, ARENA_BYTES - 16, 16), b->arena + ARENA_BYTES - 16);
+    assert_null(host->address(b->context, ARENA_BYTES - 15, 16));
+    assert_null(host->address(b->context, UINT64_MAX - 4, 16));
     host->close(b->context);
 }
 
@@ -167,6 +170,14 @@ static void programs_run_after_link_and_seal(void **state)
     assert_int_equal(host->wait(b->context), BP_OK);
     assert_memory_equal(b->arena, b->arena + 2048, 400);
     assert_int_equal(host->run(b->context, 4), BP_ERR_USAGE);
+    memset(b->arena, 0, 400);
+    assert_int_equal(host->run_ops(b->context, 3, 0, 1), BP_OK);
+    assert_memory_equal(b->arena, b->arena + 2048, 400);
+    assert_int_equal(host->run_ops(b->context, 3, 1, 0), BP_OK);
+    assert_int_equal(host->run_ops(b->context, 3, 1, 1), BP_ERR_USAGE);
+    assert_int_equal(host->run_ops(b->context, 3, 2, 0), BP_ERR_USAGE);
+    assert_int_equal(host->run_ops(b->context, 4, 0, 0), BP_ERR_USAGE);
+    assert_int_equal(host->run_ops(b->context, BP_PROGRAMS_MAX, 0, 0), BP_ERR_USAGE);
     host->close(b->context);
     free(memory);
 }

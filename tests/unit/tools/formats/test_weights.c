@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "core/number/master.h"
+#include "device/host/host.h"
 #include "tests/support/rig.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
@@ -119,14 +121,120 @@ static void weights_of_three_types_under_either_name(void **state)
 {
     (void)state;
     static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
-    for (int i = 0; i < 6; i++) {
-        desk *d = desk_new();
+    bp_device far = bp_device_host; /* whose memory cannot be reached */
+    far.address = NULL;
+    for (int i = 0; i < 12; i++) {
+        bp_spec spec = rig_spec();
+        spec.device = i < 6 ? spec.device : &far;
+        desk *d = desk_of(&spec);
         d->digests = i % 2 == 0;
-        add_model(d, types[i / 2], i % 2 == 0);
+        add_model(d, types[i / 2 % 3], i % 2 == 0);
         assert_int_equal(load(d), BP_OK);
         assert_loaded(d);
         desk_free(d);
     }
+}
+
+/* Weights and masters of every form are those that floats would have given. */
+static void narrow_weights_have_their_masters(void **state)
+{
+    (void)state;
+    static const bp_dtype types[] = {BP_F32, BP_F16, BP_BF16};
+    static const bp_master forms[] = {BP_MASTER_WEIGHT, BP_MASTER_FP32, BP_MASTER_SPLIT,
+                                      BP_MASTER_SPLIT8, BP_MASTER_STOCHASTIC};
+    for (int i = 0; i < 15; i++) {
+        bp_spec spec = rig_spec();
+        spec.working = BP_BF16;
+        spec.master = forms[i % 5];
+        spec.optimizer = spec.master == BP_MASTER_WEIGHT ? NULL : spec.optimizer;
+        desk *d = desk_of(&spec);
+        add_model(d, types[i / 5], true);
+        assert_int_equal(load(d), BP_OK);
+        for (uint32_t p = 0; p < d->r.runtime.emit.parameter_count; p++) {
+            const bp_parameter *q = &d->r.runtime.emit.parameters[p];
+            void *weights = rig_read(&d->r, q->weight);
+            void *masters = q->master != BP_NO_BUFFER ? rig_read(&d->r, q->master) : NULL;
+            uint16_t weight[1];
+            float master[1];
+            for (size_t k = 0; k < q->count; k++) {
+                float value = made_value(p, k); /* exact in every type */
+                bp_master_store(BP_BF16, q->master_form, weight, master, 0, value);
+                assert_int_equal(((uint16_t *)weights)[k], weight[0]);
+                assert_true(bp_master_load(BP_BF16, q->master_form, weights, masters, k) ==
+                            bp_master_load(BP_BF16, q->master_form, weight, master, 0));
+            }
+            free(weights);
+            free(masters);
+        }
+        desk_free(d);
+    }
+}
+
+static uint32_t draws; /* ops that drew random numbers */
+
+static bp_status run_counted(void *context, uint32_t program)
+{
+    draws += program == BP_PROGRAM_INITIALIZE ? 1000 : 0;
+    return bp_device_host.run(context, program);
+}
+
+static bp_status run_ops_counted(void *context, uint32_t program, uint32_t first, uint32_t count)
+{
+    draws += count;
+    return bp_device_host.run_ops(context, program, first, count);
+}
+
+/* What a file holds is not drawn; what it lacks is, to the bits that it has when all is drawn. */
+static void only_what_files_lack_is_drawn(void **state)
+{
+    (void)state;
+    bp_device device = bp_device_host;
+    device.run = run_counted;
+    device.run_ops = run_ops_counted;
+    bp_spec spec = rig_spec();
+    spec.device = &device;
+    desk *d = desk_of(&spec);
+    bp_runtime *runtime = &d->r.runtime;
+    const uint32_t wte = rig_find(&d->r, "transformer.wte.weight");
+    float *drawn = rig_read(&d->r, wte);
+    add_model(d, BP_BF16, true);
+    assert_int_equal(bp_runtime_clear(runtime), BP_OK);
+    draws = 0;
+    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(bp_runtime_draw(runtime), BP_OK);
+    assert_int_equal(draws, 0);
+    assert_loaded(d);
+    made_drop(&d->made, "transformer.wte.weight");
+    made_drop(&d->made, "transformer.h.1.ln_1.weight"); /* ones, which nobody draws */
+    d->place.allow = BP_ALLOW_MISSING;
+    assert_int_equal(bp_runtime_clear(runtime), BP_OK);
+    assert_int_equal(load(d), BP_OK);
+    assert_int_equal(bp_runtime_draw(runtime), BP_OK);
+    assert_int_equal(draws, 1);
+    float *now = rig_read(&d->r, wte);
+    assert_memory_equal(now, drawn, runtime->graph.buffers[wte].bytes);
+    free(now);
+    now = rig_read(&d->r, rig_find(&d->r, "transformer.h.1.ln_1.weight"));
+    assert_true(now[0] == 1.0f && now[15] == 1.0f);
+    free(now);
+    free(drawn);
+    desk_free(d);
+}
+
+/* Of what a snapshot will give nothing is read, but names and shapes are still looked at. */
+static void what_a_snapshot_gives_is_not_read(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    const uint64_t before = rig_digest(&d->r);
+    add_model(d, BP_F32, true);
+    d->place.state_follows = true;
+    assert_int_equal(load(d), BP_OK);
+    assert_true(rig_digest(&d->r) == before);
+    made_drop(&d->made, "transformer.wte.weight");
+    assert_int_equal(load(d), BP_ERR_DATA);
+    assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
+    desk_free(d);
 }
 
 static void masks_and_a_tied_head_are_passed_over(void **state)
@@ -393,6 +501,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_of_three_types_under_either_name),
+        cmocka_unit_test(narrow_weights_have_their_masters),
+        cmocka_unit_test(only_what_files_lack_is_drawn),
+        cmocka_unit_test(what_a_snapshot_gives_is_not_read),
         cmocka_unit_test(masks_and_a_tied_head_are_passed_over),
         cmocka_unit_test(faults_are_all_named_and_nothing_is_changed),
         cmocka_unit_test(a_head_of_its_own_is_refused),

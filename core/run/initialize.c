@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run begins with: zero optimizer state, and first values of the weights that nobody gives.
+ * Each value is a function of (seed, parameter, element), so those of a few are those of all. */
+#include <string.h>
+
+#include "core/number/random.h"
+#include "core/run/runtime.h"
+
+#define PIECE 1024 /* values at once */
+
+void bp_runtime_given(bp_runtime *runtime, uint32_t parameter)
+{
+    runtime->emit.parameters[parameter].given = true;
+}
+
+void bp_runtime_state_given(bp_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        if (bp_runtime_in_state(runtime, i)) {
+            bp_runtime_given(runtime, i);
+        }
+    }
+}
+
+bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter)
+{
+    const uint32_t weight = runtime->emit.parameters[parameter].weight;
+    return runtime->graph.buffers[weight].scope == BP_SCOPE_PERSISTENT;
+}
+
+static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
+{
+    memset(runtime->transfer, 0, BP_TRANSFER_BYTES);
+    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
+        uint64_t left = buffer->bytes - done;
+        size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
+        BP_TRY(bp_runtime_write(runtime, buffer, done, runtime->transfer, piece));
+    }
+    return BP_OK;
+}
+
+/* What the first step finds in the control block. */
+static bp_status fill_control(bp_runtime *runtime)
+{
+    const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
+    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->emit.control.buffer], 0,
+                            &control, sizeof control);
+}
+
+bp_status bp_runtime_clear(bp_runtime *runtime)
+{
+    const bool zero = runtime->zeroed; /* writing ends it */
+    for (uint32_t i = 0; i < runtime->state_count && !zero; i++) {
+        const bp_buffer *buffer = bp_runtime_state(runtime, i);
+        if (buffer->class_of != BP_CLASS_WEIGHTS && buffer->class_of != BP_CLASS_MASTER) {
+            BP_TRY(fill_zeros(runtime, buffer));
+        }
+    }
+    BP_TRY(fill_control(runtime));
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        runtime->emit.parameters[i].given = false;
+    }
+    runtime->steps = 0;
+    runtime->skipped = 0;
+    return BP_OK;
+}
+
+/* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
+static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint64_t at)
+{
+    if (p->quantised == BP_QUANTISED_NONE || !runtime->spec.model->input_major) {
+        return at;
+    }
+    return at % p->shape[0] * p->shape[1] + at / p->shape[0];
+}
+
+static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t at)
+{
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    if (p->init != BP_INIT_NORMAL) {
+        return p->init == BP_INIT_ONES ? 1.0f : 0.0f;
+    }
+    return (float)(p->deviation *
+                   bp_random_normal(runtime->spec.seed, parameter, published(runtime, p, at)));
+}
+
+/* Ones, zeros and what is to be quantised, made here; every form of weight and master holds ones
+ * and zeros exactly. */
+static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t pass)
+{
+    float values[PIECE];
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    for (uint64_t done = 0; done < p->count;) {
+        uint64_t left = p->count - done;
+        uint64_t piece = left < PIECE ? left : PIECE;
+        for (uint64_t k = 0; k < piece; k++) {
+            values[k] = first_value(runtime, parameter, done + k);
+        }
+        BP_TRY(p->quantised != BP_QUANTISED_NONE
+                   ? bp_runtime_quantise(runtime, parameter, pass, done, values, piece)
+                   : bp_runtime_put_weight(runtime, parameter, done, values, piece));
+        done += piece;
+    }
+    return BP_OK;
+}
+
+bp_status bp_runtime_draw(bp_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
+        const bp_parameter *p = &runtime->emit.parameters[i];
+        const bool codes = p->quantised != BP_QUANTISED_NONE;
+        const bool here = !p->given && (codes || p->init != BP_INIT_NORMAL);
+        const uint32_t passes = codes ? bp_quantised_passes(p->quantised) : 1;
+        for (uint32_t pass = 0; here && pass < passes; pass++) {
+            BP_TRY(fill_weight(runtime, i, pass));
+        }
+    }
+    return bp_runtime_draw_normal(runtime);
+}
+
+bp_status bp_runtime_initialize(bp_runtime *runtime)
+{
+    BP_TRY(bp_runtime_clear(runtime));
+    return bp_runtime_draw(runtime);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* First values are drawn for the parameters that nobody gives, and for no others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/host/host.h"
+#include "tests/support/rig.h"
+
+static const int32_t tokens[60] = {1, 2, 3};
+
+/* What the device was asked to run of the program that draws. */
+static uint32_t whole_runs;
+static uint32_t ops_run;
+static bp_status refusal;
+
+static bp_status run_counted(void *context, uint32_t program)
+{
+    whole_runs += program == BP_PROGRAM_INITIALIZE ? 1 : 0;
+    return refusal != BP_OK ? refusal : bp_device_host.run(context, program);
+}
+
+static bp_status run_ops_counted(void *context, uint32_t program, uint32_t first, uint32_t count)
+{
+    assert_int_equal(program, BP_PROGRAM_INITIALIZE);
+    ops_run += count;
+    return refusal != BP_OK ? refusal : bp_device_host.run_ops(context, program, first, count);
+}
+
+static bp_device counted_device(bool reach)
+{
+    bp_device device = bp_device_host;
+    device.run = run_counted;
+    device.run_ops = run_ops_counted;
+    device.address = reach ? device.address : NULL;
+    return device;
+}
+
+static uint32_t normal_parameters(const rig *r)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.emit.parameters[i];
+        count += p->init == BP_INIT_NORMAL && p->quantised == BP_QUANTISED_NONE;
+    }
+    return count;
+}
+
+/* Fills every weight and master with bytes that no draw makes. */
+static void spoil(rig *r)
+{
+    for (uint32_t i = 0; i < r->runtime.graph.used.buffers; i++) {
+        const bp_buffer *buffer = &r->runtime.graph.buffers[i];
+        const bool kept =
+            buffer->scope == BP_SCOPE_PERSISTENT || buffer->scope == BP_SCOPE_CONSTANT;
+        if (kept && (buffer->class_of == BP_CLASS_WEIGHTS || buffer->class_of == BP_CLASS_MASTER)) {
+            void *bytes = malloc(buffer->bytes);
+            memset(bytes, 0xa5, buffer->bytes);
+            rig_write(r, i, bytes);
+            free(bytes);
+        }
+    }
+}
+
+/* Whether a buffer holds what it held before; of a given parameter, what spoil wrote. */
+static void assert_buffer(rig *r, uint32_t index, void *const *before, bool given)
+{
+    const uint64_t bytes = r->runtime.graph.buffers[index].bytes;
+    unsigned char *now = rig_read(r, index);
+    for (uint64_t i = 0; i < bytes && given; i++) {
+        assert_int_equal(now[i], 0xa5);
+    }
+    if (!given) {
+        assert_memory_equal(now, before[index], bytes);
+    }
+    free(now);
+}
+
+static void assert_drawn(rig *r, void *const *before)
+{
+    for (uint32_t i = 0; i < r->runtime.emit.parameter_count; i++) {
+        const bp_parameter *p = &r->runtime.emit.parameters[i];
+        const uint32_t buffers[] = {p->weight, p->master, p->quantised ? p->scales : BP_NO_BUFFER,
+                                    p->quantised ? p->nested : BP_NO_BUFFER};
+        for (int b = 0; b < 4; b++) {
+            if (buffers[b] != BP_NO_BUFFER) {
+                assert_buffer(r, buffers[b], before, p->given);
+            }
+        }
+    }
+}
+
+static void some_are_given(const bp_spec *spec, uint32_t stride)
+{
+    rig r;
+    whole_runs = 0;
+    ops_run = 0;
+    rig_open(&r, spec, tokens, 60); /* draws everything */
+    const uint32_t buffers = r.runtime.graph.used.buffers, count = r.runtime.emit.parameter_count;
+    assert_int_equal(whole_runs, 1);
+    assert_int_equal(ops_run, 0);
+    void **before = calloc(buffers, sizeof *before);
+    for (uint32_t i = 0; i < buffers; i++) {
+        const bp_scope scope = r.runtime.graph.buffers[i].scope;
+        const bool kept = scope == BP_SCOPE_PERSISTENT || scope == BP_SCOPE_CONSTANT;
+        before[i] = kept ? rig_read(&r, i) : NULL;
+    }
+    assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
+    spoil(&r);
+    uint32_t given = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (stride == 1 || i % stride != 0) {
+            const bp_parameter *p = &r.runtime.emit.parameters[i];
+            bp_runtime_given(&r.runtime, i);
+            given += p->init == BP_INIT_NORMAL && p->quantised == BP_QUANTISED_NONE;
+        }
+    }
+    assert_int_equal(bp_runtime_draw(&r.runtime), BP_OK);
+    assert_int_equal(whole_runs, 1); /* still the first */
+    assert_int_equal(ops_run, normal_parameters(&r) - given);
+    assert_true(stride > 1 ? ops_run > 0 : ops_run == 0);
+    assert_drawn(&r, before);
+    for (uint32_t i = 0; i < buffers; i++) {
+        free(before[i]);
+    }
+    free(before);
+    rig_close(&r);
+}
+
+static void only_what_is_not_given_is_drawn(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"c_attn", "c_fc"};
+    for (int reach = 0; reach < 2; reach++) {
+        const bp_device device = counted_device(reach != 0);
+        for (uint32_t stride = 1; stride < 6; stride++) {
+            bp_spec spec = rig_spec();
+            spec.device = &device;
+            some_are_given(&spec, stride);
+            spec.working = BP_BF16;
+            spec.master = BP_MASTER_SPLIT;
+            some_are_given(&spec, stride);
+            spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 2};
+            spec.quantised = BP_QUANTISED_NF4_DOUBLE;
+            some_are_given(&spec, stride);
+            spec.quantised = BP_QUANTISED_INT8;
+            some_are_given(&spec, stride);
+        }
+    }
+}
+
+/* What a snapshot will hold is the state; a frozen base is not in it. */
+static void the_state_alone_is_given(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"c_attn"};
+    rig r;
+    bp_spec spec = rig_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
+    rig_open(&r, &spec, tokens, 60);
+    bp_runtime_state_given(&r.runtime);
+    for (uint32_t i = 0; i < r.runtime.emit.parameter_count; i++) {
+        const bp_parameter *p = &r.runtime.emit.parameters[i];
+        assert_true(p->given == p->trainable);
+        assert_true(bp_runtime_in_state(&r.runtime, i) == p->trainable);
+    }
+    assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
+    assert_false(r.runtime.emit.parameters[0].given);
+    rig_close(&r);
+}
+
+/* Memory that is said to be zero is not written again until something was written to it. */
+static void zero_memory_is_left_alone(void **state)
+{
+    (void)state;
+    rig r;
+    const bp_spec spec = rig_spec();
+    rig_open(&r, &spec, tokens, 60);
+    const uint64_t fresh = rig_digest(&r);
+    rig_step(&r);
+    assert_true(rig_digest(&r) != fresh);
+    assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
+    assert_true(rig_digest(&r) == fresh);
+    bp_runtime_close(&r.runtime);
+    const uint64_t bytes = r.runtime.report.arena_bytes;
+    memset(r.arena, 0, bytes);
+    bp_places places = bp_places_device(r.arena, bytes);
+    places.zeroed = true;
+    assert_int_equal(bp_runtime_open_places(&r.runtime, &places), BP_OK);
+    assert_true(r.runtime.zeroed);
+    assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
+    assert_true(rig_digest(&r) == fresh);
+    rig_step(&r);
+    assert_false(r.runtime.zeroed);
+    assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
+    assert_true(rig_digest(&r) == fresh);
+    rig_close(&r);
+}
+
+static void a_device_that_refuses_is_said_so(void **state)
+{
+    (void)state;
+    const bp_device device = counted_device(true);
+    bp_spec spec = rig_spec();
+    rig r;
+    spec.device = &device;
+    rig_open(&r, &spec, tokens, 60);
+    bp_runtime_given(&r.runtime, 0);
+    refusal = BP_ERR_DEVICE;
+    assert_int_equal(bp_runtime_draw(&r.runtime), BP_ERR_DEVICE);
+    assert_int_equal(r.runtime.error.code, BP_ERR_DEVICE);
+    refusal = BP_OK;
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_is_not_given_is_drawn),
+        cmocka_unit_test(the_state_alone_is_given),
+        cmocka_unit_test(zero_memory_is_left_alone),
+        cmocka_unit_test(a_device_that_refuses_is_said_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
