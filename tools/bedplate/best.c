@@ -8,28 +8,28 @@
 
 enum { FIELDS = 4 };
 
-bool best_judge(best_state *state, uint64_t step, double loss)
+bool best_judge(best_state *state, const best_rule *rule, uint64_t step, double value)
 {
     if (step <= state->judged) {
         return false;
     }
     state->judged = step;
-    bool better = state->step == 0 ? loss - loss == 0.0 : loss < state->loss;
+    const double gain = rule->greater ? value - state->value : state->value - value;
+    const bool first = state->step == 0;
+    const bool better = first ? value - value == 0.0 : gain > 0.0;
+    state->patience = better && (first || gain > rule->threshold) ? 0 : state->patience + 1;
     if (better) {
         state->step = step;
-        state->loss = loss;
-        state->patience = 0;
-    } else {
-        state->patience++;
+        state->value = value;
     }
     return better;
 }
 
-/* Four words of 16 hexadecimal digits; the loss by its bits, so that nothing is rounded. */
+/* Four words of 16 hexadecimal digits; the metric by its bits, so that nothing is rounded. */
 void best_put(const best_state *state, char text[BEST_TEXT])
 {
     uint64_t bits;
-    memcpy(&bits, &state->loss, sizeof bits);
+    memcpy(&bits, &state->value, sizeof bits);
     const uint64_t words[FIELDS] = {state->judged, state->step, bits, state->patience};
     for (size_t i = 0; i < FIELDS; i++) {
         bp_digest_text(words[i], text + i * BP_DIGEST_TEXT);
@@ -55,6 +55,6 @@ bool best_parse(const char *text, best_state *state)
         }
     }
     *state = (best_state){.judged = words[0], .step = words[1], .patience = words[3]};
-    memcpy(&state->loss, &words[2], sizeof state->loss);
+    memcpy(&state->value, &words[2], sizeof state->value);
     return true;
 }

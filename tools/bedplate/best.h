@@ -11,13 +11,20 @@
 typedef struct best_state {
     uint64_t judged;   /* step of the last evaluation; 0: none */
     uint64_t step;     /* of the best one; 0: none */
-    double loss;       /* of the best one */
+    double value;      /* the metric's, of the best one */
     uint64_t patience; /* evaluations in a row that were not better */
 } best_state;
 
-/* Takes the loss of an evaluation into account. True when it is better than all before; a loss that
- * is no number never is. A step that was judged is not judged again. */
-bool best_judge(best_state *state, uint64_t step, double loss);
+/* What better means. */
+typedef struct best_rule {
+    bool greater;     /* greater is better; else less is */
+    double threshold; /* patience: better by no more than this counts as not better */
+} best_rule;
+
+/* Takes the metric of an evaluation into account. True when it is better than all before; a value
+ * that is no number never is. A step that was judged is not judged again. Patience is counted as
+ * transformers' EarlyStoppingCallback does it: against the best value so far. */
+bool best_judge(best_state *state, const best_rule *rule, uint64_t step, double value);
 
 /* The state as text of one length, terminated; and back, false for anything else. */
 void best_put(const best_state *state, char text[BEST_TEXT]);

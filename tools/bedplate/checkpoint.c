@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "tools/bedplate/checkpoint_find.h"
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/options.h"
 #include "tools/formats/hf_config_copy.h"
@@ -66,7 +67,10 @@ bp_status checkpoint_check_directory(session *s)
     if (s->store->list(s->store, directory, look_at, &found) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "list", directory);
     }
-    if (found.snapshots && !s->set->resume) {
+    const char *from = s->set->resume_from;
+    const bool resumes =
+        s->set->resume && (from == NULL || checkpoint_find_inside(directory, from));
+    if (found.snapshots && !resumes) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the output directory holds snapshots of an earlier run; give --resume "
                             "to continue it, or another directory",
@@ -127,13 +131,6 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
     return BP_OK;
 }
 
-static void print_damaged(void *user, const char *path, const bp_error *reason)
-{
-    (void)user;
-    fprintf(stderr, "bedplate: %s: the snapshot is damaged and is passed over: %s: %s\n", path,
-            reason->name, reason->text != NULL ? reason->text : "");
-}
-
 /* The value of a key that is a number; false when there is none. */
 static bool saved_number(bp_pairs saved, const char *key, uint32_t *number)
 {
@@ -171,7 +168,13 @@ static void recall_shapes(session *s, bp_pairs saved)
 static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
 {
     bp_pairs saved;
-    BP_TRY(bp_snapshot_find(place, print_damaged, NULL, &c->newest, &c->found));
+    const char *from = c->s->set->resume_from;
+    if (from != NULL) {
+        BP_TRY(checkpoint_find_at(place, from, "--resume-from-checkpoint", &c->newest));
+        c->found = true;
+    } else {
+        BP_TRY(checkpoint_find_newest(place, &c->newest, &c->found));
+    }
     if (c->found) {
         BP_TRY(bp_snapshot_read_keys(place, c->newest.path, &saved));
         recall_shapes(c->s, saved);
@@ -203,43 +206,97 @@ bp_status checkpoint_recall(checkpoint *c, session *s)
 }
 
 /* What the config.json of a snapshot of an earlier version says of the model. */
-static bp_status compare_files(checkpoint *c, size_t *differences)
+static bp_status compare_files(checkpoint *c, const char *directory, const char *asked,
+                               size_t *differences)
 {
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     session *s = c->s;
     char path[BP_STORE_PATH_MAX];
     bp_model_config saved;
-    BP_TRY(bp_storage_join(path, c->newest.path, "config.json", &s->error));
+    BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &saved, &s->error));
-    *differences += checkpoint_keys_compare_model(&s->spec.config, &saved);
+    *differences += checkpoint_keys_compare_model(&s->spec.config, &saved, asked);
     return BP_OK;
 }
 
-bp_status checkpoint_resume(checkpoint *c)
+static bp_status checkpoint_resume(checkpoint *c)
 {
     bp_pairs saved;
     session *s = c->s;
-    if (!c->found) {
-        fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
-                s->set->output_dir);
-        return BP_OK;
-    }
     BP_TRY(bp_snapshot_read_keys(&c->place, c->newest.path, &saved));
     size_t differences = checkpoint_keys_compare(c, saved);
     if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {
-        BP_TRY(compare_files(c, &differences));
+        BP_TRY(compare_files(c, c->newest.path, "--resume", &differences));
     }
     if (differences > 0) {
         return BP_ERR_USAGE;
     }
     checkpoint_keys_remark(c, saved);
-    if (!best_parse(bp_pairs_find(saved, CHECKPOINT_BEST_KEY), &c->best)) {
+    const bool same_metric = checkpoint_keys_same(c, saved, "run.metric-for-best-model");
+    if (!same_metric || !best_parse(bp_pairs_find(saved, CHECKPOINT_BEST_KEY), &c->best)) {
         c->best = (best_state){.judged = 0};
     }
     BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
     bp_runtime_continue(&s->runtime, c->newest.step);
     c->saved = c->newest.step;
     return BP_OK;
+}
+
+/* The loss scale and its counters go on where both runs find the scale by themselves. */
+static bp_status settle_scale(checkpoint *c, bool same)
+{
+    bp_runtime *runtime = &c->s->runtime;
+    const bp_scaling *scaling = &runtime->spec.scaling;
+    const bp_buffer *buffer = &runtime->graph.buffers[runtime->emit.control.buffer];
+    bp_control_block control;
+    if (scaling->kind == BP_SCALING_DYNAMIC && same) {
+        return BP_OK;
+    }
+    BP_TRY(bp_runtime_read(runtime, buffer, 0, &control, sizeof control));
+    control.scale = (float)scaling->initial;
+    control.good_steps = 0;
+    control.bad_steps = 0;
+    return bp_runtime_write(runtime, buffer, 0, &control, sizeof control);
+}
+
+/* --continue-from: the state of the snapshot, and nothing of its run. Steps are counted from 0 for
+ * schedule, order of the data and dropout; control.applied, which corrects the moments' bias, goes
+ * on. */
+static bp_status checkpoint_continue(checkpoint *c)
+{
+    session *s = c->s;
+    bp_pairs saved;
+    bp_snapshot_found from;
+    BP_TRY(checkpoint_find_at(&c->place, s->set->continue_from, "--continue-from", &from));
+    BP_TRY(bp_snapshot_read_keys(&c->place, from.path, &saved));
+    size_t differences = checkpoint_keys_compare_state(c, saved);
+    if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL) {
+        BP_TRY(compare_files(c, from.path, "--continue-from", &differences));
+    }
+    if (differences > 0) {
+        fputs("bedplate: --continue-from: the state of another model, optimizer, precision or "
+              "adapter does not go on; --model with that directory takes its weights alone\n",
+              stderr);
+        return BP_ERR_USAGE;
+    }
+    checkpoint_keys_remark(c, saved);
+    const bool same_scale = checkpoint_keys_same(c, saved, "result.loss-scale");
+    c->began = from.step;
+    BP_TRY(bp_snapshot_load(&c->place, from.path, &c->snapshot, NULL));
+    return settle_scale(c, same_scale);
+}
+
+bp_status checkpoint_start(checkpoint *c)
+{
+    const settings *set = c->s->set;
+    if (c->found) {
+        return checkpoint_resume(c);
+    }
+    if (set->resume) {
+        fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
+                set->output_dir);
+    }
+    return set->continue_from != NULL ? checkpoint_continue(c) : BP_OK;
 }
 
 bp_status checkpoint_save(checkpoint *c)

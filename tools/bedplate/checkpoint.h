@@ -31,6 +31,7 @@ typedef struct checkpoint {
     uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
     bool found;      /* --resume: there is a snapshot to continue, `newest` */
     bp_snapshot_found newest;
+    uint64_t began;            /* step of the snapshot that --continue-from began with */
     best_state best;           /* what evaluations said; in every snapshot */
     char best_text[BEST_TEXT]; /* the value of its key */
 } checkpoint;
@@ -53,9 +54,11 @@ bp_status checkpoint_recall(checkpoint *c, session *s) BP_MUST_CHECK;
 /* Makes the lists for an open session. Uses the heap: before training begins. */
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts) BP_MUST_CHECK;
 
-/* With --resume: loads the snapshot found and sets runtime.steps. BP_ERR_USAGE, naming each on
- * stderr, when result keys differ. Without a snapshot says so on stderr. */
-bp_status checkpoint_resume(checkpoint *c) BP_MUST_CHECK;
+/* With --resume loads the snapshot found and sets runtime.steps; BP_ERR_USAGE, naming each on
+ * stderr, when result keys differ. Without a snapshot says so on stderr. Else, with
+ * --continue-from, loads that snapshot's state for a run that begins at step 0: BP_ERR_USAGE where
+ * it is another model's, optimizer's, precision's or adapter's, BP_ERR_DATA where there is none. */
+bp_status checkpoint_start(checkpoint *c) BP_MUST_CHECK;
 
 /* Saves the state at runtime.steps and removes what --save-total-limit allows to. */
 bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;

@@ -77,6 +77,9 @@ static settings checkpoint_keys_resolve(const session *s)
     set.batch = spec->batch;
     set.accumulation = spec->accumulation;
     set.optimizer = spec->optimizer->name;
+    if (set.data_seed == (int64_t)set.seed) {
+        set.data_seed = -1;
+    }
     const char *name;
     for (uint32_t i = 0; (name = bp_rate_name(i)) != NULL; i++) {
         if (bp_rate_find(name) == spec->rate) {
@@ -161,18 +164,18 @@ static bool is_result(const char *key)
     return strncmp(key, result_prefix, sizeof result_prefix - 1) == 0;
 }
 
-static void print_key(const char *key, const char *found, const char *right)
+/* `asked` is the option that asked for the snapshot. */
+static void print_key(const char *asked, const char *key, const char *found, const char *right)
 {
     fprintf(stderr,
-            "bedplate: --resume: %s differs from the snapshot's (found \"%s\", right would be "
-            "\"%s\")\n",
-            key, found, right);
+            "bedplate: %s: %s differs from the snapshot's (found \"%s\", right would be \"%s\")\n",
+            asked, key, found != NULL ? found : "nothing", right != NULL ? right : "nothing");
 }
 
 /* Snapshots of earlier versions lack the keys of later options: such a run had the default. */
 static bool is_default(const char *key, const char *value)
 {
-    const char *name = key + sizeof result_prefix - 1;
+    const char *name = strchr(key, '.') + 1;
     const option *which = option_find(name, strlen(name));
     return which != NULL && strcmp(value, which->fallback != NULL ? which->fallback : "") == 0;
 }
@@ -195,8 +198,7 @@ static void print_difference(void *user, const char *key, const char *a, const c
         return;
     }
     compared->differences++;
-    print_key(key + (of_model ? model : sizeof result_prefix - 1), a != NULL ? a : "nothing",
-              b != NULL ? b : "nothing");
+    print_key("--resume", key + (of_model ? model : sizeof result_prefix - 1), a, b);
 }
 
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
@@ -206,23 +208,116 @@ size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
     return compared.differences;
 }
 
-size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved)
+/* Whether a row of the configuration, by its key, is a probability of dropout. */
+static bool is_dropout(const bp_model_config *config, const char *key)
+{
+    for (size_t i = 0; i < config->family->row_count; i++) {
+        if (strcmp(config->family->rows[i].key, key) == 0) {
+            return config->family->rows[i].role == BP_ROLE_DROPOUT;
+        }
+    }
+    return false;
+}
+
+bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key)
+{
+    const char *now = bp_pairs_find(c->snapshot.keys, key);
+    const char *then = bp_pairs_find(saved, key);
+    if (now == NULL || then == NULL) {
+        return now == then || (then == NULL && is_default(key, now));
+    }
+    return strcmp(now, then) == 0;
+}
+
+/* Options that decide which tensors a state has and what they mean. */
+static const char *const state_options[] = {
+    "result.optim",
+    "result.fp32",
+    "result.bf16",
+    "result.fp16",
+    "result.lora-r",
+    "result.lora-alpha",
+    "result.use-rslora",
+    "result.target-modules",
+    "result.load-in-4bit",
+    "result.load-in-8bit",
+    "result.bnb-4bit-use-double-quant",
+    "result.freeze",
+    "result.trainable",
+    "result.param-override",
+    "result.percentile-clipping",
+    "result.base-digest",
+};
+
+/* --master with its auto resolved. */
+static const char *master_of(bp_pairs keys)
+{
+    const char *master = bp_pairs_find(keys, "result.master");
+    const char *bf16 = bp_pairs_find(keys, "result.bf16");
+    const bool split = bf16 != NULL && strcmp(bf16, "true") == 0;
+    const bool chosen = master == NULL || strcmp(master, "auto") == 0;
+    return !chosen ? master : split ? "split" : "fp32";
+}
+
+typedef struct state_comparison {
+    const checkpoint *c;
+    size_t differences;
+} state_comparison;
+
+static void print_state_difference(void *user, const char *key, const char *a, const char *b)
+{
+    state_comparison *compared = user;
+    const size_t model = sizeof CHECKPOINT_MODEL_PREFIX - 1;
+    if (strncmp(key, CHECKPOINT_MODEL_PREFIX, model) == 0) {
+        key += model;
+        if (is_dropout(&compared->c->s->spec.config, key)) {
+            return;
+        }
+        print_key("--continue-from", key, a, b);
+        compared->differences++;
+    }
+}
+
+size_t checkpoint_keys_compare_state(const checkpoint *c, bp_pairs saved)
+{
+    state_comparison compared = {.c = c};
+    const bp_pairs keys = c->snapshot.keys;
+    if (bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) == NULL) {
+        (void)bp_pairs_compare(keys, saved, print_state_difference, &compared);
+    }
+    for (size_t i = 0; i < sizeof state_options / sizeof state_options[0]; i++) {
+        const char *key = state_options[i];
+        if (!checkpoint_keys_same(c, saved, key)) {
+            print_key("--continue-from", key + sizeof result_prefix - 1, bp_pairs_find(keys, key),
+                      bp_pairs_find(saved, key));
+            compared.differences++;
+        }
+    }
+    if (strcmp(master_of(keys), master_of(saved)) != 0) {
+        print_key("--continue-from", "master", master_of(keys), master_of(saved));
+        compared.differences++;
+    }
+    return compared.differences;
+}
+
+size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved,
+                                     const char *asked)
 {
     static const char *const tasks[] = {"0", "1", "2", "3", "4"};
     size_t differences = 0;
     if (config->family != saved->family) {
-        print_key("model_type", config->family->model_type, saved->family->model_type);
+        print_key(asked, "model_type", config->family->model_type, saved->family->model_type);
         return 1;
     }
     if (config->task != saved->task) {
-        print_key("task", tasks[config->task], tasks[saved->task]);
+        print_key(asked, "task", tasks[config->task], tasks[saved->task]);
         differences++;
     }
     for (size_t i = 0; i < config->family->row_count; i++) {
         char now[BP_ROW_VALUE_BYTES], then[BP_ROW_VALUE_BYTES];
         if (bp_row_value(config, i, now) && bp_row_value(saved, i, then) &&
             strcmp(now, then) != 0) {
-            print_key(config->family->rows[i].key, now, then);
+            print_key(asked, config->family->rows[i].key, now, then);
             differences++;
         }
     }

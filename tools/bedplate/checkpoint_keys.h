@@ -20,7 +20,17 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_
 size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved);
 
 /* The same for two configurations, key by key. */
-size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved);
+size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved,
+                                     const char *asked);
+
+/* The same for the keys on which the form and the meaning of the state hang, and for
+ * --continue-from: the model without its dropouts, the base of adapters, the update rule, element
+ * types and masters, adapters, which parameters are trained. */
+size_t checkpoint_keys_compare_state(const checkpoint *c, bp_pairs saved);
+
+/* Whether this run and `saved` have the same value of a key; a key that `saved` lacks is one whose
+ * option has its default. */
+bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key);
 
 /* Says on stderr what may make the bits differ from here on: other kernels than those saved with.
  */

@@ -8,6 +8,8 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"
+#include "tools/bedplate/metric.h"
+#include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
@@ -32,11 +34,14 @@ typedef struct training {
     checkpoint points;
     bp_feed feed;
     bp_feed eval_feed;
-    uint64_t total; /* steps of the whole run */
+    uint64_t total;      /* steps of the whole run */
+    uint64_t eval_every; /* steps between evaluations, and snapshots; 0: only at the end */
+    uint64_t save_every;
     char identity[96];
     progress bar;
     train_totals sum;
     device_memory memory;
+    metric_choice metric;
     double eval_loss;
     predictions made;   /* by the last evaluation */
     uint64_t evaluated; /* step of the last evaluation; UINT64_MAX: none */
@@ -49,6 +54,9 @@ static bp_status init_feeds(training *t)
     t->feed = data_set_feed(&t->data, s, t->data.train);
     t->feed.group = spec->batch * spec->accumulation;
     t->feed.shuffle = true;
+    if (s->set->data_seed >= 0) {
+        t->feed.seed = (uint64_t)s->set->data_seed;
+    }
     BP_TRY(bp_feed_init(&t->feed, &s->error));
     if (t->data.eval == NULL) {
         return BP_OK;
@@ -57,30 +65,54 @@ static bp_status init_feeds(training *t)
     return bp_feed_init(&t->eval_feed, &s->error);
 }
 
-/* The run's length, and the schedule that follows from it. */
-static bp_status fill_schedule(training *t)
-{
-    const settings *set = t->s.set;
-    double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
-    t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
-    return rate_fill(set, t->total, &t->s.spec);
-}
-
 /* What follows evaluations needs some. */
 static bp_status check_evaluation(training *t)
 {
     const settings *set = t->s.set;
     bp_error *error = &t->s.error;
-    if (t->data.eval == NULL && (set->load_best || set->patience > 0)) {
-        return bp_error_set(
-            error, BP_ERR_USAGE, "train", "the option needs --eval-data or --validation-split",
-            set->load_best ? "--load-best-model-at-end" : "--early-stopping-patience");
+    const bool never = strcmp(set->eval_strategy, "no") == 0;
+    const bool asked = option_given(set, "eval-strategy") && !never;
+    if (t->data.eval == NULL && (set->load_best || set->patience > 0 || asked)) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-data or --validation-split",
+                            set->load_best      ? "--load-best-model-at-end"
+                            : set->patience > 0 ? "--early-stopping-patience"
+                                                : "--eval-strategy");
     }
-    if (set->patience > 0 && set->eval_steps == 0) {
-        return bp_error_set(error, BP_ERR_USAGE, "train", "the option needs --eval-steps",
+    if (set->patience > 0 && (never || (set->eval_steps == 0 && set->eval_strategy[0] == 's'))) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-steps, or --eval-strategy epoch",
                             "--early-stopping-patience");
     }
-    return BP_OK;
+    return metric_choose(set, t->s.spec.config.task, &t->metric);
+}
+
+/* A number of steps, or the word of a strategy; 0: never. */
+static uint64_t steps_between(const training *t, const char *strategy, uint64_t steps)
+{
+    return strcmp(strategy, "steps") == 0   ? steps
+           : strcmp(strategy, "epoch") == 0 ? t->feed.steps_per_epoch
+                                            : 0;
+}
+
+/* The run's length, the schedule that follows from it, and when it is evaluated and saved. */
+static bp_status fill_schedule(training *t)
+{
+    const settings *set = t->s.set;
+    double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
+    t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
+    t->eval_every = steps_between(t, set->eval_strategy, set->eval_steps);
+    t->save_every = steps_between(t, set->save_strategy, set->save_steps);
+    /* The first evaluation is the best so far; patience counts those after it, before the end. */
+    const uint64_t judged = t->eval_every > 0 && t->total > 0 ? (t->total - 1) / t->eval_every : 0;
+    if (set->patience > 0 && judged <= set->patience) {
+        fprintf(stderr,
+                "bedplate: --early-stopping-patience: the run cannot end early: it has %" PRIu64
+                " evaluations before its last step, every %" PRIu64 " of %" PRIu64
+                " steps, and would need %" PRIu64 "; --eval-steps makes them more frequent\n",
+                judged, t->eval_every, t->total, set->patience + 1);
+    }
+    return rate_fill(set, t->total, &t->s.spec);
 }
 
 /* Everything up to the first step: nothing but a token file is written before all of it has
@@ -103,9 +135,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(session_start(s));
     const checkpoint_facts facts = {t->total, t->identity};
     BP_TRY(checkpoint_begin(&t->points, s, &facts));
-    if (set->resume) {
-        BP_TRY(checkpoint_resume(&t->points));
-    }
+    BP_TRY(checkpoint_start(&t->points));
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
@@ -113,6 +143,11 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
     return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
+}
+
+static double epoch_of(const training *t, uint64_t step)
+{
+    return (double)step / (double)t->feed.steps_per_epoch;
 }
 
 static bp_status cmd_train_evaluate(training *t)
@@ -127,16 +162,19 @@ static bp_status cmd_train_evaluate(training *t)
     BP_TRY(bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch, &t->made, &t->eval_loss,
                                     &targets));
     t->evaluated = s->runtime.steps;
-    bool best = best_judge(&t->points.best, t->evaluated, t->eval_loss);
+    const bp_task task = s->spec.config.task;
+    const double value = metric_value(&t->metric, t->eval_loss, &t->made, task);
+    bool best = best_judge(&t->points.best, &t->metric.rule, t->evaluated, value);
     if (s->set->json) {
-        const train_evaluation all = {s->runtime.steps, t->eval_loss, targets, &t->made,
-                                      s->spec.config.task};
+        const train_evaluation all = {
+            s->runtime.steps, epoch_of(t, s->runtime.steps), t->eval_loss, targets, &t->made, task};
         train_report_eval(&all);
     } else {
         progress_note(&t->bar, "eval loss", t->eval_loss);
     }
     /* The best model so far is on the medium before training goes on. */
-    return best && s->set->load_best ? checkpoint_save(&t->points) : BP_OK;
+    const bool kept = s->set->load_best || strcmp(s->set->save_strategy, "best") == 0;
+    return best && kept ? checkpoint_save(&t->points) : BP_OK;
 }
 
 static void log_step(training *t, const bp_outcome *outcome)
@@ -146,12 +184,13 @@ static void log_step(training *t, const bp_outcome *outcome)
     progress_numbers now = train_totals_now(&t->sum, outcome);
     progress_step(&t->bar, &now);
     bool last = step == t->total || step == set->stop_at_step;
-    if (step % set->logging_steps != 0 && !last) {
+    bool first = step == 1 && set->logging_first;
+    if (step % set->logging_steps != 0 && !last && !first) {
         return;
     }
     if (set->json) {
-        double epoch = (double)step / (double)t->feed.steps_per_epoch;
-        train_report_step(&now, epoch, train_totals_mean(&t->sum), t->s.runtime.report.arena_bytes);
+        train_report_step(&now, epoch_of(t, step), train_totals_mean(&t->sum),
+                          t->s.runtime.report.arena_bytes);
     }
     progress_line(&t->bar, &now);
     train_totals_cut(&t->sum);
@@ -164,11 +203,10 @@ static bool due(uint64_t step, uint64_t every)
 
 static bp_status after_step(training *t, uint64_t step)
 {
-    const settings *set = t->s.set;
-    if (due(step, set->eval_steps)) {
+    if (due(step, t->eval_every)) {
         BP_TRY(cmd_train_evaluate(t));
     }
-    return due(step, set->save_steps) ? checkpoint_save(&t->points) : BP_OK;
+    return due(step, t->save_every) ? checkpoint_save(&t->points) : BP_OK;
 }
 
 static bool out_of_patience(const training *t)
@@ -224,8 +262,11 @@ static void cmd_train_report(training *t, ending end)
         .eval_loss = t->eval_loss,
         .made = &t->made,
         .task = s->spec.config.task,
-        .best_step = s->set->load_best ? t->points.best.step : 0,
-        .best_loss = t->points.best.loss,
+        .best_step = s->set->load_best || s->set->patience > 0 ? t->points.best.step : 0,
+        .best_value = t->points.best.value,
+        .metric = t->metric.name,
+        .continued = t->points.found ? NULL : s->set->continue_from,
+        .continued_step = t->points.began,
         .early = end == END_EARLY,
         .output_dir = s->set->output_dir,
     };

@@ -65,6 +65,7 @@ static int run_verb(const verb *v, int count, char **arguments)
         options_help(v);
         return 0;
     }
+    options_settle_resume(&set);
     if (optimizer_settle(&set) != BP_OK) {
         return 2;
     }

@@ -107,7 +107,7 @@ static bp_status options_take_value(reading *r, const option *which, const char 
         return option_set(which, r->set, "true", origin);
     }
     bool ends = r->at == r->count || strncmp(r->arguments[r->at], "--", 2) == 0;
-    if (which->kind == OPTION_MAYBE && ends) {
+    if ((which->kind == OPTION_MAYBE || which->kind == OPTION_TEXT_MAYBE) && ends) {
         return option_set(which, r->set, "true", origin);
     }
     if (which->kind == OPTION_PATHS) {

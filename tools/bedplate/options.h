@@ -9,13 +9,14 @@
 
 typedef enum option_kind {
     OPTION_FLAG,
-    OPTION_COUNT,  /* uint64_t, least .. most */
-    OPTION_SIGNED, /* int64_t */
-    OPTION_BYTES,  /* uint64_t: 4GiB, 512MB, 2e9 */
-    OPTION_REAL,   /* double */
-    OPTION_TEXT,   /* const char * */
-    OPTION_LIST,   /* path_list of texts, one per use */
-    OPTION_CHOICE, /* one of the words in `choices`, separated by '|' */
+    OPTION_COUNT,      /* uint64_t, least .. most */
+    OPTION_SIGNED,     /* int64_t */
+    OPTION_BYTES,      /* uint64_t: 4GiB, 512MB, 2e9 */
+    OPTION_REAL,       /* double */
+    OPTION_TEXT,       /* const char * */
+    OPTION_TEXT_MAYBE, /* the same; without a value "true" */
+    OPTION_LIST,       /* path_list of texts, one per use */
+    OPTION_CHOICE,     /* one of the words in `choices`, separated by '|' */
     OPTION_MAYBE,  /* the same; without a value, or for true, the first word, for false the last */
     OPTION_POLICY, /* a checkpoint policy */
     OPTION_PATHS   /* path_list; takes every argument up to the next option */
@@ -60,6 +61,9 @@ bp_status option_set(const option *which, settings *set, const char *value,
 
 /* Applies a file of `name = value` lines to every option that `given` does not mark. */
 bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
+
+/* --resume-from-checkpoint of true and false is --resume, of a path that and resume_from. */
+void options_settle_resume(settings *set);
 
 /* Position of an option in the table. */
 uint32_t option_index(const option *which);

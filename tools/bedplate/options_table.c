@@ -181,6 +181,8 @@ static const option table[] = {
      "gradients are scaled down to this norm; 0: never"},
     {"seed", OPTION_COUNT, LEARNS | VERB_GENERATE | VERB_BENCH, AT(seed), 0, MOST, "42", "N", true,
      "of weights, order of the data, dropout and sampling"},
+    {"data-seed", OPTION_SIGNED, LEARNS, AT(data_seed), -1, MOST, "-1", "N", true,
+     "of the order of the data alone, and of what is masked; -1: as --seed"},
 
     {"arena", OPTION_BYTES, PLANS | VERB_DEVICES, AT(arena), 0, 1.8e19, "0", "BYTES", false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
@@ -196,22 +198,42 @@ static const option table[] = {
      "fill buffers with signalling NaNs at birth and death: a self-test, slow"},
     {"resume", OPTION_FLAG, LEARNS, AT(resume), 0, 0, "false", NULL, false,
      "continue from the newest valid snapshot in --output-dir, if there is one"},
+    {"resume-from-checkpoint", OPTION_TEXT_MAYBE, LEARNS, AT(resume_from), 0, 0, NULL, "PATH|true",
+     false,
+     "continue from that snapshot (a checkpoint-N, or the newest in a directory), with the options "
+     "that it was saved with; true or no value: as --resume"},
+    {"continue-from", OPTION_TEXT, LEARNS, AT(continue_from), 0, 0, NULL, "PATH", false,
+     "begin a new run (steps from 0, a schedule of its own) with the weights, moments and loss "
+     "scale of that snapshot; with --resume: only where --output-dir holds no snapshot yet"},
     {"stop-at-step", OPTION_COUNT, LEARNS, AT(stop_at_step), 0, MOST, "0", "N", false,
      "save after this step and end; 0: do not"},
+    {"eval-strategy", OPTION_CHOICE, LEARNS, AT(eval_strategy), 0, 0, "steps", "steps|epoch|no",
+     false, "when to evaluate: every --eval-steps, after each epoch, or only at the end"},
     {"eval-steps", OPTION_COUNT, LEARNS, AT(eval_steps), 0, MOST, "500", "N", false,
      "steps between evaluations; 0: only at the end"},
     {"logging-steps", OPTION_COUNT, LEARNS, AT(logging_steps), 1, MOST, "500", "N", false,
      "steps between lines of the log"},
+    {"logging-first-step", OPTION_FLAG, LEARNS, AT(logging_first), 0, 0, "false", NULL, false,
+     "the log has a line of the first step, too"},
+    {"save-strategy", OPTION_CHOICE, LEARNS, AT(save_strategy), 0, 0, "steps",
+     "steps|epoch|no|best", false,
+     "when to save: every --save-steps, after each epoch, only at the end, or also whenever an "
+     "evaluation is the best one"},
     {"save-steps", OPTION_COUNT, LEARNS, AT(save_steps), 0, MOST, "500", "N", false,
      "steps between snapshots; 0: only at the end"},
     {"save-total-limit", OPTION_COUNT, LEARNS, AT(save_total_limit), 0, MOST, "0", "N", false,
      "keep only the newest N snapshots; 0: all"},
     {"load-best-model-at-end", OPTION_FLAG, LEARNS, AT(load_best), 0, 0, "false", NULL, false,
      "the model written at the end is that of the best evaluation, whose snapshot is kept"},
-    {"metric-for-best-model", OPTION_CHOICE, LEARNS, AT(metric), 0, 0, "loss", "loss|eval_loss",
-     false, "what best means: the least loss on the held-out data"},
+    {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
+     "what best means: loss, or another number that evaluations of the task print (accuracy, "
+     "f1_macro, f1_micro, pearson, perplexity), with or without eval_ before it"},
+    {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
+     "auto: false for loss, perplexity and bits_per_token, true for all other metrics"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,
      "end after N evaluations in a row that were not better; 0: never"},
+    {"early-stopping-threshold", OPTION_REAL, LEARNS, AT(threshold), 0, 1e9, "0", "F", false,
+     "by more than how much the metric has to be better than the best one for that"},
 
     {"prompt", OPTION_TEXT, VERB_GENERATE, AT(prompt), 0, 0, NULL, "TEXT", false,
      "what to continue; of a masked-lm the text whose [MASK]s are filled"},
@@ -295,7 +317,7 @@ static const struct {
     const char *name;
 } aliases[] = {
     {"micro-batch-size", "per-device-train-batch-size"},
-    {"resume-from-checkpoint", "resume"},
+    {"evaluation-strategy", "eval-strategy"},
     {"lr", "learning-rate"},
     {"max-length", "max-seq-length"},
     {"stop-strings", "stop"},

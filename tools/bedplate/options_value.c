@@ -249,6 +249,17 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
     }
 }
 
+void options_settle_resume(settings *set)
+{
+    const char *from = set->resume_from;
+    if (from == NULL || strcmp(from, "false") == 0) {
+        set->resume_from = NULL;
+        return;
+    }
+    set->resume = true;
+    set->resume_from = strcmp(from, "true") == 0 ? NULL : from;
+}
+
 void options_defaults(settings *set)
 {
     memset(set, 0, sizeof *set);

@@ -275,42 +275,54 @@ static void put_member(output *out, const char *prefix, const char *name, double
     json_real(out, key, value, 9);
 }
 
-void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
+/* A number about predictions, and what a line of text calls it. */
+typedef struct prediction_metric {
+    bp_task task;
+    const char *name;
+    const char *words;
+    double (*of)(const predictions *p);
+} prediction_metric;
+
+static const prediction_metric metrics[] = {
+    {BP_TASK_CLASSES, "accuracy", ", accuracy ", accuracy_of},
+    {BP_TASK_CLASSES, "f1_macro", ", macro F1 ", f1_macro},
+    {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
+    {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
+    {BP_TASK_REGRESSION, "pearson", ", Pearson ", pearson_of},
+};
+
+static const prediction_metric *metric_at(bp_task task, uint32_t index)
 {
-    if (p->labelled == 0) {
-        return;
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        if (metrics[i].task == task && index-- == 0) {
+            return &metrics[i];
+        }
     }
-    if (task == BP_TASK_REGRESSION) {
-        put_member(out, prefix, "pearson", pearson_of(p));
-        return;
-    }
-    put_member(out, prefix, "accuracy", accuracy_of(p));
-    if (task == BP_TASK_CLASSES) {
-        put_member(out, prefix, "f1_macro", f1_macro(p));
-    } else {
-        put_member(out, prefix, "f1_micro", f1_micro(p));
-    }
+    return NULL;
 }
 
-static void put_measure(bp_text *text, const char *name, double value)
+const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value)
 {
-    bp_text_string(text, name);
-    bp_text_fixed(text, value, 4);
+    const prediction_metric *metric = metric_at(task, index);
+    if (metric != NULL && p != NULL) {
+        *value = metric->of(p);
+    }
+    return metric != NULL ? metric->name : NULL;
+}
+
+void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
+{
+    const prediction_metric *metric;
+    for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
+        put_member(out, prefix, metric->name, metric->of(p));
+    }
 }
 
 void predictions_text(const predictions *p, bp_task task, bp_text *text)
 {
-    if (p->labelled == 0) {
-        return;
-    }
-    if (task == BP_TASK_REGRESSION) {
-        put_measure(text, ", Pearson ", pearson_of(p));
-        return;
-    }
-    put_measure(text, ", accuracy ", accuracy_of(p));
-    if (task == BP_TASK_CLASSES) {
-        put_measure(text, ", macro F1 ", f1_macro(p));
-    } else {
-        put_measure(text, ", micro F1 ", f1_micro(p));
+    const prediction_metric *metric;
+    for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
+        bp_text_string(text, metric->words);
+        bp_text_fixed(text, metric->of(p), 4);
     }
 }

@@ -53,6 +53,10 @@ bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
 /* Closes the file. BP_ERR_STORE when some of it could not be written. */
 bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_MUST_CHECK;
 
+/* The index-th number that judges a task's predictions, and its value; with p NULL the name alone.
+ * NULL past the last. Of all of them greater is better. */
+const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value);
+
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
  * regression; none where there is no label. */

@@ -104,6 +104,7 @@ typedef struct settings {
     double epsilon;
     double max_grad_norm;
     uint64_t seed;
+    int64_t data_seed; /* -1: seed */
 
     /* running */
     uint64_t arena; /* bytes; 0: what the plan needs */
@@ -112,14 +113,21 @@ typedef struct settings {
     const char *kernels;
     bool poison;
     bool resume;
-    uint64_t stop_at_step; /* 0: not */
+    const char *resume_from;   /* a snapshot, or a directory of some; settings_settle */
+    const char *continue_from; /* the same, for a new run */
+    uint64_t stop_at_step;     /* 0: not */
+    const char *eval_strategy;
     uint64_t eval_steps;
     uint64_t logging_steps;
+    bool logging_first;
+    const char *save_strategy;
     uint64_t save_steps;
     uint64_t save_total_limit; /* 0: all */
     bool load_best;
     const char *metric;
-    uint64_t patience; /* evaluations; 0: never stop early */
+    const char *greater; /* true|auto|false, from there on */
+    uint64_t patience;   /* evaluations; 0: never stop early */
+    double threshold;
 
     /* generation */
     const char *prompt;

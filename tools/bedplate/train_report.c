@@ -3,6 +3,7 @@
 #include "tools/bedplate/train_report.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/number/digest.h"
 #include "tools/bedplate/output.h"
@@ -127,6 +128,7 @@ void train_report_eval(const train_evaluation *all)
     output_begin(&out, stdout);
     json_begin(&out);
     json_count(&out, "step", all->step);
+    json_real(&out, "epoch", all->epoch, 6);
     json_real(&out, "eval_loss", all->loss, 12);
     json_count(&out, "eval_tokens", all->tokens);
     predictions_json(all->made, all->task, "eval_", &out);
@@ -156,7 +158,13 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     }
     if (summary->best_step != 0) {
         json_count(out, "best_step", summary->best_step);
-        json_real(out, "best_eval_loss", summary->best_loss, 12);
+        char key[48];
+        snprintf(key, sizeof key, "best_eval_%s", summary->metric);
+        json_real(out, key, summary->best_value, strcmp(summary->metric, "loss") == 0 ? 12 : 9);
+    }
+    if (summary->continued != NULL) {
+        json_text(out, "continued_from", summary->continued);
+        json_count(out, "continued_from_step", summary->continued_step);
     }
     json_flag(out, "stopped_early", summary->early);
     json_text(out, "output_dir", summary->output_dir);
@@ -189,8 +197,16 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     if (summary->best_step != 0) {
         bp_text_string(text, "\nbest step            ");
         bp_text_u64(text, summary->best_step);
-        bp_text_string(text, "\nbest eval loss       ");
-        bp_text_fixed(text, summary->best_loss, 4);
+        char words[24];
+        snprintf(words, sizeof words, "\nbest eval %-11s", summary->metric);
+        bp_text_string(text, words);
+        bp_text_fixed(text, summary->best_value, 4);
+    }
+    if (summary->continued != NULL) {
+        bp_text_string(text, "\ncontinued from       ");
+        bp_text_string(text, summary->continued);
+        bp_text_string(text, ", step ");
+        bp_text_u64(text, summary->continued_step);
     }
     if (summary->early) {
         bp_text_string(text, "\nstopped early        no better evaluation in a while");

@@ -45,9 +45,11 @@ typedef struct train_summary {
     double eval_loss;
     const predictions *made; /* by the last evaluation; no rows where the task has none */
     bp_task task;
-    uint64_t
-        best_step; /* whose weights the model has, for --load-best-model-at-end; 0: not asked */
-    double best_loss;
+    uint64_t best_step;    /* of the best evaluation; 0: nobody asked for it */
+    double best_value;     /* its metric, */
+    const char *metric;    /* which has this name */
+    const char *continued; /* --continue-from; NULL: not, or the run was resumed */
+    uint64_t continued_step;
     bool early; /* ended by --early-stopping-patience */
     const char *output_dir;
 } train_summary;
@@ -55,6 +57,7 @@ typedef struct train_summary {
 /* What an evaluation found. */
 typedef struct train_evaluation {
     uint64_t step;
+    double epoch;
     double loss;
     uint64_t tokens;
     const predictions *made;

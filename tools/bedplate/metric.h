@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* --metric-for-best-model: by which number of an evaluation the best one is found. */
+#ifndef BP_BEDPLATE_METRIC_H
+#define BP_BEDPLATE_METRIC_H
+
+#include "tools/bedplate/best.h"
+#include "tools/bedplate/predictions.h"
+#include "tools/bedplate/settings.h"
+
+typedef struct metric_choice {
+    const char *name; /* as evaluations print it, without "eval_" */
+    best_rule rule;
+} metric_choice;
+
+/* BP_ERR_USAGE, printed, where evaluations of the task have no such number. */
+bp_status metric_choose(const settings *set, bp_task task, metric_choice *metric) BP_MUST_CHECK;
+
+/* Its value in an evaluation of that mean loss. */
+double metric_value(const metric_choice *metric, double loss, const predictions *made,
+                    bp_task task);
+
+#endif
