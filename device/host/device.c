@@ -328,10 +328,19 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
     }
 }
 
+/* A matrix product of one row reads its matrix once, row by row through all tasks: workers with
+ * equal shares read the longest runs of memory, which is what limits it. */
+static bool op_streams(const host_op *op)
+{
+    return op->count == 1 && op->number == BP_KERNEL_matmul &&
+           ((const bp_matmul_scalars *)op->tuples[0].call.scalars)->m == 1;
+}
+
 static void run_compute(host_context *context, const host_op *op)
 {
     uint64_t tasks = op->count == 0 ? 0 : op->tuples[op->count - 1].end;
-    bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks);
+    bool equal = op_streams(op);
+    bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks, equal);
 }
 
 /* Copies what an engine says went wrong to the caller's error. */

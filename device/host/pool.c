@@ -27,7 +27,8 @@ static void work(bp_pool *pool, const bp_pool_job *job, uint32_t worker)
     uint64_t first = __atomic_load_n(&pool->next, __ATOMIC_RELAXED);
     while (first < job->tasks) {
         uint64_t share = (job->tasks - first) / (2 * (uint64_t)pool->threads);
-        uint64_t last = first + (share > 1 ? share : 1);
+        share = share > job->range ? share : job->range;
+        uint64_t last = share < job->tasks - first ? first + share : job->tasks;
         if (__atomic_compare_exchange_n(&pool->next, &first, last, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED)) {
             job->function(job->context, first, last, worker);
@@ -122,7 +123,8 @@ bp_status bp_pool_open(bp_pool *pool, uint32_t threads)
     return BP_OK;
 }
 
-void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64_t tasks)
+void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64_t tasks,
+                 bool equal)
 {
     if (pool->threads == 1 || tasks <= 1) {
         if (tasks != 0) {
@@ -130,7 +132,8 @@ void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64
         }
         return;
     }
-    bp_pool_job job = {function, context, tasks};
+    uint64_t range = equal ? (tasks + pool->threads - 1) / pool->threads : 1;
+    bp_pool_job job = {function, context, tasks, range};
     announce(pool, &job);
     work(pool, &job, 0);
     for (uint32_t i = 0; i < pool->spins && load_acquire(&pool->inside) != 0; i++) {
@@ -146,7 +149,7 @@ void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64
 
 void bp_pool_close(bp_pool *pool)
 {
-    announce(pool, &(bp_pool_job){NULL, NULL, 0});
+    announce(pool, &(bp_pool_job){NULL, NULL, 0, 0});
     for (uint32_t i = 1; i < pool->threads; i++) {
         pthread_join(pool->workers[i].thread, NULL);
     }

@@ -23,6 +23,7 @@ typedef struct bp_pool_job {
     bp_pool_function function;
     void *context;
     uint64_t tasks;
+    uint64_t range; /* the least number of tasks that a worker takes at once, but for the last */
 } bp_pool_job;
 
 /* A plain record owned by the caller; it must not move between open and close. */
@@ -48,8 +49,10 @@ bp_status bp_pool_open(bp_pool *pool, uint32_t threads) BP_MUST_CHECK;
 
 /* Shares out tasks 0 .. tasks-1 and returns when all are done. The caller works along as worker 0.
  * Ranges are taken from a counter, large ones first, so a thread that is held up delays nobody for
- * long. One job at a time, from one thread. Allocates nothing. */
-void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64_t tasks);
+ * long; or in equal shares, one for each thread, for tasks that do better together. One job at a
+ * time, from one thread. Allocates nothing. */
+void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64_t tasks,
+                 bool equal);
 
 /* Ends the threads. */
 void bp_pool_close(bp_pool *pool);

@@ -212,7 +212,7 @@ static bp_status time_both(desk *d, bp_pool *pool, uint64_t repeat, double *rule
         double began = clock_seconds();
         BP_TRY(bp_device_host.run(d->context, UPDATE));
         double middle = clock_seconds();
-        bp_pool_run(pool, move_share, d, tasks);
+        bp_pool_run(pool, move_share, d, tasks, false);
         double ended = clock_seconds();
         if (i >= WARM_UP) {
             rule[i - WARM_UP] = middle - began;

@@ -128,39 +128,51 @@ static void transpose(float *to, int64_t to_pitch, const float *from, int64_t fr
     }
 }
 
-#define STRIP       (8 * LANES) /* columns whose sums stay in registers */
-#define ROWS_BEFORE 12          /* rows of b between asking for one and using it */
-
-#define SUM_LOAD(v)  leaf s##v = leaf_load(sums + v * LANES);
-#define SUM_STORE(v) leaf_store(sums + v * LANES, s##v);
-#define SUM_TERM(v)                                                                                \
-    _mm_prefetch(bp_element_at(b, ROWS_BEFORE *pitch + v * LANES, type), _MM_HINT_T0);             \
-    s##v = leaf_fma(x, leaf_of(bp_element_at(b, v * LANES, type), type), s##v);
-
-#define EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define ROWS_AT_ONCE 4 /* rows of b that a sum takes between being loaded and stored */
 
 static inline leaf leaf_of(const void *p, bp_dtype type)
 {
     return type == BP_F32 ? leaf_load(p) : leaf_widen(p, type);
 }
 
+#define ROW_TERM(r) sum = leaf_fma(x##r, leaf_of(bp_element_at(b, r * pitch + j, type), type), sum);
+#define ROW_ASK(r)                                                                                 \
+    _mm_prefetch(bp_element_at(b, (r + ROWS_AT_ONCE) * pitch + j, type), _MM_HINT_T0);
+
+/* Four rows of b through all columns: memory is read in the order in which it lies, which no
+ * narrower strip of columns does, and is what limits this. */
+static inline __attribute__((always_inline)) void rows_of(float *sums, const float *a,
+                                                          const void *b, int64_t pitch,
+                                                          int64_t columns, const bp_dtype type)
+{
+    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
+    leaf x0 = leaf_set(a[0]), x1 = leaf_set(a[1]), x2 = leaf_set(a[2]), x3 = leaf_set(a[3]);
+    for (int64_t j = 0; j < columns; j += LANES) {
+        leaf sum = leaf_load(sums + j);
+        if (j % line == 0) {
+            ROW_ASK(0) ROW_ASK(1) ROW_ASK(2) ROW_ASK(3)
+        }
+        ROW_TERM(0) ROW_TERM(1) ROW_TERM(2) ROW_TERM(3) leaf_store(sums + j, sum);
+    }
+}
+
 static inline __attribute__((always_inline)) void row_of(float *sums, const float *a, const void *b,
                                                          int64_t pitch, int64_t depth,
                                                          int64_t columns, const bp_dtype type)
 {
-    for (; columns >= STRIP; columns -= STRIP, sums += STRIP) {
-        const void *next = bp_element_at(b, STRIP, type);
-        EACH_VECTOR(SUM_LOAD)
-        for (int64_t i = 0; i < depth; i++) {
-            leaf x = leaf_set(a[i]);
-            EACH_VECTOR(SUM_TERM)
-            b = bp_element_at(b, pitch, type);
+    const int64_t whole = columns - columns % LANES;
+    const int64_t fours = depth - depth % ROWS_AT_ONCE;
+    for (int64_t i = 0; i < fours; i += ROWS_AT_ONCE) {
+        rows_of(sums, a + i, bp_element_at(b, i * pitch, type), pitch, whole, type);
+    }
+    for (int64_t i = fours; i < depth; i++) {
+        for (int64_t j = 0; j < whole; j += LANES) {
+            leaf y = leaf_of(bp_element_at(b, i * pitch + j, type), type);
+            leaf_store(sums + j, leaf_fma(leaf_set(a[i]), y, leaf_load(sums + j)));
         }
-        EACH_VECTOR(SUM_STORE)
-        b = next;
     }
     for (int64_t i = 0; i < depth; i++) {
-        for (int64_t j = 0; j < columns; j++) {
+        for (int64_t j = whole; j < columns; j++) {
             sums[j] = fmaf(a[i], bp_element_load(b, (uint64_t)(i * pitch + j), type), sums[j]);
         }
     }

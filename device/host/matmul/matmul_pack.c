@@ -435,10 +435,8 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
     int64_t task = (int64_t)first;
     w->packed_a = work;
     if (single_row(s)) {
-        for (; task < (int64_t)last; task++) {
-            int64_t column = task * BP_MATMUL_STRIP;
-            bp_matmul_strip(w, column, least(BP_MATMUL_STRIP, s->n - column));
-        }
+        int64_t column = task * BP_MATMUL_STRIP;
+        bp_matmul_strip(w, column, least((int64_t)last * BP_MATMUL_STRIP, s->n) - column);
         return;
     }
     w->cut = cut_of(s);

@@ -16,8 +16,9 @@
 #include "device/host/vector/half.h"
 #include "device/host/kernel.h"
 
-#define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
-#define BP_MATMUL_STRIP     128 /* columns of a task when c is one row, with nothing to reuse */
+#define BP_MATMUL_PANEL_MAX 48   /* most columns of a form's tile */
+#define BP_MATMUL_STRIP     128  /* columns of a task when c is one row, with nothing to reuse */
+#define BP_MATMUL_WIDE      2048 /* columns that such a row is summed over at once, at most */
 
 /* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
  * `run` requests side by side, then `jump` bytes further, and so on. */
@@ -74,7 +75,7 @@ typedef struct bp_matmul_form {
     /* to (columns, rows; to_pitch) = transpose of from (rows, columns; from_pitch). */
     void (*transpose)(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                       int64_t rows, int64_t columns);
-    /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order; columns <= BP_MATMUL_STRIP.
+    /* One row of c: sums[j] = fma(a[i], b_ij, sums[j]) for i in order.
      * b_ij, of that type, lies at b + i * pitch + j, or for row_turned at b + j * pitch + i. */
     void (*row)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
                 int64_t columns, bp_dtype type);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The matrix product when c is one row: each element of b is used once, where it lies. */
+#include <string.h>
+
 #include "device/host/matmul/matmul_work.h"
 
 /* sums += a b over the strip's columns; an a of 16 bits becomes floats a few terms at a time. */
@@ -34,7 +36,7 @@ static void store_strip(const matmul_work *w, void *to, int64_t first, const flo
     }
 }
 
-/* What follows the chains of a strip; c_0 is the strip's first element. */
+/* What follows the chains of at most BP_MATMUL_STRIP columns. */
 static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     const bp_matmul_form *form = w->form;
@@ -63,13 +65,41 @@ static void finish_strip(const matmul_work *w, float *sums, int64_t first, int64
     store_strip(w, w->c, first, sums, columns, w->c_type);
 }
 
-void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns)
+/* `sums` may be c's own floats. */
+static void sum_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     const bp_matmul_scalars *s = w->s;
-    float sums[BP_MATMUL_STRIP] = {0.0f};
-    if (s->accumulate != 0) {
-        w->form->load(sums, 0, bp_element_at(w->c, first, w->c_type), 0, 1, columns, w->c_type);
+    const void *c = bp_element_at(w->c, first, w->c_type);
+    if (s->accumulate == 0) {
+        memset(sums, 0, (size_t)columns * sizeof *sums);
+    } else if (c != sums) {
+        w->form->load(sums, 0, c, 0, 1, columns, w->c_type);
     }
     strip_products(w, sums, first, columns);
-    finish_strip(w, sums, first, columns);
+    for (int64_t j = 0; j < columns; j += BP_MATMUL_STRIP) {
+        finish_strip(w, sums + j, first + j, least(BP_MATMUL_STRIP, columns - j));
+    }
+}
+
+/* The sums of a c that cannot hold them. */
+static void wide_strip(const matmul_work *w, int64_t first, int64_t columns)
+{
+    float sums[BP_MATMUL_WIDE];
+    for (int64_t j = 0; j < columns; j += BP_MATMUL_WIDE) {
+        sum_strip(w, sums, first + j, least(BP_MATMUL_WIDE, columns - j));
+    }
+}
+
+void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns)
+{
+    if (w->weights != NULL || w->s->transpose_b != 0) {
+        float sums[BP_MATMUL_STRIP];
+        for (int64_t j = 0; j < columns; j += BP_MATMUL_STRIP) {
+            sum_strip(w, sums, first + j, least(BP_MATMUL_STRIP, columns - j));
+        }
+    } else if (w->c_type == BP_F32 && w->residual != w->c && w->before != w->c) {
+        sum_strip(w, (float *)w->c + first, first, columns);
+    } else {
+        wide_strip(w, first, columns);
+    }
 }

@@ -24,6 +24,7 @@
 typedef struct tally {
     uint32_t times[TASKS_MOST];  /* each task's; written by whoever has it */
     uint64_t by[BP_THREADS_MAX]; /* tasks per worker; written by that worker */
+    uint32_t ranges;             /* that were taken; atomic */
     bool slow;                   /* each range takes a while */
 } tally;
 
@@ -40,6 +41,7 @@ static void count_tasks(void *context, uint64_t first, uint64_t last, uint32_t w
         t->times[i]++;
     }
     t->by[worker] += last - first;
+    (void)__atomic_fetch_add(&t->ranges, 1, __ATOMIC_RELAXED);
     if (t->slow) {
         nap();
     }
@@ -68,8 +70,9 @@ static void every_task_is_done_once(void **state)
         for (uint32_t repeat = 0; repeat < 100; repeat++) {
             static tally work;
             memset(&work, 0, sizeof(work));
-            bp_pool_run(&pool, count_tasks, &work, tasks[repeat % 7]);
+            bp_pool_run(&pool, count_tasks, &work, tasks[repeat % 7], repeat % 2 == 0);
             check_tally(&work, tasks[repeat % 7], threads[t]);
+            assert_true(repeat % 2 != 0 || work.ranges <= threads[t]); /* equal shares */
         }
         bp_pool_close(&pool);
     }
@@ -90,7 +93,7 @@ static void slow_tasks_are_shared(void **state)
             static tally work;
             memset(&work, 0, sizeof(work));
             work.slow = true;
-            bp_pool_run(&pool, count_tasks, &work, 60);
+            bp_pool_run(&pool, count_tasks, &work, 60, false);
             check_tally(&work, 60, threads);
             others += 60 - work.by[0];
         }
