@@ -87,6 +87,19 @@ float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLO
     return scale;
 }
 
+/* bitsandbytes looks x up in a table of 65,536 steps from -1 to 1: what is found is the nearest of
+ * the map for the step that x is rounded to. Zero times the inverse of next to nothing is no
+ * number: there it finds the first. */
+static uint8_t nested_code(float x)
+{
+    const float steps = 65535.0f;
+    if (isnan(x)) {
+        return 0;
+    }
+    int32_t step = (int32_t)fmaf((clamped(x) + 1.0f) * 0.5f, steps, 0.5f);
+    return code_of(bp_nested_map, 256, (float)(2 * step) / steps - 1.0f);
+}
+
 float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes)
 {
     float largest = 0.0f;
@@ -94,14 +107,11 @@ float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t
         float size = fabsf(scales[i] - offset);
         largest = size > largest ? size : largest;
     }
-    float divisor = largest > LEAST ? largest : LEAST;
-    float inverse = 1.0f / divisor;
-    bool whole = count == BP_NESTED_BLOCK;
+    float inverse = largest > 0.0f ? 1.0f / largest : 0.0f;
     for (uint32_t i = 0; i < count; i++) {
-        float x = scales[i] - offset;
-        codes[i] = code_of(bp_nested_map, 256, clamped(whole ? x * inverse : x / divisor));
+        codes[i] = largest > 0.0f ? nested_code((scales[i] - offset) * inverse) : (uint8_t)0;
     }
-    return whole ? largest : divisor;
+    return largest;
 }
 
 int8_t bp_int8_code(float value, float scale)

@@ -118,8 +118,10 @@ float bp_nf4_scale(const float *values, uint32_t count);
  * whole block multiplies by 1 / scale, a short one divides, as bitsandbytes does. */
 float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK]);
 
-/* One block of scales, count <= 256, less the offset: their codes, and their own scale, which is
- * returned: to the nearest of the map, ties to the lower. */
+/* One block of scales, count <= 256, less the offset (bp_cascade_mean of all scales): their codes,
+ * and their own scale, which is returned. As bitsandbytes 0.50 does it on CPUs: the quotient is
+ * rounded to one of 65,536 steps, and that to the nearest of the map, ties to the lower; the codes
+ * of a block of zeros are 0. */
 float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes);
 
 /* One value of a row whose largest magnitude is `scale`: round(value * (1 / scale * 127)), ties to

@@ -71,22 +71,23 @@ static bp_status quantise_nf4(quantise_desk *desk, uint64_t first, const float *
                             (size_t)bp_size_ceil_div(count, BP_NF4_BLOCK) * sizeof(float));
 }
 
-/* First pass: the mean of all scales is their offset. The sum is kept in double, in order. */
+/* First pass: the mean of all scales is their offset. */
 static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float *values,
                                 uint64_t count)
 {
     bp_quantiser *q = desk->q;
-    q->sum = first == 0 ? 0.0 : q->sum;
+    if (first == 0) {
+        bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK));
+    }
     for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
         uint64_t left = count - i;
-        q->sum +=
-            (double)bp_nf4_scale(values + i, left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK);
+        uint32_t some = left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
+        bp_cascade_add(&q->sum, bp_nf4_scale(values + i, some));
     }
     if (first + count < desk->parameter->count) {
         return BP_OK;
     }
-    uint64_t blocks = bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK);
-    desk->floats[0] = (float)(q->sum / (double)blocks);
+    desk->floats[0] = bp_cascade_mean(&q->sum);
     memcpy(desk->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
     q->offset = desk->floats[0];
     return bp_runtime_write(desk->runtime, desk->nested, 0, desk->floats,

@@ -6,6 +6,7 @@
 
 #include "arena/arena.h"
 #include "core/compile/compile.h"
+#include "core/number/cascade.h"
 #include "core/program/link.h"
 #include "core/program/report.h"
 #include "core/program/step.h"
@@ -16,7 +17,7 @@
 
 /* What quantising a parameter carries from call to call. */
 typedef struct bp_quantiser {
-    double sum;
+    bp_cascade sum;
     float offset;
     float largest;
     uint32_t kept;

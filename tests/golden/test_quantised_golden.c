@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/number/cascade.h"
 #include "core/number/dtype.h"
 #include "core/number/quantised.h"
 #include "tests/support/golden.h"
@@ -115,7 +116,7 @@ static void nf4_is_that_of_bitsandbytes(void **state)
     }
 }
 
-static void nested_scales_are_the_nearest(void **state)
+static void nested_scales_are_those_of_bitsandbytes(void **state)
 {
     (void)state;
     for (int index = 0; index < MATRICES; index++) {
@@ -127,11 +128,12 @@ static void nested_scales_are_the_nearest(void **state)
         uint8_t *wanted = take(&d, "nested", blocks), *codes = take(&d, "codes", (d.count + 1) / 2);
         uint8_t *found = malloc(blocks);
         float *nested = malloc((BP_NESTED_SCALES + groups) * sizeof *nested);
-        double sum = 0.0;
+        bp_cascade sum;
+        bp_cascade_begin(&sum, blocks);
         for (uint64_t b = 0; b < blocks; b++) {
-            sum += (double)absmax[b];
+            bp_cascade_add(&sum, absmax[b]);
         }
-        nested[0] = (float)(sum / (double)blocks);
+        nested[0] = bp_cascade_mean(&sum);
         memcpy(nested + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
         for (uint64_t g = 0; g < groups; g++) {
             uint64_t left = blocks - 256 * g;
@@ -154,6 +156,95 @@ static void nested_scales_are_the_nearest(void **state)
         free(nested);
         close_desk(&d);
     }
+}
+
+/* ---- Layers of many shapes, as digests (tools/golden/nested.py) ---- */
+
+static uint32_t digest_of(uint32_t digest, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < count; i++) {
+        digest = (digest ^ at[i]) * 0x01000193u;
+    }
+    return digest;
+}
+
+/* Element i of a layer. */
+static float element_of(unsigned kind, uint64_t i)
+{
+    uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    const float x = (float)((z ^ z >> 31) >> 40) * 0x1p-23f - 1.0f;
+    switch (kind) {
+    case 1:
+        return i / 64 % 3 == 0 ? 0.0f : x * x * x;
+    case 2:
+        return x > 0.0f ? 0.3f : -0.7f;
+    case 3:
+        return x * 0.0f;
+    case 4:
+        return x * 1e-20f * 1e-20f;
+    default:
+        return x * x * x;
+    }
+}
+
+/* A layer's digests: of the codes, the scales' codes, the scales' scales. */
+static float quantise_layer(uint64_t count, unsigned kind, float *absmax, uint32_t digests[3])
+{
+    const uint64_t blocks = (count + 63) / 64;
+    bp_cascade sum;
+    bp_cascade_begin(&sum, blocks);
+    for (uint64_t b = 0; b < blocks; b++) {
+        float values[BP_NF4_BLOCK];
+        uint8_t codes[BP_NF4_BLOCK + 1], packed[BP_NF4_BLOCK / 2];
+        uint32_t some = count - 64 * b < 64 ? (uint32_t)(count - 64 * b) : 64;
+        for (uint32_t i = 0; i < some; i++) {
+            values[i] = element_of(kind, 64 * b + i);
+        }
+        absmax[b] = bp_nf4_block(values, some, codes);
+        codes[some] = 7;
+        for (uint32_t i = 0; i < some; i += 2) {
+            packed[i / 2] = (uint8_t)(codes[i] << 4 | codes[i + 1]);
+        }
+        digests[0] = digest_of(digests[0], packed, (some + 1) / 2);
+        bp_cascade_add(&sum, absmax[b]);
+    }
+    const float offset = bp_cascade_mean(&sum);
+    for (uint64_t b = 0; b < blocks; b += 256) {
+        uint8_t codes[BP_NESTED_BLOCK];
+        uint32_t some = blocks - b < 256 ? (uint32_t)(blocks - b) : 256;
+        float scale = bp_nested_block(absmax + b, some, offset, codes);
+        digests[1] = digest_of(digests[1], codes, some);
+        digests[2] = digest_of(digests[2], &scale, sizeof scale);
+    }
+    return offset;
+}
+
+static void double_quantisation_is_that_of_bitsandbytes(void **state)
+{
+    (void)state;
+    unsigned rows, columns, kind, offset, wanted[3], layers = 0;
+    FILE *file = fopen("tests/golden/nested.txt", "r");
+    assert_non_null(file);
+    while (fscanf(file, "%u %u %u %x %x %x %x", &rows, &columns, &kind, &offset, &wanted[0],
+                  &wanted[1], &wanted[2]) == 7) {
+        uint32_t digests[3] = {0x811c9dc5u, 0x811c9dc5u, 0x811c9dc5u}, bits;
+        const uint64_t count = (uint64_t)rows * columns;
+        float *absmax = malloc((count + 63) / 64 * sizeof *absmax);
+        float mean = quantise_layer(count, kind, absmax, digests);
+        memcpy(&bits, &mean, sizeof bits);
+        if (bits != offset || memcmp(digests, wanted, sizeof digests) != 0) {
+            fail_msg("%u x %u, kind %u: offset %08x for %08x, codes %d, scales %d, nested %d", rows,
+                     columns, kind, bits, offset, digests[0] == wanted[0], digests[1] == wanted[1],
+                     digests[2] == wanted[2]);
+        }
+        free(absmax);
+        layers++;
+    }
+    fclose(file);
+    assert_true(layers > 100);
 }
 
 static void int8_is_that_of_bitsandbytes(void **state)
@@ -200,7 +291,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_map_is_that_of_bitsandbytes),
         cmocka_unit_test(nf4_is_that_of_bitsandbytes),
-        cmocka_unit_test(nested_scales_are_the_nearest),
+        cmocka_unit_test(nested_scales_are_those_of_bitsandbytes),
+        cmocka_unit_test(double_quantisation_is_that_of_bitsandbytes),
         cmocka_unit_test(int8_is_that_of_bitsandbytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/number/cascade.h"
 #include "tools/formats/bnb_state.h"
 
 #define GROUP (BP_NF4_BLOCK * BP_NESTED_BLOCK) /* elements whose scales share a scale */
@@ -93,15 +94,16 @@ static uint32_t block_at(size_t count, size_t i)
 /* The mean of all scales. */
 static bp_status bnb_write_measure(const matrix *m, float *offset)
 {
-    double sum = 0.0;
+    bp_cascade sum;
     size_t count;
+    bp_cascade_begin(&sum, bp_size_ceil_div(m->count, BP_NF4_BLOCK));
     for (uint64_t first = 0; first < m->count; first += count) {
         BP_TRY(read_some(m, first, &count));
         for (size_t i = 0; i < count; i += BP_NF4_BLOCK) {
-            sum += (double)bp_nf4_scale(m->values + i, block_at(count, i));
+            bp_cascade_add(&sum, bp_nf4_scale(m->values + i, block_at(count, i)));
         }
     }
-    *offset = (float)(sum / (double)bp_size_ceil_div(m->count, BP_NF4_BLOCK));
+    *offset = bp_cascade_mean(&sum);
     return BP_OK;
 }
 

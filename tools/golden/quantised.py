@@ -11,7 +11,7 @@ quantised.safetensors: map.0, float32, create_dynamic_map(), and for each matrix
   codes.<i>     uint8    bitsandbytes.functional.quantize_4bit, nf4, blocks of 64
   absmax.<i>    float32  its scales
   value.<i>     float32  dequantize_4bit of them (small matrices)
-  nested.<i>    uint8    the scales less their mean, quantised in blocks of 256: see nested()
+  nested.<i>    uint8    the scales less their mean, quantised in blocks of 256 (larger layers: nested.py)
   scales.<i>    float32  mean, then the scales of scales
   double.<i>    float32  bitsandbytes' dequantize_4bit with these nested scales (small matrices)
   int8.<i>      int8     int8_vectorwise_quant of the fp16 weight
@@ -35,22 +35,10 @@ MAP = bnb.create_dynamic_map().numpy()
 
 
 def nested(absmax):
-    """The published algorithm (arXiv 2305.14314, section 3; bitsandbytes/backends/default/ops.py): to the nearest of the
-    map, ties to the lower. The native CPU kernel of bitsandbytes 0.50.2 misses the nearest for some values, so it is
-    not asked. The mean is that of the exact sum, rounded once."""
-    offset = np.float32(absmax.astype(np.float64).sum() / len(absmax))
-    less = (absmax - offset).astype(np.float32)
-    codes, scales = [], []
-    bounds = ((MAP[:-1] + MAP[1:]) / np.float32(2)).astype(np.float32)
-    for i in range(0, len(less), 256):
-        block = less[i : i + 256]
-        scale = np.float32(np.abs(block).max())
-        least = np.float32(1e-38)
-        divisor = max(scale, least)
-        x = block * (np.float32(1) / divisor) if len(block) == 256 else block / divisor
-        codes.append(np.searchsorted(bounds, np.clip(x, -1, 1).astype(np.float32)).astype(np.uint8))
-        scales.append(scale if len(block) == 256 else divisor)
-    return offset, np.concatenate(codes), np.array(scales, np.float32)
+    """As quantize_4bit with compress_statistics does it: offset, codes, scales."""
+    offset = torch.from_numpy(absmax).mean()
+    codes, state = bnb.quantize_blockwise(torch.from_numpy(absmax) - offset, blocksize=256)
+    return np.float32(offset.item()), codes.numpy(), state.absmax.numpy()
 
 
 def plain(weight):
