@@ -139,7 +139,7 @@ check $? "a trained model's configuration has both" "$err"
 # Generation.
 expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"
 expect 2 'the prompt is empty' generate --model "$work/good" --prompt ''
-expect 2 'longer than the model.s n_positions \(found 65, right would be 64\)' \
+expect 2 'longer than the model.s n_positions \(found 65, right would be at most 64\)' \
     generate --model "$work/good" --prompt x --max-new-tokens 64
 expect 4 'not below the model.s vocabulary \(found 256' generate --model "$work/good" --prompt-ids 1,256
 expect 2 'not a list of token ids' generate --model "$work/good" --prompt-ids 1,two

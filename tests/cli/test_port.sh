@@ -110,6 +110,16 @@ expect 4 'without a path' export --model "$work/shards" --to "$work/one"
 index model-00002-of-00002.safetensors
 expect 4 'a file that the index names is missing' export --model "$work/shards" --to "$work/one"
 
+# The ending says what is written, unless --format does.
+expect 0 'end.gguf: 28 tensors.*\(gguf, types as they were\)' export --model "$work/m" --to "$work/end.gguf"
+same "$work/end.gguf" "$work/m.gguf"
+expect 0 '"format": "llmc"' export --model "$work/m" --to "$work/end.bin" --json
+[[ $(od -An -tu4 -N4 "$work/end.bin") -eq 20240326 ]]
+check $? "NAME.bin is llm.c's"
+expect 0 '\(hf, types' export --model "$work/m" --format hf --to "$work/folder.gguf"
+same "$work/folder.gguf/model.safetensors" "$work/m/model.safetensors"
+expect 0 '\(hf, types' export --model "$work/m" --to "$work/gguf"
+
 # What is refused.
 expect 2 'option is needed: a model directory' export --to "$work/x"
 expect 2 'option is needed: where to write' export --model "$work/m"
@@ -130,6 +140,9 @@ expect 4 'no-such-file: there is no such file' import --from "$work/no-such-file
 head -c 9000 $golden/f32.gguf >"$work/short.gguf"
 expect 4 'short.gguf' import --from "$work/short.gguf" --to "$work/x"
 LC_ALL=C sed 's/gpt2\x0c/gpt9\x0c/' $golden/f32.gguf >"$work/arch.gguf"
+LC_ALL=C sed 's/attention.head_count\x04\x00\x00\x00\x02/attention.head_count\x04\x00\x00\x00\x03/' $golden/f32.gguf >"$work/heads.gguf"
+expect 4 'head_count: the heads do not divide the width \(found 3, right would be a divisor of 8\)' \
+    import --from "$work/heads.gguf" --to "$work/x"
 expect 4 'general.architecture: this architecture is not supported \(found gpt9' import --from "$work/arch.gguf" --to "$work/x"
 LC_ALL=C sed 's/blk.0.ffn_up.bias/blk.0.ffn_op.bias/' $golden/f32.gguf >"$work/name.gguf"
 expect 4 'blk.0.ffn_op.bias: the file holds a tensor that the model does not have' import --from "$work/name.gguf" --to "$work/x"

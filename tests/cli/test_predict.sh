@@ -14,6 +14,8 @@ sed -i 's/"LABEL_0"/"so \\"so\\""/; s/"LABEL_1"/"übel"/' "$work/a/config.json"
 
 run eval --model "$work/a" "${common[@]}" --predictions "$work/p.jsonl" --json
 check $code "predictions" "$err"
+[[ $(json rows) -eq 41 ]] && ! grep -q 'perplexity\|bits_per_token' <<<"$out"
+check $? "a classifier has accuracy, and no perplexity" "$out"
 [[ $(wc -l <"$work/p.jsonl") -eq 41 ]] && [[ $(head -1 "$work/p.jsonl") == '{"index": 0, "prediction": "'* ]] &&
     grep -q '^{"index": 40, .*"label": "übel", "logits": \[' "$work/p.jsonl" && grep -q '"label": "so \\"so\\""' "$work/p.jsonl"
 check $? "a line for each row, with the names of classes" "$(tail -3 "$work/p.jsonl")"

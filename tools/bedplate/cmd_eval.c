@@ -52,8 +52,12 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         json_begin(&out);
         json_real(&out, "loss", loss, 12);
         json_count(&out, "tokens", tokens);
-        json_real(&out, "perplexity", exp(loss), 9);
-        json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
+        if (predictions_are_made(&s->spec)) {
+            json_count(&out, "rows", made->rows);
+        } else {
+            json_real(&out, "perplexity", exp(loss), 9);
+            json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
+        }
         json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);

@@ -26,6 +26,7 @@ static const char where[] = "export";
 
 typedef struct exporting {
     model_files m;
+    const char *format; /* hf, gguf or llmc */
     char weights[BP_STORE_PATH_MAX];
     bp_weight_source source;
     bp_tokenizer tokenizer;
@@ -197,9 +198,9 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
     void *memory = bp_room_take(&m->room, cmd_export_need.bytes + 8);
     uintptr_t skew = memory == NULL ? 0 : (uintptr_t)memory % 16;
     if (memory == NULL) {
-        return bp_error_numbers(&m->error, BP_ERR_FIT, where, "the tokenizer is too large",
-                                directory, (int64_t)m->room.capacity,
-                                (int64_t)cmd_export_need.bytes);
+        return bp_error_limit(
+            &m->error, BP_ERR_FIT, where, "the tokenizer needs more memory, bytes", directory,
+            (int64_t)m->room.capacity, BP_LIMIT_LEAST, (int64_t)cmd_export_need.bytes);
     }
     BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &cmd_export_need,
                              (char *)memory + skew, scratch, &m->error));
@@ -295,7 +296,7 @@ static bp_status choose_form(exporting *e)
     const settings *set = m->set;
     bp_spec spec = {.model = m->model, .config = m->config};
     bool asked = set->load_in_4bit || set->load_in_8bit;
-    bool floats = set->merge || !m->target.keep || strcmp(set->format, "hf") != 0;
+    bool floats = set->merge || !m->target.keep || strcmp(e->format, "hf") != 0;
     if (asked && floats) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "quantised weights go out as --format hf with --dtype source, and not "
@@ -307,21 +308,39 @@ static bp_status choose_form(exporting *e)
     return BP_OK;
 }
 
+static bool cmd_export_ends(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+/* What is written: as --format says, else by the ending of --to. */
+static const char *choose_format(const settings *set)
+{
+    if (strcmp(set->format, "auto") != 0 || set->to == NULL) {
+        return set->format;
+    }
+    return cmd_export_ends(set->to, ".gguf")  ? "gguf"
+           : cmd_export_ends(set->to, ".bin") ? "llmc"
+                                              : "hf";
+}
+
 static bp_status export_model(exporting *e, const settings *set)
 {
+    e->format = choose_format(set);
     BP_TRY(model_files_begin(&e->m, set));
     BP_TRY(open_model(e));
     BP_TRY(open_adapter(e));
     BP_TRY(choose_form(e));
-    if (strcmp(set->format, "hf") == 0) {
+    if (strcmp(e->format, "hf") == 0) {
         return export_directory(e);
     }
-    return strcmp(set->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
+    return strcmp(e->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
 }
 
 int cmd_export(const settings *set)
 {
     static exporting e; /* it must not move */
     bp_status status = export_model(&e, set);
-    return model_files_end(&e.m, status, set->format, set->to);
+    return model_files_end(&e.m, status, e.format, set->to);
 }

@@ -48,10 +48,11 @@ static bp_status room_for(generation *g, size_t prompt)
         return bp_error_set(&g->s.error, BP_ERR_USAGE, where, "the prompt is empty", "--prompt");
     }
     if (prompt + most > positions) {
-        return bp_error_numbers(&g->s.error, BP_ERR_USAGE, where,
-                                "the prompt and the new tokens are longer than the model's "
-                                "n_positions",
-                                "--max-new-tokens", (int64_t)(prompt + most), (int64_t)positions);
+        return bp_error_limit(&g->s.error, BP_ERR_USAGE, where,
+                              "the prompt and the new tokens are longer than the model's "
+                              "n_positions",
+                              "--max-new-tokens", (int64_t)(prompt + most), BP_LIMIT_MOST,
+                              (int64_t)positions);
     }
     g->room = (uint32_t)(prompt + most);
     g->ids = malloc(g->room * sizeof *g->ids);
@@ -99,10 +100,10 @@ static bp_status text_prompt(generation *g)
     session *s = &g->s;
     BP_TRY(session_find_coder(s));
     if (s->coder.kind == CODER_NONE) {
-        return bp_error_numbers(&s->error, BP_ERR_DATA, where,
-                                "a text prompt needs a tokenizer, and the model directory has "
-                                "none; give --tokenizer or --prompt-ids",
-                                "--prompt", s->spec.config.vocabulary, BP_BYTE_VOCABULARY);
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "a text prompt needs a tokenizer, and the model directory has none; "
+                            "give --tokenizer or --prompt-ids",
+                            "--prompt");
     }
     BP_TRY(session_open_coder(s));
     return s->coder.kind == CODER_BYTES ? bytes_prompt(g) : encoded_prompt(g);
@@ -117,9 +118,9 @@ static bp_status wrong_ids(generation *g)
 static bp_status check_id(generation *g, long id)
 {
     if (id < 0 || id >= (long)g->s.spec.config.vocabulary) {
-        return bp_error_numbers(&g->s.error, BP_ERR_DATA, where,
-                                "a token id is not below the model's vocabulary", "--prompt-ids",
-                                id, (int64_t)g->s.spec.config.vocabulary - 1);
+        return bp_error_limit(&g->s.error, BP_ERR_DATA, where,
+                              "a token id is not below the model's vocabulary", "--prompt-ids", id,
+                              BP_LIMIT_MOST, (int64_t)g->s.spec.config.vocabulary - 1);
     }
     return BP_OK;
 }

@@ -56,9 +56,9 @@ static bp_status read_prompt(filling *f, size_t *masks)
                             "the text has no mask token ([MASK]) to be filled", "--prompt");
     }
     if (f->count > s->spec.config.positions) {
-        return bp_error_numbers(&s->error, BP_ERR_USAGE, where,
-                                "the prompt is longer than the model's positions", "--prompt",
-                                (int64_t)f->count, s->spec.config.positions);
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                              "the prompt is longer than the model's positions", "--prompt",
+                              (int64_t)f->count, BP_LIMIT_MOST, s->spec.config.positions);
     }
     return BP_OK;
 }

@@ -289,9 +289,9 @@ static const option table[] = {
     {"from", OPTION_TEXT, VERB_IMPORT, AT(from), 0, 0, NULL, "FILE", false,
      "a GGUF file (F32, F16, BF16) or an llm.c model file"},
     {"to", OPTION_TEXT, PORTS, AT(to), 0, 0, NULL, "DIR|FILE", false,
-     "the directory (hf) or file (gguf, llmc) to write"},
-    {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "hf", "hf|gguf|llmc", false,
-     "what to write"},
+     "the directory, or the file NAME.gguf or NAME.bin, to write"},
+    {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc", false,
+     "what to write; auto: of NAME.gguf gguf, of NAME.bin llmc, else a Hugging Face directory"},
     {"dtype", OPTION_CHOICE, PORTS, AT(dtype), 0, 0, "source", "source|fp32|bf16|fp16", false,
      "element type of what is written; source: each tensor keeps its own"},
 

@@ -118,7 +118,9 @@ int report_error(const bp_error *error)
         fprintf(stderr, "%s: ", error->name);
     }
     fputs(error->text != NULL ? error->text : bp_status_text(error->code), stderr);
-    if (error->numbers && error->limit == BP_LIMIT_NONE) {
+    if (error->numbers && error->right[0] != '\0') {
+        fprintf(stderr, " (found %" PRId64 ", right would be %s)", error->found, error->right);
+    } else if (error->numbers && error->limit == BP_LIMIT_NONE) {
         fprintf(stderr, " (found %" PRId64 ")", error->found);
     } else if (error->numbers) {
         fprintf(stderr, " (found %" PRId64 ", right would be %s%" PRId64 ")", error->found,

@@ -215,23 +215,24 @@ bp_status bp_family_check_heads(const bp_model_config *config, const char *where
         return BP_OK;
     }
     const uint32_t count = stored_count(config, heads);
-    const uint32_t left = bp_family_count(config, BP_ROLE_WIDTH) % count;
-    if ((own == NULL || stored_count(config, own) == 0) && left != 0) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the heads do not divide the width (found the remainder)",
-                                heads->key, left, 0);
+    const uint32_t width = bp_family_count(config, BP_ROLE_WIDTH);
+    if ((own == NULL || stored_count(config, own) == 0) && width % count != 0) {
+        return bp_error_limit(error, BP_ERR_DATA, where, "the heads do not divide the width",
+                              heads->key, count, BP_LIMIT_DIVISOR, width);
     }
     const bp_row *kv_heads = bp_family_role(config->family, BP_ROLE_KV_HEADS);
     if (kv_heads != NULL && count % settled_count(config, kv_heads) != 0) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "the key-value heads do not divide the heads", kv_heads->key,
-                                settled_count(config, kv_heads), count);
+        return bp_error_limit(error, BP_ERR_DATA, where,
+                              "the key-value heads do not divide the heads", kv_heads->key,
+                              settled_count(config, kv_heads), BP_LIMIT_DIVISOR, count);
     }
     const bool turned = bp_family_role(config->family, BP_ROLE_ROTARY) != NULL;
     if (turned && own != NULL && settled_count(config, own) % 2 != 0) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "rotary positions need heads of an even width", own->key,
-                                settled_count(config, own), settled_count(config, own) + 1);
+        bp_status status = bp_error_numbers(
+            error, BP_ERR_DATA, where, "rotary positions need heads of an even width", own->key,
+            settled_count(config, own), settled_count(config, own) + 1);
+        bp_error_right(error, "an even number");
+        return status;
     }
     return BP_OK;
 }

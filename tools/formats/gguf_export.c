@@ -100,9 +100,9 @@ static bp_status put_tensors(exporting *e)
     float factors[FREQUENCIES_MAX];
     const uint64_t count = frequencies(e, factors);
     if (count > FREQUENCIES_MAX) {
-        return bp_error_numbers(e->target->error, BP_ERR_USAGE, "gguf",
-                                "heads are wider than rotary scaling is implemented for",
-                                "head_dim", 2 * (int64_t)count, 2 * FREQUENCIES_MAX);
+        return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
+                              "heads are wider than rotary scaling is implemented for", "head_dim",
+                              2 * (int64_t)count, BP_LIMIT_MOST, 2 * FREQUENCIES_MAX);
     }
     if (count > 0) {
         bp_gguf_put_tensor(&e->writer, "rope_freqs.weight", 1, &count, BP_F32);
@@ -155,9 +155,9 @@ bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *mo
     exporting e = {.source = source, .model = model, .target = target};
     char name[BP_STORE_PATH_MAX];
     if (target->work.capacity < BP_TARGET_WORK_MIN) {
-        return bp_error_numbers(target->error, BP_ERR_FIT, "gguf",
-                                "the memory for writing weights is too small", target->path,
-                                (int64_t)target->work.capacity, BP_TARGET_WORK_MIN);
+        return bp_error_limit(target->error, BP_ERR_FIT, "gguf",
+                              "the memory for writing weights is too small", target->path,
+                              (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
     }
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));

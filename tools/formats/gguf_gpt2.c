@@ -64,9 +64,8 @@ static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_m
     BP_TRY(bp_gguf_take_count(f, "gpt2.attention.head_count", 1, HEADS_MOST, &own.heads));
     BP_TRY(bp_gguf_take_real(f, "gpt2.attention.layer_norm_epsilon", &epsilon));
     if (own.width % own.heads != 0) {
-        return bp_error_numbers(f->error, BP_ERR_DATA, "gguf",
-                                "the heads do not divide the width (found the remainder)",
-                                "gpt2.attention.head_count", (int64_t)(own.width % own.heads), 0);
+        return bp_error_limit(f->error, BP_ERR_DATA, "gguf", "the heads do not divide the width",
+                              "gpt2.attention.head_count", own.heads, BP_LIMIT_DIVISOR, own.width);
     }
     if (!(epsilon >= 0.0 && epsilon < 1.0)) {
         return bp_error_set(f->error, BP_ERR_DATA, "gguf", "a value is out of range (0 to 1)",

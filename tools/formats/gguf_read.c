@@ -32,9 +32,9 @@ static bp_status gguf_read_refuse(const cursor *c, const char *text, const char 
 
 static bp_status truncated(const cursor *c, uint64_t wanted)
 {
-    return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
-                            "the file ends in the middle of its header", NULL, (int64_t)c->end,
-                            (int64_t)bp_size_add(c->at, wanted));
+    return bp_error_limit(c->f->error, BP_ERR_DATA, where,
+                          "the file ends in the middle of its header", NULL, (int64_t)c->end,
+                          BP_LIMIT_LEAST, (int64_t)bp_size_add(c->at, wanted));
 }
 
 /* Exactly `bytes` bytes at the position, which moves on. */
@@ -88,9 +88,9 @@ static bp_status skip(cursor *c, uint64_t bytes)
 
 static bp_status gguf_read_no_room(const cursor *c, uint64_t needed)
 {
-    return bp_error_numbers(c->f->error, BP_ERR_FIT, where,
-                            "the memory for reading the file is too small", NULL,
-                            (int64_t)c->room->capacity, (int64_t)needed);
+    return bp_error_limit(c->f->error, BP_ERR_FIT, where,
+                          "the memory for reading the file is too small", NULL,
+                          (int64_t)c->room->capacity, BP_LIMIT_LEAST, (int64_t)needed);
 }
 
 /* A name of 1 to most - 1 bytes without NUL, kept in the room. */
@@ -99,9 +99,11 @@ static bp_status take_name(cursor *c, uint64_t most, const char **name)
     uint64_t length;
     BP_TRY(gguf_read_take_number(c, 8, &length));
     if (length == 0 || length >= most) {
-        return bp_error_numbers(
+        bp_status status = bp_error_numbers(
             c->f->error, BP_ERR_DATA, where, "a name is empty or too long, bytes", NULL,
             length > INT64_MAX ? INT64_MAX : (int64_t)length, (int64_t)most - 1);
+        bp_error_right(c->f->error, most == BP_GGUF_NAME_MAX ? "1 to 63" : "1 to 255");
+        return status;
     }
     if (length > c->end - c->at) {
         return truncated(c, length);
@@ -197,11 +199,11 @@ static int compare_entries(const void *a, const void *b)
 static bp_status take_table(cursor *c, uint64_t count, uint64_t least, size_t row, void **table)
 {
     if (count > (c->end - c->at) / least) {
-        return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
-                                "the header counts more keys or tensors than the file has bytes "
-                                "for",
-                                NULL, count > INT64_MAX ? INT64_MAX : (int64_t)count,
-                                (int64_t)((c->end - c->at) / least));
+        return bp_error_limit(c->f->error, BP_ERR_DATA, where,
+                              "the header counts more keys or tensors than the file has bytes "
+                              "for",
+                              NULL, count > INT64_MAX ? INT64_MAX : (int64_t)count, BP_LIMIT_MOST,
+                              (int64_t)((c->end - c->at) / least));
     }
     *table = bp_room_take(c->room, bp_size_mul(count, row));
     return *table != NULL ? BP_OK : gguf_read_no_room(c, bp_size_mul(count, row));
@@ -274,8 +276,11 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     BP_TRY(take_name(c, BP_GGUF_NAME_MAX, &entry->name));
     BP_TRY(gguf_read_take_number(c, 4, &rank));
     if (rank < 1 || rank > BP_GGUF_RANK_MAX) {
-        return bp_error_numbers(c->f->error, BP_ERR_DATA, where, "a tensor's rank is out of range",
-                                entry->name, (int64_t)rank, BP_GGUF_RANK_MAX);
+        bp_status status =
+            bp_error_numbers(c->f->error, BP_ERR_DATA, where, "a tensor's rank is out of range",
+                             entry->name, (int64_t)rank, BP_GGUF_RANK_MAX);
+        bp_error_right(c->f->error, "1 to 4");
+        return status;
     }
     for (uint64_t i = 0; i < rank; i++) {
         BP_TRY(gguf_read_take_number(c, 8, &extents[i]));

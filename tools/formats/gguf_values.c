@@ -72,10 +72,13 @@ bp_status bp_gguf_take_count(const bp_gguf_file *file, const char *name, uint64_
                                   name);
     }
     if (found < least || found > most) {
-        bp_status status =
-            bp_error_numbers(file->error, BP_ERR_DATA, where, "a value is out of range", name,
-                             found > INT64_MAX ? INT64_MAX : (int64_t)found,
-                             (int64_t)(found < least ? least : most));
+        static const char text[] = "a value is out of range";
+        bp_status status = found < least
+                               ? bp_error_limit(file->error, BP_ERR_DATA, where, text, name,
+                                                (int64_t)found, BP_LIMIT_LEAST, (int64_t)least)
+                               : bp_error_limit(file->error, BP_ERR_DATA, where, text, name,
+                                                found > INT64_MAX ? INT64_MAX : (int64_t)found,
+                                                BP_LIMIT_MOST, (int64_t)most);
         bp_error_prefix(file->error, file->path);
         return status;
     }

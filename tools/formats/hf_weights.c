@@ -38,8 +38,8 @@ static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parame
 
 static bp_status hf_weights_no_room(const bp_hf_place *place, uint64_t needed, const char *text)
 {
-    return bp_error_numbers(place->error, BP_ERR_FIT, where, text, place->path,
-                            (int64_t)place->scratch.capacity, (int64_t)needed);
+    return bp_error_limit(place->error, BP_ERR_FIT, where, text, place->path,
+                          (int64_t)place->scratch.capacity, BP_LIMIT_LEAST, (int64_t)needed);
 }
 
 /* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files

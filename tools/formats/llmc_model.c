@@ -138,27 +138,33 @@ static bp_status check_header(opening *o, const int32_t head[HEADER_INTS])
                                 BP_LLMC_MAGIC);
     }
     if (head[1] != VERSION_F32 && head[1] != VERSION_BF16) {
-        return llmc_model_wrong(o, "this version is not implemented (3 is fp32, 5 is bf16)", NULL,
-                                head[1], VERSION_F32);
+        bp_status status =
+            llmc_model_wrong(o, "this version is not implemented", NULL, head[1], VERSION_F32);
+        bp_error_right(o->error, "3 (fp32) or 5 (bf16)");
+        return status;
     }
     file->dtype = head[1] == VERSION_F32 ? BP_F32 : BP_BF16;
     for (size_t i = 0; i < COUNT(fields); i++) {
+        static const char text[] = "a size in the header is out of range";
         int64_t value = head[2 + i];
         if (value < 1 || value > fields[i].most) {
-            return llmc_model_wrong(o, "a size in the header is out of range", fields[i].name,
-                                    value, value < 1 ? 1 : fields[i].most);
+            return value < 1 ? bp_error_limit(o->error, BP_ERR_DATA, where, text, fields[i].name,
+                                              value, BP_LIMIT_LEAST, 1)
+                             : bp_error_limit(o->error, BP_ERR_DATA, where, text, fields[i].name,
+                                              value, BP_LIMIT_MOST, fields[i].most);
         }
         uint32_t size = (uint32_t)value;
         memcpy((char *)&file->config + fields[i].offset, &size, sizeof size);
     }
     const bp_transformer own = bp_transformer_of(&file->config);
     if (own.width % own.heads != 0) {
-        return llmc_model_wrong(o, "the heads do not divide the width (found the remainder)", NULL,
-                                own.width % own.heads, 0);
+        return bp_error_limit(o->error, BP_ERR_DATA, where, "the heads do not divide the width",
+                              NULL, own.heads, BP_LIMIT_DIVISOR, own.width);
     }
     if (head[7] < head[3]) {
-        return llmc_model_wrong(o, "the padded vocabulary is smaller than the vocabulary", NULL,
-                                head[7], head[3]);
+        return bp_error_limit(o->error, BP_ERR_DATA, where,
+                              "the padded vocabulary is smaller than the vocabulary", NULL, head[7],
+                              BP_LIMIT_LEAST, head[3]);
     }
     o->padded = (uint32_t)head[7];
     return BP_OK;
@@ -214,9 +220,10 @@ static bp_status make_tables(opening *o, bp_staging *room)
     bp_tensor_entry *entries = bp_room_take(room, count * sizeof *entries);
     char(*names)[NAME_BYTES] = bp_room_take(room, count * NAME_BYTES);
     if (entries == NULL || names == NULL) {
-        return bp_error_numbers(
-            o->error, BP_ERR_FIT, where, "the memory for reading the file is too small", NULL,
-            (int64_t)room->capacity, (int64_t)(count * (sizeof *entries + NAME_BYTES)));
+        return bp_error_limit(o->error, BP_ERR_FIT, where,
+                              "the memory for reading the file is too small", NULL,
+                              (int64_t)room->capacity, BP_LIMIT_LEAST,
+                              (int64_t)(count * (sizeof *entries + NAME_BYTES)));
     }
     place_tensors(o, entries, names, &end);
     part->entries = entries;
@@ -234,8 +241,8 @@ static bp_status llmc_model_read_file(opening *o, const char *path, bp_staging *
         return bp_storage_failed(o->error, o->store, "size", path);
     }
     if (o->bytes < BP_LLMC_HEADER) {
-        return llmc_model_wrong(o, "the file is too small for a header", NULL, (int64_t)o->bytes,
-                                BP_LLMC_HEADER);
+        return bp_error_limit(o->error, BP_ERR_DATA, where, "the file is too small for a header",
+                              NULL, (int64_t)o->bytes, BP_LIMIT_LEAST, BP_LLMC_HEADER);
     }
     if (o->store->read_at(o->store, o->handle, 0, head, sizeof head) != BP_OK) {
         return bp_storage_failed(o->error, o->store, "read", path);
@@ -414,9 +421,9 @@ bp_status bp_llmc_export(const bp_weight_source *source, const bp_model_config *
     w.dtype = choose_type(source, target);
     BP_TRY(check_config(&w));
     if (target->work.capacity < BP_TARGET_WORK_MIN) {
-        return bp_error_numbers(target->error, BP_ERR_FIT, where,
-                                "the memory for writing weights is too small", target->path,
-                                (int64_t)target->work.capacity, BP_TARGET_WORK_MIN);
+        return bp_error_limit(target->error, BP_ERR_FIT, where,
+                              "the memory for writing weights is too small", target->path,
+                              (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
     }
     BP_TRY(bp_replace_name(name, target->path, target->error));
     if (store->open_write(store, name, &w.file) != BP_OK) {

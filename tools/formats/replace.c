@@ -12,8 +12,9 @@ bp_status bp_replace_name(char name[BP_STORE_PATH_MAX], const char *path, bp_err
 {
     size_t length = strlen(path);
     if (length + sizeof ending > BP_STORE_PATH_MAX) {
-        return bp_error_numbers(error, BP_ERR_USAGE, "replace", "a path is too long", path,
-                                (int64_t)length, BP_STORE_PATH_MAX - (int64_t)sizeof ending);
+        return bp_error_limit(error, BP_ERR_USAGE, "replace", "a path is too long", path,
+                              (int64_t)length, BP_LIMIT_MOST,
+                              BP_STORE_PATH_MAX - (int64_t)sizeof ending);
     }
     memcpy(name, path, length);
     memcpy(name + length, ending, sizeof ending);

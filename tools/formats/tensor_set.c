@@ -90,9 +90,9 @@ bp_status bp_tensor_set_read(bp_tensor_set *set, uint32_t part, const bp_tensor_
                              uint64_t offset, void *to, size_t bytes)
 {
     if (offset > entry->bytes || bytes > entry->bytes - offset) {
-        return bp_error_numbers(set->error, BP_ERR_USAGE, where,
-                                "the range is not inside the tensor", entry->name,
-                                (int64_t)bp_size_add(offset, bytes), (int64_t)entry->bytes);
+        return bp_error_limit(set->error, BP_ERR_USAGE, where, "the range is not inside the tensor",
+                              entry->name, (int64_t)bp_size_add(offset, bytes), BP_LIMIT_MOST,
+                              (int64_t)entry->bytes);
     }
     BP_TRY(turn_to(set, part));
     uint64_t at = set->parts[part].data_at + entry->offset + offset;
