@@ -203,8 +203,8 @@ static void row_turned_edge(float *sums, const float *a, const void *b, int64_t 
 
 /* LANES columns by some terms: four terms turned at once in registers, or four pairs of terms of 16
  * bits, which are then split. */
-static inline leaf turned_step(leaf sum, const float *a, const void *b, int64_t pitch,
-                               const bp_dtype type)
+static inline __attribute__((always_inline)) leaf
+turned_step(leaf sum, const float *a, const void *b, int64_t pitch, const bp_dtype type)
 {
     const int64_t pair = type == BP_F32 ? 1 : 2;
     for (int64_t q = 0; q < LANES; q += 4 * pair) {
@@ -225,28 +225,48 @@ static inline leaf turned_step(leaf sum, const float *a, const void *b, int64_t 
     return sum;
 }
 
-/* A vector of columns at a time; the lines of the columns that come next are asked for as these are
- * used. */
+/* Terms between asking for a line and using it: enough for memory, near enough for the first cache.
+ */
+#define TERMS_BEFORE 128
+
+/* The chains of LANES columns that lie `apart` elements of b from each other. */
+static inline __attribute__((always_inline)) void turned_columns(float sum[LANES], const float *a,
+                                                                 const void *b, int64_t apart,
+                                                                 int64_t depth, const bp_dtype type)
+{
+    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
+    const int64_t whole = depth - depth % LANES;
+    leaf sums = leaf_load(sum);
+    for (int64_t i = 0; i < whole; i += LANES) {
+        for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
+            _mm_prefetch(bp_element_at(b, r * apart + i + TERMS_BEFORE, type), _MM_HINT_T0);
+        }
+        sums = turned_step(sums, a + i, bp_element_at(b, i, type), apart, type);
+    }
+    leaf_store(sum, sums);
+    row_turned_edge(sum, a, b, apart, (const int64_t[2]){whole, depth}, LANES, type);
+}
+
+/* A vector of columns at a time, each from a part of its own of all columns, so that memory is read
+ * as LANES long runs: what fetches ahead of us follows those, not rows that end soon. */
 static inline __attribute__((always_inline)) void row_turned_of(float *sums, const float *a,
                                                                 const void *b, int64_t pitch,
                                                                 int64_t depth, int64_t columns,
                                                                 const bp_dtype type)
 {
-    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
-    const int64_t all[2] = {0, depth}, rest[2] = {depth - depth % LANES, depth};
-    for (; columns >= LANES; columns -= LANES, sums += LANES) {
-        leaf sum = leaf_load(sums);
-        for (int64_t i = 0; i < rest[0]; i += LANES) {
-            for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
-                _mm_prefetch(bp_element_at(b, (LANES + r) * pitch + i, type), _MM_HINT_T0);
-            }
-            sum = turned_step(sum, a + i, bp_element_at(b, i, type), pitch, type);
+    const int64_t part = columns / LANES, all[2] = {0, depth};
+    for (int64_t j = 0; j < part; j++) {
+        float sum[LANES];
+        for (int64_t r = 0; r < LANES; r++) {
+            sum[r] = sums[r * part + j];
         }
-        leaf_store(sums, sum);
-        row_turned_edge(sums, a, b, pitch, rest, LANES, type);
-        b = bp_element_at(b, LANES * pitch, type);
+        turned_columns(sum, a, bp_element_at(b, j * pitch, type), part * pitch, depth, type);
+        for (int64_t r = 0; r < LANES; r++) {
+            sums[r * part + j] = sum[r];
+        }
     }
-    row_turned_edge(sums, a, b, pitch, all, columns, type);
+    row_turned_edge(sums + part * LANES, a, bp_element_at(b, part * LANES * pitch, type), pitch,
+                    all, columns - part * LANES, type);
 }
 
 static void row_turned(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,

@@ -4,12 +4,13 @@
 
 #include "device/host/matmul/matmul_work.h"
 
-/* sums += a b over the strip's columns; an a of 16 bits becomes floats a few terms at a time. */
+/* sums += a b over the strip's columns; an a of 16 bits becomes floats, of which there is room for
+ * many: short runs of terms would read short runs of a turned b. */
 static void strip_products(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     const bp_matmul_scalars *s = w->s;
-    float floats[BP_MATMUL_STRIP];
-    int64_t most = w->type == BP_F32 ? s->k : BP_MATMUL_STRIP;
+    float floats[BP_MATMUL_WIDE];
+    int64_t most = w->type == BP_F32 ? s->k : BP_MATMUL_WIDE;
     if (w->weights != NULL) {
         bp_matmul_quantised_strip(w, sums, first, columns);
         return;
@@ -92,7 +93,7 @@ static void wide_strip(const matmul_work *w, int64_t first, int64_t columns)
 
 void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns)
 {
-    if (w->weights != NULL || w->s->transpose_b != 0) {
+    if (w->weights != NULL) {
         float sums[BP_MATMUL_STRIP];
         for (int64_t j = 0; j < columns; j += BP_MATMUL_STRIP) {
             sum_strip(w, sums, first + j, least(BP_MATMUL_STRIP, columns - j));

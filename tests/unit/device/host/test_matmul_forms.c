@@ -271,7 +271,7 @@ static void edges_of_blocks(void **unused)
     (void)unused;
     static const int64_t shapes[][3] = {{60, 50, 1030}, {20, 6300, 5},  {6300, 10, 5},
                                         {410, 50, 514}, {1, 300, 1030}, {1, 130, 37},
-                                        {1, 4300, 9},   {1, 2050, 3}};
+                                        {1, 4300, 9},   {1, 2050, 35}};
     state = 3;
     for (int i = 0; i < 8; i++) {
         for (int transposed = 0; transposed < 4; transposed++) {
