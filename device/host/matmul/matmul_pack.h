@@ -18,8 +18,9 @@
 
 #define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
 #define BP_MATMUL_STRIP     128 /* columns of a task when c is one row, with nothing to reuse */
-#define BP_MATMUL_WIDE      2048 /* columns and terms of such a row that are at hand at once, at most \
-                                  */
+#define BP_MATMUL_WIDE                                                                             \
+    2048 /* columns and terms of such a row that are at hand at once, at most                      \
+          */
 
 /* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
  * `run` requests side by side, then `jump` bytes further, and so on. */
