@@ -135,13 +135,17 @@ static bp_embedding describe_embedding(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
+    /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
+    const int64_t padding = config->pad_token;
+    const bool reads = config->task == BP_TASK_ANSWERS && padding < (int64_t)config->vocabulary;
     return (bp_embedding){.token = TOKEN_TABLE,
                           .position = POSITION_TABLE,
                           .vocabulary = config->vocabulary,
                           .positions = config->positions,
                           .width = own.stack.width,
                           .types = own.types,
-                          .type = TYPE_TABLE};
+                          .type = TYPE_TABLE,
+                          .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
 }
 
 static bp_norm describe_norm(const bp_emit *emit)
@@ -264,7 +268,8 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
     if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "this model reads in both directions: it does not generate, and its "
-                            "tasks are masked-lm, classification and regression",
+                            "tasks are masked-lm, classification, regression, "
+                            "token-classification and question-answering",
                             "task");
     }
     return BP_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* BERT (Devlin et al., arXiv 1810.04805) as the Hugging Face classes BertForSequenceClassification
- * and BertForMaskedLM compute it: the same names, layouts and numerics. Every token has type 0. */
+/* BERT (Devlin et al., arXiv 1810.04805) as the Hugging Face classes BertForMaskedLM,
+ * BertForSequenceClassification, BertForTokenClassification and BertForQuestionAnswering compute
+ * it: the same names, layouts and numerics. Tokens have type 0, but where the spec has pairs. */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_BERT_H
 #define BP_LAYERS_BERT_H
@@ -16,7 +17,8 @@ typedef struct bp_bert_config {
 bp_bert_config bp_bert_config_of(const bp_model_config *config);
 
 /* Stages: 0 the embeddings with their norm, 1 .. num_hidden_layers the blocks, then the head of
- * config.task: pooler and classifier, or transform and vocabulary; and the loss. */
+ * config.task: pooler and classifier, a classifier of tokens, the ends of answers, or transform and
+ * vocabulary; and the loss. */
 extern const bp_model bp_model_bert;
 
 #endif

@@ -3,6 +3,7 @@
 #include "layers/bert_head.h"
 
 #include "layers/activate.h"
+#include "layers/answer.h"
 #include "layers/bert.h"
 #include "layers/classifier.h"
 #include "layers/loss.h"
@@ -13,14 +14,18 @@
 enum { POOLER = 0, SCORE = 2 };
 enum { TRANSFORM = 0, NORM = 2, VOCABULARY_BIAS = 4 };
 
-static bool classifies(const bp_model_config *config)
-{
-    return config->task >= BP_TASK_CLASSES;
-}
+/* What a task's head is made of. */
+typedef struct bert_head {
+    uint32_t parameters;
+    void (*forward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
+    void (*backward)(bp_emit *emit, bp_stage_call *call, uint32_t first);
+} bert_head;
+
+static const bert_head *head_of(const bp_model_config *config);
 
 uint32_t bp_bert_head_parameters(const bp_model_config *config)
 {
-    return classifies(config) ? 4 : 5;
+    return head_of(config)->parameters;
 }
 
 void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
@@ -33,14 +38,22 @@ void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
         {"bert.pooler.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
         {"classifier.weight", {config->classes, w}, BP_INIT_NORMAL, range},
         {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_publish_row find[] = {
+        {"qa_outputs.weight", {config->classes, w}, BP_INIT_NORMAL, range},
+        {"qa_outputs.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_publish_row guess[] = {
         {"cls.predictions.transform.dense.weight", {w, w}, BP_INIT_NORMAL, range},
         {"cls.predictions.transform.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
         {"cls.predictions.transform.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
         {"cls.predictions.transform.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
         {"cls.predictions.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
+    const bp_task task = config->task;
+    const bp_publish_row *rows = task < BP_TASK_CLASSES            ? guess
+                                 : bp_task_judges_samples(task)    ? judge
+                                 : task == BP_TASK_TOKENS          ? judge + SCORE
+                                                                   : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
-        bp_publish(emit, "", classifies(config) ? &judge[i] : &guess[i]);
+        bp_publish(emit, "", &rows[i]);
     }
 }
 
@@ -151,26 +164,89 @@ static void backward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
     }
 }
 
+static void forward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_linear pooler =
+        dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
+    const bp_classifier classifier = describe_classifier(emit, first);
+    const pooled p = pool(emit, &pooler, call->input, false);
+    bp_classifier_forward(emit, &classifier, p.out);
+}
+
+static void forward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const transform t = guess(emit, call->input, first, false);
+    bp_loss_forward(emit, &t.head, t.out);
+}
+
+/* Every token's class is what a language model's next token is: one of the rows of a table. */
+static bp_head describe_tags(const bp_emit *emit, uint32_t first)
+{
+    const bp_model_config *config = &emit->spec->config;
+    return (bp_head){first, first + 1, config->classes, bp_transformer_of(config).width};
+}
+
+static void forward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_head head = describe_tags(emit, first);
+    bp_loss_forward(emit, &head, call->input);
+}
+
+static void backward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_head head = describe_tags(emit, first);
+    const bp_dropout dropout = describe_classifier(emit, first).dropout;
+    const bool drops = bp_dropout_probability(emit, &dropout) > 0.0;
+    const bp_ref d = bert_head_make(emit, head.width, "d_input");
+    if (drops) {
+        bp_dropout_apply(emit, &dropout, head.width, call->input, BP_ABSENT, d);
+    }
+    bp_loss_backward(emit, &head, drops ? d : call->input, d, BP_ABSENT);
+    if (drops) {
+        bp_dropout_apply(emit, &dropout, head.width, d, BP_ABSENT, d);
+    }
+    call->d_input = call->input_wanted ? d : BP_ABSENT;
+}
+
+static bp_answer describe_answer(const bp_emit *emit, uint32_t first)
+{
+    return (bp_answer){first, first + 1, bp_transformer_of(&emit->spec->config).width};
+}
+
+static void forward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_answer head = describe_answer(emit, first);
+    bp_answer_forward(emit, &head, call->input);
+}
+
+static void backward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    const bp_answer head = describe_answer(emit, first);
+    call->d_input =
+        call->input_wanted ? bert_head_make(emit, head.width, "d_input") : BP_ABSENT;
+    bp_answer_backward(emit, &head, call->input, call->d_input);
+}
+
+static const bert_head *head_of(const bp_model_config *config)
+{
+    static const bert_head guesses = {5, forward_guess, backward_guess},
+                           judges = {4, forward_judge, backward_judge},
+                           tags = {2, forward_tags, backward_tags},
+                           answers = {2, forward_answer, backward_answer};
+    const bp_task task = config->task;
+    return task < BP_TASK_CLASSES         ? &guesses
+           : bp_task_judges_samples(task) ? &judges
+           : task == BP_TASK_TOKENS       ? &tags
+                                          : &answers;
+}
+
 void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
-    if (classifies(&emit->spec->config)) {
-        const bp_linear pooler =
-            dense(emit, first + POOLER, bp_transformer_of(&emit->spec->config).width);
-        const bp_classifier classifier = describe_classifier(emit, first);
-        const pooled p = pool(emit, &pooler, call->input, false);
-        bp_classifier_forward(emit, &classifier, p.out);
-    } else {
-        const transform t = guess(emit, call->input, first, false);
-        bp_loss_forward(emit, &t.head, t.out);
-    }
+    head_of(&emit->spec->config)->forward(emit, call, first);
     call->output = BP_ABSENT;
 }
 
 void bp_bert_head_backward(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
-    if (classifies(&emit->spec->config)) {
-        backward_judge(emit, call, first);
-    } else {
-        backward_guess(emit, call, first);
-    }
+    head_of(&emit->spec->config)->backward(emit, call, first);
 }

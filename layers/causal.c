@@ -8,7 +8,7 @@
 
 bool bp_causal_classifies(const bp_model_config *config)
 {
-    return config->task >= BP_TASK_CLASSES;
+    return bp_task_judges_samples(config->task);
 }
 
 bool bp_causal_has_output(const bp_model_config *config)
@@ -231,6 +231,10 @@ bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *err
     if (spec->config.task == BP_TASK_MASKED_LM) {
         return bp_error_set(error, BP_ERR_USAGE, family,
                             "this model reads from left to right; masked-lm needs bert", "task");
+    }
+    if (spec->config.task > BP_TASK_REGRESSION) {
+        return bp_error_set(error, BP_ERR_USAGE, family,
+                            "token-classification and question-answering need bert", "task");
     }
     if (bp_causal_classifies(&spec->config) && spec->generate_context > 0) {
         return bp_error_set(error, BP_ERR_USAGE, family, "a classifier does not generate",

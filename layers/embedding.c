@@ -139,13 +139,30 @@ void bp_embedding_backward_position(bp_emit *emit, const bp_embedding *embedding
     }
 }
 
+/* The whole table's. A row that stays as it is gets the gradient of an id that no token has. */
+static void backward_token(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
+{
+    const uint64_t all = embedding->vocabulary, width = embedding->width;
+    const uint64_t still = embedding->still > 0 ? embedding->still - 1 : all;
+    int64_t accumulate = 0;
+    const bp_ref gradient = bp_emit_gradient(emit, embedding->token, &accumulate);
+    if (still > 0) {
+        bp_embedding_backward_slice(emit, embedding, d_out, 0, still, gradient, accumulate);
+    }
+    if (still < all) {
+        bp_embedding_backward_slice(emit, embedding, d_out, all, 1,
+                                    bp_ref_at(gradient, still * width), accumulate);
+    }
+    if (still + 1 < all) {
+        bp_embedding_backward_slice(emit, embedding, d_out, still + 1, all - still - 1,
+                                    bp_ref_at(gradient, (still + 1) * width), accumulate);
+    }
+}
+
 void bp_embedding_backward(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
     if (bp_emit_trainable(emit, embedding->token)) {
-        int64_t accumulate = 0;
-        const bp_ref gradient = bp_emit_gradient(emit, embedding->token, &accumulate);
-        bp_embedding_backward_slice(emit, embedding, d_out, 0, embedding->vocabulary, gradient,
-                                    accumulate);
+        backward_token(emit, embedding, d_out);
     }
     bp_embedding_backward_position(emit, embedding, d_out);
 }

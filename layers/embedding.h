@@ -17,6 +17,8 @@ typedef struct bp_embedding {
     uint64_t types; /* 0: the model has no token types; emit->input[BP_INPUT_TYPES] absent: all have
                        type 0 */
     uint32_t type;  /* parameter number, (types, width) */
+    uint64_t still; /* 1 + the id whose row gets no gradient (padding_idx of torch.nn.Embedding); 0:
+                       every row does */
 } bp_embedding;
 
 /* out (rows, width) of emit->input[BP_INPUT_IDS]; in decode mode positions count from

@@ -13,11 +13,12 @@ static bp_input tokens(const bp_spec *spec)
                       .decodes = true};
 }
 
-/* A token, a class, or, of a task that takes bits, anything; -1 is no target. */
+/* A token, a class, a place, or, of a task that takes bits, anything; -1 is no target. */
 static bp_input labels(const bp_spec *spec)
 {
-    const bool words = spec->config.task < BP_TASK_CLASSES;
-    const bool classes = spec->config.task == BP_TASK_CLASSES;
+    const bp_task task = spec->config.task;
+    const bool words = task < BP_TASK_CLASSES, places = task == BP_TASK_ANSWERS;
+    const bool classes = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
     return (bp_input){.name = "labels",
                       .from = BP_INPUT_LABELS,
                       .dtype = BP_I32,
@@ -25,6 +26,7 @@ static bp_input labels(const bp_spec *spec)
                       .shape = {spec->sequence},
                       .below = words     ? spec->config.vocabulary
                                : classes ? spec->config.classes
+                               : places  ? spec->sequence
                                          : 0,
                       .negative = true,
                       .fill = -1};
@@ -47,11 +49,16 @@ uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 
 uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
-    const uint32_t count = bp_inputs_windows(spec, rows);
+    uint32_t count = bp_inputs_windows(spec, rows);
     if (spec->config.task == BP_TASK_CAUSAL_LM) {
         return count;
     }
     rows[count] = lengths(spec);
+    if (spec->config.task == BP_TASK_ANSWERS) {
+        rows[++count] = labels(spec);
+        rows[count].name = "ends";
+        rows[count].from = BP_INPUT_ENDS;
+    }
     return count + 1;
 }
 

@@ -17,14 +17,18 @@ uint64_t bp_compile_logits_rows(const bp_spec *spec)
     if (!spec->evaluate || !spec->keep_logits) {
         return 0;
     }
-    const bool judges = spec->config.task >= BP_TASK_CLASSES;
-    return judges ? spec->batch : (uint64_t)spec->batch * spec->sequence;
+    const bp_task task = spec->config.task;
+    const bool judges = bp_task_judges_samples(task);
+    const uint32_t per_sample = judges ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
+    return (uint64_t)spec->batch * per_sample;
 }
 
 uint64_t bp_compile_logits_width(const bp_spec *spec)
 {
-    const bool judges = spec->config.task >= BP_TASK_CLASSES;
-    return judges ? spec->config.classes : spec->config.vocabulary;
+    const bp_task task = spec->config.task;
+    return task < BP_TASK_CLASSES    ? spec->config.vocabulary
+           : task == BP_TASK_ANSWERS ? spec->sequence
+                                     : spec->config.classes;
 }
 
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)

@@ -60,10 +60,11 @@ static bool begins_with(const char *name, const char *start)
     return strncmp(name, start, strlen(start)) == 0;
 }
 
-/* Beside adapters only they are trained, and a classifier, which no base has. */
+/* Beside adapters only they are trained, and the head of a task, which no base has. */
 static bool frozen_by_adapters(const bp_spec *spec, const char *name, const bp_parameter *parameter)
 {
-    bool own = begins_with(name, "score.") || begins_with(name, "classifier.");
+    bool own = begins_with(name, "score.") || begins_with(name, "classifier.") ||
+               begins_with(name, "qa_outputs.");
     return spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own;
 }
 

@@ -24,7 +24,9 @@ bool bp_spec_needs_norm(const bp_spec *spec)
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
 {
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;
-    uint64_t row_bytes = (uint64_t)spec->config.vocabulary * bp_dtype_bytes(spec->working);
+    const bool tokens = spec->config.task == BP_TASK_TOKENS;
+    const uint64_t outputs = tokens ? spec->config.classes : spec->config.vocabulary;
+    uint64_t row_bytes = outputs * bp_dtype_bytes(spec->working);
     uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
     chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
     /* As many chunks, but all of one length: no short last one, and less memory for each. */
@@ -35,12 +37,12 @@ uint32_t bp_spec_loss_rows(const bp_spec *spec)
 /* A classifier has as many outputs as its task allows. */
 static bp_status check_classes(const bp_model_config *config, bp_error *error)
 {
-    bool judges = config->task >= BP_TASK_CLASSES;
-    uint64_t most = config->task == BP_TASK_LABELS    ? 32
-                    : config->task == BP_TASK_CLASSES ? 1024
-                                                      : 1;
+    const bp_task task = config->task;
+    const bool judges = task >= BP_TASK_CLASSES, ends = task == BP_TASK_ANSWERS;
+    const bool many = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
+    const uint64_t most = many ? 1024 : task == BP_TASK_LABELS ? 32 : ends ? 2 : 1;
     const bp_range fields[] = {
-        {"num-labels", config->classes, judges ? 1 : 0, judges ? most : UINT32_MAX},
+        {"num-labels", config->classes, ends ? 2 : judges ? 1 : 0, judges ? most : UINT32_MAX},
     };
     return bp_ranges_check(fields, sizeof fields / sizeof fields[0], where, error);
 }

@@ -5,6 +5,8 @@
 #ifndef BP_CORE_FORMS_H
 #define BP_CORE_FORMS_H
 
+#include <stdbool.h>
+
 /* How the exact value of a weight is kept beside, or inside, its working copy. */
 typedef enum bp_master {
     BP_MASTER_WEIGHT,    /* in the weight itself: fp32 weights */
@@ -30,7 +32,15 @@ typedef enum bp_task {
     BP_TASK_CLASSES,    /* one class per sample: problem_type single_label_classification */
     BP_TASK_LABELS,     /* any of at most 32 classes: multi_label_classification */
     BP_TASK_REGRESSION, /* a number per sample */
+    BP_TASK_TOKENS,     /* a class per token (named entities) */
+    BP_TASK_ANSWERS,    /* the first and the last token of an answer */
     BP_TASK_COUNT
 } bp_task;
+
+/* Whether each sample as a whole has one label. */
+static inline bool bp_task_judges_samples(bp_task task)
+{
+    return task >= BP_TASK_CLASSES && task <= BP_TASK_REGRESSION;
+}
 
 #endif

@@ -31,7 +31,7 @@
 #define MASTERS                   (BP_MASTER_STOCHASTIC + 1)
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
 #define QUANTISED_FORMS           BP_QUANTISED_COUNT
-#define TASKS                     BP_TASK_COUNT
+#define TASKS                     (BP_TASK_REGRESSION + 1)
 #define TASK_CLASSES              BP_TASK_CLASSES
 #define ANYTHING                  0
 #define BLOCK(r, w, p)            (r), (w), (p)

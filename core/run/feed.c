@@ -140,6 +140,7 @@ static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, i
 /* A row that has been read, from which every column of it is made. */
 typedef struct feed_row {
     bp_example at;
+    uint64_t whole;        /* tokens of the example before it was cut */
     uint64_t number;       /* in the run; random numbers hang on it */
     uint32_t inputs;       /* tokens that the model reads; padding follows */
     bool there;            /* false: a short group has no window for it */
@@ -199,6 +200,22 @@ static bp_status fill_ids(const bp_feed *feed, const feed_row *row, const bp_col
     return BP_OK;
 }
 
+/* Where in the row an answer begins, or ends; both are its first place where there is none. */
+static bp_status label_span(const bp_feed *feed, const feed_row *row, bool ends, int32_t *to)
+{
+    const uint64_t label = row->at.label;
+    const uint32_t place = (uint32_t)(label >> (ends ? 16 : 0)) & 0xffff;
+    if (label == BP_NO_LABEL) {
+        return BP_OK;
+    }
+    if (place >= row->inputs) {
+        return bp_error_limit(feed->error, BP_ERR_DATA, where, "an answer lies outside of its row",
+                              feed->source->name, (int64_t)place, BP_LIMIT_BELOW, row->inputs);
+    }
+    to[0] = (int32_t)place;
+    return BP_OK;
+}
+
 /* The label that the row as a whole has. */
 static bp_status label_row(const bp_feed *feed, const feed_row *row, int32_t *to)
 {
@@ -214,20 +231,30 @@ static bp_status label_row(const bp_feed *feed, const feed_row *row, int32_t *to
     return BP_OK;
 }
 
-/* The labels that the source has of the first `count` tokens. */
+/* The labels that the source has of the first `count` tokens: of a row that was cut, of its tail as
+ * well. */
 static bp_status label_given(const bp_feed *feed, const feed_row *row, uint32_t count, int32_t *to)
 {
     bp_source *source = feed->source;
-    bp_status status = source->labels(source, row->at.first, count, to);
+    const bool classes = feed->classes > 0;
+    const uint32_t most = classes ? feed->classes : feed->vocabulary;
+    const uint64_t first = row->at.first + row->at.shift, cut = row->whole - row->at.count;
+    const uint32_t tail = cut == 0 ? 0 : row->at.tail < count ? row->at.tail : count;
+    bp_status status = source->labels(source, first, count - tail, to);
+    if (status == BP_OK && tail > 0) {
+        status =
+            source->labels(source, first + row->whole - tail, tail, to + (count - (size_t)tail));
+    }
     if (status != BP_OK) {
         return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
     }
     for (uint32_t t = 0; t < count; t++) {
         to[t] = to[t] >= 0 ? to[t] : -1;
-        if (to[t] >= 0 && (uint32_t)to[t] >= feed->vocabulary) {
+        if (to[t] >= 0 && (uint32_t)to[t] >= most) {
             return bp_error_limit(feed->error, BP_ERR_DATA, where,
-                                  "a label is not below the model's vocabulary", source->name,
-                                  to[t], BP_LIMIT_BELOW, feed->vocabulary);
+                                  classes ? "a label is not below the number of classes"
+                                          : "a label is not below the model's vocabulary",
+                                  source->name, to[t], BP_LIMIT_BELOW, most);
         }
     }
     return BP_OK;
@@ -245,6 +272,9 @@ static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_
     }
     if (feed->kind == BP_LABELS_GIVEN) {
         return label_given(feed, row, count, to);
+    }
+    if (feed->kind == BP_LABELS_SPAN) {
+        return label_span(feed, row, column->from == BP_INPUT_ENDS, to);
     }
     if (feed->kind >= BP_LABELS_CLASS) {
         return label_row(feed, row, to);
@@ -286,7 +316,8 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
                                                 int32_t *to) = {[BP_INPUT_IDS] = fill_ids,
                                                                 [BP_INPUT_LABELS] = fill_labels,
                                                                 [BP_INPUT_LENGTHS] = fill_lengths,
-                                                                [BP_INPUT_TYPES] = fill_types};
+                                                                [BP_INPUT_TYPES] = fill_types,
+                                                                [BP_INPUT_ENDS] = fill_labels};
 
 /* Reads one window; what lies beyond the source is padding. */
 static bp_status load_row(const bp_feed *feed, uint64_t window, int32_t *scratch, feed_row *row)
@@ -295,6 +326,7 @@ static bp_status load_row(const bp_feed *feed, uint64_t window, int32_t *scratch
     /* A row that is labelled by successors has one token more than inputs. */
     const uint32_t more = feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0;
     BP_TRY(find_row(feed, window, &row->at));
+    row->whole = row->at.count;
     BP_TRY(read_row(feed, &row->at, feed->sequence + more, scratch, counts));
     row->inputs = row->at.count > more ? (uint32_t)row->at.count - more : 0;
     row->there = true;
@@ -311,7 +343,7 @@ static uint64_t count_valid(const bp_feed *feed, const bp_column *column, uint32
     for (uint32_t t = 0; t < column->elements; t++) {
         valid += labels[t] >= 0 ? 1 : 0;
     }
-    return feed->kind == BP_LABELS_BITS ? 1 : valid;
+    return feed->kind == BP_LABELS_BITS ? 1 : feed->kind == BP_LABELS_SPAN ? 2 * valid : valid;
 }
 
 const bp_column *bp_group_column(const bp_group *group, bp_input_from from)

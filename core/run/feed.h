@@ -31,6 +31,7 @@ typedef struct bp_example {
     uint64_t second; /* of a pair of texts: where the second begins; 0: there is one text */
     uint32_t lead;   /* of a pair: tokens before the first text that stay, and between the two */
     uint32_t join;
+    uint64_t shift; /* BP_LABELS_GIVEN: the label of token t is asked for as that of t + shift */
 } bp_example;
 
 /* What stays of two texts of *a and *b tokens where there is room for `most` in all: the longer one
@@ -48,7 +49,7 @@ struct bp_source {
     /* Optional (NULL: every token counts): sets counts[i] to 0 where token first + i is no target
      * (a prompt, padding), to 1 where it is. */
     bp_status (*targets)(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts);
-    /* BP_LABELS_GIVEN only: the labels of tokens first .. first + n - 1, below the vocabulary. */
+    /* BP_LABELS_GIVEN only: the labels of tokens first .. first + n - 1. */
     bp_status (*labels)(bp_source *source, uint64_t first, uint32_t n, int32_t *to);
     /* Sources of examples only: how many, and number `index` of them, whose tokens are all inside
      * count. examples = 0: one stream, cut into windows. */
@@ -60,9 +61,12 @@ struct bp_source {
 typedef enum bp_labels {
     BP_LABELS_NEXT_TOKEN, /* each token's successor */
     BP_LABELS_MASKED,     /* of tokens that are hidden here and now, see bp_masking */
-    BP_LABELS_GIVEN,      /* each token's own, from the source; -1 where there is none */
+    BP_LABELS_GIVEN,      /* each token's own, from the source; -1 where there is none. Below
+                             feed->classes, or, where that is 0, below the vocabulary */
     BP_LABELS_CLASS,      /* of the row, at its first place: a class below feed->classes */
-    BP_LABELS_BITS        /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
+    BP_LABELS_BITS, /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
+    BP_LABELS_SPAN  /* of the row: where an answer begins, and, as the ends, where it ends: the low
+                       and the high 16 of the 32 lowest bits of the example's label */
 } bp_labels;
 
 #define BP_MASKING_SPECIAL 4
@@ -85,9 +89,9 @@ typedef struct bp_feed {
     uint32_t group;      /* sequences per step: batch * accumulation */
     uint32_t vocabulary; /* ids must be below it; 0: they are any 32 bits (numbers) */
     bool shuffle;        /* false: windows in file order (evaluation) */
-    bp_labels kind;      /* the last three need a source of examples */
+    bp_labels kind;      /* from BP_LABELS_GIVEN on they need a source of examples */
     bp_masking masking;  /* BP_LABELS_MASKED */
-    uint32_t classes;    /* BP_LABELS_CLASS */
+    uint32_t classes;    /* BP_LABELS_CLASS, BP_LABELS_GIVEN */
     int32_t padding;     /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;
@@ -103,7 +107,7 @@ typedef struct bp_group {
     uint32_t columns;
     uint32_t micros;  /* micro-batches that hold at least one window */
     uint32_t samples; /* windows in the group */
-    uint64_t valid;   /* targets: labels >= 0 in the first column of labels */
+    uint64_t valid;   /* targets: labels >= 0 in the first column of labels, of answers twice */
 } bp_group;
 
 /* The group's first column of a kind; NULL where it has none. */

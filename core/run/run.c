@@ -259,7 +259,10 @@ static bp_status receive_logits(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     const uint64_t per_sample = bp_compile_logits_rows(spec) / spec->batch;
-    const uint64_t count = runtime->group.samples * per_sample * bp_compile_logits_width(spec);
+    /* Of answers all first tokens come before all last ones. */
+    const bool whole = spec->config.task == BP_TASK_ANSWERS;
+    const uint64_t samples = whole ? spec->batch : runtime->group.samples;
+    const uint64_t count = samples * per_sample * bp_compile_logits_width(spec);
     const bool narrow = spec->working != BP_F32;
     uint8_t *room = (uint8_t *)runtime->logits_host;
     if (count == 0) {

@@ -145,12 +145,28 @@ static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int3
     return BP_OK;
 }
 
+/* Of answers both places. */
+static uint32_t label_of(const family_case *ref, uint64_t index)
+{
+    const bool ends = ref->spec.config.task == BP_TASK_ANSWERS;
+    return ends ? (uint32_t)ref->labels[2 * index] | (uint32_t)ref->labels[2 * index + 1] << 16
+                : (uint32_t)ref->labels[index];
+}
+
+static bp_labels kind_of(bp_task task)
+{
+    return task == BP_TASK_MASKED_LM || task == BP_TASK_TOKENS ? BP_LABELS_GIVEN
+           : task == BP_TASK_CLASSES                           ? BP_LABELS_CLASS
+           : task == BP_TASK_ANSWERS                           ? BP_LABELS_SPAN
+                                                               : BP_LABELS_BITS;
+}
+
 static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 {
     const family_case *ref = source->context;
     *to = (bp_example){.first = index * ref->spec.sequence,
                        .count = (uint64_t)ref->lengths[index],
-                       .label = (uint32_t)ref->labels[index],
+                       .label = label_of(ref, index),
                        .second = ref->seconds != NULL ? (uint64_t)ref->seconds[index] : 0};
     return BP_OK;
 }
@@ -166,9 +182,7 @@ void family_rig(family_case *ref, rig *r)
         r->source.example = example;
         r->source.labels = read_labels;
         r->feed.classes = ref->spec.config.classes;
-        r->feed.kind = ref->spec.config.task == BP_TASK_MASKED_LM ? BP_LABELS_GIVEN
-                       : ref->spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS
-                                                                  : BP_LABELS_BITS;
+        r->feed.kind = kind_of(ref->spec.config.task);
     }
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
 }
