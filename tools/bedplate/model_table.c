@@ -59,7 +59,9 @@ static const struct {
              {"masked-lm", BP_TASK_MASKED_LM},
              {"classification", BP_TASK_CLASSES},
              {"multi-label-classification", BP_TASK_LABELS},
-             {"regression", BP_TASK_REGRESSION}};
+             {"regression", BP_TASK_REGRESSION},
+             {"token-classification", BP_TASK_TOKENS},
+             {"question-answering", BP_TASK_ANSWERS}};
 
 /* The task of the option, or the configuration's own. A configuration's problem_type says what
  * kind of classification its model was made for, unless another number of classes is asked. */
@@ -80,6 +82,10 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
     config->task = task_of(set, config);
     if (config->task < BP_TASK_CLASSES) {
         config->classes = 0;
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_ANSWERS) {
+        config->classes = 2; /* the first and the last token */
         return BP_OK;
     }
     const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;

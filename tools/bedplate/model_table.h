@@ -6,7 +6,9 @@
 #include "core/compile/model.h"
 #include "tools/bedplate/settings.h"
 
-#define TASK_WORDS "auto|causal-lm|masked-lm|classification|multi-label-classification|regression"
+#define TASK_WORDS                                                                                 \
+    "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
+    "token-classification|question-answering"
 
 /* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
  * there is no such model: the verb itself will say so. */

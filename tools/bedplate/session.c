@@ -73,6 +73,20 @@ static bp_status no_model(session *s)
     return BP_ERR_DATA;
 }
 
+/* Whether the weights have another head than the task's, and a new one may be trained. An adapter's
+ * file holds the whole head of tokens and answers; that of samples not: BERT's has a pooler, which
+ * is frozen. */
+static bool lacks_head(const settings *set, bp_task own, bp_task task)
+{
+    const bool adapts = set->lora_r > 0 || set->adapter != NULL;
+    if (task < BP_TASK_CLASSES || own == task) {
+        return false;
+    }
+    return bp_task_judges_samples(task)
+               ? set->verb == VERB_TRAIN && !adapts && !bp_task_judges_samples(own)
+               : set->verb == VERB_TRAIN || set->adapter != NULL;
+}
+
 static bp_status find_model(session *s)
 {
     const settings *set = s->set;
@@ -89,11 +103,9 @@ static bp_status find_model(session *s)
     } else {
         return no_model(s);
     }
-    const bool judges = s->spec.config.task >= BP_TASK_CLASSES;
+    const bp_task own = s->spec.config.task;
     BP_TRY(model_task(set, &s->spec.config, &s->error));
-    /* An adapter's file would not hold all of a new head: BERT's has a pooler, which is frozen. */
-    s->new_head = set->verb == VERB_TRAIN && set->lora_r == 0 && set->adapter == NULL && !judges &&
-                  s->spec.config.task >= BP_TASK_CLASSES;
+    s->new_head = lacks_head(set, own, s->spec.config.task);
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }

@@ -39,7 +39,9 @@ typedef enum bp_document_form {
     BP_FORM_TEXT,
     BP_FORM_PROMPT, /* prompt and completion */
     BP_FORM_LABELLED,
-    BP_FORM_NUMBERS /* rows of numbers (data_numbers.h) */
+    BP_FORM_NUMBERS, /* rows of numbers (data_numbers.h) */
+    BP_FORM_TAGGED,  /* words with tags (data_tags.h) */
+    BP_FORM_ANSWERS  /* questions about texts (data_answers.h) */
 } bp_document_form;
 
 typedef enum bp_document_part {

@@ -344,11 +344,6 @@ static bp_status data_tokenise_make(maker *m, const room *r, uint64_t lines)
     return bp_tokens_end(&m->writer);
 }
 
-static uint32_t width_of(uint32_t vocabulary)
-{
-    return vocabulary <= 256 ? 1 : vocabulary <= 65536 ? 2 : 4;
-}
-
 static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t lines)
 {
     bool labelled = work->labels == BP_LABELS_CLASS || work->labels == BP_LABELS_BITS;
@@ -369,7 +364,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
     m.writer = (bp_tokens_writer){
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
     m.writer.head = (bp_tokens_head){
-        .width = width_of(work->vocabulary), .tail = labelled ? m.tail : 0, .key = key};
+        .width = bp_tokens_width(work->vocabulary), .tail = labelled ? m.tail : 0, .key = key};
     bp_status status = data_tokenise_make(&m, r, lines);
     if (status != BP_OK) {
         bp_tokens_abandon(&m.writer);

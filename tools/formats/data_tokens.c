@@ -6,6 +6,7 @@
 
 #include "core/file/storage.h"
 #include "tools/formats/data.h"
+#include "tools/formats/data_documents.h"
 #include "tools/formats/data_tokens_form.h"
 
 static const char where[] = "token file";
@@ -56,7 +57,8 @@ static bp_status read_head(bp_tokens *tokens)
 static bp_status check_example(bp_tokens *tokens, const bp_example *example)
 {
     uint64_t all = tokens->head.tokens;
-    if (example->first > all || example->count > all - example->first ||
+    const uint64_t most = example->first > all ? 0 : (all - example->first);
+    if (example->first > all || example->count > most || example->shift > most - example->count ||
         example->prompt > example->count || example->second > example->count) {
         return data_tokens_refuse(tokens, "an example lies outside the tokens", example->first,
                                   all);
@@ -75,6 +77,9 @@ static bp_status take_example(bp_tokens *tokens, const unsigned char *bytes, bp_
         to->prompt = 0;
         to->lead = head->lead;
         to->join = head->join;
+    }
+    if (head->form == BP_FORM_TAGGED) {
+        to->shift = to->count;
     }
     return check_example(tokens, to);
 }
@@ -97,6 +102,16 @@ static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t
     }
     return bp_data_read_ids(tokens->store, tokens->file, source->name,
                             head->start + first * head->width, head->width, n, to, tokens->error);
+}
+
+/* Labels lie among the tokens, each plus one. */
+static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    BP_TRY(read_ids(source, first, n, to));
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = to[i] > 0 ? to[i] - 1 : -1;
+    }
+    return BP_OK;
 }
 
 /* What a part of the file is looked through for. */
@@ -161,6 +176,7 @@ bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, v
     tokens->source.count = tokens->head.tokens;
     tokens->source.examples = tokens->head.examples;
     tokens->source.example = read_example;
+    tokens->source.labels = tokens->head.form == BP_FORM_TAGGED ? read_labels : NULL;
     if (status != BP_OK) {
         bp_tokens_close(tokens);
     }

@@ -10,7 +10,8 @@
  *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens (of a pair: those
  *         before the second text), u64 label
  *     zeros up to the offset of the ids
- *     ids, to the end of the file
+ *     ids, to the end of the file; in the form BP_FORM_TAGGED as many labels follow the ids of each
+ *         example, which count as tokens: each plus one, 0 for none
  * The key names what the file was made from (data_tokenise.h). The file is written under
  * PATH.tmp, synced, and renamed. */
 #ifndef BP_FORMATS_DATA_TOKENS_H
@@ -42,6 +43,9 @@ typedef struct bp_tokens_head {
     uint32_t join;
     uint32_t unlabelled; /* 1: the labels of all examples are BP_NO_LABEL */
 } bp_tokens_head;
+
+/* Bytes of each id where all are below `vocabulary`. */
+uint32_t bp_tokens_width(uint32_t vocabulary);
 
 /* Writing. The first four are the caller's to set. */
 typedef struct bp_tokens_writer {

@@ -82,6 +82,11 @@ void bp_tokens_example_read(bp_example *example, const unsigned char bytes[BP_TO
                             .label = get_number(bytes + 24, 8)};
 }
 
+uint32_t bp_tokens_width(uint32_t vocabulary)
+{
+    return vocabulary <= 256 ? 1 : vocabulary <= 65536 ? 2 : 4;
+}
+
 static bp_status write_at(bp_tokens_writer *w, uint64_t offset, const void *from, size_t bytes)
 {
     if (w->store->write_at(w->store, w->file, offset, from, bytes) != BP_OK) {

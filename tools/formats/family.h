@@ -92,7 +92,9 @@ typedef struct bp_family {
     size_t row_count;
     bp_task task;               /* of files whose architectures do not judge */
     const char *language_class; /* of architectures; NULL: the file has none */
-    const char *judge_class;
+    const char *judge_class;    /* of samples */
+    const char *token_class;    /* of tokens; NULL, as the next: it has none */
+    const char *answer_class;
 
     /* Settles what one value means by another, after all were read. NULL: nothing. */
     void (*settle)(bp_model_config *config);

@@ -50,10 +50,16 @@ static const bp_tensor_rule rules[] = {
     {"bert.*LayerNorm.bias", "*LayerNorm.beta", BP_FORM_PLAIN},
 };
 
-/* Position numbers saved as buffers, and the heads of the pre-training tasks that a model for
- * another task has no use for. What a model does want is claimed before it comes to this. */
+/* Position numbers saved as buffers, and the heads of other tasks, that a model has no use for.
+ * What a model does want is claimed before it comes to this. */
 static const char *const ignored[] = {
-    "bert.embeddings.position_ids", "embeddings.position_ids", "cls.*", "bert.pooler.*", "pooler.*",
+    "bert.embeddings.position_ids",
+    "embeddings.position_ids",
+    "cls.*",
+    "bert.pooler.*",
+    "pooler.*",
+    "classifier.*",
+    "qa_outputs.*",
 };
 
 static const bp_tensor_twin twins[] = {
@@ -101,6 +107,8 @@ const bp_family bp_family_bert = {
     .task = BP_TASK_MASKED_LM,
     .language_class = "BertForMaskedLM",
     .judge_class = "BertForSequenceClassification",
+    .token_class = "BertForTokenClassification",
+    .answer_class = "BertForQuestionAnswering",
     .settle = family_bert_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .adapter_targets = "query,value",

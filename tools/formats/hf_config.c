@@ -72,7 +72,7 @@ static bp_status take_members(reading *r, bool first)
     }
 }
 
-/* The task that the file names: a class that judges samples, and how. */
+/* The task that the file names: a class with a head for one, and how it judges samples. */
 static void settle_task(reading *r)
 {
     bp_model_config *config = &r->config;
@@ -80,6 +80,11 @@ static void settle_task(reading *r)
         return;
     }
     config->classes = config->classes == 0 ? 2 : config->classes;
+    if (r->judges && r->judge != BP_TASK_CLASSES) {
+        config->classes = r->judge == BP_TASK_ANSWERS ? 2 : config->classes;
+        config->task = r->judge;
+        return;
+    }
     config->task = config->classes == 1 ? BP_TASK_REGRESSION : BP_TASK_CLASSES;
     config->task = r->problem ? r->asked : config->task;
 }

@@ -72,8 +72,11 @@ static void put_class(bp_text *text, const bp_row *row, const bp_model_config *c
     const bp_family *family = config->family;
     hf_config_write_put_key(text, row->key);
     bp_text_string(text, "[\n    ");
-    bp_text_json(text,
-                 config->task >= BP_TASK_CLASSES ? family->judge_class : family->language_class);
+    const bp_task task = config->task;
+    bp_text_json(text, task < BP_TASK_CLASSES            ? family->language_class
+                       : bp_task_judges_samples(task)    ? family->judge_class
+                       : task == BP_TASK_TOKENS          ? family->token_class
+                                                         : family->answer_class);
     bp_text_string(text, "\n  ],\n");
 }
 
@@ -115,10 +118,11 @@ static bool lists_sizes(const bp_model_config *config)
 
 static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
 {
-    const bool judges = config->task >= BP_TASK_CLASSES;
+    const bool judges = bp_task_judges_samples(config->task);
     const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
     switch (row->kind) {
     case BP_ROW_LABELS:
+        return !judges && config->task != BP_TASK_TOKENS;
     case BP_ROW_PROBLEM:
         return !judges;
     case BP_ROW_SIZES:

@@ -224,13 +224,23 @@ static bp_status take_list(bp_hf_reading *r, const bp_row *row, bp_json_event *e
 
 static bp_status take_class(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
-    static const char end[] = "ForSequenceClassification";
-    const size_t most = sizeof end - 1;
+    static const struct {
+        const char *end;
+        bp_task task;
+    } classes[] = {{"ForSequenceClassification", BP_TASK_CLASSES},
+                   {"ForTokenClassification", BP_TASK_TOKENS},
+                   {"ForQuestionAnswering", BP_TASK_ANSWERS}};
     if (event->kind != BP_JSON_TEXT) {
         return bp_hf_value_refuse(r, row, event);
     }
-    r->judges = r->judges ||
-                (event->length >= most && strcmp(event->text + event->length - most, end) == 0);
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        const size_t most = strlen(classes[i].end);
+        if (!r->judges && event->length >= most &&
+            strcmp(event->text + event->length - most, classes[i].end) == 0) {
+            r->judges = true;
+            r->judge = classes[i].task;
+        }
+    }
     return BP_OK;
 }
 

@@ -12,7 +12,8 @@ typedef struct bp_hf_reading {
     const bp_family *family; /* NULL: not known yet */
     bp_model_config config;
     bool seen[BP_ROWS_MAX];
-    bool judges;   /* architectures names a class that judges samples */
+    bool judges;   /* architectures names a class that judges samples, tokens, or finds answers */
+    bp_task judge; /* which of them: BP_TASK_CLASSES stands for samples */
     bool problem;  /* problem_type is given */
     bp_task asked; /* by problem_type */
     bool listed;   /* widths of the layers are listed */

@@ -431,6 +431,8 @@ static const char *task_type(bp_task task)
 {
     return task == BP_TASK_CAUSAL_LM   ? "\"CAUSAL_LM\""
            : task == BP_TASK_MASKED_LM ? "null"
+           : task == BP_TASK_TOKENS    ? "\"TOKEN_CLS\""
+           : task == BP_TASK_ANSWERS   ? "\"QUESTION_ANS\""
                                        : "\"SEQ_CLS\"";
 }
 

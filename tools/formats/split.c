@@ -14,6 +14,12 @@ static bp_status part_targets(bp_source *source, uint64_t first, uint32_t n, uin
     return split->inner->targets(split->inner, split->first + first, n, counts);
 }
 
+static bp_status part_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    bp_part *split = source->context;
+    return split->inner->labels(split->inner, split->first + first, n, to);
+}
+
 static bp_status part_example(bp_source *source, uint64_t index, bp_example *to)
 {
     bp_part *split = source->context;
@@ -27,6 +33,7 @@ static void split_examples(bp_part *split, bp_source *inner, uint64_t first, uin
     split->source.context = split;
     split->source.read = read_part;
     split->source.targets = inner->targets != NULL ? part_targets : NULL;
+    split->source.labels = inner->labels != NULL ? part_labels : NULL;
     split->source.example = part_example;
     split->source.examples = count;
     split->inner = inner;

@@ -158,6 +158,10 @@ bp_status bp_encoder_pair(bp_encoder *encoder, const void *a, size_t a_length, c
 typedef enum bp_pair_place { BP_PAIR_BEFORE, BP_PAIR_BETWEEN, BP_PAIR_BEHIND } bp_pair_place;
 uint32_t bp_encoder_pair_ids(const bp_encoder *encoder, bp_pair_place place, const uint32_t **ids);
 
+/* What stands before a single text, and behind it; between there is nothing. */
+uint32_t bp_encoder_single_ids(const bp_encoder *encoder, bp_pair_place place,
+                               const uint32_t **ids);
+
 /* The types of a pair's tokens: none but 0; as BERT has them, 1 from the second text on; others. */
 typedef enum bp_pair_types { BP_PAIR_ALIKE, BP_PAIR_APART, BP_PAIR_OTHER } bp_pair_types;
 bp_pair_types bp_encoder_pair_types(const bp_encoder *encoder);
