@@ -2,7 +2,7 @@
 /* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/output.h"
-#include "tools/bedplate/predictions.h"
+#include "tools/bedplate/predictions_words.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
@@ -66,9 +66,10 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
     } else if (predictions_are_made(&s->spec)) {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 6);
-        bp_text_string(&out.text, " per row over ");
+        const bool words = task == BP_TASK_TOKENS;
+        bp_text_string(&out.text, words ? " per tagged token over " : " per row over ");
         bp_text_grouped(&out.text, tokens);
-        bp_text_string(&out.text, " rows");
+        bp_text_string(&out.text, words ? " tokens" : " rows");
         predictions_text(made, task, &out.text);
         bp_text_char(&out.text, '\n');
     } else {
@@ -84,7 +85,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
 }
 
 /* Runs over all data, and writes the predictions if they are wanted. */
-static bp_status cmd_eval_run(session *s, const data_set *data, const bp_feed *feed)
+static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
 {
     static predictions made;
     double loss;
@@ -93,9 +94,15 @@ static bp_status cmd_eval_run(session *s, const data_set *data, const bp_feed *f
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
     made.unlabelled = data->main.tokens.head.unlabelled != 0;
+    if (s->spec.config.task == BP_TASK_TOKENS) {
+        BP_TRY(predictions_words_begin(&made, data, feed->source, &s->error));
+    }
     double began = clock_seconds();
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
+    if (status == BP_OK && s->spec.config.task == BP_TASK_TOKENS) {
+        status = predictions_words_write(&made, s, data);
+    }
     bp_status written = predictions_end(&made, path, &s->error);
     BP_TRY(status);
     BP_TRY(written);

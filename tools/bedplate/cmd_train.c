@@ -159,6 +159,7 @@ static bp_status cmd_train_evaluate(training *t)
     }
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
+    t->made.source = t->eval_feed.source;
     BP_TRY(bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch, &t->made, &t->eval_loss,
                                     &targets));
     t->evaluated = s->runtime.steps;

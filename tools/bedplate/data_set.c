@@ -9,6 +9,7 @@
 #include "arena/text.h"
 #include "core/number/digest.h"
 #include "core/file/storage.h"
+#include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
 #include "tools/formats/byte_tokenizer.h"
 
@@ -100,6 +101,10 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (s->spec.config.vocabulary == 0) {
         return data_open_numbers(set, files, s, name);
     }
+    const bool words = s->spec.config.task == BP_TASK_TOKENS && format != BP_DATA_TOKENS;
+    if (words) {
+        BP_TRY(data_tagged_check(files, s));
+    }
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
@@ -126,6 +131,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         !s->set->quiet) {
         fprintf(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
                 files->source->name);
+    }
+    if (words) {
+        return data_tagged_open(set, files, s, name);
     }
     if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
         return BP_OK;

@@ -26,6 +26,10 @@ bp_labels data_labels(const bp_model_config *config)
         return BP_LABELS_BITS;
     case BP_TASK_MASKED_LM:
         return BP_LABELS_MASKED;
+    case BP_TASK_TOKENS:
+        return BP_LABELS_GIVEN;
+    case BP_TASK_ANSWERS:
+        return BP_LABELS_SPAN;
     default:
         return BP_LABELS_NEXT_TOKEN;
     }
@@ -45,9 +49,8 @@ bp_status data_lacks_labels(const data_files *files, session *s)
                         files->data.source.name);
 }
 
-/* Where the token file goes: into --output-dir, which is made, or a place of its own. */
-static bp_status token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
-                            const char *name)
+bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
+                          const char *name)
 {
     const char *directory = s->set->output_dir;
     if (directory == NULL) {
@@ -85,7 +88,7 @@ static bp_status note_pairs(const data_files *files, session *s)
 }
 
 /* Counts examples that are longer than a row. What is cut off is never learned: that is said. */
-static bp_status check_lengths(const data_files *files, session *s)
+bp_status data_check_lengths(const data_files *files, session *s)
 {
     bp_source *source = files->source;
     bool prompts = files->tokens.head.form == BP_FORM_PROMPT;
@@ -200,13 +203,13 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
 
 bp_status data_tokenise(data_set *set, data_files *files, session *s, const char *name)
 {
-    BP_TRY(token_path(set, s, files->path, name));
+    BP_TRY(data_token_path(set, s, files->path, name));
     bp_status status = tokenise(set, files, s);
     if (s->set->output_dir == NULL) {
         /* The open file stays readable without its name, and goes with the program. */
         (void)s->store->remove(s->store, files->path);
     }
-    return status == BP_OK ? check_lengths(files, s) : status;
+    return status == BP_OK ? data_check_lengths(files, s) : status;
 }
 
 static bp_status numbers(data_files *files, session *s)
@@ -241,7 +244,7 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
                             "csv or tsv) or float32 numbers (f32)",
                             files->data.source.name);
     }
-    BP_TRY(token_path(set, s, files->path, name));
+    BP_TRY(data_token_path(set, s, files->path, name));
     bp_status status = numbers(files, s);
     if (s->set->output_dir == NULL) {
         (void)s->store->remove(s->store, files->path);
@@ -259,11 +262,24 @@ bp_status data_open_tokens(data_files *files, session *s)
     static uint64_t buffer[BP_TOKENS_BUFFER / 8];
     BP_TRY(bp_tokens_open(&files->tokens, s->store, files->data.source.name, buffer, &s->error));
     files->source = &files->tokens.source;
-    bool labelled = files->tokens.head.form == BP_FORM_LABELLED &&
+    const uint32_t form = files->tokens.head.form;
+    const bp_task task = s->spec.config.task;
+    if ((form == BP_FORM_TAGGED) != (task == BP_TASK_TOKENS) ||
+        (form == BP_FORM_ANSWERS) != (task == BP_TASK_ANSWERS)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the token file was made for another task", files->source->name);
+    }
+    if (s->set->predictions != NULL && task > BP_TASK_REGRESSION) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "predictions name words, which a token file does not hold: give the "
+                            "data that it was made from",
+                            files->source->name);
+    }
+    bool labelled = form == BP_FORM_LABELLED &&
                     (files->tokens.head.unlabelled == 0 || s->set->predictions != NULL);
     if (data_learns_rows(&s->spec.config) && !labelled) {
         return data_lacks_labels(files, s);
     }
     BP_TRY(note_pairs(files, s));
-    return check_lengths(files, s);
+    return data_check_lengths(files, s);
 }

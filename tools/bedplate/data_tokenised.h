@@ -15,6 +15,14 @@ bp_labels data_labels(const bp_model_config *config);
 bp_status data_tokenise(data_set *set, data_files *files, session *s,
                         const char *name) BP_MUST_CHECK;
 
+/* Where the token file `name` goes: into --output-dir, which is made (set->made), or a place of its
+ * own. */
+bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
+                          const char *name) BP_MUST_CHECK;
+
+/* Says on stderr how many examples are longer than a row. BP_ERR_DATA: nothing is left to learn. */
+bp_status data_check_lengths(const data_files *files, session *s) BP_MUST_CHECK;
+
 /* Whether each row has a label as a whole. */
 bool data_learns_rows(const bp_model_config *config);
 

@@ -49,6 +49,10 @@ static const option table[] = {
      "classes of a classification; 0: as config.json says, else 2"},
     {"text-pairs", OPTION_FLAG, VERB_PLAN, AT(text_pairs), 0, 0, "false", NULL, false,
      "the data holds pairs of texts, whose tokens have types; train and eval find that out"},
+    {"label-all-tokens", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(label_all_tokens), 0, 0, "false",
+     NULL, true,
+     "token-classification: every piece of a word has its label, the later ones I-X for B-X; else "
+     "the first alone"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
      "tensors that the weight files lack begin as random ones; each is named (train: a new task's "
      "head does so in any case)"},

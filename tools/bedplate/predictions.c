@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/bedplate/predictions_words.h"
+
 static const char where[] = "predictions";
 
 bool predictions_are_made(const bp_spec *spec)
@@ -19,7 +21,8 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
     }
     return bp_error_set(error, BP_ERR_USAGE, where,
                         "a language model predicts no labels; the option goes with --task "
-                        "classification, multi-label-classification and regression",
+                        "classification, multi-label-classification, regression, "
+                        "token-classification and question-answering",
                         "--predictions");
 }
 
@@ -28,6 +31,7 @@ bp_status predictions_begin(predictions *p, const bp_class_names *names, const c
 {
     memset(p, 0, sizeof *p);
     p->names = names;
+    entities_begin(&p->entities, names, PREDICTIONS_CLASSES);
     if (path == NULL) {
         return BP_OK;
     }
@@ -127,6 +131,11 @@ static void put_class(const predictions *p, bp_text *text, uint32_t class_number
     }
 }
 
+void predictions_put_class(predictions *p, uint32_t class_number)
+{
+    put_class(p, &p->out.text, class_number);
+}
+
 static void put_classes(const predictions *p, bp_text *text, uint32_t bits)
 {
     bool first = true;
@@ -195,6 +204,9 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     predictions *p = user;
     const bp_spec *spec = &runtime->spec;
     const bp_task task = spec->config.task;
+    if (task == BP_TASK_TOKENS) {
+        return predictions_words_take(p, runtime);
+    }
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
     const int32_t *labels = column->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
@@ -216,6 +228,7 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
 
 bp_status predictions_end(predictions *p, const char *path, bp_error *error)
 {
+    memory_give_back(&p->room);
     if (p->file == NULL) {
         return BP_OK;
     }
@@ -275,6 +288,24 @@ static void put_member(output *out, const char *prefix, const char *name, double
     json_real(out, key, value, 9);
 }
 
+static double entity_precision_of(const predictions *p)
+{
+    const entity_counts all = entities_all(&p->entities);
+    return entity_precision(&all);
+}
+
+static double entity_recall_of(const predictions *p)
+{
+    const entity_counts all = entities_all(&p->entities);
+    return entity_recall(&all);
+}
+
+static double entity_f1_of(const predictions *p)
+{
+    const entity_counts all = entities_all(&p->entities);
+    return entity_f1(&all);
+}
+
 /* A number about predictions, and what a line of text calls it. */
 typedef struct prediction_metric {
     bp_task task;
@@ -289,6 +320,10 @@ static const prediction_metric metrics[] = {
     {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
     {BP_TASK_REGRESSION, "pearson", ", Pearson ", pearson_of},
+    {BP_TASK_TOKENS, "accuracy", ", accuracy ", accuracy_of},
+    {BP_TASK_TOKENS, "precision", ", precision ", entity_precision_of},
+    {BP_TASK_TOKENS, "recall", ", recall ", entity_recall_of},
+    {BP_TASK_TOKENS, "f1", ", F1 ", entity_f1_of},
 };
 
 static const prediction_metric *metric_at(bp_task task, uint32_t index)
@@ -315,6 +350,11 @@ void predictions_json(const predictions *p, bp_task task, const char *prefix, ou
     const prediction_metric *metric;
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
         put_member(out, prefix, metric->name, metric->of(p));
+    }
+    if (p->labelled > 0 && task == BP_TASK_TOKENS) {
+        char key[32];
+        snprintf(key, sizeof key, "%sentities", prefix);
+        entities_json(&p->entities, key, out);
     }
 }
 

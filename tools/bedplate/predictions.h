@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #include "core/run/runtime.h"
+#include "tools/bedplate/entities.h"
+#include "tools/bedplate/memory.h"
 #include "tools/bedplate/output.h"
 #include "tools/formats/class_names.h"
 
@@ -34,6 +36,9 @@ typedef struct predictions {
     uint64_t right; /* rows whose prediction is the label, whole */
     class_counts counts[PREDICTIONS_CLASSES];
     number_sums numbers;
+    entities entities;  /* of tagged words, whose tokens are what is counted as labelled and right */
+    bp_source *source;  /* of tagged words */
+    memory_block room;  /* what is kept of every token until the end */
     output out;
 } predictions;
 
@@ -47,6 +52,9 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
 bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
                             bp_error *error) BP_MUST_CHECK;
 
+/* Writes a class by its name, as JSON, or by its number. */
+void predictions_put_class(predictions *p, uint32_t class_number);
+
 /* A bp_evaluated; user is the record. */
 bp_status predictions_take(void *user, const bp_runtime *runtime) BP_MUST_CHECK;
 
@@ -59,7 +67,8 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
- * regression; none where there is no label. */
+ * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of
+ * each type (entities.h); none where there is no label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
 
 /* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */

@@ -45,6 +45,7 @@ typedef struct settings {
     uint64_t num_labels;     /* 0: as the model says */
     double dropout;          /* below 0: as the model says */
     bool text_pairs;         /* plan: rows are pairs of texts */
+    bool label_all_tokens;   /* of words: every piece of one has its label */
     bool allow_missing;
     bool allow_unexpected;
     bool ignore_mismatched;
