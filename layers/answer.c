@@ -90,10 +90,8 @@ static void answer_parameters(bp_emit *emit, const bp_answer *head, uint64_t end
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    const bp_bias_backward_scalars sum = {.rows = (int64_t)emit->rows,
-                                          .n = 1,
-                                          .pitch = 1,
-                                          .accumulate = to->bias_accumulates};
+    const bp_bias_backward_scalars sum = {
+        .rows = (int64_t)emit->rows, .n = 1, .pitch = 1, .accumulate = to->bias_accumulates};
     const bp_bias_backward_operands summed = {.d_bias = bp_ref_at(to->bias, end), .d_y = d_logits};
     if (bp_ref_present(to->weight)) {
         bp_emit_matmul(emit, &operands, &scalars);
@@ -128,8 +126,8 @@ static void answer_input(bp_emit *emit, const bp_answer *head, uint64_t end, bp_
 
 void bp_answer_backward(bp_emit *emit, const bp_answer *head, bp_ref x, bp_ref d_x)
 {
-    const bp_ref logits = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), ENDS,
-                                         emit->rows, "logits");
+    const bp_ref logits =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), ENDS, emit->rows, "logits");
     answer_gradients to = {.weight = BP_ABSENT, .bias = BP_ABSENT};
     if (bp_emit_trainable(emit, head->weight)) {
         to.weight = bp_emit_gradient(emit, head->weight, &to.weight_accumulates);

@@ -48,10 +48,10 @@ void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
         {"cls.predictions.transform.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
         {"cls.predictions.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_task task = config->task;
-    const bp_publish_row *rows = task < BP_TASK_CLASSES            ? guess
-                                 : bp_task_judges_samples(task)    ? judge
-                                 : task == BP_TASK_TOKENS          ? judge + SCORE
-                                                                   : find;
+    const bp_publish_row *rows = task < BP_TASK_CLASSES         ? guess
+                                 : bp_task_judges_samples(task) ? judge
+                                 : task == BP_TASK_TOKENS       ? judge + SCORE
+                                                                : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
         bp_publish(emit, "", &rows[i]);
     }
@@ -222,8 +222,7 @@ static void forward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
 static void backward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
 {
     const bp_answer head = describe_answer(emit, first);
-    call->d_input =
-        call->input_wanted ? bert_head_make(emit, head.width, "d_input") : BP_ABSENT;
+    call->d_input = call->input_wanted ? bert_head_make(emit, head.width, "d_input") : BP_ABSENT;
     bp_answer_backward(emit, &head, call->input, call->d_input);
 }
 

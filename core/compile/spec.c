@@ -42,7 +42,11 @@ static bp_status check_classes(const bp_model_config *config, bp_error *error)
     const bool many = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
     const uint64_t most = many ? 1024 : task == BP_TASK_LABELS ? 32 : ends ? 2 : 1;
     const bp_range fields[] = {
-        {"num-labels", config->classes, ends ? 2 : judges ? 1 : 0, judges ? most : UINT32_MAX},
+        {"num-labels", config->classes,
+         ends     ? 2
+         : judges ? 1
+                  : 0,
+         judges ? most : UINT32_MAX},
     };
     return bp_ranges_check(fields, sizeof fields / sizeof fields[0], where, error);
 }

@@ -64,9 +64,9 @@ typedef enum bp_labels {
     BP_LABELS_GIVEN,      /* each token's own, from the source; -1 where there is none. Below
                              feed->classes, or, where that is 0, below the vocabulary */
     BP_LABELS_CLASS,      /* of the row, at its first place: a class below feed->classes */
-    BP_LABELS_BITS, /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
-    BP_LABELS_SPAN  /* of the row: where an answer begins, and, as the ends, where it ends: the low
-                       and the high 16 of the 32 lowest bits of the example's label */
+    BP_LABELS_BITS,       /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
+    BP_LABELS_SPAN /* of the row: where an answer begins, and, as the ends, where it ends: the low
+                      and the high 16 of the 32 lowest bits of the example's label */
 } bp_labels;
 
 #define BP_MASKING_SPECIAL 4

@@ -20,7 +20,8 @@ double reference_largest(const float *values, uint64_t count);
 
 /* The worst error of all trained gradients that lie in the arena after a step, against the tensors
  * "grad.<parameter>", relative to max(the tensor's largest, 1e-3 x the model's largest), or, of a
- * tensor that is 0, to the model's largest. Fails the test above 1e-5; `name` is for the message. */
+ * tensor that is 0, to the model's largest. Fails the test above 1e-5; `name` is for the message.
+ */
 double reference_gradients(const golden *g, rig *r, const char *name);
 
 /* Feeds a generating rig `count` tokens, at_once at a time, from the beginning, and requires the

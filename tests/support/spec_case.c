@@ -110,6 +110,20 @@ static void regression(bp_spec *spec)
     task(spec, BP_TASK_REGRESSION, 1);
 }
 
+static void tokens(bp_spec *spec)
+{
+    task(spec, BP_TASK_TOKENS, 5);
+    if (spec->model == &bp_model_bert) {
+        SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
+    }
+}
+
+static void answers(bp_spec *spec)
+{
+    task(spec, BP_TASK_ANSWERS, 2);
+    pairs(spec);
+}
+
 static void gru_or_lstm(bp_spec *spec)
 {
     if (spec->model == &bp_model_rnn) {
@@ -314,6 +328,8 @@ static const struct {
                {"classes-pairs", class_pairs},
                {"labels", labels},
                {"regression", regression},
+               {"tokens", tokens},
+               {"answers", answers},
                {"other-cell", gru_or_lstm},
                {"deeper", deeper},
                {"dropout", dropout},

@@ -63,8 +63,7 @@ static void print_outcome(const data_files *files, const bp_tags *work, const se
                 files->data.source.name, work->empty);
     }
     if (!s->set->quiet) {
-        fprintf(stderr,
-                "bedplate: %s: %" PRIu64 " sentences, tags of %u classes, %s",
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " sentences, tags of %u classes, %s",
                 files->data.source.name, files->tokens.head.examples, s->spec.config.classes,
                 work->built ? "tokenised" : "as tokenised before");
         fprintf(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);

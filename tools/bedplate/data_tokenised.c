@@ -49,8 +49,7 @@ bp_status data_lacks_labels(const data_files *files, session *s)
                         files->data.source.name);
 }
 
-bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
-                          const char *name)
+bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX], const char *name)
 {
     const char *directory = s->set->output_dir;
     if (directory == NULL) {

@@ -151,9 +151,7 @@ void entities_json(const entities *e, const char *key, output *out)
             continue;
         }
         snprintf(number, sizeof number, "LABEL_%u", i);
-        json_open(out, i == NO_TYPE            ? "_"
-                       : i < e->names->count   ? type_of(name_of(e, i))
-                                               : number);
+        json_open(out, i == NO_TYPE ? "_" : i < e->names->count ? type_of(name_of(e, i)) : number);
         json_real(out, "precision", entity_precision(c), 9);
         json_real(out, "recall", entity_recall(c), 9);
         json_real(out, "f1", entity_f1(c), 9);

@@ -55,12 +55,9 @@ void model_print(const settings *set)
 static const struct {
     const char *word;
     bp_task task;
-} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM},
-             {"masked-lm", BP_TASK_MASKED_LM},
-             {"classification", BP_TASK_CLASSES},
-             {"multi-label-classification", BP_TASK_LABELS},
-             {"regression", BP_TASK_REGRESSION},
-             {"token-classification", BP_TASK_TOKENS},
+} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM},       {"masked-lm", BP_TASK_MASKED_LM},
+             {"classification", BP_TASK_CLASSES},    {"multi-label-classification", BP_TASK_LABELS},
+             {"regression", BP_TASK_REGRESSION},     {"token-classification", BP_TASK_TOKENS},
              {"question-answering", BP_TASK_ANSWERS}};
 
 /* The task of the option, or the configuration's own. A configuration's problem_type says what

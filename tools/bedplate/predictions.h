@@ -36,9 +36,9 @@ typedef struct predictions {
     uint64_t right; /* rows whose prediction is the label, whole */
     class_counts counts[PREDICTIONS_CLASSES];
     number_sums numbers;
-    entities entities;  /* of tagged words, whose tokens are what is counted as labelled and right */
-    bp_source *source;  /* of tagged words */
-    memory_block room;  /* what is kept of every token until the end */
+    entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
+    bp_source *source; /* of tagged words */
+    memory_block room; /* what is kept of every token until the end */
     output out;
 } predictions;
 

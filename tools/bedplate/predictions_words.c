@@ -142,13 +142,12 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
 bp_status predictions_words_write(predictions *p, session *s, data_set *data)
 {
     const bool part = p->source == &data->held_part.source;
-    word_lines lines = {.p = p,
-                        .s = s,
-                        .rule = {.labels = BP_LABELS_CLASS,
-                                 .classes = s->spec.config.classes,
-                                 .names = &s->names},
-                        .first = part ? data->held_part.first_example : 0,
-                        .most = s->spec.sequence};
+    word_lines lines = {
+        .p = p,
+        .s = s,
+        .rule = {.labels = BP_LABELS_CLASS, .classes = s->spec.config.classes, .names = &s->names},
+        .first = part ? data->held_part.first_example : 0,
+        .most = s->spec.sequence};
     bp_words words = {.user = &lines, .sentence = put_sentence, .may_lack = true};
     if (p->file == NULL) {
         return BP_OK;

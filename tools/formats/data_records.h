@@ -34,7 +34,8 @@ bp_status bp_record_span_begin(bp_record_span *span, uint64_t offset, uint64_t e
 uint64_t bp_record_span_place(const bp_record_span *span);
 
 /* Begins with a reader that was begun itself, behind a byte-order mark. */
-bp_status bp_records_begin(bp_records *records, bp_data_reader *reader, void *scratch) BP_MUST_CHECK;
+bp_status bp_records_begin(bp_records *records, bp_data_reader *reader,
+                           void *scratch) BP_MUST_CHECK;
 
 /* The next object, whose beginning is taken: its keys come next, and the caller takes them and its
  * end. *there is false behind the last. BP_ERR_DATA with the line, of files of lines. */

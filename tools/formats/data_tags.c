@@ -217,8 +217,7 @@ static bp_status survey_files(bp_tags *work, const tags_room *r, uint64_t *key)
 bp_status bp_tags_open(bp_tags *work, bp_tokens *tokens)
 {
     tags_maker m = {.work = work, .room = room_of(work->scratch)};
-    const uint32_t most =
-        work->vocabulary > work->classes ? work->vocabulary : work->classes + 1;
+    const uint32_t most = work->vocabulary > work->classes ? work->vocabulary : work->classes + 1;
     uint64_t key;
     *tokens = (bp_tokens){.open = false};
     work->sentences = 0;
@@ -228,8 +227,8 @@ bp_status bp_tags_open(bp_tags *work, bp_tokens *tokens)
     if (bp_tokens_fits(tokens, work->data->store, work->path, key, m.room.buffer, work->error)) {
         return BP_OK;
     }
-    m.rule = (bp_documents){
-        .labels = BP_LABELS_CLASS, .classes = work->classes, .names = work->names};
+    m.rule =
+        (bp_documents){.labels = BP_LABELS_CLASS, .classes = work->classes, .names = work->names};
     m.writer = (bp_tokens_writer){.store = work->data->store,
                                   .path = work->path,
                                   .buffer = m.room.buffer,
@@ -301,8 +300,7 @@ static bp_status insert_name(naming *n, bp_data_reader *reader, const char *text
         memchr(text, '\0', length) != NULL) {
         return bp_data_refuse_word(reader, "the tags have more names than can be", text, length);
     }
-    memmove(names->start + at + 1, names->start + at,
-            (names->count - at) * sizeof names->start[0]);
+    memmove(names->start + at + 1, names->start + at, (names->count - at) * sizeof names->start[0]);
     names->start[at] = names->used;
     memcpy(names->text + names->used, text, length);
     names->text[names->used + length] = '\0';

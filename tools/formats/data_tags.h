@@ -14,9 +14,9 @@
 #include "tools/formats/data_words.h"
 #include "tools/formats/tokenizer.h"
 
-#define BP_TAGS_PIECES  BP_WORDS_TEXT /* tokens of a sentence at most */
-#define BP_TAGS_IDS     4096          /* tokens of a word at most */
-#define BP_TAGS_WINDOW  262144
+#define BP_TAGS_PIECES BP_WORDS_TEXT /* tokens of a sentence at most */
+#define BP_TAGS_IDS    4096          /* tokens of a word at most */
+#define BP_TAGS_WINDOW 262144
 #define BP_TAGS_SCRATCH                                                                            \
     (BP_WORDS_SCRATCH + BP_TAGS_WINDOW + 2 * BP_TOKENS_BUFFER +                                    \
      4 * (BP_TAGS_PIECES + (size_t)BP_TAGS_IDS))

@@ -55,8 +55,9 @@ static bp_status give_sentence(reading *r)
         return BP_OK;
     }
     if (tags != 0 && tags != count) {
-        return bp_data_refuse_numbers(r->reader, "the sentence has another number of tags than of "
-                                                 "words",
+        return bp_data_refuse_numbers(r->reader,
+                                      "the sentence has another number of tags than of "
+                                      "words",
                                       tags, count);
     }
     if (tags == 0 && !words->may_lack) {

@@ -2,9 +2,9 @@
 /* Sentences whose words have tags (named entities, parts of speech), as they stand in files.
  *
  * JSON     objects (data_records.h) with a list of strings, `tokens` or `words`, and a list of as
- *          many numbers or names, `ner_tags`, `tags` or `labels`; in this order they are looked for.
- * columns  as CoNLL has them: a line is a word, its first field the word, its last the tag; fields
- *          are parted by tabs, or else by spaces; a blank line ends a sentence, and a line that
+ *          many numbers or names, `ner_tags`, `tags` or `labels`; in this order they are looked
+ * for. columns  as CoNLL has them: a line is a word, its first field the word, its last the tag;
+ * fields are parted by tabs, or else by spaces; a blank line ends a sentence, and a line that
  *          begins with -DOCSTART- is none. A single field is a word without a tag.
  *
  * A sentence is in memory as a whole. Refused, with file and line: one that is longer than

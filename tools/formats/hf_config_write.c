@@ -73,10 +73,10 @@ static void put_class(bp_text *text, const bp_row *row, const bp_model_config *c
     hf_config_write_put_key(text, row->key);
     bp_text_string(text, "[\n    ");
     const bp_task task = config->task;
-    bp_text_json(text, task < BP_TASK_CLASSES            ? family->language_class
-                       : bp_task_judges_samples(task)    ? family->judge_class
-                       : task == BP_TASK_TOKENS          ? family->token_class
-                                                         : family->answer_class);
+    bp_text_json(text, task < BP_TASK_CLASSES         ? family->language_class
+                       : bp_task_judges_samples(task) ? family->judge_class
+                       : task == BP_TASK_TOKENS       ? family->token_class
+                                                      : family->answer_class);
     bp_text_string(text, "\n  ],\n");
 }
 

@@ -25,7 +25,7 @@ static int32_t tokens[TOKENS];
 typedef struct declared {
     const char *name; /* of the case */
     uint32_t count;
-    bp_input_from from[4];
+    bp_input_from from[5];
     bool numbers;
 } declared;
 
@@ -40,6 +40,11 @@ static const declared families[] = {
     {"bert classes-pairs",
      4,
      {BP_INPUT_IDS, BP_INPUT_LABELS, BP_INPUT_LENGTHS, BP_INPUT_TYPES},
+     false},
+    {"bert tokens", 3, {BP_INPUT_IDS, BP_INPUT_LABELS, BP_INPUT_LENGTHS}, false},
+    {"bert answers",
+     5,
+     {BP_INPUT_IDS, BP_INPUT_LABELS, BP_INPUT_LENGTHS, BP_INPUT_ENDS, BP_INPUT_TYPES},
      false},
     {"mlp plain", 3, {BP_INPUT_IDS, BP_INPUT_LABELS, BP_INPUT_LENGTHS}, true}};
 
@@ -56,12 +61,13 @@ static void check_family(const bp_spec *spec, const declared *wanted)
         assert_true(bp_input_elements(&rows[i]) == (lengths ? 1 : spec->sequence));
         assert_true(bp_input_declared(spec, rows[i].from));
         assert_true(strlen(rows[i].name) > 0);
-        assert_int_equal(rows[i].negative, rows[i].from == BP_INPUT_LABELS);
-        assert_int_equal(rows[i].fill, rows[i].from == BP_INPUT_LABELS ? -1 : 0);
+        const bool target = rows[i].from == BP_INPUT_LABELS || rows[i].from == BP_INPUT_ENDS;
+        assert_int_equal(rows[i].negative, target);
+        assert_int_equal(rows[i].fill, target ? -1 : 0);
         bytes += bp_input_bytes(spec, &rows[i]);
     }
     assert_true(bytes == bp_compile_micro_bytes(spec));
-    assert_true(bp_input_declared(spec, BP_INPUT_TYPES) == (count == 4));
+    assert_true(bp_input_declared(spec, BP_INPUT_TYPES) == (count >= 4));
 }
 
 static void test_declarations(void **state)

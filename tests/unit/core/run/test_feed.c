@@ -407,6 +407,76 @@ static void test_columns_of_one_kind(void **state)
     assert_int_equal(group.valid, 0);
 }
 
+static bp_status token_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = first + i == 101 ? -100 : (int32_t)(first + i) % 7;
+    }
+    return BP_OK;
+}
+
+/* Labels that each token has of its own, somewhere else than the tokens; of a row that is cut its
+ * tail keeps its own. */
+static void test_labels_of_tokens(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_group group = columns_of(T, ids, labels, NULL, NULL);
+    bp_source source = ramp;
+    bp_feed feed = make_feed(1, 1, false);
+    source.examples = 1;
+    source.example = read_pair;
+    source.labels = token_labels;
+    pair = (bp_example){.first = 20, .count = 4, .tail = 1, .shift = 80};
+    feed.source = &source;
+    feed.kind = BP_LABELS_GIVEN;
+    feed.classes = 7;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    for (int32_t t = 0; t < T; t++) {
+        assert_int_equal(labels[t], t < 4 && t != 1 ? (100 + t) % 7 : -1);
+    }
+    assert_int_equal(group.valid, 3);
+    pair.count = T + 3;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_int_equal(labels[T - 2], (100 + T - 2) % 7);
+    assert_int_equal(labels[T - 1], (100 + T + 2) % 7);
+    assert_int_equal(ids[T - 1], 20 + T + 2);
+    feed.classes = 6;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
+    assert_string_equal(error.text, "a label is not below the number of classes");
+}
+
+/* Where an answer begins and ends; both columns count. */
+static void test_answers(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    int32_t ends[T];
+    bp_group group = {.columns = 3,
+                      .column = {{BP_INPUT_IDS, BP_I32, T, 0, ids},
+                                 {BP_INPUT_LABELS, BP_I32, T, -1, labels},
+                                 {BP_INPUT_ENDS, BP_I32, T, -1, ends}}};
+    bp_source source = ramp;
+    bp_feed feed = make_feed(1, 1, false);
+    source.examples = 1;
+    source.example = read_pair;
+    pair = (bp_example){.first = 20, .count = 5, .second = 2, .label = 2 | 4u << 16 | 9ull << 32};
+    feed.source = &source;
+    feed.kind = BP_LABELS_SPAN;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_true(labels[0] == 2 && ends[0] == 4 && labels[1] == -1 && ends[1] == -1);
+    assert_int_equal(group.valid, 2);
+    pair.label = BP_NO_LABEL;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
+    assert_true(labels[0] == -1 && ends[0] == -1 && group.valid == 0);
+    pair.label = 2 | 5u << 16;
+    assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
+    assert_string_equal(error.text, "an answer lies outside of its row");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +487,8 @@ int main(void)
         cmocka_unit_test(test_examples_are_rows),
         cmocka_unit_test(test_labels_of_rows),
         cmocka_unit_test(test_bad_data),
+        cmocka_unit_test(test_labels_of_tokens),
+        cmocka_unit_test(test_answers),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_cutting_pairs),
         cmocka_unit_test(test_columns_of_one_kind),

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Token classification: words with tags from JSON and from columns, classes and entities as transformers and seqeval
+# have them (tools/golden/tagged.py), adapters, policies, resuming.
+. "$(dirname "$0")/lib.sh"
+golden=tests/golden/tagged
+task=(--task token-classification --max-seq-length 24 --threads 2)
+
+mkdir "$work/base"
+cp $golden/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/base"
+run train --model "$work/base" "${task[@]}" --data $golden/rows.jsonl --max-steps 0 --quiet --json --output-dir "$work/m"
+check $code "a model of random weights" "$err"
+grep -q '"id2label": {"0": "B-LOC", "1": "B-ORG", .*"8": "S-ORG"}' "$work/m/config.json" &&
+    grep -q 'BertForTokenClassification' "$work/m/config.json"
+check $? "the classes are those of the data" "$(cat "$work/m/config.json")"
+
+# Loss, accuracy and entities, first pieces or all of them; from every form of file.
+near() { # KEY GOLDEN_KEY
+    awk -v a="$(json "$1")" -v b="$(grep -oE "\"$2\": [0-9.e-]+" $golden/eval.json | sed 's/.*: //')" \
+        'BEGIN { d = a - b; exit !(a != "" && b != "" && d * d < 1e-12) }'
+    check $? "$1 is that of transformers" "$out"
+}
+for all in "" all_; do
+    run eval --model "$work/m" "${task[@]}" --task auto --data $golden/rows.jsonl --json ${all:+--label-all-tokens}
+    for key in loss tokens accuracy precision recall f1; do
+        near $key $all$key
+    done
+done
+(echo -n '['; sed 's/$/,/; $s/,$/]/' $golden/rows.jsonl) >"$work/rows.json"
+sed 's/"tokens"/"words"/; s/"ner_tags"/"labels"/' $golden/rows.jsonl >"$work/named.jsonl"
+sed 's/"ner_tags"/"tags"/' $golden/rows.jsonl | sed 's/$/\r/' >"$work/crlf.jsonl"
+tr ' ' '\t' <$golden/columns.txt >"$work/tabs.tsv"
+for file in $golden/rows.jsonl $golden/columns.txt "$work/rows.json" "$work/named.jsonl" "$work/crlf.jsonl" "$work/tabs.tsv"; do
+    run eval --model "$work/m" "${task[@]}" --task auto --data "$file" --predictions "$work/p.jsonl" --json
+    near loss loss
+    sed -E 's/.*"prediction": \[//; s/\].*//; s/[",]//g; s/null/-/g' "$work/p.jsonl" | cmp -s - $golden/words.txt
+    check $? "$file: classes of words are those of transformers" "$(head -2 "$work/p.jsonl")"
+done
+grep -q '^{"index": 0, "words": \[".*"\], "prediction": \[".*\], "label": \[".*"\]}$' "$work/p.jsonl"
+check $? "a line for each sentence" "$(head -2 "$work/p.jsonl")"
+[[ $(grep -o '"entities": {"LOC": {"precision": [0-9.]*, "recall": [0-9.]*, "f1": [0-9.]*, "number": [0-9]*}, "ORG"' <<<"$out") ]]
+check $? "entities of each type" "$out"
+for batch in 1 7; do
+    run eval --model "$work/m" "${task[@]}" --data $golden/rows.jsonl --predictions "$work/q.jsonl" --per-device-eval-batch-size $batch
+    cmp -s "$work/p.jsonl" "$work/q.jsonl"
+    check $? "in batches of $batch the same file" "$err"
+done
+
+# Words without tags, and a held-out part.
+awk 'NF == 0 { print ""; next } { print $1 }' $golden/columns.txt >"$work/bare.txt"
+run eval --model "$work/m" "${task[@]}" --data "$work/bare.txt" --predictions "$work/q.jsonl" --json
+[[ $code -eq 0 && $(json rows) == 48 ]] && cmp -s <(sed 's/, "label".*/}/' "$work/p.jsonl") "$work/q.jsonl"
+check $? "words without tags are judged all the same" "$out$err"
+expect 4 'bare.txt: line 15: the words have no tags' eval --model "$work/m" "${task[@]}" --data "$work/bare.txt"
+run eval --model "$work/m" "${task[@]}" --data $golden/rows.jsonl --predictions "$work/q.jsonl" --validation-split 0.25
+cmp -s <(tail -12 "$work/p.jsonl" | sed 's/"index": [0-9]*//') <(sed 's/"index": [0-9]*//' "$work/q.jsonl")
+check $? "of a part its sentences" "$(head -1 "$work/q.jsonl")"
+
+# Training: the same bits by any policy, released, resumed; planned as it is run.
+train=(train --model "$work/base" "${task[@]}" --quiet --json --data $golden/rows.jsonl --learning-rate 1e-2)
+learn=("${train[@]}" --max-steps 12 --max-grad-norm 0)
+run "${learn[@]}" --output-dir "$work/a" --per-device-train-batch-size 4 --gradient-accumulation-steps 2
+digest=$(json state_digest)
+arena=$(json arena_bytes)
+run plan --model "$work/base" "${task[@]}" --num-labels 9 --max-grad-norm 0 --per-device-train-batch-size 4 \
+    --gradient-accumulation-steps 2 --json
+[[ -n $arena && $(json arena_bytes) == "$arena" ]]
+check $? "the plan is that of the run" "$out"
+for more in "--gradient-checkpointing full" "--gradient-checkpointing selective:norm,gelu,attention --poison" \
+    "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
+    rm -rf "$work/b"
+    run "${learn[@]}" --output-dir "$work/b" --per-device-train-batch-size 4 --gradient-accumulation-steps 2 $more
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+    check $? "$more: the same bits" "$out$err"
+done
+run "${learn[@]}" --output-dir "$work/c" --per-device-train-batch-size 8
+digest=$(json state_digest)
+run "${learn[@]}" --output-dir "$work/d" --per-device-train-batch-size 8 --gradient-release
+[[ $(json state_digest) == "$digest" ]]
+check $? "released gradients: the same bits" "$out$err"
+run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --stop-at-step 5
+run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume
+[[ $(json state_digest) == "$digest" ]]
+check $? "resumed: the same bits" "$out$err"
+run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume --label-all-tokens
+[[ $code -ne 0 ]]
+check $? "a resumed run keeps its labels" "$out$err"
+run "${train[@]}" --output-dir "$work/f" --max-steps 200 --eval-data $golden/columns.txt --bf16
+awk -v a="$(json eval_accuracy)" 'BEGIN { exit !(a > 0.9) }'
+check $? "tags are learnt" "$out$err"
+grep -q '"eval_f1"' <<<"$out"
+check $? "evaluations of a training count entities" "$out"
+
+# Adapters keep the head beside them.
+run "${train[@]}" --output-dir "$work/g" --max-steps 60 --lora-r 4 --target-modules all-linear --eval-data $golden/rows.jsonl
+loss=$(json eval_loss)
+grep -q '"task_type": "TOKEN_CLS"' "$work/g/adapter_config.json" && grep -q '"modules_to_save": \["classifier"\]' "$work/g/adapter_config.json"
+check $? "adapters with their head" "$out$err$(cat "$work/g/adapter_config.json")"
+run eval --model "$work/base" "${task[@]}" --num-labels 9 --adapter "$work/g" --data $golden/rows.jsonl --json
+[[ -n $loss && $(json loss) == "$loss" ]]
+check $? "the adapter's head serves a base without one" "$out$err"
+
+# What is refused.
+bad() { # FILE CONTENT PATTERN
+    printf "$2" >"$work/$1"
+    expect 4 "$3" train --model tiny-bert --task token-classification --data "$work/$1" --output-dir "$work/x"
+}
+bad bad.jsonl '{"tokens": ["a", "b"], "ner_tags": [0]}\n' 'bad.jsonl: line 1: the sentence has another number of tags.*found 1'
+bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]}\n{"tokens": ["a"]}\n' 'line 2: what comes before is otherwise: all sentences'
+bad bad.jsonl '{"tokens": "a b", "ner_tags": [0]}\n' 'line 1.*words and tags are lists'
+bad bad.jsonl '{"tokens": [7], "ner_tags": [0]}\n' 'line 1.*a word is not a string'
+bad bad.jsonl '{"tokens": ["a"], "ner_tags": [-1]}\n' 'line 1: the label is no class'
+bad bad.jsonl '{"text": "a"}\n' 'line 1.*the object lacks `tokens`'
+bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]\n' 'bad.jsonl'
+bad bad.jsonl '' 'the data holds no tagged words'
+bad bad.txt 'a B-X\nb\n' 'line 2: the word has no tag'
+bad bad.csv 'a,b\n' 'token-classification reads JSON'
+printf 'a B-NEW\n' >"$work/other.txt"
+expect 4 'other.txt: line .*name of a class that the model.s id2label has.*B-NEW' eval --model "$work/m" "${task[@]}" --data "$work/other.txt"
+expect 2 'token-classification and question-answering need bert' train --model tiny --task token-classification \
+    --data $golden/rows.jsonl --output-dir "$work/x"
+[[ ! -e $work/x ]]
+check $? "none of these made the output directory"
+finish
