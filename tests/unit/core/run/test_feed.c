@@ -428,22 +428,22 @@ static void test_labels_of_tokens(void **state)
     source.examples = 1;
     source.example = read_pair;
     source.labels = token_labels;
-    pair = (bp_example){.first = 20, .count = 4, .tail = 1, .shift = 80};
+    pair = (bp_example){.first = 20, .count = 3, .tail = 1, .shift = 80};
     feed.source = &source;
     feed.kind = BP_LABELS_GIVEN;
     feed.classes = 7;
     assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     for (int32_t t = 0; t < T; t++) {
-        assert_int_equal(labels[t], t < 4 && t != 1 ? (100 + t) % 7 : -1);
+        assert_int_equal(labels[t], t < 3 && t != 1 ? (100 + t) % 7 : -1);
     }
-    assert_int_equal(group.valid, 3);
+    assert_int_equal(group.valid, 2);
     pair.count = T + 3;
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     assert_int_equal(labels[T - 2], (100 + T - 2) % 7);
     assert_int_equal(labels[T - 1], (100 + T + 2) % 7);
     assert_int_equal(ids[T - 1], 20 + T + 2);
-    feed.classes = 6;
+    feed.classes = 4; /* the label of token 102 */
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
     assert_string_equal(error.text, "a label is not below the number of classes");
 }
@@ -462,17 +462,17 @@ static void test_answers(void **state)
     bp_feed feed = make_feed(1, 1, false);
     source.examples = 1;
     source.example = read_pair;
-    pair = (bp_example){.first = 20, .count = 5, .second = 2, .label = 2 | 4u << 16 | 9ull << 32};
+    pair = (bp_example){.first = 20, .count = 4, .second = 2, .label = 2 | 3u << 16 | 9ull << 32};
     feed.source = &source;
     feed.kind = BP_LABELS_SPAN;
     assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
-    assert_true(labels[0] == 2 && ends[0] == 4 && labels[1] == -1 && ends[1] == -1);
+    assert_true(labels[0] == 2 && ends[0] == 3 && labels[1] == -1 && ends[1] == -1);
     assert_int_equal(group.valid, 2);
     pair.label = BP_NO_LABEL;
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_OK);
     assert_true(labels[0] == -1 && ends[0] == -1 && group.valid == 0);
-    pair.label = 2 | 5u << 16;
+    pair.label = 2 | 4u << 16;
     assert_int_equal(bp_feed_stage(&feed, 0, &group, window), BP_ERR_DATA);
     assert_string_equal(error.text, "an answer lies outside of its row");
 }
