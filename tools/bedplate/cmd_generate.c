@@ -17,6 +17,10 @@
 #include "tools/formats/family.h"
 #include "tools/formats/tensor_view.h"
 
+#define PROMPT_ROWS                                                                                \
+    256 /* tokens of a prompt read at once: weights are read once for all of them                  \
+         */
+
 static const char where[] = "generate";
 
 typedef struct generation {
@@ -36,7 +40,8 @@ typedef struct generation {
     size_t used;
     size_t capacity;
     uint32_t sequence;
-    bool finished; /* by a token or a string that ends a text */
+    bool finished;         /* by a token or a string that ends a text */
+    double prompt_seconds; /* of them the prompt's */
     double seconds;
 } generation;
 
@@ -250,7 +255,9 @@ static bp_status write_tokens(generation *g, output *out)
 {
     const settings *set = g->s.set;
     BP_TRY(bp_runtime_restart(&g->s.runtime));
+    const double began = clock_seconds();
     BP_TRY(bp_runtime_accept(&g->s.runtime, g->ids, g->count));
+    g->prompt_seconds = clock_seconds() - began;
     for (;;) {
         uint32_t id = 0;
         BP_TRY(draw(g, &id));
@@ -276,6 +283,14 @@ static void put_ids(output *out, const int32_t *ids, uint32_t count)
     bp_text_string(&out->text, "]");
 }
 
+/* The first token follows from the prompt's last logits; each further one from a run of its own. */
+static double token_rate(const generation *g)
+{
+    const uint32_t made = g->count - g->prompt;
+    const double after = g->seconds - g->prompt_seconds;
+    return made > 1 && after > 0.0 ? (made - 1) / after : made / g->seconds;
+}
+
 static void put_json(generation *g, output *out)
 {
     uint32_t made = g->count - g->prompt;
@@ -284,7 +299,9 @@ static void put_json(generation *g, output *out)
         json_count(out, "sequence", g->sequence);
     }
     json_count(out, "tokens", made);
-    json_real(out, "tokens_per_second", (double)made / g->seconds, 6);
+    json_real(out, "tokens_per_second", token_rate(g), 6);
+    json_count(out, "prompt_tokens", g->prompt);
+    json_real(out, "prompt_tokens_per_second", g->prompt / g->prompt_seconds, 6);
     json_seconds(out, g->s.set->began, g->seconds);
     json_count(out, "arena_bytes", g->s.runtime.report.arena_bytes);
     json_text(out, "finish_reason", g->finished ? "stop" : "length");
@@ -356,6 +373,7 @@ static bp_status generate(generation *g, const settings *set)
     bp_family_set_pieces(&s->spec.config, 1);
     BP_TRY(read_prompt(g));
     s->spec.generate_context = g->room;
+    s->spec.prefill_rows = g->prompt < PROMPT_ROWS ? g->prompt : PROMPT_ROWS;
     BP_TRY(session_start(s));
     g->how = (sampling){.temperature = set->temperature,
                         .top_k = set->top_k,
