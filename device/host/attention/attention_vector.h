@@ -89,7 +89,8 @@ static bp_matmul_tile tile_make(const float *panel, int64_t panel_pitch, int64_t
     return (bp_matmul_tile){.depth = depth,
                             .panel = panel,
                             .panel_pitch = panel_pitch,
-                            .ahead = {(const char *)panel, 1, 0}};
+                            .next = {.from = (const char *)panel},
+                            .ahead = {.from = (const char *)panel}};
 }
 
 static int64_t rows_left(int64_t row, int64_t end)

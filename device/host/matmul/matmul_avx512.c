@@ -8,6 +8,7 @@
 #define ROWS    8
 #define LANES   16
 #define COLUMNS 48
+#define TERMS   384
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
@@ -108,14 +109,14 @@ static inline __mmask16 mask_of(int64_t left)
         }                                                                                          \
     }
 
-/* One request, and the terms that hide it. */
-#define ASK(request)                                                                               \
-    _mm_prefetch(at, _MM_HINT_T1);                                                                 \
-    _mm_prefetch(at + 64, _MM_HINT_T1);                                                            \
-    run--;                                                                                         \
-    at += run == 0 ? (request).jump : BP_MATMUL_PAIR;                                              \
-    run = run == 0 ? (request).run : run;                                                          \
-    TERM TERM TERM TERM
+/* The next request of a walk, without a branch: it would be mispredicted once a tile. */
+#define ASK(walk)                                                                                  \
+    _mm_prefetch(walk##_at, _MM_HINT_T1);                                                          \
+    _mm_prefetch(walk##_at + t->walk.second, _MM_HINT_T1);                                         \
+    walk##_left--;                                                                                 \
+    walk##_turn = -(int64_t)(walk##_left == 0);                                                    \
+    walk##_at += t->walk.step + (walk##_turn & t->walk.jump);                                      \
+    walk##_left += walk##_turn & t->walk.run;
 
 static inline __attribute__((always_inline)) void
 tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool packed)
@@ -124,22 +125,21 @@ tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool
     const __mmask16 mask1 = mask_of(t->columns - LANES);
     const __mmask16 mask2 = mask_of(t->columns - 2 * LANES);
     const float *a = t->a, *b = t->panel;
-    const int64_t requests = t->depth / BP_MATMUL_STRIDE;
-    const int64_t next_count = t->next_count < requests ? t->next_count : requests;
-    const char *at = t->next.from;
-    int64_t run = t->next.run;
+    const int64_t stride = packed && whole ? BP_MATMUL_STRIDE : BP_MATMUL_STRIDE / 2;
+    const char *next_at = t->next.from, *ahead_at = t->ahead.from;
+    int64_t next_left = t->next.run, ahead_left = t->ahead.run, next_turn, ahead_turn;
     int64_t k = 0;
     EACH_ROW(DECLARE)
     if (t->from != NULL) {
         EACH_ROW(LOAD)
     }
-    for (int64_t i = 0; i < next_count; i++) {
-        ASK(t->next)
-    }
-    at = t->ahead.from;
-    run = t->ahead.run;
-    for (int64_t i = next_count; i < requests; i++) {
-        ASK(t->ahead)
+    while (k + stride <= t->depth) {
+        ASK(next)
+        ASK(ahead)
+        TERM TERM TERM TERM if (packed && whole)
+        {
+            TERM TERM TERM TERM
+        }
     }
     while (k < t->depth) {
         TERM
@@ -303,9 +303,9 @@ static inline __m512 leaf_times(__m512 a, __m512 b)
 
 #include "device/host/matmul/matmul_leaf.h"
 
-const bp_matmul_form bp_matmul_form_avx512 = {ROWS,  COLUMNS,      tile,       load,
-                                              store, pack_columns, pack_rows,  transpose,
-                                              row,   row_turned,   dequantise, gelu};
+const bp_matmul_form bp_matmul_form_avx512 = {ROWS,       COLUMNS,      TERMS,     tile,      load,
+                                              store,      pack_columns, pack_rows, transpose, row,
+                                              row_turned, dequantise,   gelu};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -29,9 +29,12 @@ static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows,
     for (int64_t k = 0; k < whole; k += 4, to += 4 * ROWS) {
         __m256 column[4];
         bp_turn_columns4(column, row, k);
-        for (int64_t q = 0; q < 4; q++) {
-            _mm256_storeu_ps(to + q * ROWS, column[q]);
-        }
+        /* Not as a loop: where the four lie side by side, a compiler would join two at a time into
+         * a longer vector by way of memory, which waits for what was just stored. */
+        _mm256_storeu_ps(to, column[0]);
+        _mm256_storeu_ps(to + ROWS, column[1]);
+        _mm256_storeu_ps(to + 2 * ROWS, column[2]);
+        _mm256_storeu_ps(to + 3 * ROWS, column[3]);
     }
     for (int64_t k = whole; k < depth; k++, to += ROWS) {
         for (int64_t r = 0; r < ROWS; r++) {

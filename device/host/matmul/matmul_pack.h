@@ -7,7 +7,8 @@
  * when k is cut into blocks, a block continues the chain from the stored fp32 value, so the bits do
  * not depend on the cut. The blocking is that of Goto and van de Geijn (ACM TOMS 34, 2008): a block
  * of a is packed so that a tile reads it as one stream, and b one panel at a time just before it is
- * used. Elements of 16 bits become floats as they are packed, and a finished chain is rounded once.
+ * used (matmul_tiles.c). Elements of 16 bits become floats as they are packed, and a finished chain
+ * is rounded once.
  */
 #ifndef BP_DEVICE_HOST_MATMUL_PACK_H
 #define BP_DEVICE_HOST_MATMUL_PACK_H
@@ -22,13 +23,16 @@
     2048 /* columns and terms of such a row that are at hand at once, at most                      \
           */
 
-/* Memory that will soon be needed, asked for while a tile computes: two cache lines per request,
- * `run` requests side by side, then `jump` bytes further, and so on. */
-typedef struct bp_matmul_ahead {
+/* Memory that will soon be needed, asked for while a tile computes, a request of each walk every
+ * few terms: `run` requests `step` bytes apart, then `jump` bytes more than that, and so on. A
+ * request is of the line there and of the one `second` bytes further. */
+typedef struct bp_matmul_walk {
     const char *from;
     int64_t run;
+    int64_t step;
     int64_t jump;
-} bp_matmul_ahead;
+    int64_t second;
+} bp_matmul_walk;
 
 /* One tile: rows x columns of c, at most the form's own, over `depth` terms of k. Row r may run
  * over r * extra more terms: with extra = 1 a tile on the diagonal of a causal product adds to each
@@ -49,17 +53,17 @@ typedef struct bp_matmul_tile {
     int64_t to_pitch;
     const float *bias;     /* (columns) or NULL; added to the finished chain */
     const float *residual; /* (rows, columns; to_pitch) or NULL; may be `to` */
-    bp_matmul_ahead next;  /* where the next tile's chains start and end */
-    int64_t next_count;    /* requests of `next`, made before those of `ahead` */
-    bp_matmul_ahead ahead; /* what the next panel will be packed from */
+    bp_matmul_walk next;   /* over where the next tile's chains start or end */
+    bp_matmul_walk ahead;  /* over what the next panel will be packed from */
 } bp_matmul_tile;
 
-#define BP_MATMUL_PAIR   128 /* bytes of two cache lines */
-#define BP_MATMUL_STRIDE 4   /* terms from one request to the next */
+#define BP_MATMUL_LINE   64 /* bytes of a cache line */
+#define BP_MATMUL_STRIDE 8  /* terms from one request to the next, in tiles that are whole */
 
 typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
+    int64_t terms;   /* of a panel that the first-level cache holds */
     void (*tile)(const bp_matmul_tile *tile);
     /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */
     void (*load)(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,

@@ -30,12 +30,12 @@ static inline int64_t piece(int64_t total, int64_t most, int64_t unit)
     return round_up(ceil_div(total, ceil_div(total, most)), unit);
 }
 
-/* How a matmul is cut: sizes in elements. */
+/* What a workspace has room for at least: sizes in elements. */
 typedef struct matmul_cut {
     int64_t depth;   /* of a block of k */
     int64_t rows;    /* of a block of c */
     int64_t columns; /* of a block of c */
-    int64_t a_count; /* elements of workspace for packed a, the panel and unfinished c */
+    int64_t a_count; /* elements of workspace for packed a, the panel and chains that wait */
     int64_t panel_count;
     int64_t c_count;
 } matmul_cut;
@@ -53,13 +53,17 @@ typedef struct matmul_work {
     const void *residual;
     void *c;
     void *before;
+    float *work; /* this worker's, with room for so many floats before the scratch */
+    int64_t room;
     float *packed_a;
     float *panel;
     float *unfinished;
     float *scratch; /* (STAGE_TERMS * STAGE_ROWS): a stage of packing, or what surrounds a tile of
                        16-bit c */
-    matmul_cut cut;
+    matmul_cut closest;
 } matmul_work;
+
+#define BP_MATMUL_OVERRUN 16 /* floats after packed a, at least what packing may write there */
 
 /* A rectangle of c, later one block of it, and one block of k. */
 typedef struct matmul_block {
@@ -79,6 +83,17 @@ static inline const void *place_b(const matmul_work *w, int64_t term, int64_t co
     }
     return bp_element_at(w->b, term * w->s->ldb + column, w->type);
 }
+
+/* Packs strips of a tile's rows, one after the other, each (terms, form's rows): those of the
+ * block's rows and terms. */
+void bp_matmul_pack_a(const matmul_work *w, const matmul_block *block, float *to);
+
+/* Packs the panel of b that the tiles of these columns read, over the block's terms. */
+void bp_matmul_pack_panel(const matmul_work *w, const matmul_block *block, int64_t column,
+                          int64_t columns);
+
+/* A rectangle of c over all of k. */
+void bp_matmul_rectangle(matmul_work *w, const matmul_block *all);
 
 /* Columns first .. first + columns - 1 of a c of one row. */
 void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns);
