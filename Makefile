@@ -116,7 +116,7 @@ $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -m
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 $(BUILD)/device/host/update/update_%.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)
-$(BUILD)/core/number/convert.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)
+$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = -O3 -fno-trapping-math $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)

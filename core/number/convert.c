@@ -152,6 +152,16 @@ bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, 
     return kept;
 }
 
+void bp_elements_round(bp_dtype to, float *values, size_t count)
+{
+    uint16_t room[BLOCK];
+    for (size_t done = 0; done < count; done += BLOCK) {
+        const size_t some = count - done < BLOCK ? count - done : BLOCK;
+        (void)narrow(values + done, to, room, some); /* infinities are as good as any */
+        widen(to, room, values + done, some);
+    }
+}
+
 bool bp_elements_finite(bp_dtype dtype, const void *elements, size_t count)
 {
     int32_t most = 0;

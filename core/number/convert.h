@@ -11,6 +11,9 @@
  * bit. False when a finite value became infinite. The arrays lie apart, at any alignment. */
 bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, size_t count);
 
+/* Rounds values to F16 or BF16, in place. */
+void bp_elements_round(bp_dtype to, float *values, size_t count);
+
 /* Whether no element (F32, BF16, F16) is infinite or NaN. */
 bool bp_elements_finite(bp_dtype dtype, const void *elements, size_t count);
 

@@ -3,6 +3,7 @@
 #include "core/number/quantised.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Quantiles of the normal distribution (arXiv 2305.14314, appendix E), as bitsandbytes rounds them.
  */
@@ -38,12 +39,19 @@ uint32_t bp_quantised_passes(bp_quantised form)
     return form == BP_QUANTISED_NF4 ? 1 : 2;
 }
 
+/* Magnitudes compare as their bits do; a NaN is larger than none. */
 float bp_quantised_largest(const float *values, uint64_t count, float so_far)
 {
+    int32_t most;
+    memcpy(&most, &so_far, sizeof most);
     for (uint64_t i = 0; i < count; i++) {
-        float size = fabsf(values[i]);
-        so_far = size > so_far ? size : so_far;
+        int32_t size;
+        memcpy(&size, &values[i], sizeof size);
+        size &= 0x7fffffff;
+        size = size > 0x7f800000 ? 0 : size;
+        most = size > most ? size : most;
     }
+    memcpy(&so_far, &most, sizeof so_far);
     return so_far;
 }
 
@@ -74,15 +82,41 @@ float bp_nf4_scale(const float *values, uint32_t count)
     return count < BP_NF4_BLOCK && scale < LEAST ? LEAST : scale;
 }
 
+/* The same for each of 64 values of the book of 16: counted, not searched for, as vectors are. */
+static void nf4_codes(const float *x, uint8_t *codes)
+{
+    float middle[15];
+    int32_t below[BP_NF4_BLOCK];
+    for (uint32_t k = 0; k < 15; k++) {
+        middle[k] = midpoint(bp_nf4, k);
+    }
+    for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
+        int32_t sum = 0;
+        for (uint32_t k = 0; k < 15; k++) {
+            sum += middle[k] < x[i] ? 1 : 0;
+        }
+        below[i] = sum;
+    }
+    for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
+        codes[i] = (uint8_t)below[i];
+    }
+}
+
 float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK])
 {
+    float x[BP_NF4_BLOCK];
     float scale = bp_nf4_scale(values, count);
     float divisor = scale > LEAST ? scale : LEAST;
     float inverse = 1.0f / divisor;
-    bool whole = count == BP_NF4_BLOCK;
+    if (count == BP_NF4_BLOCK) {
+        for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
+            x[i] = clamped(values[i] * inverse);
+        }
+        nf4_codes(x, codes);
+        return scale;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        float x = whole ? values[i] * inverse : values[i] / divisor;
-        codes[i] = code_of(bp_nf4, 16, clamped(x));
+        codes[i] = code_of(bp_nf4, 16, clamped(values[i] / divisor));
     }
     return scale;
 }
@@ -117,4 +151,16 @@ float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t
 int8_t bp_int8_code(float value, float scale)
 {
     return scale > 0.0f ? (int8_t)nearbyintf(value * (1.0f / scale * 127.0f)) : (int8_t)0;
+}
+
+/* Adding 1.5 x 2^23 to a value below 2^22 leaves it rounded to even in the sum's last bits. */
+void bp_int8_codes(const float *values, uint64_t count, float scale, uint8_t *codes)
+{
+    const float factor = scale > 0.0f ? 1.0f / scale * 127.0f : 0.0f;
+    for (uint64_t i = 0; i < count; i++) {
+        const float sum = values[i] * factor + 0x1.8p23f;
+        int32_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        codes[i] = (uint8_t)(bits & 0xff);
+    }
 }

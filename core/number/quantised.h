@@ -128,4 +128,7 @@ float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t
  * even; 0 in a row of zeros. Value and scale are fp16's, as in bitsandbytes. */
 int8_t bp_int8_code(float value, float scale);
 
+/* The same of `count` values of a row. */
+void bp_int8_codes(const float *values, uint64_t count, float scale, uint8_t *codes);
+
 #endif

@@ -2,11 +2,11 @@
 /* Weights on their way into codes, through the runtime's transfer piece. */
 #include <string.h>
 
-#include "core/number/dtype.h"
-#include "core/number/random.h"
+#include "core/number/convert.h"
 #include "core/run/runtime.h"
 
-#define PIECE 16384 /* elements at once: a group of 256 blocks */
+#define PIECE     16384 /* elements at once: a group of 256 blocks */
+#define ROW_PIECE 1024  /* of one row */
 
 static const char where[] = "quantise";
 
@@ -123,23 +123,32 @@ static bp_status quantise_double(quantise_desk *desk, uint64_t first, const floa
     return BP_OK;
 }
 
-static float halved(float value)
+/* A stretch of one row in fp16's values; its length. */
+static uint64_t quantise_stretch(const quantise_desk *desk, uint64_t first, const float *values,
+                                 uint64_t count, float rounded[ROW_PIECE])
 {
-    return bp_f32_from_f16(bp_f16_from_f32(value));
+    const uint64_t rest = desk->columns - first % desk->columns;
+    uint64_t some = count < rest ? count : rest;
+    some = some < ROW_PIECE ? some : ROW_PIECE;
+    memcpy(rounded, values, (size_t)some * sizeof *rounded);
+    bp_elements_round(BP_F16, rounded, (size_t)some);
+    return some;
 }
 
-/* First pass: the largest magnitude of every row. */
+/* First pass: the largest magnitude of every row, as fp16 has it: rounding keeps the order. */
 static bp_status measure_rows(quantise_desk *desk, uint64_t first, const float *values,
                               uint64_t count)
 {
     bp_quantiser *q = desk->q;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t column = (first + i) % desk->columns;
-        float value = halved(values[i]);
-        q->largest = bp_quantised_largest(&value, 1, column == 0 ? 0.0f : q->largest);
-        if (column + 1 == desk->columns) {
+    for (uint64_t i = 0; i < count;) {
+        const uint64_t column = (first + i) % desk->columns, rest = desk->columns - column;
+        const uint64_t some = count - i < rest ? count - i : rest;
+        q->largest = bp_quantised_largest(values + i, some, column == 0 ? 0.0f : q->largest);
+        i += some;
+        if (some == rest) {
+            bp_elements_round(BP_F16, &q->largest, 1);
             BP_TRY(bp_runtime_write(desk->runtime, desk->scales,
-                                    (first + i) / desk->columns * sizeof(float), &q->largest,
+                                    ((first + i) / desk->columns - 1) * sizeof(float), &q->largest,
                                     sizeof(float)));
         }
     }
@@ -149,14 +158,17 @@ static bp_status measure_rows(quantise_desk *desk, uint64_t first, const float *
 static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float *values,
                                uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t column = (first + i) % desk->columns;
+    float rounded[ROW_PIECE];
+    for (uint64_t i = 0; i < count;) {
+        const uint64_t column = (first + i) % desk->columns;
+        const uint64_t some = quantise_stretch(desk, first + i, values + i, count - i, rounded);
         if (i == 0 || column == 0) {
             BP_TRY(bp_runtime_read(desk->runtime, desk->scales,
                                    (first + i) / desk->columns * sizeof(float), &desk->q->largest,
                                    sizeof(float)));
         }
-        desk->packed[i] = (uint8_t)bp_int8_code(halved(values[i]), desk->q->largest);
+        bp_int8_codes(rounded, some, desk->q->largest, desk->packed + i);
+        i += some;
     }
     return bp_runtime_write(desk->runtime, desk->codes, first, desk->packed, (size_t)count);
 }

@@ -261,6 +261,10 @@ static void int8_is_that_of_bitsandbytes(void **state)
             for (uint64_t i = 0; i < d.columns; i++) {
                 codes[row * d.columns + i] = bp_int8_code(from[i], rows[row]);
             }
+            uint8_t *again = malloc(d.columns);
+            bp_int8_codes(from, d.columns, rows[row], again);
+            assert_memory_equal(again, codes + row * d.columns, d.columns);
+            free(again);
         }
         equal(codes, wanted, d.count, "codes in 8 bits", index);
         const bp_quantised_matrix matrix = {BP_QUANTISED_INT8, d.columns, (const uint8_t *)codes,

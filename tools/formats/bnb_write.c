@@ -74,8 +74,8 @@ static bp_status read_some(const matrix *m, uint64_t first, size_t *count)
         return bp_error_set(set->error, BP_ERR_DATA, where, "a weight is infinite or not a number",
                             m->view.entry->name);
     }
-    for (size_t i = 0; m->form == BP_QUANTISED_INT8 && i < *count; i++) {
-        m->values[i] = bp_f32_from_f16(bp_f16_from_f32(m->values[i]));
+    if (m->form == BP_QUANTISED_INT8) {
+        bp_elements_round(BP_F16, m->values, *count);
     }
     if (!bp_elements_finite(BP_F32, m->values, *count)) {
         return bp_error_set(set->error, BP_ERR_DATA, where,

@@ -11,7 +11,7 @@
 
 #define DATA_BYTES  1048576
 #define DATA_LEAST  (3 * BP_VIEW_WORK_MIN)
-#define PLACE_BYTES ((size_t)256 << 10) /* that are read to their place, then looked at */
+#define CACHED     ((size_t)32768) /* elements that are read, looked at and put while in the cache */
 
 static const char where[] = "weights";
 
@@ -191,17 +191,12 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     return match_all(l, naming, allow, watch);
 }
 
-/* Whether every value stays finite in the type that the weight is kept in. */
+/* Whether every value stays finite in the type that the weight is kept in: what is at least half a
+ * step beyond the largest of that type does not. */
 static bool fits(bp_dtype dtype, const float *values, size_t count)
 {
-    uint16_t room[512];
-    for (size_t done = 0; dtype != BP_F32 && done < count; done += 512) {
-        size_t piece = count - done < 512 ? count - done : 512;
-        if (!bp_elements_convert(BP_F32, values + done, dtype, room, piece)) {
-            return false;
-        }
-    }
-    return true;
+    const float beyond = dtype == BP_F16 ? 65520.0f : 0x1.ffp127f;
+    return dtype == BP_F32 || bp_quantised_largest(values, count, 0.0f) < beyond;
 }
 
 /* The type that values must fit: 8 bits are made from fp16, 4 bits from any float. */
@@ -220,18 +215,27 @@ static bp_status hf_weights_not_finite(const loading *l, uint32_t parameter)
                         l->wanted[parameter].view.entry->name);
 }
 
-/* The one place where values become a weight and its master, or codes. */
-static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass, uint64_t first,
-                            const float *values, size_t count)
+static bp_status check_values(const loading *l, uint32_t parameter, const float *values,
+                              size_t count)
 {
-    bp_dtype dtype = hf_weights_type_of(l, parameter);
-    const char *name = l->wanted[parameter].view.entry->name;
+    const bp_dtype dtype = hf_weights_type_of(l, parameter);
     if (!bp_elements_finite(BP_F32, values, count)) {
         return hf_weights_not_finite(l, parameter);
     }
     if (bp_tensor_readable(dtype) && !fits(dtype, values, count)) {
         return bp_error_set(l->place->error, BP_ERR_DATA, where,
-                            "a weight is too large for the type that weights are kept in", name);
+                            "a weight is too large for the type that weights are kept in",
+                            l->wanted[parameter].view.entry->name);
+    }
+    return BP_OK;
+}
+
+/* The one place where values become a weight and its master, or codes. */
+static bp_status put_values(const loading *l, uint32_t parameter, uint32_t pass, uint64_t first,
+                            const float *values, size_t count)
+{
+    if (pass == 0) { /* a later one sees the same values */
+        BP_TRY(check_values(l, parameter, values, count));
     }
     if (parameter_of(l, parameter)->quantised != BP_QUANTISED_NONE) {
         return bp_runtime_quantise(l->runtime, l->numbers[parameter], pass, first, values, count);
@@ -246,7 +250,9 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     size_t third = l->room.capacity / 3 / 8 * 8;
     bp_staging work = {l->room.memory, third};
     float *values = (float *)(void *)((char *)l->room.memory + third);
-    size_t most = 2 * third / sizeof *values / BP_NF4_BLOCK * BP_NF4_BLOCK;
+    size_t room = 2 * third / sizeof *values;
+    room = view->transposed || room < CACHED ? room : CACHED;
+    size_t most = room / BP_NF4_BLOCK * BP_NF4_BLOCK;
     uint64_t elements = bp_tensor_view_elements(view);
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;
@@ -266,7 +272,7 @@ static bp_status flow_in_place(loading *l, uint32_t parameter, const bp_tensor_v
     const size_t width = bp_dtype_bytes(buffer->dtype);
     const uint64_t elements = bp_tensor_view_elements(view);
     unsigned char *to = bp_runtime_reach(l->runtime, buffer, 0, elements, width);
-    const uint64_t most = view->transposed ? elements : PLACE_BYTES / width;
+    const uint64_t most = view->transposed ? elements : CACHED;
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;
         size_t count = (size_t)(left < most ? left : most);
