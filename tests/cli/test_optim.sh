@@ -85,6 +85,46 @@ expect 2 'gradient-release: adama folds gradients into the moments' plan --model
 expect 2 'gradient-release: percentile clipping needs' plan --model tiny --gradient-release previous-norm --percentile-clipping 90
 expect 2 'gradient-release: a dynamic loss scale .*fixed --loss-scale' plan --model tiny --fp16 --gradient-release previous-norm
 
+# Clipping keeps the tape for a second backward. Where one table is most of the model, that is more
+# than gradients kept would be: the plan says it, with what would be smaller, and no fit chooses it.
+mkdir "$work/table"
+echo '{"model_type": "bert", "vocab_size": 20000, "hidden_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "intermediate_size": 128, "max_position_embeddings": 64}' >"$work/table/config.json"
+table=(--model "$work/table" --task classification --num-labels 2 --max-seq-length 32
+    --per-device-train-batch-size 16 --device host)
+run plan "${table[@]}" --json
+without=$(json arena_bytes)
+run plan "${table[@]}" --gradient-release previous-norm --json
+previous=$(json arena_bytes)
+[[ $(json enlarges) == false && $(json arena_bytes_without) -eq $without && $previous -lt $without ]]
+check $? 'a form that saves bytes is no matter' "$out"
+run plan "${table[@]}" --gradient-release --json
+released=$(json arena_bytes)
+[[ $released -gt $without && $(json enlarges) == true && $(json arena_bytes_without) -eq $without &&
+    $(json arena_bytes_previous_norm) -eq $previous ]]
+check $? 'JSON says that release enlarges the arena, and what would be smaller' "$out"
+grouped() { printf "%d" "$1" | rev | sed 's/.../&,/g; s/,$//' | rev; }
+expect 0 "^ +it enlarges this arena: $(grouped $((released - without))) bytes more than without it \($(grouped "$without") bytes; with --gradient-release previous-norm $(grouped "$previous")\)" \
+    plan "${table[@]}" --gradient-release
+run plan "${table[@]}" --gradient-release --gradient-checkpointing none --arena "$released" --json
+[[ $code -eq 0 && $(json form) == none && $(json arena_bytes) -eq $without ]]
+check $? 'a fit leaves out a release that enlarges' "$out$err"
+run plan "${table[@]}" --gradient-release --gradient-checkpointing none --arena $((released - 1)) --json
+[[ $code -eq 0 && $(json form) == none ]]
+check $? 'and so fits where it would not' "$out$err"
+expect 0 '^--gradient-release is left out: it would enlarge' plan "${table[@]}" --gradient-release --arena "$released" \
+    --gradient-checkpointing none
+run plan "${table[@]}" --gradient-release --max-grad-norm 0 --arena "$without" --json
+[[ $code -eq 0 && $(json enlarges) == false && $(json form) == exact ]]
+check $? 'a fit keeps a release that saves' "$out$err"
+{
+    echo text,label
+    for i in {1..16}; do echo "line $i,$((i % 2))"; done
+} >"$work/rows.csv"
+run train "${table[@]}" --data "$work/rows.csv" --output-dir "$work/t" --max-steps 1 --gradient-release
+[[ $code -eq 0 ]] && grep -q 'bedplate: --gradient-release enlarges this arena: ' <<<"$err"
+check $? 'train says it as well' "$err"
+
 # The approximate forms resume bit for bit: the norm of the step before is part of the state.
 forms() { # NAME OPTIONS: trains through, and in two pieces
     local name=$1

@@ -7,6 +7,7 @@
 
 #include "tools/bedplate/counted.h"
 #include "tools/bedplate/policy.h"
+#include "tools/bedplate/release_text.h"
 
 static const char where[] = "fit";
 
@@ -46,6 +47,7 @@ static bp_status choose_policy_again(choice *c, const bp_rates *rates, bp_error 
 {
     choice again = {.request = c->request};
     again.request.spec = c->fit.spec;
+    again.release_dropped = c->release_dropped;
     again.request.free_batch = false;
     again.request.free_chunk = false;
     again.request.rates = *rates;
@@ -60,11 +62,40 @@ static bp_status choose_policy_again(choice *c, const bp_rates *rates, bp_error 
     return BP_OK;
 }
 
+/* Runs the fit again without exact gradient release where what it chose is smaller so, or where
+ * nothing fits with it: the bits are the same, and backward never slower. */
+static bp_status drop_release(choice *c, bp_error *error)
+{
+    bp_spec spec = c->fit.spec;
+    uint64_t without = 0;
+    choice again = {.request = c->request};
+    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits)) {
+        return BP_OK;
+    }
+    spec.gradient_release = BP_RELEASE_NONE;
+    BP_TRY(counted_arena(&spec, &without, error));
+    if (c->fits && without >= c->fit.best.arena_bytes) {
+        return BP_OK;
+    }
+    again.request.spec.gradient_release = BP_RELEASE_NONE;
+    BP_TRY(run_once(&again, error));
+    if (again.fits || (!c->fits && again.fit.best.arena_bytes < c->fit.best.arena_bytes)) {
+        choice_end(c);
+        again.made = true;
+        again.release_dropped = true;
+        *c = again;
+    } else {
+        choice_end(&again);
+    }
+    return BP_OK;
+}
+
 bp_status choice_run(choice *c, const bp_fit_request *request, const bp_rates *calibrated,
                      bp_error *error)
 {
     *c = (choice){.made = true, .request = *request};
     BP_TRY(run_once(c, error));
+    BP_TRY(drop_release(c, error));
     if (c->fits && calibrated != NULL && request->free_policy) {
         return choose_policy_again(c, calibrated, error);
     }
@@ -89,6 +120,15 @@ void choice_put_options(bp_text *text, const bp_fit_try *candidate)
     bp_text_u64(text, candidate->loss_rows);
 }
 
+static void put_dropped(bp_text *text, const choice *c)
+{
+    if (c->release_dropped) {
+        bp_text_string(text,
+                       "--gradient-release is left out: it would enlarge the arena (the state "
+                       "is the same to the bit)\n");
+    }
+}
+
 void choice_put_line(bp_text *text, const choice *c)
 {
     bp_text_string(text, c->fits ? "fit: " : "nothing fits; the least is ");
@@ -98,6 +138,7 @@ void choice_put_line(bp_text *text, const choice *c)
     bp_text_string(text, " bytes, ");
     bp_text_general(text, c->fit.best.seconds, 4);
     bp_text_string(text, " s a step estimated\n");
+    put_dropped(text, c);
 }
 
 static void choice_put_row(bp_text *text, const char *rank, const bp_fit_try *candidate)
@@ -152,6 +193,7 @@ void choice_put_table(bp_text *text, const choice *c)
             choice_put_row(text, candidate->fits ? "slower" : "too large", candidate);
         }
     }
+    put_dropped(text, c);
 }
 
 static void json_candidate(output *out, const bp_fit_try *candidate)
@@ -175,6 +217,7 @@ void choice_json(output *out, const choice *c, bool all)
 {
     json_open(out, "choice");
     json_candidate(out, &c->fit.best);
+    json_text(out, "gradient_release", release_name(c->fit.spec.gradient_release));
     json_close(out);
     if (!all) {
         return;

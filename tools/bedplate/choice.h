@@ -9,14 +9,16 @@
 typedef struct choice {
     bool made; /* there was an --arena, and the fit ran */
     bool fits;
+    bool release_dropped; /* --gradient-release would have enlarged the arena: chosen without */
     bp_fit_request request;
     bp_fit fit;
     bp_action *actions; /* of fit.spec.policy; owned */
 } choice;
 
 /* Runs the fit. Nothing that fits is no error: c->fits says so, and c->fit.spec is then what needs
- * the fewest bytes. `calibrated` (NULL: none) are measured rates; they choose the policy alone.
- * Uses the heap, before anything is sealed. */
+ * the fewest bytes. Exact gradient release, which changes no bit of the result, is left out where
+ * the choice is smaller without it. `calibrated` (NULL: none) are measured rates; they choose the
+ * policy alone. Uses the heap, before anything is sealed. */
 bp_status choice_run(choice *c, const bp_fit_request *request, const bp_rates *calibrated,
                      bp_error *error) BP_MUST_CHECK;
 

@@ -75,6 +75,7 @@ static bp_status put_schedule(output *out, const session *s)
 typedef struct extras {
     const frontier *curve; /* NULL: not asked for */
     frozen still;
+    release_cost release;
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -141,7 +142,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_anatomy(out, report);
     host_arena_json(out, report);
     json_precision(out, &s->runtime.spec);
-    release_json(out, &s->runtime.spec);
+    release_json(out, &s->runtime.spec, &more->release);
     frozen_json(out, s, &more->still);
     if (s->runtime.spec.device == &bp_device_cuda) {
         json_text(out, "target", target_of(&s->runtime.spec));
@@ -252,7 +253,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
-    release_put(text, &s->runtime.spec);
+    release_put(text, &s->runtime.spec, &more->release);
     frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
@@ -341,6 +342,8 @@ static bp_status cmd_plan_plan(session *s)
         BP_TRY(frontier_find(&curve, &request, &s->error));
     }
     BP_TRY(frozen_find(s, &more.still));
+    BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
+                             &s->error));
     output_begin(&out, stdout);
     more.curve = set->frontier ? &curve : NULL;
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);

@@ -13,6 +13,7 @@
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions.h"
 #include "tools/bedplate/progress.h"
+#include "tools/bedplate/release_cost.h"
 #include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/signals.h"
@@ -115,6 +116,25 @@ static bp_status fill_schedule(training *t)
     return rate_fill(set, t->total, &t->s.spec);
 }
 
+/* A technique that is to save bytes and does not is worth a word. */
+static bp_status tell_release(training *t)
+{
+    session *s = &t->s;
+    release_cost cost;
+    char words[256];
+    bp_text text;
+    BP_TRY(release_cost_find(&s->spec, s->runtime.report.arena_bytes, &cost, &s->error));
+    if (!cost.enlarges || s->set->quiet) {
+        return BP_OK;
+    }
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    release_cost_put(&text, &cost);
+    bp_text_char(&text, '\0');
+    BP_TRY(bp_text_flush(&text));
+    fprintf(stderr, "bedplate: --gradient-release enlarges this arena: %s\n", words);
+    return BP_OK;
+}
+
 /* Everything up to the first step: nothing but a token file is written before all of it has
  * succeeded. */
 static bp_status prepare(training *t, const settings *set)
@@ -133,6 +153,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     BP_TRY(fill_schedule(t));
     BP_TRY(session_start(s));
+    BP_TRY(tell_release(t));
     const checkpoint_facts facts = {t->total, t->identity};
     BP_TRY(checkpoint_begin(&t->points, s, &facts));
     BP_TRY(checkpoint_start(&t->points));

@@ -32,6 +32,22 @@ bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
     return take(memory, bp_size_add(counted_bytes(runtime), extra), "host memory", error);
 }
 
+bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
+{
+    static bp_runtime runtime; /* large */
+    memory_block memory = {0};
+    bp_status status = counted_take(&runtime, spec, 0, &memory, error);
+    if (status == BP_OK) {
+        status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
+        memory_give_back(&memory);
+    }
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = runtime.error;
+    }
+    *arena_bytes = runtime.report.arena_bytes;
+    return status;
+}
+
 bp_status counted_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)
 {
     memory_block scratch = {0};

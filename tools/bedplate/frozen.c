@@ -9,10 +9,8 @@
 /* Plans the spec with nothing frozen: no rules that freeze, and no adapters beside a base. */
 static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 {
-    static bp_runtime runtime; /* large */
     static bp_parameter_rule rules[PRECISION_RULES_MAX];
     bp_spec spec = s->runtime.spec;
-    memory_block memory = {0};
     spec.rules = rules;
     spec.rule_count = 0;
     spec.lora = (bp_lora){.rank = 0};
@@ -26,11 +24,7 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     if (spec.policy.kind == BP_POLICY_ACTIONS) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
     }
-    BP_TRY(counted_take(&runtime, &spec, 0, &memory, &s->error));
-    bp_status status = bp_runtime_plan_counted(&runtime, memory.address, memory.bytes);
-    *arena_bytes = runtime.report.arena_bytes;
-    memory_give_back(&memory);
-    return status;
+    return counted_arena(&spec, arena_bytes, &s->error);
 }
 
 bp_status frozen_find(session *s, frozen *out)

@@ -47,7 +47,12 @@ static const char sums[] =
     "each "
     "sum rounded to a code beside it at random, so that its expected value is the sum";
 
-void release_put(bp_text *text, const bp_spec *spec)
+const char *release_name(bp_release form)
+{
+    return forms[form].name;
+}
+
+void release_put(bp_text *text, const bp_spec *spec, const release_cost *cost)
 {
     if (spec->gradient_int8) {
         bp_text_string(text, "gradients   ");
@@ -67,15 +72,21 @@ void release_put(bp_text *text, const bp_spec *spec)
     bp_text_string(text, ", of the optimizer's state in a step: ");
     bp_text_u64(text, moment_passes(spec));
     bp_text_char(text, '\n');
+    if (cost->enlarges) {
+        bp_text_string(text, "            it enlarges this arena: ");
+        release_cost_put(text, cost);
+        bp_text_char(text, '\n');
+    }
 }
 
-void release_json(output *out, const bp_spec *spec)
+void release_json(output *out, const bp_spec *spec, const release_cost *cost)
 {
     json_open(out, "gradient_release");
     json_text(out, "form", forms[spec->gradient_release].name);
     json_text(out, "mathematics", forms[spec->gradient_release].mathematics);
     json_count(out, "backward_passes", backward_passes(spec));
     json_count(out, "moment_passes", moment_passes(spec));
+    release_cost_json(out, cost);
     json_close(out);
     if (spec->gradient_int8) {
         json_text(out, "gradient_sums", sums);

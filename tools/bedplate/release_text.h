@@ -6,16 +6,22 @@
 #include "arena/text.h"
 #include "core/compile/spec.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/release_cost.h"
 #include "tools/bedplate/settings.h"
 
 /* The form that the settings name. */
 bp_release release_find(const settings *set);
 
-/* A line for sums in 8 bits, and one for gradient release: its form, mathematics and passes. */
-void release_put(bp_text *text, const bp_spec *spec);
+/* The name of a form, as an option has it. */
+const char *release_name(bp_release form);
+
+/* A line for sums in 8 bits, and one for gradient release: its form, mathematics and passes, and
+ * one more where it enlarges the arena. */
+void release_put(bp_text *text, const bp_spec *spec, const release_cost *cost);
 
 /* The same as an object: form, mathematics, backward_passes (of each micro-batch), moment_passes
- * (how often a step reads and writes the optimizer's state); and gradient_sums: sums in 8 bits. */
-void release_json(output *out, const bp_spec *spec);
+ * (how often a step reads and writes the optimizer's state), and what release_cost_json says; and
+ * gradient_sums: sums in 8 bits. */
+void release_json(output *out, const bp_spec *spec, const release_cost *cost);
 
 #endif

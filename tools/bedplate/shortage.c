@@ -181,6 +181,9 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
         !fits_with(&changed, &all, spec->sequence, true, &trial)) {
         return false;
     }
+    if (trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
+        return false; /* the same without that technique is tried as well */
+    }
     bp_text_init(&text, NULL, NULL, rest, sizeof rest);
     put_difference(&text, &c->fit.best, &trial.fit.best, &c->request);
     bp_status cut = bp_text_flush(&text);
@@ -202,14 +205,15 @@ static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
            technique_apply(i, spec, options);
 }
 
-/* The first technique that is enough by itself; `together`: that is with those before it. */
-static bool print_techniques(const choice *c, bool together)
+/* The first technique from number `from` on that is enough by itself; `together`: that is with
+ * those before it. */
+static bool print_techniques(const choice *c, bool together, uint32_t from)
 {
     char options[512];
     bp_text text;
     bp_spec spec = c->request.spec;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = 0; i < TECHNIQUES; i++) {
+    for (uint32_t i = from; i < TECHNIQUES; i++) {
         if (!together) {
             spec = c->request.spec;
             bp_text_init(&text, NULL, NULL, options, sizeof options);
@@ -222,14 +226,15 @@ static bool print_techniques(const choice *c, bool together)
     return false;
 }
 
-/* Whether all techniques together are enough: where they are not, no few of them are. */
-static bool techniques_help(const choice *c)
+/* Whether all techniques from number `from` on are enough: where they are not, no few of them are.
+ */
+static bool techniques_help(const choice *c, uint32_t from)
 {
     char options[512];
     bp_text text;
     choice changed = *c;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    for (uint32_t i = 0; i < TECHNIQUES; i++) {
+    for (uint32_t i = from; i < TECHNIQUES; i++) {
         bool done = apply(i, &changed.request.spec, &text);
         (void)done;
     }
@@ -253,10 +258,11 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
         }
         least = trial.fit.least.arena_bytes;
     }
-    bool help = techniques_help(c);
-    bool found_one = (help && print_techniques(c, false)) ||
+    /* the first of them, gradient release, can enlarge an arena */
+    bool help = techniques_help(c, 0) || techniques_help(c, 1);
+    bool found_one = (help && print_techniques(c, false, 0)) ||
                      (runtime->report.resident_bytes < limit && print_sequence(c)) ||
-                     (help && print_techniques(c, true));
+                     (help && (print_techniques(c, true, 0) || print_techniques(c, true, 1)));
     if (!found_one) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64

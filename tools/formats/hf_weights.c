@@ -9,9 +9,9 @@
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
-#define DATA_BYTES  1048576
-#define DATA_LEAST  (3 * BP_VIEW_WORK_MIN)
-#define CACHED     ((size_t)32768) /* elements that are read, looked at and put while in the cache */
+#define DATA_BYTES 1048576
+#define DATA_LEAST (3 * BP_VIEW_WORK_MIN)
+#define CACHED     ((size_t)32768) /* elements that are read, looked at and put from the cache */
 
 static const char where[] = "weights";
 
