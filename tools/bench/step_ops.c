@@ -31,17 +31,19 @@
 #define SINGLE       7     /* number of the program that one op is linked as */
 #define PEAK_EVERY   0.02  /* seconds of work per measurement of the peak */
 #define PEAK_SECONDS 0.001 /* length of a measurement */
-#define MEGABYTES    2u    /* of memory to link one op in */
+#define CALLS_MOST   4096
+#define MEGABYTES    2u /* of memory to link one op in */
 
-/* Ops that look alike. */
+/* Ops that look alike; each of the numbers is that of one call, and at the end of all of a step. */
 typedef struct ops_row {
     char name[NAME_BYTES];
     uint64_t count;
-    double seconds;
     double flops;
     double bytes;
-    double possible; /* floating-point operations that the peak would have done in these seconds */
-    int64_t least;   /* of a product's dimensions */
+    double seconds;
+    double possible;  /* floating-point operations that the peak would have done in these seconds */
+    double *calls[2]; /* (CALLS_MOST): seconds and possible of each call */
+    int64_t least;    /* of a product's dimensions */
 } ops_row;
 
 typedef struct probe {
@@ -83,7 +85,7 @@ static void measure_peak(void)
 {
     uint64_t operations = 0;
     double began = seconds_now();
-    bp_pool_run(&one.pool, peak_task, &operations, one.pool.threads);
+    bp_pool_run(&one.pool, peak_task, &operations, one.pool.threads, true);
     double seconds = seconds_now() - began;
     one.peak = (double)operations * one.pool.threads / seconds;
     one.since = 0.0;
@@ -181,21 +183,24 @@ static void count_op(const bp_linked_op *op, double seconds)
     ops_row *row = &one.rows[r];
     if (r == one.row_count) {
         const bp_matmul_scalars *s = op->scalars;
-        *row = (ops_row){.count = 0};
+        *row = (ops_row){.bytes = op_bytes(op)};
         memcpy(row->name, name, sizeof name);
+        row->calls[0] = malloc(2 * CALLS_MOST * sizeof(double));
+        row->calls[1] = row->calls[0] != NULL ? row->calls[0] + CALLS_MOST : NULL;
+        for (uint32_t t = 0; t < op->tuples; t++) {
+            row->flops += op_flops(op->kernel, (const uint64_t *)op->scalars + t * scalars);
+        }
         if (op->kernel == BP_KERNEL_matmul || op->kernel == BP_KERNEL_matmul_quantised) {
             row->least = s->m < s->n ? s->m : s->n;
             row->least = row->least < s->k ? row->least : s->k;
         }
         one.row_count++;
     }
-    row->count++;
-    row->seconds += seconds;
-    row->possible += seconds * one.peak;
-    row->bytes += op_bytes(op);
-    for (uint32_t t = 0; t < op->tuples; t++) {
-        row->flops += op_flops(op->kernel, (const uint64_t *)op->scalars + t * scalars);
+    if (row->count < CALLS_MOST && row->calls[0] != NULL) {
+        row->calls[0][row->count] = seconds;
+        row->calls[1][row->count] = seconds * one.peak;
     }
+    row->count++;
 }
 
 static bp_status probe_link(void *context, uint32_t program, const bp_linked_program *linked,
@@ -287,6 +292,30 @@ static int by_seconds(const void *a, const void *b)
     return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From one call to the calls of a step, by medians. */
+static void sum_up(ops_row *row, uint32_t steps)
+{
+    size_t count = row->count < CALLS_MOST ? (size_t)row->count : CALLS_MOST;
+    double calls = (double)row->count / steps;
+    if (row->calls[0] == NULL) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        qsort(row->calls[i], count, sizeof(double), by_value);
+    }
+    row->seconds = calls * row->calls[0][count / 2];
+    row->possible = calls * row->calls[1][count / 2];
+    row->flops *= calls;
+    row->bytes *= calls;
+    free(row->calls[0]);
+}
+
 static void add_row(ops_row *sum, const ops_row *row)
 {
     sum->count += row->count;
@@ -299,8 +328,7 @@ static void add_row(ops_row *sum, const ops_row *row)
 static void print_row(const ops_row *row, double all, uint32_t steps)
 {
     printf("| %s | %.0f | %.2f | %.1f | %.1f |", row->name, (double)row->count / steps,
-           1e3 * row->seconds / steps, 100.0 * row->seconds / all,
-           1e-9 * row->bytes / row->seconds);
+           1e3 * row->seconds, 100.0 * row->seconds / all, 1e-9 * row->bytes / row->seconds);
     if (row->flops > 0.0) {
         printf(" %.3f |\n", row->flops / row->possible);
     } else {
@@ -314,6 +342,7 @@ static void print_rows(uint32_t steps)
     ops_row products = {.name = "all products"};
     ops_row large = {.name = "products of dimensions of 256 and more"};
     for (int i = 0; i < one.row_count; i++) {
+        sum_up(&one.rows[i], steps);
         add_row(&all, &one.rows[i]);
         if (one.rows[i].least > 0) {
             add_row(&products, &one.rows[i]);

@@ -141,16 +141,28 @@ static bp_matmul_walk walk_over(int64_t bytes, int64_t pitch, bool pairs)
         .run = run, .step = step, .jump = pitch - run * step, .second = step - BP_MATMUL_LINE};
 }
 
+/* Bytes from c to what the last part of k touches beside it: the residual, or what was before GELU.
+ * 0: nothing, or c itself. */
+static int64_t beside_c(const matmul_work *w)
+{
+    const void *other = w->residual != NULL ? w->residual : w->before;
+    return other != NULL ? (int64_t)((uintptr_t)other - (uintptr_t)w->c) : 0;
+}
+
 /* The walks of a panel's tiles, without their starts. */
-static void plan_walks(const matmul_work *w, tiles_ahead *ahead, int64_t tiles,
-                       bp_matmul_tile *tile)
+static void plan_walks(const matmul_work *w, const tiles_part *part, tiles_ahead *ahead,
+                       int64_t tiles, bp_matmul_tile *tile)
 {
     int64_t element = (int64_t)bp_dtype_bytes(w->c_type), below = w->form->columns * element;
     int64_t requests = tile->depth / BP_MATMUL_STRIDE;
+    bool pairs = w->form->rows * lines_of(below) > requests;
     ahead->rows_per_tile = ceil_div(ahead->rows, tiles);
     tile->ahead = walk_over(ahead->bytes, ahead->pitch,
                             ahead->rows_per_tile * lines_of(ahead->bytes) > requests);
-    tile->next = walk_over(below, w->s->ldc * element, w->form->rows * lines_of(below) > requests);
+    tile->next = walk_over(below, w->s->ldc * element, pairs);
+    if (part->ends && !pairs) {
+        tile->next.second = beside_c(w);
+    }
 }
 
 /* Starts the walks of tile number `number` of those that use the present panel. The tile after it
@@ -263,7 +275,7 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
     tile.columns = least(form->columns, block->column + block->columns - column);
     bp_matmul_pack_panel(w, block, column, tile.columns);
     tiles_ahead ahead = next_panel(w, cut, part, column);
-    plan_walks(w, &ahead, tiles, &tile);
+    plan_walks(w, part, &ahead, tiles, &tile);
     for (int64_t row = 0; row < block->rows; row += form->rows) {
         const int64_t at[2] = {block->row + row, column};
         tile.rows = least(form->rows, block->rows - row);
