@@ -52,10 +52,11 @@ WARN := -Wall -Wextra -pedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmiss
         -Wvla -Wdouble-promotion -Werror
 CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP \
           -D_POSIX_C_SOURCE=200809L $(EXTRA)
-# utf8proc's archive, so that the program needs no library the system may lack. There is none for
-# aarch64 on a Debian of another architecture: that build links only what asks for no characters.
-UTF8PROC := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a)
-LDLIBS := $(UTF8PROC) -lm -lpthread -ldl
+# The archives of utf8proc, zlib and libzstd, so that the program needs no library the system may
+# lack. There are none for aarch64 on a Debian of another architecture: that build links only what
+# asks for no characters and unpacks nothing.
+ARCHIVES := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
+LDLIBS := $(ARCHIVES) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
 LIBDIRS := $(shell find arena core layers optim device/host device/fabric device/cuda \

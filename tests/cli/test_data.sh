@@ -59,13 +59,13 @@ expect 4 "cut.tokens: the file's size differs" train "${common[@]}" --data "$wor
 printf '{"prompt": "What is it?", "completion": " Ale"}\n' >"$work/one.jsonl"
 printf 'What is it? Ale\0' >"$work/all.txt"
 printf 'What is it?' >"$work/question.txt"
-# sum_of FILE LENGTH: the sum of the losses of its targets, in one row of so many inputs.
+# sum_of FILE LENGTH OPTIONS: the sum of the losses of its targets, in one row of so many inputs.
 sum_of() {
-    run eval --model "$work/a" --data "$work/$1" --max-seq-length "$2" --per-device-eval-batch-size 1 --json
+    run eval --model "$work/a" --data "$work/$1" --max-seq-length "$2" --per-device-eval-batch-size 1 --json "${@:3}"
     awk -v loss="$(json loss)" -v tokens="$(json tokens)" 'BEGIN { printf "%.6f %d", loss * tokens, tokens }'
 }
 read -r one targets <<<"$(sum_of one.jsonl 16)"
-read -r all _ <<<"$(sum_of all.txt 15)"
+read -r all _ <<<"$(sum_of all.txt 15 --data-format bytes)"
 read -r question _ <<<"$(sum_of question.txt 10)"
 awk -v one="$one" -v all="$all" -v q="$question" 'BEGIN { d = one - (all - q); exit !(d < 1e-4 && d > -1e-4 && one > 0) }'
 [[ $? -eq 0 && $targets -eq 5 ]]

@@ -14,7 +14,7 @@ $(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/t
 # instrument, in small. Building counts towards its eight minutes, so the clock starts here.
 ifneq ($(filter gpu,$(MAKECMDGOALS)),)
 GPU_BEGAN := $(shell date +%s)
-$(foreach header,xxhash utf8proc cmocka jansson,$(if $(wildcard /usr/include/$(header).h),,\
+$(foreach header,xxhash utf8proc zlib zstd cmocka jansson,$(if $(wildcard /usr/include/$(header).h),,\
   $(warning no $(header).h: `make deps` installs it; without a network, `make gpu-bundle` elsewhere)))
 endif
 GPU_TESTS  := $(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS))

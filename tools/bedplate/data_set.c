@@ -9,6 +9,7 @@
 #include "arena/text.h"
 #include "core/number/digest.h"
 #include "core/file/storage.h"
+#include "tools/bedplate/data_stored.h"
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
 #include "tools/formats/byte_tokenizer.h"
@@ -22,9 +23,9 @@ static bp_data_format format_of(const char *name)
     static const struct {
         const char *name;
         bp_data_format format;
-    } formats[] = {{"text", BP_DATA_TEXT},   {"llmc", BP_DATA_LLMC}, {"nanogpt", BP_DATA_NANOGPT},
-                   {"jsonl", BP_DATA_JSONL}, {"tsv", BP_DATA_TSV},   {"csv", BP_DATA_CSV},
-                   {"f32", BP_DATA_F32}};
+    } formats[] = {{"text", BP_DATA_TEXT},   {"llmc", BP_DATA_LLMC},  {"nanogpt", BP_DATA_NANOGPT},
+                   {"jsonl", BP_DATA_JSONL}, {"tsv", BP_DATA_TSV},    {"csv", BP_DATA_CSV},
+                   {"f32", BP_DATA_F32},     {"json", BP_DATA_JSONL}, {"bytes", BP_DATA_BYTES}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return formats[i].format;
@@ -38,7 +39,15 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
 {
     bool exists = false;
     struct stat about;
-    if (stat(argument, &about) == 0 && !S_ISREG(about.st_mode)) {
+    bool there = stat(argument, &about) == 0;
+    bool pipe = there && (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode));
+    bool device = there && !S_ISDIR(about.st_mode) && strncmp(argument, "/dev/", 5) == 0;
+    if (strcmp(argument, "-") == 0 || pipe || device) {
+        files->rows[*count].nameless = true;
+        files->rows[(*count)++].path = argument;
+        return BP_OK;
+    }
+    if (there && !S_ISREG(about.st_mode)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "data is read from files, and this is none (a directory's files: "
                             "DIR/*)",
@@ -121,6 +130,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
                             files->source->name);
     }
     BP_TRY(session_find_coder(s));
+    if (s->coder.kind == CODER_NONE && strcmp(s->set->data_format, "bytes") == 0) {
+        s->coder.kind = CODER_BYTES; /* asked for in so many words */
+    }
     if (s->coder.kind == CODER_NONE) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "text needs a tokenizer, and the model directory has none; give "
@@ -147,8 +159,7 @@ bp_status data_files_find(data_files *files, session *s, const path_list *list)
     for (uint32_t i = 0; i < list->count; i++) {
         BP_TRY(add_argument(files, s, list->item[i], &count));
     }
-    return bp_data_open(&files->data, s->store, files->rows, count, format_of(s->set->data_format),
-                        &s->error);
+    return data_stored_open(files, s, count, format_of(s->set->data_format));
 }
 
 static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,

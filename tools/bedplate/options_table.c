@@ -25,13 +25,16 @@ static const option table[] = {
     {"model", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_TOKENIZE, AT(model), 0, 0, NULL, "DIR|PRESET",
      false, "a directory with config.json (and model.safetensors), or a preset name"},
     {"data", OPTION_PATHS, READS | VERB_TOKENIZE, AT(data), 0, 0, NULL, "FILE..", false,
-     "text, JSON lines, llm.c or nanoGPT token files; patterns with * are expanded"},
+     "text, JSON lines, tables, llm.c or nanoGPT token files, also in .gz or .zst; patterns with * "
+     "are "
+     "expanded; - is standard input"},
     {"eval-data", OPTION_PATHS, LEARNS, AT(eval_data), 0, 0, NULL, "FILE..", false,
      "held-out data, evaluated every --eval-steps and at the end"},
     {"validation-split", OPTION_REAL, READS, AT(validation_split), 0, 0.9, "0", "F", false,
      "hold out the last F of the data instead (eval: evaluate only that part)"},
     {"data-format", OPTION_CHOICE, READS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
-     "auto|text|jsonl|tsv|csv|f32|llmc|nanogpt", false, "auto: by magic, then by ending"},
+     "auto|text|jsonl|json|tsv|csv|f32|llmc|nanogpt|bytes", false,
+     "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
     {"tokenizer", OPTION_TEXT, READS | VERB_GENERATE | VERB_TOKENIZE, AT(tokenizer), 0, 0, NULL,
      "DIR", false, "whose tokenizer is used; else the model directory's, else a token is a byte"},
     {"output", OPTION_TEXT, VERB_TOKENIZE, AT(output), 0, 0, NULL, "FILE", false,

@@ -266,6 +266,7 @@ uint64_t session_host_bytes(const session *s)
     if (s->coder.block.address != NULL) {
         return planned + text;
     }
+    text = s->unpack_bytes > text ? s->unpack_bytes : text;
     return planned > text ? planned : text;
 }
 

@@ -43,7 +43,8 @@ typedef struct session {
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
     memory_block host_arena;
-    bp_staging work; /* for reading and writing files */
+    uint64_t unpack_bytes; /* of memory that unpacking data took, before the plan's was taken */
+    bp_staging work;       /* for reading and writing files */
 } session;
 
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the

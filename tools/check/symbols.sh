@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The library calls nothing but itself and what is listed here: so it has no malloc, printf, exit,
 # setjmp or assert, and no exp, log, tanh, pow or cos whose last bit differs between systems.
-# tools/formats asks utf8proc for the classes and forms of characters, by calls that do not allocate.
+# tools/formats asks utf8proc for the classes and forms of characters, by calls that do not allocate, and zlib and
+# libzstd to unpack, through memory that it gives them.
 # device/host and device/fabric speak to the system, device/cuda to the driver that it loads; these have longer lists,
 # without allocation of their own all the same.
 pure='memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr
@@ -21,6 +22,8 @@ stat64 fstat64 access faccessat statvfs statvfs64 fstatvfs ftruncate getpid
 __cpu_model __cpu_indicator_init'
 characters='utf8proc_category utf8proc_tolower utf8proc_decompose_char utf8proc_get_property
 utf8proc_normalize_utf32'
+unpackers='inflateInit2_ inflate inflateReset inflateEnd ZSTD_isError ZSTD_getFrameHeader
+ZSTD_estimateDStreamSize ZSTD_initStaticDStream ZSTD_initDStream ZSTD_DCtx_setMaxWindowSize ZSTD_decompressStream'
 driver='dlopen dlsym dlclose dlerror clock_gettime getpid setenv' # setenv: what the driver reads
 
 [[ -n ${LIBOBJ:-} ]] || { echo "LIBOBJ is not set: run make check"; exit 1; }
@@ -28,6 +31,7 @@ own=$(nm --defined-only -P "$BUILD/libbedplate.a" 2>/dev/null | awk 'NF > 2 && $
 bad=$(for object in $LIBOBJ; do
     allowed="$own $pure"
     [[ $object != *tools/formats/unicode.o ]] || allowed="$allowed $characters"
+    [[ $object != *tools/formats/unpack.o ]] || allowed="$allowed $unpackers"
     [[ $object != *device/host/* && $object != *device/fabric/* ]] || allowed="$allowed $system"
     [[ $object != *device/cuda/* ]] || allowed="$allowed $driver"
     nm -u -P "$object" | awk -v object="${object#"$BUILD"/}" -v allowed="$allowed" '

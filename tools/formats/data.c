@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "tools/formats/content.h"
 
 #define LLMC_HEADER_BYTES 1024
 #define LLMC_TOKENS_16    20240520
@@ -31,15 +32,27 @@ static bool magic_of_other_kind(uint32_t magic)
     return false;
 }
 
-static bool data_ends_with(const char *path, const char *ending)
+/* Whether the first `length` bytes of a path end so. */
+static bool data_ends_with(const char *path, size_t length, const char *ending)
 {
-    size_t length = strlen(path);
     size_t least = strlen(ending);
-    return length >= least && strcmp(path + length - least, ending) == 0;
+    return length >= least && memcmp(path + length - least, ending, least) == 0;
 }
 
-static bp_data_format format_of_ending(const char *path)
+size_t bp_data_packed_ending(const char *path)
 {
+    static const char *const endings[] = {".gz", ".gzip", ".zst", ".zstd"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (data_ends_with(path, strlen(path), endings[i])) {
+            return strlen(endings[i]);
+        }
+    }
+    return 0;
+}
+
+bp_data_format bp_data_format_of_name(const char *path)
+{
+    const size_t length = strlen(path) - bp_data_packed_ending(path);
     static const struct {
         const char *ending;
         bp_data_format format;
@@ -47,7 +60,7 @@ static bp_data_format format_of_ending(const char *path)
                    {".json", BP_DATA_JSONL},  {".tsv", BP_DATA_TSV},     {".csv", BP_DATA_CSV},
                    {".f32", BP_DATA_F32}};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (data_ends_with(path, endings[i].ending)) {
+        if (data_ends_with(path, length, endings[i].ending)) {
             return endings[i].format;
         }
     }
@@ -60,7 +73,20 @@ static bp_data_format detect(const bp_data_file *file, uint64_t size, uint32_t m
         return BP_DATA_LLMC;
     }
     /* "BPTO", the beginning of a token file that was made from documents (data_tokens.h). */
-    return magic == TOKENS_MAGIC ? BP_DATA_TOKENS : format_of_ending(file->path);
+    return magic == TOKENS_MAGIC ? BP_DATA_TOKENS : bp_data_format_of_name(file->path);
+}
+
+/* What a file without a name holds. */
+static bp_status detect_nameless(const bp_data *data, const bp_data_file *file,
+                                 bp_data_format *format)
+{
+    unsigned char head[BP_CONTENT_HEAD];
+    size_t count;
+    if (*format == BP_DATA_TEXT) {
+        BP_TRY(bp_content_head(data->store, file->file, file->path, head, &count, data->error));
+        *format = bp_content_format(head, count);
+    }
+    return BP_OK;
 }
 
 /* header: the first 12 bytes of the file: magic, version, count. */
@@ -120,12 +146,15 @@ static bp_status data_measure(bp_data *data, bp_data_file *file, bp_data_format 
     }
     if (*format == BP_DATA_AUTO) {
         uint32_t magic = u32_from_bytes(header);
-        if (magic_of_other_kind(magic) && data_ends_with(file->path, ".bin")) {
+        if (magic_of_other_kind(magic) && data_ends_with(file->path, strlen(file->path), ".bin")) {
             return bp_error_numbers(data->error, BP_ERR_DATA, where,
                                     "this llm.c file holds no tokens", file->path, (int64_t)magic,
                                     LLMC_TOKENS_16);
         }
         *format = detect(file, size, magic);
+        if (file->nameless) {
+            BP_TRY(detect_nameless(data, file, format));
+        }
     }
     if (*format == BP_DATA_LLMC) {
         return measure_llmc(file, size, header, data->error);
@@ -195,11 +224,12 @@ static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int3
 
 static bp_status open_one(bp_data *data, bp_data_file *file, bp_data_format asked)
 {
-    if (data->store->open_read(data->store, file->path, &file->file) != BP_OK) {
+    const char *path = file->stored != NULL ? file->stored : file->path;
+    if (data->store->open_read(data->store, path, &file->file) != BP_OK) {
         return bp_storage_failed(data->error, data->store, "open", file->path);
     }
     file->open = true;
-    bp_data_format format = asked;
+    bp_data_format format = asked == BP_DATA_BYTES ? BP_DATA_TEXT : asked;
     BP_TRY(data_measure(data, file, &format));
     bool first = data->format == BP_DATA_AUTO;
     if (!first && format != data->format) {
@@ -223,7 +253,8 @@ bp_status bp_data_open(bp_data *data, bp_store *store, bp_data_file *files, uint
     }
     data->source = (bp_source){.context = data, .name = files[0].path, .read = read_tokens};
     for (uint32_t i = 0; i < file_count; i++) {
-        files[i] = (bp_data_file){.path = files[i].path};
+        files[i] = (bp_data_file){
+            .path = files[i].path, .stored = files[i].stored, .nameless = files[i].nameless};
     }
     bp_status status = BP_OK;
     for (uint32_t i = 0; i < file_count && status == BP_OK; i++) {

@@ -13,20 +13,26 @@
 
 typedef enum bp_data_format {
     BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, ".jsonl", ".ndjson" and ".json"
-                     are JSON lines, ".tsv" and ".csv" tables, ".f32" numbers, all others text */
+                     are JSON lines, ".tsv" and ".csv" tables, ".f32" numbers, all others text; of
+                     a packed file by the ending before ".gz", ".gzip", ".zst", ".zstd" */
     BP_DATA_TEXT, /* as a source: id = byte value */
     BP_DATA_LLMC, /* 256 int32 of header; 20240520 version 1: uint16, 20240801 version 7: uint32 */
     BP_DATA_NANOGPT, /* bare uint16, little-endian */
-    BP_DATA_JSONL,   /* documents (data_documents.h); as a source, the file's bytes */
+    BP_DATA_JSONL,   /* documents (data_documents.h), an array too; as a source, the file's bytes */
     BP_DATA_TSV,
     BP_DATA_CSV,
     BP_DATA_F32,   /* float32, little-endian; as a source, the file's bytes */
+    BP_DATA_BYTES, /* asked for: text whatever it holds; the files' format is then TEXT */
     BP_DATA_TOKENS /* a token file of bedplate's own (data_tokens.h); as a source, its bytes */
 } bp_data_format;
 
-/* One file; the caller gives the rows with `path` set (the string must outlive the source). */
+/* One file; the caller gives the rows with `path` set, and what follows it where it is so (the
+ * strings must outlive the source). */
 typedef struct bp_data_file {
     const char *path;
+    const char *stored; /* where its bytes are, if not at `path`: it was unpacked, or read from a
+                           pipe; needed until bp_data_open returns */
+    bool nameless;      /* the name says nothing of the format: the content is asked */
     bp_file file;
     bool open;
     uint32_t width; /* bytes per token: 1, 2 or 4 */
@@ -50,6 +56,11 @@ typedef struct bp_data {
  * record must not be moved afterwards. */
 bp_status bp_data_open(bp_data *data, bp_store *store, bp_data_file *files, uint32_t file_count,
                        bp_data_format format, bp_error *error) BP_MUST_CHECK;
+
+/* The format that a file's name promises, and the bytes of the ending that says that it is packed
+ * (".gz", ".gzip", ".zst", ".zstd"), 0 for none. */
+bp_data_format bp_data_format_of_name(const char *path);
+size_t bp_data_packed_ending(const char *path);
 
 /* Closes what is open; safe after a failed bp_data_open and when called twice. */
 void bp_data_close(bp_data *data);

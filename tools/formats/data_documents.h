@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Documents in data files: plain text, JSON lines, tables of labels and texts.
+/* Documents in data files: plain text, JSON lines or an array, tables of labels and texts.
  *
  * A reader hands each document over piece by piece; memory does not depend on the length of a line
  * or of a document. A byte-order mark at a file's beginning is left out.
@@ -10,7 +10,8 @@
  *             `text_pair` where texts come in pairs. Other keys and blank lines are passed over, CR
  *             LF is accepted. Refused, with file and line: what is not JSON (invalid UTF-8 and
  *             control characters included), a line without these keys, or of another form than
- *             those before it.
+ *             those before it. A file whose first character is [ is one array of such objects,
+ *             over as many lines as it likes.
  * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row names the columns
  *             if one of its fields is `label` (or `labels`): the text is then `text`, or, of two
  *             columns, the other one; of pairs the second text is `text_pair`, in a column behind

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON lines. A line is read once to see that it is whole and which fields it has, and once more
- * for each field, in the order in which they are wanted; so nothing of it needs to be kept. */
+/* JSON lines, and arrays, whose elements are like lines. A line is read once to see that it is
+ * whole and which fields it has, and once more for each field, in the order in which they are
+ * wanted; so nothing of it needs to be kept. */
 #include "tools/formats/data_documents.h"
 
 #include <string.h>
 
 #include "core/file/json.h"
+#include "tools/formats/data_array.h"
 
 enum { TEXT_BYTES = 16384, KEYS = 256, DEPTH = 32 };
 
@@ -256,13 +258,34 @@ static bp_status is_blank(line *l, bool *blank)
     }
 }
 
+/* The elements of an array, as lines. The walk reads to an element's end first. */
+static bp_status read_array(line *l, bp_data_array *array)
+{
+    bool more;
+    BP_TRY(bp_data_array_next(l->reader, array, &more));
+    while (more) {
+        l->start = array->start;
+        l->end = array->end;
+        BP_TRY(read_line(l));
+        BP_TRY(bp_data_array_next(l->reader, array, &more));
+    }
+    return BP_OK;
+}
+
 bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader, void *scratch)
 {
+    bp_data_array array;
+    bool is_array;
     line l = {.documents = documents, .reader = reader};
     char *text = (char *)scratch + bp_json_keys_bytes(KEYS);
     l.memory = (bp_json_memory){text, TEXT_BYTES, scratch, bp_json_keys_bytes(KEYS), DEPTH};
     reader->line = 0;
     BP_TRY(bp_data_mark(reader, &l.start));
+    BP_TRY(bp_data_array_begin(reader, l.start, &array, &is_array));
+    if (is_array) {
+        return read_array(&l, &array);
+    }
+    reader->line = 0;
     while (l.start < reader->size) {
         bool blank;
         reader->line++;

@@ -10,8 +10,8 @@
 
 void bp_data_key_number(bp_digest *key, uint64_t value);
 
-/* Begins reading a file, adds its size and all its bytes to the key, and its line feeds to *lines.
- */
+/* Begins reading a file, adds its size and all its bytes to the key, and its line feeds to *lines;
+ * of a JSON array also its braces, for so many elements it may have on one line. */
 bp_status bp_data_key_file(bp_data_reader *reader, bp_digest *key, uint64_t *lines) BP_MUST_CHECK;
 
 #endif

@@ -281,6 +281,42 @@ static void json_lines_with_labels(void **state)
                    "neither a number nor the name");
 }
 
+static void arrays_of_objects(void **state)
+{
+    (void)state;
+    gives("[{\"text\": \"one\"},{\"text\":\"two\"}]", BP_DATA_JSONL, "<T:one><T:two>");
+    gives(
+        "\xef\xbb\xbf \n[\n  {\n\"text\":\n\"}],{\\\"\\\\\", \"x\": [[1], {\"y\": \"]\"}]}\n ,\r\n"
+        "{\"text\": \"b\"} ]\n\n",
+        BP_DATA_JSONL, "<T:}],{\"\\><T:b>");
+    gives("[]", BP_DATA_JSONL, "");
+    gives(" [ ] ", BP_DATA_JSONL, "");
+    gives("[{\"prompt\": \"p\", \"completion\": \"c\"}]", BP_DATA_JSONL, "<P:pC:c>");
+    gives_labels("[{\"text\": \"a\", \"label\": 4},\n{\"label\": 0, \"text\": \"b\"}]",
+                 BP_DATA_JSONL, "<T:a=4><T:b=0>");
+    refuses_labels("[{\"text\": \"a\", \"label\": 4},\n\n{\"label\": 7, \"text\": \"b\"}]",
+                   BP_DATA_JSONL, "a.file: line 3", "no class");
+    refuses("[{\"text\": \"a\"},\n]", BP_DATA_JSONL, "a.file: line 2", "follows the comma");
+    refuses("[{\"text\": \"a\"},,]", BP_DATA_JSONL, "a.file: line 1", "empty element");
+    refuses("[,]", BP_DATA_JSONL, "a.file: line 1", "empty element");
+    refuses("[}", BP_DATA_JSONL, "a.file: line 1", "empty element");
+    refuses("[{\"text\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "cut short");
+    refuses("[{\"text\": \"a\"},", BP_DATA_JSONL, "a.file: line 1", "cut short");
+    refuses("[", BP_DATA_JSONL, "a.file: line 1", "cut short");
+    refuses("[{\"text\": \"a\"}\n]\n[", BP_DATA_JSONL, "a.file: line 3", "something follows");
+    static const char *const bad[] = {"3",
+                                      "[{\"text\": \"a\"}]",
+                                      "{\"text\": \"a\"} {}",
+                                      "{\"text\": [\"a\"}",
+                                      "{\"text\": \"a",
+                                      "null"};
+    char text[128];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(text, sizeof text, "[{\"text\": \"good\"},\n\n%s,\n{\"text\": \"good\"}]", bad[i]);
+        refuses(text, BP_DATA_JSONL, "a.file: line 3: byte ", "");
+    }
+}
+
 static void malformed_lines_are_named(void **state)
 {
     (void)state;
@@ -456,6 +492,7 @@ int main(void)
         cmocka_unit_test(json_lines_with_prompts),
         cmocka_unit_test(json_lines_with_labels),
         cmocka_unit_test(bad_bits_are_refused),
+        cmocka_unit_test(arrays_of_objects),
         cmocka_unit_test(malformed_lines_are_named),
         cmocka_unit_test(lines_of_other_forms_are_refused),
         cmocka_unit_test(a_huge_line_needs_no_more_memory),
