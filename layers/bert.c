@@ -279,6 +279,7 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
  * again with a bias that the last stage has already updated. So with several micro-batches its
  * gradient is added up in another order than without release. */
 const bp_model bp_model_bert = {.name = "bert",
+                                .pads = true,
                                 .check = bert_check,
                                 .inputs = inputs,
                                 .stages = bert_stage_count,

@@ -292,6 +292,7 @@ static void write_evaluation(bp_compile *compile, bp_emit *emit)
         emit->logits_kept = emit->logits;
         host_takes(emit, emit->logits, BP_PROGRAM_EVAL);
     }
+    emit->losses_kept = emit->losses;
     write_chain(compile, emit, emit->spec->model->forward);
 }
 

@@ -104,6 +104,8 @@ typedef struct bp_emit {
     bp_ref logits;       /* decoding: (1, vocabulary), what the host samples from; evaluating: what
                             is kept (bp_compile_logits_rows), absent where nothing is */
     bp_ref logits_kept;  /* those of the eval program, after all programs are written */
+    bp_ref losses_kept;  /* of the eval program, likewise: whole when it has ended, unless later ops
+                            of it lie over them */
     bool loss_written;   /* the result's loss_sum was written earlier in the group */
     bool loss_counted;   /* this is a second backward: its losses are in the sum already */
     bp_fold fold;        /* what apply emits */

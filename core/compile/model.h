@@ -50,6 +50,8 @@ typedef struct bp_tape_request {
 
 struct bp_model {
     bool input_major; /* weights of dense layers are (in, out) */
+    bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
+                         gradients of zero: it may as well not be there (core/compile/lengths.h) */
     const char *name; /* config.json's model_type */
 
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */

@@ -75,6 +75,20 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
     return bp_ranges_check(products, sizeof products / sizeof products[0], where, error);
 }
 
+/* Programs for shorter sequences are in rising order. */
+static bp_status check_lengths(const bp_spec *spec, bp_error *error)
+{
+    const bp_range count = {"length-buckets", spec->length_count, 0, BP_LENGTHS_MAX};
+    BP_TRY(bp_ranges_check(&count, 1, where, error));
+    for (uint32_t i = 0; i < spec->length_count; i++) {
+        const uint64_t least = i > 0 ? (uint64_t)spec->lengths[i - 1] + 1 : 1;
+        const bp_range length = {"length-buckets", spec->lengths[i], least,
+                                 (uint64_t)spec->sequence - 1};
+        BP_TRY(bp_ranges_check(&length, 1, where, error));
+    }
+    return BP_OK;
+}
+
 /* False for NaN as well. */
 static bool inside(double value, double least, double below)
 {
@@ -206,6 +220,7 @@ static bp_status check_release(const bp_spec *spec, bp_error *error)
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
+    BP_TRY(check_lengths(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));

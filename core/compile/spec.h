@@ -140,6 +140,8 @@ typedef struct bp_policy {
     uint32_t action_count;
 } bp_policy;
 
+#define BP_LENGTHS_MAX 7 /* most programs for shorter sequences beside the one for `sequence` */
+
 typedef struct bp_spec {
     const bp_model *model;
     bp_model_config config;
@@ -162,8 +164,11 @@ typedef struct bp_spec {
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 
-    uint32_t batch;        /* sequences per micro-batch */
-    uint32_t sequence;     /* tokens per sequence; <= config.positions */
+    uint32_t batch;                   /* sequences per micro-batch */
+    uint32_t sequence;                /* tokens per sequence; <= config.positions */
+    uint32_t lengths[BP_LENGTHS_MAX]; /* shorter sequences that have programs of their own, rising
+                                         (core/compile/lengths.h); they change no bit of a result */
+    uint32_t length_count;
     uint32_t accumulation; /* micro-batches per optimizer step, >= 1 */
     uint32_t loss_rows;    /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
     bp_policy policy;

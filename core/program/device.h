@@ -14,7 +14,7 @@
 #include "core/program/kernel.h"
 #include "core/program/place.h"
 
-#define BP_PROGRAMS_MAX 8
+#define BP_PROGRAMS_MAX 32 /* of all lengths of sequences */
 
 /* One op with every operand placed. `offsets` holds operand_count places per tuple, in the order of
  * kernels.def, BP_OFFSET_ABSENT for an absent one; `scalars` holds scalar_count values per tuple,
@@ -46,6 +46,10 @@ bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op,
 
 struct bp_device {
     const char *name; /* "host", "cuda" */
+
+    /* Every sum over rows goes row after row, in every form and type: rows of zeros among them
+     * change nothing, and masks follow step.mask_span. */
+    bool sums_by_row;
 
     /* Bytes of the caller-owned context that the other calls take. */
     size_t context_bytes;

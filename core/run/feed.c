@@ -319,16 +319,35 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
                                                                 [BP_INPUT_TYPES] = fill_types,
                                                                 [BP_INPUT_ENDS] = fill_labels};
 
+/* A row that is labelled by successors has one token more than inputs. */
+static uint32_t successors(const bp_feed *feed)
+{
+    return feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0;
+}
+
+static uint32_t inputs_in(const bp_feed *feed, uint64_t tokens)
+{
+    const uint64_t most = (uint64_t)feed->sequence + successors(feed);
+    const uint64_t kept = tokens < most ? tokens : most;
+    return kept > successors(feed) ? (uint32_t)kept - successors(feed) : 0;
+}
+
+bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens)
+{
+    bp_example row;
+    BP_TRY(find_row(feed, window, &row));
+    *tokens = inputs_in(feed, row.count);
+    return BP_OK;
+}
+
 /* Reads one window; what lies beyond the source is padding. */
 static bp_status load_row(const bp_feed *feed, uint64_t window, int32_t *scratch, feed_row *row)
 {
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
-    /* A row that is labelled by successors has one token more than inputs. */
-    const uint32_t more = feed->kind == BP_LABELS_NEXT_TOKEN ? 1 : 0;
     BP_TRY(find_row(feed, window, &row->at));
     row->whole = row->at.count;
-    BP_TRY(read_row(feed, &row->at, feed->sequence + more, scratch, counts));
-    row->inputs = row->at.count > more ? (uint32_t)row->at.count - more : 0;
+    BP_TRY(read_row(feed, &row->at, feed->sequence + successors(feed), scratch, counts));
+    row->inputs = inputs_in(feed, row->at.count);
     row->there = true;
     row->tokens = scratch;
     row->counts = counts;
@@ -368,15 +387,41 @@ static bp_status stage_row(const bp_feed *feed, const feed_row *row, uint32_t sa
     return BP_OK;
 }
 
+static void note_length(const bp_feed *feed, const feed_row *row, uint32_t sample, bp_group *group)
+{
+    group->tokens += row->inputs;
+    if (group->longest == NULL) {
+        return;
+    }
+    uint32_t *longest = &group->longest[sample / feed->batch];
+    *longest = sample % feed->batch == 0 || row->inputs > *longest ? row->inputs : *longest;
+}
+
+static void begin_group(const bp_feed *feed, bp_group *group, uint32_t samples)
+{
+    group->samples = samples;
+    group->micros = (uint32_t)bp_size_ceil_div(samples, feed->batch);
+    group->valid = 0;
+    group->tokens = 0;
+}
+
+/* Stages a row that was read, or one that a short group lacks, as sample number `sample`. */
+static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sample,
+                          bp_group *group)
+{
+    const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
+    BP_TRY(stage_row(feed, row, sample, group));
+    note_length(feed, row, sample, group);
+    group->valid += row->there && labels != NULL ? count_valid(feed, labels, sample) : 0;
+    return BP_OK;
+}
+
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int32_t *scratch)
 {
     uint64_t epoch = step / feed->steps_per_epoch;
     uint64_t first = step % feed->steps_per_epoch * feed->group;
     uint64_t left = feed->windows - first;
-    const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
-    group->samples = left < feed->group ? (uint32_t)left : feed->group;
-    group->micros = (uint32_t)bp_size_ceil_div(group->samples, feed->batch);
-    group->valid = 0;
+    begin_group(feed, group, left < feed->group ? (uint32_t)left : feed->group);
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         feed_row row = {.number = step * feed->group + s};
         if (s < group->samples) {
@@ -386,8 +431,21 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
             }
             BP_TRY(load_row(feed, window, scratch, &row));
         }
-        BP_TRY(stage_row(feed, &row, s, group));
-        group->valid += row.there && labels != NULL ? count_valid(feed, labels, s) : 0;
+        BP_TRY(take_row(feed, &row, s, group));
+    }
+    return BP_OK;
+}
+
+bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, uint32_t count,
+                                bp_group *group, int32_t *scratch)
+{
+    begin_group(feed, group, count);
+    for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
+        feed_row row = {.number = s < count ? windows[s] : 0};
+        if (s < count) {
+            BP_TRY(load_row(feed, windows[s], scratch, &row));
+        }
+        BP_TRY(take_row(feed, &row, s, group));
     }
     return BP_OK;
 }

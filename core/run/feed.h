@@ -105,9 +105,12 @@ typedef struct bp_feed {
 typedef struct bp_group {
     bp_column column[BP_INPUTS_MAX]; /* the runtime's: as its model declares its inputs */
     uint32_t columns;
-    uint32_t micros;  /* micro-batches that hold at least one window */
-    uint32_t samples; /* windows in the group */
-    uint64_t valid;   /* targets: labels >= 0 in the first column of labels, of answers twice */
+    uint32_t micros;   /* micro-batches that hold at least one window */
+    uint32_t samples;  /* windows in the group */
+    uint64_t valid;    /* targets: labels >= 0 in the first column of labels, of answers twice */
+    uint64_t tokens;   /* that the model reads and that are no padding */
+    uint32_t *longest; /* (micro-batches): such tokens of each one's longest sample; NULL: nobody
+                          asks */
 } bp_group;
 
 /* The group's first column of a kind; NULL where it has none. */
@@ -120,10 +123,18 @@ uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
  * hold fewer than a batch. BP_ERR_USAGE: labels of rows are wanted of a source that has none. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
+/* Tokens of window number `window` that the model reads, padding left out. */
+bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens) BP_MUST_CHECK;
+
 /* Stages the group of a step (0-based) into the group's columns. Every id and class is checked:
  * BP_ERR_DATA naming the source, what was found and the vocabulary or the number of classes.
  * `scratch`: BP_FEED_SCRATCH(sequence) elements. */
 bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group,
                         int32_t *scratch) BP_MUST_CHECK;
+
+/* The same of `count` windows, at most feed->group, in the order given; masks are those that they
+ * have in the first epoch of a feed that is not shuffled. */
+bp_status bp_feed_stage_windows(const bp_feed *feed, const uint64_t *windows, uint32_t count,
+                                bp_group *group, int32_t *scratch) BP_MUST_CHECK;
 
 #endif

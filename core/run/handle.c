@@ -45,6 +45,21 @@ const bp_group *bp_runtime_group(const bp_runtime *runtime)
     return &runtime->group;
 }
 
+uint32_t bp_runtime_lengths(const bp_runtime *runtime)
+{
+    return runtime->shorter_count + 1;
+}
+
+bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
+{
+    if (index >= runtime->shorter_count) {
+        return (bp_length){runtime->spec.sequence, runtime->padded_runs,
+                           runtime->padded_evaluations};
+    }
+    const bp_shorter *shorter = &runtime->shorter[index];
+    return (bp_length){shorter->sequence, shorter->runs, shorter->evaluations};
+}
+
 uint32_t bp_runtime_weights(const bp_runtime *runtime)
 {
     return runtime->emit.parameter_count;

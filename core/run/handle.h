@@ -44,7 +44,8 @@ typedef struct bp_outcome {
     double norm;     /* gradient norm before clipping */
     double rate;     /* learning rate used */
     uint64_t valid;  /* targets; 0: the group was skipped, nothing ran */
-    uint64_t tokens; /* input tokens in the group */
+    uint64_t tokens; /* input tokens in the group, padding left out */
+    uint64_t places; /* that its programs went over, padding included; 0: nothing ran */
     uint32_t samples;
     double scale;   /* the loss scale used; 1 without scaling */
     bool skipped;   /* loss scaling met an overflow: nothing changed but the scale */
@@ -126,6 +127,18 @@ const float *bp_runtime_logits(const bp_runtime *runtime);
 
 /* The group that an evaluation is at. */
 const bp_group *bp_runtime_group(const bp_runtime *runtime);
+
+/* A length of sequences that has programs (bp_spec.lengths, and last bp_spec.sequence), and how
+ * many micro-batches they have run. */
+typedef struct bp_length {
+    uint32_t sequence;
+    uint64_t micros; /* of training */
+    uint64_t evaluations;
+} bp_length;
+
+/* Lengths of a runtime that is planned, at least one; number `index` of them, rising. */
+uint32_t bp_runtime_lengths(const bp_runtime *runtime);
+bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index);
 
 /* A parameter of a runtime that is planned. */
 typedef struct bp_weight {

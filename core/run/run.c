@@ -3,7 +3,7 @@
  * stages tokens, uploads them and runs linked programs. */
 #include <string.h>
 
-#include "core/run/runtime.h"
+#include "core/run/run_private.h"
 
 static const char where[] = "run";
 
@@ -18,39 +18,53 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
                         runtime->spec.device->name);
 }
 
-/* What one run is fed: of each declared input; NULL: nothing of it. */
-typedef struct inputs {
-    const void *from[BP_INPUTS_MAX];
-    size_t tokens;  /* generating: how many there are; 0: a whole micro-batch */
-    uint32_t micro; /* which micro-batch's place they take on the device */
-} inputs;
-
 /* Bytes of a column that a micro-batch has. */
 static size_t column_bytes(const bp_spec *spec, const bp_column *column)
 {
     return (size_t)spec->batch * column->elements * bp_dtype_bytes(column->dtype);
 }
 
-/* Copies the step block and the inputs into the next staging slot and from there to the device. */
-static bp_status send_inputs(bp_runtime *runtime, const bp_step_block *block, const inputs *in)
+/* Of each sample what a program for shorter sequences reads: the first elements. */
+static void copy_shorter(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
 {
-    const bp_emit *emit = &runtime->emit;
-    const bp_compile *compile = &runtime->compile;
-    uint8_t *slot = runtime->staging[runtime->slot];
-    runtime->slot ^= 1;
-    memset(slot, 0, BP_STEP_ROOM);
-    memcpy(slot, block, sizeof *block);
-    for (uint32_t i = 0; i < compile->input_count; i++) {
+    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
+        const bp_column *column = &runtime->group.column[i];
+        const size_t size = bp_dtype_bytes(column->dtype), from = column->elements * size;
+        const size_t to = in->shorter->elements[i] * size;
+        for (uint32_t b = 0; b < runtime->spec.batch; b++) {
+            memcpy(slot + in->shorter->offset[i] + b * to, (const uint8_t *)in->from[i] + b * from,
+                   to);
+        }
+    }
+}
+
+static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
+{
+    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
         const size_t whole = column_bytes(&runtime->spec, column);
         if (in->from[i] != NULL) {
-            memcpy(slot + emit->declared[i].offset, in->from[i],
+            memcpy(slot + runtime->emit.declared[i].offset, in->from[i],
                    in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
         }
     }
-    const bp_device *device = runtime->spec.device;
+}
+
+bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_inputs *in)
+{
+    uint8_t *slot = runtime->staging[runtime->slot];
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
-    uint64_t place = offset_of(runtime, emit->step) + in->micro * (uint64_t)bytes;
+    runtime->slot ^= 1;
+    memset(slot, 0, BP_STEP_ROOM);
+    memcpy(slot, block, sizeof *block);
+    if (in->shorter != NULL) {
+        copy_shorter(runtime, in, slot);
+        bytes = (size_t)in->shorter->micro_bytes;
+    } else {
+        copy_whole(runtime, in, slot);
+    }
+    const bp_device *device = runtime->spec.device;
+    uint64_t place = offset_of(runtime, runtime->emit.step) + in->micro * (uint64_t)bytes;
     bp_status status = device->upload(runtime->device, place, slot, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
@@ -61,10 +75,9 @@ static void *staged_micro(const bp_runtime *runtime, const bp_column *column, ui
     return (uint8_t *)column->data + micro * column_bytes(&runtime->spec, column);
 }
 
-/* Micro-batch `micro` of the staged group, for the place of number `place`. */
-static inputs inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
+run_inputs run_inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
-    inputs in = {.micro = place};
+    run_inputs in = {.micro = place};
     for (uint32_t i = 0; i < runtime->group.columns; i++) {
         in.from[i] = staged_micro(runtime, &runtime->group.column[i], micro);
     }
@@ -83,21 +96,62 @@ static void stage_nothing(bp_runtime *runtime, uint32_t micro)
     }
 }
 
-static bp_status run(bp_runtime *runtime, bp_program_kind program)
+static bp_status run_number(bp_runtime *runtime, uint32_t number)
 {
     runtime->zeroed = false;
-    bp_status status = runtime->spec.device->run(runtime->device, (uint32_t)program);
+    bp_status status = runtime->spec.device->run(runtime->device, number);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-static bp_status receive(bp_runtime *runtime, bp_ref from, void *to, size_t bytes)
+static bp_status run(bp_runtime *runtime, bp_program_kind program)
 {
-    const bp_device *device = runtime->spec.device;
-    bp_status status = device->download(runtime->device, offset_of(runtime, from), to, bytes);
+    return run_number(runtime, (uint32_t)program);
+}
+
+/* The shortest of the programs that hold `tokens` tokens of each sample; NULL: the padded run's. */
+static bp_shorter *shortest(const bp_runtime *runtime, uint32_t tokens)
+{
+    for (uint32_t i = 0; i < runtime->shorter_count; i++) {
+        if (runtime->shorter[i].sequence >= tokens) {
+            return &runtime->shorter[i];
+        }
+    }
+    return NULL;
+}
+
+bp_shorter *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last)
+{
+    uint32_t tokens = 0;
+    for (uint32_t i = first; runtime->group.longest != NULL && i <= last; i++) {
+        const uint32_t longest = runtime->group.longest[i];
+        tokens = longest > tokens ? longest : tokens;
+    }
+    return shortest(runtime, tokens);
+}
+
+bp_status run_length(bp_runtime *runtime, const bp_shorter *shorter, bp_program_kind program)
+{
+    return shorter == NULL ? run(runtime, program)
+                           : run_number(runtime, bp_shorter_program(runtime, shorter, program));
+}
+
+static void count_runs(bp_runtime *runtime, bp_shorter *shorter, uint32_t micros)
+{
+    uint64_t *runs = shorter != NULL ? &shorter->runs : &runtime->padded_runs;
+    const uint32_t sequence = shorter != NULL ? shorter->sequence : runtime->spec.sequence;
+    *runs += micros;
+    runtime->places += (uint64_t)micros * runtime->spec.batch * sequence;
+}
+
+bp_status run_receive(bp_runtime *runtime, const bp_graph *graph, bp_ref from, void *to,
+                      size_t bytes)
+{
+    const uint64_t place = bp_buffer_place(&graph->buffers[from.buffer]) + from.offset;
+    const bp_status status = runtime->spec.device->download(runtime->device, place, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-static bp_status require(bp_runtime *runtime, bp_program_kind program, const char *text)
+bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text)
 {
     if (runtime->open && runtime->graph.program_count[program] > 0) {
         return BP_OK;
@@ -138,7 +192,7 @@ bp_status bp_runtime_draw_normal(bp_runtime *runtime)
     if (left == 0) {
         return BP_OK;
     }
-    BP_TRY(send_inputs(runtime, &block, &(inputs){.micro = 0}));
+    BP_TRY(run_send(runtime, &block, &(run_inputs){.micro = 0}));
     uint32_t first = 0;
     for (uint32_t i = 0; i < draws->count; i++) {
         if (draws_given(runtime, &draws->ops[i])) {
@@ -167,10 +221,12 @@ static double least_scale(const bp_scaling *scaling)
 static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
                            bp_program_kind program)
 {
-    const inputs in = inputs_of(runtime, micro, 0);
+    run_inputs in = run_inputs_of(runtime, micro, 0);
+    in.shorter = run_shortest(runtime, micro, micro);
     block->sample = micro * runtime->spec.batch;
-    BP_TRY(send_inputs(runtime, block, &in));
-    return run(runtime, program);
+    BP_TRY(run_send(runtime, block, &in));
+    count_runs(runtime, in.shorter, 1);
+    return run_length(runtime, in.shorter, program);
 }
 
 /* All micro-batches of a group that one program holds. Those that a short group lacks have no
@@ -178,15 +234,18 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
 static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 {
     const bp_group *group = &runtime->group;
+    bp_shorter *shorter = run_shortest(runtime, 0, group->micros - 1);
     for (uint32_t micro = 0; micro < runtime->compile.micros; micro++) {
         if (micro >= group->micros) {
             stage_nothing(runtime, micro);
         }
-        const inputs in = inputs_of(runtime, micro, micro);
+        run_inputs in = run_inputs_of(runtime, micro, micro);
+        in.shorter = shorter;
         block->sample = micro * runtime->spec.batch;
-        BP_TRY(send_inputs(runtime, block, &in));
+        BP_TRY(run_send(runtime, block, &in));
     }
-    return run(runtime, BP_PROGRAM_STEP);
+    count_runs(runtime, shorter, runtime->compile.micros);
+    return run_length(runtime, shorter, BP_PROGRAM_STEP);
 }
 
 static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
@@ -209,7 +268,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     const bp_spec *spec = &runtime->spec;
     bool single = spec->accumulation == 1 || spec->gradient_release != BP_RELEASE_NONE;
     bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
-    BP_TRY(require(runtime, first, "the plan has no training programs, or is not open"));
+    BP_TRY(run_require(runtime, first, "the plan has no training programs, or is not open"));
     bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
@@ -219,7 +278,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
                             .rate = rate,
                             .valid = runtime->group.valid,
                             .samples = runtime->group.samples,
-                            .tokens = (uint64_t)runtime->group.samples * spec->sequence};
+                            .tokens = runtime->group.tokens};
     if (runtime->group.valid == 0) {
         runtime->steps++;
         runtime->skipped++;
@@ -228,11 +287,14 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     bp_step_block block = {.seed = spec->seed,
                            .step = runtime->steps,
                            .learning_rate = (float)rate,
+                           .mask_span = runtime->shorter_count > 0 ? spec->sequence : 0,
                            .inverse_valid = (float)(1.0 / (double)runtime->group.valid)};
     bp_result_block result;
+    runtime->places = 0;
     BP_TRY(run_group(runtime, &block));
-    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
+    BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &result, sizeof result));
     runtime->steps++;
+    outcome->places = runtime->places;
     outcome->loss = result.loss_sum / (double)runtime->group.valid;
     outcome->norm = (double)result.norm;
     const bp_scaling *scaling = &spec->scaling;
@@ -243,91 +305,9 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     return BP_OK;
 }
 
-/* `count` values of 16 bits that fill the room's second half become fp32 in its order. */
-static void widen(bp_dtype dtype, float *room, uint64_t count)
-{
-    const uint8_t *narrow = (const uint8_t *)room + count * sizeof(uint16_t);
-    for (uint64_t i = 0; i < count; i++) {
-        uint16_t bits;
-        memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
-        room[i] = dtype == BP_BF16 ? bp_f32_from_bf16(bits) : bp_f32_from_f16(bits);
-    }
-}
-
-/* The kept logits of the group's samples. */
-static bp_status receive_logits(bp_runtime *runtime)
-{
-    const bp_spec *spec = &runtime->spec;
-    const uint64_t per_sample = bp_compile_logits_rows(spec) / spec->batch;
-    /* Of answers all first tokens come before all last ones. */
-    const bool whole = spec->config.task == BP_TASK_ANSWERS;
-    const uint64_t samples = whole ? spec->batch : runtime->group.samples;
-    const uint64_t count = samples * per_sample * bp_compile_logits_width(spec);
-    const bool narrow = spec->working != BP_F32;
-    uint8_t *room = (uint8_t *)runtime->logits_host;
-    if (count == 0) {
-        return BP_OK;
-    }
-    BP_TRY(receive(runtime, runtime->emit.logits_kept, narrow ? room + 2 * count : room,
-                   (size_t)(count * bp_dtype_bytes(spec->working))));
-    if (narrow) {
-        widen(spec->working, runtime->logits_host, count);
-    }
-    return BP_OK;
-}
-
-/* One group: its loss is added to *sum. */
-static bp_status evaluate_group(bp_runtime *runtime, const bp_feed *feed, uint64_t number,
-                                double *sum)
-{
-    bp_status status = bp_feed_stage(feed, number, &runtime->group, runtime->window);
-    if (status != BP_OK) {
-        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
-    }
-    const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
-    bp_result_block result;
-    const inputs in = inputs_of(runtime, 0, 0);
-    BP_TRY(send_inputs(runtime, &block, &in));
-    BP_TRY(run(runtime, BP_PROGRAM_EVAL));
-    BP_TRY(receive(runtime, runtime->emit.result, &result, sizeof result));
-    *sum += result.loss_sum;
-    return BP_OK;
-}
-
-bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
-                              double *loss, uint64_t *targets)
-{
-    return bp_runtime_evaluate_each(runtime, feed, steps, NULL, NULL, loss, targets);
-}
-
-bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uint64_t steps,
-                                   bp_evaluated watch, void *user, double *loss, uint64_t *targets)
-{
-    BP_TRY(require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
-    uint64_t groups = feed->steps_per_epoch;
-    groups = steps != 0 && steps < groups ? steps : groups;
-    double sum = 0.0;
-    uint64_t valid = 0;
-    for (uint64_t g = 0; g < groups; g++) {
-        BP_TRY(evaluate_group(runtime, feed, g, &sum));
-        valid += runtime->group.valid;
-        if (watch != NULL) {
-            BP_TRY(receive_logits(runtime));
-            bp_status status = watch(user, runtime);
-            if (status != BP_OK) {
-                return bp_error_set(&runtime->error, status, where, "the evaluation was ended",
-                                    NULL);
-            }
-        }
-    }
-    *targets = valid;
-    *loss = valid > 0 ? sum / (double)valid : 0.0;
-    return BP_OK;
-}
-
 bp_status bp_runtime_restart(bp_runtime *runtime)
 {
-    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
     runtime->position = 0;
     return BP_OK;
 }
@@ -343,11 +323,11 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
     memcpy(padded, ids, n * sizeof *padded);
     const bp_step_block block = {
         .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
-    inputs in = {.tokens = n > 1 ? rows : 1};
+    run_inputs in = {.tokens = n > 1 ? rows : 1};
     for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
         in.from[i] = runtime->compile.input[i].decodes ? padded : NULL;
     }
-    BP_TRY(send_inputs(runtime, &block, &in));
+    BP_TRY(run_send(runtime, &block, &in));
     BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
     runtime->position += n;
     *taken = n;
@@ -356,7 +336,7 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
 
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
 {
-    BP_TRY(require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
     uint32_t room = runtime->spec.generate_context - runtime->position;
     if (count > room) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
@@ -374,6 +354,6 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
     for (uint32_t done = 0; done < count; done += taken) {
         BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
     }
-    return receive(runtime, runtime->emit.logits, runtime->logits_host,
-                   runtime->spec.config.vocabulary * sizeof(float));
+    return run_receive(runtime, &runtime->graph, runtime->emit.logits, runtime->logits_host,
+                       runtime->spec.config.vocabulary * sizeof(float));
 }

@@ -6,6 +6,7 @@
 
 #include "core/number/order.h"
 #include "core/program/verify.h"
+#include "core/run/sorted.h"
 
 #define CARVE_ALIGNMENT 64
 #define CARVES          16 /* separate pieces carved below, each of which may be padded */
@@ -34,6 +35,12 @@ static uint64_t column_bytes(const bp_spec *spec, const bp_input *input)
     return bp_size_mul(elements, bp_dtype_bytes(input->dtype));
 }
 
+/* What the feed says of the lengths in a group, where there are programs to choose from. */
+static uint64_t longest_bytes(const bp_spec *spec)
+{
+    return spec->length_count > 0 ? bp_size_mul(spec->accumulation, sizeof(uint32_t)) : 0;
+}
+
 /* Memory besides the tables: staging, the group's columns, one window, the device's context. */
 static uint64_t working_bytes(const bp_spec *spec)
 {
@@ -45,6 +52,8 @@ static uint64_t working_bytes(const bp_spec *spec)
     }
     bytes = bp_size_add(bytes, logits_bytes(spec));
     bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
+    bytes = bp_size_add(bytes, longest_bytes(spec));
+    bytes = bp_size_add(bytes, bp_sorted_bytes(spec));
     bytes = bp_size_add(bytes, spec->device->context_bytes);
     return bp_size_add(bytes, CARVES * CARVE_ALIGNMENT);
 }
@@ -69,9 +78,13 @@ uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
     uint64_t tables = bp_size_add(bp_graph_bytes(rows), bp_compile_bytes(spec));
     tables = bp_size_add(tables, (uint64_t)rows->buffers * sizeof(uint32_t));
+    tables = bp_size_add(tables, bp_shorter_bytes(spec, rows));
     uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
+    linked = bp_size_mul(linked, 1 + (uint64_t)spec->length_count);
     linked = bp_size_add(linked, working_bytes(spec));
     uint64_t scratch = plan_scratch(spec, rows->buffers) + CARVE_ALIGNMENT;
+    const uint64_t shorter = bp_shorter_scratch(spec, rows);
+    scratch = scratch > shorter ? scratch : shorter;
     return bp_size_add(tables, linked > scratch ? linked : scratch);
 }
 
@@ -181,13 +194,15 @@ static bp_status carve_columns(bp_runtime *runtime)
 static bp_status carve_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
-    void *piece[6];
-    const uint64_t bytes[6] = {
+    void *piece[7];
+    const uint64_t bytes[7] = {
         staging_bytes(spec), staging_bytes(spec), BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
-        logits_bytes(spec),  BP_TRANSFER_BYTES,   spec->device->context_bytes};
-    for (int i = 0; i < 6; i++) {
+        logits_bytes(spec),  BP_TRANSFER_BYTES,   spec->device->context_bytes,
+        longest_bytes(spec)};
+    for (int i = 0; i < 7; i++) {
         BP_TRY(carve(runtime, bytes[i], &piece[i]));
     }
+    runtime->group.longest = spec->length_count > 0 ? piece[6] : NULL;
     runtime->staging[0] = piece[0];
     runtime->staging[1] = piece[1];
     runtime->window = piece[2];
@@ -195,6 +210,7 @@ static bp_status carve_working(bp_runtime *runtime)
     runtime->transfer = piece[4];
     runtime->device = piece[5];
     memset(runtime->device, 0, spec->device->context_bytes);
+    BP_TRY(bp_sorted_carve(runtime));
     return carve_columns(runtime);
 }
 
@@ -203,10 +219,12 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(compile(runtime));
     BP_TRY(plan(runtime));
+    BP_TRY(bp_shorter_make(runtime));
     BP_TRY(order_state(runtime));
     BP_TRY(carve_working(runtime));
     if (bp_link_graph(&runtime->link, &runtime->graph, runtime->spec.device, runtime->spec.poison,
-                      &runtime->host) != BP_OK) {
+                      &runtime->host) != BP_OK ||
+        bp_shorter_link(runtime) != BP_OK) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
                               NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
                               (int64_t)runtime->host_bytes);
@@ -256,6 +274,7 @@ static bp_status link_programs(bp_runtime *runtime)
                                                    runtime->link.device_memory[program],
                                                    runtime->link.device_bytes[program])));
     }
+    BP_TRY(device_status(runtime, bp_shorter_open(runtime)));
     return device_status(runtime, device->seal(runtime->device));
 }
 

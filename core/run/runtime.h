@@ -11,6 +11,7 @@
 #include "core/program/report.h"
 #include "core/program/step.h"
 #include "core/run/handle.h"
+#include "core/run/shorter.h"
 #include "core/run/state.h"
 
 #define BP_TRANSFER_BYTES 65536 /* piece in which the runtime fills the arena */
@@ -24,6 +25,17 @@ typedef struct bp_quantiser {
     float scales[BP_NESTED_BLOCK];
 } bp_quantiser;
 
+/* Results of an evaluation that goes by length (core/run/sorted.h), of `groups` groups at most. */
+typedef struct bp_sorted {
+    uint32_t groups;   /* 0: it does not */
+    uint32_t *order;   /* samples from the shortest to the longest */
+    uint32_t *tokens;  /* of each sample */
+    float *losses;     /* (samples, sequence) */
+    float *logits;     /* (samples, kept rows, their width) */
+    float *room;       /* (batch, sequence) */
+    uint64_t *windows; /* (batch) */
+} bp_sorted;
+
 struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
@@ -35,8 +47,16 @@ struct bp_runtime {
     bp_emit emit;
     bp_compile compile; /* the schedule of one micro-batch, for listings */
     bp_link link;
-    void *device;    /* the device's context, inside host */
-    uint32_t *state; /* persistent buffers in name order */
+    bp_shorter *shorter; /* programs for shorter sequences, rising; inside host */
+    uint32_t shorter_count;
+    const char *left_out; /* why there are fewer of them than asked for; NULL: there are all */
+    bp_sorted sorted;
+    uint64_t padded_runs; /* micro-batches that ran at full length, as bp_shorter.runs */
+    uint64_t padded_evaluations;
+    uint64_t places;       /* of the step being run, as bp_outcome.places */
+    bp_shorter *evaluated; /* whose eval program ran last; NULL: the padded run's */
+    void *device;          /* the device's context, inside host */
+    uint32_t *state;       /* persistent buffers in name order */
     uint32_t state_count;
     uint8_t *staging[2];
     uint32_t slot;

@@ -445,6 +445,7 @@ static void host_close(void *memory)
 
 const bp_device bp_device_host = {
     .name = "host",
+    .sums_by_row = true,
     .context_bytes = sizeof(host_context),
     .workspace = host_workspace,
     .link_bytes = host_link_bytes,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/data_set.h"
+#include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions_words.h"
 #include "tools/bedplate/progress.h"
@@ -60,6 +61,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         }
         json_real(&out, "tokens_per_second", (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
+        lengths_json_runs(&out, &s->runtime);
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         predictions_json(made, task, "", &out);
         json_end(&out);
@@ -132,6 +134,7 @@ static bp_status cmd_eval_evaluate(session *s, data_set *data, const settings *s
     s->spec.batch = batch_of(s, source);
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
+    BP_TRY(lengths_fill(s, &feed, 1));
     BP_TRY(session_start(s));
     return cmd_eval_run(s, data, &feed);
 }

@@ -10,6 +10,7 @@
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/frozen.h"
 #include "tools/bedplate/host_arena.h"
+#include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/release_text.h"
@@ -143,6 +144,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     host_arena_json(out, report);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
+    lengths_json(out, s);
     frozen_json(out, s, &more->still);
     if (s->runtime.spec.device == &bp_device_cuda) {
         json_text(out, "target", target_of(&s->runtime.spec));
@@ -254,6 +256,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
     release_put(text, &s->runtime.spec, &more->release);
+    lengths_put(text, s);
     frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
@@ -334,6 +337,7 @@ static bp_status cmd_plan_plan(session *s)
         BP_TRY(take_largest_batch(s));
     }
     BP_TRY(session_choose(s));
+    BP_TRY(lengths_fill(s, NULL, s->spec.batch));
     BP_TRY(session_plan(s));
     find_tokenizer(s);
     if (set->frontier) {

@@ -8,6 +8,7 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/checkpoint.h"
 #include "tools/bedplate/data_set.h"
+#include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/metric.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
@@ -64,6 +65,14 @@ static bp_status init_feeds(training *t)
     }
     t->eval_feed = data_set_feed(&t->data, s, t->data.eval);
     return bp_feed_init(&t->eval_feed, &s->error);
+}
+
+/* With gradient release all micro-batches of a group go through one program. */
+static bp_status choose_lengths(training *t)
+{
+    const bp_spec *spec = &t->s.spec;
+    const bool whole = spec->gradient_release != BP_RELEASE_NONE;
+    return lengths_fill(&t->s, &t->feed, whole ? t->feed.group : spec->batch);
 }
 
 /* What follows evaluations needs some. */
@@ -150,6 +159,7 @@ static bp_status prepare(training *t, const settings *set)
     s->spec.evaluate = t->data.eval != NULL;
     BP_TRY(session_choose(s));
     BP_TRY(init_feeds(t));
+    BP_TRY(choose_lengths(t));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     BP_TRY(fill_schedule(t));
     BP_TRY(session_start(s));
@@ -289,6 +299,7 @@ static void cmd_train_report(training *t, ending end)
         .metric = t->metric.name,
         .continued = t->points.found ? NULL : s->set->continue_from,
         .continued_step = t->points.began,
+        .runtime = &s->runtime,
         .early = end == END_EARLY,
         .output_dir = s->set->output_dir,
     };

@@ -3,6 +3,7 @@
  * the option. */
 #include <string.h>
 
+#include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/policy.h"
@@ -74,6 +75,11 @@ static const option table[] = {
      true, "micro-batches per optimizer step"},
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL, AT(sequence), 0, 1 << 24, "0", "N", true,
      "tokens per sequence; 0: the model's n_positions, at most 1024"},
+    {"length-buckets", OPTION_TEXT, READS, AT(length_buckets), 0, 0, "auto", LENGTHS_WORDS, false,
+     "programs for shorter texts, where samples are padded: each micro-batch runs the shortest "
+     "that "
+     "holds it, and gives the padded run's bits; auto: four lengths chosen from the data's; N: so "
+     "many"},
     {"loss-chunk-rows", OPTION_COUNT, SHAPES, AT(loss_rows), 0, 1 << 30, "0", "N", true,
      "tokens whose logits exist at one time; 0: as many as fit 60 MB"},
     {"time-chunk", OPTION_COUNT, SHAPES | VERB_EVAL, AT(time_chunk), 0, 1 << 24, "0", "N", true,

@@ -32,6 +32,7 @@ typedef struct session {
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
     bp_spec rated;                        /* the spec they were measured for */
+    const char *one_length;               /* why padded texts have no shorter programs */
     bool directory;                       /* the model is a directory */
     bool weights;                         /* which holds weights */
     bool state_follows;                   /* a snapshot will give all that is trained */

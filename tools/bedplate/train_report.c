@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/number/digest.h"
+#include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/output.h"
 
 void train_totals_begin(train_totals *sum, double began)
@@ -17,6 +18,7 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
 {
     sum->step_seconds += seconds;
     sum->tokens += outcome->tokens;
+    sum->places += outcome->places;
     sum->samples += outcome->samples;
     sum->line_seconds += seconds;
     sum->line_tokens += outcome->tokens;
@@ -147,6 +149,8 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_real(out, "total_seconds", clock_seconds() - sum->began, 9);
     json_real(out, "samples_per_second", ratio((double)sum->samples, sum->step_seconds), 6);
     json_real(out, "tokens_per_second", ratio((double)sum->tokens, sum->step_seconds), 6);
+    json_real(out, "padded_tokens_per_second", ratio((double)sum->places, sum->step_seconds), 6);
+    lengths_json_runs(out, summary->runtime);
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
     json_count(out, "device_bytes_in_use", summary->device_bytes);
@@ -184,6 +188,7 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     bp_text_fixed(text, ratio((double)sum->samples, sum->step_seconds), 2);
     bp_text_string(text, "\ntokens per second    ");
     bp_text_fixed(text, ratio((double)sum->tokens, sum->step_seconds), 0);
+    lengths_put_runs(text, summary->runtime);
     bp_text_string(text, "\narena bytes          ");
     bp_text_grouped(text, summary->arena_bytes);
     bp_text_string(text, "\ndevice bytes in use  ");

@@ -14,7 +14,8 @@ typedef struct train_totals {
     double began;        /* when the program did */
     double load_seconds; /* until the first step: reading, planning, opening */
     double step_seconds; /* spent in steps alone */
-    uint64_t tokens;
+    uint64_t tokens;     /* padding left out */
+    uint64_t places;     /* that programs went over: tokens and padding */
     uint64_t samples;
     double line_seconds;
     uint64_t line_tokens;
@@ -50,7 +51,8 @@ typedef struct train_summary {
     const char *metric;    /* which has this name */
     const char *continued; /* --continue-from; NULL: not, or the run was resumed */
     uint64_t continued_step;
-    bool early; /* ended by --early-stopping-patience */
+    const bp_runtime *runtime; /* what each length has run */
+    bool early;                /* ended by --early-stopping-patience */
     const char *output_dir;
 } train_summary;
 

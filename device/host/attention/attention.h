@@ -22,6 +22,7 @@ typedef struct bp_attention_shape {
     bool causal;
     float scale;
     double dropout;
+    uint64_t span; /* positions that dropout's elements are counted by */
     int64_t site;
     bp_dtype type; /* of all operands but lse and lengths */
     const void *step;
@@ -69,7 +70,7 @@ static inline bp_mask bp_attention_mask(const bp_attention_shape *s, uint64_t sa
 /* Dropout element of query i and key 0. */
 static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_t head, uint64_t i)
 {
-    return (head * s->sequence + i) * s->sequence;
+    return (head * s->span + i) * s->span;
 }
 
 /* Bytes of workspace per worker, O(T x (const + D)), the same for every form. With T' and D'

@@ -81,6 +81,9 @@ uint64_t bp_attention_backward_tasks(const void *scalars)
 
 static void complete(bp_attention_shape *shape)
 {
+    const bp_step_block *step = shape->step;
+    const bool longer = shape->dropout > 0.0 && step->mask_span > shape->sequence;
+    shape->span = longer ? step->mask_span : shape->sequence;
     shape->group = shape->heads / shape->kv_heads;
     shape->row = (shape->heads + 2 * shape->kv_heads) * shape->width;
 }

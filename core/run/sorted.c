@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Samples by length, results in the order of the data. */
+#include "core/run/sorted.h"
+
+#include <string.h>
+
+#include "core/number/order.h"
+
+#define SORTED_ALIGNMENT 64
+#define SORTED_BYTES     ((uint64_t)1 << 20) /* kept results, at most */
+#define SORTED_GROUPS    64
+
+static const char where[] = "evaluate";
+
+/* Floats of the logits that a sample has. */
+static uint64_t logits_of(const bp_spec *spec)
+{
+    const uint64_t rows = bp_compile_logits_rows(spec) / spec->batch;
+    return bp_size_mul(rows, bp_compile_logits_width(spec));
+}
+
+static uint64_t sample_bytes(const bp_spec *spec)
+{
+    const uint64_t floats = bp_size_add(spec->sequence, logits_of(spec));
+    return bp_size_add(bp_size_mul(floats, sizeof(float)), 2 * sizeof(uint32_t));
+}
+
+/* Groups whose results are kept at one time; less than 2: it is not worth it. */
+static uint32_t groups_of(const bp_spec *spec)
+{
+    const uint64_t bytes = bp_size_mul(sample_bytes(spec), spec->batch);
+    const uint64_t groups = SORTED_BYTES / bytes;
+    const bool wanted = spec->evaluate && spec->length_count > 0 && groups >= 2;
+    return !wanted ? 0 : groups < SORTED_GROUPS ? (uint32_t)groups : SORTED_GROUPS;
+}
+
+uint64_t bp_sorted_bytes(const bp_spec *spec)
+{
+    const uint64_t groups = groups_of(spec);
+    const uint64_t kept = bp_size_mul(bp_size_mul(sample_bytes(spec), spec->batch), groups);
+    const uint64_t room = (uint64_t)spec->batch * spec->sequence * sizeof(float);
+    const uint64_t windows = (uint64_t)spec->batch * sizeof(uint64_t);
+    return groups > 0 ? bp_size_add(kept, room + windows + 6 * SORTED_ALIGNMENT) : 0;
+}
+
+/* Whether the losses lie in the arena when the eval program has ended: their last use is its last
+ * op. */
+static bool losses_stay(const bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->graph;
+    const bp_buffer *losses = &graph->buffers[runtime->emit.losses_kept.buffer];
+    return losses->upper ==
+           graph->program_first[BP_PROGRAM_EVAL] + graph->program_count[BP_PROGRAM_EVAL];
+}
+
+bp_status bp_sorted_carve(bp_runtime *runtime)
+{
+    const bp_spec *spec = &runtime->spec;
+    const uint32_t groups = groups_of(spec);
+    bp_sorted *sorted = &runtime->sorted;
+    if (groups == 0 || runtime->shorter_count == 0 || !losses_stay(runtime)) {
+        return BP_OK;
+    }
+    const uint64_t samples = (uint64_t)groups * spec->batch;
+    const uint64_t bytes[6] = {samples * sizeof(uint32_t),
+                               samples * sizeof(uint32_t),
+                               samples * spec->sequence * sizeof(float),
+                               samples * logits_of(spec) * sizeof(float),
+                               (uint64_t)spec->batch * spec->sequence * sizeof(float),
+                               (uint64_t)spec->batch * sizeof(uint64_t)};
+    void *piece[6];
+    for (int i = 0; i < 6; i++) {
+        BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
+    }
+    *sorted = (bp_sorted){.groups = groups,
+                          .order = piece[0],
+                          .tokens = piece[1],
+                          .losses = piece[2],
+                          .logits = piece[3],
+                          .room = piece[4],
+                          .windows = piece[5]};
+    return BP_OK;
+}
+
+/* Windows of a stream have one length, and a shuffled feed is not for evaluation. */
+uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed)
+{
+    const bool rows = feed->source->examples > 0 && !feed->shuffle;
+    const bool whole = feed->group == feed->batch && feed->batch == runtime->spec.batch;
+    return rows && whole && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
+}
+
+static bool is_shorter(const void *user, uint32_t a, uint32_t b)
+{
+    const uint32_t *tokens = user;
+    return tokens[a] != tokens[b] ? tokens[a] < tokens[b] : a < b;
+}
+
+static bp_status sort_samples(bp_runtime *runtime, const bp_feed *feed, uint64_t first,
+                              uint32_t count)
+{
+    bp_sorted *sorted = &runtime->sorted;
+    for (uint32_t i = 0; i < count; i++) {
+        sorted->order[i] = i;
+        BP_TRY(bp_feed_length(feed, first + i, &sorted->tokens[i]));
+    }
+    bp_order(sorted->order, count, is_shorter, sorted->tokens);
+    return BP_OK;
+}
+
+/* Puts the results of the micro-batch that ran where its samples are in the order of the data. */
+static bp_status keep_results(bp_runtime *runtime, const uint32_t *order, uint32_t count)
+{
+    const bp_spec *spec = &runtime->spec;
+    bp_sorted *sorted = &runtime->sorted;
+    const size_t padded = spec->sequence, logits = (size_t)logits_of(spec);
+    const size_t rows = runtime->evaluated != NULL ? runtime->evaluated->sequence : padded;
+    const bp_graph *graph =
+        runtime->evaluated != NULL ? &runtime->evaluated->graph : &runtime->graph;
+    BP_TRY(run_receive(runtime, graph, runtime->emit.losses_kept, sorted->room,
+                       count * rows * sizeof(float)));
+    BP_TRY(evaluate_logits(runtime));
+    for (uint32_t i = 0; i < count; i++) {
+        float *losses = sorted->losses + order[i] * padded;
+        memset(losses, 0, padded * sizeof(float));
+        memcpy(losses, sorted->room + i * rows, rows * sizeof(float));
+        memcpy(sorted->logits + order[i] * logits, runtime->logits_host + i * logits,
+               logits * sizeof(float));
+    }
+    return BP_OK;
+}
+
+static bp_status run_sorted(bp_runtime *runtime, const bp_feed *feed, uint64_t first,
+                            uint32_t count, evaluate_sums *sums)
+{
+    const bp_sorted *sorted = &runtime->sorted;
+    for (uint32_t at = 0, some; at < count; at += some) {
+        some = count - at < feed->batch ? count - at : feed->batch;
+        for (uint32_t i = 0; i < some; i++) {
+            sorted->windows[i] = first + sorted->order[at + i];
+        }
+        const bp_status status =
+            bp_feed_stage_windows(feed, sorted->windows, some, &runtime->group, runtime->window);
+        if (status != BP_OK) {
+            return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+        }
+        sums->targets += runtime->group.valid;
+        BP_TRY(evaluate_staged(runtime));
+        BP_TRY(keep_results(runtime, sorted->order + at, some));
+    }
+    return BP_OK;
+}
+
+/* What loss_sum adds up in a group: row after row from 0. */
+static double group_loss(const bp_sorted *sorted, size_t first, size_t rows)
+{
+    double sum = 0.0;
+    for (size_t i = first; i < first + rows; i++) {
+        sum += (double)sorted->losses[i];
+    }
+    return sum;
+}
+
+/* The groups in the order of the data, staged again for who watches. */
+static bp_status show_groups(bp_runtime *runtime, const bp_evaluation *all, uint64_t first,
+                             uint32_t samples, evaluate_sums *sums)
+{
+    const bp_spec *spec = &runtime->spec;
+    const size_t logits = (size_t)logits_of(spec);
+    for (uint32_t at = 0, some; at < samples; at += some) {
+        some = samples - at < spec->batch ? samples - at : spec->batch;
+        sums->loss += group_loss(&runtime->sorted, (size_t)at * spec->sequence,
+                                 (size_t)some * spec->sequence);
+        if (all->watch == NULL) {
+            continue;
+        }
+        BP_TRY(evaluate_stage(runtime, all->feed, first + at / spec->batch));
+        memcpy(runtime->logits_host, runtime->sorted.logits + at * logits,
+               some * logits * sizeof(float));
+        BP_TRY(evaluate_shown(runtime, all->watch, all->user));
+    }
+    return BP_OK;
+}
+
+bp_status bp_sorted_evaluate(bp_runtime *runtime, const bp_evaluation *all, uint64_t first,
+                             uint32_t count, evaluate_sums *sums)
+{
+    const bp_feed *feed = all->feed;
+    const uint64_t window = first * feed->batch, left = feed->windows - window;
+    const uint64_t most = (uint64_t)count * feed->batch;
+    const uint32_t samples = (uint32_t)(left < most ? left : most);
+    const bp_status status = sort_samples(runtime, feed, window, samples);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
+    }
+    BP_TRY(run_sorted(runtime, feed, window, samples, sums));
+    return show_groups(runtime, all, first, samples, sums);
+}

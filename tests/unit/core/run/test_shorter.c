@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs for shorter sequences give the bits of the padded run: every family, head, optimizer,
+ * precision and form of gradients, under every kind of policy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/compile/lengths.h"
+#include "device/host/cpu.h"
+#include "layers/bert.h"
+#include "layers/transformer.h"
+#include "tests/support/plan_bytes.h"
+#include "tests/support/rig.h"
+#include "tests/support/spec_case.h"
+
+enum { EXAMPLES = 40, SEQUENCE = 12, STEPS = 3, TOKENS = EXAMPLES * (SEQUENCE + 1) };
+
+static int32_t tokens[TOKENS];
+
+/* Most are short: a micro-batch of three is often all short, and sometimes not. */
+static uint64_t length_of(uint64_t index)
+{
+    static const uint8_t lengths[] = {2, 3, 5, 2, 4, 7, 1, 3, 9, 2, 6, 3, 12, 2, 1, 4};
+    return lengths[index * 7 % sizeof lengths];
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){
+        .first = index * (SEQUENCE + 1), .count = length_of(index), .label = index % 3};
+    to->second = to->count > 3 ? 2 : 0;
+    return BP_OK;
+}
+
+static bp_labels labels_of(bp_task task)
+{
+    static const bp_labels kinds[BP_TASK_COUNT] = {
+        [BP_TASK_CAUSAL_LM] = BP_LABELS_NEXT_TOKEN, [BP_TASK_MASKED_LM] = BP_LABELS_MASKED,
+        [BP_TASK_CLASSES] = BP_LABELS_CLASS,        [BP_TASK_LABELS] = BP_LABELS_BITS,
+        [BP_TASK_REGRESSION] = BP_LABELS_BITS,      [BP_TASK_TOKENS] = BP_LABELS_GIVEN};
+    return kinds[task];
+}
+
+static bp_status given(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    (void)source;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)((first + i) % 4) - 1;
+    }
+    return BP_OK;
+}
+
+static void examples_of(rig *r, bp_feed *feed)
+{
+    const bp_spec *spec = &r->runtime.spec;
+    r->source.examples = EXAMPLES;
+    r->source.example = example;
+    r->source.labels = given;
+    feed->kind = labels_of(spec->config.task);
+    feed->classes = spec->config.classes;
+    feed->masking = (bp_masking){.probability = 0.4, .token = 5, .special = {-1, -1, -1, -1}};
+    feed->padding = 1;
+    feed->shuffle = true;
+    assert_int_equal(bp_feed_init(feed, &r->error), BP_OK);
+}
+
+static void fill_tokens(void)
+{
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (int32_t)(i * 7 % 37);
+    }
+}
+
+/* What a run leaves behind. */
+typedef struct traces {
+    uint64_t digest;
+    uint64_t arena;
+    double loss[STEPS];
+    double norm[STEPS];
+    double evaluated;
+    uint64_t tokens;
+    uint64_t places;
+    uint64_t micros[BP_LENGTHS_MAX + 1];
+    uint32_t lengths;
+} traces;
+
+static double evaluate(rig *r)
+{
+    double loss = 0.0;
+    uint64_t targets = 0;
+    bp_feed feed = r->feed;
+    feed.group = feed.batch;
+    feed.shuffle = false;
+    assert_int_equal(bp_feed_init(&feed, &r->error), BP_OK);
+    assert_int_equal(bp_runtime_evaluate(&r->runtime, &feed, 0, &loss, &targets), BP_OK);
+    assert_true(targets > 0);
+    return loss;
+}
+
+static traces run(const bp_spec *spec)
+{
+    rig r;
+    traces t = {.digest = 0};
+    rig_open(&r, spec, tokens, TOKENS);
+    examples_of(&r, &r.feed);
+    for (uint32_t i = 0; spec->optimizer != NULL && i < STEPS; i++) {
+        const bp_outcome outcome = rig_step(&r);
+        t.loss[i] = outcome.loss;
+        t.norm[i] = outcome.norm;
+        t.tokens += outcome.tokens;
+        t.places += outcome.places;
+    }
+    t.evaluated = spec->evaluate ? evaluate(&r) : 0.0;
+    t.digest = rig_digest(&r);
+    t.arena = r.runtime.report.arena_bytes;
+    t.lengths = bp_runtime_lengths(&r.runtime);
+    assert_null(r.runtime.left_out);
+    for (uint32_t i = 0; i < t.lengths; i++) {
+        t.micros[i] = bp_runtime_length(&r.runtime, i).micros;
+    }
+    rig_close(&r);
+    return t;
+}
+
+static uint64_t micros_of(const traces *t, uint32_t first, uint32_t last)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = first; i < last; i++) {
+        sum += t->micros[i];
+    }
+    return sum;
+}
+
+static void compare(const char *name, const bp_spec *spec)
+{
+    bp_spec shorter = *spec;
+    const uint32_t lengths[] = {3, 5, 8};
+    memcpy(shorter.lengths, lengths, sizeof lengths);
+    shorter.length_count = 3;
+    const traces a = run(spec), b = run(&shorter);
+    if (a.digest != b.digest || memcmp(a.loss, b.loss, sizeof a.loss) != 0 ||
+        memcmp(a.norm, b.norm, sizeof a.norm) != 0 || a.evaluated != b.evaluated) {
+        fail_msg("%s: %a %a, %a %a", name, a.loss[STEPS - 1], b.loss[STEPS - 1], a.evaluated,
+                 b.evaluated);
+    }
+    assert_int_equal(a.arena, b.arena);
+    assert_int_equal(a.lengths, 1);
+    assert_int_equal(b.lengths, 4);
+    assert_int_equal(a.tokens, b.tokens);
+    if (spec->optimizer != NULL) {
+        assert_true(micros_of(&b, 0, 3) > 0);
+        assert_int_equal(micros_of(&a, 0, 1), micros_of(&b, 0, 4));
+        assert_true(b.places < a.places && b.tokens <= b.places);
+    }
+}
+
+static void drop(bp_spec *spec)
+{
+    SET_OWN(&spec->config, bp_transformer, embedding_dropout, 0.1);
+    SET_OWN(&spec->config, bp_transformer, residual_dropout, 0.1);
+    SET_OWN(&spec->config, bp_transformer, attention_dropout, 0.2);
+    if (spec->model == &bp_model_bert) {
+        SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
+    }
+}
+
+/* A case of spec_case.h over samples of up to 12 tokens; false where lengths cannot differ. */
+static bool case_of(uint32_t index, bp_spec *spec, char name[SPEC_CASE_NAME])
+{
+    if (!spec_case(index, spec, name) || !spec->model->pads ||
+        spec->config.task == BP_TASK_ANSWERS) {
+        return false;
+    }
+    spec->sequence = SEQUENCE;
+    spec->config.positions = SEQUENCE + 2;
+    spec->batch = 3;
+    spec->loss_rows = spec->loss_rows > 0 ? 18 : 0; /* in the middle of samples */
+    spec->generate_context = 0;
+    assert_int_equal(bp_spec_check(spec, NULL), BP_OK);
+    return true;
+}
+
+static void test_every_case_without_and_with_dropout(void **state)
+{
+    (void)state;
+    uint32_t cases = 0;
+    fill_tokens();
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        bp_spec spec;
+        char name[SPEC_CASE_NAME];
+        if (!case_of(i, &spec, name)) {
+            continue;
+        }
+        spec.evaluate = true;
+        compare(name, &spec);
+        drop(&spec);
+        spec.policy.kind = i % 3 == 0   ? BP_POLICY_FULL
+                           : i % 3 == 1 ? BP_POLICY_SELECTIVE
+                                        : BP_POLICY_MEMORY_POOR;
+        spec.policy.recompute = BP_RECOMPUTE_ALL;
+        compare(name, &spec);
+        cases++;
+    }
+    assert_true(cases > 100);
+}
+
+/* Gradients of 16 bits are rounded after each chunk of the loss. */
+static void test_chunks_of_rounded_gradients(void **state)
+{
+    (void)state;
+    fill_tokens();
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        bp_spec spec;
+        char name[SPEC_CASE_NAME];
+        if (!case_of(i, &spec, name) || strstr(name, " bf16") == NULL) {
+            continue;
+        }
+        spec.loss_rows = SEQUENCE;
+        compare(name, &spec);
+        spec.loss_rows = 2 * SEQUENCE;
+        compare(name, &spec);
+        assert_null(bp_lengths_refused(&spec));
+        spec.loss_rows = 18;
+        assert_non_null(bp_lengths_refused(&spec));
+        spec.gradient = BP_F32;
+        assert_null(bp_lengths_refused(&spec));
+    }
+}
+
+static void test_forms_and_threads(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"avx2", "avx512"};
+    fill_tokens();
+    for (uint32_t i = 0; i < spec_case_count(); i++) {
+        bp_spec spec;
+        char name[SPEC_CASE_NAME];
+        if (!case_of(i, &spec, name)) {
+            continue;
+        }
+        drop(&spec);
+        const traces portable = run(&spec);
+        for (uint32_t f = 0; f < 2; f++) {
+            if (!(f == 0 ? bp_cpu_has_avx2() : bp_cpu_has_avx512())) {
+                continue;
+            }
+            spec.device_options.variant = forms[f];
+            spec.device_options.threads = 3;
+            spec.lengths[0] = 4;
+            spec.lengths[1] = 9;
+            spec.length_count = 2;
+            const traces t = run(&spec);
+            assert_int_equal(t.digest, portable.digest);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_case_without_and_with_dropout),
+        cmocka_unit_test(test_chunks_of_rounded_gradients),
+        cmocka_unit_test(test_forms_and_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

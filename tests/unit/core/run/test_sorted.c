@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Evaluation by length: what a watcher sees, and the sums, are those of the order of the data. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/run/sorted.h"
+#include "tests/support/rig.h"
+
+enum { EXAMPLES = 47, SEQUENCE = 10, CLASSES = 3, VOCABULARY = 37, BATCH = 4 };
+enum { TOKENS = EXAMPLES * (SEQUENCE + 1), LOGITS = SEQUENCE * VOCABULARY };
+
+static int32_t tokens[TOKENS];
+
+static uint32_t length_of(uint64_t index)
+{
+    return 1 + (uint32_t)(index * 7 % 11 * (index % 5) / 5); /* 1 to 9 */
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    (void)source;
+    *to = (bp_example){
+        .first = index * (SEQUENCE + 1), .count = 1 + length_of(index), .label = index % CLASSES};
+    return BP_OK;
+}
+
+static bp_spec spec_of(bp_task task, bp_dtype working, bool judges)
+{
+    bp_spec spec = rig_spec();
+    spec.optimizer = NULL;
+    spec.config.task = task;
+    spec.config.classes = judges ? CLASSES : 0;
+    spec.working = working;
+    spec.sequence = SEQUENCE;
+    spec.batch = BATCH;
+    spec.evaluate = true;
+    spec.keep_logits = true;
+    return spec;
+}
+
+/* What the watcher saw: for each sample its label and its logits. */
+typedef struct seen {
+    uint32_t samples;
+    uint32_t groups;
+    uint32_t fails; /* in that group; 0: never */
+    int32_t label[EXAMPLES];
+    float logits[EXAMPLES][LOGITS];
+    double loss;
+    uint64_t targets;
+    uint64_t ran[BP_LENGTHS_MAX + 1];
+} seen;
+
+static bp_status watch(void *user, const bp_runtime *runtime)
+{
+    seen *s = user;
+    const bool judges = runtime->spec.config.task >= BP_TASK_CLASSES;
+    const size_t width = judges ? CLASSES : LOGITS;
+    const int32_t *labels = bp_group_column(&runtime->group, BP_INPUT_LABELS)->data;
+    for (uint32_t i = 0; i < runtime->group.samples; i++) {
+        const size_t rows = judges ? CLASSES : (size_t)length_of(s->samples) * VOCABULARY;
+        s->label[s->samples] = labels[i * SEQUENCE];
+        memcpy(s->logits[s->samples++], runtime->logits_host + i * width, rows * sizeof(float));
+    }
+    return ++s->groups == s->fails ? BP_ERR_DATA : BP_OK;
+}
+
+static bp_status look(const bp_spec *spec, uint64_t steps, seen *s)
+{
+    rig r;
+    rig_open(&r, spec, tokens, TOKENS);
+    r.source.examples = EXAMPLES;
+    r.source.example = example;
+    r.feed.kind = spec->config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
+    r.feed.classes = CLASSES;
+    assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+    const bp_status status =
+        bp_runtime_evaluate_each(&r.runtime, &r.feed, steps, watch, s, &s->loss, &s->targets);
+    for (uint32_t i = 0; i < bp_runtime_lengths(&r.runtime); i++) {
+        s->ran[i] = bp_runtime_length(&r.runtime, i).evaluations;
+    }
+    assert_int_equal(r.runtime.sorted.groups > 1, spec->length_count > 0);
+    rig_close(&r);
+    return status;
+}
+
+static void compare(const bp_spec *spec, uint64_t steps)
+{
+    seen *one = calloc(1, sizeof *one), *four = calloc(1, sizeof *four);
+    bp_spec shorter = *spec;
+    const uint32_t lengths[] = {2, 4, 7};
+    memcpy(shorter.lengths, lengths, sizeof lengths);
+    shorter.length_count = 3;
+    assert_true(one != NULL && four != NULL);
+    assert_int_equal(look(spec, steps, one), BP_OK);
+    assert_int_equal(look(&shorter, steps, four), BP_OK);
+    assert_true(four->ran[0] > 1 && four->ran[1] > 0);
+    assert_int_equal(one->ran[0], four->ran[0] + four->ran[1] + four->ran[2] + four->ran[3]);
+    memcpy(one->ran, four->ran, sizeof one->ran);
+    assert_memory_equal(one, four, sizeof *one);
+    assert_true(one->targets > 0);
+    free(one);
+    free(four);
+}
+
+static void fill_tokens(void)
+{
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (int32_t)(i * i % VOCABULARY);
+    }
+}
+
+static void test_the_watcher_sees_the_order_of_the_data(void **state)
+{
+    (void)state;
+    static const bp_dtype types[] = {BP_F32, BP_BF16};
+    fill_tokens();
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        for (uint64_t steps = 0; steps < 6; steps += 5) {
+            bp_spec spec = spec_of(BP_TASK_CLASSES, types[i], true);
+            compare(&spec, steps);
+            spec = spec_of(BP_TASK_CAUSAL_LM, types[i], false);
+            compare(&spec, steps);
+        }
+    }
+}
+
+static void test_its_failure_ends_the_evaluation(void **state)
+{
+    (void)state;
+    seen *s = calloc(1, sizeof *s);
+    bp_spec spec = spec_of(BP_TASK_CLASSES, BP_F32, true);
+    spec.lengths[0] = 4;
+    spec.length_count = 1;
+    assert_non_null(s);
+    s->fails = 2;
+    fill_tokens();
+    assert_int_equal(look(&spec, 0, s), BP_ERR_DATA);
+    assert_int_equal(s->groups, 2);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_watcher_sees_the_order_of_the_data),
+        cmocka_unit_test(test_its_failure_ends_the_evaluation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
