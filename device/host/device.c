@@ -7,6 +7,7 @@
 #include "arena/arena.h"
 #include "device/host/engine.h"
 #include "device/host/form_table.h"
+#include "device/host/join.h"
 #include "device/host/kernel.h"
 #include "device/host/pool.h"
 
@@ -16,17 +17,22 @@
 
 /* A tuple of a linked op: its call and where its tasks end in the op's own numbering. */
 typedef struct host_tuple {
-    bp_host_call call;
+    const void *pointers;
+    const void *scalars;
+    const uint8_t *dtypes;
     uint64_t end;
 } host_tuple;
+
+#define JOINED_LATER UINT8_MAX /* host_op.joined: an op after this one does this one's work too */
 
 typedef struct host_op {
     const bp_host_kernel *kernel;
     const host_tuple *tuples;
     uint32_t count;
-    uint8_t flight;  /* bp_flight */
-    uint8_t engine;  /* bp_engine */
-    uint16_t number; /* bp_kernel */
+    uint8_t flight; /* bp_flight */
+    uint8_t engine; /* bp_engine */
+    uint8_t number; /* bp_kernel */
+    uint8_t joined; /* how many ops before this one the product stands that it is done with; or 0 */
 } host_op;
 
 typedef struct host_program {
@@ -105,20 +111,25 @@ static bp_status open_checks(const bp_device_options *options, const bp_places *
     return found;
 }
 
+static bp_host_call device_call(const host_tuple *tuple, const bp_host_then *then)
+{
+    return (bp_host_call){tuple->pointers, tuple->scalars, tuple->dtypes, then};
+}
+
 /* One begin, on the thread of its engine. The whole of a call of the fabric is one job. */
 static bp_status do_begin(void *memory, const void *job, bp_error *error)
 {
     const host_context *context = memory;
     const host_op *op = job;
-    const bp_host_call *call = &op->tuples[0].call;
+    const bp_host_call call = device_call(&op->tuples[0], NULL);
     if (op->engine != BP_ENGINE_FABRIC || context->places.fabric == NULL) {
-        op->kernel->run(call, 0, op->tuples[0].end, 0);
+        op->kernel->run(&call, 0, op->tuples[0].end, 0);
         return BP_OK;
     }
     const bp_fabric *fabric = context->places.fabric;
-    const bp_all_gather_begin_pointers *p = call->pointers; /* to and from, as in all its rows */
+    const bp_all_gather_begin_pointers *p = call.pointers; /* to and from, as in all its rows */
     const bp_fabric_transfer transfer =
-        bp_fabric_transfer_of((bp_kernel)op->number, call->scalars, p->to, p->from);
+        bp_fabric_transfer_of((bp_kernel)op->number, call.scalars, p->to, p->from);
     BP_TRY(fabric->begin(context->places.rank, &transfer, error));
     return fabric->wait(context->places.rank, transfer.ticket, error);
 }
@@ -215,7 +226,8 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
                     linked->tuples,
                     (uint8_t)info->flight,
                     (uint8_t)info->engine,
-                    (uint16_t)linked->kernel};
+                    (uint8_t)linked->kernel,
+                    0};
     uint64_t tasks = 0;
     for (size_t i = 0; i < count; i++) {
         size_t first = i * info->operand_count;
@@ -224,12 +236,48 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
             return bp_error_set(context->error, BP_ERR_USAGE, "host device",
                                 "an operand lies in a memory space that was not given", info->name);
         }
-        tuples[i].call = (bp_host_call){pointers + first, scalars + i * info->scalar_count,
-                                        linked->dtypes + first};
-        tasks += op->kernel->tasks(tuples[i].call.scalars);
+        tuples[i] = (host_tuple){pointers + first, scalars + i * info->scalar_count,
+                                 linked->dtypes + first, 0};
+        tasks += op->kernel->tasks(tuples[i].scalars);
         tuples[i].end = tasks;
     }
     return BP_OK;
+}
+
+/* Where `bytes` bytes at a place are; NULL when they are not all in its space. */
+static unsigned char *host_address(const host_context *context, uint64_t place, size_t bytes)
+{
+    uint32_t space = bp_place_space(place);
+    uint64_t offset = bp_place_offset(place);
+    if (space >= BP_SPACE_COUNT ||
+        bp_size_add(offset, bytes) > context->places.space[space].bytes) {
+        return NULL;
+    }
+    return (unsigned char *)context->places.space[space].address + offset;
+}
+
+static uint64_t device_workspace(const void *memory, const bp_linked_op *op)
+{
+    const host_context *context = memory;
+    const bp_device_options options = {.threads = context->pool.threads};
+    return host_workspace(&options, op->kernel, op->scalars, op->dtypes);
+}
+
+/* The portable form is the specification and joins nothing. What an op that is joined needs no more
+ * tells where the product's workspace is: its own workspace's address and its number of tasks. */
+static void link_join(const host_context *context, const bp_linked_program *linked, uint32_t at,
+                      host_op *ops, host_tuple *tuple)
+{
+    const uint32_t threads = context->pool.threads;
+    const bp_join join = bp_host_join(linked, at, threads, device_workspace, context);
+    if (context->form == 0 || join.before == 0 || ops[at - join.before].joined != 0) {
+        return;
+    }
+    bp_matmul_pointers *p = (void *)(uintptr_t)tuple->pointers;
+    p->work = host_address(context, join.work, join.work_bytes);
+    tuple->end = join.work_bytes / threads / WORKER_ALIGNMENT * WORKER_ALIGNMENT;
+    ops[at - join.before].joined = JOINED_LATER;
+    ops[at].joined = (uint8_t)join.before;
 }
 
 static bp_status host_link(void *memory, uint32_t program, const bp_linked_program *linked,
@@ -249,6 +297,7 @@ static bp_status host_link(void *memory, uint32_t program, const bp_linked_progr
     host_op *ops = ops_memory;
     for (uint32_t i = 0; i < linked->count; i++) {
         BP_TRY(link_op(context, &linked->ops[i], &arena, &ops[i]));
+        link_join(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
     }
     context->programs[program] = (host_program){ops, linked->count};
     return BP_OK;
@@ -259,18 +308,6 @@ static bp_status host_seal(void *memory)
     host_context *context = memory;
     context->sealed = true;
     return BP_OK;
-}
-
-/* Where `bytes` bytes at a place are; NULL when they are not all in its space. */
-static unsigned char *host_address(const host_context *context, uint64_t place, size_t bytes)
-{
-    uint32_t space = bp_place_space(place);
-    uint64_t offset = bp_place_offset(place);
-    if (space >= BP_SPACE_COUNT ||
-        bp_size_add(offset, bytes) > context->places.space[space].bytes) {
-        return NULL;
-    }
-    return (unsigned char *)context->places.space[space].address + offset;
 }
 
 static void *host_reach(const void *memory, uint64_t place, size_t bytes)
@@ -317,12 +354,20 @@ static uint32_t tuple_of(const host_op *op, uint64_t task)
 static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t worker)
 {
     const host_op *op = argument;
+    if (op->joined != 0) {
+        const bp_matmul_pointers *p = op->tuples[0].pointers;
+        const bp_host_then then = {device_call(&op->tuples[0], NULL), p->work, op->tuples[0].end};
+        const bp_host_call call = device_call(&op[-op->joined].tuples[0], &then);
+        op[-op->joined].kernel->run(&call, first, last, worker);
+        return;
+    }
     for (uint32_t i = tuple_of(op, first); first < last; i++) {
         const host_tuple *tuple = &op->tuples[i];
         uint64_t begin = i == 0 ? 0 : op->tuples[i - 1].end;
         uint64_t end = last < tuple->end ? last : tuple->end;
         if (first < end) {
-            op->kernel->run(&tuple->call, first - begin, end - begin, worker);
+            const bp_host_call call = device_call(tuple, NULL);
+            op->kernel->run(&call, first - begin, end - begin, worker);
             first = end;
         }
     }
@@ -333,12 +378,16 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
 static bool op_streams(const host_op *op)
 {
     return op->count == 1 && op->number == BP_KERNEL_matmul &&
-           ((const bp_matmul_scalars *)op->tuples[0].call.scalars)->m == 1;
+           ((const bp_matmul_scalars *)op->tuples[0].scalars)->m == 1;
 }
 
 static void run_compute(host_context *context, const host_op *op)
 {
-    uint64_t tasks = op->count == 0 ? 0 : op->tuples[op->count - 1].end;
+    if (op->joined == JOINED_LATER) {
+        return;
+    }
+    const host_op *cut = op - op->joined; /* whose tasks they are */
+    uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
     bool equal = op_streams(op);
     bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks, equal);
 }
@@ -365,7 +414,7 @@ static bp_status wait_engine(const host_context *context, bp_host_engine *engine
 static bp_status run_flight(host_context *context, const host_op *op)
 {
     bp_host_engine *engine = engine_of(context, op->engine);
-    const int64_t *ticket = op->tuples[0].call.scalars;
+    const int64_t *ticket = op->tuples[0].scalars;
     uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*ticket;
     if (!engine->running) {
         run_compute(context, op);

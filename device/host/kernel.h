@@ -14,10 +14,18 @@
 
 /* One tuple of a linked op, as addresses. */
 typedef struct bp_host_call {
-    const void *pointers;  /* bp_<kernel>_pointers */
-    const void *scalars;   /* bp_<kernel>_scalars */
-    const uint8_t *dtypes; /* one bp_dtype per operand */
+    const void *pointers;            /* bp_<kernel>_pointers */
+    const void *scalars;             /* bp_<kernel>_scalars */
+    const uint8_t *dtypes;           /* one bp_dtype per operand */
+    const struct bp_host_then *then; /* NULL: nothing follows; only fast products take it */
 } bp_host_call;
+
+/* A matmul of low rank that is added to what a product writes (join.h). */
+typedef struct bp_host_then {
+    bp_host_call call;
+    void *work;     /* the workspace that the product then has instead of its own, */
+    uint64_t bytes; /* and its bytes per worker */
+} bp_host_then;
 
 typedef struct bp_host_kernel {
     /* Number of independent tasks of this call; a function of the scalars only. */

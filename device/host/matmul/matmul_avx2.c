@@ -252,9 +252,9 @@ static inline __m256 leaf_times(__m256 a, __m256 b)
 
 #include "device/host/matmul/matmul_leaf.h"
 
-const bp_matmul_form bp_matmul_form_avx2 = {ROWS,       COLUMNS,      TERMS,     tile,      load,
-                                            store,      pack_columns, pack_rows, transpose, row,
-                                            row_turned, dequantise,   gelu};
+const bp_matmul_form bp_matmul_form_avx2 = {ROWS, COLUMNS,    TERMS,        LANES,      tile,
+                                            load, store,      pack_columns, pack_rows,  transpose,
+                                            row,  row_turned, narrow,       dequantise, gelu};
 
 static uint64_t tasks(const void *scalars)
 {

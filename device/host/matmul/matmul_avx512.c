@@ -303,9 +303,9 @@ static inline __m512 leaf_times(__m512 a, __m512 b)
 
 #include "device/host/matmul/matmul_leaf.h"
 
-const bp_matmul_form bp_matmul_form_avx512 = {ROWS,       COLUMNS,      TERMS,     tile,      load,
-                                              store,      pack_columns, pack_rows, transpose, row,
-                                              row_turned, dequantise,   gelu};
+const bp_matmul_form bp_matmul_form_avx512 = {ROWS, COLUMNS,    TERMS,        LANES,      tile,
+                                              load, store,      pack_columns, pack_rows,  transpose,
+                                              row,  row_turned, narrow,       dequantise, gelu};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -284,6 +284,69 @@ static void row_turned(float *sums, const float *a, const void *b, int64_t pitch
     }
 }
 
+#define NARROW_EACH(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define NARROW_LOAD(v)  leaf s##v = leaf_load(sums + v * LANES);
+#define NARROW_STORE(v) leaf_store(sums + v * LANES, s##v);
+#define NARROW_LOW(v)   s##v = leaf_fma(low, leaf_set(row[v]), s##v);
+#define NARROW_HIGH(v)  s##v = leaf_fma(high, leaf_set(row[BP_MATMUL_NARROW + v]), s##v);
+
+static void narrow_edge(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
+                        int64_t depth, bp_dtype type)
+{
+    for (int64_t i = 0; i < depth; i++) {
+        for (int64_t r = 0; r < rows; r++) {
+            float x = bp_element_load(a, (uint64_t)(r * pitch + i), type);
+            for (int64_t v = 0; v < BP_MATMUL_NARROW; v++) {
+                float *sum = sums + v * LANES + r;
+                *sum = fmaf(x, b[i * BP_MATMUL_NARROW + v], *sum);
+            }
+        }
+    }
+}
+
+/* Four terms turned at once in registers, or four pairs of terms of 16 bits, which are then split.
+ */
+static inline __attribute__((always_inline)) void narrow_of(float *sums, const void *a,
+                                                            int64_t pitch, const float *b,
+                                                            int64_t depth, const bp_dtype type)
+{
+    const int64_t pair = type == BP_F32 ? 1 : 2, whole = depth - depth % (4 * pair);
+    const int64_t bytes = (const char *)bp_element_at(a, pitch, type) - (const char *)a;
+    const float *row = b;
+    NARROW_EACH(NARROW_LOAD)
+    for (int64_t k = 0; k < whole; k += 4 * pair) {
+        leaf column[4];
+        leaf_columns4(column, bp_element_at(a, k, type), bytes);
+        for (int64_t i = 0; i < 4; i++) {
+            leaf low = column[i], high = low;
+            if (type != BP_F32) {
+                leaf_split(column[i], &low, &high, type);
+            }
+            NARROW_EACH(NARROW_LOW)
+            if (type != BP_F32) {
+                NARROW_EACH(NARROW_HIGH)
+            }
+            row += pair * BP_MATMUL_NARROW;
+        }
+    }
+    NARROW_EACH(NARROW_STORE)
+    narrow_edge(sums, bp_element_at(a, whole, type), pitch, row, LANES, depth - whole, type);
+}
+
+static void narrow(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
+                   int64_t depth, bp_dtype type)
+{
+    if (rows < LANES) {
+        narrow_edge(sums, a, pitch, b, rows, depth, type);
+    } else if (type == BP_F32) {
+        narrow_of(sums, a, pitch, b, depth, BP_F32);
+    } else if (type == BP_BF16) {
+        narrow_of(sums, a, pitch, b, depth, BP_BF16);
+    } else {
+        narrow_of(sums, a, pitch, b, depth, BP_F16);
+    }
+}
+
 /* What a store and a load of this type would make of x. */
 static inline leaf leaf_rounded(leaf x, bp_dtype type)
 {

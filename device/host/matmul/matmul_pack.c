@@ -39,20 +39,52 @@ static bool single_row(const bp_matmul_scalars *s)
     return s->m == 1 && s->transpose_a == 0;
 }
 
+static uint64_t cut_bytes(const matmul_cut *cut, bool scratch)
+{
+    int64_t count = cut->a_count + cut->panel_count + cut->c_count + (scratch ? SCRATCH : 0);
+    return (uint64_t)round_up(count, 64) * sizeof(float);
+}
+
+/* The cut for a workspace of so many bytes: where it is smaller than asked for, blocks have fewer
+ * rows. False: it is too small. */
+static bool cut_within(const bp_matmul_scalars *s, bool scratch, uint64_t bytes, matmul_cut *cut)
+{
+    *cut = cut_of(s);
+    while (cut_bytes(cut, scratch) > bytes && cut->rows > ROW_ROUND) {
+        cut->rows -= ROW_ROUND;
+        cut->a_count = cut->rows * cut->depth + BP_MATMUL_OVERRUN;
+        cut->c_count = s->k > cut->depth ? cut->rows * cut->columns : 0;
+    }
+    return cut_bytes(cut, scratch) <= bytes;
+}
+
+static bool has_scratch(const uint8_t *dtypes)
+{
+    return dtypes != NULL && (dtypes[0] != BP_F32 || dtypes[2] != BP_F32);
+}
+
+bool bp_matmul_fits(bp_kernel kernel, const void *scalars, const uint8_t *dtypes, uint64_t bytes)
+{
+    matmul_cut cut;
+    if (kernel == BP_KERNEL_matmul_quantised) {
+        const bp_matmul_scalars s = bp_matmul_as_plain(scalars);
+        return !single_row(&s) && cut_within(&s, true, bytes, &cut);
+    }
+    return !single_row(scalars) && cut_within(scalars, has_scratch(dtypes), bytes, &cut);
+}
+
 static uint64_t workspace_of(const bp_matmul_scalars *s, bool scratch)
 {
     if (s->m <= 0 || s->n <= 0 || s->k < 0 || single_row(s)) {
         return 0;
     }
     matmul_cut cut = cut_of(s);
-    int64_t count = cut.a_count + cut.panel_count + cut.c_count + (scratch ? SCRATCH : 0);
-    return (uint64_t)round_up(count, 64) * sizeof(float);
+    return cut_bytes(&cut, scratch);
 }
 
 uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes)
 {
-    bool floats = dtypes == NULL || (dtypes[0] == BP_F32 && dtypes[2] == BP_F32);
-    return workspace_of(scalars, !floats);
+    return workspace_of(scalars, has_scratch(dtypes));
 }
 
 /* What is dequantised goes through the scratch, or, for a c of one row, through a strip. */
@@ -235,7 +267,8 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
         bp_matmul_strip(w, column, least((int64_t)last * BP_MATMUL_STRIP, s->n) - column);
         return;
     }
-    w->closest = cut_of(s);
+    (void)cut_within(s, w->type != BP_F32 || w->c_type != BP_F32 || w->weights != NULL, w->bytes,
+                     &w->closest); /* it fits, or the call were not made */
     w->room = w->closest.a_count + w->closest.panel_count + w->closest.c_count;
     w->scratch = work + w->room;
     while (task < (int64_t)last) {
@@ -247,7 +280,9 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
             slow[1] = left / per_slow;
         }
         matmul_block block = rectangle(w, &grid, slow, fast);
-        bp_matmul_rectangle(w, &block);
+        if (!bp_matmul_narrow(w, &block)) {
+            bp_matmul_rectangle(w, &block);
+        }
         task += slow[1] * fast[1];
     }
 }
@@ -267,10 +302,23 @@ static matmul_work work_of(const bp_matmul_form *form, const bp_matmul_scalars *
                          .before = p->before};
 }
 
-/* A worker's part of a workspace, `bytes` each; NULL where there is none. */
-static float *matmul_pack_part_of(void *work, uint64_t bytes, uint32_t worker)
+/* Tasks first .. last - 1 with this worker's part of a workspace of `bytes` for each. */
+static void run_with(matmul_work *w, const bp_host_call *call, void *work, uint64_t bytes,
+                     const uint64_t tasks[2], uint32_t worker)
 {
-    return work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;
+    matmul_then then;
+    if (call->then != NULL) {
+        const bp_matmul_pointers *p = call->then->call.pointers;
+        then.s = call->then->call.scalars;
+        then.a = p->a;
+        then.b = p->b;
+        w->then = &then;
+        work = call->then->work;
+        bytes = call->then->bytes;
+    }
+    w->bytes = bytes;
+    float *part = work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;
+    matmul_pack_run_tasks(w, part, tasks[0], tasks[1]);
 }
 
 void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
@@ -278,8 +326,8 @@ void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_
 {
     const bp_matmul_pointers *p = call->pointers;
     matmul_work w = work_of(form, call->scalars, p, call);
-    uint64_t bytes = bp_matmul_workspace(call->scalars, call->dtypes);
-    matmul_pack_run_tasks(&w, matmul_pack_part_of(p->work, bytes, worker), first, last);
+    const uint64_t tasks[2] = {first, last};
+    run_with(&w, call, p->work, bp_matmul_workspace(call->scalars, call->dtypes), tasks, worker);
 }
 
 uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_form *form)
@@ -296,7 +344,8 @@ void bp_matmul_quantised_run(const bp_matmul_form *form, const bp_host_call *cal
     const bp_matmul_pointers plain = bp_matmul_plain_pointers(p);
     const bp_quantised_matrix weights = bp_matmul_weights(call);
     matmul_work w = work_of(form, &s, &plain, call);
-    uint64_t bytes = bp_matmul_quantised_workspace(call->scalars, call->dtypes);
+    const uint64_t tasks[2] = {first, last};
     w.weights = &weights;
-    matmul_pack_run_tasks(&w, matmul_pack_part_of(p->work, bytes, worker), first, last);
+    run_with(&w, call, p->work, bp_matmul_quantised_workspace(call->scalars, call->dtypes), tasks,
+             worker);
 }

@@ -17,11 +17,11 @@
 #include "device/host/vector/half.h"
 #include "device/host/kernel.h"
 
-#define BP_MATMUL_PANEL_MAX 48  /* most columns of a form's tile */
-#define BP_MATMUL_STRIP     128 /* columns of a task when c is one row, with nothing to reuse */
-#define BP_MATMUL_WIDE                                                                             \
-    2048 /* columns and terms of such a row that are at hand at once, at most                      \
-          */
+#define BP_MATMUL_PANEL_MAX 48   /* most columns of a form's tile */
+#define BP_MATMUL_ROWS_MAX  8    /* most rows of one */
+#define BP_MATMUL_STRIP     128  /* columns of a task when c is one row, with nothing to reuse */
+#define BP_MATMUL_WIDE      2048 /* columns and terms of such a row that are at hand at once */
+#define BP_MATMUL_NARROW    8    /* columns of a c that is computed by vectors of rows */
 
 /* Memory that will soon be needed, asked for while a tile computes, a request of each walk every
  * few terms: `run` requests `step` bytes apart, then `jump` bytes more than that, and so on. A
@@ -61,9 +61,10 @@ typedef struct bp_matmul_tile {
 #define BP_MATMUL_STRIDE 8  /* terms from one request to the next, in tiles that are whole */
 
 typedef struct bp_matmul_form {
-    int64_t rows;    /* of a tile */
+    int64_t rows;    /* of a tile, at most BP_MATMUL_ROWS_MAX */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
     int64_t terms;   /* of a panel that the first-level cache holds */
+    int64_t lanes;   /* floats of a vector */
     void (*tile)(const bp_matmul_tile *tile);
     /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */
     void (*load)(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
@@ -87,6 +88,11 @@ typedef struct bp_matmul_form {
                 int64_t columns, bp_dtype type);
     void (*row_turned)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
                        int64_t columns, bp_dtype type);
+    /* Few columns, vectors of `lanes` rows: sums[v * lanes + r] = fma(a_ri, b_iv, ..) for i in
+     * order, v < BP_MATMUL_NARROW. a_ri, of that type, lies at a + r * pitch + i, for the `rows` <=
+     * lanes rows that are there; b is (depth, BP_MATMUL_NARROW). */
+    void (*narrow)(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
+                   int64_t depth, bp_dtype type);
     /* Elements first .. first + count - 1 of a quantised matrix, all of one row where its scales
      * are per row, rounded to that type. */
     void (*dequantise)(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
@@ -100,6 +106,12 @@ extern const bp_matmul_form bp_matmul_form_avx512;
 
 /* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
 uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);
+
+#define BP_MATMUL_WORK_ALIGNMENT 64
+
+/* Whether a matmul or matmul_quantised can be done with so many bytes of workspace per worker: with
+ * fewer than it asks for it takes fewer rows at a time. */
+bool bp_matmul_fits(bp_kernel kernel, const void *scalars, const uint8_t *dtypes, uint64_t bytes);
 
 /* bp_host_kernel's tasks and run for a form. Tasks are tiles of c, numbered so that a range of them
  * is a few rectangles, each of which is then blocked as a whole. */

@@ -276,6 +276,10 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
     bp_matmul_pack_panel(w, block, column, tile.columns);
     tiles_ahead ahead = next_panel(w, cut, part, column);
     plan_walks(w, part, &ahead, tiles, &tile);
+    const bool then = w->then != NULL && part->ends;
+    if (then) {
+        bp_matmul_then_panel(w, column, tile.columns);
+    }
     for (int64_t row = 0; row < block->rows; row += form->rows) {
         const int64_t at[2] = {block->row + row, column};
         tile.rows = least(form->rows, block->rows - row);
@@ -291,7 +295,14 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
         } else {
             run_rounded(w, part, &tile, at, waiting);
         }
+        if (then && row > 0) {
+            bp_matmul_then_tile(w, form->rows, tile.columns, at[0] - form->rows, column);
+        }
         waiting += tile_count;
+    }
+    if (then) {
+        bp_matmul_then_tile(w, tile.rows, tile.columns, block->row + block->rows - tile.rows,
+                            column);
     }
 }
 

@@ -4,6 +4,7 @@
 #define BP_DEVICE_HOST_MATMUL_WORK_H
 
 #include "core/number/quantised.h"
+#include "device/host/join.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define STAGE_TERMS 64 /* terms turned at once from 16 bits or fewer, */
@@ -40,6 +41,15 @@ typedef struct matmul_cut {
     int64_t c_count;
 } matmul_cut;
 
+/* A product of low rank whose chain is added to each finished element of c: c += op(a) op(b), with
+ * the rounding of both where c has 16 bits. */
+typedef struct matmul_then {
+    const bp_matmul_scalars *s;
+    const void *a;
+    const void *b;
+    float panel[BP_JOIN_RANK_MOST * BP_MATMUL_PANEL_MAX]; /* of b: the columns at hand */
+} matmul_then;
+
 /* One call as its worker sees it. */
 typedef struct matmul_work {
     const bp_matmul_form *form;
@@ -53,7 +63,9 @@ typedef struct matmul_work {
     const void *residual;
     void *c;
     void *before;
-    float *work; /* this worker's, with room for so many floats before the scratch */
+    matmul_then *then; /* NULL: nothing is added */
+    uint64_t bytes;    /* of this worker's workspace */
+    float *work;       /* this worker's, with room for so many floats before the scratch */
     int64_t room;
     float *packed_a;
     float *panel;
@@ -97,6 +109,18 @@ void bp_matmul_rectangle(matmul_work *w, const matmul_block *all);
 
 /* Columns first .. first + columns - 1 of a c of one row. */
 void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns);
+
+/* Computes the rectangle `block` of c if the product has a short side and nothing follows it;
+ * false, with nothing done, otherwise. */
+bool bp_matmul_narrow(const matmul_work *w, const matmul_block *block);
+
+/* Takes the columns of the added product's b that the tiles of these columns of c need. */
+void bp_matmul_then_panel(const matmul_work *w, int64_t column, int64_t columns);
+
+/* Adds it to a finished tile of c that begins at (row, column). Best not to the one that was stored
+ * just now: its lines may still be on their way, and the processor would wait for them. */
+void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
+                         int64_t column);
 
 /* Packs the panel of a quantised b that the tiles of these columns read. */
 void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, int64_t column,

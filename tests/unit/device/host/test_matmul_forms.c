@@ -182,7 +182,7 @@ static void product_check(product *x, const bp_host_kernel *kernel, uint32_t mos
     memcpy(x->c, x->stored[6], c_bytes);
     memcpy(x->before, x->stored[6], c_bytes);
     x->p.work = work;
-    bp_host_call call = {&x->p, &x->s, x->dtypes};
+    bp_host_call call = {&x->p, &x->s, x->dtypes, NULL};
     for (uint64_t first = 0; first < tasks;) {
         uint64_t last = first + 1 + draw(most);
         last = last < tasks ? last : tasks;
@@ -333,7 +333,7 @@ static void round_by(const bp_host_kernel *kernel, int64_t m, float *x, int64_t 
     void *work = malloc((size_t)kernel->workspace(&s, dtypes) + 1);
     assert_non_null(work);
     bp_matmul_pointers p = {.c = c, .a = one, .b = x, .work = work};
-    bp_host_call call = {&p, &s, dtypes};
+    bp_host_call call = {&p, &s, dtypes, NULL};
     kernel->run(&call, 0, kernel->tasks(&s), 0);
     free(work);
 }

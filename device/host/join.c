@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Which products can be joined. */
+#include "device/host/join.h"
+
+#include "device/host/matmul/matmul_pack.h"
+
+/* Bytes first .. last - 1 of a memory space; places of other spaces are other numbers. */
+typedef struct join_range {
+    uint64_t first;
+    uint64_t last;
+    bp_access access;
+} join_range;
+
+typedef struct join_op {
+    uint32_t count;
+    join_range range[BP_OPERANDS_MAX];
+} join_op;
+
+/* Where the operands of a plain op lie. */
+static join_op join_ranges(const bp_linked_op *op, bp_join_workspace *workspace,
+                           const void *context)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    bp_extent extents[BP_OPERANDS_MAX];
+    join_op to = {.count = info->operand_count};
+    info->extents(op->scalars, extents);
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        const bp_operand_info *operand = &info->operand[i];
+        size_t element = bp_operand_element_bytes(operand->type, (bp_dtype)op->dtypes[i]);
+        uint64_t bytes =
+            operand->workspace ? workspace(context, op) : bp_extent_bytes(&extents[i], element);
+        bool there = op->offsets[i] != BP_OFFSET_ABSENT;
+        to.range[i].access = operand->workspace ? BP_ACCESS_SCRATCH : extents[i].access;
+        to.range[i].first = there ? op->offsets[i] : 0;
+        to.range[i].last = there ? op->offsets[i] + bytes : 0;
+    }
+    return to;
+}
+
+static bool join_meet(const join_range *x, const join_range *y)
+{
+    return x->first < y->last && y->first < x->last;
+}
+
+/* Takes out of a workspace what another op writes: the larger end is left. */
+static void join_cut(join_range *work, const join_range *written)
+{
+    if (!join_meet(work, written)) {
+        return;
+    }
+    uint64_t low = written->first > work->first ? written->first - work->first : 0;
+    uint64_t high = work->last > written->last ? work->last - written->last : 0;
+    if (high >= low) {
+        work->first = work->last - high;
+    } else {
+        work->last = work->first + low;
+    }
+}
+
+/* Whether the first op can be done after the other one instead of before it. */
+static bool join_pass(join_op *first, const join_op *other)
+{
+    for (uint32_t i = 0; i < first->count; i++) {
+        join_range *x = &first->range[i];
+        for (uint32_t j = 0; j < other->count; j++) {
+            const join_range *y = &other->range[j];
+            if (x->access == BP_ACCESS_SCRATCH) {
+                if (y->access != BP_ACCESS_SCRATCH) {
+                    join_cut(x, y);
+                }
+            } else if ((x->access != BP_ACCESS_READ || y->access != BP_ACCESS_READ) &&
+                       join_meet(x, y)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A product of low rank that is added to c. */
+static bool join_adds(const bp_linked_op *op)
+{
+    const bp_matmul_scalars *s = op->scalars;
+    return op->kernel == BP_KERNEL_matmul && op->tuples == 1 && s->accumulate != 0 &&
+           s->transpose_a == 0 && s->k > 0 && s->k <= BP_JOIN_RANK_MOST && s->m > 1;
+}
+
+/* The product that makes just this c, and nothing else of its rows afterwards. */
+static bool join_makes(const bp_linked_op *op, const bp_linked_op *adds)
+{
+    const bp_matmul_scalars *t = adds->scalars;
+    if (op->kernel == BP_KERNEL_matmul_quantised) {
+        const bp_matmul_quantised_scalars *s = op->scalars;
+        return s->m == t->m && s->n == t->n && s->ldc == t->ldc && s->gelu == 0 &&
+               op->dtypes[0] == adds->dtypes[0] && op->dtypes[2] == adds->dtypes[2];
+    }
+    const bp_matmul_scalars *s = op->scalars;
+    return op->kernel == BP_KERNEL_matmul && s->m == t->m && s->n == t->n && s->ldc == t->ldc &&
+           s->gelu == 0 && s->transpose_a == 0 && s->accumulate == 0 &&
+           op->dtypes[0] == adds->dtypes[0] && op->dtypes[2] == adds->dtypes[2];
+}
+
+/* How many ops before op number `at` the product stands that it adds to; 0: there is none near. */
+static uint32_t join_before(const bp_linked_program *program, uint32_t at)
+{
+    const bp_linked_op *adds = &program->ops[at];
+    for (uint32_t back = 1; join_adds(adds) && back <= BP_JOIN_REACH && back <= at; back++) {
+        const bp_linked_op *op = &program->ops[at - back];
+        if (op->tuples != 1 || bp_kernel_describe(op->kernel)->flight != BP_FLIGHT_NONE) {
+            return 0;
+        }
+        if (op->offsets[0] == adds->offsets[0] && join_makes(op, adds)) {
+            return back;
+        }
+    }
+    return 0;
+}
+
+bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t threads,
+                     bp_join_workspace *workspace, const void *context)
+{
+    const bp_join apart = {0, 0, 0};
+    uint32_t before = join_before(program, at);
+    if (before == 0) {
+        return apart;
+    }
+    const bp_linked_op *makes = &program->ops[at - before];
+    join_op maker = join_ranges(makes, workspace, context);
+    for (uint32_t i = at - before + 1; i < at; i++) {
+        const join_op other = join_ranges(&program->ops[i], workspace, context);
+        if (!join_pass(&maker, &other)) {
+            return apart;
+        }
+    }
+    const join_range *work = &maker.range[maker.count - 1]; /* the last operand of both rows */
+    uint64_t first = bp_size_align(work->first, BP_MATMUL_WORK_ALIGNMENT);
+    uint64_t bytes = work->last > first ? work->last - first : 0;
+    bool fits =
+        work->access == BP_ACCESS_SCRATCH &&
+        bp_matmul_fits(makes->kernel, makes->scalars, makes->dtypes,
+                       bytes / threads / BP_MATMUL_WORK_ALIGNMENT * BP_MATMUL_WORK_ALIGNMENT);
+    return fits ? (bp_join){before, first, bytes} : apart;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Two ops run as one: a product and the low-rank product that is added to what it wrote, as an
+ * adapter's is. The second then adds to each tile while it lies in the nearest cache, and nobody
+ * reads c again. Each element's chain of operations is the same as apart, so the bits are. */
+#ifndef BP_DEVICE_HOST_JOIN_H
+#define BP_DEVICE_HOST_JOIN_H
+
+#include "core/program/device.h"
+
+#define BP_JOIN_RANK_MOST 64 /* terms of the product that is added */
+#define BP_JOIN_REACH     16 /* ops between the two, at most */
+
+/* Bytes of an op's workspace operand for all its workers, as the device states it. */
+typedef uint64_t bp_join_workspace(const void *context, const bp_linked_op *op);
+
+/* Two ops that are done where the second one stands. */
+typedef struct bp_join {
+    uint32_t before;     /* how many ops before it the product stands; 0: they are not joined */
+    uint64_t work;       /* place of the workspace that the product then has, */
+    uint64_t work_bytes; /* and its bytes for all workers */
+} bp_join;
+
+/* Looks for the product that op number `at` adds to. The ops between must neither touch what the
+ * product writes nor change what it reads, by the bytes where all of these lie; of its workspace it
+ * keeps the larger end that they leave alone, if that is enough for `threads` workers. */
+bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t threads,
+                     bp_join_workspace *workspace, const void *context);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* A product of low rank that is added to each tile of another one as soon as that is finished. */
+#include "device/host/matmul/matmul_work.h"
+
+void bp_matmul_then_panel(const matmul_work *w, int64_t column, int64_t columns)
+{
+    const bp_matmul_form *form = w->form;
+    const bp_matmul_scalars *s = w->then->s;
+    float *to = w->then->panel;
+    float floats[BP_JOIN_RANK_MOST * STAGE_ROWS];
+    if (s->transpose_b == 0) {
+        const void *from = bp_element_at(w->then->b, column, w->type);
+        form->load(to, form->columns, from, s->ldb, s->k, columns, w->type);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += STAGE_ROWS) {
+        int64_t rows = least(STAGE_ROWS, columns - j);
+        const void *from = bp_element_at(w->then->b, (column + j) * s->ldb, w->type);
+        form->load(floats, BP_JOIN_RANK_MOST, from, s->ldb, rows, s->k, w->type);
+        form->transpose(to + j, form->columns, floats, BP_JOIN_RANK_MOST, rows, s->k);
+    }
+}
+
+void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
+                         int64_t column)
+{
+    const bp_matmul_form *form = w->form;
+    const bp_matmul_scalars *s = w->then->s;
+    const int64_t ldc = w->s->ldc, at = row * ldc + column;
+    float c[BP_MATMUL_ROWS_MAX * BP_MATMUL_PANEL_MAX], a[BP_MATMUL_ROWS_MAX * BP_JOIN_RANK_MOST];
+    bp_matmul_tile tile = {.rows = rows,
+                           .columns = columns,
+                           .depth = s->k,
+                           .a = (const float *)w->then->a + row * s->lda,
+                           .a_pitch = s->lda,
+                           .panel = w->then->panel,
+                           .panel_pitch = form->columns,
+                           .from = (float *)w->c + at,
+                           .from_pitch = ldc,
+                           .to = (float *)w->c + at,
+                           .to_pitch = ldc,
+                           .next = {.from = (const char *)w->then->panel, .run = 1},
+                           .ahead = {.from = (const char *)w->then->panel, .run = 1}};
+    if (w->type != BP_F32) {
+        form->load(a, BP_JOIN_RANK_MOST, bp_element_at(w->then->a, row * s->lda, w->type), s->lda,
+                   rows, s->k, w->type);
+        tile.a = a;
+        tile.a_pitch = BP_JOIN_RANK_MOST;
+    }
+    if (w->c_type == BP_F32) {
+        form->tile(&tile);
+        return;
+    }
+    void *to = (uint16_t *)w->c + at;
+    tile.from = tile.to = c;
+    tile.from_pitch = tile.to_pitch = form->columns;
+    form->load(c, form->columns, to, ldc, rows, columns, w->c_type);
+    form->tile(&tile);
+    form->store(to, ldc, c, form->columns, rows, columns, w->c_type);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* A product and the low-rank product that is added to it: when they are done as one, and that the
+ * bits are then those of the portable form, which never joins. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/host/form_table.h"
+#include "device/host/host.h"
+#include "device/host/join.h"
+#include "tests/support/kernel_case.h"
+
+#define ARENA_BYTES (UINT64_C(24) << 20)
+#define PLACE       (UINT64_C(2) << 20) /* of each operand its own part of the arena */
+
+enum { X = 0, W, A, B, U, Y, WORK, RESIDUAL, BIAS };
+
+/* y = x W^T + bias + residual; u = x A^T; u *= 2; y += u B^T, as an adapter emits them. */
+typedef struct adapter_program {
+    bp_matmul_scalars product, squeeze, add;
+    bp_scale_scalars scale;
+    uint64_t offsets[4][7];
+    uint8_t dtypes[7];
+    bp_linked_op ops[4];
+    bp_linked_program program;
+    bp_dtype type;
+} adapter_program;
+
+static const bp_device_options options = {.threads = CASE_THREADS};
+
+static uint64_t workspace_of(const void *context, const bp_linked_op *op)
+{
+    (void)context;
+    return bp_device_host.workspace(&options, op->kernel, op->scalars, op->dtypes);
+}
+
+static void set_op(adapter_program *p, uint32_t i, bp_kernel kernel, const void *scalars)
+{
+    p->ops[i] = (bp_linked_op){.kernel = kernel,
+                               .tuples = 1,
+                               .offsets = p->offsets[i],
+                               .scalars = scalars,
+                               .dtypes = p->dtypes,
+                               .table = BP_OFFSET_ABSENT};
+}
+
+/* Operands in the order of kernels.def: c, before, a, b, bias, residual, work. */
+static void set_product(adapter_program *p, uint32_t i, const bp_matmul_scalars *s, uint64_t c,
+                        uint64_t a, uint64_t b)
+{
+    const uint64_t none = BP_OFFSET_ABSENT;
+    const uint64_t offsets[7] = {c * PLACE, none, a * PLACE, b * PLACE, none, none, WORK * PLACE};
+    memcpy(p->offsets[i], offsets, sizeof offsets);
+    set_op(p, i, BP_KERNEL_matmul, s);
+}
+
+static void make_program(adapter_program *p, int64_t m, int64_t n, int64_t k, int64_t rank,
+                         bp_dtype type)
+{
+    memset(p, 0, sizeof *p);
+    memset(p->dtypes, (int)type, sizeof p->dtypes);
+    p->type = type;
+    p->product =
+        (bp_matmul_scalars){.m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .transpose_b = 1};
+    p->squeeze = (bp_matmul_scalars){
+        .m = m, .n = rank, .k = k, .lda = k, .ldb = k, .ldc = rank, .transpose_b = 1};
+    p->scale = (bp_scale_scalars){.count = m * rank, .factor = 2.0};
+    p->add = (bp_matmul_scalars){.m = m,
+                                 .n = n,
+                                 .k = rank,
+                                 .lda = rank,
+                                 .ldb = rank,
+                                 .ldc = n,
+                                 .transpose_b = 1,
+                                 .accumulate = 1};
+    set_product(p, 0, &p->product, Y, X, W);
+    p->offsets[0][4] = BIAS * PLACE;
+    p->offsets[0][5] = RESIDUAL * PLACE;
+    set_product(p, 1, &p->squeeze, U, X, A);
+    p->offsets[2][0] = p->offsets[2][1] = U * PLACE;
+    set_op(p, 2, BP_KERNEL_scale, &p->scale);
+    set_product(p, 3, &p->add, Y, U, B);
+    p->program = (bp_linked_program){p->ops, 4};
+}
+
+static bp_join join_of(const adapter_program *p)
+{
+    return bp_host_join(&p->program, 3, CASE_THREADS, workspace_of, NULL);
+}
+
+static void joins_where_nothing_is_between(void **state)
+{
+    adapter_program p;
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    bp_join join = join_of(&p);
+    assert_int_equal(join.before, 3);
+    assert_int_equal(join.work, WORK * PLACE);
+    assert_int_equal(join.work_bytes, workspace_of(NULL, &p.ops[0]));
+    assert_int_equal(bp_host_join(&p.program, 1, CASE_THREADS, workspace_of, NULL).before, 0);
+}
+
+static void stays_apart_where_something_is(void **state)
+{
+    adapter_program p;
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[2][0] = X * PLACE; /* the scale changes what the product reads */
+    assert_int_equal(join_of(&p).before, 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[1][2] = Y * PLACE; /* the squeeze reads what the product writes */
+    assert_int_equal(join_of(&p).before, 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.product.gelu = 1;
+    assert_int_equal(join_of(&p).before, 0);
+    make_program(&p, 100, 96, 80, BP_JOIN_RANK_MOST + 1, BP_F32);
+    assert_int_equal(join_of(&p).before, 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[0][0] = RESIDUAL * PLACE; /* another c */
+    assert_int_equal(join_of(&p).before, 0);
+    make_program(&p, 1, 96, 80, 8, BP_F32);
+    assert_int_equal(join_of(&p).before, 0);
+}
+
+/* The squeeze's result may lie in the product's workspace, which was free by then. */
+static void the_workspace_shrinks(void **state)
+{
+    adapter_program p;
+    (void)state;
+    make_program(&p, 1000, 96, 80, 8, BP_F32);
+    const uint64_t bytes = workspace_of(NULL, &p.ops[0]), u = 1000 * 8 * sizeof(float);
+    p.offsets[1][0] = p.offsets[2][0] = p.offsets[2][1] = p.offsets[3][2] = WORK * PLACE;
+    bp_join join = join_of(&p);
+    assert_int_equal(join.before, 3);
+    assert_int_equal(join.work, WORK * PLACE + u);
+    assert_int_equal(join.work_bytes, bytes - u);
+    p.offsets[1][0] = p.offsets[2][0] = p.offsets[2][1] = p.offsets[3][2] =
+        WORK * PLACE + bytes - u;
+    join = join_of(&p);
+    assert_int_equal(join.work, WORK * PLACE);
+    assert_int_equal(join.work_bytes, bytes - u);
+    make_program(&p, 24, 96, 80, 8, BP_F32); /* its workspace is small: what is left does not do */
+    p.scale.count = 100000;
+    p.offsets[2][0] = p.offsets[2][1] = WORK * PLACE;
+    assert_int_equal(join_of(&p).before, 0);
+}
+
+/* Runs the program in a form and copies y. */
+static void run_program(const adapter_program *p, const char *form, uint32_t threads, void *y,
+                        size_t bytes)
+{
+    const uint64_t link = bp_device_host.link_bytes(4, 28, 40);
+    kernel_device on;
+    float *floats = malloc(PLACE);
+    void *memory = malloc(link);
+    assert_non_null(floats);
+    assert_non_null(memory);
+    kernel_device_open(&on, &bp_device_host, form, threads, ARENA_BYTES);
+    for (uint32_t i = X; i <= BIAS; i++) {
+        fill_normal(floats, PLACE / sizeof(float) / 4, i + 1, i == A || i == B ? 0.1 : 1.0);
+        store_elements(on.arena + i * PLACE, p->type, floats, PLACE / sizeof(float) / 4);
+    }
+    assert_int_equal(bp_device_host.link(on.context, 0, &p->program, memory, link), BP_OK);
+    assert_int_equal(bp_device_host.seal(on.context), BP_OK);
+    for (uint32_t i = 0; i < 2; i++) { /* once more: nothing of the first run counts */
+        assert_int_equal(bp_device_host.run(on.context, 0), BP_OK);
+    }
+    memcpy(y, on.arena + Y * PLACE, bytes);
+    kernel_device_close(&on);
+    free(memory);
+    free(floats);
+}
+
+static void joined_products_give_equal_bits(void **state)
+{
+    static const int64_t shapes[][4] = {{100, 96, 80, 8},  {33, 200, 513, 4}, {7, 130, 64, 16},
+                                        {60, 50, 1100, 1}, {2, 48, 24, 64},   {129, 385, 40, 9}};
+    static const bp_dtype types[] = {BP_F32, BP_BF16, BP_F16};
+    static unsigned char right[PLACE], got[PLACE];
+    (void)state;
+    for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0] * 3; i++) {
+        const int64_t *s = shapes[i / 3];
+        adapter_program p;
+        make_program(&p, s[0], s[1], s[2], s[3], types[i % 3]);
+        assert_int_equal(join_of(&p).before, 3);
+        const size_t bytes = (size_t)(s[0] * s[1]) * bp_dtype_bytes(types[i % 3]);
+        run_program(&p, "portable", 1, right, bytes);
+        for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
+            for (uint32_t threads = 1; bp_host_form_runs(form) && threads < 4; threads += 2) {
+                run_program(&p, bp_host_form_name(form), threads, got, bytes);
+                assert_memory_equal(got, right, bytes);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins_where_nothing_is_between),
+        cmocka_unit_test(stays_apart_where_something_is),
+        cmocka_unit_test(the_workspace_shrinks),
+        cmocka_unit_test(joined_products_give_equal_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
