@@ -7,11 +7,13 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/adapter_choice.h"
+#include "tools/bedplate/gguf_folder.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/quantised_choice.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/gguf_export.h"
+#include "tools/formats/gguf_model.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/family.h"
@@ -26,6 +28,7 @@ static const char where[] = "export";
 
 typedef struct exporting {
     model_files m;
+    gguf_folder gguf;
     const char *format; /* hf, gguf or llmc */
     char weights[BP_STORE_PATH_MAX];
     bp_weight_source source;
@@ -81,23 +84,32 @@ static bp_status open_model(exporting *e)
     model_files *m = &e->m;
     const settings *set = m->set;
     char path[BP_STORE_PATH_MAX];
-    bool found = false;
+    const char *why;
+    bool found = false, gguf;
     BP_TRY(cmd_export_need(m, set->model, "--model", "the option is needed: a model directory"));
     BP_TRY(cmd_export_need(m, set->to, "--to", "the option is needed: where to write"));
+    BP_TRY(gguf_folder_open(&e->gguf, m->store, set->model, &gguf, &why, &m->error));
+    m->store = gguf ? &e->gguf.store : m->store;
+    m->target.store = m->store;
     BP_TRY(bp_storage_join(path, set->model, "config.json", &m->error));
     if (m->store->exists(m->store, path, &found) != BP_OK || !found) {
         return bp_error_set(&m->error, BP_ERR_DATA, where,
-                            "there is no directory with a config.json here", set->model);
+                            "there is no directory with a config.json here, and no GGUF file",
+                            set->model);
     }
     BP_TRY(bp_hf_config_read(m->store, path, m->work.memory, &m->config, &m->error));
     BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
-    if (!found) {
+    if (!found && !gguf) {
         return bp_error_set(&m->error, BP_ERR_DATA, where,
                             "the directory has no model.safetensors and no index of shards",
                             set->model);
     }
     BP_TRY(check_target(e));
     m->model = m->config.family->model;
+    if (gguf) {
+        BP_TRY(bp_gguf_open_set(&m->source, m->store, set->model, &m->room, &m->error));
+        return model_files_match(m, m->config.family->gguf->naming, &e->source);
+    }
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
     return model_files_match(m, &bp_family_find(m->model->name)->naming, &e->source);
 }
@@ -130,7 +142,7 @@ static bp_status copy_config(exporting *e)
     bool copied;
     BP_TRY(bp_storage_join(from, m->set->model, "config.json", &m->error));
     BP_TRY(bp_storage_join(to, m->set->to, "config.json", &m->error));
-    if (m->target.keep && m->target.form == m->config.quantised) {
+    if (!e->gguf.open && m->target.keep && m->target.form == m->config.quantised) {
         return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied,
                             &m->error);
     }
@@ -342,5 +354,7 @@ int cmd_export(const settings *set)
 {
     static exporting e; /* it must not move */
     bp_status status = export_model(&e, set);
-    return model_files_end(&e.m, status, e.format, set->to);
+    int code = model_files_end(&e.m, status, e.format, set->to);
+    gguf_folder_close(&e.gguf);
+    return code;
 }

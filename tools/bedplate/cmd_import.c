@@ -9,10 +9,9 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/verbs.h"
-#include "tools/formats/gguf_family.h"
+#include "tools/formats/gguf_model.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
-#include "tools/formats/family.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/llmc_model.h"
@@ -34,67 +33,6 @@ static bp_status cmd_import_refuse(importing *i, const char *text, const char *n
     return bp_error_set(&i->m.error, BP_ERR_DATA, where, text, name);
 }
 
-/* A token id of a GGUF file; -1 when it has none. */
-static bp_status take_token(importing *i, const char *key, int64_t *token)
-{
-    uint32_t id;
-    *token = -1;
-    if (bp_gguf_find(&i->gguf, key) == NULL) {
-        return BP_OK;
-    }
-    BP_TRY(bp_gguf_take_count(&i->gguf, key, 0, INT32_MAX, &id));
-    *token = (int64_t)id;
-    return BP_OK;
-}
-
-static bp_status refuse_architecture(importing *i, const char *architecture)
-{
-    char words[BP_ERROR_RIGHT_MAX];
-    bp_text text;
-    const bp_family *family;
-    bool first = true;
-    bp_text_init(&text, NULL, NULL, words, sizeof words);
-    for (size_t k = 0; (family = bp_family_at(k)) != NULL; k++) {
-        if (family->gguf != NULL) {
-            bp_text_string(&text, first ? "" : " or ");
-            bp_text_string(&text, family->gguf->architecture);
-            first = false;
-        }
-    }
-    bp_text_char(&text, '\0');
-    bp_status status =
-        cmd_import_refuse(i, "this architecture is not supported", "general.architecture");
-    BP_TRY(bp_text_flush(&text) == BP_OK ? BP_OK : status);
-    bp_error_found(&i->m.error, architecture, strlen(architecture));
-    bp_error_right(&i->m.error, words);
-    return status;
-}
-
-static bp_status read_keys(importing *i, const bp_gguf_family **family)
-{
-    model_files *m = &i->m;
-    char architecture[64];
-    uint32_t part;
-    BP_TRY(
-        bp_gguf_take_string(&i->gguf, "general.architecture", architecture, sizeof architecture));
-    *family = bp_gguf_family_of(architecture);
-    if (*family == NULL) {
-        return refuse_architecture(i, architecture);
-    }
-    m->config = bp_family_defaults(bp_family_find((*family)->model_type));
-    bp_tensor_entry *embedding = bp_tensor_set_find(&m->source, "token_embd.weight", &part);
-    if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {
-        return cmd_import_refuse(i, "the token embedding is missing, no matrix or too large",
-                                 "token_embd.weight");
-    }
-    m->config.vocabulary = (uint32_t)embedding->shape[0];
-    BP_TRY(take_token(i, "tokenizer.ggml.bos_token_id", &m->config.bos_token));
-    BP_TRY(take_token(i, "tokenizer.ggml.eos_token_id", &m->config.eos_token));
-    BP_TRY((*family)->take(&i->gguf, (*family)->architecture, &m->config));
-    m->model = m->config.family->model;
-    return BP_OK;
-}
-
 static bp_status open_gguf(importing *i)
 {
     model_files *m = &i->m;
@@ -102,7 +40,8 @@ static bp_status open_gguf(importing *i)
     BP_TRY(bp_gguf_open(&i->gguf, m->store, m->set->from, &m->room, &m->error));
     i->gguf_open = true;
     bp_tensor_set_init(&m->source, m->store, m->set->from, &i->gguf.part, 1, &m->error);
-    BP_TRY(read_keys(i, &family));
+    BP_TRY(bp_gguf_describe(&i->gguf, &family, &m->config, &m->error));
+    m->model = m->config.family->model;
     return model_files_match(m, family->naming, &i->source);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/file/storage.h"
 #include "device/host/store_posix.h"
+#include "tools/bedplate/gguf_folder.h"
 #include "tools/bedplate/output.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_config.h"
@@ -18,9 +19,16 @@ static bool find_config(const char *model, bp_model_config *config)
     static bp_store_posix posix;
     char path[BP_STORE_PATH_MAX];
     const bp_preset *preset = bp_preset_find(model);
+    static gguf_folder gguf;
+    const char *why;
+    bool is = false;
     const bool opened = bp_store_posix_init(&posix, "") == BP_OK &&
+                        gguf_folder_open(&gguf, &posix.store, model, &is, &why, NULL) == BP_OK &&
                         bp_storage_join(path, model, "config.json", NULL) == BP_OK;
-    if (opened && bp_hf_config_read(&posix.store, path, scratch, config, NULL) == BP_OK) {
+    bp_store *store = is ? &gguf.store : &posix.store;
+    const bool read = opened && bp_hf_config_read(store, path, scratch, config, NULL) == BP_OK;
+    gguf_folder_close(&gguf);
+    if (read) {
         return true;
     }
     if (preset != NULL) {

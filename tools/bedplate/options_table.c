@@ -23,8 +23,9 @@ enum {
 #define MOST 9e18 /* counts that need no smaller bound */
 
 static const option table[] = {
-    {"model", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_TOKENIZE, AT(model), 0, 0, NULL, "DIR|PRESET",
-     false, "a directory with config.json (and model.safetensors), or a preset name"},
+    {"model", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_TOKENIZE, AT(model), 0, 0, NULL,
+     "DIR|FILE.gguf|PRESET", false,
+     "a directory with config.json (and model.safetensors), a GGUF file, or a preset name"},
     {"data", OPTION_PATHS, READS | VERB_TOKENIZE, AT(data), 0, 0, NULL, "FILE..", false,
      "text, JSON lines, tables, llm.c or nanoGPT token files, also in .gz or .zst; patterns with * "
      "are "

@@ -51,11 +51,31 @@ static bp_status read_directory(session *s)
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));
+    if (s->gguf.open) {
+        memcpy(s->weights_path, directory,
+               strlen(directory) + 1); /* config.json's path was longer */
+        s->weights = true;
+    }
     if (!s->weights && there(s, directory, "pytorch_model.bin")) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the directory's weights are not in safetensors files, which is the "
                             "form that can be read",
                             directory);
+    }
+    return BP_OK;
+}
+
+/* A GGUF file is read as the directory that it stands for. */
+static bp_status open_gguf(session *s)
+{
+    const char *why;
+    bool is;
+    BP_TRY(gguf_folder_open(&s->gguf, &s->posix.store, s->set->model, &is, &why, &s->error));
+    if (is) {
+        s->store = &s->gguf.store;
+    }
+    if (why != NULL && s->set->verb != VERB_PLAN && s->set->tokenizer == NULL) {
+        fprintf(stderr, "bedplate: %s: its tokenizer is not used: %s\n", s->set->model, why);
     }
     return BP_OK;
 }
@@ -68,8 +88,8 @@ static bp_status no_model(session *s)
     while (count < 32 && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
-    options_unknown("model: no directory with a config.json, and no preset", s->set->model, names,
-                    count);
+    options_unknown("model: no directory with a config.json, no GGUF file, and no preset",
+                    s->set->model, names, count);
     return BP_ERR_DATA;
 }
 
@@ -94,6 +114,7 @@ static bp_status find_model(session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the option is needed: a model directory or a preset", "--model");
     }
+    BP_TRY(open_gguf(s));
     const bp_preset *preset = bp_preset_find(set->model);
     if (there(s, set->model, "config.json")) {
         s->directory = true;
@@ -261,7 +282,8 @@ uint64_t session_work_bytes(const session *s)
 
 uint64_t session_host_bytes(const session *s)
 {
-    uint64_t planned = s->runtime.report.host_bytes + s->work.capacity;
+    uint64_t planned =
+        s->runtime.report.host_bytes + s->work.capacity + gguf_folder_bytes(&s->gguf);
     uint64_t text = s->coder.bytes;
     if (s->coder.block.address != NULL) {
         return planned + text;
@@ -429,6 +451,7 @@ void session_end(session *s)
     bp_runtime_close(&s->runtime);
     choice_end(&s->choice);
     coder_close(&s->coder);
+    gguf_folder_close(&s->gguf);
     memory_give_back(&s->arena);
     memory_give_back(&s->host_arena);
     memory_give_back(&s->host);

@@ -9,6 +9,7 @@
 #include "tools/bedplate/adapter_choice.h"
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/coder.h"
+#include "tools/bedplate/gguf_folder.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/precision.h"
@@ -20,7 +21,8 @@ typedef struct session {
     const settings *set;
     bp_store_posix posix;
     bp_store *store;
-    bp_error error; /* the first error outside the runtime */
+    gguf_folder gguf; /* --model is a GGUF file: what stands for its directory */
+    bp_error error;   /* the first error outside the runtime */
     bp_spec spec;
     policy_text policy; /* as given */
     precision_rules rules;

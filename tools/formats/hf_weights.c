@@ -6,6 +6,7 @@
 
 #include "core/number/digest.h"
 #include "tools/formats/family.h"
+#include "tools/formats/gguf_model.h"
 #include "tools/formats/hf_files.h"
 #include "tools/formats/replace.h"
 
@@ -132,7 +133,7 @@ static const bp_tensor_rule peft_rules[] = {{PEFT_PREFIX "*", PEFT_PREFIX "*", B
                                             {"*", PEFT_PREFIX "*", BP_FORM_PLAIN}};
 static const bp_tensor_naming peft_naming = {.rules = peft_rules, .rule_count = 2};
 
-static bp_status find_naming(const loading *l, const bp_tensor_naming **naming)
+static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming **naming)
 {
     const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
     if (family == NULL) {
@@ -141,6 +142,9 @@ static bp_status find_naming(const loading *l, const bp_tensor_naming **naming)
                             l->runtime->spec.model->name);
     }
     *naming = l->adapters ? &peft_naming : &family->naming;
+    if (!l->adapters && gguf && family->gguf != NULL) {
+        *naming = family->gguf->naming;
+    }
     return BP_OK;
 }
 
@@ -177,8 +181,11 @@ static bp_status keep_present(loading *l)
 static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp_tensor_watch watch)
 {
     const bp_tensor_naming *naming = NULL;
-    BP_TRY(find_naming(l, &naming));
-    BP_TRY(bp_hf_open(&l->set, l->place->store, path, &l->room, l->place->error));
+    bool gguf;
+    BP_TRY(bp_gguf_look(l->place->store, path, &gguf, l->place->error));
+    BP_TRY(find_naming(l, gguf, &naming));
+    BP_TRY((gguf ? bp_gguf_open_set : bp_hf_open)(&l->set, l->place->store, path, &l->room,
+                                                  l->place->error));
     if (l->adapters) {
         BP_TRY(keep_present(l));
     }

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# --model FILE.gguf: a GGUF file is a model like its directory, with the tokenizer of its own keys.
+. "$(dirname "$0")/lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 60; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/text"
+
+# pair NAME TOKENIZER TYPE: a trained model of that configuration as a directory and as a file.
+pair() {
+    mkdir -p "$work/base-$1"
+    cp tests/golden/tokenizers/"$2"/* "$work/base-$1"
+    cp tests/golden/readback/"$1".json "$work/base-$1/config.json"
+    run train --model "$work/base-$1" --data "$work/text" --max-seq-length 12 --per-device-train-batch-size 4 \
+        --learning-rate 1e-3 --dropout 0 --max-steps 12 --quiet --save-dtype "$3" --output-dir "$work/$1"
+    check $code "a model for $1" "$err"
+    run export --model "$work/$1" --to "$work/$1.gguf"
+    check $code "the file of $1" "$err"
+}
+
+# alike ARGUMENTS: the same output of the directory and of the file.
+alike() {
+    local verb=$1 from
+    shift
+    for from in "$name" "$name.gguf"; do
+        run "$verb" --model "$work/$from" "$@"
+        check $code "$verb --model $from $*" "$err"
+        sed -E 's/"(tokens_per_second|load_seconds|total_seconds|host_bytes|model)": [^,}]*//g; s/^[^:]*: //' <<<"$out" >"$work/out.${from##*.}"
+    done
+    cmp -s "$work/out.$name" "$work/out.gguf"
+    check $? "$verb $* of $name and of its file" "$(cat "$work/out.$name" "$work/out.gguf")"
+}
+
+for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16; do
+    IFS=: read -r name tokenizer type <<<"$row"
+    pair "$name" "$tokenizer" "$type"
+    alike eval --data "$work/text" --max-seq-length 12 --json
+    alike eval --data "$work/text" --max-seq-length 12 --bf16 --json
+    alike generate --prompt 'the number 7 of' --max-new-tokens 3 --temperature 0 --json
+    alike generate --prompt 'the number' --max-new-tokens 3 --seed 4 --num-return-sequences 2
+    alike plan --max-seq-length 12 --dropout 0 --json
+    [[ $name == gpt2 ]] || alike eval --data "$work/text" --max-seq-length 12 --load-in-4bit --json
+    run export --model "$work/$name.gguf" --dtype "$type" --to "$work/$name-same"
+    cmp -s "$work/$name/model.safetensors" "$work/$name-same/model.safetensors"
+    check $? "$name.gguf exports to the weights that it was made of" "$err"
+    run export --model "$work/$name.gguf" --to "$work/$name-back"
+    run import --from "$work/$name.gguf" --to "$work/$name-in"
+    diff -rq "$work/$name-back" "$work/$name-in" >"$work/diff"
+    check $? "export and import of $name.gguf are the same directory" "$(cat "$work/diff")"
+done
+
+# It can be trained, and what a run leaves is a directory with its tokenizer.
+run train --model "$work/gpt2.gguf" --data "$work/text" --max-seq-length 12 --max-steps 2 --quiet --save-dtype source \
+    --output-dir "$work/tuned"
+[[ $code -eq 0 && -s $work/tuned/tokenizer.json ]]
+check $? "a GGUF file is trained" "$err"
+expect 0 'loss' eval --model "$work/tuned" --data "$work/text" --max-seq-length 12
+expect 0 '^# model_type = gpt2' eval --model "$work/gpt2.gguf" --print-options
+
+# What is wrong is said of the file.
+expect 4 'no directory with a config.json, no GGUF file' eval --model "$work/text" --data "$work/text"
+head -c 3000 "$work/gpt2.gguf" >"$work/cut.gguf"
+expect 4 'cut.gguf: ' generate --model "$work/cut.gguf" --prompt a
+LC_ALL=C sed 's/gpt2\x0c/gpt9\x0c/' "$work/gpt2.gguf" >"$work/arch.gguf"
+expect 4 'architecture is not supported' eval --model "$work/arch.gguf" --data "$work/text"
+LC_ALL=C sed 's/blk.0.ffn_up.bias/blk.0.ffn_op.bias/' "$work/gpt2.gguf" >"$work/name.gguf"
+expect 4 'name.gguf: transformer.h.0.mlp.c_fc.bias: a tensor of the model is missing' \
+    eval --model "$work/name.gguf" --data "$work/text" --max-seq-length 12
+LC_ALL=C sed 's/ggml.pre\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00gpt-2/ggml.pre\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00gpt-9/' \
+    "$work/gpt2.gguf" >"$work/split.gguf"
+expect 4 'its tokenizer is not used: only the splits' generate --model "$work/split.gguf" --prompt a
+expect 0 '^[0-9 ]+$' generate --model "$work/split.gguf" --prompt-ids 1,2 --max-new-tokens 3
+finish
