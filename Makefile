@@ -158,6 +158,12 @@ INSTALL := $(DESTDIR)$(PREFIX)
 install: all install-library
 	install -Dm755 $(BUILD)/bedplate $(INSTALL)/bin/bedplate
 	install -Dm644 docs/bedplate.1 $(INSTALL)/share/man/man1/bedplate.1
+	$(BUILD)/bedplate completion bash | \
+	    install -Dm644 /dev/stdin $(INSTALL)/share/bash-completion/completions/bedplate
+	$(BUILD)/bedplate completion zsh | \
+	    install -Dm644 /dev/stdin $(INSTALL)/share/zsh/site-functions/_bedplate
+	$(BUILD)/bedplate completion fish | \
+	    install -Dm644 /dev/stdin $(INSTALL)/share/fish/vendor_completions.d/bedplate.fish
 install-library: $(LIB)
 	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
 	tools/pkg/headers.sh $(INSTALL)/include
@@ -165,7 +171,10 @@ install-library: $(LIB)
 	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
 uninstall:
 	rm -f $(INSTALL)/lib/libbedplate.a $(INSTALL)/bin/bedplate $(INSTALL)/include/bedplate.h \
-	    $(INSTALL)/share/man/man1/bedplate.1 $(INSTALL)/lib/pkgconfig/bedplate.pc
+	    $(INSTALL)/share/man/man1/bedplate.1 $(INSTALL)/lib/pkgconfig/bedplate.pc \
+	    $(INSTALL)/share/bash-completion/completions/bedplate \
+	    $(INSTALL)/share/zsh/site-functions/_bedplate \
+	    $(INSTALL)/share/fish/vendor_completions.d/bedplate.fish
 	rm -rf $(INSTALL)/include/bedplate
 
 clean:

@@ -25,6 +25,8 @@ expect $? "make install: $out"
 installed=$(cd "$root/usr" && find . -type f | LC_ALL=C sort)
 promised=$(
     for f in bin/bedplate lib/libbedplate.a lib/pkgconfig/bedplate.pc share/man/man1/bedplate.1 \
+        share/bash-completion/completions/bedplate share/zsh/site-functions/_bedplate \
+        share/fish/vendor_completions.d/bedplate.fish \
         include/bedplate.h $(sed -nE 's/^\| `<(bedplate\/[a-z]+\.h)>`.*/include\/\1/p' docs/library.md); do
         echo "./$f"
     done | LC_ALL=C sort

@@ -25,7 +25,9 @@ typedef enum verb_bit {
     VERB_ARENA = 128,
     VERB_EXPORT = 256,
     VERB_IMPORT = 512,
-    VERB_TOKENIZE = 1024
+    VERB_TOKENIZE = 1024,
+    VERB_COMPLETION = 2048,
+    VERB_INIT = 4096
 } verb_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.

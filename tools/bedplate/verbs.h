@@ -42,5 +42,7 @@ int cmd_devices(const settings *set);
 int cmd_arena(const settings *set);
 int cmd_export(const settings *set);
 int cmd_import(const settings *set);
+int cmd_completion(const settings *set);
+int cmd_init(const settings *set);
 
 #endif
