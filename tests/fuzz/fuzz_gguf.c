@@ -79,8 +79,11 @@ static bp_status drop_text(void *user, const char *text, size_t length)
 
 static void read_tokenizer(const bp_gguf_file *file)
 {
-    static uint64_t scratch[BP_GGUF_TOKENIZER_SCRATCH / 8];
+    static uint64_t scratch[BP_GGUF_TOKENIZER_SCRATCH / 4];
     uint64_t written = 0;
+    if (bp_gguf_tokenizer_scratch(file) > sizeof scratch) {
+        return;
+    }
     bp_status status = bp_gguf_tokenizer_json(file, scratch, drop_text, &written, NULL);
     if (status == BP_OK && written == 0) {
         abort();

@@ -98,10 +98,14 @@ static bp_status write_tokenizer(importing *i)
         fprintf(stderr, "bedplate: %s: no tokenizer is written: %s\n", m->set->from, why);
         return BP_OK;
     }
+    const uint64_t bytes = bp_gguf_tokenizer_scratch(&i->gguf);
+    void *scratch = bytes == BP_SIZE_INVALID ? NULL : bp_room_take(&m->room, bytes);
+    if (scratch == NULL) {
+        return cmd_import_refuse(i, "the tokenizer is too large", "tokenizer.ggml.tokens");
+    }
     BP_TRY(bp_storage_join(path, m->set->to, "tokenizer.json", &m->error));
     BP_TRY(bp_stream_begin(&stream, m->store, path, &m->error));
-    bp_status status =
-        bp_gguf_tokenizer_json(&i->gguf, m->work.memory, bp_stream_add, &stream, &m->error);
+    bp_status status = bp_gguf_tokenizer_json(&i->gguf, scratch, bp_stream_add, &stream, &m->error);
     return bp_stream_end(&stream, status);
 }
 

@@ -74,7 +74,8 @@ static bp_status make_config(gguf_folder *f, const bp_gguf_file *file)
 static bp_status make_tokenizer(gguf_folder *f, const bp_gguf_file *file)
 {
     growing g = {.text = NULL};
-    void *scratch = malloc(BP_GGUF_TOKENIZER_SCRATCH);
+    const uint64_t bytes = bp_gguf_tokenizer_scratch(file);
+    void *scratch = bytes < TABLE_BYTES ? malloc((size_t)bytes) : NULL;
     bp_status status = scratch == NULL
                            ? BP_ERR_FIT
                            : bp_gguf_tokenizer_json(file, scratch, growing_add, &g, f->error);

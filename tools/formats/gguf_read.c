@@ -152,10 +152,10 @@ static bp_status take_array(cursor *c, bp_gguf_key *key)
                                 key->name);
     }
     key->item = (bp_gguf_type)item;
-    if (item == BP_GGUF_STRING) {
-        return skip_strings(c, key->count);
-    }
-    return skip(c, bp_size_mul(key->count, size));
+    BP_TRY(item == BP_GGUF_STRING ? skip_strings(c, key->count)
+                                  : skip(c, bp_size_mul(key->count, size)));
+    key->bytes = c->at - key->at;
+    return BP_OK;
 }
 
 static bp_status gguf_read_take_key(cursor *c, bp_gguf_key *key)

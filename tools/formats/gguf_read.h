@@ -13,6 +13,7 @@ typedef struct bp_gguf_key {
     bp_gguf_type item; /* of an array */
     uint64_t count;    /* items of an array, bytes of a string */
     uint64_t at;       /* file offset of a string's bytes, of an array's first item */
+    uint64_t bytes;    /* of an array's items, as they lie in the file */
     uint64_t bits;     /* of a number, as it stands in the file */
 } bp_gguf_key;
 
@@ -54,12 +55,17 @@ bp_status bp_gguf_take_real(const bp_gguf_file *file, const char *name,
 bp_status bp_gguf_take_string(const bp_gguf_file *file, const char *name, char *value,
                               size_t room) BP_MUST_CHECK;
 
+#define BP_GGUF_AHEAD 2048 /* bytes that are read at a time */
+
 /* Reads an array of strings or of 32-bit numbers from front to back. */
 typedef struct bp_gguf_items {
     const bp_gguf_file *file;
     const bp_gguf_key *key;
     uint64_t next; /* number of the next item */
     uint64_t at;   /* its file offset */
+    uint64_t ahead_at;
+    size_t ahead; /* bytes that were read ahead, from ahead_at on */
+    unsigned char buffer[BP_GGUF_AHEAD];
 } bp_gguf_items;
 
 /* Starts an array of items of that type. BP_ERR_DATA when the key is missing or something else. */

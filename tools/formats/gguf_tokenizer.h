@@ -31,15 +31,20 @@ const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer);
  * when the tokenizer has more tokens than the model. */
 bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer) BP_MUST_CHECK;
 
-#define BP_GGUF_TOKENIZER_SCRATCH 65536 /* bytes */
+#define BP_GGUF_TOKENIZER_SCRATCH 65536 /* bytes, for byte-level BPE */
+
+/* Bytes that bp_gguf_tokenizer_json works in; BP_SIZE_INVALID when that overflows. */
+uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file);
 
 /* Whether a file has a tokenizer that can be written as tokenizer.json: the model "gpt2" split as
- * "gpt-2", "llama-bpe" or "qwen2". NULL when it can, else why not. Reads two strings. */
+ * "gpt-2", "llama-bpe" or "qwen2", and the model "llama", whose pieces have scores
+ * (gguf_pieces.h). NULL when it can, else why not. Reads two strings. */
 const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file);
 
 /* Writes it as the text of a tokenizer.json. Control and user-defined tokens become added tokens,
- * unused ones are left out. scratch: BP_GGUF_TOKENIZER_SCRATCH bytes. BP_ERR_DATA when a key is
- * missing or wrong, types and tokens differ in number, or a token is longer than 8 KiB. */
+ * unused ones are left out. scratch: bp_gguf_tokenizer_scratch bytes, aligned to 8. BP_ERR_DATA
+ * when a key is missing or wrong, types and tokens differ in number, or a token is longer than 8
+ * KiB. */
 bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sink sink, void *user,
                                  bp_error *error) BP_MUST_CHECK;
 

@@ -3,6 +3,7 @@
  * as a part of the document needs it, so no vocabulary is held in memory. */
 #include <string.h>
 
+#include "tools/formats/gguf_pieces.h"
 #include "tools/formats/gguf_tokenizer.h"
 
 enum { BUFFER = 4096, TOKEN = 8192 };
@@ -18,19 +19,21 @@ typedef struct split {
     const char *digits;
     bool compose; /* NFC */
     bool ignore_merges;
+    bool begins; /* with the beginning token */
 } split;
 
 static const split splits[] = {
-    {"gpt-2", true, "", false, false},
-    {"llama-bpe", false, "{1,3}", false, true},
-    {"qwen2", false, "", true, false},
+    {"gpt-2", true, "", false, false, false},
+    {"llama-bpe", false, "{1,3}", false, true, true},
+    {"qwen2", false, "", true, false, false},
 };
 
 typedef struct writing {
     const bp_gguf_file *file;
-    const split *how;
+    const split *how; /* NULL: SentencePiece's pieces */
     bp_text text;
     char *token; /* TOKEN bytes */
+    void *room;  /* for pieces */
     bp_error *error;
 } writing;
 
@@ -53,6 +56,22 @@ static const split *split_of(const bp_gguf_file *file)
     return NULL;
 }
 
+static bool is_pieces(const bp_gguf_file *file)
+{
+    char word[64];
+    bp_gguf_file quiet = *file;
+    quiet.error = NULL;
+    return bp_gguf_find(file, "tokenizer.ggml.model") != NULL &&
+           bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) == BP_OK &&
+           strcmp(word, "llama") == 0 && bp_gguf_find(file, "tokenizer.ggml.scores") != NULL;
+}
+
+uint64_t bp_gguf_tokenizer_scratch(const bp_gguf_file *file)
+{
+    return is_pieces(file) ? bp_size_add(BP_GGUF_TOKENIZER_SCRATCH, bp_gguf_pieces_bytes(file))
+                           : BP_GGUF_TOKENIZER_SCRATCH;
+}
+
 const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
 {
     char word[64];
@@ -61,9 +80,12 @@ const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
     if (bp_gguf_find(file, "tokenizer.ggml.model") == NULL) {
         return "the file has none";
     }
+    if (is_pieces(file)) {
+        return NULL;
+    }
     if (bp_gguf_take_string(&quiet, "tokenizer.ggml.model", word, sizeof word) != BP_OK ||
         strcmp(word, "gpt2") != 0) {
-        return "only byte-level BPE (\"gpt2\") is implemented";
+        return "only byte-level BPE (\"gpt2\") and scored pieces (\"llama\") are implemented";
     }
     return split_of(file) != NULL ? NULL
                                   : "only the splits gpt-2, llama-bpe and qwen2 are implemented";
@@ -112,9 +134,14 @@ static bp_status walk_next(const writing *w, walk *k, size_t *length, int32_t *t
     return k->typed ? bp_gguf_items_i32(&k->types, type) : BP_OK;
 }
 
-static bool is_added(int32_t type)
+static bool is_special(const writing *w, int32_t type)
 {
-    return type == BP_GGUF_TOKEN_CONTROL || type == BP_GGUF_TOKEN_USER;
+    return type == BP_GGUF_TOKEN_CONTROL || (w->how == NULL && type == BP_GGUF_TOKEN_UNKNOWN);
+}
+
+static bool is_added(const writing *w, int32_t type)
+{
+    return is_special(w, type) || type == BP_GGUF_TOKEN_USER;
 }
 
 static bp_status put_added(writing *w)
@@ -127,7 +154,7 @@ static bp_status put_added(writing *w)
         size_t length;
         int32_t type;
         BP_TRY(walk_next(w, &k, &length, &type));
-        if (!is_added(type)) {
+        if (!is_added(w, type)) {
             continue;
         }
         bp_text_string(&w->text, first ? "\n    {\"id\": " : ",\n    {\"id\": ");
@@ -136,7 +163,7 @@ static bp_status put_added(writing *w)
         bp_text_json_bytes(&w->text, w->token, length);
         bp_text_string(&w->text, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
                                  "\"normalized\": false, \"special\": ");
-        bp_text_string(&w->text, type == BP_GGUF_TOKEN_CONTROL ? "true}" : "false}");
+        bp_text_string(&w->text, is_special(w, type) ? "true}" : "false}");
         first = false;
     }
     bp_text_string(&w->text, first ? "],\n" : "\n  ],\n");
@@ -153,7 +180,8 @@ static bp_status put_vocabulary(writing *w)
         size_t length;
         int32_t type;
         BP_TRY(walk_next(w, &k, &length, &type));
-        bool out = type == BP_GGUF_TOKEN_UNUSED || (is_added(type) && !is_plain(w->token, length));
+        bool out = type == BP_GGUF_TOKEN_UNUSED ||
+                   (w->how != NULL && is_added(w, type) && !is_plain(w->token, length));
         if (out) {
             continue;
         }
@@ -170,6 +198,12 @@ static bp_status put_vocabulary(writing *w)
 static bp_status put_merges(writing *w)
 {
     bp_gguf_items items;
+    if (w->how == NULL) {
+        bp_text_string(&w->text, "    \"merges\": ");
+        BP_TRY(bp_gguf_put_pieces(w->file, w->room, &w->text, w->error));
+        bp_text_char(&w->text, '\n');
+        return BP_OK;
+    }
     bp_text_string(&w->text, "    \"merges\": [");
     if (bp_gguf_find(w->file, "tokenizer.ggml.merges") != NULL) {
         BP_TRY(bp_gguf_items_begin(&items, w->file, "tokenizer.ggml.merges", BP_GGUF_STRING));
@@ -201,7 +235,65 @@ static void put_pattern(writing *w)
     bp_text_json(&w->text, pattern);
 }
 
-static void put_rules(writing *w)
+static bool truth_of(const bp_gguf_file *file, const char *name, bool other)
+{
+    const bp_gguf_key *key = bp_gguf_find(file, name);
+    return key != NULL && key->type == BP_GGUF_BOOL ? key->bits != 0 : other;
+}
+
+/* The text of the token that a key names, as a JSON string; *there is false when it names none. */
+static bp_status find_token(writing *w, const char *key, size_t *length, uint32_t *id, bool *there)
+{
+    walk k;
+    int32_t type;
+    *there = bp_gguf_find(w->file, key) != NULL;
+    if (!*there) {
+        return BP_OK;
+    }
+    BP_TRY(bp_gguf_take_count(w->file, key, 0, UINT32_MAX, id));
+    BP_TRY(walk_begin(w, &k));
+    *there = *id < k.tokens.key->count;
+    for (uint64_t i = 0; *there && i <= *id; i++) {
+        BP_TRY(walk_next(w, &k, length, &type));
+    }
+    return BP_OK;
+}
+
+/* What stands before every text: the beginning token, where the file says so, and without a word of
+ * it for pieces and for Llama 3, as llama.cpp has it. */
+static bp_status put_template(writing *w)
+{
+    size_t length;
+    uint32_t id;
+    const bool usual = w->how == NULL || w->how->begins;
+    bool begins = truth_of(w->file, "tokenizer.ggml.add_bos_token", usual);
+    if (begins) {
+        BP_TRY(find_token(w, "tokenizer.ggml.bos_token_id", &length, &id, &begins));
+    }
+    if (!begins) {
+        bp_text_string(&w->text, "  \"post_processor\": null,\n");
+        return BP_OK;
+    }
+    bp_text_string(&w->text, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+                             "[{\"SpecialToken\": {\"id\": ");
+    bp_text_json_bytes(&w->text, w->token, length);
+    bp_text_string(&w->text,
+                   ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
+                   "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+                   "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], "
+                   "\"special_tokens\": {");
+    bp_text_json_bytes(&w->text, w->token, length);
+    bp_text_string(&w->text, ": {\"id\": ");
+    bp_text_json_bytes(&w->text, w->token, length);
+    bp_text_string(&w->text, ", \"ids\": [");
+    bp_text_u64(&w->text, id);
+    bp_text_string(&w->text, "], \"tokens\": [");
+    bp_text_json_bytes(&w->text, w->token, length);
+    bp_text_string(&w->text, "]}}},\n");
+    return BP_OK;
+}
+
+static bp_status put_rules(writing *w)
 {
     static const char bytes[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
                                 "\"trim_offsets\": true, \"use_regex\": ";
@@ -219,9 +311,34 @@ static void put_rules(writing *w)
         bp_text_string(&w->text, bytes);
         bp_text_string(&w->text, "false}\n  ]},\n");
     }
-    bp_text_string(&w->text, "  \"post_processor\": null,\n  \"decoder\": ");
+    BP_TRY(put_template(w));
+    bp_text_string(&w->text, "  \"decoder\": ");
     bp_text_string(&w->text, bytes);
     bp_text_string(&w->text, "true},\n");
+    return BP_OK;
+}
+
+/* Llama 2's: a space becomes a lower block, and one stands before the text. */
+static bp_status put_piece_rules(writing *w)
+{
+    static const char replace[] = "{\"type\": \"Replace\", \"pattern\": {\"String\": ";
+    const bool before = truth_of(w->file, "tokenizer.ggml.add_space_prefix", true);
+    bp_text_string(&w->text, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
+    bp_text_string(&w->text,
+                   before ? "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, " : "");
+    bp_text_string(&w->text, replace);
+    bp_text_string(&w->text, "\" \"}, \"content\": \"\xe2\x96\x81\"}]},\n  \"pre_tokenizer\": "
+                             "null,\n");
+    BP_TRY(put_template(w));
+    bp_text_string(&w->text, "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [");
+    bp_text_string(&w->text, replace);
+    bp_text_string(&w->text,
+                   "\"\xe2\x96\x81\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
+                   "{\"type\": \"Fuse\"}");
+    bp_text_string(&w->text, before ? ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, "
+                                      "\"stop\": 0}]},\n"
+                                    : "]},\n");
+    return BP_OK;
 }
 
 static bp_status put_document(writing *w)
@@ -229,13 +346,27 @@ static bp_status put_document(writing *w)
     bp_text_string(&w->text, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
                              "  \"padding\": null,\n");
     BP_TRY(put_added(w));
-    put_rules(w);
+    const bool pieces = w->how == NULL;
+    size_t length = 0;
+    uint32_t id;
+    bool unknown = false;
+    BP_TRY(pieces ? put_piece_rules(w) : put_rules(w));
     bp_text_string(&w->text, "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
-                             "    \"unk_token\": null,\n"
-                             "    \"continuing_subword_prefix\": null,\n"
-                             "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
-                             "    \"byte_fallback\": false,\n    \"ignore_merges\": ");
-    bp_text_string(&w->text, w->how->ignore_merges ? "true,\n" : "false,\n");
+                             "    \"unk_token\": ");
+    if (pieces) {
+        BP_TRY(find_token(w, "tokenizer.ggml.unknown_token_id", &length, &id, &unknown));
+    }
+    if (unknown) {
+        bp_text_json_bytes(&w->text, w->token, length);
+    } else {
+        bp_text_string(&w->text, "null");
+    }
+    bp_text_string(&w->text, ",\n    \"continuing_subword_prefix\": null,\n"
+                             "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": ");
+    bp_text_string(&w->text, pieces ? "true,\n    \"byte_fallback\": true,\n"
+                                    : "false,\n    \"byte_fallback\": false,\n");
+    bp_text_string(&w->text, "    \"ignore_merges\": ");
+    bp_text_string(&w->text, !pieces && w->how->ignore_merges ? "true,\n" : "false,\n");
     BP_TRY(put_vocabulary(w));
     BP_TRY(put_merges(w));
     bp_text_string(&w->text, "  }\n}\n");
@@ -251,7 +382,8 @@ bp_status bp_gguf_tokenizer_json(const bp_gguf_file *file, void *scratch, bp_sin
     if (why != NULL) {
         return bp_error_set(error, BP_ERR_DATA, "gguf", why, "tokenizer.ggml.model");
     }
-    w.how = split_of(file);
+    w.how = is_pieces(file) ? NULL : split_of(file);
+    w.room = memory + BP_GGUF_TOKENIZER_SCRATCH;
     bp_text_init(&w.text, sink, user, memory, BUFFER);
     return put_document(&w);
 }

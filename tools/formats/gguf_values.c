@@ -155,7 +155,12 @@ bp_status bp_gguf_items_begin(bp_gguf_items *items, const bp_gguf_file *file, co
                                       : "this key must be an array of 32-bit numbers",
                                   name);
     }
-    *items = (bp_gguf_items){.file = file, .key = key, .at = key->at};
+    items->file = file;
+    items->key = key;
+    items->next = 0;
+    items->at = key->at;
+    items->ahead = 0;
+    items->ahead_at = 0;
     return BP_OK;
 }
 
@@ -166,6 +171,22 @@ static bp_status beyond(const bp_gguf_items *items)
                             (int64_t)items->next, (int64_t)items->key->count);
 }
 
+/* Bytes of the array, mostly out of what was read ahead of them. */
+static bp_status items_read(bp_gguf_items *items, uint64_t at, void *to, size_t bytes)
+{
+    const uint64_t end = items->key->at + items->key->bytes;
+    if (bytes > BP_GGUF_AHEAD || bytes > end - at) {
+        return read_at(items->file, at, to, bytes);
+    }
+    if (at < items->ahead_at || at + bytes > items->ahead_at + items->ahead) {
+        items->ahead_at = at;
+        items->ahead = end - at < BP_GGUF_AHEAD ? (size_t)(end - at) : BP_GGUF_AHEAD;
+        BP_TRY(read_at(items->file, at, items->buffer, items->ahead));
+    }
+    memcpy(to, items->buffer + (at - items->ahead_at), bytes);
+    return BP_OK;
+}
+
 bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room, size_t *length)
 {
     unsigned char raw[8];
@@ -173,7 +194,7 @@ bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room, si
     if (items->next == items->key->count) {
         return beyond(items);
     }
-    BP_TRY(read_at(items->file, items->at, raw, sizeof raw));
+    BP_TRY(items_read(items, items->at, raw, sizeof raw));
     for (size_t i = 8; i > 0; i--) {
         bytes = bytes << 8 | raw[i - 1];
     }
@@ -181,7 +202,7 @@ bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room, si
         return gguf_values_refuse(items->file, "a string of this array is too long",
                                   items->key->name);
     }
-    BP_TRY(read_at(items->file, items->at + 8, text, (size_t)bytes));
+    BP_TRY(items_read(items, items->at + 8, text, (size_t)bytes));
     text[bytes] = '\0';
     *length = (size_t)bytes;
     items->at += 8 + bytes;
@@ -194,7 +215,7 @@ bp_status bp_gguf_items_i32(bp_gguf_items *items, int32_t *value)
     if (items->next == items->key->count) {
         return beyond(items);
     }
-    BP_TRY(read_at(items->file, items->at, value, sizeof *value));
+    BP_TRY(items_read(items, items->at, value, sizeof *value));
     items->at += sizeof *value;
     items->next++;
     return BP_OK;

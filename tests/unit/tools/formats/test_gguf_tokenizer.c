@@ -94,8 +94,10 @@ static bp_status get(desk *d)
     open_gguf(d);
     assert_int_equal(bp_stream_begin(&stream, &d->memory.store, "e/tokenizer.json", &d->error),
                      BP_OK);
-    bp_status status =
-        bp_gguf_tokenizer_json(&d->file, d->scratch, bp_stream_add, &stream, &d->error);
+    uint64_t *scratch = malloc((size_t)bp_gguf_tokenizer_scratch(&d->file));
+    assert_non_null(scratch);
+    bp_status status = bp_gguf_tokenizer_json(&d->file, scratch, bp_stream_add, &stream, &d->error);
+    free(scratch);
     assert_int_equal(bp_stream_end(&stream, status), status);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
     return status;
@@ -167,7 +169,7 @@ static void scores_order_as_ranks_do(void **state)
     const bp_tokenizer *t = &d->tokenizer;
     assert_int_equal(put(d), BP_OK);
     open_gguf(d);
-    assert_non_null(bp_gguf_tokenizer_foreign(&d->file)); /* not read back */
+    assert_null(bp_gguf_tokenizer_foreign(&d->file));
     assert_int_equal(bp_gguf_items_begin(&scores, &d->file, "tokenizer.ggml.scores", BP_GGUF_F32),
                      BP_OK);
     assert_int_equal(
@@ -191,6 +193,48 @@ static void scores_order_as_ranks_do(void **state)
     }
     free(all);
     assert_int_equal(bp_gguf_close(&d->file), BP_OK);
+    desk_free(d);
+}
+
+/* The ranks of pairs may be others, since scores are of pieces; what is encoded is the same. */
+static void pieces_come_back_by_their_scores(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "the Übergrößenträger's 東京タワー   user@example.org\n\xf0\x9f\x98\x80 x";
+    desk *d = desk_new();
+    disk_file_put(&d->memory, GOLDEN "tokenizers/llama2/tokenizer.json", "d/tokenizer.json");
+    open_tokenizer(d, &d->tokenizer, "d", d->room);
+    d->config.vocabulary = d->tokenizer.tokens;
+    assert_int_equal(put(d), BP_OK);
+    assert_int_equal(get(d), BP_OK);
+    open_tokenizer(d, &d->again, "e", d->room2);
+    const bp_tokenizer *both[2] = {&d->tokenizer, &d->again};
+    uint32_t ids[2][256];
+    size_t count[2];
+    for (int i = 0; i < 2; i++) {
+        bp_encoder encoder;
+        void *room = malloc((size_t)bp_encoder_bytes(4096));
+        assert_non_null(room);
+        assert_int_equal(bp_encoder_init(&encoder, both[i], 4096, room), BP_OK);
+        bp_encoder_text(&encoder, text, sizeof text - 1, BP_ENCODE_PLAIN, ids[i], 256, &count[i]);
+        free(room);
+    }
+    assert_int_equal(count[0], count[1]);
+    assert_true(count[0] > 10 && count[0] <= 256);
+    assert_memory_equal(ids[0], ids[1], count[0] * sizeof ids[0][0]);
+    for (uint32_t id = 0; id < d->tokenizer.tokens; id++) {
+        assert_int_equal(bp_tokenizer_is_special(both[0], id),
+                         bp_tokenizer_is_special(both[1], id));
+    }
+    for (uint64_t slot = 0; slot <= d->tokenizer.merge_mask; slot++) {
+        const bp_token_merge *merge = &d->tokenizer.merges[slot];
+        if (merge->rank != BP_TOKEN_NONE && !bp_tokenizer_is_special(both[0], merge->id)) {
+            const bp_token_merge *other = bp_token_merge_of(both[1], merge->left, merge->right);
+            assert_non_null(other);
+            assert_int_equal(other->id, merge->id);
+        }
+    }
     desk_free(d);
 }
 
@@ -267,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_level_tokenizers_come_back_as_they_were),
         cmocka_unit_test(scores_order_as_ranks_do),
+        cmocka_unit_test(pieces_come_back_by_their_scores),
         cmocka_unit_test(what_gguf_has_no_keys_for_is_refused),
         cmocka_unit_test(wrong_keys_are_refused),
     };
