@@ -31,6 +31,8 @@ typedef struct bp_tensor_entry {
     uint64_t bytes;
     uint64_t digest; /* writer: XXH64 of the bytes, set when they have gone out */
     uint64_t handle; /* the caller's own number; sorting keeps it with its tensor */
+    uint32_t packed; /* another format's number for elements that lie in blocks, of which dtype is
+                        what they are read as; 0: they lie one by one */
 } bp_tensor_entry;
 
 /* An open file. A plain record; its tables lie in the scratch given to open. */

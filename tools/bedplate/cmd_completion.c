@@ -273,7 +273,9 @@ static void fish_option(const option *which)
     const verb *v;
     printf("complete -c bedplate -n '__fish_seen_subcommand_from");
     for (uint32_t i = 0; (v = verb_at(i)) != NULL; i++) {
-        printf((which->verbs & v->bit) != 0 ? " %s" : "", v->name);
+        if ((which->verbs & v->bit) != 0) {
+            printf(" %s", v->name);
+        }
     }
     printf("' -l %s%s -d '", which->name, which->kind == OPTION_FLAG ? "" : " -r");
     put_quoted(which->help, "\\", "\\'");

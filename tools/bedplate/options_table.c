@@ -301,7 +301,8 @@ static const option table[] = {
      "a layout that fits this is enough; 0: the smallest that is found"},
 
     {"from", OPTION_TEXT, VERB_IMPORT, AT(from), 0, 0, NULL, "FILE", false,
-     "a GGUF file (F32, F16, BF16) or an llm.c model file"},
+     "a GGUF file (F32, F16, BF16; Q4_0 to Q8_0 and Q2_K to Q6_K, which become floats) or an llm.c "
+     "model file"},
     {"to", OPTION_TEXT, PORTS, AT(to), 0, 0, NULL, "DIR|FILE", false,
      "the directory, or the file NAME.gguf or NAME.bin, to write"},
     {"format", OPTION_CHOICE, VERB_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc", false,

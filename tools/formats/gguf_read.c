@@ -3,6 +3,8 @@
  * left of the file before it is believed. */
 #include "tools/formats/gguf_read.h"
 
+#include "tools/formats/gguf_blocks.h"
+
 #include <string.h>
 
 #include "core/number/sort.h"
@@ -245,6 +247,30 @@ static bp_status read_alignment(cursor *c)
     return BP_OK;
 }
 
+/* Elements packed in blocks, which rows must hold whole. They are read as floats. */
+static bp_status take_blocks(cursor *c, bp_tensor_entry *entry, uint64_t type)
+{
+    const bp_gguf_block *block = bp_gguf_block_of(type);
+    if (block == NULL) {
+        bp_status status = bp_error_limit(c->f->error, BP_ERR_DATA, where,
+                                          "a tensor's type is not F32, F16 or BF16, nor one of the "
+                                          "blocks that are read (ggml's number)",
+                                          entry->name, (int64_t)type, BP_LIMIT_NONE, 0);
+        bp_error_right(c->f->error, "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K");
+        return status;
+    }
+    const uint64_t row = entry->shape[entry->rank - 1];
+    if (row % block->elements != 0) {
+        return bp_error_limit(
+            c->f->error, BP_ERR_DATA, where,
+            "the rows of a tensor that is not F32, F16 or BF16 are no whole blocks", entry->name,
+            (int64_t)block->elements, BP_LIMIT_DIVISOR, (int64_t)row);
+    }
+    entry->dtype = BP_F32;
+    entry->packed = block->type;
+    return BP_OK;
+}
+
 static bp_status take_dtype(cursor *c, bp_tensor_entry *entry)
 {
     uint64_t type;
@@ -260,9 +286,7 @@ static bp_status take_dtype(cursor *c, bp_tensor_entry *entry)
         entry->dtype = BP_BF16;
         return BP_OK;
     default:
-        return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
-                                "a tensor's type is not F32, F16 or BF16 (type number)",
-                                entry->name, (int64_t)type, BP_GGUF_TENSOR_F32);
+        return take_blocks(c, entry, type);
     }
 }
 
@@ -295,7 +319,9 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     }
     BP_TRY(take_dtype(c, entry));
     BP_TRY(gguf_read_take_number(c, 8, &entry->offset));
-    entry->bytes = bp_size_mul(elements, bp_dtype_bytes(entry->dtype));
+    const bp_gguf_block *block = bp_gguf_block_of(entry->packed);
+    entry->bytes = block == NULL ? bp_size_mul(elements, bp_dtype_bytes(entry->dtype))
+                                 : bp_size_mul(elements / block->elements, block->bytes);
     if (entry->bytes > c->end) {
         return gguf_read_refuse(c, "a tensor is larger than the file", entry->name);
     }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tools/formats/gguf_blocks.h"
+
 static const char where[] = "weights";
 
 bool bp_tensor_readable(bp_dtype dtype)
@@ -122,6 +124,37 @@ static bp_status pull_codes(const pull *p, uint64_t first, size_t count, unsigne
     return BP_OK;
 }
 
+/* The same of blocks, which are read whole. */
+static bp_status pull_blocks(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_entry *entry = p->view->entry;
+    const bp_gguf_block *block = bp_gguf_block_of(entry->packed);
+    const unsigned char *from = p->work.memory;
+    const uint64_t most = p->work.capacity / block->bytes;
+    float values[BP_GGUF_BLOCK_MOST];
+    uint64_t at = 0, read = 0; /* blocks that lie in the work memory */
+    while (count > 0) {
+        const uint64_t number = first / block->elements, skip = first % block->elements;
+        const uint64_t needed = bp_size_ceil_div(skip + count, block->elements);
+        if (number < at || number >= at + read) {
+            at = number;
+            read = needed < most ? needed : most;
+            BP_TRY(bp_tensor_set_read(p->set, p->view->part, entry, at * block->bytes,
+                                      p->work.memory, (size_t)(read * block->bytes)));
+        }
+        const size_t piece =
+            block->elements - skip < count ? (size_t)(block->elements - skip) : count;
+        block->read(from + (number - at) * block->bytes, values);
+        if (!bp_elements_convert(BP_F32, values + skip, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
 /* Elements [first, first + count) in the file's own order. */
 static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
@@ -129,6 +162,9 @@ static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned 
     size_t most = p->work.capacity / p->from_bytes;
     if (p->view->bnb.form != BP_QUANTISED_NONE) {
         return pull_codes(p, first, count, out);
+    }
+    if (entry->packed != 0) {
+        return pull_blocks(p, first, count, out);
     }
     if (entry->dtype == p->to) {
         return bp_tensor_set_read(p->set, p->view->part, entry, first * p->from_bytes, out,

@@ -336,7 +336,7 @@ static const struct {
     {EXTENT, 8, 0x5555555555555556u, "larger than the file"}, /* times 3 is 2 */
     {EXTENT, 8, 1000, "larger than the file"},
     {EXTENT, 8, 100, ""},
-    {TYPE, 4, 2, "not F32, F16 or BF16"},
+    {TYPE, 4, 2, "not F32, F16 or BF16 are no whole blocks"},
     {TYPE, 4, UINT32_MAX, "not F32, F16 or BF16"},
     {OFFSET, 8, 32, "hole or an overlap"},
     {OFFSET, 8, UINT64_MAX - 31, "hole or an overlap"},

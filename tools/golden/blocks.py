@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/blocks/: GGUF's packed element types as the gguf package reads them.
+
+Run from the repository root: tools/golden/blocks.py (needs numpy, gguf, safetensors; written with gguf 0.17; a second).
+
+  blocks.safetensors  for each type NAME.bytes (uint8) of some blocks and NAME.values (float32) that they stand for
+  qwen2.gguf          a tiny Qwen2 whose matrices have five of the types
+  qwen2.safetensors   its weights under Hugging Face's names, in float32
+"""
+import os
+
+import gguf
+import numpy
+from gguf.quants import dequantize, quantize
+from safetensors.numpy import save_file
+
+OUT = "tests/golden/blocks/"
+Type = gguf.GGMLQuantizationType
+# Where a block has its half-precision scales.
+HALVES = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0], Type.Q2_K: [80, 82],
+          Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208]}
+BLOCKS = 3
+
+
+def random_blocks(rng, kind):
+    _, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = rng.integers(0, 256, (BLOCKS, size), dtype=numpy.uint8)
+    for at in HALVES[kind]:
+        scales = rng.normal(0, 0.1, BLOCKS).astype(numpy.float16)
+        raw[:, at:at + 2] = scales.view(numpy.uint8).reshape(BLOCKS, 2)
+    return raw
+
+
+def tiny_model(rng):
+    width, inner, vocabulary = 32, 64, 40
+    shapes = {"model.embed_tokens.weight": ("token_embd.weight", (vocabulary, width)),
+              "model.norm.weight": ("output_norm.weight", (width,)), "lm_head.weight": ("output.weight", (vocabulary, width))}
+    layer = {"input_layernorm.weight": ("attn_norm.weight", (width,)), "post_attention_layernorm.weight": ("ffn_norm.weight", (width,)),
+             "mlp.gate_proj.weight": ("ffn_gate.weight", (inner, width)), "mlp.up_proj.weight": ("ffn_up.weight", (inner, width)),
+             "mlp.down_proj.weight": ("ffn_down.weight", (width, inner))}
+    for letter, word in (("q", "attn_q"), ("k", "attn_k"), ("v", "attn_v")):
+        layer[f"self_attn.{letter}_proj.weight"] = (f"{word}.weight", (width, width))
+        layer[f"self_attn.{letter}_proj.bias"] = (f"{word}.bias", (width,))
+    layer["self_attn.o_proj.weight"] = ("attn_output.weight", (width, width))
+    shapes.update({f"model.layers.0.{n}": (f"blk.0.{g}", s) for n, (g, s) in layer.items()})
+    return {n: (g, (rng.normal(0, 0.3, s) + (1 if "norm" in n else 0)).astype(numpy.float32)) for n, (g, s) in shapes.items()}
+
+
+def main():
+    rng = numpy.random.default_rng(7)
+    os.makedirs(OUT, exist_ok=True)
+    tensors = {}
+    for kind in HALVES:
+        raw = random_blocks(rng, kind)
+        tensors[kind.name + ".bytes"] = raw
+        tensors[kind.name + ".values"] = dequantize(raw, kind).astype(numpy.float32)
+    save_file(tensors, OUT + "blocks.safetensors")
+    writer = gguf.GGUFWriter(OUT + "qwen2.gguf", "qwen2")
+    for add, value in ((writer.add_block_count, 1), (writer.add_context_length, 32), (writer.add_embedding_length, 32),
+                       (writer.add_feed_forward_length, 64), (writer.add_head_count, 2), (writer.add_head_count_kv, 2),
+                       (writer.add_rope_freq_base, 10000.0), (writer.add_layer_norm_rms_eps, 1e-6),
+                       (writer.add_file_type, gguf.LlamaFileType.MOSTLY_Q8_0)):
+        add(value)
+    kinds = [Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0]
+    read = {}
+    for n, (name, (gguf_name, values)) in enumerate(sorted(tiny_model(rng).items())):
+        if values.ndim == 1:
+            writer.add_tensor(gguf_name, values)
+            read[name] = values
+            continue
+        kind = kinds[n % len(kinds)]
+        raw = quantize(values, kind)
+        writer.add_tensor(gguf_name, raw, raw_dtype=kind)
+        read[name] = dequantize(raw, kind).astype(numpy.float32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    save_file(read, OUT + "qwen2.safetensors", metadata={"format": "pt"})
+
+
+if __name__ == "__main__":
+    main()
