@@ -32,13 +32,13 @@ ours() { # LENGTHS: milliseconds per step
         --per-device-train-batch-size "$batch" --max-steps "$steps" --threads "$threads" --device host --max-grad-norm 1 \
         --save-steps 0 --output-dir "$work/out" --length-buckets "$1" --quiet --json 2>/dev/null | tail -1 >"$work/end"
     awk -v steps="$steps" 'match($0, /"train_seconds": [^,]*/) { split(substr($0, RSTART, RLENGTH), a, ": ")
-        printf "%.0f ms per step", 1000 * a[2] / steps }' "$work/end"
+        printf "%.0f ms per step, ", 1000 * a[2] / steps }' "$work/end"
     grep -oE '"state_digest": "[0-9a-f]*"|"arena_bytes": [0-9]*|"length_buckets": \[[^]]*\]' "$work/end" | tr '\n' ' '
     echo
 }
 
 theirs() {
-    "$PYTHON" - "$dir/minilm" "$work/texts.jsonl" "$batch" "$steps" "$threads" <<'PY'
+    "$PYTHON" - "$dir/minilm" "$work/texts.jsonl" "$batch" "$steps" "$threads" 2>/dev/null <<'PY'
 import json, random, sys, time
 import torch, transformers
 model, path, batch, steps, threads = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
@@ -48,7 +48,7 @@ net = transformers.AutoModelForSequenceClassification.from_pretrained(model, dty
 optimizer = torch.optim.AdamW(net.parameters(), lr=5e-5, weight_decay=0.0, fused=True)
 random.seed(1)
 random.shuffle(texts)
-seconds = []
+seconds, lengths = [], []
 for step in range(steps + 1):
     rows = [[2] + [int(w[1:]) for w in t["text"].split()][:126] + [3] for t in texts[step * batch : (step + 1) * batch]]
     longest = max(map(len, rows))
@@ -61,7 +61,8 @@ for step in range(steps + 1):
     torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimizer.step()
     seconds.append(time.perf_counter() - start)
-print(f"{1e3 * sum(seconds[1:]) / steps:.0f} ms per step")
+    lengths.append(longest)
+print(f"{1e3 * sum(seconds[1:]) / steps:.0f} ms per step, padded to {sum(lengths[1:]) / steps:.1f} tokens on average")
 PY
 }
 
