@@ -11,6 +11,7 @@
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"
+#include "tools/formats/label_survey.h"
 
 #define LONG_BYTES (128u << 20) /* data of which less is tokenised before one asks */
 
@@ -161,11 +162,61 @@ static void say_advance(void *user, uint64_t bytes, uint64_t of)
     }
 }
 
+static void print_classes(const data_files *files, const session *s)
+{
+    enum { SHOWN = 8 };
+    const bp_class_names *names = &s->names;
+    if (s->set->quiet || names->count == 0) {
+        return;
+    }
+    fprintf(stderr, "bedplate: %s: %u classes", files->data.source.name, names->count);
+    for (uint32_t i = 0; i < names->count && i < SHOWN; i++) {
+        fprintf(stderr, "%s %s", i == 0 ? ":" : ",", names->text + names->start[i]);
+    }
+    fputs(names->count > SHOWN ? ", ..\n" : "\n", stderr);
+}
+
+/* The classes are those that labels of the data name where config.json has none; their number is
+ * taken too, unless --num-labels says it. */
+static bp_status find_classes(const data_files *files, session *s, void *scratch)
+{
+    bp_model_config *config = &s->spec.config;
+    const uint64_t asked = s->set->num_labels;
+    const bool several = config->task == BP_TASK_LABELS;
+    bp_label_survey found = {.names = &s->names};
+    BP_TRY(bp_label_survey_read(&found, &files->data, data_labels(config), scratch));
+    const uint32_t named = s->names.count;
+    if (named > 0 && (asked != 0 ? named != asked : named < 2 && !several)) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              asked != 0 ? "the labels of the data are of another number of names "
+                                           "than --num-labels"
+                                         : "all labels of the data are the same: there is nothing "
+                                           "to tell apart; kinds of labels",
+                              files->data.source.name, named,
+                              asked != 0 ? BP_LIMIT_EXACT : BP_LIMIT_LEAST,
+                              asked != 0 ? (int64_t)asked : 2);
+    }
+    if (named > 0) {
+        config->classes = named;
+    }
+    if (several && config->classes > 32) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "the data has more classes than a multi-label task can have",
+                              files->data.source.name, config->classes, BP_LIMIT_MOST, 32);
+    }
+    s->classes_open = false;
+    print_classes(files, s);
+    return BP_OK;
+}
+
 static bp_status tokenise(data_set *set, data_files *files, session *s)
 {
     const bp_model_config *config = &s->spec.config;
     BP_TRY(session_open_coder(s));
     coder *c = &s->coder;
+    if (s->classes_open) {
+        BP_TRY(find_classes(files, s, c->scratch));
+    }
     bool bytes = c->kind == CODER_BYTES;
     int64_t end_token = coder_end_token(c, config);
     if (bytes && end_token < 0 && files->data.format != BP_DATA_TEXT) {

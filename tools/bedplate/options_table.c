@@ -51,7 +51,8 @@ static const option table[] = {
     {"task", OPTION_CHOICE, READS | VERB_GENERATE | VERB_BENCH, AT(task), 0, 0, "auto", TASK_WORDS,
      true, "what the model learns; auto: what its config.json names, BERT else masked-lm"},
     {"num-labels", OPTION_COUNT, READS | VERB_BENCH, AT(num_labels), 0, 1024, "0", "N", true,
-     "classes of a classification; 0: as config.json says, else 2"},
+     "classes of a classification; 0: as config.json says, else as the labels of --data name them, "
+     "else 2"},
     {"text-pairs", OPTION_FLAG, VERB_PLAN, AT(text_pairs), 0, 0, "false", NULL, false,
      "the data holds pairs of texts, whose tokens have types; train and eval find that out"},
     {"label-all-tokens", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(label_all_tokens), 0, 0, "false",

@@ -125,11 +125,15 @@ static bp_status find_model(session *s)
         return no_model(s);
     }
     const bp_task own = s->spec.config.task;
+    const bool silent = s->spec.config.classes == 0 || set->num_labels != 0;
     BP_TRY(model_task(set, &s->spec.config, &s->error));
     s->new_head = lacks_head(set, own, s->spec.config.task);
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }
+    const bp_task task = s->spec.config.task;
+    s->classes_open = set->verb == VERB_TRAIN && silent && s->names.count == 0 &&
+                      (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
     if (set->dropout < 0.0 && set->dropout > -1.0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the value is out of range (right would be 0 to 0.99, or -1: as the "

@@ -41,6 +41,7 @@ typedef struct session {
     bool new_head;                        /* training is for a task that they have no head for */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
     bp_class_names names;                 /* of the model's classes; count 0: none */
+    bool classes_open;                    /* training: the data names them, for nothing else does */
     coder coder;                          /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */

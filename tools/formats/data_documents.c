@@ -90,6 +90,10 @@ static bp_status data_documents_class_of(const bp_documents *documents, bp_data_
 {
     bp_number number;
     uint32_t named;
+    if (documents->survey != NULL) {
+        *class = 0;
+        return bp_label_survey_take(documents->survey, reader, text, length);
+    }
     if (bp_number_parse(text, length, &number) != BP_OK) {
         if (bp_class_names_find(documents->names, text, length, &named)) {
             *class = named;
@@ -164,6 +168,9 @@ bool bp_documents_is_label(const bp_documents *documents, bp_data_reader *reader
     bp_error unheard = {.code = BP_OK};
     bp_data_reader quiet = *reader;
     uint64_t label;
+    if (documents->survey != NULL) {
+        return length > 0 && length < BP_DOCUMENTS_LABEL; /* nothing else is known yet */
+    }
     quiet.error = &unheard;
     return bp_documents_label(documents, &quiet, text, length, &label) == BP_OK;
 }

@@ -31,9 +31,12 @@
 #include "tools/formats/class_names.h"
 #include "tools/formats/data.h"
 #include "tools/formats/data_reader.h"
+#include "tools/formats/label_survey.h"
 
 /* Bytes that reading needs beside the reader's window. */
 #define BP_DOCUMENTS_SCRATCH 65536
+
+#define BP_DOCUMENTS_LABEL 64 /* most bytes of a table's label */
 
 typedef enum bp_document_form {
     BP_FORM_OPEN, /* not known yet: the first document decides */
@@ -71,6 +74,7 @@ typedef struct bp_documents {
                          any of them, as a mask; and without classes, a float */
     uint32_t classes; /* 0 ... classes - 1; 32 at most where any of them may be */
     const bp_class_names *names; /* of the classes, or NULL */
+    bp_label_survey *survey;     /* takes the labels instead, whatever they are; or NULL */
 } bp_documents;
 
 /* Reads all documents of a file of this format. scratch: BP_DOCUMENTS_SCRATCH bytes aligned to 8.

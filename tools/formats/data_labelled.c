@@ -8,7 +8,7 @@
 
 #define NO_COLUMN UINT32_MAX
 
-enum { LABEL_BYTES = 64, COLUMNS_MAX = 64 };
+enum { LABEL_BYTES = BP_DOCUMENTS_LABEL, COLUMNS_MAX = 64 };
 
 /* A table of labels and texts. */
 typedef struct labelled {

@@ -54,8 +54,10 @@ static bp_data_reader reader_of(const bp_tokenise *work, uint32_t file, const ro
 /* Names decide which class a text has. */
 static void add_names(bp_digest *digest, const bp_class_names *names)
 {
-    if (names != NULL && names->count > 0) {
-        bp_digest_add(digest, names->text, names->used);
+    const uint32_t count = names != NULL ? names->count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = names->text + names->start[i];
+        bp_digest_add(digest, name, strlen(name) + 1);
     }
 }
 
