@@ -30,7 +30,8 @@ done
 sed 's/"tokens"/"words"/; s/"ner_tags"/"labels"/' $golden/rows.jsonl >"$work/named.jsonl"
 sed 's/"ner_tags"/"tags"/' $golden/rows.jsonl | sed 's/$/\r/' >"$work/crlf.jsonl"
 tr ' ' '\t' <$golden/columns.txt >"$work/tabs.tsv"
-for file in $golden/rows.jsonl $golden/columns.txt "$work/rows.json" "$work/named.jsonl" "$work/crlf.jsonl" "$work/tabs.tsv"; do
+gzip -c $golden/columns.txt >"$work/columns.txt.gz"
+for file in $golden/rows.jsonl $golden/columns.txt "$work/columns.txt.gz" "$work/rows.json" "$work/named.jsonl" "$work/crlf.jsonl" "$work/tabs.tsv"; do
     run eval --model "$work/m" "${task[@]}" --task auto --data "$file" --predictions "$work/p.jsonl" --json
     near loss loss
     sed -E 's/.*"prediction": \[//; s/\].*//; s/[",]//g; s/null/-/g' "$work/p.jsonl" | cmp -s - $golden/words.txt

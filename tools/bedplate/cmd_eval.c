@@ -3,7 +3,7 @@
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/output.h"
-#include "tools/bedplate/predictions_words.h"
+#include "tools/bedplate/predictions_data.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
@@ -68,10 +68,10 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
     } else if (predictions_are_made(&s->spec)) {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 6);
-        const bool words = task == BP_TASK_TOKENS;
+        const bool words = task == BP_TASK_TOKENS, answers = task == BP_TASK_ANSWERS;
         bp_text_string(&out.text, words ? " per tagged token over " : " per row over ");
-        bp_text_grouped(&out.text, tokens);
-        bp_text_string(&out.text, words ? " tokens" : " rows");
+        bp_text_grouped(&out.text, answers ? made->rows : tokens);
+        bp_text_string(&out.text, words ? " tokens" : answers ? " windows" : " rows");
         predictions_text(made, task, &out.text);
         bp_text_char(&out.text, '\n');
     } else {
@@ -96,15 +96,11 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
     made.unlabelled = data->main.tokens.head.unlabelled != 0;
-    if (s->spec.config.task == BP_TASK_TOKENS) {
-        BP_TRY(predictions_words_begin(&made, data, feed->source, &s->error));
-    }
+    BP_TRY(predictions_data_begin(&made, s, feed->source));
     double began = clock_seconds();
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
-    if (status == BP_OK && s->spec.config.task == BP_TASK_TOKENS) {
-        status = predictions_words_write(&made, s, data);
-    }
+    status = status == BP_OK ? predictions_data_end(&made, s, data) : status;
     bp_status written = predictions_end(&made, path, &s->error);
     BP_TRY(status);
     BP_TRY(written);

@@ -12,7 +12,7 @@
 #include "tools/bedplate/metric.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
-#include "tools/bedplate/predictions.h"
+#include "tools/bedplate/predictions_data.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/release_cost.h"
 #include "tools/bedplate/rate_choice.h"
@@ -190,9 +190,10 @@ static bp_status cmd_train_evaluate(training *t)
     }
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
-    t->made.source = t->eval_feed.source;
+    BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
     BP_TRY(bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch, &t->made, &t->eval_loss,
                                     &targets));
+    BP_TRY(predictions_data_end(&t->made, s, &t->data));
     t->evaluated = s->runtime.steps;
     const bp_task task = s->spec.config.task;
     const double value = metric_value(&t->metric, t->eval_loss, &t->made, task);

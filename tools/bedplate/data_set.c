@@ -9,6 +9,7 @@
 #include "arena/text.h"
 #include "core/number/digest.h"
 #include "core/file/storage.h"
+#include "tools/bedplate/data_answered.h"
 #include "tools/bedplate/data_stored.h"
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
@@ -111,8 +112,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         return data_open_numbers(set, files, s, name);
     }
     const bool words = s->spec.config.task == BP_TASK_TOKENS && format != BP_DATA_TOKENS;
-    if (words) {
-        BP_TRY(data_tagged_check(files, s));
+    const bool asks = s->spec.config.task == BP_TASK_ANSWERS && format != BP_DATA_TOKENS;
+    if (words || asks) {
+        BP_TRY(words ? data_tagged_check(files, s) : data_answered_check(files, s));
     }
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
@@ -144,8 +146,9 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         fprintf(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
                 files->source->name);
     }
-    if (words) {
-        return data_tagged_open(set, files, s, name);
+    if (words || asks) {
+        return words ? data_tagged_open(set, files, s, name)
+                     : data_answered_open(set, files, s, name);
     }
     if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
         return BP_OK;
@@ -176,6 +179,9 @@ static bp_status split(data_set *set, session *s, double share)
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
                               "the data has too few examples to hold some of them out",
                               set->train->name, (int64_t)set->train->examples, BP_LIMIT_LEAST, 2);
+    }
+    if (s->spec.config.task == BP_TASK_ANSWERS) {
+        BP_TRY(data_answered_split(set, s));
     }
     set->train = &set->kept_part.source;
     set->eval = &set->held_part.source;

@@ -59,6 +59,18 @@ static const option table[] = {
      NULL, true,
      "token-classification: every piece of a word has its label, the later ones I-X for B-X; else "
      "the first alone"},
+    {"doc-stride", OPTION_COUNT, VERB_TRAIN | VERB_EVAL, AT(doc_stride), 0, 65535, "128", "N", true,
+     "question-answering: tokens of the context that one window has in common with the next"},
+    {"n-best-size", OPTION_COUNT, VERB_TRAIN | VERB_EVAL, AT(n_best_size), 1, 100, "20", "N", false,
+     "question-answering: beginnings and ends of answers that are considered of each window"},
+    {"max-answer-length", OPTION_COUNT, VERB_TRAIN | VERB_EVAL, AT(max_answer_length), 1, 65535,
+     "30", "N", false, "question-answering: tokens of an answer at most"},
+    {"version-2-with-negative", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(version_2), 0, 0, "false",
+     NULL, false,
+     "question-answering: there may be no answer (meant where the data has such questions)"},
+    {"null-score-diff-threshold", OPTION_REAL, VERB_TRAIN | VERB_EVAL, AT(null_threshold), -1e9,
+     1e9, "0", "F", false,
+     "the answer is empty where its score is above the best one's by more than this"},
     {"allow-missing", OPTION_FLAG, LOADS, AT(allow_missing), 0, 0, "false", NULL, false,
      "tensors that the weight files lack begin as random ones; each is named (train: a new task's "
      "head does so in any case)"},

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/bedplate/predictions_answers.h"
 #include "tools/bedplate/predictions_words.h"
 
 static const char where[] = "predictions";
@@ -207,6 +208,9 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     if (task == BP_TASK_TOKENS) {
         return predictions_words_take(p, runtime);
     }
+    if (task == BP_TASK_ANSWERS) {
+        return predictions_answers_take(p, runtime);
+    }
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
     const int32_t *labels = column->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
@@ -281,7 +285,7 @@ static double pearson_of(const predictions *p)
     return p->numbers.product / sqrt(p->numbers.square_found * p->numbers.square_given);
 }
 
-static void put_member(output *out, const char *prefix, const char *name, double value)
+void predictions_put_member(output *out, const char *prefix, const char *name, double value)
 {
     char key[32];
     snprintf(key, sizeof key, "%s%s", prefix, name);
@@ -324,6 +328,8 @@ static const prediction_metric metrics[] = {
     {BP_TASK_TOKENS, "precision", ", precision ", entity_precision_of},
     {BP_TASK_TOKENS, "recall", ", recall ", entity_recall_of},
     {BP_TASK_TOKENS, "f1", ", F1 ", entity_f1_of},
+    {BP_TASK_ANSWERS, "exact_match", ", exact match ", predictions_exact_match},
+    {BP_TASK_ANSWERS, "f1", ", F1 ", predictions_answer_f1},
 };
 
 static const prediction_metric *metric_at(bp_task task, uint32_t index)
@@ -349,12 +355,15 @@ void predictions_json(const predictions *p, bp_task task, const char *prefix, ou
 {
     const prediction_metric *metric;
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
-        put_member(out, prefix, metric->name, metric->of(p));
+        predictions_put_member(out, prefix, metric->name, metric->of(p));
     }
     if (p->labelled > 0 && task == BP_TASK_TOKENS) {
         char key[32];
         snprintf(key, sizeof key, "%sentities", prefix);
         entities_json(&p->entities, key, out);
+    }
+    if (p->labelled > 0 && task == BP_TASK_ANSWERS) {
+        predictions_answers_json(p, prefix, out);
     }
 }
 

@@ -27,6 +27,12 @@ typedef struct number_sums {
     double square_found, square_given, product;
 } number_sums;
 
+/* Of questions: sums of how good their answers are, 0 to 1 each. */
+typedef struct answer_sums {
+    uint64_t questions;
+    double exact, f1;
+} answer_sums;
+
 typedef struct predictions {
     const bp_class_names *names; /* of the classes; count 0: they have numbers only */
     FILE *file;                  /* NULL: none is written */
@@ -37,8 +43,10 @@ typedef struct predictions {
     class_counts counts[PREDICTIONS_CLASSES];
     number_sums numbers;
     entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
-    bp_source *source; /* of tagged words */
-    memory_block room; /* what is kept of every token until the end */
+    answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
+    uint32_t best;          /* of questions: likely places that are kept of every window */
+    bp_source *source;      /* of tagged words, and of questions */
+    memory_block room;      /* what is kept of every token, or window, until the end */
     output out;
 } predictions;
 
@@ -51,6 +59,9 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
 /* Counts from nothing. With a path (NULL: none) the file is made at once. BP_ERR_STORE. */
 bp_status predictions_begin(predictions *p, const bp_class_names *names, const char *path,
                             bp_error *error) BP_MUST_CHECK;
+
+/* A member PREFIX"name" of an object. */
+void predictions_put_member(output *out, const char *prefix, const char *name, double value);
 
 /* Writes a class by its name, as JSON, or by its number. */
 void predictions_put_class(predictions *p, uint32_t class_number);
@@ -68,7 +79,8 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
  * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of
- * each type (entities.h); none where there is no label. */
+ * each type (entities.h), "exact_match" and "f1" of answers, in percent; none where there is no
+ * label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
 
 /* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */

@@ -7,16 +7,13 @@
 
 #define NO_CLASS UINT16_MAX
 
-bp_status predictions_words_begin(predictions *p, const data_set *data, bp_source *source,
-                                  bp_error *error)
+bp_status predictions_words_begin(predictions *p, bp_error *error)
 {
     /* Half of the token file is labels. */
-    const uint64_t tokens = data->main.tokens.head.tokens / 2;
-    p->source = source;
-    if (p->file == NULL) {
-        return BP_OK;
-    }
-    return memory_take(&p->room, tokens * sizeof(uint16_t), false, "host memory", error);
+    const uint64_t tokens = p->source->count / 2;
+    return p->file == NULL
+               ? BP_OK
+               : memory_take(&p->room, tokens * sizeof(uint16_t), false, "host memory", error);
 }
 
 static uint32_t likeliest(const float *logits, uint32_t classes)
@@ -139,18 +136,14 @@ static bp_status put_sentence(void *user, bp_data_reader *reader, const bp_sente
     return BP_OK;
 }
 
-bp_status predictions_words_write(predictions *p, session *s, data_set *data)
+bp_status predictions_words_write(predictions *p, session *s, data_files *files, uint64_t first)
 {
-    const bool part = p->source == &data->held_part.source;
     word_lines lines = {
         .p = p,
         .s = s,
         .rule = {.labels = BP_LABELS_CLASS, .classes = s->spec.config.classes, .names = &s->names},
-        .first = part ? data->held_part.first_example : 0,
+        .first = first,
         .most = s->spec.sequence};
     bp_words words = {.user = &lines, .sentence = put_sentence, .may_lack = true};
-    if (p->file == NULL) {
-        return BP_OK;
-    }
-    return data_tagged_read(&data->main, s, &words);
+    return p->file == NULL ? BP_OK : data_tagged_read(files, s, &words);
 }

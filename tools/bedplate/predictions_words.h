@@ -6,16 +6,16 @@
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/predictions.h"
 
-/* Makes room for the class of every token of a source of tagged words; without a file it does
- * nothing. After predictions_begin; predictions_end gives the room back. */
-bp_status predictions_words_begin(predictions *p, const data_set *data, bp_source *source,
-                                  bp_error *error) BP_MUST_CHECK;
+/* Makes room for the class of every token of p->source; without a file it does nothing. */
+bp_status predictions_words_begin(predictions *p, bp_error *error) BP_MUST_CHECK;
 
 /* The rows that a bp_evaluated is at. */
 bp_status predictions_words_take(predictions *p, const bp_runtime *runtime) BP_MUST_CHECK;
 
 /* Writes a line for each sentence of the source: its words, the class of each word's first token
- * (null where it was cut off), and the tags that it has. The words are read once more. */
-bp_status predictions_words_write(predictions *p, session *s, data_set *data) BP_MUST_CHECK;
+ * (null where it was cut off), and the tags that it has. The words are read once more from the
+ * files, of whose sentences `first` come before those of the source. Without a file nothing. */
+bp_status predictions_words_write(predictions *p, session *s, data_files *files,
+                                  uint64_t first) BP_MUST_CHECK;
 
 #endif

@@ -48,6 +48,11 @@ typedef struct settings {
     double dropout;          /* below 0: as the model says */
     bool text_pairs;         /* plan: rows are pairs of texts */
     bool label_all_tokens;   /* of words: every piece of one has its label */
+    uint64_t doc_stride;     /* of questions, as the rest: tokens that two windows have in common */
+    uint64_t n_best_size;
+    uint64_t max_answer_length; /* tokens */
+    double null_threshold;
+    bool version_2; /* there may be no answer */
     bool allow_missing;
     bool allow_unexpected;
     bool ignore_mismatched;

@@ -6,10 +6,9 @@
  *         (bp_document_form), u64 key, u64 tokens, u64 examples, u64 offset of the ids, u64
  *         documents, u64 XXH64 of the examples, u64 XXH64 of the ids, u32 texts of each example (2:
  *         pairs), u32 types (bp_pair_types), u32 lead, u32 join (bp_example),
- *         u32 1 where labels are lacking, zeros, u64 XXH64 of the 120 bytes before
- *     examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt tokens (of a pair: those
- *         before the second text), u64 label
- *     zeros up to the offset of the ids
+ *         u32 1 where labels are lacking, u32 1 where some questions have no answer, zeros, u64
+ * XXH64 of the 120 bytes before examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt
+ * tokens (of a pair: those before the second text), u64 label zeros up to the offset of the ids
  *     ids, to the end of the file; in the form BP_FORM_TAGGED as many labels follow the ids of each
  *         example, which count as tokens: each plus one, 0 for none
  * The key names what the file was made from (data_tokenise.h). The file is written under
@@ -42,6 +41,7 @@ typedef struct bp_tokens_head {
     uint32_t lead;  /* of pairs: bp_example */
     uint32_t join;
     uint32_t unlabelled; /* 1: the labels of all examples are BP_NO_LABEL */
+    uint32_t impossible; /* 1: of BP_FORM_ANSWERS, some questions have no answer */
 } bp_tokens_head;
 
 /* Bytes of each id where all are below `vocabulary`. */

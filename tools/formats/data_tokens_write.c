@@ -40,7 +40,8 @@ void bp_tokens_head_write(const bp_tokens_head *head, unsigned char bytes[BP_TOK
     for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) {
         put_number(bytes + 24 + 8 * i, longs[i], 8);
     }
-    const uint32_t words[] = {head->texts, head->types, head->lead, head->join, head->unlabelled};
+    const uint32_t words[] = {head->texts, head->types,      head->lead,
+                              head->join,  head->unlabelled, head->impossible};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         put_number(bytes + 80 + 4 * i, words[i], 4);
     }
@@ -58,7 +59,8 @@ bool bp_tokens_head_read(bp_tokens_head *head, const unsigned char bytes[BP_TOKE
     for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) {
         *longs[i] = get_number(bytes + 24 + 8 * i, 8);
     }
-    uint32_t *words[] = {&head->texts, &head->types, &head->lead, &head->join, &head->unlabelled};
+    uint32_t *words[] = {&head->texts, &head->types,      &head->lead,
+                         &head->join,  &head->unlabelled, &head->impossible};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         *words[i] = (uint32_t)get_number(bytes + 80 + 4 * i, 4);
     }

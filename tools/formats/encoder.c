@@ -2,6 +2,7 @@
 /* Text to ids, streaming: raw text -> added tokens -> normalised text -> words -> ids. */
 #include <string.h>
 
+#include "tools/formats/encoder_offsets.h"
 #include "tools/formats/token_normal.h"
 #include "tools/formats/token_split.h"
 #include "tools/formats/token_table.h"
@@ -84,6 +85,9 @@ static void compact_raw(bp_encoder *e)
         return;
     }
     memmove(e->raw, e->raw + gone, e->raw_end - gone);
+    if (e->tracing != NULL) {
+        e->tracing->base += gone;
+    }
     e->raw_end -= gone;
     e->raw_clear -= gone;
     e->raw_spaces = e->raw_spaces > gone ? e->raw_spaces - gone : 0;
@@ -278,6 +282,9 @@ static bool next_word(bp_encoder *e)
     if (!is_dropped(e, text, cut)) {
         e->cut += cut && e->tokenizer->rules.split != BP_SPLIT_BERT;
         encode_word(e, text, end);
+        if (e->tracing != NULL) {
+            bp_trace_word(e, e->text_at - end, end);
+        }
     }
     return true;
 }
@@ -291,6 +298,9 @@ static bool end_segment(bp_encoder *e)
         return false;
     }
     const bp_token_added *token = e->next.token;
+    if (e->tracing != NULL) {
+        bp_trace_added(e);
+    }
     e->work.id[0] = token->id;
     e->out_at = 0;
     e->out_end = 1;

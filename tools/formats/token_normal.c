@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tools/formats/encoder_offsets.h"
+
 #define META          0x2581u /* what Llama 2 writes for a space */
 #define CHARACTER_MAX 64      /* bytes that one character may become */
 #define COMPOSED_MAX  (4 * BP_COMPOSE_MAX)
@@ -116,6 +118,18 @@ static void put_bert(bp_encoder *e, uint32_t c)
     }
 }
 
+/* The same as move_bert, character by character, for those who ask where each comes from. */
+static void move_traced(bp_encoder *e, size_t limit)
+{
+    while (e->raw_at < limit && room_of(e) >= CHARACTER_MAX) {
+        const size_t before = e->text_end;
+        size_t step;
+        put_bert(e, bp_utf8_get(e->raw + e->raw_at, &step));
+        bp_trace_character(e, before, step);
+        e->raw_at += step;
+    }
+}
+
 static void move_bert(bp_encoder *e, size_t limit)
 {
     bool lower = e->tokenizer->rules.lower;
@@ -164,6 +178,9 @@ bool bp_normal_move(bp_encoder *e, size_t limit)
     const bp_token_rules *rules = &e->tokenizer->rules;
     size_t raw = e->raw_at;
     if (e->text_at > 0) {
+        if (e->tracing != NULL) {
+            bp_trace_moved(e, e->text_at);
+        }
         memmove(e->text, e->text + e->text_at, e->text_end - e->text_at);
         e->text_end -= e->text_at;
         e->text_at = 0;
@@ -175,7 +192,9 @@ bool bp_normal_move(bp_encoder *e, size_t limit)
         put_prefix(e);
         e->segment_start = false;
     }
-    if (rules->kind == BP_TOKENIZER_WORDPIECE) {
+    if (e->tracing != NULL) {
+        move_traced(e, limit);
+    } else if (rules->kind == BP_TOKENIZER_WORDPIECE) {
         move_bert(e, limit);
     } else if (rules->spaces) {
         move_spaces(e, limit);

@@ -153,6 +153,22 @@ bp_status bp_encoder_pair(bp_encoder *encoder, const void *a, size_t a_length, c
                           size_t b_length, unsigned flags, uint32_t *ids, uint8_t *types,
                           size_t room, size_t *count, size_t *whole) BP_MUST_CHECK;
 
+/* Where a text's tokens go and where in it they lie, for bp_encoder_offsets. */
+typedef struct bp_encoder_trace {
+    uint32_t *ids, *starts, *ends; /* (room) each; bytes of the text */
+    size_t room;
+    void *memory; /* bp_encoder_offsets_bytes(), aligned to 4 */
+} bp_encoder_trace;
+
+uint64_t bp_encoder_offsets_bytes(void);
+
+/* The ids of a whole string without the template, and of each the bytes that it was made of, as the
+ * tokenizers library's offsets have them (which count characters); *count as bp_encoder_text says.
+ * The text is valid UTF-8. BP_ERR_USAGE: the tokenizer is not WordPiece, or the encoder's words are
+ * longer than BP_ENCODER_WORD_BYTES. */
+bp_status bp_encoder_offsets(bp_encoder *encoder, const void *text, size_t length,
+                             const bp_encoder_trace *to, size_t *count) BP_MUST_CHECK;
+
 /* What stands before the first text of a pair, between the two, and behind the second: returns how
  * many ids. */
 typedef enum bp_pair_place { BP_PAIR_BEFORE, BP_PAIR_BETWEEN, BP_PAIR_BEHIND } bp_pair_place;

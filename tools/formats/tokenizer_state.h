@@ -171,9 +171,12 @@ typedef struct bp_added_found {
     const bp_token_added *token;
 } bp_added_found;
 
+typedef struct bp_tracing bp_tracing;
+
 struct bp_encoder {
     const bp_tokenizer *tokenizer;
-    uint64_t cut; /* words that were longer than word_bytes and were cut, since init */
+    bp_tracing *tracing; /* NULL: nobody asks where tokens lie (encoder_offsets.h) */
+    uint64_t cut;        /* words that were longer than word_bytes and were cut, since init */
     uint32_t word_bytes;
     unsigned flags;
     bp_word_entry *cache;

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* Questions to windows: ids, types and where answers lie are those of transformers
+ * (tools/golden/answers.py); comparing answers by SQuAD's rules. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/host/store_posix.h"
+#include "tests/support/store_memory.h"
+#include "tools/formats/answer_score.h"
+#include "tools/formats/data_answers.h"
+
+enum { LENGTH = 40, STRIDE = 9, LINE = 4096 };
+
+typedef struct desk {
+    bp_store_posix posix;
+    bp_tokenizer tokenizer;
+    bp_encoder encoder;
+    bp_tokenizer_need need;
+    void *memory, *room, *scratch, *offsets;
+    memory_store store;
+    bp_error error;
+    bp_data data;
+    bp_tokens tokens;
+} desk;
+
+static void desk_begin(desk *d)
+{
+    static const char directory[] = "tests/golden/tokenizers/bert_uncased";
+    memset(d, 0, sizeof *d);
+    bp_store *store = &d->posix.store;
+    memory_store_init(&d->store);
+    assert_int_equal(posix_memalign(&d->scratch, 64, BP_ANSWERS_SCRATCH + BP_TOKENIZER_SCRATCH), 0);
+    d->offsets = malloc((size_t)bp_encoder_offsets_bytes());
+    assert_int_equal(bp_store_posix_init(&d->posix, ""), BP_OK);
+    assert_int_equal(bp_tokenizer_measure(store, directory, d->scratch, &d->need, &d->error),
+                     BP_OK);
+    assert_int_equal(posix_memalign(&d->memory, 64, (size_t)d->need.bytes), 0);
+    assert_int_equal(posix_memalign(&d->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
+    assert_int_equal(bp_tokenizer_open(&d->tokenizer, store, directory, &d->need, d->memory,
+                                       d->scratch, &d->error),
+                     BP_OK);
+    assert_int_equal(bp_encoder_init(&d->encoder, &d->tokenizer, 1024, d->room), BP_OK);
+}
+
+static void desk_end(desk *d)
+{
+    bp_tokens_close(&d->tokens);
+    assert_int_equal(d->store.open_files, 0);
+    memory_store_free(&d->store);
+    free(d->memory);
+    free(d->room);
+    free(d->scratch);
+    free(d->offsets);
+}
+
+static bp_answers work_of(desk *d)
+{
+    return (bp_answers){.data = &d->data,
+                        .path = "tokens",
+                        .encoder = &d->encoder,
+                        .vocabulary = d->need.tokens,
+                        .sequence = LENGTH,
+                        .stride = STRIDE,
+                        .scratch = d->scratch,
+                        .offsets = d->offsets,
+                        .error = &d->error};
+}
+
+static char *read_whole(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    char *text = malloc(*bytes);
+    assert_int_equal(fread(text, 1, *bytes, file), *bytes);
+    fclose(file);
+    return text;
+}
+
+/* "ID ID .. | SECOND FIRST LAST" against an example. */
+static void compare_line(desk *d, char *line, uint64_t index)
+{
+    bp_example row;
+    int32_t ids[LENGTH];
+    bp_source *source = &d->tokens.source;
+    assert_int_equal(source->example(source, index, &row), BP_OK);
+    assert_int_equal(source->read(source, row.first, (uint32_t)row.count, ids), BP_OK);
+    char *end = strchr(line, '|');
+    assert_non_null(end);
+    *end = '\0';
+    uint32_t count = 0;
+    for (char *at = strtok(line, " "); at != NULL; at = strtok(NULL, " ")) {
+        assert_true(count < row.count);
+        assert_int_equal(ids[count++], atoi(at));
+    }
+    assert_int_equal(count, row.count);
+    int second, first, last;
+    assert_int_equal(sscanf(end + 1, "%d %d %d", &second, &first, &last), 3);
+    assert_int_equal(row.second, second);
+    assert_int_equal(row.label & 0xffff, first);
+    assert_int_equal(row.label >> 16 & 0xffff, last);
+}
+
+static void test_windows(void **state)
+{
+    (void)state;
+    desk d;
+    size_t bytes;
+    char line[LINE];
+    uint64_t index = 0, question = 0;
+    desk_begin(&d);
+    char *text = read_whole("tests/golden/answers/squad.json", &bytes);
+    memory_store_put(&d.store, "squad.json", text, bytes);
+    free(text);
+    bp_data_file file = {.path = "squad.json"};
+    assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
+                     BP_OK);
+    for (int again = 0; again < 2; again++) {
+        bp_answers work = work_of(&d);
+        assert_int_equal(bp_answers_open(&work, &d.tokens), BP_OK);
+        assert_int_equal(work.built, again == 0);
+        assert_int_equal(work.questions, 27);
+        if (again == 0) {
+            bp_tokens_close(&d.tokens);
+        }
+    }
+    assert_true(d.tokens.head.impossible == 1 && d.tokens.head.texts == 2);
+    FILE *golden = fopen("tests/golden/answers/windows.txt", "r");
+    assert_non_null(golden);
+    while (fgets(line, sizeof line, golden) != NULL) {
+        bp_example row;
+        compare_line(&d, line, index);
+        assert_int_equal(d.tokens.source.example(&d.tokens.source, index++, &row), BP_OK);
+        assert_true(row.label >> 32 == question || row.label >> 32 == question + 1);
+        question = row.label >> 32;
+    }
+    fclose(golden);
+    assert_int_equal(index, d.tokens.source.examples);
+    assert_int_equal(question, 26);
+    bp_data_close(&d.data);
+    desk_end(&d);
+}
+
+/* Other rows, another stride, another tokenizer: another file. */
+static void test_key(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"question\": \"a\", \"context\": \"b c d\", \"answers\": []}\n";
+    desk d;
+    desk_begin(&d);
+    memory_store_put(&d.store, "a.jsonl", text, sizeof text - 1);
+    bp_data_file file = {.path = "a.jsonl"};
+    assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
+                     BP_OK);
+    for (int i = 0; i < 4; i++) {
+        bp_answers work = work_of(&d);
+        work.sequence -= i == 1 || i == 2 ? 1 : 0;
+        work.stride -= i == 2 ? 1 : 0;
+        assert_int_equal(bp_answers_open(&work, &d.tokens), BP_OK);
+        assert_true(work.built);
+        bp_tokens_close(&d.tokens);
+    }
+    bp_data_close(&d.data);
+    desk_end(&d);
+}
+
+/* Bytes that tokens were made of, where normalising changes their number. */
+static void test_offsets(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "A  caf\xc3\xa9, e\xcc\x81! [SEP]\xe6\x97\xa5\xe6\x9c\xac x\xc2\xady";
+    enum { ROOM = 64 };
+    uint32_t ids[ROOM], starts[ROOM], ends[ROOM], plain[ROOM];
+    size_t count, same;
+    desk d;
+    desk_begin(&d);
+    const bp_encoder_trace to = {ids, starts, ends, ROOM, d.offsets};
+    assert_int_equal(bp_encoder_offsets(&d.encoder, text, sizeof text - 1, &to, &count), BP_OK);
+    bp_encoder_text(&d.encoder, text, sizeof text - 1, BP_ENCODE_PLAIN, plain, ROOM, &same);
+    assert_int_equal(count, same);
+    assert_memory_equal(ids, plain, count * sizeof *ids);
+    assert_true(starts[0] == 0 && ends[0] == 1);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(starts[i] < ends[i] && ends[i] <= sizeof text - 1);
+        assert_true(i == 0 || starts[i] >= ends[i - 1]);
+        const bool separator = (int64_t)ids[i] == bp_tokenizer_special_of(&d.tokenizer)->sep;
+        assert_true(!separator || memcmp(text + starts[i], "[SEP]", 5) == 0);
+    }
+    assert_int_equal(ends[count - 1], sizeof text - 1);
+    /* What does not fit is counted. */
+    const bp_encoder_trace little = {ids, starts, ends, 2, d.offsets};
+    ends[2] = 77;
+    assert_int_equal(bp_encoder_offsets(&d.encoder, text, sizeof text - 1, &little, &same), BP_OK);
+    assert_true(same == count && ends[2] == 77);
+    desk_end(&d);
+}
+
+static void check_score(const char *a, const char *b, double exact, double f1)
+{
+    static bp_plain_answer first, second;
+    bp_plain_answer_of(a, strlen(a), &first);
+    bp_plain_answer_of(b, strlen(b), &second);
+    assert_true(fabs(bp_answer_exact(&first, &second) - exact) < 1e-12);
+    assert_true(fabs(bp_answer_f1(&first, &second) - f1) < 1e-12);
+    assert_true(fabs(bp_answer_f1(&second, &first) - f1) < 1e-12);
+}
+
+static void test_scores(void **state)
+{
+    (void)state;
+    check_score("The Cat", "cat", 1, 1);
+    check_score("a  cat,  an  DOG!", "cat dog", 1, 1);
+    check_score("U.S.A.", "usa", 1, 1);
+    check_score("the", "", 1, 1);
+    check_score("the", "cat", 0, 0);
+    check_score("another theory", "other theory", 0, 0.5);
+    check_score("x x y", "x y y", 0, 2.0 / 3);
+    check_score("one two three", "three", 0, 0.5);
+    check_score("\xc3\x89t\xc3\xa9", "\xc3\xa9t\xc3\xa9", 1, 1);
+    check_score("\xe2\x80\x93the\xe2\x80\x93 b", "\xe2\x80\x93 \xe2\x80\x93 b", 1, 1);
+    check_score("a\xc2\xa0"
+                "b",
+                "b", 1, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_key),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_scores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
