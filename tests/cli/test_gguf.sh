@@ -23,7 +23,6 @@ make() {
     check $? "$1.gguf is the file that was read"
     # And as our own reader has it: the same weights in the type of the file.
     run import --from "$to/$1.gguf" --to "$work/$1-back" --dtype fp32
-    [[ $1 == llama3 ]] && return # rotary scaling in a GGUF file is not implemented
     check $code "$1.gguf is imported" "$err"
     run export --model "$to/$1-model" --dtype "$3" --to "$work/$1-narrow"
     run export --model "$work/$1-back" --dtype "$3" --to "$work/$1-again"

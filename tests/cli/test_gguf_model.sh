@@ -30,7 +30,7 @@ alike() {
     check $? "$verb $* of $name and of its file" "$(cat "$work/out.$name" "$work/out.gguf")"
 }
 
-for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16 llama2:llama2:fp16; do
+for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16 llama2:llama2:fp16 llama3:llama3:bf16; do
     IFS=: read -r name tokenizer type <<<"$row"
     pair "$name" "$tokenizer" "$type"
     alike eval --data "$work/text" --max-seq-length 12 --json

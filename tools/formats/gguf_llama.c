@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arena/text.h"
+#include "core/file/storage.h"
 #include "core/number/math.h"
 #include "layers/llama.h"
 
@@ -17,7 +18,10 @@ enum {
     WIDTH_MOST = 1 << 20,
     INNER_MOST = 1 << 22,
     LAYERS_MOST = 1 << 12,
-    HEADS_MOST = 1 << 16
+    HEADS_MOST = 1 << 16,
+    FACTORS_MOST = 512,
+    ORIGINAL_FIRST = 13, /* 8192 */
+    ORIGINAL_BITS = 20
 };
 
 static const bp_tensor_rule llama_rules[] = {
@@ -28,10 +32,12 @@ static const bp_tensor_rule qwen2_rules[] = {BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, 
 const bp_tensor_twin bp_gguf_llama_twins[1] = {
     {"output.weight", "model.embed_tokens.weight", NULL}};
 
-static const bp_tensor_naming llama_naming = {llama_rules, COUNT(llama_rules),  NULL,
-                                              0,           bp_gguf_llama_twins, 1};
-static const bp_tensor_naming qwen2_naming = {qwen2_rules, COUNT(qwen2_rules),  NULL,
-                                              0,           bp_gguf_llama_twins, 1};
+/* The factors of the rotary frequencies are the configuration's. */
+static const char *const llama_ignored[] = {"rope_freqs.weight"};
+static const bp_tensor_naming llama_naming = {llama_rules, COUNT(llama_rules),  llama_ignored,
+                                              1,           bp_gguf_llama_twins, 1};
+static const bp_tensor_naming qwen2_naming = {qwen2_rules, COUNT(qwen2_rules),  llama_ignored,
+                                              1,           bp_gguf_llama_twins, 1};
 
 /* "<architecture>.<rest>" */
 typedef struct key_name {
@@ -138,14 +144,19 @@ static bp_status take_or(const bp_gguf_file *f, const char *architecture, const 
                : take_count(f, architecture, rest, most, value);
 }
 
-static bool has_tensor(const bp_gguf_file *f, const char *name)
+static const bp_tensor_entry *find_tensor(const bp_gguf_file *f, const char *name)
 {
     for (size_t i = 0; i < f->part.entry_count; i++) {
         if (strcmp(f->part.entries[i].name, name) == 0) {
-            return true;
+            return &f->part.entries[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool has_tensor(const bp_gguf_file *f, const char *name)
+{
+    return find_tensor(f, name) != NULL;
 }
 
 static bp_status gguf_llama_refuse(const bp_gguf_file *f, const char *text, const char *name)
@@ -174,6 +185,70 @@ static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_llama_confi
     return BP_OK;
 }
 
+static bool has_factors(const bp_model_config *config, const float *found, size_t count)
+{
+    float right[FACTORS_MOST];
+    bool same = bp_gguf_llama_frequencies(config, right, FACTORS_MOST) == count;
+    for (size_t i = 0; same && i < count; i++) {
+        const float off = found[i] - right[i];
+        same = off <= 1e-4f * right[i] && -off <= 1e-4f * right[i];
+    }
+    return same;
+}
+
+/* Files hold the factors of the frequencies, and config.json the numbers that they follow from:
+ * Llama 3's 1 and 4, the largest factor, and the first power of two, from Llama 3's 8192 on, whose
+ * factors are those of the file. */
+static bp_status find_scaling(const bp_gguf_file *f, const float *found, size_t count,
+                              bp_model_config *config, bp_llama_config *own)
+{
+    own->rope_scaling = (bp_rope_scaling){.factor = 1.0, .low = 1.0, .high = 4.0};
+    for (size_t i = 0; i < count; i++) {
+        const double factor = (double)found[i];
+        own->rope_scaling.factor =
+            factor > own->rope_scaling.factor ? factor : own->rope_scaling.factor;
+    }
+    for (uint32_t turn = 0; turn <= ORIGINAL_BITS; turn++) {
+        own->rope_scaling.original = UINT32_C(1) << (ORIGINAL_FIRST + turn) % (ORIGINAL_BITS + 1);
+        bp_config_set_own(config, own, sizeof *own);
+        if (has_factors(config, found, count)) {
+            return BP_OK;
+        }
+    }
+    return gguf_llama_refuse(f, "these factors of the rotary frequencies are not Llama 3's",
+                             "rope_freqs.weight");
+}
+
+static bp_status take_scaling(const bp_gguf_file *f, const char *a, bp_model_config *config,
+                              bp_llama_config *own)
+{
+    float found[FACTORS_MOST];
+    const bp_tensor_entry *entry = find_tensor(f, "rope_freqs.weight");
+    const size_t count = head_width_of(own) / 2;
+    char type[16] = "none";
+    if (bp_gguf_find(f, key_of(a, "rope.scaling.type").text) != NULL) {
+        BP_TRY(bp_gguf_take_string(f, key_of(a, "rope.scaling.type").text, type, sizeof type));
+    }
+    if (strcmp(type, "none") != 0) {
+        return gguf_llama_refuse(f, "this rotary scaling is not implemented", "rope.scaling.type");
+    }
+    if (entry == NULL) {
+        return BP_OK;
+    }
+    if (entry->dtype != BP_F32 || entry->packed != 0 || entry->rank != 1 ||
+        entry->shape[0] != count || count > FACTORS_MOST) {
+        return gguf_llama_refuse(f,
+                                 "the factors of the rotary frequencies are no floats, one for "
+                                 "two of a head",
+                                 "rope_freqs.weight");
+    }
+    if (f->store->read_at(f->store, f->file, f->part.data_at + entry->offset, found,
+                          count * sizeof *found) != BP_OK) {
+        return bp_storage_failed(f->error, f->store, "read", f->path);
+    }
+    return find_scaling(f, found, count, config, own);
+}
+
 /* Heads must fit together as the model wants them. */
 static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llama_config *own)
 {
@@ -182,11 +257,6 @@ static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llam
         return gguf_llama_refuse(
             f, "the heads do not divide the width, or the key-value heads not the heads",
             key_of(a, "attention.head_count").text);
-    }
-    if (bp_gguf_find(f, key_of(a, "rope.scaling.type").text) != NULL ||
-        has_tensor(f, "rope_freqs.weight")) {
-        return gguf_llama_refuse(f, "rotary scaling in a GGUF file is not implemented",
-                                 "rope_freqs.weight");
     }
     return BP_OK;
 }
@@ -218,6 +288,7 @@ bp_status bp_gguf_llama_take(const bp_gguf_file *f, const char *architecture,
     bp_llama_config own = bp_llama_config_of(config);
     BP_TRY(take_count(f, architecture, "context_length", POSITIONS_MOST, &config->positions));
     BP_TRY(take_own(f, architecture, &own));
+    BP_TRY(take_scaling(f, architecture, config, &own));
     bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }

@@ -198,9 +198,15 @@ static void scaled_frequencies_are_written(void **state)
     const bp_gguf_family *family = bp_gguf_family_find("llama");
     const bp_gguf_model model = {family, &config, "", NULL, NULL, -1, -1};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
-    assert_int_equal(take(d, "out", family), BP_ERR_DATA); /* it cannot be read back, by name */
-    assert_non_null(strstr(d->error.name, "rope_freqs.weight"));
+    assert_int_equal(take(d, "out", family), BP_OK); /* the numbers follow from the factors */
+    const bp_rope_scaling back = bp_llama_config_of(&d->config).rope_scaling;
+    assert_true(back.factor == 8.0 && back.low == 1.0 && back.high == 4.0 && back.original == 16);
     assert_int_equal(d->file.part.entry_count, 36);
+    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){8.0, 1.0, 5.0, 16});
+    open_hf(d, GOLDEN "llama.safetensors", &whole);
+    assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
+    assert_int_equal(take(d, "out", family), BP_ERR_DATA); /* other numbers than Llama 3's */
+    assert_non_null(strstr(d->error.name, "rope_freqs.weight"));
     SET_OWN(&config, bp_llama_config, head_width, 2048);
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     d->error = (bp_error){.code = BP_OK};
