@@ -43,6 +43,10 @@ same "several micro-batches, bf16" "${judged[@]}" --gradient-accumulation-steps 
 same "released gradients" "${judged[@]}" --gradient-accumulation-steps 2 --gradient-release
 same "adapters, 8-bit state" "${judged[@]}" --lora-r 4 --optim adamw_8bit --max-grad-norm 0.1
 same masked-lm --model tiny-bert --task masked-lm --data "$work/pairs.jsonl" --validation-split 0.2
+awk 'BEGIN { for (i = 0; i < 80; i++) { n = 2 + i * i % 7; w = t = ""; for (k = 0; k < n; k++) {
+    w = w (k ? ", " : "") (k * i % 3 ? "\"the\"" : "\"Rome\""); t = t (k ? ", " : "") (k * i % 3 ? "\"O\"" : "\"B-LOC\"") }
+    printf "{\"tokens\": [%s], \"ner_tags\": [%s]}\n", w, t } }' >"$work/tagged.jsonl"
+same token-classification --model tiny-bert --task token-classification --data "$work/tagged.jsonl" --validation-split 0.2
 same causal-lm --model tiny --data "$work/pairs.jsonl" --dropout 0.2
 same "a Llama" --model tiny-llama --data "$work/pairs.jsonl"
 

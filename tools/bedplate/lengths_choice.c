@@ -23,7 +23,7 @@ typedef struct lengths_asked {
     bool automatic;
 } lengths_asked;
 
-static bool read_number(const char **text, uint32_t *value)
+static bool lengths_read_number(const char **text, uint32_t *value)
 {
     char *end;
     const unsigned long number = strtoul(*text, &end, 10);
@@ -34,11 +34,11 @@ static bool read_number(const char **text, uint32_t *value)
 }
 
 /* One number up to BUCKETS_MOST is how many, another is a length. */
-static bool read_list(const char *text, lengths_asked *to)
+static bool lengths_read_list(const char *text, lengths_asked *to)
 {
     for (;;) {
         uint32_t value = 0;
-        if (to->count == BUCKETS_MOST || !read_number(&text, &value) ||
+        if (to->count == BUCKETS_MOST || !lengths_read_number(&text, &value) ||
             (to->count > 0 && value <= to->length[to->count - 1])) {
             return false;
         }
@@ -64,7 +64,7 @@ static bool lengths_read(const char *text, lengths_asked *to)
         to->buckets = BUCKETS_USUAL;
         return true;
     }
-    return strcmp(text, "none") == 0 || read_list(text, to);
+    return strcmp(text, "none") == 0 || lengths_read_list(text, to);
 }
 
 /* Lengths that are compared: multiples of `unit`, the last of them the whole sequence. */
@@ -74,7 +74,7 @@ typedef struct lengths_cuts {
     double share[CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
 } lengths_cuts;
 
-static lengths_cuts cuts_of(uint32_t sequence)
+static lengths_cuts lengths_cuts_of(uint32_t sequence)
 {
     const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * CUTS);
     return (lengths_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
@@ -111,7 +111,7 @@ static double cut_cost(const lengths_cuts *cuts, uint32_t before, uint32_t i)
 
 /* With `buckets` lengths the least expected tokens, by dynamic programming: best[k][i] with the
  * first k + 1 of them, of which number i is the last. */
-static void choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+static void lengths_choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
 {
     static double best[BUCKETS_MOST][CUTS + 1];
     static uint16_t from[BUCKETS_MOST][CUTS + 1];
@@ -143,7 +143,7 @@ static void choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
 }
 
 /* Without data: at even distances. */
-static void spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
+static void lengths_spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
 {
     for (uint32_t k = 1; k < buckets; k++) {
         const uint32_t i = (uint32_t)bp_size_ceil_div((uint64_t)k * cuts->count, buckets);
@@ -154,7 +154,7 @@ static void spread(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
     }
 }
 
-static bp_status take_list(session *s, const lengths_asked *asked)
+static bp_status lengths_take_list(session *s, const lengths_asked *asked)
 {
     bp_spec *spec = &s->spec;
     const uint32_t last = asked->length[asked->count - 1];
@@ -179,7 +179,7 @@ static bool ends_with(const char *name, const char *ending)
 }
 
 /* Whether the files named hold rows, as far as their names tell. */
-static bool named_rows(const settings *set)
+static bool lengths_named_rows(const settings *set)
 {
     static const char *const formats[] = {"jsonl", "json", "tsv", "csv"};
     bool rows = false;
@@ -192,7 +192,7 @@ static bool named_rows(const settings *set)
 
 /* Whether samples are padded: texts of their own, not windows of a stream. Without a feed: whether
  * the task's are, or the data's format says so. */
-static bool pads(const session *s, const bp_feed *feed)
+static bool lengths_pad(const session *s, const bp_feed *feed)
 {
     const bp_spec *spec = &s->spec;
     if (spec->config.vocabulary == 0 || spec->sequence < 2) {
@@ -201,7 +201,7 @@ static bool pads(const session *s, const bp_feed *feed)
     if (feed != NULL) {
         return feed->source->examples > 0;
     }
-    return spec->config.task >= BP_TASK_CLASSES || named_rows(s->set);
+    return spec->config.task >= BP_TASK_CLASSES || lengths_named_rows(s->set);
 }
 
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
@@ -216,10 +216,10 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
                             option);
     }
     if (asked.count > 0) {
-        return take_list(s, &asked);
+        return lengths_take_list(s, &asked);
     }
     settled.loss_rows = settled.loss_rows > 0 ? settled.loss_rows : bp_spec_loss_rows(&settled);
-    if (asked.buckets < 2 || !pads(s, feed)) {
+    if (asked.buckets < 2 || !lengths_pad(s, feed)) {
         return BP_OK;
     }
     s->one_length = bp_lengths_refused(&settled);
@@ -227,18 +227,18 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
         return BP_OK;
     }
     static lengths_cuts cuts; /* some kilobytes */
-    cuts = cuts_of(s->spec.sequence);
+    cuts = lengths_cuts_of(s->spec.sequence);
     if (feed == NULL) {
-        spread(&s->spec, &cuts, asked.buckets);
+        lengths_spread(&s->spec, &cuts, asked.buckets);
         return BP_OK;
     }
     BP_TRY(cuts_count(feed, samples, &cuts));
-    choose(&s->spec, &cuts, asked.buckets);
+    lengths_choose(&s->spec, &cuts, asked.buckets);
     return BP_OK;
 }
 
 /* "32, 64, 96, 128" */
-static void put_list(bp_text *text, const bp_runtime *runtime)
+static void lengths_put_list(bp_text *text, const bp_runtime *runtime)
 {
     for (uint32_t i = 0; i < bp_runtime_lengths(runtime); i++) {
         bp_text_string(text, i > 0 ? ", " : "");
@@ -246,7 +246,7 @@ static void put_list(bp_text *text, const bp_runtime *runtime)
     }
 }
 
-static const char *left_out(const session *s)
+static const char *lengths_left_out(const session *s)
 {
     return s->runtime.left_out != NULL ? s->runtime.left_out : s->one_length;
 }
@@ -255,12 +255,12 @@ void lengths_put(bp_text *text, const session *s)
 {
     if (bp_runtime_lengths(&s->runtime) > 1) {
         bp_text_string(text, "lengths     programs for ");
-        put_list(text, &s->runtime);
+        lengths_put_list(text, &s->runtime);
         bp_text_string(text, " tokens, in one arena\n");
     }
-    if (left_out(s) != NULL) {
+    if (lengths_left_out(s) != NULL) {
         bp_text_string(text, "lengths     not as many as could be: ");
-        bp_text_string(text, left_out(s));
+        bp_text_string(text, lengths_left_out(s));
         bp_text_char(text, '\n');
     }
 }
@@ -268,10 +268,10 @@ void lengths_put(bp_text *text, const session *s)
 void lengths_json(output *out, const session *s)
 {
     bp_text_string(&out->text, ", \"length_buckets\": [");
-    put_list(&out->text, &s->runtime);
+    lengths_put_list(&out->text, &s->runtime);
     bp_text_char(&out->text, ']');
-    if (left_out(s) != NULL) {
-        json_text(out, "length_buckets_left_out", left_out(s));
+    if (lengths_left_out(s) != NULL) {
+        json_text(out, "length_buckets_left_out", lengths_left_out(s));
     }
 }
 
