@@ -7,13 +7,15 @@
 #include <string.h>
 
 #include "core/compile/lengths.h"
+#include "tools/bedplate/lengths_cut.h"
 
 static const char where[] = "bedplate", option[] = "--length-buckets";
 
 #define BUCKETS_USUAL 4
 #define BUCKETS_MOST  (BP_LENGTHS_MAX + 1)
-#define CUTS          512   /* lengths that are compared */
 #define LOOKED_AT     65536 /* samples; of more, so many at even distances */
+
+typedef char buckets_fit[BUCKETS_MOST <= LENGTHS_CUT_BUCKETS ? 1 : -1];
 
 /* What a value asks for. */
 typedef struct lengths_asked {
@@ -71,12 +73,12 @@ static bool lengths_read(const char *text, lengths_asked *to)
 typedef struct lengths_cuts {
     uint32_t unit;
     uint32_t count;
-    double share[CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
+    double share[LENGTHS_CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
 } lengths_cuts;
 
 static lengths_cuts lengths_cuts_of(uint32_t sequence)
 {
-    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * CUTS);
+    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * LENGTHS_CUTS);
     return (lengths_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
 }
 
@@ -103,42 +105,12 @@ static bp_status cuts_count(const bp_feed *feed, uint32_t samples, lengths_cuts 
     return BP_OK;
 }
 
-/* Tokens that a cut's program costs when the one before it is number `before`. */
-static double cut_cost(const lengths_cuts *cuts, uint32_t before, uint32_t i)
-{
-    return (double)i * (cuts->share[i] - cuts->share[before]);
-}
-
-/* With `buckets` lengths the least expected tokens, by dynamic programming: best[k][i] with the
- * first k + 1 of them, of which number i is the last. */
 static void lengths_choose(bp_spec *spec, const lengths_cuts *cuts, uint32_t buckets)
 {
-    static double best[BUCKETS_MOST][CUTS + 1];
-    static uint16_t from[BUCKETS_MOST][CUTS + 1];
-    for (uint32_t k = 0; k < buckets; k++) {
-        for (uint32_t i = 1; i <= cuts->count; i++) {
-            best[k][i] = k == 0 ? cut_cost(cuts, 0, i) : best[k - 1][i];
-            from[k][i] = k == 0 ? 0 : UINT16_MAX; /* the same with one fewer */
-            for (uint32_t before = 1; k > 0 && before < i; before++) {
-                const double cost = best[k - 1][before] + cut_cost(cuts, before, i);
-                if (cost < best[k][i]) {
-                    best[k][i] = cost;
-                    from[k][i] = (uint16_t)before;
-                }
-            }
-        }
-    }
-    uint32_t chosen[BUCKETS_MOST], count = 0, at = cuts->count;
-    for (uint32_t k = buckets; k-- > 0 && at > 0;) {
-        if (from[k][at] != UINT16_MAX) {
-            at = from[k][at];
-            chosen[count++] = at;
-        }
-    }
-    for (; count-- > 0;) {
-        if (chosen[count] > 0) {
-            spec->lengths[spec->length_count++] = cut_length(cuts, chosen[count], spec->sequence);
-        }
+    uint32_t chosen[LENGTHS_CUT_BUCKETS];
+    spec->length_count = lengths_cut(cuts->share, cuts->count, buckets, chosen);
+    for (uint32_t i = 0; i < spec->length_count; i++) {
+        spec->lengths[i] = cut_length(cuts, chosen[i], spec->sequence);
     }
 }
 
