@@ -250,22 +250,41 @@ static inline __attribute__((always_inline)) void turned_columns(float sum[LANES
     row_turned_edge(sum, a, b, apart, (const int64_t[2]){whole, depth}, LANES, type);
 }
 
+/* The chains of LANES columns that lie a `part` of all columns from each other. */
+static inline __attribute__((always_inline)) void turned_apart(float *sums, const float *a,
+                                                               const void *b, int64_t pitch,
+                                                               int64_t part, int64_t depth,
+                                                               const bp_dtype type)
+{
+    float sum[LANES];
+    for (int64_t r = 0; r < LANES; r++) {
+        sum[r] = sums[r * part];
+    }
+    turned_columns(sum, a, b, part * pitch, depth, type);
+    for (int64_t r = 0; r < LANES; r++) {
+        sums[r * part] = sum[r];
+    }
+}
+
+#define TURNED_NEAR                                                                                \
+    12288 /* elements of b that a first-level cache holds, and what fetches ahead with it */
+
 /* A vector of columns at a time, each from a part of its own of all columns, so that memory is read
- * as LANES long runs: what fetches ahead of us follows those, not rows that end soon. */
+ * as LANES long runs: what fetches ahead of us follows those, not rows that end soon. A b that is
+ * in the cache is read by neighbours, whose sums are a vector. */
 static inline __attribute__((always_inline)) void row_turned_of(float *sums, const float *a,
                                                                 const void *b, int64_t pitch,
                                                                 int64_t depth, int64_t columns,
                                                                 const bp_dtype type)
 {
     const int64_t part = columns / LANES, all[2] = {0, depth};
+    const bool near = columns * depth <= TURNED_NEAR;
     for (int64_t j = 0; j < part; j++) {
-        float sum[LANES];
-        for (int64_t r = 0; r < LANES; r++) {
-            sum[r] = sums[r * part + j];
-        }
-        turned_columns(sum, a, bp_element_at(b, j * pitch, type), part * pitch, depth, type);
-        for (int64_t r = 0; r < LANES; r++) {
-            sums[r * part + j] = sum[r];
+        if (near) {
+            turned_columns(sums + j * LANES, a, bp_element_at(b, j * LANES * pitch, type), pitch,
+                           depth, type);
+        } else {
+            turned_apart(sums + j, a, bp_element_at(b, j * pitch, type), pitch, part, depth, type);
         }
     }
     row_turned_edge(sums + part * LANES, a, bp_element_at(b, part * LANES * pitch, type), pitch,
