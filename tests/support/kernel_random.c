@@ -46,6 +46,9 @@ static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
                                        .transpose_b = roll(d, 0, 1),
                                        .gelu = roll(d, 0, 1),
                                        .form = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_INT8)};
+    if (s->m == 1 && s->k % 2 == 0) {
+        s->k += 64 - s->k % 64; /* whole blocks */
+    }
     s->lda = s->k + roll(d, 0, 1) * roll(d, 0, 20);
     s->ldc = s->n + roll(d, 0, 1) * roll(d, 0, 20);
 }

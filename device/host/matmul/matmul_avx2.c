@@ -250,11 +250,29 @@ static inline __m256 leaf_times(__m256 a, __m256 b)
     return _mm256_mul_ps(a, b);
 }
 
-#include "device/host/matmul/matmul_leaf.h"
+/* Out of a table of two registers by the lower four bits. */
+static inline __m256 nibble_values(__m256i x, __m256 low, __m256 high)
+{
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, x), _mm256_permutevar8x32_ps(high, x),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(x, 28)));
+}
 
-const bp_matmul_form bp_matmul_form_avx2 = {ROWS, COLUMNS,    TERMS,        LANES,      tile,
-                                            load, store,      pack_columns, pack_rows,  transpose,
-                                            row,  row_turned, narrow,       dequantise, gelu};
+/* The values of both halves of 8 bytes, the upper halves' first. */
+static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m256 *first,
+                                __m256 *second)
+{
+    const __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)codes));
+    const __m256 low = _mm256_loadu_ps(table), high = _mm256_loadu_ps(table + 8);
+    *first = nibble_values(_mm256_srli_epi32(x, 4), low, high);
+    *second = nibble_values(x, low, high);
+}
+
+#include "device/host/matmul/matmul_leaf.h"
+#include "device/host/matmul/matmul_codes.h"
+
+const bp_matmul_form bp_matmul_form_avx2 = {
+    ROWS,      COLUMNS,   TERMS, LANES,      tile,   load,       store, pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu,  row_codes};
 
 static uint64_t tasks(const void *scalars)
 {

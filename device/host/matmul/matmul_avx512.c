@@ -301,11 +301,22 @@ static inline __m512 leaf_times(__m512 a, __m512 b)
     return _mm512_mul_ps(a, b);
 }
 
-#include "device/host/matmul/matmul_leaf.h"
+/* The values of both halves of 16 bytes, the upper halves' first. */
+static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m512 *first,
+                                __m512 *second)
+{
+    const __m512i x = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)codes));
+    const __m512 values = _mm512_loadu_ps(table);
+    *first = _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), values);
+    *second = _mm512_permutexvar_ps(x, values); /* looks at four bits */
+}
 
-const bp_matmul_form bp_matmul_form_avx512 = {ROWS, COLUMNS,    TERMS,        LANES,      tile,
-                                              load, store,      pack_columns, pack_rows,  transpose,
-                                              row,  row_turned, narrow,       dequantise, gelu};
+#include "device/host/matmul/matmul_leaf.h"
+#include "device/host/matmul/matmul_codes.h"
+
+const bp_matmul_form bp_matmul_form_avx512 = {
+    ROWS,      COLUMNS,   TERMS, LANES,      tile,   load,       store, pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu,  row_codes};
 
 static uint64_t tasks(const void *scalars)
 {

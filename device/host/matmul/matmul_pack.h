@@ -99,6 +99,10 @@ typedef struct bp_matmul_form {
                        bp_dtype type);
     /* c = GELU(c) over (rows, columns; pitch), the value before going to `before` when not NULL. */
     void (*gelu)(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns);
+    /* row_turned of a quantised b, whose element (i, j) is number first + j * pitch + i, rounded to
+     * `type`. Returns how many columns it did, 0 where they do not begin and end with blocks. */
+    int64_t (*row_codes)(float *sums, const float *a, const bp_quantised_matrix *b, uint64_t first,
+                         uint64_t pitch, int64_t depth, int64_t columns, bp_dtype type);
 } bp_matmul_form;
 
 extern const bp_matmul_form bp_matmul_form_avx2;

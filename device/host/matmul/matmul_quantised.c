@@ -58,12 +58,33 @@ static void strip_tile(const matmul_work *w, float *sums, const float *a, int64_
     form->row(sums, a, tile, BP_MATMUL_STRIP, run, columns, BP_F32);
 }
 
+/* As many columns of a turned b as need no tile: their codes are used where they lie. */
+static int64_t strip_codes(const matmul_work *w, float *sums, int64_t first, int64_t columns)
+{
+    const bp_matmul_form *form = w->form;
+    const uint64_t ldb = (uint64_t)w->s->ldb;
+    float *a = w->packed_a;
+    int64_t did = columns;
+    for (int64_t k = 0; did > 0 && k < w->s->k; k += BP_QUANTISED_STRIP) {
+        int64_t run = least(BP_QUANTISED_STRIP, w->s->k - k);
+        form->load(a, 0, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
+        did = form->row_codes(sums, a, w->weights, (uint64_t)first * ldb + (uint64_t)k, ldb, run,
+                              columns, w->type);
+    }
+    return did;
+}
+
 void bp_matmul_quantised_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     float a[STAGE_TERMS];
+    const bool codes = w->s->transpose_b != 0 && w->s->k % BP_NF4_BLOCK == 0;
+    const int64_t did = codes ? strip_codes(w, sums, first, columns) : 0;
+    if (did == columns) {
+        return;
+    }
     for (int64_t k = 0; k < w->s->k; k += STAGE_TERMS) {
         int64_t run = least(STAGE_TERMS, w->s->k - k);
         w->form->load(a, 0, bp_element_at(w->a, k, w->type), 0, 1, run, w->type);
-        strip_tile(w, sums, a, k, run, first, columns);
+        strip_tile(w, sums + did, a, k, run, first + did, columns - did);
     }
 }
