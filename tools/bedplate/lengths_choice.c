@@ -13,7 +13,7 @@ static const char where[] = "bedplate", option[] = "--length-buckets";
 
 #define BUCKETS_USUAL 4
 #define BUCKETS_MOST  (BP_LENGTHS_MAX + 1)
-#define LOOKED_AT     65536 /* samples; of more, so many at even distances */
+#define LOOKED_AT     16384 /* samples; of more, so many at even distances */
 
 typedef char buckets_fit[BUCKETS_MOST <= LENGTHS_CUT_BUCKETS ? 1 : -1];
 
