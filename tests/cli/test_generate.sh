@@ -54,6 +54,11 @@ expect 2 'top-p: the value is out of range .*right would be 0 to 1' "${say[@]}" 
 expect 2 'repetition-penalty: the value is out of range' "${say[@]}" --repetition-penalty 0
 expect 2 'num-return-sequences: the value is out of range' "${say[@]}" --num-return-sequences 0
 
+printf 'top-p = 0\nnum_return_sequences = 2\n' >"$work/how.conf"
+run "${say[@]}" --seed 3 --config "$work/how.conf" --output-ids
+[[ $code -eq 0 && $(sort -u <<<"$out" | wc -l) -eq 1 && $(wc -l <<<"$out") -eq 2 ]]
+check $? "a configuration file says how" "$out$err"
+
 # Stop strings end the text, across tokens, and nothing of them is shown.
 run "${say[@]}" --temperature 0 --json
 text=$(json text)

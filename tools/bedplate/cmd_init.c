@@ -258,6 +258,9 @@ static bool init_ask(initing *i, int number)
     if (i->line[0] == '\0') {
         snprintf(i->line, sizeof i->line, "%s", fallback);
     }
+    if (isatty(STDIN_FILENO) == 0) {
+        fprintf(stderr, "%s\n", i->line); /* which a terminal shows by itself */
+    }
     return true;
 }
 
