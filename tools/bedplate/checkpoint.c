@@ -16,7 +16,7 @@
 #include "tools/formats/replace.h"
 #include "tools/formats/stream_file.h"
 
-#define STAGING_BYTES ((size_t)1 << 20)
+#define STAGING_BYTES ((size_t)256 << 10)
 
 static const char where[] = "output";
 

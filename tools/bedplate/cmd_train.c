@@ -13,6 +13,7 @@
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions_data.h"
+#include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/release_cost.h"
 #include "tools/bedplate/rate_choice.h"
@@ -289,6 +290,7 @@ static void cmd_train_report(training *t, ending end)
         .digest = t->points.digest,
         .arena_bytes = s->runtime.report.arena_bytes,
         .host_bytes = session_host_bytes(s),
+        .peak_resident = process_peak(),
         .device_bytes = device->bytes_in_use(s->runtime.device),
         .memory = t->memory,
         .evaluated = t->evaluated != UINT64_MAX,

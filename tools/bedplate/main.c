@@ -8,6 +8,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/verbs.h"
 
@@ -89,6 +90,7 @@ static int run_verb(const verb *v, int count, char **arguments)
 
 int main(int count, char **arguments)
 {
+    process_plain_pages(true);
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
     if (count < 2) {
         print_help();

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* Linux 5.14; older kernels refuse it and the pages come on first use. */
-enum { POPULATE_WRITE = 23 };
+#include "tools/bedplate/process_memory.h"
+
+enum { POPULATE_WRITE = 23, PAGE = 4096 }; /* Linux 5.14; older kernels refuse it */
 
 /* What the kernel thinks it can still give without swapping; UINT64_MAX when it does not say. */
 static uint64_t available_bytes(void)
@@ -46,13 +47,35 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
                               "the system refused the memory that the plan needs, bytes", name,
                               (int64_t)bytes, BP_LIMIT_NONE, 0);
     }
-    /* Both are wishes: a kernel without them costs speed, not correctness. */
-    if (resident) {
-        (void)madvise(address, size, MADV_HUGEPAGE);
-        (void)madvise(address, size, POPULATE_WRITE);
-    }
     *block = (memory_block){address, size};
+    if (resident) {
+        process_plain_pages(false);
+        (void)madvise(address, size, MADV_HUGEPAGE); /* a wish */
+        memory_settle(block);
+        process_plain_pages(true);
+    }
     return BP_OK;
+}
+
+/* An older kernel is asked page by page. */
+void memory_settle(const memory_block *block)
+{
+    if (block->address == NULL || madvise(block->address, block->bytes, POPULATE_WRITE) == 0) {
+        return;
+    }
+    volatile unsigned char *bytes = block->address;
+    for (size_t i = 0; i < block->bytes; i += PAGE) {
+        bytes[i] = bytes[i];
+    }
+}
+
+void memory_trim(memory_block *block, uint64_t bytes)
+{
+    const size_t kept = (size_t)bp_size_align(bytes, PAGE);
+    if (block->address != NULL && kept > 0 && kept < block->bytes) {
+        (void)munmap((char *)block->address + kept, block->bytes - kept);
+        block->bytes = kept;
+    }
 }
 
 void memory_give_back(memory_block *block)

@@ -16,6 +16,7 @@
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/quantised_choice.h"
 #include "tools/bedplate/shortage.h"
 #include "tools/bedplate/tensor_faults.h"
@@ -25,8 +26,9 @@
 #include "tools/formats/family.h"
 #include "tools/formats/preset.h"
 
-#define WORK_BYTES       ((uint64_t)4 << 20) /* to carry data */
-#define WORK_TENSOR      2048u               /* tables, per tensor of a file */
+#define WORK_BYTES       ((uint64_t)1 << 20) /* to carry data */
+#define PAGE_BYTES       4096u
+#define WORK_TENSOR      2048u /* tables, per tensor of a file */
 #define SEQUENCE_DEFAULT 1024u
 #define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
 #define TIME_STEPS       16u     /* in each at least */
@@ -284,16 +286,27 @@ uint64_t session_work_bytes(const session *s)
     return WORK_BYTES + tensors * WORK_TENSOR;
 }
 
+/* Bytes of the process's own memory that the arenas are. */
+static uint64_t arenas_here(const session *s)
+{
+    const bp_report *report = &s->runtime.report;
+    return device_takes_memory(&s->spec) ? report->arena_bytes + report->host.arena_bytes : 0;
+}
+
+/* Text is tokenised before there are arenas. */
 uint64_t session_host_bytes(const session *s)
 {
-    uint64_t planned =
-        s->runtime.report.host_bytes + s->work.capacity + gguf_folder_bytes(&s->gguf);
-    uint64_t text = s->coder.bytes;
+    const uint64_t text = s->coder.bytes > s->unpack_bytes ? s->coder.bytes : s->unpack_bytes;
+    const uint64_t arenas = arenas_here(s);
+    const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
+    const uint64_t alone = text > arenas ? text - arenas : 0;
+    uint64_t run = s->host.bytes + tensors + gguf_folder_bytes(&s->gguf);
     if (s->coder.block.address != NULL) {
-        return planned + text;
+        run += s->coder.bytes;
     }
-    text = s->unpack_bytes > text ? s->unpack_bytes : text;
-    return planned > text ? planned : text;
+    run = run > alone ? run : alone;
+    return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)
+                                         : run;
 }
 
 static coder_ask ask_of(session *s)
@@ -319,14 +332,25 @@ bp_status session_open_coder(session *s)
     return coder_open(&s->coder, &ask);
 }
 
+/* What planning took beyond its tables serves to read and write files, and the rest goes back. A
+ * plan so small that making it took more keeps as much as that was. */
+static void keep_needed(session *s, uint64_t planned)
+{
+    const uint64_t tables = bp_size_align(s->runtime.host.used, PAGE_BYTES);
+    const uint64_t work = session_work_bytes(s), arenas = arenas_here(s);
+    const uint64_t least = arenas > 0 && planned > arenas ? planned - arenas : 0;
+    s->work = (bp_staging){(char *)s->host.address + tables, (size_t)work};
+    memory_trim(&s->host, tables + work > least ? tables + work : least);
+}
+
 bp_status session_plan(session *s)
 {
     uint64_t work = session_work_bytes(s);
     bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
     if (status == BP_OK) {
         const uint64_t plan = counted_bytes(&s->runtime);
-        s->work = (bp_staging){(char *)s->host.address + plan, (size_t)work};
         status = bp_runtime_plan_counted(&s->runtime, s->host.address, plan);
+        keep_needed(s, plan);
     }
     return adapter_blame(s->set, status, &s->runtime.error);
 }
@@ -408,10 +432,20 @@ static bp_status give_weights(session *s)
     return bp_runtime_draw(&s->runtime);
 }
 
+/* Everything that the plan counts is resident from here on. */
+static void session_settle(session *s)
+{
+    if (device_takes_memory(&s->spec)) {
+        process_settle();
+        memory_settle(&s->host);
+    }
+}
+
 bp_status session_open(session *s)
 {
     uint64_t bytes = s->runtime.report.arena_bytes;
     uint64_t host_bytes = s->runtime.report.host.arena_bytes;
+    session_settle(s);
     if (device_takes_memory(&s->spec)) {
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }

@@ -77,10 +77,10 @@ uint64_t session_work_bytes(const session *s);
 bp_status session_find_coder(session *s) BP_MUST_CHECK;
 bp_status session_open_coder(session *s) BP_MUST_CHECK;
 
-/* All host memory of a planned session: tables, staging, work room, and the tokenizer's memory,
- * which is added while it is held; where it was given back before the rest was taken, the larger
- * counts.
- */
+/* All memory of a planned session beside its arenas: tables, staging, work room, and the
+ * tokenizer's memory, which is added while it is held; where it was given back before there were
+ * arenas, what it has beyond them counts. On the host device also what the process takes
+ * (process_memory.h), so that arenas and this are what VmHWM shows. */
 uint64_t session_host_bytes(const session *s);
 
 /* Whether the plan fits --arena; when it does not, prints how many bytes are missing, the largest

@@ -153,6 +153,9 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     lengths_json_runs(out, summary->runtime);
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
+    if (summary->peak_resident != 0) {
+        json_count(out, "peak_resident_bytes", summary->peak_resident);
+    }
     json_count(out, "device_bytes_in_use", summary->device_bytes);
     device_memory_json(out, &summary->memory, summary->arena_bytes);
     json_count(out, "skipped_groups", summary->skipped);

@@ -40,6 +40,7 @@ typedef struct train_summary {
     uint64_t digest;
     uint64_t arena_bytes;
     uint64_t host_bytes;
+    uint64_t peak_resident; /* bytes, of the whole process; 0: the system does not say */
     uint64_t device_bytes;
     device_memory memory;
     bool evaluated;
