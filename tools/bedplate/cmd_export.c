@@ -320,21 +320,15 @@ static bp_status choose_form(exporting *e)
     return BP_OK;
 }
 
-static bool cmd_export_ends(const char *path, const char *ending)
-{
-    const size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 /* What is written: as --format says, else by the ending of --to. */
 static const char *choose_format(const settings *set)
 {
     if (strcmp(set->format, "auto") != 0 || set->to == NULL) {
         return set->format;
     }
-    return cmd_export_ends(set->to, ".gguf")  ? "gguf"
-           : cmd_export_ends(set->to, ".bin") ? "llmc"
-                                              : "hf";
+    return model_files_ends(set->to, ".gguf")  ? "gguf"
+           : model_files_ends(set->to, ".bin") ? "llmc"
+                                               : "hf";
 }
 
 static bp_status export_model(exporting *e, const settings *set)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/bedplate/model_files.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/session.h"
@@ -105,12 +106,6 @@ static bool take_model(initing *i)
     return init_try(i, false);
 }
 
-static bool init_ends(const char *path, const char *ending)
-{
-    const size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 /* Files and patterns, with spaces between them; a file whose name has spaces stands alone. */
 static bool find_files(initing *i)
 {
@@ -169,7 +164,8 @@ static bool take_data(initing *i)
             return false;
         }
         i->data_bytes = (k == 0 ? 0 : i->data_bytes) + (uint64_t)about.st_size;
-        i->labelled = !i->numbers && (init_ends(path, ".tsv") || init_ends(path, ".csv"));
+        i->labelled =
+            !i->numbers && (model_files_ends(path, ".tsv") || model_files_ends(path, ".csv"));
     }
     choose_shapes(i);
     return true;

@@ -108,6 +108,12 @@ bool model_files_same(const char *a, const char *b)
            left.st_ino == right.st_ino;
 }
 
+bool model_files_ends(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
 static void print_result(const model_files *m, const char *format, const char *path)
 {
     uint64_t elements = 0;

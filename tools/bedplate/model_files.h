@@ -43,6 +43,9 @@ bp_status model_files_config(model_files *m, const bp_json_source *source,
 /* Whether two paths are the same file or directory. */
 bool model_files_same(const char *a, const char *b);
 
+/* Whether a path ends so, and has something in front. */
+bool model_files_ends(const char *path, const char *ending);
+
 /* Prints what was written and ends everything. Returns the exit code. */
 int model_files_end(model_files *m, bp_status status, const char *format, const char *path);
 
