@@ -101,8 +101,9 @@ bp_status bp_runtime_evaluate(bp_runtime *runtime, const bp_feed *feed, uint64_t
 
 /* Called after each group of an evaluation, which bp_runtime_group gives, and whose logits, where
  * the spec keeps them, bp_runtime_logits: fp32, (group.samples, classes) of a task that judges
- * samples, else (group.samples * sequence, vocabulary). Its failure ends the evaluation; it has
- * said why. */
+ * samples, else (group.samples * sequence, vocabulary), of which the rows behind a sample's end may
+ * be 0 (spec.lengths). Groups come in the order of the feed, whatever order they ran in. Its
+ * failure ends the evaluation; it has said why. */
 typedef bp_status (*bp_evaluated)(void *user, const bp_runtime *runtime);
 
 /* bp_runtime_evaluate with a watcher (NULL: none). */
