@@ -2,12 +2,12 @@
 /* Packed files and pipes, stored for a while. */
 #include "tools/bedplate/data_stored.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <fcntl.h>
 
 #include "core/file/storage.h"
 #include "tools/formats/content.h"
@@ -57,6 +57,9 @@ static bp_status stored_pour(stored *t, int from, bp_file file)
         ssize_t n = read(from, piece, sizeof piece);
         if (n == 0) {
             return BP_OK;
+        }
+        if (n < 0 && errno == EINTR) {
+            continue;
         }
         if (n < 0) {
             return bp_error_set(&s->error, BP_ERR_STORE, where, "reading it failed",

@@ -7,9 +7,9 @@
     tools/golden/nested.py COUNT     compares so many layers of random shapes with core/number, which it
                                      compiles with gcc, element by element
 
-A layer is made from a counter, here and in tests/golden/test_quantised_golden.c in the same way. KIND 0 is
-the cube of uniform numbers, 1 has every third block zero, 2 is two values only, 3 all zero, 4 so small that scales have
-no inverse.
+A layer is made from a counter, here and in tests/golden/test_quantised_golden.c in the same way. KIND 0 is the
+cube of uniform numbers, 1 has every third block zero, 2 is two values only, 3 all zero, 4 so small that scales
+have no inverse.
 """
 import ctypes
 import os
