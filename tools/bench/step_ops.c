@@ -409,6 +409,7 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
                     .quantised = strcmp(quantised, "nf4") == 0    ? BP_QUANTISED_NF4
                                  : strcmp(quantised, "int8") == 0 ? BP_QUANTISED_INT8
                                                                   : BP_QUANTISED_NONE};
+    bp_family_set_dropouts(&spec.config, 0.0);
     return spec;
 }
 

@@ -86,11 +86,15 @@ static void transpose_rows(const head *at, const float *x, float *panels, int64_
 
 static bp_matmul_tile tile_make(const float *panel, int64_t panel_pitch, int64_t depth)
 {
-    return (bp_matmul_tile){.depth = depth,
-                            .panel = panel,
-                            .panel_pitch = panel_pitch,
-                            .next = {.from = (const char *)panel},
-                            .ahead = {.from = (const char *)panel}};
+    return (bp_matmul_tile){.depth = depth, .panel = panel, .panel_pitch = panel_pitch};
+}
+
+/* Columns of the next tile where so many are left: in even shares, for a narrow rest has too few
+ * chains to keep the units busy. */
+static int64_t columns_next(int64_t left)
+{
+    int64_t share = (left + panels_of(left) - 1) / panels_of(left);
+    return lower(left, (share + BP_LANES - 1) / BP_LANES * BP_LANES);
 }
 
 static int64_t rows_left(int64_t row, int64_t end)
@@ -124,12 +128,13 @@ static void products(const head *at, const float *x, int64_t x_pitch, const floa
 static void weigh(const head *at, const float *factor, const float *x, const int64_t range[2],
                   int64_t keys, float *to, int64_t to_pitch)
 {
-    for (int64_t d = 0; d < at->width; d += FORM->columns) {
+    for (int64_t d = 0, columns; d < at->width; d += columns) {
+        columns = columns_next(at->width - d);
         for (int64_t i = range[0]; i < range[1]; i += FORM->rows) {
             int64_t r = i - range[0];
             bp_matmul_tile tile = tile_make(x + d, at->pitch, keys < 0 ? i + 1 : keys);
             tile.rows = rows_left(i, range[1]);
-            tile.columns = lower(at->width - d, FORM->columns);
+            tile.columns = columns;
             tile.extra = keys < 0;
             tile.a = factor + r * at->score_pitch;
             tile.a_pitch = at->score_pitch;
@@ -407,11 +412,12 @@ static void add_by_key(const head *at, const head_gradient *g, const int64_t ran
         bool diagonal = at->s->causal && j >= begin;
         int64_t skipped = diagonal ? j - begin : 0;
         int64_t rows = rows_left(j, at->s->causal && !diagonal ? lower(begin, keys) : keys);
-        for (int64_t d = 0; d < at->width; d += FORM->columns) {
+        for (int64_t d = 0, columns; d < at->width; d += columns) {
             bp_matmul_tile tile =
                 tile_make(x + (begin + skipped) * x_pitch + d, x_pitch, queries - skipped);
+            columns = columns_next(at->width - d);
             tile.rows = rows;
-            tile.columns = lower(at->width - d, FORM->columns);
+            tile.columns = columns;
             tile.a = g->turned + j * QUERIES + skipped;
             tile.a_pitch = QUERIES;
             tile.to = to + j * g->key_pitch + d;

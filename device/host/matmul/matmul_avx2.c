@@ -12,6 +12,7 @@
 #define LANES   8
 #define COLUMNS 16
 #define TERMS   512
+#define BLOCK   256
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
@@ -109,8 +110,10 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
         EACH_ROW(LOAD)
     }
     while (k + stride <= t->depth) {
-        ASK(next)
-        ASK(ahead)
+        if (packed) {
+            ASK(next)
+            ASK(ahead)
+        }
         TERM TERM TERM TERM if (packed && whole)
         {
             TERM TERM TERM TERM
@@ -271,8 +274,8 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx2 = {
-    ROWS,      COLUMNS,   TERMS, LANES,      tile,   load,       store, pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu,  row_codes};
+    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,    pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes};
 
 static uint64_t tasks(const void *scalars)
 {

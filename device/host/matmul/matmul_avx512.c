@@ -9,6 +9,7 @@
 #define LANES   16
 #define COLUMNS 48
 #define TERMS   384
+#define BLOCK   384
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
@@ -134,8 +135,10 @@ tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool
         EACH_ROW(LOAD)
     }
     while (k + stride <= t->depth) {
-        ASK(next)
-        ASK(ahead)
+        if (packed) {
+            ASK(next)
+            ASK(ahead)
+        }
         TERM TERM TERM TERM if (packed && whole)
         {
             TERM TERM TERM TERM
@@ -315,8 +318,8 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx512 = {
-    ROWS,      COLUMNS,   TERMS, LANES,      tile,   load,       store, pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu,  row_codes};
+    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,    pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes};
 
 static uint64_t tasks(const void *scalars)
 {

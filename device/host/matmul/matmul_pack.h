@@ -64,6 +64,7 @@ typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile, at most BP_MATMUL_ROWS_MAX */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
     int64_t terms;   /* of a panel that the first-level cache holds */
+    int64_t block;   /* rows of a block of c: they share what packing b costs */
     int64_t lanes;   /* floats of a vector */
     void (*tile)(const bp_matmul_tile *tile);
     /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */

@@ -8,7 +8,6 @@
 #include "device/host/matmul/matmul_work.h"
 
 #define BLOCK_A     (96 * 1024) /* floats of packed a: less than a second-level cache of 512 KiB */
-#define ROWS_GOAL   256         /* of a block: they share the cost of packing b */
 #define PACK_PANELS 4           /* panels of b that pay for packing a */
 #define TILE_MAX    (8 * BP_MATMUL_PANEL_MAX) /* elements of a form's tile */
 
@@ -52,7 +51,7 @@ static bool cut_fits(const matmul_work *w, const tiles_cut *cut)
  * has room for. */
 static bool cut_freely(const matmul_work *w, const matmul_block *all, tiles_cut *cut)
 {
-    int64_t rows = least(all->rows, ROWS_GOAL), unit = w->form->rows;
+    int64_t rows = least(all->rows, w->form->block), unit = w->form->rows;
     cut->depth = piece(w->s->k, BLOCK_A / round_up(rows, unit), 8);
     cut->rows = piece(all->rows, BLOCK_A / cut->depth / unit * unit, unit);
     cut->columns = all->columns;
