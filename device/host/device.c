@@ -373,12 +373,12 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
     }
 }
 
-/* A matrix product of one row reads its matrix once, row by row through all tasks: workers with
- * equal shares read the longest runs of memory, which is what limits it. */
-static bool op_streams(const host_op *op)
+/* Workers with equal shares of a matrix product pack the fewest panels, and of a product of one row
+ * they read the longest runs of memory, which is what limits it. */
+static bool op_shares_equally(const host_op *op)
 {
-    return op->count == 1 && op->number == BP_KERNEL_matmul &&
-           ((const bp_matmul_scalars *)op->tuples[0].scalars)->m == 1;
+    return op->count == 1 &&
+           (op->number == BP_KERNEL_matmul || op->number == BP_KERNEL_matmul_quantised);
 }
 
 static void run_compute(host_context *context, const host_op *op)
@@ -388,7 +388,7 @@ static void run_compute(host_context *context, const host_op *op)
     }
     const host_op *cut = op - op->joined; /* whose tasks they are */
     uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
-    bool equal = op_streams(op);
+    bool equal = op_shares_equally(op);
     bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks, equal);
 }
 

@@ -57,10 +57,27 @@ static void pack_columns(float *to, const float *from, int64_t pitch, int64_t re
     }
 }
 
+/* A whole panel of floats. */
+static void load_panel(float *to, const float *from, int64_t pitch, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++, to += COLUMNS, from += pitch) {
+        leaf x = leaf_load(from), y = leaf_load(from + LANES);
+        leaf_store(to, x);
+        leaf_store(to + LANES, y);
+        if (COLUMNS > 2 * LANES) {
+            leaf_store(to + 2 * LANES, leaf_load(from + 2 * LANES));
+        }
+    }
+}
+
 static void load(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
                  int64_t columns, bp_dtype type)
 {
     int64_t whole = columns - columns % LANES;
+    if (type == BP_F32 && columns == COLUMNS && to_pitch == COLUMNS) {
+        load_panel(to, from, from_pitch, rows);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++, to += to_pitch) {
         const void *row = bp_element_at(from, i * from_pitch, type);
         if (type == BP_F32) {
@@ -434,14 +451,21 @@ static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t firs
 
 static void gelu(float *c, float *before, int64_t pitch, int64_t rows, int64_t columns)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j += LANES) {
-            int64_t at = i * pitch + j, left = columns - j;
-            leaf x = leaf_load_first(c + at, left);
+    const int64_t whole = columns - columns % LANES, rest = columns - whole;
+    for (int64_t i = 0; i < rows; i++, c += pitch) {
+        for (int64_t j = 0; j < whole; j += LANES) {
+            leaf x = leaf_load(c + j);
             if (before != NULL) {
-                leaf_store_first(before + at, x, left);
+                leaf_store(before + i * pitch + j, x);
             }
-            leaf_store_first(c + at, leaf_gelu(x), left);
+            leaf_store(c + j, leaf_gelu(x));
+        }
+        if (rest > 0) {
+            leaf x = leaf_load_first(c + whole, rest);
+            if (before != NULL) {
+                leaf_store_first(before + i * pitch + whole, x, rest);
+            }
+            leaf_store_first(c + whole, leaf_gelu(x), rest);
         }
     }
 }
