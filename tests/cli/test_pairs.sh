@@ -24,7 +24,8 @@ awk -F'\t' 'NR > 1 { gsub(/["\\]/, "\\\\&"); printf "{\"label\": \"%s\", \"text_
     $golden/rows.tsv >"$work/rows.jsonl"
 sed 's/"text_pair"/"hypothesis"/; s/"text"/"premise"/' "$work/rows.jsonl" >"$work/named.jsonl"
 awk -F'\t' '{ gsub(/"/, "\"\""); printf "\"%s\",%s,\"%s\"\n", $2, $4, $3 }' $golden/rows.tsv >"$work/rows.csv"
-for file in rows.jsonl named.jsonl rows.csv; do
+sed 's/"text_pair"/"sentence"/; s/"text"/"question"/' "$work/rows.jsonl" >"$work/asked.jsonl"
+for file in rows.jsonl named.jsonl asked.jsonl rows.csv; do
     run eval --model "$work/m" "${common[@]}" --data "$work/$file" --predictions "$work/q.jsonl"
     cmp -s "$work/p.jsonl" "$work/q.jsonl"
     check $? "$file: the same predictions" "$err"

@@ -76,14 +76,26 @@ static bp_status made_up_tokens(bp_source *source, uint64_t first, uint32_t n, i
     return BP_OK;
 }
 
-/* Rows for the tasks that judge a row as a whole. A label of bits is the number 0, and no class. */
+/* Rows for the tasks whose rows have labels. A label of bits is the number 0, and no class; an
+ * answer is the whole row. */
 static bp_status made_up_row(bp_source *source, uint64_t index, bp_example *to)
 {
     const bp_spec *spec = source->context;
-    bool classes = spec->config.task == BP_TASK_CLASSES;
-    *to = (bp_example){.first = index * spec->sequence,
-                       .count = spec->sequence,
-                       .label = classes ? index % spec->config.classes : 0};
+    const bp_task task = spec->config.task;
+    *to = (bp_example){.first = index * spec->sequence, .count = spec->sequence};
+    to->label = task == BP_TASK_CLASSES   ? index % spec->config.classes
+                : task == BP_TASK_ANSWERS ? ((uint64_t)spec->sequence - 1) << 16
+                                          : 0;
+    return BP_OK;
+}
+
+/* Classes of tokens. */
+static bp_status made_up_labels(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const bp_spec *spec = source->context;
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)((first + i) % spec->config.classes);
+    }
     return BP_OK;
 }
 
@@ -97,11 +109,12 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
                     .group = spec->batch * spec->accumulation,
                     .vocabulary = spec->config.vocabulary,
                     .shuffle = true};
-    if (data_learns_rows(&spec->config)) {
+    if (spec->config.task >= BP_TASK_CLASSES) {
         feed.kind = data_labels(&spec->config);
         feed.classes = spec->config.classes;
         source->examples = source->count / spec->sequence;
         source->example = made_up_row;
+        source->labels = made_up_labels;
     }
     return feed;
 }

@@ -64,7 +64,6 @@ bp_status data_answered_open(data_set *set, data_files *files, session *s, const
     set->special = *bp_tokenizer_special_of(&s->coder.tokenizer);
     files->source = &files->tokens.source;
     files->source->name = files->data.source.name;
-    s->spec.pairs = s->spec.pairs || files->tokens.head.types == BP_PAIR_APART;
     if (!s->set->quiet) {
         fprintf(stderr, "bedplate: %s: %" PRIu64 " questions in %" PRIu64 " windows, %s",
                 files->data.source.name, work.questions, files->tokens.head.examples,

@@ -10,6 +10,7 @@
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/counted.h"
+#include "tools/bedplate/data_answered.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/optimizer_choice.h"
@@ -206,7 +207,7 @@ static bp_status fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
-    spec->pairs = set->text_pairs;
+    spec->pairs = set->text_pairs || spec->config.task == BP_TASK_ANSWERS;
     spec->keep_logits = spec->config.task >= BP_TASK_CLASSES; /* evaluation counts what is right */
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
@@ -301,8 +302,12 @@ uint64_t session_host_bytes(const session *s)
     const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
     const uint64_t alone = text > arenas ? text - arenas : 0;
     uint64_t run = s->host.bytes + tensors + gguf_folder_bytes(&s->gguf);
+    /* Evaluations in a training read questions once more, beside the plan. */
+    const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
     if (s->coder.block.address != NULL) {
         run += s->coder.bytes;
+    } else if (asks && s->spec.optimizer != NULL) {
+        run += s->coder.bytes + data_answered_bytes();
     }
     run = run > alone ? run : alone;
     return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)

@@ -272,7 +272,7 @@ static bp_status check_tokenizer(const bp_answers *work)
     const uint32_t *ids;
     const bool words = bp_tokenizer_kind_of(work->encoder->tokenizer) == BP_TOKENIZER_WORDPIECE;
     const bool pairs = bp_encoder_pair_ids(work->encoder, BP_PAIR_BEFORE, &ids) > 0 &&
-                       bp_encoder_pair_types(work->encoder) != BP_PAIR_OTHER;
+                       bp_encoder_pair_types(work->encoder) == BP_PAIR_APART;
     return words && pairs ? BP_OK
                           : bp_error_set(work->error, BP_ERR_USAGE, where,
                                          "question-answering needs a WordPiece tokenizer that puts "

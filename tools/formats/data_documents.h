@@ -21,8 +21,8 @@
  * that is none.
  *
  * Where labels are wanted, `text` may also be called `sentence1`, `premise` or `question1`, and
- * `text_pair` `sentence2`, `hypothesis` or `question2`, as the tasks of GLUE do; in tables a single
- * text also `sentence` or `content`, and a pair `question` and `sentence`.
+ * `text_pair` `sentence2`, `hypothesis` or `question2`, as the tasks of GLUE do; where none of
+ * these is there a single text also `sentence` or `content`, and a pair `question` and `sentence`.
  */
 #ifndef BP_FORMATS_DATA_DOCUMENTS_H
 #define BP_FORMATS_DATA_DOCUMENTS_H

@@ -16,10 +16,14 @@ typedef enum field {
     FIELD_PROMPT,
     FIELD_COMPLETION,
     FIELD_LABEL,
-    FIELD_SECOND, /* of labelled texts */
+    FIELD_SECOND,   /* of labelled texts, as the rest */
+    FIELD_QUESTION, /* with a sentence a pair, as in QNLI */
+    FIELD_SENTENCE,
     FIELDS
 } field;
 
+static const char *const question_names[] = {"question", NULL};
+static const char *const sentence_names[] = {"sentence", "content", NULL};
 static const char *const field_names[FIELD_SECOND] = {"text", "prompt", "completion", "label"};
 
 /* A line as a document; the fill of the JSON reader. */
@@ -32,6 +36,7 @@ typedef struct line {
     bp_json json;
     bp_json_memory memory;
     bool has[FIELDS];
+    field text, second; /* of labelled texts: which fields they are */
     uint64_t label;
 } line;
 
@@ -55,6 +60,12 @@ static field field_of(const line *l, const bp_json_event *key)
         if (bp_documents_named(bp_documents_second_names, key->text, key->length)) {
             return FIELD_SECOND;
         }
+        if (bp_documents_named(question_names, key->text, key->length)) {
+            return FIELD_QUESTION;
+        }
+        if (bp_documents_named(sentence_names, key->text, key->length)) {
+            return FIELD_SENTENCE;
+        }
     }
     while (i < FIELD_SECOND && (strlen(field_names[i]) != key->length ||
                                 memcmp(field_names[i], key->text, key->length) != 0)) {
@@ -77,12 +88,8 @@ static bp_status start(line *l)
 }
 
 /* Reads a string; its parts go to the documents if they are wanted. */
-static bp_status take_string(line *l, field which, bool wanted)
+static bp_status take_string(line *l, bp_document_part part, bool wanted)
 {
-    static const bp_document_part parts[] = {[FIELD_TEXT] = BP_PART_TEXT,
-                                             [FIELD_PROMPT] = BP_PART_PROMPT,
-                                             [FIELD_COMPLETION] = BP_PART_COMPLETION,
-                                             [FIELD_SECOND] = BP_PART_SECOND};
     bp_json_event event;
     do {
         BP_TRY(bp_json_next(&l->json, &event));
@@ -92,7 +99,7 @@ static bp_status take_string(line *l, field which, bool wanted)
                                   "anything else");
         }
         if (wanted && event.length > 0) {
-            BP_TRY(l->documents->piece(l->documents->user, parts[which], event.text, event.length));
+            BP_TRY(l->documents->piece(l->documents->user, part, event.text, event.length));
         }
     } while (event.kind == BP_JSON_TEXT_PART);
     return BP_OK;
@@ -131,6 +138,17 @@ static bp_status take_label(line *l)
     return bp_documents_label(l->documents, l->reader, event.text, event.length, &l->label);
 }
 
+/* Labelled texts that have none of the usual names: a sentence, or a question with one. */
+static void name_texts(line *l)
+{
+    const bool usual = l->has[FIELD_TEXT] || l->has[FIELD_SECOND] || !l->has[FIELD_SENTENCE];
+    const bool pair = !usual && l->has[FIELD_QUESTION];
+    l->text = usual ? FIELD_TEXT : pair ? FIELD_QUESTION : FIELD_SENTENCE;
+    l->second = pair ? FIELD_SENTENCE : FIELD_SECOND;
+    l->has[FIELD_TEXT] = l->has[FIELD_TEXT] || !usual;
+    l->has[FIELD_SECOND] = l->has[FIELD_SECOND] || pair;
+}
+
 /* Notes which fields there are, and sees that the line is a whole object and nothing else. */
 static bp_status data_json_survey(line *l)
 {
@@ -141,21 +159,25 @@ static bp_status data_json_survey(line *l)
     BP_TRY(bp_json_next(&l->json, &event));
     while (event.kind == BP_JSON_KEY) {
         field which = field_of(l, &event);
-        if (which == FIELDS) {
-            BP_TRY(bp_json_skip(&l->json));
+        if (which >= FIELD_QUESTION) {
+            if (which < FIELDS) {
+                l->has[which] = true;
+            }
+            BP_TRY(bp_json_skip(&l->json)); /* a string only where it is one of the texts */
         } else if (l->has[which]) {
             return bp_data_refuse(l->reader, "the line has two fields that name the same text");
         } else {
             l->has[which] = true;
-            BP_TRY(which == FIELD_LABEL ? take_label(l) : take_string(l, which, false));
+            BP_TRY(which == FIELD_LABEL ? take_label(l) : take_string(l, BP_PART_TEXT, false));
         }
         BP_TRY(bp_json_next(&l->json, &event));
     }
+    name_texts(l);
     return bp_json_next(&l->json, &event); /* nothing may follow */
 }
 
-/* Hands one field over. The line was surveyed: it is there, and a string. */
-static bp_status hand_over(line *l, field which)
+/* Hands one field over. The line was surveyed: it is there. */
+static bp_status hand_over(line *l, field which, bp_document_part part)
 {
     bp_json_event event;
     BP_TRY(start(l));
@@ -167,7 +189,7 @@ static bp_status hand_over(line *l, field which)
     if (event.kind != BP_JSON_KEY) {
         return bp_json_refuse(&l->json, "the file changed while it was read");
     }
-    return take_string(l, which, true);
+    return take_string(l, part, true);
 }
 
 static bp_document_form form_of(const line *l)
@@ -226,12 +248,12 @@ static bp_status read_line(line *l)
     BP_TRY(check_form(l));
     BP_TRY(documents->begin(documents->user, l->reader));
     if (documents->form == BP_FORM_PROMPT) {
-        BP_TRY(named(l, hand_over(l, FIELD_PROMPT)));
-        BP_TRY(named(l, hand_over(l, FIELD_COMPLETION)));
+        BP_TRY(named(l, hand_over(l, FIELD_PROMPT, BP_PART_PROMPT)));
+        BP_TRY(named(l, hand_over(l, FIELD_COMPLETION, BP_PART_COMPLETION)));
     } else {
-        BP_TRY(named(l, hand_over(l, FIELD_TEXT)));
+        BP_TRY(named(l, hand_over(l, l->text, BP_PART_TEXT)));
         if (l->has[FIELD_SECOND]) {
-            BP_TRY(named(l, hand_over(l, FIELD_SECOND)));
+            BP_TRY(named(l, hand_over(l, l->second, BP_PART_SECOND)));
         }
     }
     return documents->end(documents->user, l->label);
