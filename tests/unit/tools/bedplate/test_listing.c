@@ -17,6 +17,7 @@
 #include "tools/bedplate/host_arena.c"
 #include "tools/bedplate/listing.c"
 #include "tools/bedplate/output.c"
+#include "tools/bedplate/progress.c"
 
 #define BYTES 1024
 

@@ -90,20 +90,21 @@ static void a_tokenizer_leaves_special_tokens_out(void **state)
 static void the_best_is_the_least(void **state)
 {
     (void)state;
+    const best_rule least = {.greater = false, .threshold = 0.0};
     best_state best = {.judged = 0};
-    assert_false(best_judge(&best, 2, (double)NAN));
+    assert_false(best_judge(&best, &least, 2, (double)NAN));
     assert_int_equal(best.patience, 1);
     assert_int_equal(best.step, 0);
-    assert_true(best_judge(&best, 4, 2.0));
+    assert_true(best_judge(&best, &least, 4, 2.0));
     assert_int_equal(best.patience, 0);
-    assert_false(best_judge(&best, 6, 2.0)); /* as good is not better */
-    assert_false(best_judge(&best, 8, (double)NAN));
-    assert_false(best_judge(&best, 8, 1.0)); /* judged before */
+    assert_false(best_judge(&best, &least, 6, 2.0)); /* as good is not better */
+    assert_false(best_judge(&best, &least, 8, (double)NAN));
+    assert_false(best_judge(&best, &least, 8, 1.0)); /* judged before */
     assert_int_equal(best.patience, 2);
-    assert_true(best_judge(&best, 10, 1.5));
+    assert_true(best_judge(&best, &least, 10, 1.5));
     assert_int_equal(best.step, 10);
     assert_int_equal(best.patience, 0);
-    assert_true(best.loss == 1.5);
+    assert_true(best.value == 1.5);
 }
 
 static void what_was_best_is_text(void **state)
@@ -111,13 +112,13 @@ static void what_was_best_is_text(void **state)
     (void)state;
     char text[BEST_TEXT];
     best_state back;
-    const best_state best = {.judged = 12, .step = 1u << 20, .loss = 0.1, .patience = 3};
+    const best_state best = {.judged = 12, .step = 1u << 20, .value = 0.1, .patience = 3};
     best_put(&best, text);
     size_t length = strlen(text);
     assert_true(best_parse(text, &back));
     assert_int_equal(back.judged, 12);
     assert_int_equal(back.step, 1u << 20);
-    assert_memory_equal(&back.loss, &best.loss, sizeof best.loss);
+    assert_memory_equal(&back.value, &best.value, sizeof best.value);
     assert_int_equal(back.patience, 3);
     text[length - 1] = '\0';
     assert_false(best_parse(text, &back));

@@ -99,10 +99,12 @@ static void greedy_takes_the_first_of_the_likeliest(void **state)
     (void)state;
     static const float logits[6] = {NAN, 1.0f, 3.0f, -INFINITY, 3.0f, NAN};
     uint32_t order[6];
-    const sampling greedy = {0.0, 0, 1};
-    assert_int_equal(sample_token(&greedy, logits, 6, 0, order), 2);
-    const sampling one = {5.0, 1, 1};
-    assert_int_equal(sample_token(&one, logits, 6, 0, order), 2);
+    const sampling greedy = {
+        .temperature = 0.0, .top_k = 0, .top_p = 1.0, .repetition_penalty = 1.0, .seed = 1};
+    assert_int_equal(sample_token(&greedy, logits, 6, 0, 0, order), 2);
+    const sampling one = {
+        .temperature = 5.0, .top_k = 1, .top_p = 1.0, .repetition_penalty = 1.0, .seed = 1};
+    assert_int_equal(sample_token(&one, logits, 6, 0, 0, order), 2);
 }
 
 /* Counts 20,000 draws; token i of `logits` must come up as often as its probability says. */
@@ -113,7 +115,7 @@ static void assert_distributed(const sampling *how, const float *logits, uint32_
     uint32_t order[8];
     double seen[8] = {0};
     for (uint64_t i = 0; i < DRAWS; i++) {
-        seen[sample_token(how, logits, count, i, order)] += 1.0 / DRAWS;
+        seen[sample_token(how, logits, count, 0, i, order)] += 1.0 / DRAWS;
     }
     for (uint32_t i = 0; i < count; i++) {
         double deviation = sqrt(wanted[i] * (1.0 - wanted[i]) / DRAWS);
@@ -130,15 +132,18 @@ static void draws_follow_the_softmax_of_the_k_likeliest(void **state)
     const double two[5] = {0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0, 0.0};
     const double hot[5] = {1 / 6.146264, 1.414214 / 6.146264, 1.732051 / 6.146264, 2 / 6.146264,
                            0.0};
-    const sampling plain = {1.0, 0, 3};
-    const sampling best_two = {1.0, 2, 4};
-    const sampling warm = {2.0, 9, 5};
+    const sampling plain = {
+        .temperature = 1.0, .top_k = 0, .top_p = 1.0, .repetition_penalty = 1.0, .seed = 3};
+    const sampling best_two = {
+        .temperature = 1.0, .top_k = 2, .top_p = 1.0, .repetition_penalty = 1.0, .seed = 4};
+    const sampling warm = {
+        .temperature = 2.0, .top_k = 9, .top_p = 1.0, .repetition_penalty = 1.0, .seed = 5};
     assert_distributed(&plain, logits, 5, all);
     assert_distributed(&best_two, logits, 5, two);
     assert_distributed(&warm, logits, 5, hot);
     uint32_t order[5];
-    assert_int_equal(sample_token(&plain, logits, 5, 17, order),
-                     sample_token(&plain, logits, 5, 17, order));
+    assert_int_equal(sample_token(&plain, logits, 5, 0, 17, order),
+                     sample_token(&plain, logits, 5, 0, 17, order));
 }
 
 int main(void)
