@@ -24,7 +24,8 @@ check $? "the file has comments and the budget"
 run plan --config "$work/a/train.conf" --json
 [[ $code -eq 0 && $(json arena_bytes) -le 64000000 && $(json fits) == true ]]
 check $? "its plan fits" "$out$err"
-(cd / && "$OLDPWD/$program" train --config "$work/a/train.conf" --quiet) >"$work/.out" 2>&1
+real=$(realpath "$program")
+(cd / && "$real" train --config "$work/a/train.conf" --quiet) >"$work/.out" 2>&1
 check $? "it trains as it is" "$(cat "$work/.out")"
 [[ -s $work/a/out/model.safetensors ]]
 check $? "and leaves a model"
