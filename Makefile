@@ -114,6 +114,7 @@ $(BUILD)/%_f16.o: ELEMENT := -DBP_BUILD_F16
 $(addprefix $(BUILD)/%_avx2,.o _bf16.o _f16.o): ISA := -mavx2 -mfma -mf16c
 $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -mavx512dq \
                                                         -mavx512vl -mfma -mprefer-vector-width=512
+$(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))

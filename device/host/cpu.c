@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Processor features. The compiler's own detection asks cpuid and, for the registers, xgetbv. */
+/* Processor features. The compiler's own detection asks cpuid and, for the registers, xgetbv.
+ * syscall is not in POSIX 2008, hence the macro. */
+#define _DEFAULT_SOURCE
 #include "device/host/cpu.h"
 
 #include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 
 /* Conversions of 16-bit floats, which not every compiler's detection knows by name. Their registers
  * are those of AVX. */
@@ -27,6 +30,25 @@ bool bp_cpu_has_avx512(void)
            __builtin_cpu_supports("avx512vl") != 0;
 }
 
+/* The registers of tiles are large: Linux gives them to a process that asks (5.16 and later). */
+static bool tiles_given(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_REGISTERS = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_REGISTERS, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
+bool bp_cpu_has_amx(void)
+{
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 }; /* of leaf 7's edx */
+    unsigned a, b, c, d;
+    return bp_cpu_has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+           (d & AMX_BF16) != 0 && (d & AMX_TILE) != 0 && tiles_given();
+}
+
 void bp_cpu_relax(void)
 {
     __builtin_ia32_pause();
@@ -40,6 +62,11 @@ bool bp_cpu_has_avx2(void)
 }
 
 bool bp_cpu_has_avx512(void)
+{
+    return false;
+}
+
+bool bp_cpu_has_amx(void)
 {
     return false;
 }

@@ -102,7 +102,8 @@ static bp_status open_checks(const bp_device_options *options, const bp_places *
     bp_status found = bp_host_form_find(options->variant, form);
     if (found == BP_ERR_USAGE) {
         return bp_error_set(error, found, where,
-                            "no such variant; there are portable, avx2, avx512", options->variant);
+                            "no such variant; there are portable, avx2, avx512, amx",
+                            options->variant);
     }
     if (found == BP_ERR_DEVICE) {
         return bp_error_set(error, found, where, "this processor cannot run the variant",
@@ -474,7 +475,8 @@ static bp_status host_wait(void *memory)
 
 static const char *host_variant(const void *memory)
 {
-    static const char *const names[BP_HOST_FORMS] = {"host portable", "host avx2", "host avx512"};
+    static const char *const names[BP_HOST_FORMS_ALL] = {"host portable", "host avx2",
+                                                         "host avx512", "host amx"};
     const host_context *context = memory;
     return names[context->form];
 }

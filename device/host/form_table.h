@@ -5,20 +5,21 @@
 
 #include "device/host/kernel.h"
 
-#define BP_HOST_FORMS 3
+#define BP_HOST_FORMS     3 /* which give equal bits */
+#define BP_HOST_FORMS_ALL 4 /* and one with bits of its own (matmul_amx.h), taken only by name */
 
-/* Name of form number index < BP_HOST_FORMS; 0 is "portable". */
+/* Name of form number index < BP_HOST_FORMS_ALL; 0 is "portable". */
 const char *bp_host_form_name(uint32_t index);
 
 /* Whether this build has the form and this processor can run it. */
 bool bp_host_form_runs(uint32_t index);
 
-/* The form of that name, or the fastest that runs when name is NULL. BP_ERR_USAGE when there is no
- * such name, BP_ERR_DEVICE when there is but it does not run here. */
+/* The form of that name, or the fastest of equal bits that runs when name is NULL. BP_ERR_USAGE
+ * when there is no such name, BP_ERR_DEVICE when there is but it does not run here. */
 bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
 
 /* The same among the forms for which runs[index] is true, so that any processor can be imagined. */
-bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS],
+bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS_ALL],
                               uint32_t *index) BP_MUST_CHECK;
 
 /* Fills kernels: each from this form, or from the next slower one that has it; NULL where none has.

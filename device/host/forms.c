@@ -24,10 +24,11 @@ static bool always(void)
     return true;
 }
 
-static const form_row rows[BP_HOST_FORMS] = {
+static const form_row rows[BP_HOST_FORMS_ALL] = {
     {"portable", &bp_host_portable, always},
     {"avx2", FAST(bp_host_avx2), bp_cpu_has_avx2},
     {"avx512", FAST(bp_host_avx512), bp_cpu_has_avx512},
+    {"amx", FAST(bp_host_amx), bp_cpu_has_amx},
 };
 
 const char *bp_host_form_name(uint32_t index)
@@ -40,9 +41,9 @@ bool bp_host_form_runs(uint32_t index)
     return rows[index].runs();
 }
 
-bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS], uint32_t *index)
+bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS_ALL], uint32_t *index)
 {
-    for (uint32_t i = BP_HOST_FORMS; i-- > 0;) {
+    for (uint32_t i = name == NULL ? BP_HOST_FORMS : BP_HOST_FORMS_ALL; i-- > 0;) {
         bool meant = name == NULL ? runs[i] : strcmp(name, rows[i].name) == 0;
         if (meant) {
             *index = i;
@@ -54,8 +55,8 @@ bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS], 
 
 bp_status bp_host_form_find(const char *name, uint32_t *index)
 {
-    bool runs[BP_HOST_FORMS];
-    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
+    bool runs[BP_HOST_FORMS_ALL];
+    for (uint32_t i = 0; i < BP_HOST_FORMS_ALL; i++) {
         runs[i] = rows[i].runs();
     }
     return bp_host_form_choose(name, runs, index);

@@ -8,6 +8,9 @@
 
 extern const bp_host_form bp_host_avx2;
 extern const bp_host_form bp_host_avx512;
+extern const bp_host_form bp_host_amx; /* products of bf16; all else is AVX-512's */
+extern const bp_host_kernel bp_matmul_amx_kernel;
+extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
 /* The kernels that have fast forms. */
 #define BP_FAST_KERNELS(X)                                                                         \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the AVX-512 form. */
+/* The tables of the AVX-512 form and of the one with AMX. */
 #include "device/host/forms.h"
 
 #define TYPED(name) [BP_KERNEL_##name] = &bp_##name##_avx512,
@@ -11,4 +11,10 @@ const bp_host_form bp_host_avx512 = {
     {{BP_FAST_KERNELS(TYPED)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
+};
+
+const bp_host_form bp_host_amx = {
+    "amx",
+    {[BP_BF16] = {[BP_KERNEL_matmul] = &bp_matmul_amx_kernel,
+                  [BP_KERNEL_matmul_quantised] = &bp_matmul_amx_quantised_kernel}},
 };

@@ -14,4 +14,7 @@ uint64_t bp_peak_loop_portable(uint64_t iterations, float *sink);
 uint64_t bp_peak_loop_avx2(uint64_t iterations, float *sink);
 uint64_t bp_peak_loop_avx512(uint64_t iterations, float *sink);
 
+/* The same for products of bf16 by AMX tiles. */
+uint64_t bp_peak_loop_amx(uint64_t iterations, float *sink);
+
 #endif

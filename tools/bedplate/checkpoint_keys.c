@@ -131,6 +131,16 @@ static bp_status add_base(pool *p, session *s)
     return checkpoint_keys_add(p, result_prefix, "base-digest", value);
 }
 
+/* Kernels with bits of their own are another arithmetic, which a resumed run must go on with. */
+static bp_status add_arithmetic(pool *p, const session *s)
+{
+    const char *variant = s->spec.device->variant(s->runtime.device);
+    if (strcmp(variant, "host amx") != 0 || !s->set->bf16) {
+        return BP_OK;
+    }
+    return checkpoint_keys_add(p, result_prefix, "arithmetic", "amx");
+}
+
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
 {
     static settings set;
@@ -142,6 +152,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add_base(&p, s));
     BP_TRY(checkpoint_keys_add(&p, result_prefix, "data", facts->data));
     BP_TRY(add_length(&p, s, facts->total_steps));
+    BP_TRY(add_arithmetic(&p, s));
     BP_TRY(checkpoint_keys_add(&p, "run.", "variant", s->spec.device->variant(s->runtime.device)));
     BP_TRY(checkpoint_keys_add(&p, "run.", "model", s->set->model));
     BP_TRY(checkpoint_keys_add(&p, "run.", "data", s->set->data.item[0]));

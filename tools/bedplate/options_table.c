@@ -219,8 +219,10 @@ static const option table[] = {
      "what executes; auto takes the first GPU that can be used"},
     {"threads", OPTION_COUNT, PLANS, AT(threads), 0, 256, "0", "N", false,
      "workers; 0: one per processor. Results do not depend on it"},
-    {"kernels", OPTION_CHOICE, PLANS, AT(kernels), 0, 0, "auto", "auto|portable|avx2|avx512", false,
-     "the form of the kernels; results do not depend on it"},
+    {"kernels", OPTION_CHOICE, PLANS, AT(kernels), 0, 0, "auto", "auto|portable|avx2|avx512|amx",
+     false,
+     "the form of the kernels; results do not depend on it, but for amx: products of bf16 by AMX "
+     "tiles, with bits of their own (docs/numerics.md)"},
     {"poison", OPTION_FLAG, VERB_TRAIN | VERB_EVAL, AT(poison), 0, 0, "false", NULL, false,
      "fill buffers with signalling NaNs at birth and death: a self-test, slow"},
     {"resume", OPTION_FLAG, LEARNS, AT(resume), 0, 0, "false", NULL, false,

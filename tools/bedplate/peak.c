@@ -26,6 +26,9 @@ typedef struct lane {
 static peak_loop loop_of(const char *form)
 {
     bool any = form == NULL;
+    if (!any && strcmp(form, "amx") == 0 && bp_cpu_has_amx()) {
+        return bp_peak_loop_amx;
+    }
     if (bp_cpu_has_avx512() && (any || strcmp(form, "avx512") == 0)) {
         return bp_peak_loop_avx512;
     }

@@ -274,8 +274,8 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx2 = {
-    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,    pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes};
+    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, NULL};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -3,6 +3,7 @@
 #include "device/host/forms.h"
 #include "device/host/vector/half_avx512.h"
 #include "device/host/vector/math_avx512.h"
+#include "device/host/matmul/matmul_amx.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define ROWS    8
@@ -318,8 +319,8 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx512 = {
-    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,    pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes};
+    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, NULL};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -345,3 +346,23 @@ static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t las
 
 const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_run,
                                                    bp_matmul_quantised_workspace};
+
+/* The same with products of bf16 by AMX tiles. */
+static const bp_matmul_form amx_form = {
+    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
+    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, bp_matmul_amx};
+
+static void amx_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_run(&amx_form, call, first, last, worker);
+}
+
+static void amx_quantised_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    bp_matmul_quantised_run(&amx_form, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_amx_kernel = {tasks, amx_run, bp_matmul_workspace};
+const bp_host_kernel bp_matmul_amx_quantised_kernel = {quantised_tasks, amx_quantised_run,
+                                                       bp_matmul_quantised_workspace};

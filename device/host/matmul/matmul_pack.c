@@ -253,6 +253,24 @@ static matmul_block rectangle(const matmul_work *w, const matmul_grid *grid, con
     return block;
 }
 
+/* The form's own product; what is added to it is one more of them. */
+static void run_own(const matmul_work *w, const matmul_block *block)
+{
+    w->form->own(w, block);
+    if (w->then != NULL) {
+        const matmul_work then = {.form = w->form,
+                                  .s = w->then->s,
+                                  .type = w->type,
+                                  .c_type = w->c_type,
+                                  .a = w->then->a,
+                                  .b = w->then->b,
+                                  .c = w->c,
+                                  .work = w->work,
+                                  .bytes = w->bytes};
+        w->form->own(&then, block);
+    }
+}
+
 /* Tasks first .. last - 1; `work` is this worker's part of the workspace. */
 static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
@@ -280,7 +298,9 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
             slow[1] = left / per_slow;
         }
         matmul_block block = rectangle(w, &grid, slow, fast);
-        if (!bp_matmul_narrow(w, &block)) {
+        if (w->form->own != NULL && w->type == BP_BF16) {
+            run_own(w, &block);
+        } else if (!bp_matmul_narrow(w, &block)) {
             bp_matmul_rectangle(w, &block);
         }
         task += slow[1] * fast[1];

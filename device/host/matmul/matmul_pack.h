@@ -60,6 +60,9 @@ typedef struct bp_matmul_tile {
 #define BP_MATMUL_LINE   64 /* bytes of a cache line */
 #define BP_MATMUL_STRIDE 8  /* terms from one request to the next, in tiles that are whole */
 
+struct matmul_work;
+struct matmul_block;
+
 typedef struct bp_matmul_form {
     int64_t rows;    /* of a tile, at most BP_MATMUL_ROWS_MAX */
     int64_t columns; /* of a tile and of a panel, at most BP_MATMUL_PANEL_MAX */
@@ -104,6 +107,9 @@ typedef struct bp_matmul_form {
      * `type`. Returns how many columns it did, 0 where they do not begin and end with blocks. */
     int64_t (*row_codes)(float *sums, const float *a, const bp_quantised_matrix *b, uint64_t first,
                          uint64_t pitch, int64_t depth, int64_t columns, bp_dtype type);
+    /* A rectangle of a c of bf16 operands, by instructions with bits of their own (matmul_amx.h);
+     * NULL: none, which is so in all forms but one. */
+    void (*own)(const struct matmul_work *work, const struct matmul_block *block);
 } bp_matmul_form;
 
 extern const bp_matmul_form bp_matmul_form_avx2;
