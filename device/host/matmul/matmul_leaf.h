@@ -341,16 +341,21 @@ static void narrow_edge(float *sums, const void *a, int64_t pitch, const float *
 }
 
 /* Four terms turned at once in registers, or four pairs of terms of 16 bits, which are then split.
- */
+ * The lines of the rows that come next are asked for: rows side by side confuse the processor's own
+ * look-ahead. */
 static inline __attribute__((always_inline)) void narrow_of(float *sums, const void *a,
                                                             int64_t pitch, const float *b,
                                                             int64_t depth, const bp_dtype type)
 {
     const int64_t pair = type == BP_F32 ? 1 : 2, whole = depth - depth % (4 * pair);
     const int64_t bytes = (const char *)bp_element_at(a, pitch, type) - (const char *)a;
+    const int64_t line = type == BP_F32 ? 16 : 32; /* elements of a cache line */
     const float *row = b;
     NARROW_EACH(NARROW_LOAD)
     for (int64_t k = 0; k < whole; k += 4 * pair) {
+        for (int64_t r = 0; k % line == 0 && r < LANES; r++) {
+            _mm_prefetch(bp_element_at(a, (LANES + r) * pitch + k, type), _MM_HINT_T0);
+        }
         leaf column[4];
         leaf_columns4(column, bp_element_at(a, k, type), bytes);
         for (int64_t i = 0; i < 4; i++) {

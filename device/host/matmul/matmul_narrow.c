@@ -150,6 +150,21 @@ static void move_sums(const matmul_thin *t, int64_t column, int64_t columns, boo
     }
 }
 
+/* Asks for what the tiles of these columns read of the next terms. Where c is turned, wide is the
+ * gradient that was made just now, and near. */
+static void thin_ahead(const matmul_thin *t, int64_t term, int64_t column, int64_t columns)
+{
+    const bp_dtype type = t->w->type;
+    const int64_t end = t->turned ? 0 : least(term + 2 * THIN_TERMS, t->w->s->k);
+    const int64_t bytes = columns * (int64_t)bp_dtype_bytes(type);
+    for (int64_t k = term + THIN_TERMS; k < end; k++) {
+        const char *row = bp_element_at(t->wide, k * t->wide_pitch + column, type);
+        for (int64_t at = 0; at < bytes; at += BP_MATMUL_LINE) {
+            __builtin_prefetch(row + at, 0, 2);
+        }
+    }
+}
+
 /* Some terms of all tiles of a chunk. `a` is the thin factor's (rows, THIN_TERMS). */
 static void thin_terms(const matmul_thin *t, const float *a, int64_t term, int64_t terms,
                        int64_t column, int64_t columns)
@@ -170,6 +185,7 @@ static void thin_terms(const matmul_thin *t, const float *a, int64_t term, int64
                                .to_pitch = columns,
                                .next = {.from = (const char *)a, .run = 1},
                                .ahead = {.from = (const char *)a, .run = 1}};
+        thin_ahead(t, term, t->column + column + j, here);
         if (w->type != BP_F32) {
             form->load(panel, form->columns, from, t->wide_pitch, terms, here, w->type);
             tile.panel = panel;
