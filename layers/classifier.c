@@ -70,11 +70,13 @@ static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref log
                                             .classes = (int64_t)classifier->score.out,
                                             .kind = emit->spec->config.task,
                                             .gradient = gradient,
-                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF};
+                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF,
+                                            .smoothing = emit->spec->smoothing};
     const bp_sample_loss_operands operands = {.logits = logits,
                                               .losses = emit->losses,
                                               .labels = emit->input[BP_INPUT_LABELS],
                                               .lengths = emit->input[BP_INPUT_LENGTHS],
+                                              .class_weights = emit->class_weights,
                                               .step = emit->step,
                                               .control = emit->control};
     bp_emit_sample_loss(emit, &operands, &scalars);

@@ -173,7 +173,8 @@ void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x)
         emit_logits(emit, head, &c, whole_table(head));
         const bp_cross_entropy_forward_scalars scalars = {.rows = (int64_t)c.rows,
                                                           .vocabulary = (int64_t)head->vocabulary,
-                                                          .pitch = (int64_t)c.pitch};
+                                                          .pitch = (int64_t)c.pitch,
+                                                          .smoothing = emit->spec->smoothing};
         const bp_cross_entropy_forward_operands operands = {
             .logits = c.logits, .losses = c.losses, .labels = c.labels};
         bp_emit_cross_entropy_forward(emit, &operands, &scalars);
@@ -194,7 +195,8 @@ static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref
                                               .vocabulary = (int64_t)head->vocabulary,
                                               .pitch = (int64_t)c->pitch,
                                               .scaled = is_scaled(emit),
-                                              .stride = (int64_t)emit->rows};
+                                              .stride = (int64_t)emit->rows,
+                                              .smoothing = emit->spec->smoothing};
     const bp_cross_entropy_operands operands = {.logits = c->logits,
                                                 .losses = c->losses,
                                                 .labels = c->labels,
@@ -236,7 +238,9 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
                                                           .pitch = (int64_t)c.pitch,
                                                           .first = (int64_t)part.first,
                                                           .scaled = is_scaled(emit),
-                                                          .stride = (int64_t)emit->rows};
+                                                          .stride = (int64_t)emit->rows,
+                                                          .vocabulary = (int64_t)head->vocabulary,
+                                                          .smoothing = emit->spec->smoothing};
         const bp_cross_entropy_columns_operands operands = {
             .logits = c.logits,
             .labels = c.labels,

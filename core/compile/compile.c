@@ -168,6 +168,12 @@ bp_status compile_fixed(bp_compile *compile, bp_emit *emit)
                         &compile->inputs));
     BP_TRY(fixed_buffer(emit, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
     BP_TRY(fixed_buffer(emit, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
+    if (spec->class_weights != NULL) {
+        uint32_t weights = 0;
+        BP_TRY(fixed_buffer(emit, "class_weights", BP_SCOPE_CONSTANT,
+                            bp_size_mul(spec->config.classes, sizeof(float)), &weights));
+        emit->class_weights = (bp_ref){weights, BP_F32, 0};
+    }
     compile_inputs(compile, emit, 0);
     BP_TRY(declare_inputs(compile, emit));
     bp_graph_take(emit->graph, result,

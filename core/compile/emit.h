@@ -95,15 +95,16 @@ typedef struct bp_emit {
     bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
     bp_ref input[BP_INPUT_KINDS];   /* the first of each kind; absent where the model does not
                                        declare one */
-    bp_ref shared;       /* what several stages read, made by the first of them: the model's own;
-                            absent at a program's start */
-    bp_ref result;       /* result block */
-    bp_ref control;      /* control block */
-    bp_ref norm_history; /* of percentile clipping, where there is one */
-    bp_ref losses;       /* (rows) F32, per-token losses */
-    bp_ref logits;       /* decoding: (1, vocabulary), what the host samples from; evaluating: what
-                            is kept (bp_compile_logits_rows), absent where nothing is */
-    bp_ref logits_kept;  /* those of the eval program, after all programs are written */
+    bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
+                             absent at a program's start */
+    bp_ref result;        /* result block */
+    bp_ref control;       /* control block */
+    bp_ref norm_history;  /* of percentile clipping, where there is one */
+    bp_ref class_weights; /* (classes) F32, where the loss has some; else absent */
+    bp_ref losses;        /* (rows) F32, per-token losses */
+    bp_ref logits;        /* decoding: (1, vocabulary), what the host samples from; evaluating: what
+                             is kept (bp_compile_logits_rows), absent where nothing is */
+    bp_ref logits_kept;   /* those of the eval program, after all programs are written */
     bp_ref losses_kept;  /* of the eval program, likewise: whole when it has ended, unless later ops
                             of it lie over them */
     bool loss_written;   /* the result's loss_sum was written earlier in the group */

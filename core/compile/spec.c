@@ -217,6 +217,36 @@ static bp_status check_release(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Labels can be smoothed and weighted where they are classes. */
+static bool finite_weights(const bp_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->config.classes; i++) {
+        if (!inside((double)spec->class_weights[i], 0.0, 1e30)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bp_status check_loss(const bp_spec *spec, bp_error *error)
+{
+    const bp_task task = spec->config.task;
+    if (!inside(spec->smoothing, 0.0, 1.0)) {
+        return refuse(error, "label-smoothing-factor", "has to be at least 0 and below 1");
+    }
+    const bool several = task <= BP_TASK_CLASSES || task == BP_TASK_TOKENS;
+    if (spec->smoothing > 0.0 && !several) {
+        return refuse(error, "label-smoothing-factor",
+                      "labels are smoothed where each is one of several classes: language models, "
+                      "--task classification and token-classification");
+    }
+    if (spec->class_weights != NULL && (task != BP_TASK_CLASSES || !finite_weights(spec))) {
+        return refuse(error, "class-weights",
+                      "weights go with --task classification, and are numbers of at least 0");
+    }
+    return BP_OK;
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
@@ -225,6 +255,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));
     BP_TRY(check_quantised(spec, error));
+    BP_TRY(check_loss(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_limit(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                               "gradient-checkpointing", 0, BP_LIMIT_LEAST, 1);

@@ -164,8 +164,11 @@ typedef struct bp_spec {
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 
-    uint32_t batch;                   /* sequences per micro-batch */
-    uint32_t sequence;                /* tokens per sequence; <= config.positions */
+    double smoothing;           /* of labels: 0 to below 1 (cross_entropy of kernels.def) */
+    const float *class_weights; /* of a classification: (classes), the caller's; NULL: all 1. The
+                                   loss is a mean weighted with them */
+    uint32_t batch;             /* sequences per micro-batch */
+    uint32_t sequence;          /* tokens per sequence; <= config.positions */
     uint32_t lengths[BP_LENGTHS_MAX]; /* shorter sequences that have programs of their own, rising
                                          (core/compile/lengths.h); they change no bit of a result */
     uint32_t length_count;

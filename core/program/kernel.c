@@ -69,6 +69,7 @@
         const bp_##name##_scalars *s = scalars;                                                    \
         bool legal = true;
 #define FLAG(x)            legal = legal && S(x) <= 1;
+#define FRACTION(x)        legal = legal && s->x >= 0.0 && s->x < 1.0;
 #define REQUIRE(condition) legal = legal && (condition);
 #define END(name)                                                                                  \
     (void)s;                                                                                       \

@@ -96,6 +96,7 @@ static bp_status evaluate_group(bp_runtime *runtime, const bp_evaluation *all, u
     BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &result, sizeof result));
     sums->loss += result.loss_sum;
     sums->targets += runtime->group.valid;
+    sums->weight += runtime->group.weight;
     if (all->watch == NULL) {
         return BP_OK;
     }
@@ -124,6 +125,6 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
                         : evaluate_group(runtime, &all, g, &sums));
     }
     *targets = sums.targets;
-    *loss = sums.targets > 0 ? sums.loss / (double)sums.targets : 0.0;
+    *loss = sums.weight > 0.0 ? sums.loss / sums.weight : 0.0;
     return BP_OK;
 }

@@ -365,6 +365,14 @@ static uint64_t count_valid(const bp_feed *feed, const bp_column *column, uint32
     return feed->kind == BP_LABELS_BITS ? 1 : feed->kind == BP_LABELS_SPAN ? 2 * valid : valid;
 }
 
+/* What its targets count for together: a mean of losses divides by it. */
+static double weigh(const bp_feed *feed, const bp_column *column, uint32_t sample, uint64_t valid)
+{
+    const int32_t *labels = (const int32_t *)column->data + (size_t)sample * column->elements;
+    const bool weighted = feed->class_weights != NULL && feed->kind == BP_LABELS_CLASS && valid > 0;
+    return weighted ? (double)feed->class_weights[labels[0]] : (double)valid;
+}
+
 const bp_column *bp_group_column(const bp_group *group, bp_input_from from)
 {
     for (uint32_t i = 0; i < group->columns; i++) {
@@ -402,6 +410,7 @@ static void begin_group(const bp_feed *feed, bp_group *group, uint32_t samples)
     group->samples = samples;
     group->micros = (uint32_t)bp_size_ceil_div(samples, feed->batch);
     group->valid = 0;
+    group->weight = 0.0;
     group->tokens = 0;
 }
 
@@ -412,7 +421,11 @@ static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sam
     const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
     BP_TRY(stage_row(feed, row, sample, group));
     note_length(feed, row, sample, group);
-    group->valid += row->there && labels != NULL ? count_valid(feed, labels, sample) : 0;
+    if (row->there && labels != NULL) {
+        const uint64_t valid = count_valid(feed, labels, sample);
+        group->valid += valid;
+        group->weight += weigh(feed, labels, sample, valid);
+    }
     return BP_OK;
 }
 

@@ -84,15 +84,16 @@ typedef struct bp_feed {
     bp_source *source;
     bp_error *error;
     uint64_t seed;
-    uint32_t sequence;   /* T */
-    uint32_t batch;      /* sequences per micro-batch */
-    uint32_t group;      /* sequences per step: batch * accumulation */
-    uint32_t vocabulary; /* ids must be below it; 0: they are any 32 bits (numbers) */
-    bool shuffle;        /* false: windows in file order (evaluation) */
-    bp_labels kind;      /* from BP_LABELS_GIVEN on they need a source of examples */
-    bp_masking masking;  /* BP_LABELS_MASKED */
-    uint32_t classes;    /* BP_LABELS_CLASS, BP_LABELS_GIVEN */
-    int32_t padding;     /* the id behind the end of a row; no target, whatever it is */
+    uint32_t sequence;          /* T */
+    uint32_t batch;             /* sequences per micro-batch */
+    uint32_t group;             /* sequences per step: batch * accumulation */
+    uint32_t vocabulary;        /* ids must be below it; 0: they are any 32 bits (numbers) */
+    bool shuffle;               /* false: windows in file order (evaluation) */
+    bp_labels kind;             /* from BP_LABELS_GIVEN on they need a source of examples */
+    bp_masking masking;         /* BP_LABELS_MASKED */
+    uint32_t classes;           /* BP_LABELS_CLASS, BP_LABELS_GIVEN */
+    const float *class_weights; /* the spec's; NULL: none */
+    int32_t padding;            /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;
 } bp_feed;
@@ -108,6 +109,7 @@ typedef struct bp_group {
     uint32_t micros;   /* micro-batches that hold at least one window */
     uint32_t samples;  /* windows in the group */
     uint64_t valid;    /* targets: labels >= 0 in the first column of labels, of answers twice */
+    double weight;     /* of all of them: as many, or the sum of their classes' weights */
     uint64_t tokens;   /* that the model reads and that are no padding */
     uint32_t *longest; /* (micro-batches): such tokens of each one's longest sample; NULL: nobody
                           asks */

@@ -44,6 +44,7 @@ typedef struct bp_outcome {
     double norm;     /* gradient norm before clipping */
     double rate;     /* learning rate used */
     uint64_t valid;  /* targets; 0: the group was skipped, nothing ran */
+    double weight;   /* of the targets: valid, or by class weights; the loss is the mean over it */
     uint64_t tokens; /* input tokens in the group, padding left out */
     uint64_t places; /* that its programs went over, padding included; 0: nothing ran */
     uint32_t samples;

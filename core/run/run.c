@@ -277,9 +277,10 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     *outcome = (bp_outcome){.step = runtime->steps + 1,
                             .rate = rate,
                             .valid = runtime->group.valid,
+                            .weight = runtime->group.weight,
                             .samples = runtime->group.samples,
                             .tokens = runtime->group.tokens};
-    if (runtime->group.valid == 0) {
+    if (!(runtime->group.weight > 0.0)) {
         runtime->steps++;
         runtime->skipped++;
         return BP_OK;
@@ -288,14 +289,14 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
                            .step = runtime->steps,
                            .learning_rate = (float)rate,
                            .mask_span = runtime->shorter_count > 0 ? spec->sequence : 0,
-                           .inverse_valid = (float)(1.0 / (double)runtime->group.valid)};
+                           .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;
     runtime->places = 0;
     BP_TRY(run_group(runtime, &block));
     BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &result, sizeof result));
     runtime->steps++;
     outcome->places = runtime->places;
-    outcome->loss = result.loss_sum / (double)runtime->group.valid;
+    outcome->loss = result.loss_sum / runtime->group.weight;
     outcome->norm = (double)result.norm;
     const bp_scaling *scaling = &spec->scaling;
     bool retry = scaling->kind == BP_SCALING_DYNAMIC && (double)result.scale > least_scale(scaling);

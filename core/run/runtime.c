@@ -305,6 +305,17 @@ bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes)
     return bp_runtime_open_places(runtime, &places);
 }
 
+static bp_status put_class_weights(bp_runtime *runtime)
+{
+    const bp_ref weights = runtime->emit.class_weights;
+    if (!bp_ref_present(weights)) {
+        return BP_OK;
+    }
+    const bp_spec *spec = &runtime->spec;
+    return bp_runtime_write(runtime, &runtime->graph.buffers[weights.buffer], 0,
+                            spec->class_weights, spec->config.classes * sizeof(float));
+}
+
 bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
 {
     const bp_device *device = runtime->spec.device;
@@ -322,6 +333,7 @@ bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
             runtime->zeroed && (given->space[i].address != NULL || places.space[i].bytes == 0);
     }
     BP_TRY(link_programs(runtime));
+    BP_TRY(put_class_weights(runtime));
     bp_arena_seal(&runtime->host);
     return BP_OK;
 }

@@ -145,6 +145,7 @@ static bp_status run_sorted(bp_runtime *runtime, const bp_feed *feed, uint64_t f
             return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
         }
         sums->targets += runtime->group.valid;
+        sums->weight += runtime->group.weight;
         BP_TRY(evaluate_staged(runtime));
         BP_TRY(keep_results(runtime, sorted->order + at, some));
     }

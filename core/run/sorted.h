@@ -17,6 +17,7 @@ typedef struct bp_evaluation {
 typedef struct evaluate_sums {
     double loss;
     uint64_t targets;
+    double weight; /* of the targets */
 } evaluate_sums;
 
 /* Plan memory of it, and taking that; the programs are made. */

@@ -162,6 +162,7 @@ static void plan_sample_loss(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, sample_loss, losses, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, sample_loss, labels, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, lengths, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, class_weights, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, step, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, control, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->batch);
@@ -170,6 +171,7 @@ static void plan_sample_loss(bp_cuda_plan *plan)
         bp_cuda_word32(plan, (uint32_t)s->kind);
         bp_cuda_word32(plan, s->gradient != 0);
         bp_cuda_word32(plan, s->scaled != 0);
+        bp_cuda_single(plan, (float)s->smoothing);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
 }

@@ -332,7 +332,9 @@ bool bp_cuda_plan_loss_columns(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->columns);
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word64(plan, (uint64_t)s->first);
+        bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_word32(plan, s->scaled != 0);
+        bp_cuda_single(plan, (float)s->smoothing);
         uint32_t logits = BP_CUDA_BIT(cross_entropy_columns, logits);
         bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
     }
@@ -343,6 +345,7 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
 {
     /* both rows begin with the same scalars */
     const bp_cross_entropy_scalars *s = plan->op->scalars;
+    const bp_cross_entropy_forward_scalars *forward = plan->op->scalars;
     bool gradient = plan->op->kernel == BP_KERNEL_cross_entropy;
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_loss, BP_CUDA_FUNCTION_cross_entropy, (uint64_t)s->rows,
                       1, loss_threads(s->vocabulary))) {
@@ -366,6 +369,7 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(plan, gradient);
         bp_cuda_word32(plan, gradient && s->scaled != 0);
+        bp_cuda_single(plan, (float)(gradient ? s->smoothing : forward->smoothing));
         uint32_t logits = BP_CUDA_BIT(cross_entropy, logits);
         bp_cuda_word32(plan, bp_cuda_form(plan, logits, (uint64_t)s->pitch));
     }

@@ -55,31 +55,47 @@ typedef struct sample {
     uint64_t first;
     uint64_t classes;
     uint32_t label;
+    const float *class_weights; /* NULL: all 1 */
+    float smoothing;
     float weight; /* of the gradient; 0: none */
     uint32_t form;
 } sample;
 
-/* Cross entropy; the logits become softmax - onehot, times weight. */
+/* Of a class's own target and of every class's share of it, times the class's weight. */
+BP_DEVICE float class_weight(const sample *s, uint64_t i)
+{
+    return s->class_weights != NULL ? s->class_weights[i] : 1.0f;
+}
+
+/* Cross entropy; the logits become their gradient. */
 BP_DEVICE float class_loss(const sample *s)
 {
-    float most = -INFINITY, sum = 0.0f;
+    float most = -INFINITY, sum = 0.0f, all = 0.0f, loss = 0.0f;
+    float own = (1.0f - s->smoothing) * class_weight(s, s->label);
+    float share = s->smoothing / (float)s->classes;
     float target = bp_get(s->logits, s->first + s->label, s->form);
 #pragma unroll 1
     for (uint64_t i = 0; i < s->classes; i++) {
         float x = bp_get(s->logits, s->first + i, s->form);
         most = x > most ? x : most;
+        all += class_weight(s, i);
     }
 #pragma unroll 1
     for (uint64_t i = 0; i < s->classes; i++) {
         sum += bp_expf_inline(bp_get(s->logits, s->first + i, s->form) - most);
     }
+    float log_sum = most + bp_logf(sum), factor = own + share * all;
 #pragma unroll 1
-    for (uint64_t i = 0; s->weight != 0.0f && i < s->classes; i++) {
-        float part = bp_expf_inline(bp_get(s->logits, s->first + i, s->form) - most) / sum;
-        part = i == s->label ? part - 1.0f : part;
-        bp_put(s->logits, s->first + i, s->form, part * s->weight);
+    for (uint64_t i = 0; i < s->classes; i++) {
+        float x = bp_get(s->logits, s->first + i, s->form), weight = share * class_weight(s, i);
+        float part = bp_expf_inline(x - most) / sum * factor - weight;
+        loss += share > 0.0f ? weight * (log_sum - x) : 0.0f;
+        if (s->weight != 0.0f) {
+            part = i == s->label ? part - own : part;
+            bp_put(s->logits, s->first + i, s->form, part * s->weight);
+        }
     }
-    return (most + bp_logf(sum)) - target;
+    return own * (log_sum - target) + loss;
 }
 
 /* Binary cross entropy of the classes whose bits are set, or squared error: means over classes. */
@@ -109,9 +125,10 @@ BP_DEVICE float mean_loss(const sample *s, bool bits)
 
 /* A block has a sample: its first thread the loss, all of them the zeros. */
 BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, const int32_t *lengths,
-                         const bp_step_block *step, const bp_control_block *control, uint64_t batch,
-                         uint64_t sequence, uint64_t classes, uint32_t kind, uint32_t gradient,
-                         uint32_t scaled, uint32_t form)
+                         const float *class_weights, const bp_step_block *step,
+                         const bp_control_block *control, uint64_t batch, uint64_t sequence,
+                         uint64_t classes, uint32_t kind, uint32_t gradient, uint32_t scaled,
+                         float smoothing, uint32_t form)
 {
     uint64_t b = blockIdx.x;
     if (b >= batch) {
@@ -132,7 +149,8 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
     }
     float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
     weight = gradient != 0 ? weight : 0.0f;
-    const sample s = {logits, b * classes, classes, (uint32_t)label, weight, form};
+    const sample s = {logits,        b * classes, classes, (uint32_t)label,
+                      class_weights, smoothing,   weight,  form};
     float loss = 0.0f;
     if (there) {
         loss = kind == TASK_CLASSES ? class_loss(&s) : mean_loss(&s, kind == TASK_LABELS);

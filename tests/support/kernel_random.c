@@ -130,10 +130,28 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+/* Chunks of logits, with and without smoothing. */
+static void draw_cross_entropy(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t rows = size(d, 40), width = size(d, 300), pitch = width + roll(d, 0, 20);
+    int64_t flag = roll(d, 0, 1);
+    const double smoothing = 0.1 * (double)roll(d, 0, 2);
+    if (kernel == BP_KERNEL_cross_entropy) {
+        s->cross_entropy =
+            (bp_cross_entropy_scalars){rows, width, pitch, flag, rows + 3, smoothing};
+    } else if (kernel == BP_KERNEL_cross_entropy_forward) {
+        s->cross_entropy_forward =
+            (bp_cross_entropy_forward_scalars){rows, width, pitch, smoothing};
+    } else {
+        const int64_t first = roll(d, 0, 9), vocabulary = first + width + roll(d, 0, 9);
+        s->cross_entropy_columns = (bp_cross_entropy_columns_scalars){
+            rows, width, pitch, first, flag, rows + 3, vocabulary, smoothing};
+    }
+}
+
 static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t rows = size(d, 40), width = size(d, 300), flag = roll(d, 0, 1);
-    int64_t pitch = width + roll(d, 0, 1) * roll(d, 0, 20);
     switch (kernel) {
     case BP_KERNEL_layernorm_forward:
         s->layernorm_forward =
@@ -170,20 +188,9 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
         s->rmsnorm_backward_weight.pitch = width * s->rmsnorm_backward_weight.heads + rows % 2 * 3;
         break;
     case BP_KERNEL_cross_entropy:
-        s->cross_entropy = (bp_cross_entropy_scalars){
-            .rows = rows, .vocabulary = width, .pitch = pitch, .scaled = flag, .stride = rows + 3};
-        break;
     case BP_KERNEL_cross_entropy_columns:
-        s->cross_entropy_columns = (bp_cross_entropy_columns_scalars){.rows = rows,
-                                                                      .columns = width,
-                                                                      .pitch = pitch,
-                                                                      .first = roll(d, 0, 9),
-                                                                      .scaled = flag,
-                                                                      .stride = rows + 3};
-        break;
     case BP_KERNEL_cross_entropy_forward:
-        s->cross_entropy_forward =
-            (bp_cross_entropy_forward_scalars){.rows = rows, .vocabulary = width, .pitch = pitch};
+        draw_cross_entropy(d, kernel, s);
         break;
     case BP_KERNEL_loss_sum:
         s->loss_sum = (bp_loss_sum_scalars){.rows = rows, .accumulate = flag};
@@ -243,7 +250,8 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
                                                   .classes = roll(d, 1, 40),
                                                   .kind = BP_TASK_CLASSES + roll(d, 0, 2),
                                                   .gradient = flag,
-                                                  .scaled = roll(d, 0, 1)};
+                                                  .scaled = roll(d, 0, 1),
+                                                  .smoothing = 0.1 * (double)roll(d, 0, 2)};
         break;
     }
 }

@@ -14,6 +14,7 @@
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/release_text.h"
+#include "tools/bedplate/class_weights.h"
 #include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/schedule_text.h"
 #include "tools/bedplate/session.h"
@@ -331,6 +332,7 @@ static bp_status cmd_plan_plan(session *s)
     static frontier curve;
     extras more = {0};
     BP_TRY(rate_check(set));
+    BP_TRY(class_weights_fill(s, NULL));
     s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {

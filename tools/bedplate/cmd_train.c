@@ -7,6 +7,7 @@
 
 #include "core/file/storage.h"
 #include "tools/bedplate/checkpoint.h"
+#include "tools/bedplate/class_weights.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/metric.h"
@@ -157,6 +158,7 @@ static bp_status prepare(training *t, const settings *set)
     s->state_follows = t->points.found;
     BP_TRY(data_set_open(&t->data, s));
     BP_TRY(check_evaluation(t));
+    BP_TRY(class_weights_fill(s, t->data.train));
     s->spec.evaluate = t->data.eval != NULL;
     BP_TRY(session_choose(s));
     BP_TRY(init_feeds(t));

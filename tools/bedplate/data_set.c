@@ -99,6 +99,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .vocabulary = spec->config.vocabulary,
                      .kind = data_labels(&spec->config),
                      .classes = spec->config.classes,
+                     .class_weights = spec->class_weights,
                      .masking = masking_of(set, spec),
                      .padding = inside ? (int32_t)padding : 0};
 }

@@ -206,6 +206,13 @@ static const option table[] = {
      "added to the root of the second moment"},
     {"max-grad-norm", OPTION_REAL, SHAPES, AT(max_grad_norm), 0, 1e9, "1", "F", true,
      "gradients are scaled down to this norm; 0: never"},
+    {"label-smoothing-factor", OPTION_REAL, LEARNS, AT(label_smoothing), 0, 0.999999, "0", "F",
+     true,
+     "share of every label that goes to all classes or tokens alike, in training and its "
+     "evaluations"},
+    {"class-weights", OPTION_TEXT, LEARNS, AT(class_weights), 0, 0, NULL, "F,F,..|balanced", true,
+     "what each class counts for in the mean loss of a classification (CrossEntropyLoss's weight); "
+     "balanced: rows / (classes * rows of the class)"},
     {"seed", OPTION_COUNT, LEARNS | VERB_GENERATE | VERB_BENCH, AT(seed), 0, MOST, "42", "N", true,
      "of weights, order of the data, dropout and sampling"},
     {"data-seed", OPTION_SIGNED, LEARNS, AT(data_seed), -1, MOST, "-1", "N", true,

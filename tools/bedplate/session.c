@@ -204,6 +204,7 @@ static bp_status fill_spec(session *s)
     spec->sequence = sequence_of(s);
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
+    spec->smoothing = set->label_smoothing;
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;

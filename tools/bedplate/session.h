@@ -13,6 +13,7 @@
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/precision.h"
+#include "tools/bedplate/predictions.h"
 #include "tools/bedplate/settings.h"
 #include "tools/formats/class_names.h"
 
@@ -40,9 +41,10 @@ typedef struct session {
     bool state_follows;                   /* a snapshot will give all that is trained */
     bool new_head;                        /* training is for a task that they have no head for */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
-    bp_class_names names;                 /* of the model's classes; count 0: none */
-    bool classes_open;                    /* training: the data names them, for nothing else does */
-    coder coder;                          /* its tokenizer, when it was asked for */
+    float class_weights[PREDICTIONS_CLASSES]; /* --class-weights, in spec where it is given */
+    bp_class_names names;                     /* of the model's classes; count 0: none */
+    bool classes_open; /* training: the data names them, for nothing else does */
+    coder coder;       /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */

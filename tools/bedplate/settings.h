@@ -112,6 +112,8 @@ typedef struct settings {
     double beta2;
     double epsilon;
     double max_grad_norm;
+    double label_smoothing;
+    const char *class_weights; /* "F,F,.." or "balanced" */
     uint64_t seed;
     int64_t data_seed; /* -1: seed */
 

@@ -24,8 +24,8 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     sum->line_tokens += outcome->tokens;
     sum->overflow += outcome->skipped ? 1 : 0;
     if (isfinite(outcome->loss)) {
-        sum->line_loss += outcome->loss * (double)outcome->valid;
-        sum->line_valid += outcome->valid;
+        sum->line_loss += outcome->loss * outcome->weight;
+        sum->line_weight += outcome->weight;
     }
 }
 
@@ -48,7 +48,7 @@ progress_numbers train_totals_now(const train_totals *sum, const bp_outcome *out
 
 double train_totals_mean(const train_totals *sum)
 {
-    return ratio(sum->line_loss, (double)sum->line_valid);
+    return ratio(sum->line_loss, sum->line_weight);
 }
 
 void train_totals_cut(train_totals *sum)
@@ -56,7 +56,7 @@ void train_totals_cut(train_totals *sum)
     sum->line_seconds = 0.0;
     sum->line_tokens = 0;
     sum->line_loss = 0.0;
-    sum->line_valid = 0;
+    sum->line_weight = 0.0;
 }
 
 void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,

@@ -19,8 +19,8 @@ typedef struct train_totals {
     uint64_t samples;
     double line_seconds;
     uint64_t line_tokens;
-    double line_loss; /* sum of losses times their targets */
-    uint64_t line_valid;
+    double line_loss; /* sum of losses times the weight of their targets */
+    double line_weight;
     uint64_t overflow; /* steps that loss scaling skipped */
 } train_totals;
 

@@ -245,27 +245,33 @@ static inline bp_v keep_step(bp_element *x, bp_v most, bp_v sum, bp_part part)
     return bp_v_choose(part, bp_v_add(sum, e), sum);
 }
 
-/* x = e^(x - most) * factor. */
-static inline void softmax_step(bp_element *x, bp_v most, bp_v factor, bp_part part)
+/* x = e^(x - most) * factor + shift. */
+static inline void softmax_step(bp_element *x, bp_v most, bp_v factor, bp_v shift, bp_part part)
 {
     bp_v e = bp_v_exp(bp_v_sub(bp_v_get(x, part), most));
-    bp_v_put(x, bp_v_mul(e, factor), part);
+    bp_v_put(x, bp_v_add(bp_v_mul(e, factor), shift), part);
 }
 
 /* The same from what keep_step left. */
-static inline void slope_step(bp_element *x, bp_v most, bp_v factor, bp_part part)
+static inline void slope_step(bp_element *x, bp_v most, bp_v factor, bp_v shift, bp_part part)
 {
     if (BP_ELEMENT_EXACT) {
-        bp_v_put(x, bp_v_mul(bp_v_get(x, part), factor), part);
+        bp_v_put(x, bp_v_add(bp_v_mul(bp_v_get(x, part), factor), shift), part);
     } else {
-        softmax_step(x, most, factor, part);
+        softmax_step(x, most, factor, shift, part);
     }
+}
+
+/* What smoothing adds to a row's loss. */
+static float row_smoothing(const bp_element *x, uint64_t count, uint64_t label, double smoothing)
+{
+    return (float)smoothing * (bp_get(x, label) - row_sum(x, count) / (float)count);
 }
 
 /* A row of logits becomes its gradient; kept gets the largest logit and the factor of the
  * exponentials. Returns the loss. */
-static float row_gradient(bp_element *x, uint64_t vocabulary, uint64_t label, float weight,
-                          float kept[2])
+static float row_gradient(bp_element *x, uint64_t vocabulary, uint64_t label,
+                          const bp_loss_slope *slope, float kept[2])
 {
     float target = bp_get(x, label), most = row_max(x, vocabulary);
     bp_v sums = bp_v_set(0.0f), top = bp_v_set(most);
@@ -274,12 +280,12 @@ static float row_gradient(bp_element *x, uint64_t vocabulary, uint64_t label, fl
         BP_FOR_VECTORS(i, vocabulary, STEP)
 #undef STEP
     }
-    float sum = bp_v_sum(sums), scale = weight / sum;
-    bp_v factor = bp_v_set(scale);
-#define STEP(part) slope_step(x + i, top, factor, part);
+    float sum = bp_v_sum(sums), scale = slope->weight / sum;
+    bp_v factor = bp_v_set(scale), shift = bp_v_set(slope->shift);
+#define STEP(part) slope_step(x + i, top, factor, shift, part);
     BP_FOR_VECTORS(i, vocabulary, STEP)
 #undef STEP
-    bp_put(x, label, bp_expf_inline(target - most) * scale - weight);
+    bp_put(x, label, (bp_expf_inline(target - most) * scale + slope->shift) - slope->peak);
     kept[0] = most;
     kept[1] = scale;
     return (most + bp_logf(sum)) - target;
@@ -297,7 +303,8 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
     (void)worker;
     const bp_cross_entropy_scalars *s = call->scalars;
     const bp_cross_entropy_pointers *p = call->pointers;
-    float weight = bp_loss_weight(p->step, p->control, s->scaled);
+    const bp_loss_slope slope = bp_loss_slope_of(bp_loss_weight(p->step, p->control, s->scaled),
+                                                 s->smoothing, s->vocabulary);
     uint64_t vocabulary = (uint64_t)s->vocabulary;
     for (uint64_t row = first; row < last; row++) {
         bp_element *x = (bp_element *)p->logits + row * (uint64_t)s->pitch;
@@ -308,7 +315,10 @@ static void cross_entropy_run(const bp_host_call *call, uint64_t first, uint64_t
             *loss = 0.0f;
             memset(x, 0, vocabulary * sizeof(*x));
         } else {
-            *loss = row_gradient(x, vocabulary, (uint64_t)label, weight, kept);
+            const float more = s->smoothing > 0.0
+                                   ? row_smoothing(x, vocabulary, (uint64_t)label, s->smoothing)
+                                   : 0.0f;
+            *loss = row_gradient(x, vocabulary, (uint64_t)label, &slope, kept) + more;
         }
         bp_loss_keep(p->statistics, row, (uint64_t)s->stride, kept[0], kept[1]);
     }
@@ -326,7 +336,8 @@ static void cross_entropy_columns_run(const bp_host_call *call, uint64_t first, 
     (void)worker;
     const bp_cross_entropy_columns_scalars *s = call->scalars;
     const bp_cross_entropy_columns_pointers *p = call->pointers;
-    float weight = bp_loss_weight(p->step, p->control, s->scaled);
+    const bp_loss_slope slope = bp_loss_slope_of(bp_loss_weight(p->step, p->control, s->scaled),
+                                                 s->smoothing, s->vocabulary);
     uint64_t columns = (uint64_t)s->columns;
     const float *statistics = p->statistics;
     for (uint64_t row = first; row < last; row++) {
@@ -339,12 +350,12 @@ static void cross_entropy_columns_run(const bp_host_call *call, uint64_t first, 
         }
         float most = statistics[row], scale = statistics[(uint64_t)s->stride + row];
         float target = place < columns ? bp_get(x, place) : 0.0f;
-        bp_v top = bp_v_set(most), factor = bp_v_set(scale);
-#define STEP(part) softmax_step(x + i, top, factor, part);
+        bp_v top = bp_v_set(most), factor = bp_v_set(scale), shift = bp_v_set(slope.shift);
+#define STEP(part) softmax_step(x + i, top, factor, shift, part);
         BP_FOR_VECTORS(i, columns, STEP)
 #undef STEP
         if (place < columns) {
-            bp_put(x, place, bp_expf_inline(target - most) * scale - weight);
+            bp_put(x, place, (bp_expf_inline(target - most) * scale + slope.shift) - slope.peak);
         }
     }
 }
@@ -372,7 +383,9 @@ static void cross_entropy_forward_run(const bp_host_call *call, uint64_t first, 
         }
         float most = row_max(x, vocabulary);
         float sum = row_exp_sum(x, vocabulary, most);
-        *loss = (most + bp_logf(sum)) - bp_get(x, (uint64_t)label);
+        const float more =
+            s->smoothing > 0.0 ? row_smoothing(x, vocabulary, (uint64_t)label, s->smoothing) : 0.0f;
+        *loss = (most + bp_logf(sum)) - bp_get(x, (uint64_t)label) + more;
     }
 }
 

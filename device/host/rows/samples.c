@@ -53,21 +53,50 @@ static void back_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
-/* Cross entropy of one sample; x becomes softmax - onehot, times weight, where that is not 0. */
-static float class_loss(bp_element *x, uint64_t classes, int32_t label, float weight)
+/* What a class is to be: own of it all, and a share of every class. */
+typedef struct class_target {
+    const float *weights; /* (classes); NULL: all 1 */
+    float own;
+    float share;
+} class_target;
+
+static float weight_of(const class_target *target, uint64_t class_number)
 {
-    float most = -INFINITY, sum = 0.0f, target = bp_get(x, (uint64_t)label);
+    return target->weights != NULL ? target->weights[class_number] : 1.0f;
+}
+
+/* Cross entropy of one sample, whose logits have this log-sum-exp. */
+static float class_loss(const bp_element *x, uint64_t classes, uint64_t label, float log_sum,
+                        const class_target *target)
+{
+    float loss = target->own * weight_of(target, label) * (log_sum - bp_get(x, label)), all = 0.0f;
+    for (uint64_t i = 0; target->share > 0.0f && i < classes; i++) {
+        all += weight_of(target, i) * (log_sum - bp_get(x, i));
+    }
+    return loss + target->share * all;
+}
+
+/* The same; x becomes its gradient, times weight, where that is not 0: with f the sum of the
+ * target's weights, f softmax - target. */
+static float class_slope(bp_element *x, uint64_t classes, uint64_t label,
+                         const class_target *target, float weight)
+{
+    float most = -INFINITY, sum = 0.0f, all = 0.0f, own = target->own * weight_of(target, label);
     for (uint64_t i = 0; i < classes; i++) {
         most = bp_get(x, i) > most ? bp_get(x, i) : most;
+        all += weight_of(target, i);
     }
     for (uint64_t i = 0; i < classes; i++) {
         sum += bp_expf(bp_get(x, i) - most);
     }
+    float loss = class_loss(x, classes, label, most + bp_logf(sum), target);
+    float factor = own + target->share * all;
     for (uint64_t i = 0; weight != 0.0f && i < classes; i++) {
-        float part = bp_expf(bp_get(x, i) - most) / sum;
-        bp_put(x, i, (i == (uint64_t)label ? part - 1.0f : part) * weight);
+        float part = bp_expf(bp_get(x, i) - most) / sum * factor;
+        part -= target->share * weight_of(target, i);
+        bp_put(x, i, (i == label ? part - own : part) * weight);
     }
-    return (most + bp_logf(sum)) - target;
+    return loss;
 }
 
 /* Binary cross entropy, mean over classes: max(x, 0) - x y + log(1 + e^-|x|). */
@@ -121,6 +150,8 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     const bp_sample_loss_pointers *p = call->pointers;
     uint64_t sequence = (uint64_t)s->sequence, classes = (uint64_t)s->classes;
     float weight = s->gradient != 0 ? bp_loss_weight(p->step, p->control, s->scaled) : 0.0f;
+    const class_target target = {p->class_weights, (float)(1.0 - s->smoothing),
+                                 (float)(s->smoothing / (double)classes)};
     for (uint64_t b = first; b < last; b++) {
         bp_element *x = (bp_element *)p->logits + b * classes;
         float *losses = (float *)p->losses + b * sequence;
@@ -129,7 +160,7 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
         if (!there(s, label, ((const int32_t *)p->lengths)[b])) {
             memset(x, 0, s->gradient != 0 ? classes * sizeof(bp_element) : 0);
         } else if (s->kind == BP_TASK_CLASSES) {
-            losses[0] = class_loss(x, classes, label, weight);
+            losses[0] = class_slope(x, classes, (uint64_t)label, &target, weight);
         } else if (s->kind == BP_TASK_LABELS) {
             losses[0] = bits_loss(x, classes, (uint32_t)label, weight);
         } else {

@@ -390,10 +390,24 @@ static void sample_rows_are_picked_on(kernel_device *on)
 }
 TEST_ON_HOST(sample_rows_are_picked)
 
-/* The loss of one sample in doubles. */
-static double sample_value(int64_t kind, const double *x, int64_t classes, uint32_t label)
+/* What a sample loss is asked for. */
+typedef struct sample_ask {
+    int64_t kind;
+    int64_t classes;
+    double smoothing;
+    bool weighted; /* classes have the weights class_weight */
+} sample_ask;
+
+static double class_weight(const sample_ask *ask, int64_t class_number)
 {
-    double sum = 0.0;
+    return ask->weighted ? 0.25 + 0.5 * (double)(class_number % 5) : 1.0;
+}
+
+/* The loss of one sample in doubles. */
+static double sample_value(const sample_ask *ask, const double *x, uint32_t label)
+{
+    const int64_t kind = ask->kind, classes = ask->classes;
+    double sum = 0.0, all = 0.0;
     float target;
     memcpy(&target, &label, sizeof target);
     for (int64_t i = 0; i < classes; i++) {
@@ -402,14 +416,26 @@ static double sample_value(int64_t kind, const double *x, int64_t classes, uint3
                : kind == BP_TASK_LABELS ? log1p(exp(x[i])) - bit * x[i]
                                         : (x[i] - (double)target) * (x[i] - (double)target);
     }
-    return kind == BP_TASK_CLASSES ? log(sum) - x[label] : sum / (double)classes;
+    for (int64_t i = 0; i < classes; i++) {
+        all += class_weight(ask, i) * (log(sum) - x[i]);
+    }
+    if (kind != BP_TASK_CLASSES) {
+        return sum / (double)classes;
+    }
+    const double own = class_weight(ask, label) * (log(sum) - x[label]);
+    return (1.0 - ask->smoothing) * own + ask->smoothing / (double)classes * all;
 }
 
-static void check_sample_loss(kernel_device *on, int64_t kind, int64_t classes, int64_t gradient)
+static void check_sample_loss(kernel_device *on, const sample_ask *ask, int64_t gradient)
 {
-    const bp_sample_loss_scalars s = {3, 2, classes, kind, gradient, 1};
+    const int64_t kind = ask->kind, classes = ask->classes;
+    const bp_sample_loss_scalars s = {3, 2, classes, kind, gradient, 1, ask->smoothing};
+    const uint32_t absent = ask->weighted ? 0 : 1u << OPERAND(sample_loss, class_weights);
     kernel_case c;
-    kernel_case_init(&c, on->device, BP_KERNEL_sample_loss, &s, 1, 0);
+    kernel_case_init(&c, on->device, BP_KERNEL_sample_loss, &s, 1, absent);
+    for (int64_t i = 0; ask->weighted && i < classes; i++) {
+        ((float *)AT(&c, sample_loss, class_weights))[i] = (float)class_weight(ask, i);
+    }
     float *x = AT(&c, sample_loss, logits), *losses = AT(&c, sample_loss, losses);
     int32_t *labels = AT(&c, sample_loss, labels), *lengths = AT(&c, sample_loss, lengths);
     bp_step_block *step = AT(&c, sample_loss, step);
@@ -432,15 +458,15 @@ static void check_sample_loss(kernel_device *on, int64_t kind, int64_t classes, 
     for (int64_t i = 0; i < 3 * classes; i++) {
         double *sample = values + i / classes * classes, kept = values[i], h = 1e-6;
         values[i] = kept + h;
-        double above = sample_value(kind, sample, classes, (uint32_t)label);
+        double above = sample_value(ask, sample, (uint32_t)label);
         values[i] = kept - h;
-        double below = sample_value(kind, sample, classes, (uint32_t)label);
+        double below = sample_value(ask, sample, (uint32_t)label);
         values[i] = kept;
         right[i] = i / classes == 1 ? 0.0 : (above - below) / (2.0 * h) * 0.25 * 8.0;
     }
     kernel_case_run(&c, on);
     for (int64_t b = 0; b < 3; b++) {
-        double loss = sample_value(kind, values + b * classes, classes, (uint32_t)label);
+        double loss = sample_value(ask, values + b * classes, (uint32_t)label);
         assert_true(fabs((double)losses[2 * b] - (b == 1 ? 0.0 : loss)) <= 2e-6 * (1.0 + loss));
         assert_true(losses[2 * b + 1] == 0.0f);
     }
@@ -451,10 +477,12 @@ static void check_sample_loss(kernel_device *on, int64_t kind, int64_t classes, 
 static void sample_losses_agree_on(kernel_device *on)
 {
     for (int64_t kind = BP_TASK_CLASSES; kind <= BP_TASK_REGRESSION; kind++) {
-        for (int64_t gradient = 0; gradient < 2; gradient++) {
-            check_sample_loss(on, kind, 1, gradient);
-            check_sample_loss(on, kind, 2, gradient);
-            check_sample_loss(on, kind, 40, gradient);
+        for (int64_t i = 0; i < 24; i++) {
+            static const int64_t classes[] = {1, 2, 40};
+            const bool class_of = kind == BP_TASK_CLASSES;
+            const sample_ask ask = {kind, classes[i % 3], class_of && i / 6 % 2 != 0 ? 0.15 : 0.0,
+                                    class_of && i / 12 != 0};
+            check_sample_loss(on, &ask, i / 3 % 2);
         }
     }
 }

@@ -20,17 +20,20 @@
 static const int64_t sizes[][3] = {{1, 1, 1},   {4, 2, 2},   {3, 15, 15},
                                    {5, 16, 20}, {6, 65, 70}, {4, 300, 303}};
 #define SIZES 6
+static const double smoothings[] = {0.0, 0.1, 0.75};
 
-static double row_loss(const double *x, int64_t vocabulary, int32_t label)
+static double row_loss(const double *x, int64_t vocabulary, int32_t label, double smoothing)
 {
-    double most = -(double)INFINITY, sum = 0.0;
+    double most = -(double)INFINITY, sum = 0.0, all = 0.0;
     for (int64_t i = 0; i < vocabulary; i++) {
         most = x[i] > most ? x[i] : most;
     }
     for (int64_t i = 0; i < vocabulary; i++) {
         sum += exp(x[i] - most);
+        all += x[i];
     }
-    return label < 0 ? 0.0 : most + log(sum) - x[label];
+    const double target = label < 0 ? 0.0 : (1.0 - smoothing) * x[label];
+    return label < 0 ? 0.0 : most + log(sum) - target - smoothing * all / (double)vocabulary;
 }
 
 /* Every third row has no label. */
@@ -41,8 +44,10 @@ static int32_t label_of(int64_t row, int64_t vocabulary)
 
 static void loss_and_gradient_agree_on(kernel_device *on)
 {
-    for (uint32_t i = 0; i < SIZES; i++) {
-        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0, sizes[i][0]};
+    for (uint32_t n = 0; n < 3 * SIZES; n++) {
+        const uint32_t i = n % SIZES;
+        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2],
+                                      0,           sizes[i][0], smoothings[n / SIZES]};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_cross_entropy, &s, 1, 0);
         float *logits = AT(&c, cross_entropy, logits);
@@ -57,13 +62,13 @@ static void loss_and_gradient_agree_on(kernel_device *on)
             for (int64_t j = 0; j < s.vocabulary; j++) {
                 x[j] = (double)logits[row * s.pitch + j];
             }
-            losses[row] = row_loss(x, s.vocabulary, labels[row]);
+            losses[row] = row_loss(x, s.vocabulary, labels[row], s.smoothing);
             for (int64_t j = 0; j < s.vocabulary; j++) {
                 double at = x[j];
                 x[j] = at + h;
-                double up = row_loss(x, s.vocabulary, labels[row]);
+                double up = row_loss(x, s.vocabulary, labels[row], s.smoothing);
                 x[j] = at - h;
-                double down = row_loss(x, s.vocabulary, labels[row]);
+                double down = row_loss(x, s.vocabulary, labels[row], s.smoothing);
                 x[j] = at;
                 right[row][j] = (up - down) / (2.0 * h) * 0.125;
             }
@@ -81,11 +86,14 @@ TEST_ON_HOST(loss_and_gradient_agree)
 
 static void forward_gives_the_same_loss_on(kernel_device *on)
 {
-    for (uint32_t i = 0; i < SIZES; i++) {
-        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2], 0, sizes[i][0]};
+    for (uint32_t n = 0; n < 3 * SIZES; n++) {
+        const uint32_t i = n % SIZES;
+        bp_cross_entropy_scalars s = {sizes[i][0], sizes[i][1], sizes[i][2],
+                                      0,           sizes[i][0], smoothings[n / SIZES]};
         kernel_case gradient, forward;
         kernel_case_init(&gradient, on->device, BP_KERNEL_cross_entropy, &s, 1, 0);
-        kernel_case_init(&forward, on->device, BP_KERNEL_cross_entropy_forward, &s, 1, 0);
+        const bp_cross_entropy_forward_scalars ahead = {s.rows, s.vocabulary, s.pitch, s.smoothing};
+        kernel_case_init(&forward, on->device, BP_KERNEL_cross_entropy_forward, &ahead, 1, 0);
         float *logits = AT(&gradient, cross_entropy, logits);
         int32_t *labels = AT(&gradient, cross_entropy, labels);
         fill_normal(logits, gradient.bytes[0] / 4, i, 4.0);
@@ -108,7 +116,7 @@ TEST_ON_HOST(forward_gives_the_same_loss)
 /* Logits so far apart that a plain exponential would overflow or vanish. */
 static void large_logits_stay_finite_on(kernel_device *on)
 {
-    bp_cross_entropy_forward_scalars s = {2, 3, 3};
+    bp_cross_entropy_forward_scalars s = {2, 3, 3, 0.0};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_cross_entropy_forward, &s, 1, 0);
     static const float x[6] = {1e4f, -1e4f, 0.0f, -3e38f, 5.0f, -3e38f};
