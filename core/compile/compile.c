@@ -147,8 +147,14 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
     BP_TRY(bp_graph_field(emit->graph, &step));
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
-        const uint64_t all = bp_size_mul(spec->batch, bp_input_elements(input));
-        BP_TRY(declare_field(compile, emit, i, SENT_BATCH, all));
+        const uint64_t each = bp_input_elements(input);
+        const bool apart = bp_spec_eval_batch(spec) != spec->batch;
+        const uint32_t sent = apart ? SENT_BATCH & ~(1u << BP_PROGRAM_EVAL) : SENT_BATCH;
+        BP_TRY(declare_field(compile, emit, i, sent, bp_size_mul(spec->batch, each)));
+        if (apart && spec->evaluate) {
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_EVAL,
+                                 bp_size_mul(bp_spec_eval_batch(spec), each)));
+        }
         if (input->decodes) {
             BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_PREFILL,
                                  bp_compile_prefill_rows(spec)));
@@ -290,6 +296,11 @@ static void host_takes(bp_emit *emit, bp_ref from, bp_program_kind program)
 static void write_evaluation(bp_compile *compile, bp_emit *emit)
 {
     const uint64_t rows = bp_compile_logits_rows(emit->spec);
+    const bp_spec *spec = emit->spec;
+    bp_spec evaluated = *spec;
+    evaluated.batch = bp_spec_eval_batch(spec);
+    evaluated.eval_batch = spec->batch; /* so that inputs lie where they do in other programs */
+    emit->spec = &evaluated;
     compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
     emit->loss_written = false;
     if (rows > 0) {
@@ -300,6 +311,7 @@ static void write_evaluation(bp_compile *compile, bp_emit *emit)
     }
     emit->losses_kept = emit->losses;
     write_chain(compile, emit, emit->spec->model->forward);
+    emit->spec = spec;
 }
 
 static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind program, uint32_t rows)

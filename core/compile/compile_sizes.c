@@ -20,7 +20,7 @@ uint64_t bp_compile_logits_rows(const bp_spec *spec)
     const bp_task task = spec->config.task;
     const bool judges = bp_task_judges_samples(task);
     const uint32_t per_sample = judges ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
-    return (uint64_t)spec->batch * per_sample;
+    return (uint64_t)bp_spec_eval_batch(spec) * per_sample;
 }
 
 uint64_t bp_compile_logits_width(const bp_spec *spec)

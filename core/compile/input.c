@@ -9,7 +9,9 @@ uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 
 uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
 {
-    uint64_t elements = bp_size_mul(spec->batch, bp_input_elements(input));
+    const uint32_t evaluated = spec->evaluate ? bp_spec_eval_batch(spec) : 0;
+    const uint32_t batch = evaluated > spec->batch ? evaluated : spec->batch;
+    uint64_t elements = bp_size_mul(batch, bp_input_elements(input));
     const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
     elements = elements > prompt ? elements : prompt;
     return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)), BP_ARENA_ALIGNMENT);

@@ -21,6 +21,11 @@ bool bp_spec_needs_norm(const bp_spec *spec)
            spec->scaling.kind != BP_SCALING_OFF;
 }
 
+uint32_t bp_spec_eval_batch(const bp_spec *spec)
+{
+    return spec->eval_batch != 0 ? spec->eval_batch : spec->batch;
+}
+
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
 {
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;
@@ -68,6 +73,8 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
     uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
     const bp_range products[] = {
         {"per-device-train-batch-size", rows, 1, INT32_MAX},
+        {"per-device-eval-batch-size", bp_size_mul(bp_spec_eval_batch(spec), spec->sequence), 1,
+         INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
         {"prefill-rows", spec->prefill_rows, 0, PREFILL_ROWS_MOST},

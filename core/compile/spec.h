@@ -182,6 +182,7 @@ typedef struct bp_spec {
     bool pairs;                /* rows may be pairs of texts: where the model has token types, those
                                   of the second text have type 1 */
     bool evaluate;             /* have the eval program */
+    uint32_t eval_batch;       /* sequences per run of it; 0: batch */
     bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
     uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
     uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
@@ -191,6 +192,9 @@ typedef struct bp_spec {
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or
  * loss scaling, and no approximation that does without. */
 bool bp_spec_needs_norm(const bp_spec *spec);
+
+/* Sequences per run of the eval program. */
+uint32_t bp_spec_eval_batch(const bp_spec *spec);
 
 /* The chunk used when loss_rows is 0: a function of the shapes only. As few chunks as keep the
  * logits within 60 MB, or have 64 rows, and the rows shared out evenly. */

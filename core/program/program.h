@@ -98,7 +98,7 @@ typedef struct bp_field {
     bool negative;  /* and may be negative */
 } bp_field;
 
-#define BP_FIELDS_MAX 8
+#define BP_FIELDS_MAX 16
 
 /* Rows of each table. */
 typedef struct bp_graph_limits {

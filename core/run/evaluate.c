@@ -34,13 +34,13 @@ bp_status evaluate_logits(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
     const bp_shorter *shorter = runtime->evaluated;
-    const uint64_t padded = bp_compile_logits_rows(spec) / spec->batch;
+    const uint64_t padded = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
     const bool tokens = !bp_task_judges_samples(spec->config.task);
     const uint64_t per_sample =
         tokens && padded > 1 && shorter != NULL ? shorter->sequence : padded;
     /* Of answers all first tokens come before all last ones. */
     const bool whole = spec->config.task == BP_TASK_ANSWERS;
-    const uint64_t samples = whole ? spec->batch : runtime->group.samples;
+    const uint64_t samples = whole ? bp_spec_eval_batch(spec) : runtime->group.samples;
     const uint64_t count = samples * per_sample * bp_compile_logits_width(spec);
     const bool narrow = spec->working != BP_F32;
     uint8_t *room = (uint8_t *)runtime->logits_host;
@@ -61,6 +61,7 @@ bp_status evaluate_staged(bp_runtime *runtime)
 {
     const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
     run_inputs in = run_inputs_of(runtime, 0, 0);
+    in.batch = bp_spec_eval_batch(&runtime->spec);
     in.shorter = run_shortest(runtime, 0, 0);
     runtime->evaluated = in.shorter;
     *(in.shorter != NULL ? &in.shorter->evaluations : &runtime->padded_evaluations) += 1;

@@ -19,9 +19,9 @@ static bp_status device_failed(bp_runtime *runtime, bp_status status)
 }
 
 /* Bytes of a column that a micro-batch has. */
-static size_t column_bytes(const bp_spec *spec, const bp_column *column)
+static size_t column_bytes(uint32_t batch, const bp_column *column)
 {
-    return (size_t)spec->batch * column->elements * bp_dtype_bytes(column->dtype);
+    return (size_t)batch * column->elements * bp_dtype_bytes(column->dtype);
 }
 
 /* Of each sample what a program for shorter sequences reads: the first elements. */
@@ -31,7 +31,7 @@ static void copy_shorter(const bp_runtime *runtime, const run_inputs *in, uint8_
         const bp_column *column = &runtime->group.column[i];
         const size_t size = bp_dtype_bytes(column->dtype), from = column->elements * size;
         const size_t to = in->shorter->elements[i] * size;
-        for (uint32_t b = 0; b < runtime->spec.batch; b++) {
+        for (uint32_t b = 0; b < in->batch; b++) {
             memcpy(slot + in->shorter->offset[i] + b * to, (const uint8_t *)in->from[i] + b * from,
                    to);
         }
@@ -42,7 +42,7 @@ static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t 
 {
     for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
-        const size_t whole = column_bytes(&runtime->spec, column);
+        const size_t whole = column_bytes(in->batch, column);
         if (in->from[i] != NULL) {
             memcpy(slot + runtime->emit.declared[i].offset, in->from[i],
                    in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
@@ -72,12 +72,12 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
 /* Where the feed has staged micro-batch `micro` of a column. */
 static void *staged_micro(const bp_runtime *runtime, const bp_column *column, uint32_t micro)
 {
-    return (uint8_t *)column->data + micro * column_bytes(&runtime->spec, column);
+    return (uint8_t *)column->data + micro * column_bytes(runtime->spec.batch, column);
 }
 
 run_inputs run_inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
-    run_inputs in = {.micro = place};
+    run_inputs in = {.batch = runtime->spec.batch, .micro = place};
     for (uint32_t i = 0; i < runtime->group.columns; i++) {
         in.from[i] = staged_micro(runtime, &runtime->group.column[i], micro);
     }

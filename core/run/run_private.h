@@ -9,6 +9,7 @@
 typedef struct run_inputs {
     const void *from[BP_INPUTS_MAX];
     size_t tokens;       /* generating: how many there are; 0: a whole micro-batch */
+    uint32_t batch;      /* samples of a micro-batch */
     uint32_t micro;      /* which micro-batch's place they take on the device */
     bp_shorter *shorter; /* whose program reads them; NULL: the padded run's */
 } run_inputs;

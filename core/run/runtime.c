@@ -30,7 +30,9 @@ static uint64_t logits_bytes(const bp_spec *spec)
 /* What the feed stages of an input for a group. */
 static uint64_t column_bytes(const bp_spec *spec, const bp_input *input)
 {
-    const uint64_t samples = bp_size_mul(spec->batch, spec->accumulation);
+    const uint64_t group = bp_size_mul(spec->batch, spec->accumulation);
+    const uint64_t evaluated = spec->evaluate ? bp_spec_eval_batch(spec) : 0;
+    const uint64_t samples = evaluated > group ? evaluated : group;
     const uint64_t elements = bp_size_mul(samples, bp_input_elements(input));
     return bp_size_mul(elements, bp_dtype_bytes(input->dtype));
 }

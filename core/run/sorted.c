@@ -15,7 +15,7 @@ static const char where[] = "evaluate";
 /* Floats of the logits that a sample has. */
 static uint64_t logits_of(const bp_spec *spec)
 {
-    const uint64_t rows = bp_compile_logits_rows(spec) / spec->batch;
+    const uint64_t rows = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
     return bp_size_mul(rows, bp_compile_logits_width(spec));
 }
 
@@ -28,7 +28,7 @@ static uint64_t sample_bytes(const bp_spec *spec)
 /* Groups whose results are kept at one time; less than 2: it is not worth it. */
 static uint32_t groups_of(const bp_spec *spec)
 {
-    const uint64_t bytes = bp_size_mul(sample_bytes(spec), spec->batch);
+    const uint64_t bytes = bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec));
     const uint64_t groups = SORTED_BYTES / bytes;
     const bool wanted = spec->evaluate && spec->length_count > 0 && groups >= 2;
     return !wanted ? 0 : groups < SORTED_GROUPS ? (uint32_t)groups : SORTED_GROUPS;
@@ -37,9 +37,10 @@ static uint32_t groups_of(const bp_spec *spec)
 uint64_t bp_sorted_bytes(const bp_spec *spec)
 {
     const uint64_t groups = groups_of(spec);
-    const uint64_t kept = bp_size_mul(bp_size_mul(sample_bytes(spec), spec->batch), groups);
-    const uint64_t room = (uint64_t)spec->batch * spec->sequence * sizeof(float);
-    const uint64_t windows = (uint64_t)spec->batch * sizeof(uint64_t);
+    const uint64_t kept =
+        bp_size_mul(bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec)), groups);
+    const uint64_t room = (uint64_t)bp_spec_eval_batch(spec) * spec->sequence * sizeof(float);
+    const uint64_t windows = (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t);
     return groups > 0 ? bp_size_add(kept, room + windows + 6 * SORTED_ALIGNMENT) : 0;
 }
 
@@ -61,13 +62,13 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
     if (groups == 0 || runtime->shorter_count == 0 || !losses_stay(runtime)) {
         return BP_OK;
     }
-    const uint64_t samples = (uint64_t)groups * spec->batch;
+    const uint64_t samples = (uint64_t)groups * bp_spec_eval_batch(spec);
     const uint64_t bytes[6] = {samples * sizeof(uint32_t),
                                samples * sizeof(uint32_t),
                                samples * spec->sequence * sizeof(float),
                                samples * logits_of(spec) * sizeof(float),
-                               (uint64_t)spec->batch * spec->sequence * sizeof(float),
-                               (uint64_t)spec->batch * sizeof(uint64_t)};
+                               (uint64_t)bp_spec_eval_batch(spec) * spec->sequence * sizeof(float),
+                               (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t)};
     void *piece[6];
     for (int i = 0; i < 6; i++) {
         BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
@@ -86,7 +87,8 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
 uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed)
 {
     const bool rows = feed->source->examples > 0 && !feed->shuffle;
-    const bool whole = feed->group == feed->batch && feed->batch == runtime->spec.batch;
+    const bool whole =
+        feed->group == feed->batch && feed->batch == bp_spec_eval_batch(&runtime->spec);
     return rows && whole && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
 }
 
@@ -169,13 +171,13 @@ static bp_status show_groups(bp_runtime *runtime, const bp_evaluation *all, uint
     const bp_spec *spec = &runtime->spec;
     const size_t logits = (size_t)logits_of(spec);
     for (uint32_t at = 0, some; at < samples; at += some) {
-        some = samples - at < spec->batch ? samples - at : spec->batch;
+        some = samples - at < bp_spec_eval_batch(spec) ? samples - at : bp_spec_eval_batch(spec);
         sums->loss += group_loss(&runtime->sorted, (size_t)at * spec->sequence,
                                  (size_t)some * spec->sequence);
         if (all->watch == NULL) {
             continue;
         }
-        BP_TRY(evaluate_stage(runtime, all->feed, first + at / spec->batch));
+        BP_TRY(evaluate_stage(runtime, all->feed, first + at / bp_spec_eval_batch(spec)));
         memcpy(runtime->logits_host, runtime->sorted.logits + at * logits,
                some * logits * sizeof(float));
         BP_TRY(evaluate_shown(runtime, all->watch, all->user));

@@ -10,6 +10,12 @@
 
 #include <math.h>
 
+/* --per-device-eval-batch-size, 0: 8. */
+static uint32_t batch_asked(const settings *set)
+{
+    return set->eval_batch != 0 ? (uint32_t)set->eval_batch : 8;
+}
+
 /* A batch larger than the data would refuse it; evaluation has no reason to. */
 static uint32_t batch_of(const session *s, const bp_source *source)
 {
@@ -18,7 +24,7 @@ static uint32_t batch_of(const session *s, const bp_source *source)
     if (windows == 0 && source->count > 0) {
         windows = (source->count - 1) / s->spec.sequence;
     }
-    uint64_t batch = s->set->eval_batch < windows ? s->set->eval_batch : windows;
+    uint64_t batch = batch_asked(s->set) < windows ? batch_asked(s->set) : windows;
     return batch > 0 ? (uint32_t)batch : 1;
 }
 
@@ -120,7 +126,7 @@ static bp_status cmd_eval_evaluate(session *s, data_set *data, const settings *s
 {
     BP_TRY(session_begin(s, set));
     BP_TRY(predictions_check(&s->spec, set->predictions, &s->error));
-    s->spec.batch = (uint32_t)set->eval_batch;
+    s->spec.batch = batch_asked(set);
     s->spec.accumulation = 1;
     s->spec.optimizer = NULL;
     s->spec.evaluate = true;

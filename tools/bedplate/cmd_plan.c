@@ -7,6 +7,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/query.h"
 #include "tools/bedplate/checkpoint.h"
+#include "tools/bedplate/eval_cost.h"
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/frozen.h"
 #include "tools/bedplate/host_arena.h"
@@ -78,6 +79,7 @@ typedef struct extras {
     const frontier *curve; /* NULL: not asked for */
     frozen still;
     release_cost release;
+    uint64_t evaluation; /* bytes that --per-device-eval-batch-size adds */
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -145,6 +147,9 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     host_arena_json(out, report);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
+    if (more->evaluation > 0) {
+        json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
+    }
     lengths_json(out, s);
     frozen_json(out, s, &more->still);
     if (s->runtime.spec.device == &bp_device_cuda) {
@@ -350,6 +355,8 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(frozen_find(s, &more.still));
     BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
                              &s->error));
+    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
+                          &s->error));
     output_begin(&out, stdout);
     more.curve = set->frontier ? &curve : NULL;
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);

@@ -10,6 +10,7 @@
 #include "tools/bedplate/class_weights.h"
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/lengths_choice.h"
+#include "tools/bedplate/eval_cost.h"
 #include "tools/bedplate/metric.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
@@ -66,6 +67,8 @@ static bp_status init_feeds(training *t)
         return BP_OK;
     }
     t->eval_feed = data_set_feed(&t->data, s, t->data.eval);
+    t->eval_feed.batch = bp_spec_eval_batch(spec);
+    t->eval_feed.group = t->eval_feed.batch;
     return bp_feed_init(&t->eval_feed, &s->error);
 }
 
@@ -167,6 +170,9 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(fill_schedule(t));
     BP_TRY(session_start(s));
     BP_TRY(tell_release(t));
+    uint64_t more;
+    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, set->quiet, &more,
+                          &s->error));
     const checkpoint_facts facts = {t->total, t->identity};
     BP_TRY(checkpoint_begin(&t->points, s, &facts));
     BP_TRY(checkpoint_start(&t->points));

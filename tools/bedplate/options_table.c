@@ -83,8 +83,9 @@ static const option table[] = {
 
     {"per-device-train-batch-size", OPTION_COUNT, SHAPES, AT(batch), 1, 1 << 20, "8", "N", true,
      "sequences per micro-batch"},
-    {"per-device-eval-batch-size", OPTION_COUNT, VERB_EVAL, AT(eval_batch), 1, 1 << 20, "8", "N",
-     false, "sequences per run of the evaluation program"},
+    {"per-device-eval-batch-size", OPTION_COUNT, LEARNS | VERB_EVAL, AT(eval_batch), 0, 1 << 20,
+     "0", "N", false,
+     "sequences per run of the evaluation program; 0: in training those of a micro-batch, else 8"},
     {"gradient-accumulation-steps", OPTION_COUNT, SHAPES, AT(accumulation), 1, 1 << 20, "1", "N",
      true, "micro-batches per optimizer step"},
     {"max-seq-length", OPTION_COUNT, SHAPES | VERB_EVAL, AT(sequence), 0, 1 << 24, "0", "N", true,

@@ -205,6 +205,7 @@ static bp_status fill_spec(session *s)
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->smoothing = set->label_smoothing;
+    spec->eval_batch = set->verb == VERB_EVAL ? 0 : (uint32_t)set->eval_batch;
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
