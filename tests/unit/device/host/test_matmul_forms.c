@@ -289,6 +289,19 @@ static void blocks_of_c(void **unused)
     check_forms_from(1, shape, 1, 4, 0);
 }
 
+/* Where nothing in c is still needed, chains wait there between blocks of k, and between parts of
+ * them where the workspace has no room for a buffer (240 rows, 400 terms). */
+static void chains_wait_in_c(void **unused)
+{
+    (void)unused;
+    static const int64_t shapes[][3] = {{240, 100, 400}, {410, 200, 900}, {60, 250, 1030}};
+    static const int epilogues[] = {0, 3, 25, 32};
+    state = 5;
+    for (int i = 0; i < 12; i++) {
+        check_forms_from(1, shapes[i / 4], i % 4, epilogues[i % 4], i % 3);
+    }
+}
+
 static void workspace_of_nothing(void **unused)
 {
     (void)unused;
@@ -410,13 +423,10 @@ static void bounds(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edges_of_tiles),
-        cmocka_unit_test(every_epilogue),
-        cmocka_unit_test(edges_of_blocks),
-        cmocka_unit_test(blocks_of_c),
-        cmocka_unit_test(workspace_of_nothing),
-        cmocka_unit_test(every_rounding),
-        cmocka_unit_test(bounds),
+        cmocka_unit_test(edges_of_tiles),   cmocka_unit_test(every_epilogue),
+        cmocka_unit_test(edges_of_blocks),  cmocka_unit_test(blocks_of_c),
+        cmocka_unit_test(chains_wait_in_c), cmocka_unit_test(workspace_of_nothing),
+        cmocka_unit_test(every_rounding),   cmocka_unit_test(bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
