@@ -333,10 +333,10 @@ static void amx_begin(void)
 
 void bp_matmul_amx(const matmul_work *w, const matmul_block *block)
 {
-    unsigned char stack[ON_STACK];
+    float stack[ON_STACK / sizeof(float)];
     const bool small = w->bytes < ON_STACK;
     const amx_plan p =
-        amx_plan_of(w->s, block, small ? (void *)stack : w->work, small ? ON_STACK : w->bytes);
+        amx_plan_of(w->s, block, small ? stack : w->work, small ? ON_STACK : w->bytes);
     amx_begin();
     amx_rectangle(w, block, &p);
     _tile_release();
