@@ -35,7 +35,7 @@ static double cost_of(const double *share, uint32_t count, const uint32_t *chose
 /* The least cost over all sets of fewer than `buckets` numbers below count. */
 static double least_cost(const double *share, uint32_t count, uint32_t buckets)
 {
-    double least = INFINITY;
+    double least = (double)INFINITY;
     for (uint32_t set = 0; set < 1u << (count - 1); set++) {
         uint32_t chosen[MOST], used = 0;
         for (uint32_t i = 1; i < count; i++) {
