@@ -8,9 +8,17 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 head -c 60000 "$PWD/README.md" "$PWD"/docs/*.md >"$dir/text"
 
+passed=0
+
 fail() {
-    echo "$*"
+    echo "FAILED: $*"
+    echo "$passed passed, 1 failed"
     exit 1
+}
+
+# What a check says of itself when it holds.
+holds() {
+    passed=$((passed + 1))
 }
 
 train() {
@@ -26,6 +34,7 @@ digest() {
 
 if ! train a --bf16 --kernels amx --threads 1; then
     grep -q 'cannot run the variant.*amx\|amx.*cannot run the variant' "$dir/err" || fail "refused without its name: $(cat "$dir/err")"
+    echo "skipped: this processor has no AMX for bf16"
     exit 77
 fi
 amx=$(digest)
@@ -34,23 +43,29 @@ for options in "--threads 3" "--threads 2 --gradient-checkpointing full"; do
     # shellcheck disable=SC2086
     train b --bf16 --kernels amx $options || fail "$(cat "$dir/err")"
     [[ $(digest) == "$amx" ]] || fail "other bits with $options"
+    holds
     rm -rf "$dir/b"
 done
 train c --bf16 --kernels avx512 || fail "$(cat "$dir/err")"
 [[ $(digest) != "$amx" ]] || fail "the bits of avx512"
+holds
 train d --kernels amx || fail "$(cat "$dir/err")"
 fp32=$(digest)
 train e --kernels avx512 || fail "$(cat "$dir/err")"
 [[ $(digest) == "$fp32" ]] || fail "fp32 has other bits"
+holds
 
 train a --bf16 --kernels avx512 --resume --max-steps 6
 [[ $? -eq 2 ]] && grep -q arithmetic "$dir/err" || fail "resumed with another arithmetic: $(cat "$dir/err")"
+holds
 train c --bf16 --kernels amx --resume --max-steps 6
 [[ $? -eq 2 ]] && grep -q arithmetic "$dir/err" || fail "resumed with another arithmetic: $(cat "$dir/err")"
+holds
 rm -rf "$dir/f"
 train f --bf16 --kernels amx --stop-at-step 2 || fail "$(cat "$dir/err")"
 train f --bf16 --kernels amx --resume || fail "$(cat "$dir/err")"
 [[ $(digest) == "$amx" ]] || fail "other bits after a resume"
+holds
 for adapters in "" "--load-in-4bit"; do
     for threads in 1 3; do
         # shellcheck disable=SC2086
@@ -60,4 +75,6 @@ for adapters in "" "--load-in-4bit"; do
         rm -rf "$dir/g$threads"
     done
     cmp -s "$dir/digest1" "$dir/digest3" || fail "adapters $adapters depend on threads"
+    holds
 done
+echo "$passed passed, 0 failed"
