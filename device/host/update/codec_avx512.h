@@ -259,19 +259,19 @@ static inline void codec_compand_signed(const float *x, const codec_groups *grou
     codec_store(to, code, 0, true);
 }
 
-/* bp_codec_compand_unsigned, from the roots of what is stored. A root's quotient by a normal scale,
- * 2^64 at most, is above 0 where it is itself. */
+/* bp_codec_compand_unsigned, from the roots of what is stored. */
 static inline void codec_compand_unsigned(const float *root, const codec_groups *groups, uint32_t g,
                                           uint8_t *to)
 {
     __m512i code[CODEC_BESIDE];
     for (uint32_t k = 0; k < CODEC_BESIDE; k++) {
         const __m512 inverse = _mm512_set1_ps(groups->inverse[g + k / 2]);
-        const __m512 n = _mm512_mul_ps(_mm512_loadu_ps(root + 16 * k), inverse);
+        const __m512 x = _mm512_loadu_ps(root + 16 * k);
+        const __m512 n = _mm512_mul_ps(x, inverse);
         const __m512 a = codec_magnitude(n, groups->most[g + k / 2]);
         __m512 q = _mm512_mul_ps(_mm512_set1_ps(255.0f), a);
         __m512i bits = _mm512_castps_si512(_mm512_add_ps(q, _mm512_set1_ps(BP_CODEC_ROUND)));
-        __mmask16 above = _mm512_cmp_ps_mask(n, _mm512_setzero_ps(), _CMP_GT_OQ);
+        __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ);
         code[k] = _mm512_and_si512(bits, _mm512_set1_epi32(0xff));
         code[k] = _mm512_mask_max_epi32(code[k], above, code[k], _mm512_set1_epi32(1));
     }

@@ -11,8 +11,8 @@
 
 #define RUN_BLOCKS (BP_RUN_ELEMENTS / BP_CODEC_BLOCK)
 
-#ifndef BP_UPDATE_VECTOR
-/* A form without code of its own for whole blocks. */
+#ifndef BP_UPDATE_CODEC
+/* A form without code of its own for states of whole blocks. */
 static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
 {
     (void)form, (void)has_sign, (void)state, (void)x;
@@ -24,7 +24,10 @@ static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *s
     (void)form, (void)has_sign, (void)state, (void)x;
     return false;
 }
+#endif
 
+#ifndef BP_UPDATE_VECTOR
+/* A form without code of its own for updates of whole blocks. */
 static bool updates_whole(uint32_t rule, const bp_update_factors *f, int64_t form)
 {
     (void)rule, (void)f, (void)form;

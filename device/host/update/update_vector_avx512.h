@@ -8,7 +8,8 @@
 #include "device/host/update/codec_avx512.h"
 #include "device/host/update/update.h"
 
-#define BP_UPDATE_VECTOR /* what update_blocks.h then leaves to this file */
+#define BP_UPDATE_CODEC /* what update_blocks.h then leaves to this file */
+#define BP_UPDATE_VECTOR
 
 #define LANES   16
 #define VECTORS (BP_CODEC_BLOCK / LANES)

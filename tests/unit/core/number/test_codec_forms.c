@@ -144,11 +144,55 @@ static void test_scales(void **state)
     }
 }
 
+/* Magnitudes from 2^-30 to 1 at every upper nine bits of their fraction, and both ends of what lies
+ * between: how a form finds the decade of a number may err where no midpoint is near. */
+static void test_powers_of_two(void **state)
+{
+    (void)state;
+    static float gradients[VALUES];
+    uint32_t next = 0x30800000u;
+    while (next < 0x3f800000u) {
+        for (uint32_t at = 0; at < VALUES; at++) {
+            uint32_t bits = (next & 0x2000u) != 0 ? next | 0x3fffu : next;
+            float x = 1.0f;
+            if (at % GROUP != 0 && next < 0x3f800000u) {
+                memcpy(&x, &bits, sizeof x);
+                x = at % 3 == 0 ? -x : x;
+                next += 0x2000u;
+            }
+            gradients[at] = x;
+        }
+        compare_forms(BP_KERNEL_sgd, BP_CODEC_BLOCK8, gradients);
+        compare_forms(BP_KERNEL_sgd, BP_CODEC_COMPANDED8, gradients);
+        for (uint32_t at = 0; at < VALUES; at++) {
+            gradients[at] = sqrtf(fabsf(gradients[at])); /* adagrad's state is the square */
+        }
+        compare_forms(BP_KERNEL_adagrad, BP_CODEC_BLOCK8, gradients);
+        compare_forms(BP_KERNEL_adagrad, BP_CODEC_COMPANDED8, gradients);
+    }
+}
+
+/* Beside an infinite element, whose scale is the largest there is, no number's quotient is seen. */
+static void test_infinite(void **state)
+{
+    (void)state;
+    static float gradients[VALUES];
+    for (uint32_t i = 0; i < VALUES; i++) {
+        gradients[i] = i % 256 == 5 ? INFINITY : (i % 3 == 0 ? -0.0f : 1e-15f * (float)(i % 7));
+    }
+    compare_forms(BP_KERNEL_adagrad, BP_CODEC_COMPANDED8, gradients);
+    compare_forms(BP_KERNEL_adagrad, BP_CODEC_BLOCK8, gradients);
+    compare_forms(BP_KERNEL_sgd, BP_CODEC_COMPANDED8, gradients);
+    compare_forms(BP_KERNEL_sgd, BP_CODEC_BLOCK8, gradients);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_midpoints_and_codes),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_powers_of_two),
+        cmocka_unit_test(test_infinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

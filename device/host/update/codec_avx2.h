@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole blocks of 8-bit state there and back, eight elements at a time: what
+ * core/number/codec_inline.h says with tables in registers for its chains of choices, so the same
+ * bits. Registers hold eight entries; the nine decades, and the nine powers of two of a code, are
+ * told apart by their number modulo 8, as the first and the last can share an entry. */
+#ifndef BP_DEVICE_HOST_CODEC_AVX2_H
+#define BP_DEVICE_HOST_CODEC_AVX2_H
+
+#include <immintrin.h>
+
+#include "core/number/codec_inline.h"
+
+#define BP_UPDATE_CODEC /* what update_blocks.h then leaves to this file */
+
+#define GROUPS (BP_CODEC_BLOCK / BP_CODEC_GROUP8)
+#define BESIDE 4 /* vectors whose codes are stored as 32 bytes */
+
+/* Entry d - 1 (modulo 8) is decade d's, 1 to 8: `next`, the midpoint between it and the following
+ * one; place = a * slope + start, at most last (bp_codec_index_signed, _unsigned). The last entry
+ * is decade 8's, where place is its `last`, and decade 0's, where a adds less than 1 to start. */
+typedef struct codec_table {
+    float next[8], slope[8], start[8], last[8];
+    float low[8], width[8]; /* at the exponent of y: codec_book */
+} codec_table;
+
+#define LOWS                                                                                       \
+    0x1.0c6f7ap-20f, 0x1.4f8b58p-17f, 0x1.a36e2ep-14f, 0x1.0624dep-10f, 0x1.47ae14p-7f,            \
+        0x1.99999ap-4f
+static const codec_table codec_signed = {
+    {0x1.fe0702p-20f, 0x1.e68a0ep-17f, 0x1.00e6b0p-13f, 0x1.23a29cp-10f, 0x1.5a1cacp-7f,
+     0x1.a51eb8p-4f, 0x1.fe3334p-1f, 0x1.27476cp-22f},
+    {0x1.0f4472p+20f, 0x1.b2071cp+17f, 0x1.5b38e4p+15f, 0x1.15c71cp+13f, 0x1.bc71c8p+10f,
+     0x1.638e38p+8f, 0x1.1c71c8p+6f, 129.0f},
+    {0x1.c71c72p-1f, 0x1.c71c72p+0f, 0x1.c71c72p+1f, 0x1.c71c72p+2f, 0x1.c71c72p+3f, 0x1.c71c72p+4f,
+     0x1.c71c72p+5f, 0.0f},
+    {1.0f, 3.0f, 7.0f, 15.0f, 31.0f, 63.0f, 127.0f, 128.0f},
+    {LOWS, 0.0f, 0x1.ad7f2ap-24f},
+    {0x1.2dfd6ap-18f, 0x1.797cc4p-16f, 0x1.d7dbf4p-14f, 0x1.26e978p-11f, 0x1.70a3d8p-9f,
+     0x1.ccccccp-7f, 2.0f, 0x1.e32f0ep-21f}};
+static const codec_table codec_unsigned = {
+    {0x1.853b3ep-20f, 0x1.9b0ab2p-17f, 0x1.d29dc8p-14f, 0x1.14e3bcp-10f, 0x1.50e560p-7f,
+     0x1.9f5c28p-4f, 0x1.ff199ap-1f, 0x1.5cf752p-23f},
+    {0x1.0f4472p+21f, 0x1.b2071cp+18f, 0x1.5b38e4p+16f, 0x1.15c71cp+14f, 0x1.bc71c8p+11f,
+     0x1.638e38p+9f, 0x1.1c71c8p+7f, 256.0f},
+    {0x1.c71c72p+0f, 0x1.c71c72p+1f, 0x1.c71c72p+2f, 0x1.c71c72p+3f, 0x1.c71c72p+4f, 0x1.c71c72p+5f,
+     0x1.c71c72p+6f, 1.0f},
+    {3.0f, 7.0f, 15.0f, 31.0f, 63.0f, 127.0f, 255.0f, 256.0f},
+    {0x1.ad7f2ap-24f, LOWS, 0.0f},
+    {0x1.e32f0ep-22f, 0x1.2dfd6ap-19f, 0x1.797cc4p-17f, 0x1.d7dbf4p-15f, 0x1.26e978p-12f,
+     0x1.70a3d8p-10f, 0x1.ccccccp-8f, 2.0f}};
+#undef LOWS
+
+static inline __m256 codec_abs(__m256 x)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+
+/* bp_codec_magnitude where `most` is 1: of a NaN and a number the number. */
+static inline __m256 codec_magnitude(__m256 n, __m256 most)
+{
+    return _mm256_min_ps(codec_abs(n), most);
+}
+
+static inline __m256 codec_entry(const float table[8], __m256i at)
+{
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), at);
+}
+
+/* The index (unsigned: and 1) of magnitudes a. The upper half of a's bits, an exponent and seven
+ * places, times 154 / 2^16 goes up by 1 a decade, as 128 log2(10) = 2^16 / 154.1, and from 31.3 to
+ * 38.2 between 2^-23 and 1: each of these intervals from one integer to the next has in it the one
+ * midpoint between the decades below and above. */
+static inline __m256 codec_place(const codec_table *t, __m256 a)
+{
+    const __m256i bits = _mm256_castps_si256(_mm256_max_ps(a, _mm256_set1_ps(0x1p-23f)));
+    __m256i at = _mm256_srli_epi32(_mm256_mulhi_epu16(bits, _mm256_set1_epi32(154 << 16)), 16);
+    __m256 above = _mm256_cmp_ps(a, codec_entry(t->next, at), _CMP_GE_OQ);
+    at = _mm256_sub_epi32(at, _mm256_castps_si256(above));
+    __m256 place = _mm256_fmadd_ps(a, codec_entry(t->slope, at), codec_entry(t->start, at));
+    return _mm256_min_ps(place, codec_entry(t->last, at));
+}
+
+/* Four vectors of 16 bits' worth, in order when they are stored by codec_store. */
+static inline __m256i codec_pack(const __m256i c[BESIDE], bool has_sign)
+{
+    const __m256i a = _mm256_packs_epi32(c[0], c[1]), b = _mm256_packs_epi32(c[2], c[3]);
+    return has_sign ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
+}
+
+static inline void codec_store(uint8_t *to, __m256i packed)
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permutevar8x32_epi32(packed, order));
+}
+
+/* bp_codec_code8_signed of 32 elements. */
+static inline void codec_code8_signed(const float *x, __m256 inverse, uint8_t *to)
+{
+    __m256i index[BESIDE], below[BESIDE];
+    for (uint32_t k = 0; k < BESIDE; k++) {
+        const __m256 n = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * k), inverse);
+        const __m256 a = codec_magnitude(n, _mm256_set1_ps(1.0f));
+        below[k] = _mm256_castps_si256(_mm256_cmp_ps(n, _mm256_setzero_ps(), _CMP_LT_OQ));
+        index[k] = _mm256_cvttps_epi32(codec_place(&codec_signed, a));
+    }
+    const __m256i up = codec_pack(index, false), minus = codec_pack(below, true);
+    const __m256i middle = _mm256_set1_epi8(127);
+    __m256i down = _mm256_max_epu8(_mm256_min_epu8(up, middle), _mm256_set1_epi8(1));
+    codec_store(
+        to, _mm256_blendv_epi8(_mm256_add_epi8(middle, up), _mm256_sub_epi8(middle, down), minus));
+}
+
+/* bp_codec_code8_unsigned. */
+static inline void codec_code8_unsigned(const float *x, __m256 inverse, uint8_t *to)
+{
+    __m256i index[BESIDE];
+    for (uint32_t k = 0; k < BESIDE; k++) {
+        const __m256 v = _mm256_loadu_ps(x + 8 * k);
+        const __m256 a = codec_magnitude(_mm256_mul_ps(v, inverse), _mm256_set1_ps(1.0f));
+        const __m256 above = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ);
+        const __m256 least = _mm256_and_ps(above, _mm256_set1_ps(2.0f));
+        index[k] = _mm256_cvttps_epi32(_mm256_max_ps(codec_place(&codec_unsigned, a), least));
+        index[k] = _mm256_sub_epi32(index[k], _mm256_set1_epi32(1));
+    }
+    codec_store(to, codec_pack(index, false));
+}
+
+static void encode_block8(bool has_sign, const float *x, uint8_t *state)
+{
+    const float scale =
+        has_sign ? bp_codec_largest(x, BP_CODEC_BLOCK) : bp_codec_most(x, BP_CODEC_BLOCK);
+    const float inverse = bp_codec_inverse(scale);
+    bp_codec_put_float(state, inverse != 0.0f ? scale : 0.0f);
+    if (inverse == 0.0f) {
+        memset(state + 4, 0, BP_CODEC_BLOCK);
+        return;
+    }
+    for (uint32_t i = 0; i < BP_CODEC_BLOCK; i += 8 * BESIDE) {
+        if (has_sign) {
+            codec_code8_signed(x + i, _mm256_set1_ps(inverse), state + 4 + i);
+        } else {
+            codec_code8_unsigned(x + i, _mm256_set1_ps(inverse), state + 4 + i);
+        }
+    }
+}
+
+/* What y is beyond its power of two, times the width of its decade, from its low end on. */
+static inline __m256 codec_book(const codec_table *t, __m256 y)
+{
+    const __m256 infinite = _mm256_set1_ps(HUGE_VALF);
+    const __m256i key = _mm256_srli_epi32(_mm256_castps_si256(y), 23);
+    return _mm256_fmadd_ps(_mm256_sub_ps(y, _mm256_and_ps(y, infinite)), codec_entry(t->width, key),
+                           codec_entry(t->low, key));
+}
+
+/* Of a code, y is its interval's number and a half. That of unsigned code 0 is 1 1/2, whose entry
+ * is that of 256 1/2. */
+static void decode_block8(bool has_sign, const uint8_t *state, float *x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256 scale = _mm256_set1_ps(bp_codec_get_float(state));
+    for (uint32_t i = 0; i < BP_CODEC_BLOCK; i += 8) {
+        const __m128i codes = _mm_loadl_epi64((const __m128i *)(const void *)(state + 4 + i));
+        const __m256 from = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes));
+        __m256 a;
+        if (has_sign) {
+            const __m256 n = _mm256_sub_ps(from, _mm256_set1_ps(127.0f));
+            a = codec_book(&codec_signed, _mm256_add_ps(codec_abs(n), _mm256_set1_ps(0.5f)));
+            a = _mm256_or_ps(a, _mm256_and_ps(n, sign));
+        } else {
+            a = codec_book(&codec_unsigned, _mm256_add_ps(from, _mm256_set1_ps(1.5f)));
+            a = _mm256_and_ps(a, _mm256_cmp_ps(from, _mm256_setzero_ps(), _CMP_GT_OQ));
+        }
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(a, scale));
+    }
+}
+
+/* The largest of each of eight vectors, in their order; by halves, as a transposition does it. */
+static inline __m256i largest_of_each(__m256i v[8])
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        v[i] = _mm256_max_epi32(_mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
+                                _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        v[i] = _mm256_max_epi32(_mm256_unpacklo_epi64(v[2 * i], v[2 * i + 1]),
+                                _mm256_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
+    }
+    return _mm256_max_epi32(_mm256_permute2x128_si256(v[0], v[1], 0x20),
+                            _mm256_permute2x128_si256(v[0], v[1], 0x31));
+}
+
+/* The groups' scales into the state, and their inverses; `most` is 1, or 0 where there is no scale,
+ * so that all codes are 0, a NaN's too. A root of the largest is the largest root. */
+static inline void store_groups(bool has_sign, const float *x, float inverse[GROUPS],
+                                float most[GROUPS], uint8_t *state)
+{
+    const __m256 one = _mm256_set1_ps(1.0f);
+    __m256i largest[GROUPS];
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        largest[g] = _mm256_setzero_si256();
+        for (uint32_t k = 0; k < BESIDE; k++) {
+            __m256 v = _mm256_loadu_ps(x + BP_CODEC_GROUP8 * g + 8 * k);
+            v = has_sign ? codec_abs(v) : v;
+            largest[g] = _mm256_max_epi32(largest[g], _mm256_castps_si256(v));
+        }
+    }
+    __m256 top = _mm256_castsi256_ps(largest_of_each(largest));
+    const __m256i bits = _mm256_castps_si256(has_sign ? top : _mm256_sqrt_ps(top));
+    const __m256i up = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0xffff)), 16);
+    const __m256i half = _mm256_min_epi32(up, _mm256_set1_epi32(0x7f7f));
+    const __m256 scale = _mm256_castsi256_ps(_mm256_slli_epi32(half, 16));
+    const __m256 normal = _mm256_cmp_ps(scale, _mm256_set1_ps(0x1p-126f), _CMP_GE_OQ);
+    const __m256i kept = _mm256_and_si256(half, _mm256_castps_si256(normal));
+    _mm256_storeu_ps(inverse, _mm256_and_ps(normal, _mm256_div_ps(one, scale)));
+    _mm256_storeu_ps(most, _mm256_and_ps(normal, one));
+    _mm_storeu_si128((__m128i *)(void *)state, _mm_packus_epi32(_mm256_castsi256_si128(kept),
+                                                                _mm256_extracti128_si256(kept, 1)));
+}
+
+/* bp_codec_compand_signed of numbers n with magnitudes a, or _unsigned: there a root's quotient by
+ * a normal scale, 2^64 at most, is above 0 where it is itself. */
+static inline __m256i codec_compand(bool has_sign, __m256 x, __m256 a)
+{
+    const __m256 zero = _mm256_setzero_ps(), round = _mm256_set1_ps(BP_CODEC_ROUND);
+    if (has_sign) {
+        const __m256i below = _mm256_castps_si256(_mm256_cmp_ps(x, zero, _CMP_LT_OQ));
+        __m256 q = _mm256_div_ps(_mm256_mul_ps(_mm256_set1_ps(254.0f), a),
+                                 _mm256_add_ps(_mm256_set1_ps(1.0f), a));
+        __m256i code = _mm256_castps_si256(_mm256_add_ps(q, round));
+        code = _mm256_and_si256(code, _mm256_set1_epi32(0x7f));
+        return _mm256_sub_epi32(_mm256_xor_si256(code, below), below);
+    }
+    __m256 q = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(255.0f), a), round);
+    __m256i code = _mm256_and_si256(_mm256_castps_si256(q), _mm256_set1_epi32(0xff));
+    __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, zero, _CMP_GT_OQ));
+    return _mm256_max_epi32(code, _mm256_srli_epi32(above, 31));
+}
+
+static void encode_companded(bool has_sign, const float *x, uint8_t *state)
+{
+    float inverse[GROUPS], most[GROUPS];
+    store_groups(has_sign, x, inverse, most, state);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        __m256i code[BESIDE];
+        for (uint32_t k = 0; k < BESIDE; k++) {
+            __m256 v = _mm256_loadu_ps(x + BP_CODEC_GROUP8 * g + 8 * k);
+            v = has_sign ? v : _mm256_sqrt_ps(v);
+            const __m256 n = _mm256_mul_ps(v, _mm256_set1_ps(inverse[g]));
+            code[k] = codec_compand(has_sign, v, codec_magnitude(n, _mm256_set1_ps(most[g])));
+        }
+        codec_store(state + 16 + BP_CODEC_GROUP8 * g, codec_pack(code, has_sign));
+    }
+}
+
+static void decode_companded(bool has_sign, const uint8_t *state, float *x)
+{
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        bp_codec_expand(has_sign, state + 16 + BP_CODEC_GROUP8 * g, BP_CODEC_GROUP8,
+                        bp_codec_get_half(state + 2 * g), x + BP_CODEC_GROUP8 * g);
+    }
+}
+
+/* A state of a whole block; false: not a form of this file. */
+static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
+{
+    if (form == BP_CODEC_BLOCK8) {
+        decode_block8(has_sign, state, x);
+    } else if (form == BP_CODEC_COMPANDED8) {
+        decode_companded(has_sign, state, x);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *state)
+{
+    if (form == BP_CODEC_BLOCK8) {
+        encode_block8(has_sign, x, state);
+    } else if (form == BP_CODEC_COMPANDED8) {
+        encode_companded(has_sign, x, state);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+#endif
