@@ -203,6 +203,13 @@ typedef struct adamw_block {
  * ahead to see by itself. */
 #define BESIDE 4
 
+/* Where the vector one block further on lies is fetched, so that memory works while codes are made:
+ * a block's reads come all at its beginning. */
+static inline void fetch_ahead(const float *from)
+{
+    _mm_prefetch((const char *)(uintptr_t)from + BP_CODEC_BLOCK * sizeof *from, _MM_HINT_T0);
+}
+
 /* Some vectors of a block. `form` is a constant wherever it is used. */
 typedef struct adamw_moments {
     __m512 m[BESIDE], v[BESIDE];
@@ -234,6 +241,8 @@ static inline adamw_moments adamw_vectors(const adamw_block *b, const bp_update_
     for (uint32_t k = 0; k < BESIDE; k++) {
         const __m512 g = _mm512_loadu_ps(b->g + LANES * (i + k));
         w[k] = _mm512_loadu_ps(b->w + LANES * (i + k));
+        fetch_ahead(b->g + LANES * (i + k));
+        fetch_ahead(b->w + LANES * (i + k));
         x.v[k] = _mm512_fmadd_ps(_mm512_mul_ps(g, _mm512_set1_ps(f->v_gain)), g,
                                  _mm512_mul_ps(x.v[k], _mm512_set1_ps(f->v_keep)));
         root[k] = _mm512_sqrt_ps(x.v[k]);
