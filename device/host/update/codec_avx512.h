@@ -278,7 +278,7 @@ static inline void codec_compand_unsigned(const float *root, const codec_groups 
     codec_store(to, code, 0, false);
 }
 
-/* The nearest float to c / d, of whole numbers |c| < 128 and 126 < d < 255, as division gives it
+/* The nearest float to c / d, of whole numbers |c| <= 128 and 126 <= d <= 254, as division gives it
  * but beside the roots and quotients that wait for the divider: y is 1 / d within 2^-23, so q has
  * an error of a few last places, the remainder is exact, and the sum before it is rounded is within
  * 2^-45 of c / d, which is 2^-33 or more from where two floats are equally near. */
