@@ -314,20 +314,19 @@ static void amx_rectangle(const matmul_work *w, const matmul_block *all, const a
     }
 }
 
-/* All eight tiles are whole: what is not there is zeros. */
+/* All eight tiles are whole: what is not there is zeros. A constant, for gcc's header says of
+ * ldtilecfg that it reads eight bytes, so that stores into the rest of a variable would be left
+ * out. */
 static void amx_begin(void)
 {
-    struct {
+    static const struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t bytes[16];
         uint8_t rows[16];
-    } tiles;
-    memset(&tiles, 0, sizeof tiles);
-    tiles.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        tiles.bytes[i] = TILE_BYTES;
-        tiles.rows[i] = ROW;
-    }
+    } tiles = {.palette = 1,
+               .bytes = {TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES,
+                         TILE_BYTES, TILE_BYTES},
+               .rows = {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW}};
     _tile_loadconfig(&tiles);
 }
 
