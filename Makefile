@@ -14,15 +14,38 @@ EXTRA-sanitize := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-om
                   -Wno-error
 EXTRA-tsan    := -fsanitize=thread -Wno-error
 OPT-coverage  := -O0 -g
-EXTRA-coverage := --coverage -Wno-error
+EXTRA-coverage := --coverage -DBP_COVERAGE -Wno-error
 HOSTOPT-coverage := -O2
+CC-mcdc       := clang-19
+OPT-mcdc      := -O0 -g
+EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wno-error \
+                 -fcoverage-prefix-map=$(CURDIR)=.
+HOSTOPT-mcdc  := -O1
 CC-aarch64    := aarch64-linux-gnu-gcc
 EXTRA-aarch64 := -static -Wno-error
+CC-riscv64    := riscv64-linux-gnu-gcc
+EXTRA-riscv64 := -static -Wno-error
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
+EXTRA-stack   := -fcallgraph-info=su -Wno-error
 CC-fuzz       := clang
 OPT-fuzz      := -O1 -g
 EXTRA-fuzz    := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+
+# Builds for machines without a system (docs/appliance.md): no threads, no files, no GPU. Cortex-M55's
+# vectors (MVE) flush denormals, so that they are another arithmetic and stay unused.
+BARE := cortex-m4 cortex-m7 cortex-m33 cortex-m55
+CPU-cortex-m4  := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16
+CPU-cortex-m7  := -mcpu=cortex-m7 -mfpu=fpv5-d16
+CPU-cortex-m33 := -mcpu=cortex-m33 -mfpu=fpv5-sp-d16
+CPU-cortex-m55 := -mcpu=cortex-m55+nomve
+ifneq ($(filter $(BARE),$(VARIANT)),)
+CC-$(VARIANT)    := arm-none-eabi-gcc
+OPT-$(VARIANT)   := -Os
+EXTRA-$(VARIANT) = $(CPU-$(VARIANT)) -mthumb -mfloat-abi=hard --specs=nano.specs \
+                   -ffunction-sections -fdata-sections -DBP_THREADS_MAX=1 -DBP_TRANSFER_BYTES=4096 \
+                   -include device/bare/fused.h -isystem $(BUILD)/include -Wno-conversion -Wno-error
+endif
 
 BUILD   ?= build/$(or $(VARIANT),release)
 CC      := $(or $(CC-$(VARIANT)),gcc)
@@ -40,8 +63,8 @@ endif
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
-ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 digests fuzz fuzz-long \
-                ptx-coverage format,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 boards digests fuzz fuzz-long \
+                ptx-coverage mcdc kit format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
 build/ready-%.mk: tools/pkg/deps.sh
@@ -51,32 +74,39 @@ ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 WARN := -Wall -Wextra -pedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla -Wdouble-promotion -Werror
 CFLAGS := -std=c99 $(WARN) $(OPT) -ffp-contract=off -fno-math-errno -I. -MMD -MP \
-          -D_POSIX_C_SOURCE=200809L $(EXTRA)
+          -D_POSIX_C_SOURCE=200809L $(if $(EXTRA),,-ffile-prefix-map='$(CURDIR)'=.) $(EXTRA)
 # The archives of utf8proc, zlib and libzstd, so that the program needs no library the system may
 # lack. There are none for aarch64 on a Debian of another architecture: that build links only what
 # asks for no characters and unpacks nothing.
-ARCHIVES := $(if $(filter aarch64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
+ARCHIVES := $(if $(filter aarch64 riscv64,$(VARIANT)),,-l:libutf8proc.a -l:libz.a -l:libzstd.a)
 LDLIBS := $(ARCHIVES) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test program.
-LIBDIRS := $(shell find arena core layers optim device/host device/fabric device/cuda \
-                   tools/formats -type d)
+# Sorted: the order in which a file system lists its folders would be the order of the archive.
+LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric device/cuda \
+                   tools/formats -type d))
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
+ifneq ($(filter $(BARE),$(VARIANT)),)
+LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/host/pool.c \
+             device/host/engine.c device/host/store_posix.c device/host/tier_posix.c,$(LIBSRC)) \
+           $(wildcard device/bare/*.c)
+endif
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
-BINSRC  := $(wildcard tools/bedplate/*.c)
+BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
 # tests/unit mirrors the source tree.
 TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit/tools/bedplate \
                       tests/unit/fuzz tests/golden tests/fault tests/house))
 # Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
-           rows_avx2 rows_avx512 samples plain_rows activation plain_rows_avx2 \
-           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells
+           rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
+           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale \
+           tape tape_avx2 tape_avx512
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
-BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o)
+BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -90,12 +120,13 @@ all: $(LIB) $(if $(BINSRC),$(BUILD)/bedplate)
 say = $(if $(V),,@$(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),,echo $(1) &&))
 
 # Objects depend on the command that makes them, so that other flags in the same folder rebuild it.
-FLAGS := $(CC) $(CFLAGS) $(HOSTOPT)
+# Where the tree lies is no part of it: nothing that is made says so.
+FLAGS := $(subst $(CURDIR),.,$(CC) $(CFLAGS) $(HOSTOPT))
 ifneq ($(strip $(FLAGS)),$(strip $(file <$(BUILD)/flags)))
 $(BUILD)/flags: force
 endif
 $(BUILD)/flags:
-	@mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+	@mkdir -p $(@D)/include && ln -sf /usr/include/xxhash.h $(@D)/include/ && printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 # Nothing unwinds a stack of what ships, and debuggers have tables of their own: 168 KB less. Tests do.
 UNWIND  = $(if $(EXTRA)$(filter tests/% tools/ptxvm/%,$<),,-fno-asynchronous-unwind-tables)
 COMPILE = $(call say,"$(CC) $<$(ELEMENT:-D%= %)") $(CC) $(CFLAGS) $(UNWIND) $(ISA) $(HOST) $(ELEMENT) \
@@ -115,23 +146,34 @@ $(addprefix $(BUILD)/%_avx2,.o _bf16.o _f16.o): ISA := -mavx2 -mfma -mf16c
 $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -mavx512dq \
                                                         -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
+$(BUILD)/device/host/sha256_avx2.o: ISA += -msha
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
-$(BUILD)/device/host/update/update_%.o: HOST = -O3 -fno-trapping-math $(HOSTOPT)
-$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = -O3 -fno-trapping-math $(HOSTOPT)
+LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
+$(BUILD)/device/host/update/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(addprefix $(BUILD)/core/number/,convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)
 endif
 
 LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(filter %.o,$^) $(filter %.a,$^) -o $@
-# Appending keeps both of two members that have the same name in different folders.
+# Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
 $(LIB): $(LIBOBJ)
 	@rm -f $@
-	$(call say,"archive $@") ar qcs $@ $^
+	$(call say,"archive $@") ar qcsD $@ $^
+# What the program was built of, in one number: SHA-256 over the list of its sources with theirs.
+SOURCES := $(sort $(LIBSRC) $(BINSRC) $(shell find arena core layers optim device tools/formats \
+                  tools/bedplate -name '*.h' -o -name '*.def' -o -name '*.ptx') Makefile)
+$(BUILD)/source_digest.c: $(SOURCES)
+	@mkdir -p $(@D)
+	@d=$$(sha256sum $(SOURCES) | sha256sum) && printf '%s\n' 'extern const char train_record_source[];' \
+	    "const char train_record_source[] = \"$${d%% *}\";" >$@
+$(BUILD)/source_digest.o: $(BUILD)/source_digest.c
+	@$(CC) $(CFLAGS) -c $< -o $@
 # The program ships without symbols, unless this is a build for looking into.
 $(BUILD)/bedplate: $(BINOBJ) $(LIB)
 	$(LINK) $(LDLIBS) $(if $(EXTRA),,-s -Wl$(comma)--no-eh-frame-hdr)
@@ -146,8 +188,9 @@ $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/suppor
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	$(LINK) $(LDLIBS)
 
+# Both MPIs: tests of several processes are skipped where they are not installed.
 deps:
-	@tools/pkg/deps.sh all
+	@tools/pkg/deps.sh all && tools/pkg/deps.sh ranks
 
 library: $(LIBOBJ)
 objects: library $(BINOBJ) $(TESTS:=.o) $(SUPPORT) $(patsubst %.c,$(BUILD)/%.o,$(wildcard \
@@ -159,6 +202,13 @@ format:
 
 # The public headers are made of those headers of the tree that say so (tools/pkg/headers.sh).
 INSTALL := $(DESTDIR)$(PREFIX)
+INSTALLED := $(addprefix $(INSTALL)/,bin/bedplate include/bedplate.h lib/libbedplate.a \
+             lib/pkgconfig/bedplate.pc share/bash-completion/completions/bedplate \
+             share/fish/vendor_completions.d/bedplate.fish share/man/man1/bedplate.1 \
+             share/zsh/site-functions/_bedplate)
+# With SOURCE_DATE_EPOCH (reproducible-builds.org) files have that time, so that packages of them are equal.
+STAMP = $(if $(SOURCE_DATE_EPOCH),@find $(INSTALLED) $(INSTALL)/include/bedplate -type f \
+        -exec touch -d @$(SOURCE_DATE_EPOCH) {} + 2>/dev/null || true)
 install: all install-library
 	install -Dm755 $(BUILD)/bedplate $(INSTALL)/bin/bedplate
 	install -Dm644 docs/bedplate.1 $(INSTALL)/share/man/man1/bedplate.1
@@ -168,17 +218,15 @@ install: all install-library
 	    install -Dm644 /dev/stdin $(INSTALL)/share/zsh/site-functions/_bedplate
 	$(BUILD)/bedplate completion fish | \
 	    install -Dm644 /dev/stdin $(INSTALL)/share/fish/vendor_completions.d/bedplate.fish
+	$(STAMP)
 install-library: $(LIB)
 	install -Dm644 $(LIB) $(INSTALL)/lib/libbedplate.a
 	tools/pkg/headers.sh $(INSTALL)/include
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/pkg/bedplate.pc.in | \
 	    install -Dm644 /dev/stdin $(INSTALL)/lib/pkgconfig/bedplate.pc
+	$(STAMP)
 uninstall:
-	rm -f $(INSTALL)/lib/libbedplate.a $(INSTALL)/bin/bedplate $(INSTALL)/include/bedplate.h \
-	    $(INSTALL)/share/man/man1/bedplate.1 $(INSTALL)/lib/pkgconfig/bedplate.pc \
-	    $(INSTALL)/share/bash-completion/completions/bedplate \
-	    $(INSTALL)/share/zsh/site-functions/_bedplate \
-	    $(INSTALL)/share/fish/vendor_completions.d/bedplate.fish
+	rm -f $(INSTALLED)
 	rm -rf $(INSTALL)/include/bedplate
 
 clean:
@@ -190,14 +238,20 @@ help:
 	@echo "test       every test of one build; what else is tested: below"
 	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
 	@echo "  clang sanitize (AddressSanitizer, UBSan) tsan (threads) coverage (lines, branches)"
-	@echo "  aarch64 (under qemu-user) digests (the same bits in all of them)"
+	@echo "  aarch64 (under qemu-user) boards (microcontrollers under QEMU)"
+	@echo "  digests (the same bits in all of them)"
+	@echo "  mcdc (conditions that decide by themselves; needs clang-19)"
+	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
+	@echo "  kit (runs what gives evidence and puts it into one archive)"
+	@echo "  prove (contracts, by Frama-C) mutation (faults in the code that tests must find; FAULTS=30: fewer)"
 	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage (what tests execute of the kernels)"
 	@echo "  mutants (every fault planted into programs, where test plants a share: an hour or two)"
+	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"
 	@echo "embed size the integrator's example and its sizes"
 	@echo "manual     the manual's tables and the man page, from the program's own"
 	@echo "install uninstall deps format clean"
 
--include tests/tests.mk tools/demo.mk tools/embed.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
+-include tests/tests.mk tools/demo.mk tools/embed.mk tools/board.mk tools/docs/docs.mk tools/ptxvm/ptxvm.mk \
          tools/ptx/ptx.mk tests/gpu/gpu.mk
 -include $(LIBOBJ:.o=.d) $(BINOBJ:.o=.d) $(TESTS:=.d) $(SUPPORT:.o=.d) $(FUZZERS:=.d) \
          $(BUILD)/tests/house/digest.d

@@ -7,6 +7,23 @@ void bp_arena_init(bp_arena *arena, void *memory, size_t size)
     *arena = (bp_arena){.memory = memory, .size = size};
 }
 
+/* Finds the first place behind what is used for `wanted` bytes at an address of this alignment, as
+ * a distance from the block's start; false: there is none. `make prove` proves it for every block
+ * that does not reach past the last address. The address is what must be aligned, not the distance.
+ */
+static bool carve_place(uint64_t memory, uint64_t size, uint64_t used, uint64_t wanted,
+                        uint64_t alignment, uint64_t *place)
+{
+    uint64_t over = (memory + used) % alignment;
+    uint64_t padding = over == 0 ? 0 : alignment - over;
+    uint64_t left = size - used;
+    if (padding > left || wanted > left - padding) {
+        return false;
+    }
+    *place = used + padding;
+    return true;
+}
+
 bp_status bp_arena_carve(bp_arena *arena, size_t size, size_t alignment, void **out)
 {
     *out = NULL;
@@ -17,15 +34,12 @@ bp_status bp_arena_carve(bp_arena *arena, size_t size, size_t alignment, void **
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
         return BP_ERR_USAGE;
     }
-    /* The address is what must be aligned, not the distance from the block's start. */
-    uintptr_t next = (uintptr_t)arena->memory + arena->used;
-    size_t padding = (size_t)(0 - next) & (alignment - 1);
-    size_t left = arena->size - arena->used;
-    if (padding > left || size > left - padding) {
+    uint64_t place;
+    if (!carve_place((uintptr_t)arena->memory, arena->size, arena->used, size, alignment, &place)) {
         return BP_ERR_FIT;
     }
-    *out = arena->memory + arena->used + padding;
-    arena->used += padding + size;
+    *out = arena->memory + place;
+    arena->used = (size_t)place + size;
     if (arena->used > arena->peak) {
         arena->peak = arena->used;
     }

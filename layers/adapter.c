@@ -2,8 +2,7 @@
 /* Adapters as ops. What has r columns is small, so backward makes it again. */
 #include "layers/adapter.h"
 
-#include <math.h>
-
+#include "core/compile/adapter.h"
 #include "layers/dropout.h"
 
 #define SITES 0x80000u /* adapters' dropout sites come behind all of a model's */
@@ -13,16 +12,9 @@ static uint32_t a_of(const bp_emit *emit, const bp_adapted *layer)
     return emit->parameters[layer->weight].adapter;
 }
 
-static int64_t rank_of(const bp_emit *emit)
+static int64_t rank_of(const bp_emit *emit, const bp_adapted *layer)
 {
-    return emit->spec->lora.rank;
-}
-
-static double scale_of(const bp_emit *emit)
-{
-    const bp_lora *lora = &emit->spec->lora;
-    const double rank = (double)lora->rank;
-    return lora->alpha / (lora->rank_stabilized ? sqrt(rank) : rank);
+    return (int64_t)emit->parameters[a_of(emit, layer)].shape[0];
 }
 
 static bp_dropout dropout_of(const bp_emit *emit, const bp_adapted *layer)
@@ -61,19 +53,19 @@ static void product_with(bp_emit *emit, bp_ref c, bp_ref a, uint32_t matrix, bp_
     bp_emit_release(emit, matrix);
 }
 
-static bp_ref narrow_buffer(bp_emit *emit, const char *name)
+static bp_ref narrow_buffer(bp_emit *emit, const bp_adapted *layer, const char *name)
 {
     return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                          emit->spec->lora.rank, name);
+                          (uint64_t)rank_of(emit, layer), name);
 }
 
-static void apply_scale(bp_emit *emit, bp_ref u)
+static void apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u)
 {
-    const double factor = scale_of(emit);
+    const double factor = bp_adapter_scale(&emit->spec->lora, bp_adapter_part(emit, layer->weight));
     if (factor == 1.0) {
         return;
     }
-    const bp_scale_scalars scalars = {.count = (int64_t)emit->rows * rank_of(emit),
+    const bp_scale_scalars scalars = {.count = (int64_t)emit->rows * rank_of(emit, layer),
                                       .factor = factor};
     const bp_scale_operands operands = {.y = u, .x = u};
     bp_emit_scale(emit, &operands, &scalars);
@@ -95,8 +87,8 @@ static bp_ref dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x)
 /* s x A^T (rows, r) */
 static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
 {
-    const bp_ref u = narrow_buffer(emit, "lora_u");
-    const int64_t in = (int64_t)layer->in, rank = rank_of(emit);
+    const bp_ref u = narrow_buffer(emit, layer, "lora_u");
+    const int64_t in = (int64_t)layer->in, rank = rank_of(emit, layer);
     product_with(emit, u, x, a_of(emit, layer), BP_FOR_FORWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                       .n = rank,
@@ -105,15 +97,15 @@ static bp_ref squeeze(bp_emit *emit, const bp_adapted *layer, bp_ref x)
                                       .ldb = in,
                                       .ldc = rank,
                                       .transpose_b = 1});
-    apply_scale(emit, u);
+    apply_scale(emit, layer, u);
     return u;
 }
 
 /* s d_y B (rows, r) */
 static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_y)
 {
-    const bp_ref d_u = narrow_buffer(emit, "lora_d_u");
-    const int64_t rank = rank_of(emit);
+    const bp_ref d_u = narrow_buffer(emit, layer, "lora_d_u");
+    const int64_t rank = rank_of(emit, layer);
     product_with(emit, d_u, d_y, a_of(emit, layer) + 1, BP_FOR_BACKWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                       .n = rank,
@@ -121,14 +113,14 @@ static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_
                                       .lda = (int64_t)layer->pitch,
                                       .ldb = rank,
                                       .ldc = rank});
-    apply_scale(emit, d_u);
+    apply_scale(emit, layer, d_u);
     return d_u;
 }
 
 void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y)
 {
     const bp_ref u = squeeze(emit, layer, dropped(emit, layer, x));
-    const int64_t rank = rank_of(emit);
+    const int64_t rank = rank_of(emit, layer);
     product_with(emit, y, u, a_of(emit, layer) + 1, BP_FOR_FORWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                       .n = (int64_t)layer->out,
@@ -158,7 +150,7 @@ static void outer(bp_emit *emit, uint32_t parameter, bp_ref left, uint64_t m, ui
 void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y)
 {
     const uint32_t a = a_of(emit, layer);
-    const uint64_t rank = emit->spec->lora.rank;
+    const uint64_t rank = (uint64_t)rank_of(emit, layer);
     const bool trains_a = bp_emit_trainable(emit, a), trains_b = bp_emit_trainable(emit, a + 1);
     if (!trains_a && !trains_b) {
         return;
@@ -180,7 +172,7 @@ void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_
     const bp_ref d = drops ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
                                             emit->rows, layer->in, "lora_d_dropped")
                            : d_x;
-    const int64_t rank = rank_of(emit), in = (int64_t)layer->in;
+    const int64_t rank = rank_of(emit, layer), in = (int64_t)layer->in;
     product_with(emit, d, d_u, a_of(emit, layer), BP_FOR_BACKWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
                                       .n = in,

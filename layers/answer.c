@@ -46,7 +46,8 @@ static void answer_loss(bp_emit *emit, uint64_t end, bp_ref logits, bool gradien
                                             .classes = emit->spec->sequence,
                                             .kind = BP_TASK_CLASSES,
                                             .gradient = gradient,
-                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF};
+                                            .scaled = emit->spec->scaling.kind != BP_SCALING_OFF,
+                                            .smoothing = emit->spec->smoothing};
     const bp_sample_loss_operands operands = {
         .logits = logits,
         .losses = emit->losses,

@@ -2,7 +2,7 @@
 /* The head that finds an answer in a text: a dense layer with two outputs for each token, whose
  * columns are the logits of where the answer begins and where it ends, each over all places of the
  * row, padding included, as transformers' classes for question answering have it. The loss is the
- * cross entropy of both. */
+ * cross entropy of both, whose labels may be smoothed over all places of the row. */
 #ifndef BP_LAYERS_ANSWER_H
 #define BP_LAYERS_ANSWER_H
 

@@ -16,6 +16,9 @@ typedef struct bp_attention {
     bool padded;    /* `lengths` is there: positions from a sample's length on are not looked at */
     bp_ref lengths; /* (B), I32 */
     bp_dropout dropout; /* of the probabilities */
+    uint64_t window;    /* positions less than so many away are looked at; 0: all */
+    double scale;       /* of the scores; 0: 1 / sqrt(head_width) */
+    double cap;         /* c tanh(score / c) is taken for a score; 0: the score */
 } bp_attention;
 
 /* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may

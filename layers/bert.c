@@ -10,9 +10,10 @@
 #include "layers/loss.h"
 #include "layers/norm.h"
 #include "layers/publish.h"
+#include "layers/vector.h"
 
-/* Numbers of the embeddings' parameters. */
-enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2, NORM_WEIGHT = 3, NORM_BIAS = 4 };
+/* Numbers of the embeddings' parameters; the norm comes behind the tables. */
+enum { TOKEN_TABLE = 0, POSITION_TABLE = 1, TYPE_TABLE = 2 };
 
 BP_OWN_FITS(bp_bert_config);
 
@@ -23,10 +24,20 @@ bp_bert_config bp_bert_config_of(const bp_model_config *config)
     return own;
 }
 
+uint64_t bp_bert_embedding_width(const bp_bert_config *own)
+{
+    return own->embedding != 0 ? own->embedding : own->stack.width;
+}
+
+bool bp_bert_projects(const bp_bert_config *own)
+{
+    return bp_bert_embedding_width(own) != own->stack.width;
+}
+
 static uint32_t head_first(const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    return bp_bert_block_first(own.stack.layers);
+    return bp_bert_block_first(bp_bert_embeddings(config), own.stack.layers);
 }
 
 static uint32_t bert_stage_count(const bp_model_config *config)
@@ -43,10 +54,11 @@ static uint32_t bert_parameter_count(const bp_model_config *config)
 static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    if (parameter < bp_bert_block_first(0)) {
+    const uint32_t before = bp_bert_embeddings(config);
+    if (parameter < before) {
         return 0;
     }
-    const uint32_t block = (parameter - bp_bert_block_first(0)) / BP_BERT_BLOCK_PARAMETERS;
+    const uint32_t block = (parameter - before) / BP_BERT_BLOCK_PARAMETERS;
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
@@ -76,54 +88,82 @@ static uint32_t bert_variants(const bp_model_config *config, uint32_t stage)
     return is_block ? BP_TAPE_VARIANTS : 1;
 }
 
+/* What the kinds call their parts: in the embeddings, and in a block the modules of weight and bias
+ * in the order of bp_bert_parameter. */
+typedef struct bert_names {
+    const char *embeddings;
+    const char *block;
+    const char *module[BP_BERT_BLOCK_PARAMETERS / 2];
+} bert_names;
+
+#define BERT_MODULES                                                                               \
+    {                                                                                              \
+        "attention.self.query", "attention.self.key", "attention.self.value",                      \
+            "attention.output.dense", "attention.output.LayerNorm", "intermediate.dense",          \
+            "output.dense", "output.LayerNorm"                                                     \
+    }
+
+static const bert_names bert_names_of[BP_BERT_KINDS] = {
+    [BP_BERT] = {"bert.embeddings.", "bert.encoder.layer.", BERT_MODULES},
+    [BP_ROBERTA] = {"roberta.embeddings.", "roberta.encoder.layer.", BERT_MODULES},
+    [BP_DISTILBERT] = {"distilbert.embeddings.",
+                       "distilbert.transformer.layer.",
+                       {"attention.q_lin", "attention.k_lin", "attention.v_lin",
+                        "attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2",
+                        "output_layer_norm"}},
+    [BP_ELECTRA] = {"electra.embeddings.", "electra.encoder.layer.", BERT_MODULES}};
+
 static void bert_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint64_t w = own.stack.width;
-    const uint64_t inner = bp_transformer_inner(&own.stack);
-    const double range = own.stack.initializer_range;
-    const bp_publish_row rows[BP_BERT_BLOCK_PARAMETERS] = {
-        {"attention.self.query.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"attention.self.query.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"attention.self.key.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"attention.self.key.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"attention.self.value.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"attention.self.value.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"attention.output.dense.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"attention.output.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"attention.output.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        {"attention.output.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"intermediate.dense.weight", {inner, w}, BP_INIT_NORMAL, range},
-        {"intermediate.dense.bias", {inner, 0}, BP_INIT_ZEROS, 0.0},
-        {"output.dense.weight", {w, inner}, BP_INIT_NORMAL, range},
-        {"output.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"output.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        {"output.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
-    char prefix[BP_NAME_BYTES];
-    bp_name_append(bp_name_append_number(bp_name_append(prefix, "bert.encoder.layer."), index),
-                   ".");
+    const bert_names *names = &bert_names_of[own.kind];
+    const uint64_t w = own.stack.width, inner = bp_transformer_inner(&own.stack);
+    const uint64_t shapes[BP_BERT_BLOCK_PARAMETERS / 2][2] = {
+        {w, w}, {w, w}, {w, w}, {w, w}, {w, 0}, {inner, w}, {w, inner}, {w, 0}};
     for (uint32_t i = 0; i < BP_BERT_BLOCK_PARAMETERS; i++) {
-        bp_publish(emit, prefix, &rows[i]);
+        const uint64_t *shape = shapes[i / 2];
+        const bool bias = i % 2 != 0, norm = shape[1] == 0;
+        const bp_publish_row row = {bias ? ".bias" : ".weight",
+                                    {shape[0], bias ? 0 : shape[1]},
+                                    bias   ? BP_INIT_ZEROS
+                                    : norm ? BP_INIT_ONES
+                                           : BP_INIT_NORMAL,
+                                    bias || norm ? 0.0 : own.stack.initializer_range};
+        char prefix[BP_NAME_BYTES];
+        char *end = bp_name_append_number(bp_name_append(prefix, names->block), index);
+        bp_name_append(bp_name_append(end, "."), names->module[i / 2]);
+        bp_publish_dense(emit, prefix, &row, false, i / 2 < 2 ? w / own.stack.heads : 0);
     }
+}
+
+static uint32_t position_rows(const bp_model_config *config)
+{
+    const uint32_t rows = bp_bert_config_of(config).position_rows;
+    return rows != 0 ? rows : config->positions;
 }
 
 static void bert_parameters(bp_emit *emit, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint64_t w = own.stack.width;
+    const char *prefix = bert_names_of[own.kind].embeddings;
+    const uint64_t w = bp_bert_embedding_width(&own);
     const double range = own.stack.initializer_range;
-    const bp_publish_row rows[] = {
+    const bp_publish_row tables[] = {
         {"word_embeddings.weight", {config->vocabulary, w}, BP_INIT_NORMAL, range},
-        {"position_embeddings.weight", {config->positions, w}, BP_INIT_NORMAL, range},
-        {"token_type_embeddings.weight", {own.types, w}, BP_INIT_NORMAL, range},
-        {"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
-    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (i <= TYPE_TABLE) {
-            bp_publish_table(emit, "bert.embeddings.", &rows[i]);
-        } else {
-            bp_publish(emit, "bert.embeddings.", &rows[i]);
-        }
+        {"position_embeddings.weight", {position_rows(config), w}, BP_INIT_NORMAL, range},
+        {"token_type_embeddings.weight", {own.types, w}, BP_INIT_NORMAL, range}};
+    const bp_publish_row norm[] = {{"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+                                   {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    for (uint32_t i = 0; i < (own.types > 0 ? 3 : 2); i++) {
+        bp_publish_table(emit, prefix, &tables[i]);
+    }
+    bp_publish(emit, prefix, &norm[0]);
+    bp_publish(emit, prefix, &norm[1]);
+    if (bp_bert_projects(&own)) {
+        const bp_publish_row weight = {"weight", {own.stack.width, w}, BP_INIT_NORMAL, range};
+        const bp_publish_row bias = {"bias", {own.stack.width, 0}, BP_INIT_ZEROS, 0.0};
+        bp_publish(emit, "electra.embeddings_project.", &weight);
+        bp_publish(emit, "electra.embeddings_project.", &bias);
     }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         bert_publish_block(emit, config, i);
@@ -141,8 +181,9 @@ static bp_embedding describe_embedding(const bp_emit *emit)
     return (bp_embedding){.token = TOKEN_TABLE,
                           .position = POSITION_TABLE,
                           .vocabulary = config->vocabulary,
-                          .positions = config->positions,
-                          .width = own.stack.width,
+                          .positions = position_rows(config) - own.position_first,
+                          .position_first = own.position_first,
+                          .width = bp_bert_embedding_width(&own),
                           .types = own.types,
                           .type = TYPE_TABLE,
                           .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
@@ -152,7 +193,21 @@ static bp_norm describe_norm(const bp_emit *emit)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    return (bp_norm){NORM_WEIGHT, NORM_BIAS, own.stack.width, own.stack.norm_epsilon};
+    const uint32_t last = bp_bert_embeddings(config) - (bp_bert_projects(&own) ? 3 : 1);
+    return (bp_norm){last - 1, last, bp_bert_embedding_width(&own), own.stack.norm_epsilon, false};
+}
+
+/* From the embeddings to the blocks. */
+static bp_linear describe_projection(const bp_emit *emit)
+{
+    const bp_model_config *config = &emit->spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint32_t bias = bp_bert_embeddings(config) - 1;
+    return (bp_linear){.weight = bias - 1,
+                       .bias = bias,
+                       .in = bp_bert_embedding_width(&own),
+                       .out = own.stack.width,
+                       .output_major = true};
 }
 
 /* The sum of the embeddings, and its norm into `out`. */
@@ -173,8 +228,13 @@ static void drop(bp_emit *emit, bp_ref x)
     const bp_bert_config own = bp_bert_config_of(config);
     const bp_dropout dropout = {0, own.stack.embedding_dropout};
     if (bp_dropout_probability(emit, &dropout) > 0.0) {
-        bp_dropout_apply(emit, &dropout, own.stack.width, x, BP_ABSENT, x);
+        bp_dropout_apply(emit, &dropout, bp_bert_embedding_width(&own), x, BP_ABSENT, x);
     }
+}
+
+static bp_ref bert_make(bp_emit *emit, uint64_t width, const char *name)
+{
+    return bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width, name);
 }
 
 static void bert_forward(bp_emit *emit, bp_stage_call *call)
@@ -182,10 +242,16 @@ static void bert_forward(bp_emit *emit, bp_stage_call *call)
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     if (call->stage == 0) {
+        const bp_linear projection = describe_projection(emit);
+        const bool projects = bp_bert_projects(&own);
         call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
                                       own.stack.width, "out");
-        (void)bert_embed(emit, call->output, BP_ABSENT);
-        drop(emit, call->output);
+        const bp_ref normal = projects ? bert_make(emit, projection.in, "normal") : call->output;
+        (void)bert_embed(emit, normal, BP_ABSENT);
+        drop(emit, normal);
+        if (projects) {
+            bp_linear_forward(emit, &projection, normal, BP_ABSENT, call->output);
+        }
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(emit, call, head_first(config));
     } else {
@@ -202,13 +268,22 @@ static void backward_embed(bp_emit *emit, bp_stage_call *call)
     const bp_norm norm = describe_norm(emit);
     const bp_ref statistics =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 2, emit->rows, "norm.statistics");
-    const bp_ref again = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
-                                        norm.width, "again");
+    const bp_ref again = bert_make(emit, norm.width, "again");
     const bp_ref sum = bert_embed(emit, again, statistics);
-    drop(emit, call->d_output);
-    const bp_norm_backward_call norm_call = {sum, statistics, call->d_output, BP_ABSENT, true};
+    bp_ref d = call->d_output;
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    if (bp_bert_projects(&own)) {
+        const bp_linear projection = describe_projection(emit);
+        drop(emit, again);
+        bp_linear_backward_parameters(emit, &projection, again, d);
+        const bp_ref d_normal = bert_make(emit, norm.width, "d_normal");
+        bp_linear_backward_input(emit, &projection, d, d_normal);
+        d = d_normal;
+    }
+    drop(emit, d);
+    const bp_norm_backward_call norm_call = {sum, statistics, d, BP_ABSENT, true};
     bp_norm_backward(emit, &norm, &norm_call);
-    bp_embedding_backward(emit, &embedding, call->d_output);
+    bp_embedding_backward(emit, &embedding, d);
     call->d_input = BP_ABSENT;
 }
 
@@ -244,13 +319,18 @@ static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t 
     return bp_block_slot_name(&block, slot);
 }
 
-static bp_status bert_check_ranges(const bp_model_config *config, bp_error *error)
+static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
 {
+    const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const bp_range types = {"type_vocab_size", own.types, 1, 1u << 16};
+    const bp_range types[] = {{"type_vocab_size", own.types, own.kind == BP_DISTILBERT ? 0 : 1,
+                               own.kind == BP_DISTILBERT ? 0 : 1u << 16},
+                              {"max_position_embeddings", position_rows(config),
+                               (uint64_t)config->positions + own.position_first, UINT32_MAX}};
     const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
     BP_TRY(bp_transformer_check(config, "bert", error));
-    BP_TRY(bp_ranges_check(&types, 1, "bert", error));
+    BP_TRY(bp_ranges_check(types, 2, "bert", error));
+    BP_TRY(bp_vector_check(spec, own.stack.width, "bert", error));
     return bp_real_ranges_check(&dropout, 1, "bert", error);
 }
 
@@ -258,7 +338,11 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    BP_TRY(bert_check_ranges(config, error));
+    BP_TRY(bert_check_ranges(spec, error));
+    if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT) {
+        return bp_error_set(error, BP_ERR_USAGE, "bert",
+                            "question-answering is implemented for bert alone", "task");
+    }
     if (own.stack.width % own.stack.heads != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, "bert",
                               "the number of heads does not divide the width hidden_size",
@@ -269,7 +353,7 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "this model reads in both directions: it does not generate, and its "
                             "tasks are masked-lm, classification, regression, "
-                            "token-classification and question-answering",
+                            "token-classification, question-answering and embedding",
                             "task");
     }
     return BP_OK;
@@ -291,4 +375,5 @@ const bp_model bp_model_bert = {.name = "bert",
                                 .parameter_count = bert_parameter_count,
                                 .parameter_stage = bert_parameter_stage,
                                 .forward = bert_forward,
+                                .contrast = bp_vector_contrast,
                                 .backward = bert_backward};

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "layers/bert.h"
 #include "layers/block.h"
 #include "layers/transformer.h"
 
@@ -24,10 +25,15 @@ enum {
     VALUES
 };
 
-/* Three tables and a norm come before. */
-uint32_t bp_bert_block_first(uint32_t index)
+uint32_t bp_bert_block_first(uint32_t before, uint32_t index)
 {
-    return 5 + BP_BERT_BLOCK_PARAMETERS * index;
+    return before + BP_BERT_BLOCK_PARAMETERS * index;
+}
+
+uint32_t bp_bert_embeddings(const bp_model_config *config)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    return (own.types > 0 ? 5u : 4u) + (bp_bert_projects(&own) ? 2u : 0u);
 }
 
 static bp_linear bert_block_dense(uint32_t weight, uint64_t in, uint64_t out, uint64_t pitch)
@@ -42,7 +48,7 @@ static bp_linear bert_block_dense(uint32_t weight, uint64_t in, uint64_t out, ui
 
 static bp_norm norm_of(const bp_transformer *own, uint32_t weight)
 {
-    return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon};
+    return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon, false};
 }
 
 static void bert_block_describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
@@ -71,7 +77,9 @@ static void bert_block_describe_values(const bp_transformer *own, uint64_t rows,
 static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *own, uint32_t index,
                                    bp_node *to)
 {
-    const uint32_t first = bp_bert_block_first(index), site = 1 + 3 * index;
+    const uint32_t before = bp_bert_embeddings(&emit->spec->config);
+    const uint32_t first = bp_bert_block_first(before, index), site = 1 + 3 * index;
+    const bool drops = bp_bert_config_of(&emit->spec->config).kind != BP_DISTILBERT;
     const uint64_t width = own->width;
     const bp_node nodes[] = {
         {.kind = BP_NODE_DENSE,
@@ -96,7 +104,7 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
          .in = {ATTENTION, INPUT},
          .out = {SUM_1},
          .residual = {bert_block_dense(first + BP_BERT_O_WEIGHT, width, width, 0),
-                      {site + 1, own->residual_dropout}}},
+                      {site + 1, drops ? own->residual_dropout : 0.0}}},
         {.kind = BP_NODE_NORM,
          .in = {SUM_1},
          .out = {NORM_1, STATISTICS_1},
@@ -107,9 +115,11 @@ static uint32_t describe_attention(const bp_emit *emit, const bp_transformer *ow
 }
 
 /* From there to the block's output. */
-static uint32_t describe_mlp(const bp_transformer *own, uint32_t index, bp_node *to)
+static uint32_t describe_mlp(const bp_emit *emit, const bp_transformer *own, uint32_t index,
+                             bp_node *to)
 {
-    const uint32_t first = bp_bert_block_first(index), site = 1 + 3 * index;
+    const uint32_t before = bp_bert_embeddings(&emit->spec->config);
+    const uint32_t first = bp_bert_block_first(before, index), site = 1 + 3 * index;
     const uint64_t width = own->width, inner = bp_transformer_inner(own);
     const bp_node nodes[] = {
         {.kind = BP_NODE_DENSE,
@@ -141,5 +151,5 @@ void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_b
     const bp_transformer own = bp_transformer_of(&emit->spec->config);
     bert_block_describe_values(&own, emit->rows, block);
     block->nodes = describe_attention(emit, &own, call->stage - 1, block->node);
-    block->nodes += describe_mlp(&own, call->stage - 1, block->node + block->nodes);
+    block->nodes += describe_mlp(emit, &own, call->stage - 1, block->node + block->nodes);
 }

@@ -3,6 +3,7 @@
 #ifndef BP_LAYERS_BERT_BLOCK_H
 #define BP_LAYERS_BERT_BLOCK_H
 
+#include "layers/bert.h"
 #include "layers/block.h"
 
 /* Where a block's parameters lie, counted from its first: the order of the file. */
@@ -27,7 +28,15 @@ typedef enum bp_bert_parameter {
 } bp_bert_parameter;
 
 /* Number of the first parameter of block `index`: after those of the embeddings. */
-uint32_t bp_bert_block_first(uint32_t index);
+/* Number of a block's first parameter, where `before` come before the first block's. */
+uint32_t bp_bert_block_first(uint32_t before, uint32_t index);
+
+/* Width of the embeddings, and whether a dense layer brings them to the blocks'. */
+uint64_t bp_bert_embedding_width(const bp_bert_config *own);
+bool bp_bert_projects(const bp_bert_config *own);
+
+/* Parameters of the embeddings: tables, a norm, and where there is one a dense layer. */
+uint32_t bp_bert_embeddings(const bp_model_config *config);
 
 /* The list of nodes of block `index` = call->stage - 1. */
 void bp_bert_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);

@@ -4,15 +4,37 @@
 
 #include "layers/activate.h"
 #include "layers/answer.h"
-#include "layers/bert.h"
+#include "layers/bert_block.h"
 #include "layers/classifier.h"
 #include "layers/loss.h"
 #include "layers/norm.h"
 #include "layers/publish.h"
+#include "layers/vector.h"
 
 /* Places of parameters, counted from the head's first. */
 enum { POOLER = 0, SCORE = 2 };
 enum { TRANSFORM = 0, NORM = 2, VOCABULARY_BIAS = 4 };
+/* Places of names and of rows: those that judge samples, tokens, and guess words. */
+enum { TAGS = 4, GUESS = 4, NAMES = 9 };
+
+static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
+    [BP_BERT] = {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight",
+                 "classifier.bias", "cls.predictions.transform.dense.weight",
+                 "cls.predictions.transform.dense.bias",
+                 "cls.predictions.transform.LayerNorm.weight",
+                 "cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias"},
+    [BP_ROBERTA] = {"classifier.dense.weight", "classifier.dense.bias",
+                    "classifier.out_proj.weight", "classifier.out_proj.bias",
+                    "lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight",
+                    "lm_head.layer_norm.bias", "lm_head.bias"},
+    [BP_DISTILBERT] = {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight",
+                       "classifier.bias", "vocab_transform.weight", "vocab_transform.bias",
+                       "vocab_layer_norm.weight", "vocab_layer_norm.bias", "vocab_projector.bias"},
+    [BP_ELECTRA] = {"classifier.dense.weight", "classifier.dense.bias",
+                    "classifier.out_proj.weight", "classifier.out_proj.bias",
+                    "generator_predictions.dense.weight", "generator_predictions.dense.bias",
+                    "generator_predictions.LayerNorm.weight",
+                    "generator_predictions.LayerNorm.bias", "generator_lm_head.bias"}};
 
 /* What a task's head is made of. */
 typedef struct bert_head {
@@ -32,25 +54,28 @@ void bp_bert_head_publish(bp_emit *emit, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
     const double range = own.stack.initializer_range;
-    const uint64_t w = own.stack.width;
+    const uint64_t w = own.stack.width, words = bp_bert_embedding_width(&own);
+    const char *const *names = bert_head_names[own.kind];
     const bp_publish_row judge[] = {
-        {"bert.pooler.dense.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"bert.pooler.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"classifier.weight", {config->classes, w}, BP_INIT_NORMAL, range},
+        {names[POOLER], {w, w}, BP_INIT_NORMAL, range},
+        {names[POOLER + 1], {w, 0}, BP_INIT_ZEROS, 0.0},
+        {names[SCORE], {config->classes, w}, BP_INIT_NORMAL, range},
+        {names[SCORE + 1], {config->classes, 0}, BP_INIT_ZEROS, 0.0},
+        {"classifier.weight", {config->classes, w}, BP_INIT_NORMAL, range}, /* of tokens */
         {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_publish_row find[] = {
         {"qa_outputs.weight", {config->classes, w}, BP_INIT_NORMAL, range},
         {"qa_outputs.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_publish_row guess[] = {
-        {"cls.predictions.transform.dense.weight", {w, w}, BP_INIT_NORMAL, range},
-        {"cls.predictions.transform.dense.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"cls.predictions.transform.LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        {"cls.predictions.transform.LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
-        {"cls.predictions.bias", {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
+        {names[GUESS], {words, w}, BP_INIT_NORMAL, range},
+        {names[GUESS + 1], {words, 0}, BP_INIT_ZEROS, 0.0},
+        {names[GUESS + 2], {words, 0}, BP_INIT_ONES, 0.0},
+        {names[GUESS + 3], {words, 0}, BP_INIT_ZEROS, 0.0},
+        {names[GUESS + 4], {config->vocabulary, 0}, BP_INIT_ZEROS, 0.0}};
     const bp_task task = config->task;
     const bp_publish_row *rows = task < BP_TASK_CLASSES         ? guess
                                  : bp_task_judges_samples(task) ? judge
-                                 : task == BP_TASK_TOKENS       ? judge + SCORE
+                                 : task == BP_TASK_TOKENS       ? judge + TAGS
                                                                 : find;
     for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
         bp_publish(emit, "", &rows[i]);
@@ -79,6 +104,24 @@ static bp_classifier describe_classifier(const bp_emit *emit, uint32_t first)
                            .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
 }
 
+/* Of RoBERTa and ELECTRA what the first of the two dense layers reads is dropped too. */
+static void bert_head_drop(bp_emit *emit, uint64_t width, bp_ref x)
+{
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    const bp_dropout dropout = {2 + 3 * own.stack.layers, own.classifier_dropout};
+    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA) {
+        (void)bp_sample_drop(emit, &dropout, width, x, x);
+    }
+}
+
+static bp_activation pooler_activation(const bp_emit *emit)
+{
+    const bp_bert_config own = bp_bert_config_of(&emit->spec->config);
+    return own.kind == BP_DISTILBERT ? BP_ACTIVATION_RELU
+           : own.kind == BP_ELECTRA  ? BP_ACTIVATION_GELU_ERF
+                                     : BP_ACTIVATION_TANH;
+}
+
 /* What the pooler makes of the first token of each sample, and what tanh reads. */
 typedef struct pooled {
     bp_ref first;  /* (batch, width) */
@@ -89,11 +132,12 @@ typedef struct pooled {
 static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backward)
 {
     pooled p = {.first = bp_sample_pick(emit, pooler->in, false, x)};
+    bert_head_drop(emit, pooler->in, p.first);
     bp_samples_begin(emit);
     p.before = bert_head_make(emit, pooler->out, "pooler");
     p.out = backward ? bert_head_make(emit, pooler->out, "tanh") : p.before;
     bp_linear_forward(emit, pooler, p.first, BP_ABSENT, p.before);
-    bp_activate(emit, BP_ACTIVATION_TANH, emit->rows * pooler->out, p.before, p.out);
+    bp_activate(emit, pooler_activation(emit), emit->rows * pooler->out, p.before, p.out);
     bp_samples_end(emit);
     return p;
 }
@@ -106,10 +150,11 @@ static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
     const pooled p = pool(emit, &pooler, call->input, true);
     const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
     bp_samples_begin(emit);
-    bp_activate_backward(emit, BP_ACTIVATION_TANH, emit->rows * pooler.out, p.before, d, d);
+    bp_activate_backward(emit, pooler_activation(emit), emit->rows * pooler.out, p.before, d, d);
     bp_linear_backward_parameters(emit, &pooler, p.first, d);
     const bp_ref d_first = bert_head_make(emit, pooler.in, "d_pooler");
     bp_linear_backward_input(emit, &pooler, d, d_first);
+    bert_head_drop(emit, pooler.in, d_first);
     bp_samples_end(emit);
     call->d_input =
         call->input_wanted ? bp_sample_spread(emit, pooler.in, false, d_first) : BP_ABSENT;
@@ -130,10 +175,10 @@ static transform guess(bp_emit *emit, bp_ref x, uint32_t first, bool backward)
 {
     const bp_model_config *config = &emit->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint64_t width = own.stack.width;
+    const uint64_t width = bp_bert_embedding_width(&own);
     transform t = {.dense = dense(emit, first + TRANSFORM, width),
-                   .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon},
-                   .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width},
+                   .norm = {first + NORM, first + NORM + 1, width, own.stack.norm_epsilon, false},
+                   .head = {0, first + VOCABULARY_BIAS, config->vocabulary, width, 0.0},
                    .statistics = BP_ABSENT};
     t.before = bert_head_make(emit, width, "transform");
     t.active = backward ? bert_head_make(emit, width, "gelu") : t.before;
@@ -183,7 +228,7 @@ static void forward_guess(bp_emit *emit, bp_stage_call *call, uint32_t first)
 static bp_head describe_tags(const bp_emit *emit, uint32_t first)
 {
     const bp_model_config *config = &emit->spec->config;
-    return (bp_head){first, first + 1, config->classes, bp_transformer_of(config).width};
+    return (bp_head){first, first + 1, config->classes, bp_transformer_of(config).width, 0.0};
 }
 
 static void forward_tags(bp_emit *emit, bp_stage_call *call, uint32_t first)
@@ -226,17 +271,33 @@ static void backward_answer(bp_emit *emit, bp_stage_call *call, uint32_t first)
     bp_answer_backward(emit, &head, call->input, call->d_input);
 }
 
+static void forward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    (void)first;
+    bp_vector_forward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+}
+
+static void backward_vector(bp_emit *emit, bp_stage_call *call, uint32_t first)
+{
+    (void)first;
+    const bp_ref d =
+        bp_vector_backward(emit, bp_transformer_of(&emit->spec->config).width, call->input);
+    call->d_input = call->input_wanted ? d : BP_ABSENT;
+}
+
 static const bert_head *head_of(const bp_model_config *config)
 {
     static const bert_head guesses = {5, forward_guess, backward_guess},
                            judges = {4, forward_judge, backward_judge},
                            tags = {2, forward_tags, backward_tags},
-                           answers = {2, forward_answer, backward_answer};
+                           answers = {2, forward_answer, backward_answer},
+                           vectors = {0, forward_vector, backward_vector};
     const bp_task task = config->task;
     return task < BP_TASK_CLASSES         ? &guesses
            : bp_task_judges_samples(task) ? &judges
            : task == BP_TASK_TOKENS       ? &tags
-                                          : &answers;
+           : task == BP_TASK_ANSWERS      ? &answers
+                                          : &vectors;
 }
 
 void bp_bert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t first)

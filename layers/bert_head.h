@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* BERT's heads: pooler and classifier of samples, a classifier of tokens, the ends of answers, or
- * transform and vocabulary. */
+/* BERT's heads: pooler and classifier of samples, a classifier of tokens, the ends of answers,
+ * vectors of samples, or transform and vocabulary. */
 #ifndef BP_LAYERS_BERT_HEAD_H
 #define BP_LAYERS_BERT_HEAD_H
 

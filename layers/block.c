@@ -17,16 +17,24 @@ void block_begin(block_run *run, bp_emit *emit, const bp_block *block, const bp_
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
         run->ref[v] = call->tape[v];
         run->room[v] = BP_ABSENT;
+        run->code[v] = BP_ABSENT;
+        run->read[v] = BP_ABSENT;
         run->grad[v] = BP_ABSENT;
     }
     run->ref[0] = call->input;
-    run->held = find_present(run->ref);
     if (emit->status == BP_OK) {
         emit->status = bp_block_check(block, emit->graph->error);
     }
     if (emit->status == BP_OK) {
         block_masks_of(block, &run->masks);
+        block_masks_pack(emit, block, &run->masks);
     }
+    for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
+        const bool packed = (run->masks.packs & value_bit(v)) != 0;
+        run->code[v] = packed ? run->ref[v] : BP_ABSENT;
+        run->ref[v] = packed ? BP_ABSENT : run->ref[v];
+    }
+    run->held = find_present(run->ref);
 }
 
 /* What a buffer counts as: what backward makes again is tape, but for what it only passes on. */
@@ -84,6 +92,17 @@ static bool makes_output(const block_run *run, const bp_node *node, uint32_t ind
     return !bp_ref_present(run->ref[node->out[index]]) && (run->stored & bit) != 0 && !passes;
 }
 
+/* Packs those of the values just made that the tape takes, before their place is another's. */
+static void pack_made(block_run *run, uint32_t made)
+{
+    for (uint32_t v = 0; v < run->block->values; v++) {
+        if ((run->packing & made & value_bit(v)) != 0) {
+            run->code[v] = block_packed_buffer(run, v, BP_CLASS_TAPE);
+            block_pack(run, v, run->code[v], run->ref[v]);
+        }
+    }
+}
+
 static void run_node(block_run *run, uint32_t index, uint32_t target, const block_need *need,
                      const uint32_t taker[BP_BLOCK_VALUES])
 {
@@ -96,10 +115,12 @@ static void run_node(block_run *run, uint32_t index, uint32_t target, const bloc
         }
     }
     const uint32_t x = node->in[0];
-    if ((run->fused & value_bit(index)) != 0 && (run->stored & value_bit(x)) != 0) {
+    const bool fused = (run->fused & value_bit(index)) != 0;
+    if (fused && ((run->stored | run->packing) & value_bit(x)) != 0) {
         place(run, x, taker);
     }
     node_row_of(node)->forward(run, node);
+    pack_made(run, run->making | (fused ? value_bit(x) : 0));
 }
 
 void block_make(block_run *run, uint32_t target)
@@ -131,10 +152,11 @@ void block_make(block_run *run, uint32_t target)
 }
 
 /* Leaves the values of `keep` in the call's tape. */
-static void block_leave(const block_run *run, bp_stage_call *call, uint32_t keep)
+static void block_leave(const block_run *run, bp_stage_call *call)
 {
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
-        call->tape[v] = (keep & value_bit(v)) != 0 ? run->ref[v] : BP_ABSENT;
+        const bool kept = (run->stored & value_bit(v)) != 0;
+        call->tape[v] = kept ? run->ref[v] : run->code[v];
     }
 }
 
@@ -148,10 +170,13 @@ static void run_forward(bp_emit *emit, bp_stage_call *call, const bp_block *bloc
     if (emit->status != BP_OK) {
         return;
     }
-    run.stored = emit->mode == BP_MODE_TRAIN ? bp_block_kept(block, variant) : 0;
+    const uint32_t kept =
+        emit->mode == BP_MODE_TRAIN ? block_kept_of(block, &run.masks, variant) : 0;
+    run.stored = kept & ~run.masks.packs;
+    run.packing = kept & run.masks.packs;
     block_make(&run, block->ends ? 0 : value_bit(block->values - 1));
     call->output = run.ref[block->values - 1];
-    block_leave(&run, call, run.stored);
+    block_leave(&run, call);
 }
 
 void bp_block_forward(bp_emit *emit, bp_stage_call *call, const bp_block *block)

@@ -44,8 +44,8 @@ void bp_block_backward(bp_emit *emit, bp_stage_call *call, const bp_block *block
     run.grad[block->values - 1] = call->d_output;
     for (uint32_t i = block->nodes; i-- > 0;) {
         if (node_works(&run, i)) {
-            block_make(&run, reads[i]);
-            node_row_of(&block->node[i])->backward(&run, &block->node[i]);
+            block_read(&run, reads[i]);
+            block_go_back(&run, i);
         }
     }
     call->d_input = call->input_wanted ? run.grad[0] : BP_ABSENT;
@@ -111,6 +111,27 @@ static void count_values(block_run *run, block_costs *costs)
     }
 }
 
+/* A packed value's bytes, and what packing takes beside the rest. */
+static void count_packed(block_run *run, const bp_rates *rates, block_costs *costs)
+{
+    for (uint32_t v = 1; v < run->block->values; v++) {
+        if ((run->masks.packs & value_bit(v)) == 0) {
+            continue;
+        }
+        const bp_ref packed = block_packed_buffer(run, v, BP_CLASS_WORKSPACE);
+        const uint32_t before = run->emit->graph->used.ops;
+        block_pack(run, v, packed, run->ref[v]);
+        block_unpack(run, v, run->ref[v], packed);
+        costs->packed[v] = seconds_since(run->emit, before, rates);
+        const uint32_t then = run->emit->graph->used.ops;
+        block_round(run, v, run->ref[v]);
+        costs->rounded[v] = seconds_since(run->emit, then, rates);
+        if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
+            costs->bytes[v] = bp_report_rounded(&run->emit->graph->buffers[packed.buffer]);
+        }
+    }
+}
+
 void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block,
                  const bp_rates *rates, block_costs *costs)
 {
@@ -124,6 +145,7 @@ void block_count(bp_emit *emit, const bp_stage_call *call, const bp_block *block
     costs->masks = run.masks;
     costs->once = bp_block_kept(block, BP_TAPE_SET);
     count_values(&run, costs);
+    count_packed(&run, rates, costs);
     count_nodes(&run, rates, costs);
 }
 

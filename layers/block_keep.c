@@ -149,22 +149,27 @@ static uint32_t class_values(const bp_node *node, const block_masks *masks, uint
     return held ? value_bit(node->out[0]) : masks->outs[index];
 }
 
+uint32_t block_kept_of(const bp_block *block, const block_masks *masks, uint32_t variant)
+{
+    const uint32_t once = once_of(block, masks);
+    if ((variant & BP_TAPE_SET) != 0) {
+        return (variant & masks->keepable) | once;
+    }
+    uint32_t keep = variant <= BP_RECOMPUTE_ALL ? masks->keepable & ~masks->cheap : 0;
+    for (uint32_t i = 0; i < block->nodes; i++) {
+        /* What makes the block's output runs in forward anyway, and backward has no use for it. */
+        const bool last = (masks->outs[i] & value_bit(block->values - 1)) != 0;
+        const bool lacks = (variant & block->node[i].class_of) != 0 && !last;
+        keep &= lacks ? ~class_values(&block->node[i], masks, i) : ~(uint32_t)0;
+    }
+    return keep | once;
+}
+
 uint32_t bp_block_kept(const bp_block *block, uint32_t variant)
 {
     block_masks masks;
     block_masks_of(block, &masks);
-    const uint32_t once = once_of(block, &masks);
-    if ((variant & BP_TAPE_SET) != 0) {
-        return (variant & masks.keepable) | once;
-    }
-    uint32_t keep = variant <= BP_RECOMPUTE_ALL ? masks.keepable & ~masks.cheap : 0;
-    for (uint32_t i = 0; i < block->nodes; i++) {
-        /* What makes the block's output runs in forward anyway, and backward has no use for it. */
-        const bool last = (masks.outs[i] & value_bit(block->values - 1)) != 0;
-        const bool lacks = (variant & block->node[i].class_of) != 0 && !last;
-        keep &= lacks ? ~class_values(&block->node[i], &masks, i) : ~(uint32_t)0;
-    }
-    return keep | once;
+    return block_kept_of(block, &masks, variant);
 }
 
 /* Seconds of one pass. */
@@ -204,17 +209,40 @@ static uint32_t pass_leaves(const block_costs *costs, const block_need *need, ui
     return left & ~costs->masks.steps;
 }
 
+/* What backward reads instead of packed and derived values. */
+static double reduced_seconds(const block_costs *costs, uint32_t want, uint32_t kept)
+{
+    double seconds = 0.0;
+    for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
+        if ((want & costs->masks.packs & value_bit(v)) != 0) {
+            seconds += (kept & value_bit(v)) != 0 ? costs->packed[v] : costs->rounded[v];
+        }
+    }
+    for (uint32_t i = 0; i < costs->masks.nodes; i++) {
+        const bool derived = (want & costs->masks.derives & costs->masks.outs[i]) != 0;
+        seconds += derived ? costs->seconds[i][0] : 0.0;
+    }
+    return seconds;
+}
+
 double block_again(const block_costs *costs, uint32_t kept)
 {
-    uint32_t have = kept | value_bit(0);
+    const uint32_t packs = costs->masks.packs;
+    uint32_t have = (kept & ~packs) | value_bit(0), there = 0;
     double seconds = 0.0;
     for (uint32_t i = costs->masks.nodes; i-- > 0;) {
-        const uint32_t target = costs->reads[i];
+        uint32_t target = 0;
+        const uint32_t want = block_reduced(&costs->masks, costs->reads[i], there, &target);
+        const uint32_t rounded = want & packs & ~kept;
+        target |= rounded;
         if ((target & ~have) != 0) {
             const block_need need = block_needs(&costs->masks, have, target, 0);
             seconds += pass_seconds(costs, &need);
             have |= pass_leaves(costs, &need, target);
         }
+        seconds += reduced_seconds(costs, want, kept);
+        have &= ~rounded; /* they are no longer what forward made */
+        there |= want;
     }
     return seconds;
 }

@@ -5,6 +5,7 @@
 #include "layers/classifier.h"
 #include "layers/loss.h"
 #include "layers/publish.h"
+#include "layers/vector.h"
 
 bool bp_causal_classifies(const bp_model_config *config)
 {
@@ -14,7 +15,7 @@ bool bp_causal_classifies(const bp_model_config *config)
 bool bp_causal_has_output(const bp_model_config *config)
 {
     const bp_transformer own = bp_transformer_of(config);
-    return bp_causal_classifies(config) || own.untied;
+    return bp_causal_classifies(config) || (own.untied && config->task != BP_TASK_EMBEDDING);
 }
 
 uint32_t bp_causal_stages(const bp_model_config *config)
@@ -37,7 +38,8 @@ uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage)
 void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2])
 {
     const bp_transformer own = bp_transformer_of(config);
-    tables[0] = bp_causal_classifies(config) ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
+    const bool none = bp_causal_classifies(config) || config->task == BP_TASK_EMBEDDING;
+    tables[0] = none ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
     tables[1] = BP_CAUSAL_TABLE;
 }
 
@@ -58,7 +60,8 @@ static bp_head describe_head(const bp_emit *emit, const bp_causal *causal)
     return (bp_head){.table = own.untied ? causal->output : BP_CAUSAL_TABLE,
                      .bias = BP_NO_PARAMETER,
                      .vocabulary = config->vocabulary,
-                     .width = own.width};
+                     .width = own.width,
+                     .cap = causal->logit_cap};
 }
 
 static bp_classifier describe_classifier(const bp_emit *emit, const bp_causal *causal)
@@ -72,6 +75,31 @@ static bp_classifier describe_classifier(const bp_emit *emit, const bp_causal *c
                                      .output_major = true}};
 }
 
+/* x *= factor, where there is one. */
+static void causal_scale(bp_emit *emit, double factor, uint64_t count, bp_ref x)
+{
+    if (factor > 0.0 && (factor < 1.0 || factor > 1.0)) {
+        const bp_scale_scalars scalars = {.count = (int64_t)count, .factor = factor};
+        const bp_scale_operands operands = {.y = x, .x = x};
+        bp_emit_scale(emit, &operands, &scalars);
+    }
+}
+
+/* Of a head whose logits are divided the input is. */
+static double head_factor(const bp_causal *causal)
+{
+    return causal->logit_divisor > 0.0 ? 1.0 / causal->logit_divisor : 1.0;
+}
+
+/* The embedding's factor, rounded to the working type as its output is. */
+static double embedding_factor(const bp_emit *emit, const bp_causal *causal)
+{
+    const float factor = (float)causal->embedding_scale;
+    return bp_emit_working(emit) == BP_BF16
+               ? (double)bp_f32_from_bf16(bp_bf16_even_from_f32(factor))
+               : (double)factor;
+}
+
 /* The last norm's output for `rows` rows of x. */
 static bp_ref normalise(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x,
                         bp_ref statistics)
@@ -82,11 +110,13 @@ static bp_ref normalise(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_re
     return y;
 }
 
-static void causal_embed(bp_emit *emit, bp_stage_call *call, const bp_embedding *embedding)
+static void causal_embed(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
+    const bp_embedding *embedding = &causal->embedding;
     call->output = bp_emit_buffer(emit, emit->output_class, bp_emit_working(emit), emit->rows,
                                   embedding->width, "out");
     bp_embedding_forward(emit, embedding, call->output);
+    causal_scale(emit, embedding_factor(emit, causal), emit->rows * embedding->width, call->output);
 }
 
 static void forward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
@@ -95,8 +125,11 @@ static void forward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *ca
     if (bp_causal_classifies(&emit->spec->config)) {
         const bp_classifier classifier = describe_classifier(emit, causal);
         bp_classify_last_forward(emit, &classifier, y);
+    } else if (emit->spec->config.task == BP_TASK_EMBEDDING) {
+        bp_vector_forward(emit, causal->norm.width, y);
     } else {
         const bp_head head = describe_head(emit, causal);
+        causal_scale(emit, head_factor(causal), emit->rows * head.width, y);
         bp_loss_forward(emit, &head, y);
     }
     call->output = BP_ABSENT;
@@ -105,7 +138,7 @@ static void forward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *ca
 void bp_causal_forward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        causal_embed(emit, call, &causal->embedding);
+        causal_embed(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
         bp_block block;
         causal->block->describe(emit, call, &block);
@@ -123,9 +156,14 @@ static bp_ref backward_loss(bp_emit *emit, bp_stage_call *call, const bp_causal 
         const bp_classifier classifier = describe_classifier(emit, causal);
         return bp_classify_last_backward(emit, &classifier, y);
     }
+    if (emit->spec->config.task == BP_TASK_EMBEDDING) {
+        return bp_vector_backward(emit, causal->norm.width, y);
+    }
     const bp_head head = describe_head(emit, causal);
+    causal_scale(emit, head_factor(causal), emit->rows * head.width, y);
     const bp_ref d_y = bp_loss_keep(emit, head.width, y, call->table_deferred, call->kept);
     bp_loss_backward(emit, &head, y, d_y, call->kept[1]);
+    causal_scale(emit, head_factor(causal), emit->rows * head.width, d_y);
     return d_y;
 }
 
@@ -144,8 +182,11 @@ static void backward_head(bp_emit *emit, bp_stage_call *call, const bp_causal *c
     call->d_input = call->input_wanted ? d_y : BP_ABSENT;
 }
 
-static void backward_embedding(bp_emit *emit, bp_stage_call *call, const bp_embedding *embedding)
+static void backward_embedding(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
+    const bp_embedding *embedding = &causal->embedding;
+    causal_scale(emit, embedding_factor(emit, causal), emit->rows * embedding->width,
+                 call->d_output);
     if (!call->table_deferred) {
         bp_embedding_backward(emit, embedding, call->d_output);
     } else if (embedding->position != BP_NO_PARAMETER) {
@@ -157,7 +198,7 @@ static void backward_embedding(bp_emit *emit, bp_stage_call *call, const bp_embe
 void bp_causal_backward(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        backward_embedding(emit, call, &causal->embedding);
+        backward_embedding(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
         bp_block block;
         causal->block->describe(emit, call, &block);
@@ -200,23 +241,36 @@ void bp_causal_slice(bp_emit *emit, bp_slice_call *call, const bp_causal *causal
     }
 }
 
+/* The last row of one sequence; of several the only row of each. */
+static bp_ref decode_pick(bp_emit *emit, uint64_t width, bp_ref x)
+{
+    const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)width};
+    if (emit->sequences > 1) {
+        return x;
+    }
+    const bp_pick_row_operands operands = {
+        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), 1, width, "row"),
+        .x = x,
+        .step = emit->step};
+    bp_emit_pick_row(emit, &operands, &scalars);
+    return operands.y;
+}
+
 static void decode_head(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_head head = describe_head(emit, causal);
-    const bp_pick_row_scalars scalars = {.rows = (int64_t)emit->rows, .width = (int64_t)head.width};
-    const bp_pick_row_operands operands = {
-        .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), 1, head.width, "row"),
-        .x = call->input,
-        .step = emit->step};
-    bp_emit_pick_row(emit, &operands, &scalars);
-    bp_head_logits(emit, &head, normalise(emit, &causal->norm, 1, operands.y, BP_ABSENT));
+    const uint64_t rows = emit->sequences;
+    const bp_ref x = decode_pick(emit, head.width, call->input);
+    const bp_ref y = normalise(emit, &causal->norm, rows, x, BP_ABSENT);
+    causal_scale(emit, head_factor(causal), rows * head.width, y);
+    bp_head_logits(emit, &head, rows, y);
     call->output = BP_ABSENT;
 }
 
 void bp_causal_decode(bp_emit *emit, bp_stage_call *call, const bp_causal *causal)
 {
     if (call->stage == 0) {
-        causal_embed(emit, call, &causal->embedding);
+        causal_embed(emit, call, causal);
     } else if (is_block(&emit->spec->config, call->stage)) {
         bp_block block;
         causal->block->describe(emit, call, &block);
@@ -232,7 +286,8 @@ bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *err
         return bp_error_set(error, BP_ERR_USAGE, family,
                             "this model reads from left to right; masked-lm needs bert", "task");
     }
-    if (spec->config.task > BP_TASK_REGRESSION) {
+    BP_TRY(bp_vector_check(spec, bp_transformer_of(&spec->config).width, family, error));
+    if (spec->config.task > BP_TASK_REGRESSION && spec->config.task != BP_TASK_EMBEDDING) {
         return bp_error_set(error, BP_ERR_USAGE, family,
                             "token-classification and question-answering need bert", "task");
     }

@@ -26,6 +26,9 @@ typedef struct bp_causal {
     bp_norm norm;    /* the last */
     uint32_t output; /* number of the head's or the classifier's weight, where the model has one */
     const bp_causal_block *block;
+    double embedding_scale; /* of the first stage's output; 0: 1 */
+    double logit_divisor;   /* 0: 1 */
+    double logit_cap;       /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_causal;
 
 /* Whether the task judges samples; whether a weight of the head's or the classifier's own follows

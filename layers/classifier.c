@@ -45,22 +45,25 @@ bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y)
     return operands.d_x;
 }
 
-/* x with dropout, whose masks belong to samples; x itself where there is none. */
-static bp_ref drop(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bp_ref y)
+bp_ref bp_sample_drop(bp_emit *emit, const bp_dropout *dropout, uint64_t width, bp_ref x, bp_ref y)
 {
-    const double probability = bp_dropout_probability(emit, &classifier->dropout);
+    const double probability = bp_dropout_probability(emit, dropout);
     if (!(probability > 0.0)) {
         return x;
     }
-    const int64_t width = (int64_t)classifier->score.in;
-    const bp_dropout_scalars scalars = {.count = (int64_t)emit->rows * width,
-                                        .per_sample = width,
-                                        .site = classifier->dropout.site,
+    const bp_dropout_scalars scalars = {.count = (int64_t)(emit->spec->batch * width),
+                                        .per_sample = (int64_t)width,
+                                        .site = dropout->site,
                                         .dropout = probability};
     const bp_dropout_operands operands = {
         .y = y, .x = x, .residual = BP_ABSENT, .step = emit->step};
     bp_emit_dropout(emit, &operands, &scalars);
     return y;
+}
+
+static bp_ref drop(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bp_ref y)
+{
+    return bp_sample_drop(emit, &classifier->dropout, classifier->score.in, x, y);
 }
 
 static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref logits, bool gradient)

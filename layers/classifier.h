@@ -15,6 +15,10 @@ bool bp_classifies(const bp_spec *spec);
 bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x);
 bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y);
 
+/* x (batch, width) with dropout, whose masks belong to samples, in y, which may be x; x itself
+ * where there is none. */
+bp_ref bp_sample_drop(bp_emit *emit, const bp_dropout *dropout, uint64_t width, bp_ref x, bp_ref y);
+
 typedef struct bp_classifier {
     bp_linear score;    /* (width, classes) */
     bp_dropout dropout; /* of what it reads */

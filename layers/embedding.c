@@ -2,6 +2,8 @@
 /* Embeddings as ops. */
 #include "layers/embedding.h"
 
+#include <math.h>
+
 static bool has_types(const bp_emit *emit, const bp_embedding *embedding)
 {
     return embedding->types > 0 && bp_ref_present(emit->input[BP_INPUT_TYPES]);
@@ -32,25 +34,55 @@ static void add_types(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
     bp_emit_dropout(emit, &parts, &sum);
 }
 
+/* How far noise goes; it is added to what the model makes of the embedding. */
+static double noise_of(const bp_emit *emit, const bp_embedding *embedding)
+{
+    const double scale = embedding->scale > 0.0 ? embedding->scale : 1.0;
+    return emit->mode == BP_MODE_TRAIN ? emit->spec->noise / sqrt((double)embedding->width) / scale
+                                       : 0.0;
+}
+
+/* Rows of a table that lives below are brought to where they go. */
+static bool forward_brought(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
+{
+    const bool plain = embedding->position == BP_NO_PARAMETER && embedding->types == 0 &&
+                       !(noise_of(emit, embedding) > 0.0) &&
+                       !(bp_dropout_probability(emit, &embedding->dropout) > 0.0);
+    if (!plain || !bp_emit_table_below(emit, embedding->token)) {
+        return false;
+    }
+    (void)bp_emit_acquire_update(emit, embedding->token);
+    bp_emit_bring_rows(emit, embedding->token, out, emit->input[BP_INPUT_IDS], emit->rows,
+                       embedding->width);
+    bp_emit_release(emit, embedding->token);
+    return true;
+}
+
 void bp_embedding_forward(bp_emit *emit, const bp_embedding *embedding, bp_ref out)
 {
+    if (forward_brought(emit, embedding, out)) {
+        return;
+    }
     const bool types = has_types(emit, embedding);
     const uint32_t type_row = embedding->types > 0 && !types ? embedding->type : BP_NO_PARAMETER;
     const bool decode = emit->mode == BP_MODE_DECODE;
     const bp_embedding_forward_scalars scalars = {
         .rows = (int64_t)emit->rows,
-        .sequence = decode ? (int64_t)emit->rows : (int64_t)emit->spec->sequence,
+        .sequence =
+            decode ? (int64_t)(emit->rows / emit->sequences) : (int64_t)emit->spec->sequence,
         .width = (int64_t)embedding->width,
         .vocabulary = (int64_t)embedding->vocabulary,
         .positions = (int64_t)embedding->positions,
         .site = embedding->dropout.site,
         .decode = decode ? 1 : 0,
-        .dropout = bp_dropout_probability(emit, &embedding->dropout)};
+        .dropout = bp_dropout_probability(emit, &embedding->dropout),
+        .noise = noise_of(emit, embedding)};
     const bp_embedding_forward_operands operands = {
         .out = out,
         .ids = emit->input[BP_INPUT_IDS],
         .wte = bp_emit_acquire(emit, embedding->token, BP_FOR_FORWARD),
-        .wpe = bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+        .wpe = bp_ref_at(bp_emit_acquire(emit, embedding->position, BP_FOR_FORWARD),
+                         embedding->position_first * embedding->width),
         .type_row = bp_emit_acquire(emit, type_row, BP_FOR_FORWARD),
         .step = emit->step};
     bp_emit_embedding_forward(emit, &operands, &scalars);
@@ -79,6 +111,14 @@ void bp_embedding_backward_slice(bp_emit *emit, const bp_embedding *embedding, b
     bp_emit_embedding_token_backward(emit, &token_operands, &token);
 }
 
+/* Rows before the first position's have no token. */
+static void zero_rows(bp_emit *emit, bp_ref gradient, uint64_t count)
+{
+    const bp_state_begin_scalars scalars = {.count = (int64_t)count};
+    const bp_state_begin_operands operands = {.y = gradient, .x = BP_ABSENT, .step = emit->step};
+    bp_emit_state_begin(emit, &operands, &scalars);
+}
+
 static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_ref d_out)
 {
     const double probability = bp_dropout_probability(emit, &embedding->dropout);
@@ -88,10 +128,13 @@ static void backward_position(bp_emit *emit, const bp_embedding *embedding, bp_r
                                                        .positions = (int64_t)embedding->positions,
                                                        .site = embedding->dropout.site,
                                                        .dropout = probability};
+    const uint64_t before = embedding->position_first * embedding->width;
+    const bp_ref gradient = bp_emit_gradient(emit, embedding->position, &position.accumulate);
+    if (before > 0 && position.accumulate == 0) {
+        zero_rows(emit, gradient, before);
+    }
     const bp_embedding_position_backward_operands position_operands = {
-        .d_wpe = bp_emit_gradient(emit, embedding->position, &position.accumulate),
-        .d_out = d_out,
-        .step = emit->step};
+        .d_wpe = bp_ref_at(gradient, before), .d_out = d_out, .step = emit->step};
     bp_emit_embedding_position_backward(emit, &position_operands, &position);
 }
 

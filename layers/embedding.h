@@ -12,8 +12,10 @@ typedef struct bp_embedding {
     uint32_t position; /* parameter number, (positions, width); BP_NO_PARAMETER: none */
     uint64_t vocabulary;
     uint64_t positions;
+    uint64_t position_first; /* row of the position table that the first one has */
     uint64_t width;
     bp_dropout dropout;
+    double scale;   /* the model multiplies the sum with this; 0: 1 */
     uint64_t types; /* 0: the model has no token types; emit->input[BP_INPUT_TYPES] absent: all have
                        type 0 */
     uint32_t type;  /* parameter number, (types, width) */

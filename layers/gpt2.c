@@ -8,6 +8,7 @@
 #include "layers/gpt2_block.h"
 #include "layers/inputs.h"
 #include "layers/publish.h"
+#include "layers/vector.h"
 
 enum { POSITION_TABLE = 1 };
 
@@ -52,7 +53,7 @@ static void gpt2_publish_block(bp_emit *emit, const bp_model_config *config, uin
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "transformer.h."), index), ".");
     for (uint32_t i = 0; i < BP_GPT2_BLOCK_PARAMETERS; i++) {
-        bp_publish(emit, prefix, &rows[i]);
+        bp_publish_dense(emit, prefix, &rows[i], true, 0);
     }
 }
 
@@ -106,7 +107,7 @@ static bp_causal gpt2_describe(const bp_emit *emit)
                                      .positions = config->positions,
                                      .width = own.width,
                                      .dropout = {0, own.embedding_dropout}},
-                       .norm = {norm, norm + 1, own.width, own.norm_epsilon},
+                       .norm = {norm, norm + 1, own.width, own.norm_epsilon, false},
                        .output = norm + 2,
                        .block = &gpt2_block};
 }
@@ -156,6 +157,13 @@ static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     const bp_transformer own = bp_transformer_of(config);
     BP_TRY(bp_transformer_check(config, "gpt2", error));
+    if (spec->packed) {
+        return bp_error_set(error, BP_ERR_USAGE, "gpt2",
+                            "documents are packed for training language models whose places count "
+                            "from any beginning: llama and its relatives; --packing-strategy "
+                            "wrapped goes with all",
+                            "packing");
+    }
     if (own.width % own.heads != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, "gpt2",
                               "the number of heads does not divide the width n_embd", "n_head",
@@ -178,6 +186,7 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .parameter_count = gpt2_parameter_count,
                                 .parameter_stage = gpt2_parameter_stage,
                                 .forward = gpt2_forward,
+                                .contrast = bp_vector_contrast,
                                 .backward = gpt2_backward,
                                 .decode = gpt2_decode,
                                 .sliced_tables = sliced_tables,

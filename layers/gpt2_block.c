@@ -19,7 +19,7 @@ static bp_linear gpt2_block_dense(uint32_t weight, uint64_t in, uint64_t out)
 
 static bp_norm norm_of(const bp_transformer *own, uint32_t weight)
 {
-    return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon};
+    return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon, false};
 }
 
 /* What a block computes, in the order in which it does. */

@@ -47,10 +47,43 @@ uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return 2;
 }
 
+static bp_input sides(void)
+{
+    return (bp_input){.name = "sides",
+                      .from = BP_INPUT_SIDES,
+                      .dtype = BP_I32,
+                      .rank = 1,
+                      .shape = {BP_SIDE_WORDS},
+                      .negative = true};
+}
+
+static bp_input starts(const bp_spec *spec)
+{
+    return (bp_input){.name = "starts",
+                      .from = BP_INPUT_STARTS,
+                      .dtype = BP_I32,
+                      .rank = 1,
+                      .shape = {spec->sequence},
+                      .below = spec->sequence,
+                      .negative = true,
+                      .fill = -1};
+}
+
 uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
+    if (spec->config.task == BP_TASK_EMBEDDING) {
+        rows[0] = tokens(spec);
+        rows[1] = lengths(spec);
+        return 2;
+    }
     uint32_t count = bp_inputs_windows(spec, rows);
     if (spec->config.task == BP_TASK_CAUSAL_LM) {
+        if (spec->preference.kind != BP_PREFERENCE_NONE) {
+            rows[count++] = sides();
+        }
+        if (spec->packed) {
+            rows[count++] = starts(spec);
+        }
         return count;
     }
     rows[count] = lengths(spec);

@@ -8,8 +8,9 @@
 /* Windows of tokens, each labelled by its successor. */
 uint32_t bp_inputs_windows(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
-/* The same for causal-lm; for other tasks texts with their lengths: labels of tokens, or one of the
- * sample, or where an answer in it begins and ends. */
+/* The same for causal-lm, with the sides of rows where the loss is over pairs; for other tasks
+ * texts with their lengths: labels of tokens, or one of the sample, or where an answer in it begins
+ * and ends; of those that become vectors no labels. */
 uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
 /* Texts that may be pairs, for a model that tells the two apart: with the types of their tokens

@@ -47,8 +47,8 @@ static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_
                                                 .before = operands->before,
                                                 .a = operands->a,
                                                 .codes = operands->b,
-                                                .scales = {weight->scales, BP_U8, 0},
-                                                .nested = {weight->nested, BP_F32, 0},
+                                                .scales = bp_emit_scales(emit, layer->weight),
+                                                .nested = bp_emit_nested(emit, layer->weight),
                                                 .bias = operands->bias,
                                                 .residual = operands->residual,
                                                 .work = BP_ABSENT};

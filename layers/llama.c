@@ -7,14 +7,33 @@
 #include "layers/inputs.h"
 #include "layers/llama_block.h"
 #include "layers/publish.h"
+#include "layers/vector.h"
 
-BP_OWN_FITS(bp_llama_config);
+BP_OWN_FITS(bp_llama_long);
 
 bp_llama_config bp_llama_config_of(const bp_model_config *config)
 {
     bp_llama_config own;
     bp_config_own(config, &own, sizeof own);
     return own;
+}
+
+uint64_t bp_llama_rotary_width(const bp_llama_config *own, uint64_t head_width)
+{
+    return own->rotary_share > 0.0 ? (uint64_t)((double)head_width * own->rotary_share)
+                                   : head_width;
+}
+
+bool bp_layer_in(const bp_layer_set *set, uint32_t layer)
+{
+    return layer < BP_LAYERS_LISTED && (set->bits[layer / 64] >> layer % 64 & 1) != 0;
+}
+
+void bp_layer_put(bp_layer_set *set, uint32_t layer)
+{
+    if (layer < BP_LAYERS_LISTED) {
+        set->bits[layer / 64] |= UINT64_C(1) << layer % 64;
+    }
 }
 
 static uint32_t last_norm(const bp_model_config *config)
@@ -43,14 +62,28 @@ static void llama_stage_name(const bp_model_config *config, uint32_t stage, char
     bp_causal_stage_name(config, stage, "embed", "layers.", text);
 }
 
+/* Of the weights of queries and keys those of a head belong together. */
+static uint64_t rows_together(uint32_t parameter, uint64_t head_width)
+{
+    return parameter == BP_LLAMA_Q_WEIGHT || parameter == BP_LLAMA_K_WEIGHT ? head_width : 0;
+}
+
 static void llama_publish_block(bp_emit *emit, const bp_model_config *config, uint32_t index)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_llama_shape s = bp_llama_shape_of(config);
     const double range = own.stack.initializer_range;
     const uint64_t queries = s.heads * s.head_width, keys = s.kv_heads * s.head_width;
+    const bp_init_kind one = own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES;
+    const bool both = own.norms == BP_LLAMA_NORMS_BOTH;
+    const uint64_t q_norm = own.whole_norms ? queries : s.head_width;
+    const uint64_t k_norm = own.whole_norms ? keys : s.head_width;
     const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
-        [BP_LLAMA_NORM_1] = {"input_layernorm.weight", {s.width, 0}, BP_INIT_ONES, 0.0},
+        [BP_LLAMA_NORM_1] = {"input_layernorm.weight", {s.width, 0}, one, 0.0},
+        [BP_LLAMA_QKV_WEIGHT] = {"self_attn.qkv_proj.weight",
+                                 {queries + 2 * keys, s.width},
+                                 BP_INIT_NORMAL,
+                                 range},
         [BP_LLAMA_Q_WEIGHT] = {"self_attn.q_proj.weight",
                                {queries, s.width},
                                BP_INIT_NORMAL,
@@ -65,9 +98,18 @@ static void llama_publish_block(bp_emit *emit, const bp_model_config *config, ui
                                BP_INIT_NORMAL,
                                range},
         [BP_LLAMA_O_BIAS] = {"self_attn.o_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
-        [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {s.head_width, 0}, BP_INIT_ONES, 0.0},
-        [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {s.head_width, 0}, BP_INIT_ONES, 0.0},
-        [BP_LLAMA_NORM_2] = {"post_attention_layernorm.weight", {s.width, 0}, BP_INIT_ONES, 0.0},
+        [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {q_norm, 0}, one, 0.0},
+        [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {k_norm, 0}, one, 0.0},
+        [BP_LLAMA_AFTER_1] = {"post_attention_layernorm.weight", {s.width, 0}, one, 0.0},
+        [BP_LLAMA_NORM_2] = {both ? "pre_feedforward_layernorm.weight"
+                                  : "post_attention_layernorm.weight",
+                             {s.width, 0},
+                             one,
+                             0.0},
+        [BP_LLAMA_GATE_UP_WEIGHT] = {"mlp.gate_up_proj.weight",
+                                     {2 * s.inner, s.width},
+                                     BP_INIT_NORMAL,
+                                     range},
         [BP_LLAMA_GATE_WEIGHT] = {"mlp.gate_proj.weight",
                                   {s.inner, s.width},
                                   BP_INIT_NORMAL,
@@ -79,12 +121,13 @@ static void llama_publish_block(bp_emit *emit, const bp_model_config *config, ui
                                   {s.width, s.inner},
                                   BP_INIT_NORMAL,
                                   range},
-        [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0}};
+        [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_AFTER_2] = {"post_feedforward_layernorm.weight", {s.width, 0}, one, 0.0}};
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
     for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
         if (bp_llama_has(config, (bp_llama_parameter)i)) {
-            bp_publish(emit, prefix, &rows[i]);
+            bp_publish_dense(emit, prefix, &rows[i], false, rows_together(i, s.head_width));
         }
     }
 }
@@ -97,7 +140,8 @@ static void llama_parameters(bp_emit *emit, const bp_model_config *config)
     const uint64_t outputs = bp_causal_classifies(config) ? config->classes : config->vocabulary;
     const bp_publish_row token = {
         "model.embed_tokens.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
-    const bp_publish_row norm = {"model.norm.weight", {width, 0}, BP_INIT_ONES, 0.0};
+    const bp_publish_row norm = {
+        "model.norm.weight", {width, 0}, own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES, 0.0};
     const bp_publish_row head = {bp_causal_classifies(config) ? "score.weight" : "lm_head.weight",
                                  {outputs, width},
                                  BP_INIT_NORMAL,
@@ -119,14 +163,19 @@ static bp_causal llama_describe(const bp_emit *emit)
     const bp_model_config *config = &emit->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
     const uint32_t norm = last_norm(config);
-    return (bp_causal){.embedding = {.token = BP_CAUSAL_TABLE,
-                                     .position = BP_NO_PARAMETER,
-                                     .vocabulary = config->vocabulary,
-                                     .positions = config->positions,
-                                     .width = own.stack.width},
-                       .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon},
-                       .output = norm + 1,
-                       .block = &llama_block};
+    return (bp_causal){
+        .embedding = {.token = BP_CAUSAL_TABLE,
+                      .position = BP_NO_PARAMETER,
+                      .vocabulary = config->vocabulary,
+                      .positions = config->positions,
+                      .width = own.stack.width,
+                      .scale = own.embedding_scale},
+        .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon, own.norm_offset},
+        .output = norm + 1,
+        .block = &llama_block,
+        .embedding_scale = own.embedding_scale,
+        .logit_divisor = own.logit_divisor,
+        .logit_cap = own.logit_cap};
 }
 
 static void llama_forward(bp_emit *emit, bp_stage_call *call)
@@ -202,9 +251,16 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
         return llama_refuse(error, "the key-value heads do not divide the heads",
                             "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
     }
-    if (shape.head_width % 2 != 0) {
+    if (bp_llama_rotary_width(&own, shape.head_width) % 2 != 0) {
         return llama_refuse(error, "rotary positions need heads of an even width", "head_dim",
                             shape.head_width, BP_LIMIT_EXACT, shape.head_width + 1);
+    }
+    if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
+        spec->sequence > config->positions) {
+        return llama_refuse(error,
+                            "frequencies that grow with the sequence (rope_type dynamic) are "
+                            "implemented up to max_position_embeddings",
+                            "max-seq-length", spec->sequence, BP_LIMIT_MOST, config->positions);
     }
     return bp_causal_check(spec, "llama", error);
 }
@@ -222,7 +278,9 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .parameter_count = llama_parameter_count,
                                  .parameter_stage = llama_parameter_stage,
                                  .forward = llama_forward,
+                                 .contrast = bp_vector_contrast,
                                  .backward = llama_backward,
                                  .decode = llama_decode,
                                  .sliced_tables = sliced_tables,
+                                 .plain_rows = true,
                                  .slice = llama_slice};

@@ -22,19 +22,37 @@ bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     switch (parameter) {
+    case BP_LLAMA_NORM_1:
+    case BP_LLAMA_NORM_2:
+        return own.norms != BP_LLAMA_NORMS_AFTER;
+    case BP_LLAMA_AFTER_1:
+    case BP_LLAMA_AFTER_2:
+        return own.norms != BP_LLAMA_NORMS_BEFORE;
+    case BP_LLAMA_QKV_WEIGHT:
+    case BP_LLAMA_GATE_UP_WEIGHT:
+        return own.fused;
+    case BP_LLAMA_QKV_BIAS:
+    case BP_LLAMA_GATE_UP_BIAS:
+        return false;
+    case BP_LLAMA_Q_WEIGHT:
+    case BP_LLAMA_K_WEIGHT:
+    case BP_LLAMA_V_WEIGHT:
+    case BP_LLAMA_GATE_WEIGHT:
+    case BP_LLAMA_UP_WEIGHT:
+        return !own.fused;
     case BP_LLAMA_Q_BIAS:
     case BP_LLAMA_K_BIAS:
     case BP_LLAMA_V_BIAS:
-        return own.qkv_bias;
+        return own.qkv_bias && !own.fused;
     case BP_LLAMA_O_BIAS:
         return own.output_bias;
     case BP_LLAMA_Q_NORM:
     case BP_LLAMA_K_NORM:
-        return own.head_norms;
+        return own.head_norms || own.whole_norms;
     case BP_LLAMA_GATE_BIAS:
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
-        return own.mlp_bias;
+        return own.mlp_bias && !own.fused;
     default:
         return true;
     }
@@ -72,25 +90,6 @@ static bp_linear llama_block_dense(const uint32_t *numbers, bp_llama_parameter w
                        .pitch = pitch};
 }
 
-/* What a block computes, in the order in which it does. */
-enum {
-    INPUT,
-    NORM_1,
-    STATISTICS_1,
-    STRAIGHT, /* queries, keys and values before the first two are turned */
-    QKV,
-    ATTENTION, /* before its projection */
-    LSE,
-    MIDDLE, /* the stream between the sublayers */
-    NORM_2,
-    STATISTICS_2,
-    GATE,
-    UP,
-    ACTIVE,
-    OUTPUT,
-    VALUES
-};
-
 static uint64_t queries_of(const bp_llama_shape *shape)
 {
     return shape->heads * shape->head_width;
@@ -101,162 +100,242 @@ static uint64_t keys_of(const bp_llama_shape *shape)
     return shape->kv_heads * shape->head_width;
 }
 
-static void llama_block_describe_values(const bp_llama_shape *shape, uint64_t rows, bp_block *block)
+/* A block on its way: values and nodes come in the order in which they are computed. */
+typedef struct building {
+    const bp_stage_call *call;
+    const bp_llama_config *own;
+    const void *near; /* longrope's divisors, where the config has them */
+    const void *far;
+    bp_llama_shape shape;
+    uint32_t n[BP_LLAMA_BLOCK_PARAMETERS];
+    uint64_t rows;
+    bp_block *block;
+} building;
+
+static uint32_t make_value(building *b, const char *name, const char *gradient, uint64_t width)
 {
-    const uint64_t width = shape->width, inner = shape->inner;
-    const uint64_t pitch = queries_of(shape) + 2 * keys_of(shape);
-    const bp_value values[VALUES] = {
-        [INPUT] = {"input", "d_in", {rows, width}, false},
-        [NORM_1] = {"norm_1", "d_input", {rows, width}, false},
-        [STATISTICS_1] = {"norm_1.statistics", NULL, {1, rows}, true},
-        [STRAIGHT] = {"qkv", "d_qkv", {rows, pitch}, false},
-        [QKV] = {"qkv", "d_qkv", {rows, pitch}, false},
-        [ATTENTION] = {"attention", "d_attention", {rows, queries_of(shape)}, false},
-        [LSE] = {"attention.lse", NULL, {shape->heads, rows}, true},
-        [MIDDLE] = {"middle", "d_middle", {rows, width}, false},
-        [NORM_2] = {"norm_2", "d_norm", {rows, width}, false},
-        [STATISTICS_2] = {"norm_2.statistics", NULL, {1, rows}, true},
-        [GATE] = {"before", "d_gate", {rows, inner}, false},
-        [UP] = {"up", "d_up", {rows, inner}, false},
-        [ACTIVE] = {"active", "d_swiglu", {rows, inner}, false},
-        [OUTPUT] = {"out", NULL, {rows, width}, false}};
-    memcpy(block->value, values, sizeof values);
-    block->values = VALUES;
-    block->ends = false;
+    b->block->value[b->block->values] = (bp_value){name, gradient, {b->rows, width}, false};
+    return b->block->values++;
 }
 
-static bp_node norm_node(const bp_llama_config *own, uint32_t weight, uint32_t in, uint32_t out)
+static void make_statistics(building *b, const char *name, uint64_t count)
 {
-    return (bp_node){.kind = BP_NODE_NORM,
-                     .in = {in},
-                     .out = {out, out + 1},
-                     .class_of = BP_RECOMPUTE_NORM,
-                     .again = true,
-                     .norm = {weight, BP_NO_PARAMETER, own->stack.width, own->stack.norm_epsilon}};
+    b->block->value[b->block->values++] = (bp_value){name, NULL, {count, b->rows}, true};
 }
 
-/* The last product of a sublayer, which joins the stream. */
-static bp_node residual_node(bp_linear product, uint32_t in, uint32_t stream, uint32_t out)
+static bp_node *make_node(building *b, bp_node_kind kind, uint32_t in, uint32_t out)
 {
-    return (bp_node){.kind = BP_NODE_RESIDUAL,
-                     .in = {in, stream},
-                     .out = {out},
-                     .residual = {product, {0, 0.0}}};
+    bp_node *node = &b->block->node[b->block->nodes++];
+    *node = (bp_node){.kind = kind, .in = {in}, .out = {out}};
+    return node;
 }
 
-/* From the block's input to attention's output. */
-static uint32_t describe_attention(const bp_llama_config *own, const bp_stage_call *call,
-                                   const bp_llama_shape *shape, const uint32_t *n, bp_node *to)
+static bp_norm norm_of(const building *b, bp_llama_parameter weight, uint64_t width)
 {
-    const uint64_t queries = queries_of(shape), keys = keys_of(shape);
+    return (bp_norm){b->n[weight], BP_NO_PARAMETER, width, b->own->stack.norm_epsilon,
+                     b->own->norm_offset};
+}
+
+/* names: of the value, of its gradient and of the statistics. */
+static uint32_t add_norm(building *b, bp_llama_parameter weight, uint32_t in,
+                         const char *const names[3])
+{
+    const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
+    bp_node *node = make_node(b, BP_NODE_NORM, in, out);
+    make_statistics(b, names[2], 1);
+    node->out[1] = out + 1;
+    node->class_of = BP_RECOMPUTE_NORM;
+    node->again = true;
+    node->norm = norm_of(b, weight, b->shape.width);
+    return out;
+}
+
+/* Behind those of attention, which are the stages' numbers. */
+static uint32_t dropout_site(uint32_t stage, bool attention)
+{
+    return (attention ? 1u : 2u) * (1u << 13) + stage;
+}
+
+/* The end of a sublayer: its last product joins the stream, normalised before where norms come
+ * after. names: of the sum and its gradient, of the product and its norm. */
+static uint32_t add_end(building *b, bp_llama_parameter weight, const uint32_t from[2],
+                        const char *const names[2])
+{
+    static const char *const after[3] = {"after", "d_after", "after.statistics"};
+    const bool attention = weight == BP_LLAMA_O_WEIGHT;
+    const uint64_t in = attention ? queries_of(&b->shape) : b->shape.inner;
+    const bp_linear product = llama_block_dense(b->n, weight, in, b->shape.width, 0);
+    const double scale = b->own->residual_scale;
+    uint32_t x = from[0];
+    if (scale > 0.0 && (scale < 1.0 || scale > 1.0)) {
+        const uint32_t scaled = make_value(b, "scaled", "d_scaled", in);
+        make_node(b, BP_NODE_SCALE, x, scaled)->factor = scale;
+        x = scaled;
+    }
+    if (b->own->norms == BP_LLAMA_NORMS_BEFORE) {
+        const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
+        bp_node *node = make_node(b, BP_NODE_RESIDUAL, x, out);
+        node->in[1] = from[1];
+        node->residual = (bp_residual){
+            product, {dropout_site(b->call->stage, attention), b->own->stack.residual_dropout}};
+        return out;
+    }
+    const uint32_t projected = make_value(b, "projected", "d_projected", b->shape.width);
+    bp_node *dense = make_node(b, BP_NODE_DENSE, x, projected);
+    dense->parts = 1;
+    dense->part[0] = product;
+    const uint32_t normal =
+        add_norm(b, attention ? BP_LLAMA_AFTER_1 : BP_LLAMA_AFTER_2, projected, after);
+    const uint32_t out = make_value(b, names[0], names[1], b->shape.width);
+    make_node(b, BP_NODE_ADD, normal, out)->in[1] = from[1];
+    return out;
+}
+
+/* Queries, keys and values side by side: of one product or three. */
+static uint32_t add_projections(building *b, uint32_t in, const char *const names[2])
+{
+    const uint64_t width = b->shape.width;
+    const uint64_t queries = queries_of(&b->shape), keys = keys_of(&b->shape);
     const uint64_t pitch = queries + 2 * keys;
-    const bp_node nodes[] = {
-        norm_node(own, n[BP_LLAMA_NORM_1], INPUT, NORM_1),
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_1},
-         .out = {STRAIGHT, STRAIGHT, STRAIGHT},
-         .parts = 3,
-         .part = {llama_block_dense(n, BP_LLAMA_Q_WEIGHT, shape->width, queries, pitch),
-                  llama_block_dense(n, BP_LLAMA_K_WEIGHT, shape->width, keys, pitch),
-                  llama_block_dense(n, BP_LLAMA_V_WEIGHT, shape->width, keys, pitch)},
-         .column = {0, queries, queries + keys}},
-        {.kind = BP_NODE_ROTARY,
-         .in = {STRAIGHT},
-         .out = {QKV},
-         .rotary = {shape->head_width, own->rope_theta, own->rope_scaling},
-         .heads = shape->heads + shape->kv_heads},
-        {.kind = BP_NODE_ATTENTION,
-         .in = {QKV},
-         .out = {ATTENTION, LSE},
-         .class_of = BP_RECOMPUTE_ATTENTION,
-         .attention = {.heads = (uint32_t)shape->heads,
-                       .kv_heads = (uint32_t)shape->kv_heads,
-                       .head_width = shape->head_width,
-                       .dropout = {call->stage, own->stack.attention_dropout}}},
-        residual_node(llama_block_dense(n, BP_LLAMA_O_WEIGHT, queries, shape->width, 0), ATTENTION,
-                      INPUT, MIDDLE)};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
-}
-
-/* From there to the block's output. */
-static uint32_t describe_mlp(const bp_llama_config *own, const bp_llama_shape *shape,
-                             const uint32_t *n, bp_node *to)
-{
-    const bp_node nodes[] = {
-        norm_node(own, n[BP_LLAMA_NORM_2], MIDDLE, NORM_2),
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_2},
-         .out = {GATE, UP},
-         .parts = 2,
-         .part = {llama_block_dense(n, BP_LLAMA_GATE_WEIGHT, shape->width, shape->inner, 0),
-                  llama_block_dense(n, BP_LLAMA_UP_WEIGHT, shape->width, shape->inner, 0)}},
-        {.kind = BP_NODE_SWIGLU,
-         .in = {GATE, UP},
-         .out = {ACTIVE},
-         .class_of = BP_RECOMPUTE_ACTIVATION},
-        residual_node(llama_block_dense(n, BP_LLAMA_DOWN_WEIGHT, shape->inner, shape->width, 0),
-                      ACTIVE, MIDDLE, OUTPUT)};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
-}
-
-/* Values number `from` and above, and what names them, move up by `places`. */
-static void move_values(bp_block *block, uint32_t from, uint32_t places)
-{
-    memmove(&block->value[from + places], &block->value[from],
-            (block->values - from) * sizeof block->value[0]);
-    block->values += places;
-    for (uint32_t i = 0; i < block->nodes; i++) {
-        bp_node *node = &block->node[i];
-        for (uint32_t k = 0; k < BP_NODE_INPUTS; k++) {
-            node->in[k] += node->in[k] >= from ? places : 0;
-        }
-        for (uint32_t k = 0; k < BP_NODE_OUTPUTS; k++) {
-            node->out[k] += node->out[k] >= from ? places : 0;
-        }
+    const uint32_t out = make_value(b, names[0], names[1], pitch);
+    bp_node *node = make_node(b, BP_NODE_DENSE, in, out);
+    if (b->own->fused) {
+        node->parts = 1;
+        node->part[0] = llama_block_dense(b->n, BP_LLAMA_QKV_WEIGHT, width, pitch, 0);
+        return out;
     }
-}
-
-/* Between the projections, which then write a value of their own, and the turning. */
-static void add_head_norms(const bp_llama_config *own, const bp_llama_shape *shape,
-                           const uint32_t *n, bp_block *block)
-{
-    enum { RAW = STRAIGHT, STATISTICS, MORE = 2, PROJECTIONS = 1 };
-    const uint64_t rows = block->value[STRAIGHT].shape[0];
-    const uint64_t pitch = block->value[STRAIGHT].shape[1];
-    const double epsilon = own->stack.norm_epsilon;
-    const bp_norm queries = {n[BP_LLAMA_Q_NORM], BP_NO_PARAMETER, shape->head_width, epsilon};
-    const bp_norm keys = {n[BP_LLAMA_K_NORM], BP_NO_PARAMETER, shape->head_width, epsilon};
-    move_values(block, STRAIGHT, MORE);
-    block->value[RAW] = (bp_value){"raw", "d_raw", {rows, pitch}, false};
-    block->value[STATISTICS] =
-        (bp_value){"heads.statistics", NULL, {shape->heads + shape->kv_heads, rows}, true};
-    memmove(&block->node[PROJECTIONS + 2], &block->node[PROJECTIONS + 1],
-            (block->nodes - PROJECTIONS - 1) * sizeof block->node[0]);
-    block->nodes++;
+    static const bp_llama_parameter weights[3] = {BP_LLAMA_Q_WEIGHT, BP_LLAMA_K_WEIGHT,
+                                                  BP_LLAMA_V_WEIGHT};
+    node->parts = 3;
     for (uint32_t i = 0; i < 3; i++) {
-        block->node[PROJECTIONS].out[i] = RAW;
+        node->out[i] = out;
+        node->column[i] = i == 0 ? 0 : queries + (i - 1) * keys;
+        node->part[i] = llama_block_dense(b->n, weights[i], width, i == 0 ? queries : keys, pitch);
     }
-    block->node[PROJECTIONS + 1] =
-        (bp_node){.kind = BP_NODE_HEAD_NORM,
-                  .in = {RAW},
-                  .out = {STRAIGHT + MORE, STATISTICS},
-                  .class_of = BP_RECOMPUTE_NORM,
-                  .head_norm = {{queries, shape->heads, pitch}, {keys, shape->kv_heads, pitch}}};
+    return out;
+}
+
+/* The norms of queries and keys, between the projections and the turning. */
+static uint32_t add_head_norms(building *b, uint32_t raw)
+{
+    const bp_llama_shape *s = &b->shape;
+    const bool whole = b->own->whole_norms;
+    const uint64_t pitch = queries_of(s) + 2 * keys_of(s);
+    const uint64_t heads[2] = {whole ? 1 : s->heads, whole ? 1 : s->kv_heads};
+    make_statistics(b, "heads.statistics", heads[0] + heads[1]);
+    const uint32_t out = make_value(b, "qkv", "d_qkv", pitch);
+    bp_node *node = make_node(b, BP_NODE_HEAD_NORM, raw, out);
+    node->out[1] = out - 1;
+    node->class_of = BP_RECOMPUTE_NORM;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t all = i == 0 ? queries_of(s) : keys_of(s);
+        const bp_llama_parameter weight = i == 0 ? BP_LLAMA_Q_NORM : BP_LLAMA_K_NORM;
+        node->head_norm[i] =
+            (bp_head_norm){norm_of(b, weight, whole ? all : s->head_width), heads[i], pitch};
+    }
+    return out;
+}
+
+/* Whether the block's attention looks through the window. */
+static bool is_near(const building *b)
+{
+    const bp_layer_set *near = &b->own->near;
+    return b->own->window != 0 && (near->listed == 0 || bp_layer_in(near, b->call->stage - 1));
+}
+
+static uint32_t add_rotary(building *b, uint32_t straight)
+{
+    const bp_llama_config *own = b->own;
+    const bp_llama_shape *s = &b->shape;
+    if (bp_layer_in(&own->still, b->call->stage - 1)) {
+        return straight;
+    }
+    const bool other = is_near(b) && own->near_theta > 0.0;
+    const uint32_t qkv = make_value(b, "qkv", "d_qkv", queries_of(s) + 2 * keys_of(s));
+    bp_node *node = make_node(b, BP_NODE_ROTARY, straight, qkv);
+    node->rotary = (bp_rotary){.width = bp_llama_rotary_width(own, s->head_width),
+                               .theta = other ? own->near_theta : own->rope_theta,
+                               .apart = s->head_width,
+                               .table = other ? 1 : 0,
+                               .near = own->rope_pairs > 0 ? b->near : NULL,
+                               .far = own->rope_pairs > 0 ? b->far : NULL};
+    node->rotary.scaling = other ? (bp_rope_scaling){0} : own->rope_scaling;
+    node->heads = s->heads + s->kv_heads;
+    return qkv;
+}
+
+static uint32_t describe_attention(building *b)
+{
+    static const char *const names[3] = {"norm_1", "d_input", "norm_1.statistics"};
+    static const char *const raw[2] = {"raw", "d_raw"}, *const qkv[2] = {"qkv", "d_qkv"};
+    static const char *const middle[2] = {"middle", "d_middle"};
+    const bp_llama_config *own = b->own;
+    const bp_llama_shape *s = &b->shape;
+    const bool before = own->norms != BP_LLAMA_NORMS_AFTER;
+    const bool normed = own->head_norms || own->whole_norms;
+    const uint32_t x = before ? add_norm(b, BP_LLAMA_NORM_1, 0, names) : 0;
+    const uint32_t projected = add_projections(b, x, normed ? raw : qkv);
+    const uint32_t straight = normed ? add_head_norms(b, projected) : projected;
+    const uint32_t turned = add_rotary(b, straight);
+    const uint32_t y = make_value(b, "attention", "d_attention", queries_of(s));
+    bp_node *node = make_node(b, BP_NODE_ATTENTION, turned, y);
+    make_statistics(b, "attention.lse", s->heads);
+    node->out[1] = y + 1;
+    node->class_of = BP_RECOMPUTE_ATTENTION;
+    node->attention = (bp_attention){.heads = (uint32_t)s->heads,
+                                     .kv_heads = (uint32_t)s->kv_heads,
+                                     .head_width = s->head_width,
+                                     .dropout = {b->call->stage, own->stack.attention_dropout},
+                                     .window = is_near(b) ? own->window : 0,
+                                     .scale = own->attention_scale,
+                                     .cap = own->attention_cap};
+    return add_end(b, BP_LLAMA_O_WEIGHT, (const uint32_t[]){y, 0}, middle);
+}
+
+/* Gate and up, and their product. */
+static uint32_t add_gate(building *b, uint32_t x)
+{
+    const uint64_t width = b->shape.width, inner = b->shape.inner;
+    const uint32_t gate = make_value(b, "before", "d_gate", b->own->fused ? 2 * inner : inner);
+    bp_node *dense = make_node(b, BP_NODE_DENSE, x, gate);
+    const bool fused = b->own->fused;
+    dense->parts = fused ? 1 : 2;
+    dense->part[0] = llama_block_dense(b->n, fused ? BP_LLAMA_GATE_UP_WEIGHT : BP_LLAMA_GATE_WEIGHT,
+                                       width, fused ? 2 * inner : inner, 0);
+    if (!fused) {
+        dense->out[1] = make_value(b, "up", "d_up", inner);
+        dense->part[1] = llama_block_dense(b->n, BP_LLAMA_UP_WEIGHT, width, inner, 0);
+    }
+    const uint32_t active = make_value(b, "active", "d_swiglu", inner);
+    bp_node *node = make_node(b, fused ? BP_NODE_GATED : BP_NODE_SWIGLU, gate, active);
+    node->in[1] = fused ? 0 : gate + 1;
+    node->gate = b->own->gate;
+    node->class_of = BP_RECOMPUTE_ACTIVATION;
+    return active;
 }
 
 void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block)
 {
+    static const char *const names[3] = {"norm_2", "d_norm", "norm_2.statistics"};
+    static const char *const out[2] = {"out", NULL};
     const bp_model_config *config = &emit->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
-    const bp_llama_shape shape = bp_llama_shape_of(config);
-    uint32_t n[BP_LLAMA_BLOCK_PARAMETERS];
-    number_parameters(config, call->stage - 1, n);
-    llama_block_describe_values(&shape, emit->rows, block);
-    block->nodes = describe_attention(&own, call, &shape, n, block->node);
-    block->nodes += describe_mlp(&own, &shape, n, block->node + block->nodes);
-    if (own.head_norms) {
-        add_head_norms(&own, &shape, n, block);
-    }
+    const char *bytes = (const char *)config;
+    building b = {.call = call,
+                  .own = &own,
+                  .near = bytes + BP_OWN(bp_llama_long, near),
+                  .far = bytes + BP_OWN(bp_llama_long, far),
+                  .shape = bp_llama_shape_of(config),
+                  .rows = emit->rows,
+                  .block = block};
+    number_parameters(config, call->stage - 1, b.n);
+    block->values = 0;
+    block->nodes = 0;
+    block->ends = false;
+    make_value(&b, "input", "d_in", b.shape.width);
+    const uint32_t middle = describe_attention(&b);
+    const bool before = own.norms != BP_LLAMA_NORMS_AFTER;
+    const uint32_t x = before ? add_norm(&b, BP_LLAMA_NORM_2, middle, names) : middle;
+    const uint32_t active = add_gate(&b, x);
+    add_end(&b, BP_LLAMA_DOWN_WEIGHT, (const uint32_t[]){active, middle}, out);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One Llama block as a stage: middle = x + attention(norm(x)), out = middle + mlp(norm(middle)). */
+/* One Llama block as a stage: middle = x + attention(norm(x)), out = middle + mlp(norm(middle)); in
+ * some families norms follow the sublayers instead, or too. */
 #ifndef BP_LAYERS_LLAMA_BLOCK_H
 #define BP_LAYERS_LLAMA_BLOCK_H
 
@@ -9,6 +10,8 @@
  * that its config does not name. */
 typedef enum bp_llama_parameter {
     BP_LLAMA_NORM_1,
+    BP_LLAMA_QKV_WEIGHT,
+    BP_LLAMA_QKV_BIAS, /* no model has it */
     BP_LLAMA_Q_WEIGHT,
     BP_LLAMA_Q_BIAS,
     BP_LLAMA_K_WEIGHT,
@@ -19,13 +22,17 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_O_BIAS,
     BP_LLAMA_Q_NORM,
     BP_LLAMA_K_NORM,
+    BP_LLAMA_AFTER_1,
     BP_LLAMA_NORM_2,
+    BP_LLAMA_GATE_UP_WEIGHT,
+    BP_LLAMA_GATE_UP_BIAS, /* no model has it */
     BP_LLAMA_GATE_WEIGHT,
     BP_LLAMA_GATE_BIAS,
     BP_LLAMA_UP_WEIGHT,
     BP_LLAMA_UP_BIAS,
     BP_LLAMA_DOWN_WEIGHT,
     BP_LLAMA_DOWN_BIAS,
+    BP_LLAMA_AFTER_2,
     BP_LLAMA_BLOCK_PARAMETERS
 } bp_llama_parameter;
 

@@ -12,6 +12,7 @@ typedef struct bp_head {
     uint32_t bias;  /* parameter number, (vocabulary); BP_NO_PARAMETER: none */
     uint64_t vocabulary;
     uint64_t width;
+    double cap; /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_head;
 
 /* Tokens per chunk for this spec: loss_rows or the default, at most the micro-batch. */
@@ -24,8 +25,8 @@ uint64_t bp_loss_chunks(const bp_spec *spec);
 void bp_loss_forward(bp_emit *emit, const bp_head *head, bp_ref x);
 
 /* The same with gradients: adds the table's, and d_x (rows, width) becomes that of x, in place
- * where it is x. With `statistics` (2, rows) F32 present the table's gradient is left out:
- * bp_loss_slice forms it later from them and from x, which then has to stay. */
+ * where it is x. With `statistics` (2, rows; of pairs 3) F32 present the table's gradient is left
+ * out: bp_loss_slice forms it later from them and from x, which then has to stay. */
 void bp_loss_backward(bp_emit *emit, const bp_head *head, bp_ref x, bp_ref d_x, bp_ref statistics);
 
 /* Where backward leaves the gradient of x (rows, width): x itself, or with a deferred table a new
@@ -51,7 +52,10 @@ void bp_loss_slice_of(bp_emit *emit, const bp_head *head, const bp_slice_call *c
 /* Adds emit->losses to the group's sum, as the functions above do. */
 void bp_loss_sum(bp_emit *emit);
 
-/* emit->logits (1, vocabulary) of one row x (1, width). */
-void bp_head_logits(bp_emit *emit, const bp_head *head, bp_ref x);
+/* The same of other losses (rows), F32. */
+void bp_loss_sum_of(bp_emit *emit, bp_ref losses, uint64_t rows);
+
+/* emit->logits (rows, vocabulary) of x (rows, width). */
+void bp_head_logits(bp_emit *emit, const bp_head *head, uint64_t rows, bp_ref x);
 
 #endif

@@ -47,8 +47,13 @@ typedef enum bp_node_kind {
     BP_NODE_RESIDUAL,   /* x, stream -> stream + dropout(projection of x): layers/residual.h */
     BP_NODE_GELU,       /* x -> GELU(x), by the tanh form; rides in the product before it */
     BP_NODE_ACTIVATION, /* x -> f(x): layers/activate.h */
-    BP_NODE_SWIGLU,     /* gate, up -> silu(gate) * up: kernels.def, swiglu_forward */
+    BP_NODE_SWIGLU,     /* gate, up -> f(gate) * up: kernels.def, swiglu_forward */
     BP_NODE_DROPOUT,    /* x -> y in the place of x; masks belong to rows */
+
+    /* node_gates.c: */
+    BP_NODE_GATED, /* gate and up side by side -> f(gate) * up */
+    BP_NODE_SCALE, /* x -> factor * x */
+    BP_NODE_ADD,   /* x, stream -> stream + x */
 
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of emit->input[BP_INPUT_IDS]: layers/embedding.h */
@@ -79,6 +84,8 @@ typedef struct bp_node {
     bp_attention attention;
     bp_residual residual;
     bp_activation activation;
+    bp_gate gate;  /* BP_NODE_SWIGLU, BP_NODE_GATED: f */
+    double factor; /* BP_NODE_SCALE */
     bp_dropout dropout;
     bp_embedding embedding;
     bp_recurrent_stack stack;     /* BP_NODE_RECURRENT */

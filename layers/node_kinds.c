@@ -5,37 +5,7 @@
 #include "layers/activate.h"
 #include "layers/adapter.h"
 
-static const bp_value *input_of(const bp_block *block, const bp_node *node, uint32_t i)
-{
-    return &block->value[node->in[i]];
-}
-
-static const bp_value *output_of(const bp_block *block, const bp_node *node, uint32_t i)
-{
-    return &block->value[node->out[i]];
-}
-
-static bp_ref ref_of_input(const block_run *run, const bp_node *node, uint32_t i)
-{
-    return run->ref[node->in[i]];
-}
-
-static bp_ref ref_of_output(const block_run *run, const bp_node *node, uint32_t i)
-{
-    return run->ref[node->out[i]];
-}
-
-static bool wants(const block_run *run, const bp_node *node, uint32_t i)
-{
-    return (run->wanted & value_bit(node->in[i])) != 0;
-}
-
-static uint64_t count_of(const bp_value *value)
-{
-    return value_rows(value) * value_width(value);
-}
-
-static bp_ref make_gradient(const block_run *run, uint32_t value)
+bp_ref node_make_gradient(const block_run *run, uint32_t value)
 {
     const bp_value *v = &run->block->value[value];
     return bp_emit_buffer(run->emit, BP_CLASS_WORKSPACE, bp_emit_working(run->emit), value_rows(v),
@@ -53,11 +23,6 @@ void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t number
     const bp_dropout_operands parts = {
         .y = run->grad[value], .x = d, .residual = run->grad[value], .step = run->emit->step};
     bp_emit_dropout(run->emit, &parts, &sum);
-}
-
-static void add_gradient(block_run *run, uint32_t value, bp_ref d)
-{
-    node_add_gradient(run, value, d, count_of(&run->block->value[value]));
 }
 
 /* Norms. */
@@ -101,8 +66,8 @@ static bool head_norm_fits(const bp_block *block, const bp_node *node)
 {
     const bp_value *x = input_of(block, node, 0), *statistics = output_of(block, node, 1);
     const bp_head_norm *q = &node->head_norm[0], *k = &node->head_norm[1];
-    return value_same_shape(x, output_of(block, node, 0)) && q->norm.width == k->norm.width &&
-           value_width(x) == (q->heads + 2 * k->heads) * q->norm.width &&
+    return value_same_shape(x, output_of(block, node, 0)) &&
+           value_width(x) == q->heads * q->norm.width + 2 * k->heads * k->norm.width &&
            q->pitch == value_width(x) && k->pitch == value_width(x) && statistics->statistics &&
            value_rows(statistics) == q->heads + k->heads &&
            value_width(statistics) == value_rows(x);
@@ -159,7 +124,7 @@ static void head_norm_backward(block_run *run, const bp_node *node)
         bp_head_norm_backward(run->emit, &node->head_norm[i], &call);
     }
     if (wants(run, node, 0)) {
-        add_gradient(run, node->in[0], d);
+        node_take_gradient(run, node->in[0], d);
     }
 }
 
@@ -220,7 +185,7 @@ static void dense_backward(block_run *run, const bp_node *node)
         return;
     }
     const bool first = !bp_ref_present(run->grad[x]);
-    run->grad[x] = first ? make_gradient(run, x) : run->grad[x];
+    run->grad[x] = first ? node_make_gradient(run, x) : run->grad[x];
     for (uint32_t i = 0; i < node->parts; i++) {
         if (first && i == 0) {
             bp_linear_backward_input(run->emit, &node->part[i], d[i], run->grad[x]);
@@ -236,7 +201,8 @@ static bool rotary_fits(const bp_block *block, const bp_node *node)
 {
     const bp_value *x = input_of(block, node, 0);
     return value_same_shape(x, output_of(block, node, 0)) &&
-           node->heads * node->rotary.width <= value_width(x);
+           node->heads * (node->rotary.apart != 0 ? node->rotary.apart : node->rotary.width) <=
+               value_width(x);
 }
 
 static void rotary_forward(const block_run *run, const bp_node *node)
@@ -282,9 +248,9 @@ static void attention_backward(block_run *run, const bp_node *node)
                                              .out = ref_of_output(run, node, 0),
                                              .lse = ref_of_output(run, node, 1),
                                              .d_out = run->grad[node->out[0]],
-                                             .d_qkv = make_gradient(run, node->in[0])};
+                                             .d_qkv = node_make_gradient(run, node->in[0])};
     bp_attention_backward(run->emit, &node->attention, &call);
-    add_gradient(run, node->in[0], call.d_qkv);
+    node_take_gradient(run, node->in[0], call.d_qkv);
 }
 
 /* Projections that join the stream. */
@@ -317,22 +283,17 @@ static void residual_forward(const block_run *run, const bp_node *node)
 static void residual_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
-    const bp_ref d_x = wants(run, node, 0) ? make_gradient(run, node->in[0]) : BP_ABSENT;
+    const bp_ref d_x = wants(run, node, 0) ? node_make_gradient(run, node->in[0]) : BP_ABSENT;
     bp_residual_backward(run->emit, &node->residual, ref_of_input(run, node, 0), d, d_x);
     if (bp_ref_present(d_x)) {
-        add_gradient(run, node->in[0], d_x);
+        node_take_gradient(run, node->in[0], d_x);
     }
     if (wants(run, node, 1)) {
-        add_gradient(run, node->in[1], d);
+        node_take_gradient(run, node->in[1], d);
     }
 }
 
 /* Activations. */
-
-static bool same_fits(const bp_block *block, const bp_node *node)
-{
-    return value_same_shape(input_of(block, node, 0), output_of(block, node, 0));
-}
 
 /* With the product before it where that has not been run. */
 static void gelu_forward(const block_run *run, const bp_node *node)
@@ -359,7 +320,7 @@ static void gelu_backward(block_run *run, const bp_node *node)
     const bp_gelu_backward_operands operands = {
         .d_x = d, .d_y = d, .x = ref_of_input(run, node, 0)};
     bp_emit_gelu_backward(run->emit, &operands, &scalars);
-    add_gradient(run, node->in[0], d);
+    node_take_gradient(run, node->in[0], d);
 }
 
 static void activation_forward(const block_run *run, const bp_node *node)
@@ -373,7 +334,7 @@ static void activation_backward(block_run *run, const bp_node *node)
     const bp_ref d = run->grad[node->out[0]];
     bp_activate_backward(run->emit, node->activation, count_of(input_of(run->block, node, 0)),
                          ref_of_input(run, node, 0), d, d);
-    add_gradient(run, node->in[0], d);
+    node_take_gradient(run, node->in[0], d);
 }
 
 static bool swiglu_fits(const bp_block *block, const bp_node *node)
@@ -384,8 +345,9 @@ static bool swiglu_fits(const bp_block *block, const bp_node *node)
 
 static void swiglu_forward(const block_run *run, const bp_node *node)
 {
+    const int64_t count = (int64_t)count_of(input_of(run->block, node, 0));
     const bp_swiglu_forward_scalars scalars = {
-        .count = (int64_t)count_of(input_of(run->block, node, 0))};
+        .count = count, .kind = node->gate, .width = count, .pitch = count};
     const bp_swiglu_forward_operands operands = {.y = ref_of_output(run, node, 0),
                                                  .gate = ref_of_input(run, node, 0),
                                                  .up = ref_of_input(run, node, 1)};
@@ -397,17 +359,18 @@ static void swiglu_backward(block_run *run, const bp_node *node)
 {
     const bool spare = (run->held & value_bit(node->in[1])) == 0;
     const bp_ref d = run->grad[node->out[0]];
+    const int64_t count = (int64_t)count_of(input_of(run->block, node, 0));
     const bp_swiglu_backward_scalars scalars = {
-        .count = (int64_t)count_of(input_of(run->block, node, 0))};
-    const bp_swiglu_backward_operands operands = {.d_gate = d,
-                                                  .d_up = spare ? ref_of_input(run, node, 1)
-                                                                : make_gradient(run, node->in[1]),
-                                                  .d_y = d,
-                                                  .gate = ref_of_input(run, node, 0),
-                                                  .up = ref_of_input(run, node, 1)};
+        .count = count, .kind = node->gate, .width = count, .pitch = count};
+    const bp_swiglu_backward_operands operands = {
+        .d_gate = d,
+        .d_up = spare ? ref_of_input(run, node, 1) : node_make_gradient(run, node->in[1]),
+        .d_y = d,
+        .gate = ref_of_input(run, node, 0),
+        .up = ref_of_input(run, node, 1)};
     bp_emit_swiglu_backward(run->emit, &operands, &scalars);
-    add_gradient(run, node->in[0], d);
-    add_gradient(run, node->in[1], operands.d_up);
+    node_take_gradient(run, node->in[0], d);
+    node_take_gradient(run, node->in[1], operands.d_up);
 }
 
 /* Dropout in place: its own derivative. */
@@ -435,10 +398,10 @@ static void dropout_backward(block_run *run, const bp_node *node)
 {
     const bp_ref d = run->grad[node->out[0]];
     apply_dropout(run->emit, node, input_of(run->block, node, 0), d);
-    add_gradient(run, node->in[0], d);
+    node_take_gradient(run, node->in[0], d);
 }
 
-static const node_row rows[BP_NODE_EMBEDDING] = {
+static const node_row rows[BP_NODE_GATED] = {
     [BP_NODE_NORM] = {.name = "norm",
                       .inputs = 1,
                       .outputs = 2,
@@ -525,8 +488,9 @@ static const node_row rows[BP_NODE_EMBEDDING] = {
 
 const node_row *node_row_of(const bp_node *node)
 {
-    return node->kind < BP_NODE_EMBEDDING ? &rows[node->kind]
-                                          : &node_piece_rows[node->kind - BP_NODE_EMBEDDING];
+    return node->kind < BP_NODE_GATED       ? &rows[node->kind]
+           : node->kind < BP_NODE_EMBEDDING ? &node_gate_rows[node->kind - BP_NODE_GATED]
+                                            : &node_piece_rows[node->kind - BP_NODE_EMBEDDING];
 }
 
 uint32_t node_outputs(const bp_node *node)

@@ -19,6 +19,10 @@ typedef struct block_masks {
     uint32_t acts;     /* nodes that forward runs though nobody reads what they make */
     uint32_t cheap;    /* values that only sets that name them keep */
     uint32_t keepable; /* what forward could keep: not the boundaries, not the steps */
+
+    /* With a tape in 8 bits, see block_tape.c: */
+    uint32_t packs;   /* values that backward reads as packing leaves them, kept or made again, */
+    uint32_t derives; /* and those that it makes of such, whatever was kept */
 } block_masks;
 
 /* One forward or backward of a block. */
@@ -29,9 +33,12 @@ typedef struct block_run {
     bool back;
     bp_ref ref[BP_BLOCK_VALUES];  /* where each value is now; absent: nowhere */
     bp_ref room[BP_BLOCK_VALUES]; /* a buffer made ahead, for what takes its place later */
+    bp_ref code[BP_BLOCK_VALUES]; /* the tape's packed form of a value */
+    bp_ref read[BP_BLOCK_VALUES]; /* backward: what is read instead of a packed or derived value */
     bp_ref grad[BP_BLOCK_VALUES]; /* backward: gradients so far; absent: 0 */
     uint32_t held;                /* values that were there at the start */
     uint32_t stored;              /* values that are read after the pass that makes them */
+    uint32_t packing;             /* forward: values of which the packed form is */
     uint32_t making;              /* values that the pass makes */
     uint32_t fused;               /* nodes of GELU that the pass makes with the product before */
     uint32_t wanted;              /* values whose gradient is wanted */
@@ -92,6 +99,33 @@ uint32_t block_fusions(const block_masks *masks, const block_need *need);
  * works in place. */
 void block_places(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES]);
 
+/* Adds what a tape in 8 bits changes, where the spec asks for one.
+ *
+ * Packed are outputs of norms, products, rotary positions and attention. As they are stay the
+ * block's boundaries, statistics, what a norm reads and what joins the stream: of those, and of
+ * nothing that was packed, values are made again, so that every kept set gives the same bits.
+ * Activations and gates of packed values are derived: backward makes them of what it reads. */
+void block_masks_pack(const bp_emit *emit, const bp_block *block, block_masks *masks);
+
+/* The packed and derived values to be made so that backward can read `target`, where it has those
+ * of `there`; *exact: the other values that it takes. */
+uint32_t block_reduced(const block_masks *masks, uint32_t target, uint32_t there, uint32_t *exact);
+
+/* A buffer for a value's packed form, and the ops between the two forms. */
+bp_ref block_packed_buffer(const block_run *run, uint32_t value, bp_class class_of);
+void block_pack(const block_run *run, uint32_t value, bp_ref packed, bp_ref x);
+void block_unpack(const block_run *run, uint32_t value, bp_ref x, bp_ref packed);
+void block_round(const block_run *run, uint32_t value, bp_ref x);
+
+/* Makes what backward reads as the values of `target`. */
+void block_read(block_run *run, uint32_t target);
+
+/* A node's backward, which has that to read. */
+void block_go_back(block_run *run, uint32_t index);
+
+/* bp_block_kept of a block with these masks. */
+uint32_t block_kept_of(const bp_block *block, const block_masks *masks, uint32_t variant);
+
 /* Makes the values of `target`, and what they are made of. */
 void block_make(block_run *run, uint32_t target);
 
@@ -112,6 +146,8 @@ typedef struct block_costs {
     uint64_t bytes[BP_BLOCK_VALUES];                 /* of each value, as the arena rounds them */
     double seconds[BP_BLOCK_NODES][BP_NODE_OUTPUTS]; /* of a node, in the first; of each product */
     double fused[BP_BLOCK_NODES];                    /* of a GELU with the product before it */
+    double packed[BP_BLOCK_VALUES];                  /* of packing and unpacking a value, */
+    double rounded[BP_BLOCK_VALUES];                 /* and of both at once */
 } block_costs;
 
 /* One kept set that no other beats. */
@@ -138,7 +174,8 @@ uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t lim
 #define READS_INPUT(i)  ((uint32_t)1 << (i))
 #define READS_OUTPUT(i) ((uint32_t)1 << (8 + (i)))
 
-/* Rows of the kinds from BP_NODE_EMBEDDING on. */
+/* Rows of the kinds from BP_NODE_GATED and from BP_NODE_EMBEDDING on. */
+extern const node_row node_gate_rows[BP_NODE_EMBEDDING - BP_NODE_GATED];
 extern const node_row node_piece_rows[BP_NODE_KIND_COUNT - BP_NODE_EMBEDDING];
 
 /* Gives a value's gradient, `count` numbers, or adds to it: d is then no longer needed. */
@@ -148,9 +185,52 @@ uint64_t value_rows(const bp_value *value);
 uint64_t value_width(const bp_value *value);
 bool value_same_shape(const bp_value *a, const bp_value *b);
 
+/* A value's gradient as a new buffer; and that buffer given to it, or added. */
+bp_ref node_make_gradient(const block_run *run, uint32_t value);
+
 static inline uint32_t value_bit(uint32_t value)
 {
     return (uint32_t)1 << value;
+}
+
+static inline const bp_value *input_of(const bp_block *block, const bp_node *node, uint32_t i)
+{
+    return &block->value[node->in[i]];
+}
+
+static inline const bp_value *output_of(const bp_block *block, const bp_node *node, uint32_t i)
+{
+    return &block->value[node->out[i]];
+}
+
+static inline bp_ref ref_of_input(const block_run *run, const bp_node *node, uint32_t i)
+{
+    return run->ref[node->in[i]];
+}
+
+static inline bp_ref ref_of_output(const block_run *run, const bp_node *node, uint32_t i)
+{
+    return run->ref[node->out[i]];
+}
+
+static inline bool wants(const block_run *run, const bp_node *node, uint32_t i)
+{
+    return (run->wanted & value_bit(node->in[i])) != 0;
+}
+
+static inline uint64_t count_of(const bp_value *value)
+{
+    return value_rows(value) * value_width(value);
+}
+
+static inline bool same_fits(const bp_block *block, const bp_node *node)
+{
+    return value_same_shape(input_of(block, node, 0), output_of(block, node, 0));
+}
+
+static inline void node_take_gradient(block_run *run, uint32_t value, bp_ref d)
+{
+    node_add_gradient(run, value, d, count_of(&run->block->value[value]));
 }
 
 #endif

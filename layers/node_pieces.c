@@ -156,7 +156,7 @@ static void loss_forward(const block_run *run, const bp_node *node)
 {
     bp_emit *emit = run->emit;
     if (emit->mode == BP_MODE_DECODE) {
-        bp_head_logits(emit, &node->head, ref_read(run, node, 1));
+        bp_head_logits(emit, &node->head, 1, ref_read(run, node, 1));
     } else if (emit->mode == BP_MODE_EVAL) {
         const bp_ref whole = loss_labels(emit, node);
         bp_loss_forward(emit, &node->head, ref_read(run, node, 0));

@@ -37,7 +37,8 @@ void bp_head_norm_forward(bp_emit *emit, const bp_head_norm *of, uint64_t rows, 
                                                 .width = (int64_t)norm->width,
                                                 .epsilon = norm->epsilon,
                                                 .heads = (int64_t)of->heads,
-                                                .pitch = (int64_t)of->pitch};
+                                                .pitch = (int64_t)of->pitch,
+                                                .offset = norm->offset ? 1 : 0};
     const bp_rmsnorm_forward_operands operands = {
         .y = y,
         .rstd = rstd,
@@ -108,7 +109,8 @@ static void rms_backward_input(bp_emit *emit, const bp_head_norm *of,
     const bp_rmsnorm_backward_input_scalars scalars = {.rows = (int64_t)emit->rows,
                                                        .width = (int64_t)norm->width,
                                                        .heads = (int64_t)of->heads,
-                                                       .pitch = (int64_t)of->pitch};
+                                                       .pitch = (int64_t)of->pitch,
+                                                       .offset = norm->offset ? 1 : 0};
     const bp_rmsnorm_backward_input_operands operands = {
         .d_x = call->d_y,
         .d_y = call->d_y,

@@ -11,6 +11,7 @@ typedef struct bp_norm {
     uint32_t bias;   /* parameter number, (width); BP_NO_PARAMETER: by the root mean square */
     uint64_t width;
     double epsilon;
+    bool offset; /* of an RMS norm: 1 is added to the weight, which is kept about 0 (Gemma) */
 } bp_norm;
 
 /* Rows of a norm's statistics, each of emit->rows F32 values: the means, then the reciprocal

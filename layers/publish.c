@@ -23,27 +23,37 @@ char *bp_name_append_number(char *to, uint32_t number)
     return bp_name_append(to, at);
 }
 
-static void publish(bp_emit *emit, const char *prefix, const bp_publish_row *row, bool embedding)
+static void publish(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+                    bp_parameter_info info)
 {
     char name[BP_NAME_BYTES];
     bp_name_append(bp_name_append(name, prefix), row->name);
     const bool matrix = row->shape[1] != 0;
-    const bp_parameter_info info = {.name = name,
-                                    .rank = matrix ? 2 : 1,
-                                    .shape = {row->shape[0], row->shape[1]},
-                                    .init = row->init,
-                                    .deviation = row->deviation,
-                                    .decay = matrix,
-                                    .embedding = embedding};
+    info.name = name;
+    info.rank = matrix ? 2 : 1;
+    info.shape[0] = row->shape[0];
+    info.shape[1] = row->shape[1];
+    info.init = row->init;
+    info.deviation = row->deviation;
+    info.decay = matrix;
     bp_emit_parameter(emit, &info);
 }
 
 void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row)
 {
-    publish(emit, prefix, row, false);
+    publish(emit, prefix, row, (bp_parameter_info){.embedding = false});
+}
+
+void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+                      bool input_major, uint64_t together)
+{
+    const bool matrix = row->shape[1] != 0;
+    publish(emit, prefix, row,
+            (bp_parameter_info){.input_major = input_major && matrix,
+                                .together = matrix ? together : 0});
 }
 
 void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row)
 {
-    publish(emit, prefix, row, true);
+    publish(emit, prefix, row, (bp_parameter_info){.embedding = true});
 }

@@ -18,6 +18,11 @@ typedef struct bp_publish_row {
 /* Publishes prefix + row->name; weight decay is for matrices. */
 void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row);
 
+/* The same of a dense layer in a block: how its matrix is stored, and how many outputs belong
+ * together (bp_parameter_info). */
+void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
+                      bool input_major, uint64_t together);
+
 /* The same for a table that is looked up by rows. */
 void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row);
 

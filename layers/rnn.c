@@ -276,6 +276,13 @@ static bp_status check(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     const bp_rnn_config own = bp_rnn_config_of(config);
     BP_TRY(check_ranges(config, error));
+    if (spec->tape != BP_TAPE_WORKING) {
+        return bp_error_set(error, BP_ERR_USAGE, "rnn",
+                            "the tape of this model has states and gates of its cells, of which "
+                            "steps that follow are made, so that it has nothing to keep in 8 bits; "
+                            "leave it out",
+                            "tape-dtype");
+    }
     if (config->task != BP_TASK_CAUSAL_LM) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "this model is trained to guess the next token: its task is causal-lm",

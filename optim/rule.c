@@ -67,8 +67,8 @@ bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *op
                             "or --optim-args momentum=0.9",
                             "optim");
     }
-    if (options->nesterov && rule->kernel == BP_KERNEL_sgd &&
-        !(options->momentum > 0.0 && options->dampening <= 0.0)) {
+    const bool moves = options->momentum > 0.0 && options->dampening <= 0.0;
+    if (options->nesterov && rule->kernel == BP_KERNEL_sgd && !moves) {
         return bp_error_set(error, BP_ERR_USAGE, self->name,
                             "nesterov needs a momentum above 0 and no dampening", "nesterov");
     }
@@ -92,27 +92,37 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter)
     return small ? BP_CODEC_F32 : form;
 }
 
-void bp_rule_declare(bp_emit *emit)
+uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+{
+    return states_of(spec) * bp_codec_bytes(elements, bp_rule_form(spec, parameter));
+}
+
+void bp_rule_declare_one(bp_emit *emit, uint32_t index)
 {
     const bp_rule *rule = optimizer_of(emit->spec)->rule;
-    uint32_t states = states_of(emit->spec);
+    const uint32_t states = states_of(emit->spec);
+    bp_parameter *parameter = &emit->parameters[index];
+    const bp_codec form = bp_rule_form(emit->spec, parameter);
+    if (states == 0 && parameter->optim_bits % 32 != 0 && emit->status == BP_OK) {
+        emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, rule->name,
+                                    "without momentum the rule has no state to store in fewer "
+                                    "bits; take --optim-args momentum=0.9, or no optim_bits",
+                                    "param-override");
+    }
+    for (uint32_t k = 0; k < states && parameter->trainable; k++) {
+        parameter->state[k] =
+            form == BP_CODEC_F32
+                ? bp_emit_state(emit, index, BP_F32, rule->state_names[k])
+                : bp_emit_state_bytes(emit, index, bp_codec_bytes(parameter->count, form),
+                                      bp_codec_bytes(BP_SHARD_UNIT, form), rule->state_names[k]);
+    }
+}
+
+void bp_rule_declare(bp_emit *emit)
+{
     bp_clip_declare(emit);
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
-        bp_codec form = bp_rule_form(emit->spec, parameter);
-        if (states == 0 && parameter->optim_bits % 32 != 0 && emit->status == BP_OK) {
-            emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, rule->name,
-                                        "without momentum the rule has no state to store in fewer "
-                                        "bits; take --optim-args momentum=0.9, or no optim_bits",
-                                        "param-override");
-        }
-        for (uint32_t k = 0; k < states && parameter->trainable; k++) {
-            parameter->state[k] =
-                form == BP_CODEC_F32
-                    ? bp_emit_state(emit, i, BP_F32, rule->state_names[k])
-                    : bp_emit_state_bytes(emit, i, bp_codec_bytes(parameter->count, form),
-                                          rule->state_names[k]);
-        }
+        bp_rule_declare_one(emit, i);
     }
 }
 
@@ -122,18 +132,19 @@ static bp_ref bytes_of(uint32_t buffer, uint64_t at)
     return buffer == BP_NO_BUFFER ? BP_ABSENT : (bp_ref){buffer, BP_U8, at};
 }
 
-static bp_adamw_operands operands_of(bp_emit *emit, uint32_t index)
+bp_adamw_operands bp_rule_operands(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t first = parameter->due_first;
-    const uint64_t master = first * bp_master_bytes(parameter->master_form);
-    const uint64_t state = bp_codec_bytes(first, bp_rule_form(emit->spec, parameter));
-    return (bp_adamw_operands){.weight = bp_ref_at(bp_emit_weight(emit, index), first),
+    const uint64_t first = bp_emit_due_share(emit, index, emit->spec->rank).first;
+    const uint64_t own = first - parameter->share.first;
+    const uint64_t master = own * bp_master_bytes(parameter->master_form);
+    const uint64_t state = bp_codec_bytes(own, bp_rule_form(emit->spec, parameter));
+    return (bp_adamw_operands){.weight = bp_emit_update_weight(emit, index, first),
                                .master = bytes_of(parameter->master, master),
                                .state1 = bytes_of(parameter->state[0], state),
                                .state2 = bytes_of(parameter->state[1], state),
                                .state3 = bytes_of(parameter->state[2], state),
-                               .gradient = {parameter->gradient, emit->spec->gradient, 0},
+                               .gradient = bp_emit_due_gradient(emit, index, first),
                                .trust = BP_ABSENT,
                                .control = emit->control,
                                .step = emit->step};
@@ -142,8 +153,9 @@ static bp_adamw_operands operands_of(bp_emit *emit, uint32_t index)
 static bp_rule_scalars scalars_of(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)parameter->due_count,
-                                            .first = (int64_t)parameter->due_first,
+    const bp_share share = bp_emit_due_share(emit, index, emit->spec->rank);
+    bp_rule_scalars scalars = {.ademamix = {.count = (int64_t)share.count,
+                                            .first = (int64_t)share.first,
                                             .stream = (int64_t)index,
                                             .form = (int64_t)bp_rule_form(emit->spec, parameter),
                                             .master_form = (int64_t)parameter->master_form,
@@ -199,7 +211,7 @@ static bp_ref emit_trust(bp_emit *emit)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->parameter_count, 1, "trust");
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         if (emit->parameters[i].due) {
-            const bp_adamw_operands operands = operands_of(emit, i);
+            const bp_adamw_operands operands = bp_rule_operands(emit, i);
             const bp_rule_scalars scalars = scalars_of(emit, i);
             rule->norms(emit, &scalars, &operands, bp_ref_at(partials, 2 * done), done == 0);
             done += pairs_of(&emit->parameters[i]);
@@ -210,35 +222,96 @@ static bp_ref emit_trust(bp_emit *emit)
 }
 
 /* Everything that is due is held for the whole of an update, whose list ops touch all of it. */
-static void hold_due(bp_emit *emit, bool hold)
+void bp_rule_hold(bp_emit *emit, bool hold)
 {
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         if (!emit->parameters[i].due) {
             continue;
         }
         if (hold) {
-            (void)bp_emit_acquire(emit, i, BP_FOR_UPDATE);
+            (void)bp_emit_acquire_update(emit, i);
         } else {
             bp_emit_release(emit, i);
         }
     }
 }
 
-void bp_rule_apply(bp_emit *emit)
+/* What of a parameter's state lives below: its master and its states, so many bytes for so many
+ * elements. */
+typedef struct aside_part {
+    uint32_t buffer;
+    uint64_t first;
+    uint64_t bytes;
+    bp_ref *operand;
+} aside_part;
+
+static uint64_t aside_bytes(const bp_emit *emit, const bp_parameter *parameter, uint32_t k,
+                            uint64_t elements)
+{
+    return k == 0 ? elements * bp_master_bytes(parameter->master_form)
+                  : bp_codec_bytes(elements, bp_rule_form(emit->spec, parameter));
+}
+
+/* Elements [at, at + count) of what is due of a parameter: brought, updated, written back. */
+static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t count)
+{
+    static const char *const names[] = {"brought_master", "brought_state1", "brought_state2",
+                                        "brought_state3"};
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t first = parameter->due_first + at;
+    bp_adamw_operands operands = bp_rule_operands(emit, index);
+    bp_rule_scalars scalars = scalars_of(emit, index);
+    aside_part parts[4] = {{.buffer = parameter->master, .operand = &operands.master},
+                           {.buffer = parameter->state[0], .operand = &operands.state1},
+                           {.buffer = parameter->state[1], .operand = &operands.state2},
+                           {.buffer = parameter->state[2], .operand = &operands.state3}};
+    scalars.adamw.count = (int64_t)count; /* in the same place in all rules, as is the next */
+    scalars.adamw.first = (int64_t)first;
+    operands.weight = bp_ref_at(operands.weight, at);
+    operands.gradient = bp_ref_at(operands.gradient, at);
+    for (uint32_t k = 0; k < 4; k++) {
+        aside_part *part = &parts[k];
+        part->first = aside_bytes(emit, parameter, k, first);
+        part->bytes = aside_bytes(emit, parameter, k, count);
+        if (part->buffer != BP_NO_BUFFER) {
+            *part->operand = bp_emit_bring(emit, part->buffer, part->first, part->bytes, names[k]);
+        }
+    }
+    bp_emit_op(emit, optimizer_of(emit->spec)->rule->kernel, 1, (const bp_ref *)&operands,
+               &scalars);
+    for (uint32_t k = 0; k < 4; k++) {
+        const aside_part *part = &parts[k];
+        if (part->buffer != BP_NO_BUFFER) {
+            bp_emit_put_back(emit, *part->operand, part->buffer, part->first, part->bytes);
+        }
+    }
+}
+
+static void apply_aside(bp_emit *emit)
+{
+    for (uint32_t i = 0; i < emit->parameter_count && emit->status == BP_OK; i++) {
+        const bp_parameter *parameter = &emit->parameters[i];
+        const uint64_t all = parameter->due && parameter->aside ? parameter->due_count : 0;
+        for (uint64_t at = 0; at < all && emit->status == BP_OK; at += BP_ASIDE_ELEMENTS) {
+            const uint64_t left = all - at;
+            apply_part(emit, i, at, left < BP_ASIDE_ELEMENTS ? left : BP_ASIDE_ELEMENTS);
+        }
+    }
+}
+
+static void apply_where(bp_emit *emit, bp_ref trust,
+                        bool (*takes)(const bp_emit *emit, uint32_t index))
 {
     const bp_rule *rule = optimizer_of(emit->spec)->rule;
-    bp_ref trust = BP_ABSENT;
-    hold_due(emit, true);
-    if (rule->norms != NULL) {
-        trust = emit_trust(emit);
-    }
     bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (!emit->parameters[i].due) {
+        if (!emit->parameters[i].due || emit->parameters[i].aside ||
+            bp_emit_due_share(emit, i, emit->spec->rank).count == 0 ||
+            (takes != NULL && !takes(emit, i))) {
             continue;
         }
         const bp_rule_scalars scalars = scalars_of(emit, i);
-        bp_adamw_operands operands = operands_of(emit, i);
+        bp_adamw_operands operands = bp_rule_operands(emit, i);
         operands.trust = rule->norms != NULL ? bp_ref_at(trust, i) : BP_ABSENT;
         if (first) {
             bp_emit_op(emit, rule->kernel, 1, (const bp_ref *)&operands, &scalars);
@@ -247,5 +320,19 @@ void bp_rule_apply(bp_emit *emit)
         }
         first = false;
     }
-    hold_due(emit, false);
+}
+
+void bp_rule_apply_where(bp_emit *emit, bool (*takes)(const bp_emit *emit, uint32_t index))
+{
+    apply_where(emit, BP_ABSENT, takes);
+}
+
+void bp_rule_apply(bp_emit *emit)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    bp_rule_hold(emit, true);
+    const bp_ref trust = rule->norms != NULL ? emit_trust(emit) : BP_ABSENT;
+    apply_where(emit, trust, NULL);
+    apply_aside(emit);
+    bp_rule_hold(emit, false);
 }

@@ -51,11 +51,36 @@ struct bp_rule {
     bool decay_in_ratio; /* lars: the denominator has decay |w| */
 };
 
+/* One of the rules whose update looks at whole tensors: apply has ops beside the row's. */
+#define BP_RULE_OPTIMIZER_MATRIX(rule_name, c_suffix, text, form_of, options)                      \
+    const bp_optimizer bp_optimizer_##rule_name##c_suffix = {.name = text,                         \
+                                                             .form = form_of,                      \
+                                                             .defaults = &options,                 \
+                                                             .whole_tensors = true,                \
+                                                             .rule = &rule,                        \
+                                                             .check = bp_rule_check,               \
+                                                             .declare = declare,                   \
+                                                             .state_bytes = state_bytes,           \
+                                                             .norms = bp_clip_norms,               \
+                                                             .decide = bp_clip_decide,             \
+                                                             .apply = apply};
+
 /* The members of bp_optimizer that are the same for all rules. */
 bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *options,
                         bp_error *error) BP_MUST_CHECK;
 void bp_rule_declare(bp_emit *emit);
+uint64_t bp_rule_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
 void bp_rule_apply(bp_emit *emit);
+
+/* For rules of which the update row is only a part: holds or gives back all that is due; the
+ * operands of an update row, and its scalars up to rate_scale; the update of those due parameters
+ * that `takes` chooses, by the rule's row. */
+void bp_rule_hold(bp_emit *emit, bool hold);
+bp_adamw_operands bp_rule_operands(bp_emit *emit, uint32_t index);
+void bp_rule_apply_where(bp_emit *emit, bool (*takes)(const bp_emit *emit, uint32_t index));
+
+/* Makes the states of a parameter as the rule's row has them. */
+void bp_rule_declare_one(bp_emit *emit, uint32_t index);
 
 /* How the states of a parameter are stored: as its override says, else in the optimizer's form from
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */
@@ -79,6 +104,7 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
                                                              .rule = &rule,                        \
                                                              .check = bp_rule_check,               \
                                                              .declare = bp_rule_declare,           \
+                                                             .state_bytes = bp_rule_state_bytes,   \
                                                              .norms = bp_clip_norms,               \
                                                              .decide = bp_clip_decide,             \
                                                              .apply = bp_rule_apply};

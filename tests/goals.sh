@@ -4,7 +4,8 @@
 # lines say: goals.sh GOAL.. ends with a line for each goal and `N passed, N failed`.
 #
 # A goal that fails, or dies without a counting line, fails at least once; one that succeeds without
-# such a line (`all`, `deps`) counts nothing. What a goal said is kept in build/ci/GOAL.log.
+# such a line (`all`, `deps`) counts nothing. What a goal said is kept in build/ci/GOAL.log,
+# how often it passed and failed in build/ci/GOAL.counts.
 cd "$(dirname "$0")/.." || exit 1
 unset MAKEFLAGS MAKELEVEL MFLAGS
 logs=build/ci
@@ -15,6 +16,7 @@ table=''
 
 for name in "$@"; do
     start=$SECONDS
+    rm -f "$logs/$name.counts"
     echo "== make $name"
     make "$name" </dev/null 2>&1 | tee "$logs/$name.log"
     rc=${PIPESTATUS[0]}
@@ -23,6 +25,7 @@ for name in "$@"; do
     read -r p f < <(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$logs/$name.log" | tail -1 |
         sed 's/[a-z,]//g')
     [[ $rc -eq 0 || ${f:-0} -gt 0 ]] || f=1
+    echo "${p:-0} ${f:-0}" >"$logs/$name.counts"
     passed=$((passed + ${p:-0}))
     failed=$((failed + ${f:-0}))
     line=$(printf 'make %-16s %6d passed, %d failed %8d s' "$name" "${p:-0}" "${f:-0}" $((SECONDS - start)))

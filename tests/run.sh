@@ -4,8 +4,12 @@
 # temporary folder of its own in TMPDIR; names the slowest and ends with `N passed, N failed`.
 #
 #   tests/run.sh BUILD programs   the test programs alone
+#   tests/run.sh BUILD host       these without a simulated GPU
 #   tests/run.sh BUILD cli        the scripts that run the program alone
 #   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
+#
+# BUILD/results.tsv has what came of each: source, case (of a script -), passed, failed or skipped; its
+# first line is the SHA-256 of the program that was tested. tests/assurance/tracing.py joins it to the requirements.
 #
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on, and with exit code 77 it is all that a test has to say.
@@ -50,8 +54,21 @@ run_one() {
     [[ $f -eq 0 ]] || grep -avE '^\[ (RUN|      OK) ' "$out" | tail -40 >>"$work/line.$number"
     cat "$work/line.$number"
     echo "$p $f $name" >"$work/result.$number"
+    note_cases "$test" "$out" "$f" >"$work/cases.$number"
 }
-export -f run_one
+
+# Each case of a program by cmocka's words, or the whole where it is a script or never got so far.
+note_cases() {
+    local source=${1#"$build"/} out=$2 f=$3 whole=passed
+    [[ $1 == *.sh ]] || source=$source.c
+    [[ $f -eq 0 ]] || whole=failed
+    [[ $whole == failed ]] || grep -qaE '^([0-9]+ passed|\[  PASSED  \] [1-9])' "$out" || whole=skipped
+    printf '%s\t-\t%s\n' "$source" "$whole"
+    [[ $1 == *.sh ]] || sed -nE "s|^\[       OK \] ([A-Za-z0-9_]+)\$|$source\t\1\tpassed|p
+        s|^\[  FAILED  \] ([A-Za-z_][A-Za-z0-9_]*)\$|$source\t\1\tfailed|p
+        s|^\[  SKIPPED \] ([A-Za-z_][A-Za-z0-9_]*)\$|$source\t\1\tskipped|p" "$out" | LC_ALL=C sort -u
+}
+export -f run_one note_cases
 export build work limit
 
 # Scripts come first: they take longest.
@@ -61,8 +78,10 @@ case $kind in
 all) scripts=$(compgen -G 'tests/*/test_*.sh') ;;
 cli | variant) scripts=$(compgen -G 'tests/cli/test_*.sh') ;;
 esac
+left_out='^$'
+[[ $kind != host ]] || left_out='/(ptxvm|cuda)/'
 [[ $kind == cli ]] ||
-    programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE '\.[a-z]+$' | LC_ALL=C sort)
+    programs=$(find "$build/tests" -name 'test_*' -type f | grep -vE "\.[a-z]+\$|$left_out" | LC_ALL=C sort)
 number=0
 for t in $scripts $programs; do
     [[ -x $t && -f $t ]] || continue
@@ -71,6 +90,11 @@ for t in $scripts $programs; do
     number=$((number + 1))
     printf '%s\0%s\0' "$number" "$t"
 done | xargs -0 -r -n 2 -P "${JOBS:-2}" bash -c 'run_one "$1" "$2"' run_one
+
+{
+    sha256sum <"$build/bedplate" 2>/dev/null | cut -d ' ' -f 1 | sed 's/^/# program /'
+    cat "$work"/cases.* 2>/dev/null | LC_ALL=C sort -u
+} >"$build/results.tsv"
 
 echo "slowest, in seconds: $(cat "$work"/slow.* 2>/dev/null | sort -rn | head -8 |
     awk '{ printf "%s%s %.0f (%.0f of processor)", (NR > 1 ? ", " : ""), $3, $1, $2 }'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
-.PHONY: unit tests test test-variants clang sanitize tsan aarch64 digests coverage fuzz fuzz-long fuzzers
+.PHONY: unit tests test test-variants clang sanitize tsan aarch64 boards digests coverage fuzz fuzz-long fuzzers
 
 unit: $(TESTS)
 tests: unit $(BUILD)/tests/house/digest
@@ -9,13 +9,14 @@ test: all tests
 	@tests/run.sh $(BUILD)
 
 # What only another build can find; each part says what it adds.
-VARIANTS := clang sanitize tsan aarch64 coverage digests
+VARIANTS := clang sanitize tsan aarch64 boards coverage digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # clang: the warnings of another compiler, its order of evaluation and its vectors: the test programs.
+# What the simulated GPU computes is no matter of the compiler, and is left out.
 clang:
 	+$(MAKE) VARIANT=$@ all tests
-	@BP_TEST_SHORT=1 tests/run.sh build/$@ programs
+	@BP_TEST_SHORT=1 tests/run.sh build/$@ host
 # sanitize: AddressSanitizer and UBSan (gcc), the program's own paths too. The library allocates nothing;
 # what a test program or a lost driver leaves behind is not the matter (leaks are looked for in digests).
 sanitize:
@@ -29,11 +30,39 @@ tsan:
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
 	@tests/variants/digests.sh aarch64
+# boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.
+boards:
+	@tests/variants/boards.sh
 digests:
 	@tests/variants/digests.sh clang sanitize coverage
 # coverage: lines and branches that the tests run, unoptimised; the programs' short form.
 coverage:
 	@tools/check/coverage.sh
+
+# mcdc: which conditions of the library the tests show to decide by themselves, by
+# clang-19 (tests/assurance).
+.PHONY: mcdc
+mcdc:
+	@tests/assurance/mcdc.sh
+
+# analysis: stack bound, coupling, cost of programs, findings of cppcheck per rule (tests/assurance).
+.PHONY: analysis
+analysis: all
+	@BUILD=$(BUILD) tests/assurance/analysis.sh
+
+# kit: everything that an assessor asks for as one archive (tests/assurance/README.md).
+.PHONY: kit
+kit: all
+	@BUILD=$(BUILD) tests/assurance/kit.sh
+
+# prove: contracts of integer cores, by Frama-C's WP, without bounds on sizes. mutation: small faults in the code
+# of arena, core and optim, and the share that the tests find; FAULTS=30 is the short form.
+.PHONY: prove mutation
+prove:
+	@tests/assurance/prove.py
+FAULTS ?= 600
+mutation: all tests
+	@tests/assurance/mutate.py $(FAULTS) $(SEED)
 
 # Hostile files: the committed corpora replayed, then every target for FUZZ_SECONDS; a finding is a
 # file under build/fuzz/corpus and a failure.
@@ -43,6 +72,13 @@ fuzz fuzz-long:
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 fuzzers: EXTRA += -fsanitize=fuzzer
 fuzzers: $(FUZZERS)
+
+# Hours of trouble for one run (tests/soak); HOURS=0.02 is a minute.
+.PHONY: soak
+HOURS ?= 0.02
+SEED ?= 1
+soak: all
+	@tests/soak/run.sh $(BUILD) $(HOURS) $(SEED)
 
 # Every fault that the mutation test knows (tests/unit/core/program/test_mutants.c), family by family;
 # `make test` plants a share of them. An hour or two.

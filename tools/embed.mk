@@ -10,7 +10,7 @@ $(STAGE)/include/bedplate.h: $(PUBLIC) tools/pkg/headers.sh
 	@rm -rf $(STAGE)/include && tools/pkg/headers.sh $(STAGE)/include
 $(STAGE)/lib/libbedplate.a: $(LIB)
 	@install -Dm644 $< $@
-$(EMBED)/%.o: CFLAGS := $(filter-out -I.,$(CFLAGS)) -I$(STAGE)/include -fstack-usage
+$(EMBED)/%.o: CFLAGS := $(filter-out -I.,$(CFLAGS)) -I$(STAGE)/include -iquote . -fstack-usage
 $(EMBED)/embed.o: $(STAGE)/include/bedplate.h
 $(EMBED)/embed: $(EMBED)/embed.o $(STAGE)/lib/libbedplate.a
 	$(LINK) $(LDLIBS)

@@ -25,15 +25,14 @@ uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter)
     return model->parameter_stage != NULL ? model->parameter_stage(&emit->spec->config, base) : 0;
 }
 
-/* Length of the module's name: the parameter's without ".weight"; 0 for a bias. */
-static size_t module_length(const char *name)
+size_t bp_adapter_module_length(const char *name)
 {
     size_t length = strlen(name), end = sizeof weight - 1;
     bool is = length > end && strcmp(name + length - end, weight) == 0;
     return is ? length - end : 0;
 }
 
-static bool ends_with(const char *name, size_t length, const char *target)
+bool bp_adapter_ends_with(const char *name, size_t length, const char *target)
 {
     size_t end = strlen(target);
     if (end > length || memcmp(name + length - end, target, end) != 0) {
@@ -51,9 +50,23 @@ bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter)
     return own && p->rank == 2 && !p->embedding && stage > 0 && stage + 1 < stages;
 }
 
+double bp_adapter_scale(const bp_lora *lora, bp_lora_part part)
+{
+    const double rank = (double)part.rank;
+    return part.alpha / (lora->rank_stabilized ? sqrt(rank) : rank);
+}
+
+bp_lora_part bp_adapter_part(const bp_emit *emit, uint32_t parameter)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const char *name = bp_emit_name(emit, parameter);
+    return lora->choose != NULL ? lora->choose(lora, name, bp_adapter_module_length(name))
+                                : (bp_lora_part){lora->rank, lora->alpha};
+}
+
 static bool is_target(const char *target, const char *name, size_t length)
 {
-    return strcmp(target, "all-linear") == 0 || ends_with(name, length, target);
+    return strcmp(target, "all-linear") == 0 || bp_adapter_ends_with(name, length, target);
 }
 
 /* Whether one of the targets names the weight; marks which did in `used` (one bit per target). */
@@ -61,10 +74,13 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
 {
     const bp_lora *lora = &emit->spec->lora;
     const char *name = bp_emit_name(emit, index);
-    size_t length = module_length(name);
+    size_t length = bp_adapter_module_length(name);
     bool found = false;
     if (length == 0 || !bp_adapter_dense(emit, index)) {
         return false;
+    }
+    if (lora->choose != NULL) {
+        return bp_adapter_part(emit, index).rank > 0;
     }
     for (uint32_t t = 0; t < lora->target_count; t++) {
         if (is_target(lora->targets[t], name, length)) {
@@ -105,8 +121,8 @@ static void publish_pair(bp_emit *emit, uint32_t base)
     const bool input_major = emit->spec->model->input_major;
     const uint64_t in = shape[input_major ? 0 : 1];
     const uint64_t out = shape[input_major ? 1 : 0];
-    const uint64_t rank = emit->spec->lora.rank;
-    const size_t length = module_length(name);
+    const uint64_t rank = bp_adapter_part(emit, base).rank;
+    const size_t length = bp_adapter_module_length(name);
     emit->parameters[base].adapter = emit->parameter_count;
     publish_one(emit, base, name, length, ".lora_A.weight", rank, in, 1.0 / sqrt(3.0 * (double)in));
     publish_one(emit, base, name, length, ".lora_B.weight", out, rank, 0.0);
@@ -117,10 +133,22 @@ void bp_adapter_publish(bp_emit *emit)
     const bp_lora *lora = &emit->spec->lora;
     const uint32_t count = emit->parameter_count;
     uint64_t used = 0;
+    bool any = false;
     for (uint32_t i = 0; i < count && lora->rank > 0 && emit->status == BP_OK; i++) {
         if (is_adapted(emit, i, &used)) {
             publish_pair(emit, i);
+            any = true;
         }
+    }
+    if (lora->choose != NULL) {
+        if (lora->rank > 0 && !any && emit->status == BP_OK) {
+            emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                                        "no dense layer of this model's blocks is chosen for an "
+                                        "adapter",
+                                        lora->target_count > 0 ? lora->targets[0] : "");
+            bp_error_prefix(emit->graph->error, "target-modules");
+        }
+        return;
     }
     for (uint32_t t = 0; t < lora->target_count && lora->rank > 0 && emit->status == BP_OK; t++) {
         if ((used >> (t % 64) & 1) == 0) {

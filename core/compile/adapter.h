@@ -22,8 +22,21 @@ bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter);
 /* Publishes two parameters for every weight that spec->lora names, under PEFT's names
  * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", after those of the model. A
  * target is the end of a module's name ("q_proj", "attn.c_attn"), or "all-linear" for every dense
- * layer of the blocks. BP_ERR_USAGE in emit->status when a target names nothing. */
+ * layer of the blocks; spec->lora.choose decides in place of targets. BP_ERR_USAGE in emit->status
+ * when a target names nothing, or nothing is chosen. */
 void bp_adapter_publish(bp_emit *emit);
+
+/* Length of the name of the module whose weight has this name: 0 for what is no weight. */
+size_t bp_adapter_module_length(const char *name);
+
+/* Whether a module's name of `length` bytes is `target`, or ends with a dot and it. */
+bool bp_adapter_ends_with(const char *name, size_t length, const char *target);
+
+/* s of an adapter: alpha / r, or alpha / sqrt(r). */
+double bp_adapter_scale(const bp_lora *lora, bp_lora_part part);
+
+/* The adapter of a weight (a parameter) that has one. */
+bp_lora_part bp_adapter_part(const bp_emit *emit, uint32_t parameter);
 
 /* The lowest stage that uses a parameter: the model's answer, for an adapter that of its weight. */
 uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter);

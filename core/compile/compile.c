@@ -3,6 +3,7 @@
 #include "core/compile/compile_private.h"
 
 #include "core/compile/adapter.h"
+#include "core/compile/lanes.h"
 #include "core/file/glob.h"
 #include "core/program/link.h"
 #include "core/compile/optimizer.h"
@@ -36,7 +37,7 @@ static bp_status carve_tables(bp_compile *compile, const bp_spec *spec, bp_arena
     for (uint32_t s = 0; s < stages; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
-    return BP_OK;
+    return bp_lanes_carve(compile, spec, memory);
 }
 
 /* Every rule has to match something, and something has to be left to train. */
@@ -117,7 +118,8 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
 /* The programs before whose runs the host sends a micro-batch. */
 #define SENT_BATCH                                                                                 \
     (1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_MICRO_FIRST | 1u << BP_PROGRAM_MICRO_NEXT |          \
-     1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL)
+     1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL | 1u << BP_PROGRAM_VECTORS_FIRST |            \
+     1u << BP_PROGRAM_VECTORS_NEXT)
 
 /* Part of the inputs buffer that some programs may read; the feed has seen to the ranges. */
 static bp_status declare_field(const bp_compile *compile, const bp_emit *emit, uint32_t row,
@@ -158,7 +160,8 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_emit *emit)
         if (input->decodes) {
             BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_PREFILL,
                                  bp_compile_prefill_rows(spec)));
-            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_DECODE, 1));
+            BP_TRY(declare_field(compile, emit, i, 1u << BP_PROGRAM_DECODE,
+                                 bp_spec_decode_rows(spec)));
         }
     }
     return BP_OK;
@@ -207,8 +210,54 @@ static void write_micro(bp_compile *compile, bp_emit *emit, bp_program_kind prog
     }
 }
 
+static void keep_part(bp_emit *emit, bp_ref to, bp_ref from, int64_t bytes)
+{
+    const bp_copy_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
+                                         .rows = 1,
+                                         .width = bytes,
+                                         .to_pitch = bytes,
+                                         .from_pitch = bytes};
+    const bp_copy_wait_scalars wait = {begin.ticket, 1, bytes, bytes, bytes};
+    bp_emit_copy_begin(emit, &(bp_copy_begin_operands){to, from}, &begin);
+    bp_emit_copy_wait(emit, &(bp_copy_wait_operands){to, from}, &wait);
+}
+
+/* Draws a parameter. What is shared out is drawn whole, and this rank's part kept. */
+static void write_draw(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t first = parameter->share.first, count = parameter->share.count;
+    const uint64_t width = bp_master_bytes(parameter->master_form);
+    const bool part = bp_emit_shared(emit) && parameter->master != BP_NO_BUFFER;
+    const bp_ref own = bp_emit_acquire_update(emit, index);
+    bp_ref weight = own;
+    bp_ref master = {parameter->master, BP_U8, 0};
+    if (bp_emit_weight_shared(emit, index)) {
+        weight = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, own.dtype, parameter->count, 1, "weight");
+    }
+    if (part) {
+        master = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, parameter->count, width, "master");
+    }
+    bp_emit_random_normal(
+        emit, &(bp_random_normal_operands){.y = weight, .master = master, .step = emit->step},
+        &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
+                                    .stream = index,
+                                    .form = parameter->master_form,
+                                    .deviation = parameter->deviation});
+    if (weight.buffer != own.buffer && count > 0) {
+        const uint64_t bytes = bp_dtype_bytes(own.dtype);
+        keep_part(emit, (bp_ref){own.buffer, BP_U8, 0},
+                  (bp_ref){weight.buffer, BP_U8, first * bytes}, (int64_t)(count * bytes));
+    }
+    if (part && count > 0) {
+        keep_part(emit, (bp_ref){parameter->master, BP_U8, 0}, bp_ref_at(master, first * width),
+                  (int64_t)(count * width));
+    }
+    bp_emit_release(emit, index);
+}
+
 /* Normal variates come from the device; zeros and ones from the host, they are few, and so do
- * weights that have to be quantised. */
+ * weights that have to be quantised, or that the device does not reach. */
 static void write_initialization(bp_compile *compile, bp_emit *emit)
 {
     compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
@@ -216,22 +265,14 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     emit->action = UINT32_MAX;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE) {
-            bp_emit_random_normal(
-                emit,
-                &(bp_random_normal_operands){.y = bp_emit_acquire(emit, i, BP_FOR_UPDATE),
-                                             .master = {parameter->master, BP_U8, 0},
-                                             .step = emit->step},
-                &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
-                                            .stream = i,
-                                            .form = parameter->master_form,
-                                            .deviation = parameter->deviation});
-            bp_emit_release(emit, i);
+        if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE &&
+            !parameter->below && !parameter->aside) {
+            write_draw(emit, i);
         }
     }
 }
 
-static void write_update(bp_emit *emit)
+void compile_update(bp_emit *emit)
 {
     emit->label = "update";
     emit->stage = UINT32_MAX;
@@ -244,31 +285,14 @@ static void write_update(bp_emit *emit)
     }
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         bp_parameter *parameter = &emit->parameters[i];
-        parameter->due = parameter->trainable && parameter->gradient != BP_NO_BUFFER;
+        const bool formed = parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->root);
+        parameter->due = parameter->trainable && formed;
         parameter->due_first = 0;
         parameter->due_count = parameter->count;
     }
     optimizer->norms(emit);
     optimizer->decide(emit, false, true);
-    optimizer->apply(emit);
-    bp_emit_settled(emit);
-}
-
-static void write_training(bp_compile *compile, bp_emit *emit)
-{
-    if (emit->spec->gradient_release != BP_RELEASE_NONE) {
-        compile_released(compile, emit);
-        return;
-    }
-    if (emit->spec->accumulation == 1) {
-        write_micro(compile, emit, BP_PROGRAM_STEP);
-        write_update(emit);
-        return;
-    }
-    write_micro(compile, emit, BP_PROGRAM_MICRO_FIRST);
-    write_micro(compile, emit, BP_PROGRAM_MICRO_NEXT);
-    compile_begin(compile, emit, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
-    write_update(emit);
+    compile_apply(emit);
 }
 
 /* A program that only goes forward, through every stage once. */
@@ -283,6 +307,62 @@ static void write_chain(bp_compile *compile, bp_emit *emit,
         bp_emit_settled(emit);
         compile->boundary[s + 1] = call.output;
     }
+}
+
+/* Where the vectors of a group lie, and then their gradients. */
+static bp_status make_vectors(bp_emit *emit)
+{
+    const bp_spec *spec = emit->spec;
+    const bp_buffer prototype = {
+        .class_of = BP_CLASS_CHECKPOINT,
+        .scope = BP_SCOPE_RESIDENT,
+        .dtype = BP_F32,
+        .rank = 2,
+        .shape = {(uint64_t)spec->batch * spec->accumulation, spec->config.classes}};
+    uint32_t vectors = 0;
+    BP_TRY(bp_graph_buffer(emit->graph, &prototype, "vectors", &vectors));
+    emit->vectors = (bp_ref){vectors, BP_F32, 0};
+    return BP_OK;
+}
+
+/* The vectors of each micro-batch, and the loss of all of them. */
+static void write_vectors(bp_compile *compile, bp_emit *emit)
+{
+    if (!bp_spec_keeps_vectors(emit->spec) || emit->status != BP_OK) {
+        return;
+    }
+    emit->status = make_vectors(emit);
+    for (uint32_t later = 0; later < 2 && emit->status == BP_OK; later++) {
+        compile_begin(compile, emit,
+                      later != 0 ? BP_PROGRAM_VECTORS_NEXT : BP_PROGRAM_VECTORS_FIRST,
+                      BP_MODE_TRAIN);
+        emit->vectors_written = later != 0;
+        write_chain(compile, emit, emit->spec->model->forward);
+    }
+    compile_begin(compile, emit, BP_PROGRAM_CONTRAST, BP_MODE_TRAIN);
+    emit->stage = UINT32_MAX;
+    emit->action = UINT32_MAX;
+    if (emit->status == BP_OK) {
+        emit->spec->model->contrast(emit);
+    }
+}
+
+static void write_training(bp_compile *compile, bp_emit *emit)
+{
+    if (bp_spec_whole_group(emit->spec)) {
+        compile_released(compile, emit);
+        return;
+    }
+    if (emit->spec->accumulation == 1) {
+        write_micro(compile, emit, BP_PROGRAM_STEP);
+        compile_update(emit);
+        return;
+    }
+    write_vectors(compile, emit);
+    write_micro(compile, emit, BP_PROGRAM_MICRO_FIRST);
+    write_micro(compile, emit, BP_PROGRAM_MICRO_NEXT);
+    compile_begin(compile, emit, BP_PROGRAM_UPDATE, BP_MODE_TRAIN);
+    compile_update(emit);
 }
 
 /* The host reads all of a buffer after each run of a program. */
@@ -303,8 +383,9 @@ static void write_evaluation(bp_compile *compile, bp_emit *emit)
     emit->spec = &evaluated;
     compile_begin(compile, emit, BP_PROGRAM_EVAL, BP_MODE_EVAL);
     emit->loss_written = false;
+    emit->vectors = BP_ABSENT;
     if (rows > 0) {
-        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_emit_working(emit), rows,
+        emit->logits = bp_emit_carried(emit, BP_CLASS_IO, bp_compile_logits_type(emit->spec), rows,
                                        bp_compile_logits_width(emit->spec), "logits");
         emit->logits_kept = emit->logits;
         host_takes(emit, emit->logits, BP_PROGRAM_EVAL);
@@ -318,11 +399,22 @@ static void write_decode(bp_compile *compile, bp_emit *emit, bp_program_kind pro
 {
     compile_begin(compile, emit, program, BP_MODE_DECODE);
     emit->rows = rows;
+    emit->sequences = program == BP_PROGRAM_DECODE ? rows : 1;
     emit->label = "decode";
-    emit->logits =
-        bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, emit->spec->config.vocabulary, "logits");
+    const uint64_t vocabulary = emit->spec->config.vocabulary;
+    const bp_ref one = bp_emit_carried(emit, BP_CLASS_IO, BP_F32, 1, vocabulary, "logits");
+    emit->logits = one;
+    if (emit->sequences > 1 && emit->status == BP_OK) {
+        uint32_t each = 0;
+        const uint64_t elements = bp_size_mul(rows, vocabulary);
+        emit->status = fixed_buffer(emit, "decode.each", BP_SCOPE_CARRIED,
+                                    bp_size_mul(elements, sizeof(float)), &each);
+        emit->logits = (bp_ref){each, BP_F32, 0};
+    }
     host_takes(emit, emit->logits, program);
     write_chain(compile, emit, emit->spec->model->decode);
+    emit->logits_each = emit->logits;
+    emit->logits = one;
 }
 
 /* The tables of list ops, on a device that keeps them in the arena. */
@@ -334,6 +426,18 @@ static bp_status make_tables(bp_emit *emit)
     const bool counts = bp_graph_counts(emit->graph);
     const uint64_t bytes = counts ? 1 : bp_link_table_bytes(emit->graph, emit->spec->device);
     return fixed_buffer(emit, "tables", BP_SCOPE_CONSTANT, bytes, &emit->graph->tables);
+}
+
+/* A tape in 8 bits is refused where nothing could lie in it. */
+static bp_status check_tape(const bp_emit *emit)
+{
+    if (emit->status == BP_OK && emit->spec->tape == BP_TAPE_FP8 && !emit->reduced) {
+        return bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                            "backward of this model reads no output of a norm, a dense layer or "
+                            "attention, so a tape in 8 bits has nothing to keep; leave it out",
+                            "tape-dtype");
+    }
+    return emit->status;
 }
 
 bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, const bp_spec *spec,
@@ -351,6 +455,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     BP_TRY(check_quantised(emit));
     if (spec->optimizer != NULL) {
         BP_TRY(check_rules(emit));
+        BP_TRY(compile_share_out(emit, memory));
         spec->optimizer->declare(emit);
     }
     compile_choose_slices(compile, emit);
@@ -362,15 +467,18 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     write_initialization(compile, emit);
     if (spec->optimizer != NULL) {
         write_training(compile, emit);
+        BP_TRY(check_tape(emit));
     }
     if (spec->evaluate) {
         write_evaluation(compile, emit);
     }
     if (spec->generate_context > 0) {
         write_decode(compile, emit, BP_PROGRAM_PREFILL, bp_compile_prefill_rows(spec));
-        write_decode(compile, emit, BP_PROGRAM_DECODE, 1);
+        write_decode(compile, emit, BP_PROGRAM_DECODE, bp_spec_decode_rows(spec));
     }
     compile_inputs(compile, emit, 0);
     BP_TRY(emit->status);
+    compile_gather_ahead(graph, spec);
+    compile_fetch_ahead(graph, spec);
     return make_tables(emit);
 }

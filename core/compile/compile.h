@@ -9,6 +9,41 @@
 #define BP_STEP_ROOM                                                                               \
     256 /* bytes kept for the step block before the first input in the inputs buffer */
 
+/* Gradients that become due together. They are exchanged in buckets of equal size. */
+typedef struct bp_window {
+    uint32_t stage; /* whose gradients they are; with `table` only a slice of one */
+    uint32_t table; /* UINT32_MAX: all that are due after the stage */
+    uint64_t first; /* elements of the table */
+    uint64_t count;
+    uint64_t elements; /* padded to equal pieces for all ranks; of one rank's piece where ranks have
+                          no other sums than those that they own */
+    uint64_t each;     /* of them in a bucket, the last one excepted */
+    uint32_t buckets;
+    uint32_t sent; /* of the buckets */
+    uint32_t done;
+    bp_ref sums;      /* over this rank's lanes; absent: its one lane's leaves, added bucket by
+                         bucket */
+    bp_ref root;      /* of `elements` */
+    bool any;         /* something is due */
+    uint32_t purpose; /* what for, and how: the caller's, as the rest */
+    bool later;
+    bool last;
+} bp_window;
+
+/* One bucket on its way. */
+typedef struct bp_bucket {
+    bool flies;
+    uint32_t window; /* counted from the program's first */
+    uint64_t first;  /* of the window's elements */
+    uint64_t elements;
+    uint32_t phase; /* 0: nothing under way, 1: pieces are exchanged, 2: sums are gathered */
+    int64_t ticket;
+    bp_ref from; /* of what is under way */
+    bp_ref to;
+} bp_bucket;
+
+#define BP_WINDOWS_MOST 4 /* begun and not yet used */
+
 /* Working tables of the compiler, carved by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_compile {
     uint32_t stages;
@@ -28,6 +63,19 @@ typedef struct bp_compile {
     uint32_t inputs;               /* buffer: step block and inputs of each micro-batch */
     bp_input input[BP_INPUTS_MAX]; /* as the model declares them */
     uint32_t input_count;
+    uint32_t lanes; /* of this rank, and micro-batches of each; 0: the group has one lane */
+    uint32_t lane_micros;
+    bp_ref *lane_sums;        /* [stages + 1][levels]: finished subtrees of what is due there */
+    uint32_t *lane_gradients; /* [lanes][parameters]: buffers that are not complete yet */
+    bp_ref lane_results;      /* a result block for each lane */
+    uint32_t lanes_counted;   /* lanes whose losses have begun to be added up */
+    bool losses_joined;
+    bp_window windows[BP_WINDOWS_MOST]; /* of gradients that are exchanged, by their number */
+    uint32_t windows_opened;
+    uint32_t windows_used;
+    bp_bucket flight[2];     /* the newest first */
+    uint32_t points;         /* acquisitions of parameters since the newest window was opened, */
+    uint32_t pace;           /* and from the one before to it */
     char label[32];          /* name of the stage being written */
     bp_graph_limits forward; /* rows of the largest forward action */
 } bp_compile;
@@ -61,8 +109,12 @@ uint64_t bp_compile_input_bytes(const bp_spec *spec);
 uint32_t bp_compile_prefill_rows(const bp_spec *spec);
 
 /* The logits (rows, width) that the eval program keeps: of each sample where the task judges
- * samples, else of each token. 0 rows: it keeps none. */
+ * samples, else of each token; with a loss over pairs the log-probability of each row, in F32. 0
+ * rows: it keeps none. */
 uint64_t bp_compile_logits_rows(const bp_spec *spec);
 uint64_t bp_compile_logits_width(const bp_spec *spec);
+
+/* Their element type: the working type, but for vectors of samples, which are F32. */
+bp_dtype bp_compile_logits_type(const bp_spec *spec);
 
 #endif

@@ -15,6 +15,55 @@
  * that the sums stay the same. */
 #define COMPILE_CHUNK 65536
 
+/* Bytes that compile_share_out carves for so many parameters. */
+uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
+
+/* Deals the published parameters out where the spec shares the state, and makes their masters. */
+bp_status compile_share_out(bp_emit *emit, bp_arena *memory) BP_MUST_CHECK;
+
+/* Elements of the largest run that a rank owns of the due part of a parameter. */
+uint64_t compile_largest_run(const bp_emit *emit, uint32_t index);
+
+/* Whether sums of gradients stay where they are owned until an update at the end. */
+bool compile_keeps_sums(const bp_spec *spec);
+
+/* Whether stages go through several micro-batches of a lane one after the other, where one rank
+ * goes through the micro-batches: what two stages share is then added up in another order. */
+bool compile_orders_stages(const bp_spec *spec);
+
+/* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
+ * parameter is held. */
+void compile_gather(bp_emit *emit, uint32_t index);
+
+/* Begins the gathers of weights earlier, in every program (core/compile/ahead.c). */
+void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
+
+/* Whether the parameter that is being published lives in storage (core/compile/below.c). */
+bool compile_goes_below(bp_emit *emit, uint32_t index);
+
+/* Whether its master and its state do. */
+bool compile_goes_aside(bp_emit *emit, uint32_t index);
+
+/* Brings a parameter that lives in storage into buffers that live while it is held. */
+void compile_fetch(bp_emit *emit, uint32_t index);
+
+/* Begins to bring what lives in storage earlier, and waits later for what goes there, in every
+ * program. */
+void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
+
+/* Gives the tickets of the ops [first, end) of a program the numbers of their new order. */
+void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
+
+/* Makes what a program needs to gather weights. */
+void compile_gather_begin(bp_emit *emit);
+
+/* bp_optimizer.apply, whatever is due being held for it only; where the state is shared each rank
+ * moves its own shares, and the weights then go to all. */
+void compile_apply(bp_emit *emit);
+
+/* Records that a parameter is not held, or held too long: BP_ERR_INTERNAL. */
+void bp_emit_unheld(bp_emit *emit, uint32_t index, const char *text);
+
 /* An emitter into `graph`, with rows for all parameters of the spec, which are carved. */
 bp_status compile_emission(bp_emit *emit, bp_graph *graph, const bp_spec *spec,
                            bp_arena *memory) BP_MUST_CHECK;
@@ -54,8 +103,30 @@ void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t
  */
 void compile_choose_slices(bp_compile *compile, const bp_emit *emit);
 
-/* Writes the STEP program of a group whose gradients are released inside backward. */
+/* Writes the update from whole gradients. */
+void compile_update(bp_emit *emit);
+
+/* Writes the STEP program of a group that one program holds: gradients are released inside
+ * backward, or there are several lanes. */
 void compile_released(bp_compile *compile, bp_emit *emit);
+
+/* Gradients on their way (core/compile/flight.c). A program begins. */
+void compile_flight_begin(bp_compile *compile);
+
+/* Marks the parameters that are due in a window; whether there are any. */
+bool compile_mark(const bp_compile *compile, bp_emit *emit, const bp_window *window);
+
+/* What is due in a window is used: at once, or, of several ranks, when it has been exchanged. */
+void compile_dispatch(bp_compile *compile, bp_emit *emit, bp_window *window);
+
+/* Every bucket of the windows so far is sent. */
+void compile_flush(bp_compile *compile, bp_emit *emit);
+
+/* A parameter is about to be acquired: so many buckets are sent as it is time for. */
+void compile_pump(bp_emit *emit);
+
+/* What happens to the gradients that are due in a window, if any are. */
+void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window);
 
 /* Writes forward and backward of a micro-batch whose gradients are added up in 8 bits, stage by
  * stage; later: to those of micro-batches before it. */

@@ -4,6 +4,8 @@
 #include "core/compile/adapter.h"
 #include "core/compile/compile_private.h"
 
+#include "core/compile/lanes.h"
+
 #define PREFILL_ROWS_DEFAULT 32
 
 uint32_t bp_compile_prefill_rows(const bp_spec *spec)
@@ -18,17 +20,27 @@ uint64_t bp_compile_logits_rows(const bp_spec *spec)
         return 0;
     }
     const bp_task task = spec->config.task;
-    const bool judges = bp_task_judges_samples(task);
-    const uint32_t per_sample = judges ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
+    const bool single = bp_task_judges_samples(task) || task == BP_TASK_EMBEDDING ||
+                        spec->preference.kind != BP_PREFERENCE_NONE;
+    const uint32_t per_sample = single ? 1 : task == BP_TASK_ANSWERS ? 2 : spec->sequence;
     return (uint64_t)bp_spec_eval_batch(spec) * per_sample;
 }
 
 uint64_t bp_compile_logits_width(const bp_spec *spec)
 {
     const bp_task task = spec->config.task;
+    if (spec->preference.kind != BP_PREFERENCE_NONE) {
+        return 1;
+    }
     return task < BP_TASK_CLASSES    ? spec->config.vocabulary
            : task == BP_TASK_ANSWERS ? spec->sequence
                                      : spec->config.classes;
+}
+
+bp_dtype bp_compile_logits_type(const bp_spec *spec)
+{
+    const bool pairs = spec->preference.kind != BP_PREFERENCE_NONE;
+    return pairs || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
 }
 
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)
@@ -44,7 +56,7 @@ uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 
 uint32_t bp_compile_micros(const bp_spec *spec)
 {
-    return spec->gradient_release != BP_RELEASE_NONE ? spec->accumulation : 1;
+    return bp_spec_whole_group(spec) ? spec->accumulation / bp_spec_ranks(spec) : 1;
 }
 
 uint64_t bp_compile_input_bytes(const bp_spec *spec)
@@ -61,7 +73,9 @@ uint64_t bp_compile_bytes(const bp_spec *spec)
     bytes += stages * sizeof(uint32_t);
     bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
     bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
-    return bytes + 7 * TABLE_ALIGNMENT;
+    bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
+    bytes = bp_size_add(bytes, bp_lanes_bytes(spec));
+    return bytes + 9 * TABLE_ALIGNMENT;
 }
 
 uint64_t bp_compile_scratch(const bp_spec *spec)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "core/compile/lanes.h"
+
 static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
 {
     return table + (size_t)micro * (compile->stages + 1);
@@ -44,15 +46,19 @@ void compile_emitter(const bp_compile *compile, bp_emit *emit, bp_program_kind p
 {
     compile_inputs(compile, emit, 0);
     emit->shared = BP_ABSENT;
+    emit->shared_second = BP_ABSENT;
     emit->mode = mode;
     emit->label = bp_program_name(program);
     emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
+    emit->sequences = 1;
     emit->output_class = BP_CLASS_WORKSPACE;
     emit->losses = BP_ABSENT;
     emit->logits = BP_ABSENT;
-    if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE) {
+    const bool before = bp_spec_keeps_vectors(emit->spec) && program != BP_PROGRAM_EVAL;
+    if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE && !before) {
         emit->losses = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->rows, 1, "losses");
     }
+    compile_gather_begin(emit);
 }
 
 void compile_begin(bp_compile *compile, bp_emit *emit, bp_program_kind program, bp_mode mode)
@@ -142,10 +148,12 @@ void compile_action(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t
     const bp_action *action = &compile->actions[index];
     compile_inputs(compile, emit, micro);
     compile_enter(compile, emit, action->stage, index);
+    bp_lanes_enter(compile, emit, micro);
     if (action->kind == BP_ACTION_FORWARD) {
         write_forward(compile, emit, action, micro);
     } else {
         write_backward(compile, emit, action, micro);
     }
+    bp_lanes_leave(compile, emit, micro);
     bp_emit_settled(emit);
 }

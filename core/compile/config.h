@@ -10,7 +10,7 @@
 
 #define BP_MORE_EOS_MAX 7
 
-#define BP_OWN_WORDS 32
+#define BP_OWN_WORDS 104
 #define BP_OWN_BYTES (8 * BP_OWN_WORDS)
 
 struct bp_family;
@@ -22,8 +22,9 @@ typedef struct bp_model_config {
     uint32_t vocabulary; /* 0: rows of numbers instead of tokens */
     uint32_t positions;  /* longest sequence; numbers of a row */
     bp_task task;
-    uint32_t classes;  /* outputs of the classifier */
-    int64_t bos_token; /* -1: none */
+    uint32_t classes;   /* outputs of the classifier; of vectors their width */
+    bp_pooling pooling; /* of BP_TASK_EMBEDDING */
+    int64_t bos_token;  /* -1: none */
     int64_t eos_token;
     int64_t pad_token;
     int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/compile/adapter.h"
+#include "core/compile/compile_private.h"
 #include "core/number/codec.h"
 #include "core/file/glob.h"
 
@@ -104,22 +105,53 @@ static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *paramete
                                  parameter->shape[3]}};
 }
 
-/* The tensor beside the weight that holds the rest of its exact value. */
-static void make_master(bp_emit *emit, bp_parameter *parameter, const char *name)
+/* This rank's part of a tensor of a parameter that is shared out, `unit` bytes for every unit of
+ * the map and `whole` for all elements. */
+static bp_buffer shared_part(const bp_emit *emit, uint32_t index, bp_buffer prototype,
+                             uint64_t unit, uint64_t whole)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t end = parameter->share.first + parameter->share.count;
+    if (emit->shards.ranks == 0 || !parameter->trainable) {
+        return prototype;
+    }
+    const uint64_t first = end == 0 ? 0 : parameter->share.first / BP_SHARD_UNIT * unit;
+    const uint64_t last = end == parameter->count ? whole : end / BP_SHARD_UNIT * unit;
+    prototype.part = (bp_buffer_part){whole, first < last ? first : last, unit, index};
+    prototype.bytes = last - prototype.part.first;
+    return prototype;
+}
+
+/* The form of a parameter's master. */
+static void choose_master(const bp_emit *emit, bp_parameter *parameter)
 {
     bp_master form = emit->spec->master;
     form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
     bool updated = parameter->trainable && emit->spec->optimizer != NULL;
     parameter->master_form = updated ? form : BP_MASTER_WEIGHT;
-    if (bp_master_bytes(parameter->master_form) == 0) {
+}
+
+/* The tensor beside the weight that holds the rest of its exact value. */
+static void make_master(bp_emit *emit, uint32_t index, const char *name)
+{
+    bp_parameter *parameter = &emit->parameters[index];
+    const bp_master form = parameter->master_form;
+    const uint64_t width = bp_master_bytes(form);
+    if (width == 0 || emit->status != BP_OK) {
         return;
     }
     bp_buffer prototype = weight_buffer(emit, parameter);
     prototype.class_of = BP_CLASS_MASTER;
-    prototype.dtype = form == BP_MASTER_FP32                       ? BP_F32
-                      : parameter->master_form == BP_MASTER_SPLIT8 ? BP_U8
-                                                                   : BP_U16;
+    prototype.space = parameter->aside ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
+    prototype.dtype = form == BP_MASTER_FP32 ? BP_F32 : form == BP_MASTER_SPLIT8 ? BP_U8 : BP_U16;
+    prototype = shared_part(emit, index, prototype, width * BP_SHARD_UNIT,
+                            bp_size_mul(parameter->count, width));
     parameter->master = make_joined(emit, &prototype, name, "master");
+}
+
+void bp_emit_master(bp_emit *emit, uint32_t index)
+{
+    make_master(emit, index, bp_emit_name(emit, index));
 }
 
 static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
@@ -131,15 +163,21 @@ static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
                        .shape = {bytes}};
 }
 
+static bp_space space_of(const bp_parameter *parameter)
+{
+    return parameter->below ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
+}
+
 /* A weight as codes and scales. */
 static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *name)
 {
     const bp_quantised form = emit->spec->quantised;
     const uint64_t rows = parameter->shape[emit->spec->model->input_major ? 1 : 0];
     const uint64_t nested = bp_quantised_nested(parameter->count, form);
-    const bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
-    const bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
-    const bp_buffer second = codes_buffer(nested, BP_F32);
+    bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
+    bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
+    bp_buffer second = codes_buffer(nested, BP_F32);
+    codes.space = scales.space = second.space = space_of(parameter);
     parameter->quantised = form;
     parameter->weight = make_buffer(emit, &codes, name);
     parameter->scales =
@@ -149,20 +187,25 @@ static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *n
     }
 }
 
-static void make_weight(bp_emit *emit, bp_parameter *parameter, const char *name)
+static void make_weight(bp_emit *emit, uint32_t index, const char *name)
 {
-    const bp_buffer prototype = weight_buffer(emit, parameter);
+    bp_parameter *parameter = &emit->parameters[index];
+    bp_buffer prototype = weight_buffer(emit, parameter);
+    prototype.space = space_of(parameter);
     parameter->weight = make_buffer(emit, &prototype, name);
-    if (emit->status == BP_OK) {
-        make_master(emit, parameter, name);
+    choose_master(emit, parameter);
+    if (!bp_emit_shared(emit)) {
+        make_master(emit, index, name);
     }
 }
 
 static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &emit->parameters[index];
+    parameter->below = compile_goes_below(emit, index);
+    parameter->aside = compile_goes_aside(emit, index);
     if (emit->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(emit, index)) {
-        make_weight(emit, parameter, name);
+        make_weight(emit, index, name);
     } else if (parameter->trainable && emit->spec->optimizer != NULL) {
         emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
                                     "a quantised weight cannot be trained", name);
@@ -210,6 +253,8 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .deviation = info->deviation,
                                 .decay = info->decay,
                                 .embedding = info->embedding,
+                                .input_major = info->input_major,
+                                .together = info->together > 0 ? info->together : 1,
                                 .rate_scale = 1.0,
                                 .adapter = BP_NO_PARAMETER,
                                 .base = info->adapts ? info->base : BP_NO_PARAMETER,
@@ -219,6 +264,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
         parameter->shape[i] = info->shape[i];
         parameter->count = bp_size_mul(parameter->count, info->shape[i]);
     }
+    parameter->share = (bp_share){0, parameter->count};
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
@@ -303,6 +349,7 @@ static uint32_t make_state(bp_emit *emit, uint32_t index, bp_buffer prototype, c
 {
     prototype.class_of = BP_CLASS_OPTIMIZER;
     prototype.scope = BP_SCOPE_PERSISTENT;
+    prototype.space = emit->parameters[index].aside ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
     return make_joined(emit, &prototype, bp_emit_name(emit, index), name);
 }
 
@@ -312,17 +359,21 @@ uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const 
         return BP_NO_BUFFER;
     }
     bp_buffer shape = weight_buffer(emit, &emit->parameters[parameter]);
+    const uint64_t width = bp_dtype_bytes(dtype);
     shape.dtype = dtype;
+    shape = shared_part(emit, parameter, shape, width * BP_SHARD_UNIT,
+                        bp_size_mul(emit->parameters[parameter].count, width));
     return make_state(emit, parameter, shape, name);
 }
 
-uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name)
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, uint64_t unit,
+                             const char *name)
 {
     if (emit->status != BP_OK) {
         return BP_NO_BUFFER;
     }
     const bp_buffer shape = {.dtype = BP_U8, .rank = 1, .shape = {bytes}};
-    return make_state(emit, parameter, shape, name);
+    return make_state(emit, parameter, shared_part(emit, parameter, shape, unit, bytes), name);
 }
 
 bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name)
@@ -335,13 +386,6 @@ bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const c
     return whole(make_buffer(emit, &prototype, name), dtype);
 }
 
-static void refuse_unheld(bp_emit *emit, uint32_t index, const char *text)
-{
-    emit->status =
-        bp_error_set(emit->graph->error, BP_ERR_INTERNAL, where, text, bp_emit_name(emit, index));
-    bp_error_prefix(emit->graph->error, emit->label);
-}
-
 bp_ref bp_emit_weight(bp_emit *emit, uint32_t index)
 {
     if (emit->status != BP_OK) {
@@ -350,46 +394,35 @@ bp_ref bp_emit_weight(bp_emit *emit, uint32_t index)
     const bp_parameter *parameter = &emit->parameters[index];
     const bool codes = parameter->quantised != BP_QUANTISED_NONE;
     if (parameter->held == 0) {
-        refuse_unheld(emit, index, "a parameter is asked for that was not acquired");
+        bp_emit_unheld(emit, index, "a parameter is asked for that was not acquired");
         return BP_ABSENT;
     }
-    return whole(parameter->weight, codes ? BP_U8 : emit->spec->working);
+    const bool gathered = parameter->whole != BP_NO_BUFFER;
+    return whole(gathered ? parameter->whole : parameter->weight,
+                 codes ? BP_U8 : emit->spec->working);
 }
 
-bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)
+bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index)
 {
-    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
-        return BP_ABSENT;
-    }
-    emit->parameters[index].held++;
-    emit->held++;
-    emit->acquired[purpose]++;
-    return bp_emit_weight(emit, index);
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bool brought = parameter->whole_scales != BP_NO_BUFFER;
+    return whole(brought ? parameter->whole_scales : parameter->scales, BP_U8);
 }
 
-void bp_emit_release(bp_emit *emit, uint32_t index)
+bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index)
 {
-    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
-        return;
-    }
-    if (emit->parameters[index].held == 0) {
-        refuse_unheld(emit, index, "a parameter is released that was not acquired");
-        return;
-    }
-    emit->parameters[index].held--;
-    emit->held--;
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bool brought = parameter->whole_nested != BP_NO_BUFFER;
+    return whole(brought ? parameter->whole_nested : parameter->nested, BP_F32);
 }
 
-void bp_emit_settled(bp_emit *emit)
+bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first)
 {
-    for (uint32_t i = 0; emit->held > 0 && i < emit->parameter_count; i++) {
-        if (emit->status == BP_OK && emit->parameters[i].held > 0) {
-            refuse_unheld(emit, i, "a parameter was acquired and not released");
-        }
-    }
+    const bool shared = emit->status == BP_OK && bp_emit_weight_shared(emit, index);
+    return bp_ref_at(bp_emit_weight(emit, index),
+                     shared ? first - emit->parameters[index].share.first : first);
 }
 
-/* The parameter that a buffer of theirs belongs to: they lie in the order of publication. */
 static uint32_t owner_of(const bp_emit *emit, uint32_t buffer)
 {
     uint32_t low = 0;
@@ -412,7 +445,7 @@ static void require_held(bp_emit *emit, uint32_t operands, const bp_ref *refs)
         if (buffer >= first && buffer < emit->weights_end) {
             const uint32_t owner = owner_of(emit, buffer);
             if (emit->parameters[owner].held == 0) {
-                refuse_unheld(emit, owner, "an op touches a parameter that is not acquired");
+                bp_emit_unheld(emit, owner, "an op touches a parameter that is not acquired");
             }
         }
     }
@@ -425,7 +458,7 @@ static void make_gradient(bp_emit *emit, uint32_t index)
     bp_parameter *parameter = &emit->parameters[index];
     bp_buffer prototype = weight_buffer(emit, parameter);
     const bool grouped = emit->spec->accumulation > 1 && !emit->spec->gradient_int8 &&
-                         emit->spec->gradient_release == BP_RELEASE_NONE;
+                         !bp_spec_whole_group(emit->spec);
     prototype.class_of = BP_CLASS_GRADIENTS;
     prototype.scope = grouped ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM;
     prototype.dtype = emit->spec->gradient;
@@ -443,6 +476,16 @@ bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate)
         make_gradient(emit, index);
     }
     *accumulate = parameter->gradient_written ? 1 : 0;
+    if (parameter->gradient_written && parameter->gradient_stage != emit->stage &&
+        compile_orders_stages(emit->spec)) {
+        emit->status = bp_error_set(
+            emit->graph->error, BP_ERR_USAGE, "shard",
+            "two stages share this parameter, whose gradient would be added up in another order; "
+            "take as many --lanes as --gradient-accumulation-steps, or --shard none or optimizer",
+            bp_emit_name(emit, index));
+        return BP_ABSENT;
+    }
+    parameter->gradient_stage = emit->stage;
     parameter->gradient_written = true;
     return whole(parameter->gradient, emit->spec->gradient);
 }

@@ -8,6 +8,7 @@
 #define BP_CORE_EMIT_H
 
 #include "core/compile/input.h"
+#include "core/compile/shards.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
 #include "core/program/program.h"
@@ -24,10 +25,12 @@ typedef struct bp_parameter_info {
     uint32_t rank;    /* 1 to 4 */
     uint64_t shape[BP_RANK_MAX];
     bp_init_kind init;
-    double deviation; /* BP_INIT_NORMAL */
-    bool decay;       /* weight decay applies (not for norms and biases) */
-    bool embedding;   /* looked up by row: its optimizer state stays in 32 bits */
-    bool adapts;      /* an adapter of parameter `base` */
+    double deviation;  /* BP_INIT_NORMAL */
+    bool decay;        /* weight decay applies (not for norms and biases) */
+    bool embedding;    /* looked up by row: its optimizer state stays in 32 bits */
+    bool input_major;  /* a matrix stored as (in, out): an output's weights are a column */
+    uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
+    bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
 } bp_parameter_info;
 
@@ -37,8 +40,16 @@ typedef struct bp_parameter {
     double deviation;
     bool decay;
     bool embedding;
+    bool input_major;      /* of bp_parameter_info */
+    uint64_t together;     /* likewise, at least 1 */
     uint32_t held;         /* times that it is acquired and not yet released */
+    uint32_t whole;        /* gathered from all ranks' shares, or brought, while it is held */
+    uint32_t whole_scales; /* brought with it; BP_NO_BUFFER: they are where they live */
+    uint32_t whole_nested;
+    bool below;            /* it lives in storage */
+    bool aside;            /* its master and its optimizer state do */
     bool given;            /* its values came from outside: none are drawn for it */
+    bool applied;          /* some of it has been updated in the program being emitted */
     bool due;              /* its gradient is complete: norms and apply take it now */
     bool trainable;        /* a frozen one has no gradient, no master, no state */
     bp_master master_form; /* how `master` completes the weight */
@@ -49,6 +60,7 @@ typedef struct bp_parameter {
     uint64_t due_count;
     uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
     uint64_t count;              /* elements */
+    bp_share share;              /* of master and state this rank has these; else all */
     uint32_t rank;               /* 1: a vector */
     uint64_t shape[BP_RANK_MAX]; /* as the model publishes it; 0 behind the rank */
     bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
@@ -61,7 +73,11 @@ typedef struct bp_parameter {
     uint32_t gradient;           /* buffer; BP_NO_BUFFER until backward needs it */
     uint32_t gradient_program;   /* the program that owns a program-scoped gradient */
     bool gradient_written;       /* in the program being emitted, or before it */
-    uint32_t sum; /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t gradient_stage;     /* that has written it last */
+    uint32_t leaf;       /* a lane's complete gradient, until it has been sent to other ranks */
+    bp_ref root;         /* its sum over all lanes, F32; absent where there is one lane */
+    uint64_t root_first; /* the element of the parameter that it begins with */
+    uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
 } bp_parameter;
 
@@ -91,35 +107,54 @@ typedef struct bp_emit {
     uint32_t action;
     bp_class output_class;          /* class of the stage's output buffer: tape or checkpoint */
     uint64_t rows;                  /* tokens per run: batch * sequence; decoding: rows per run */
+    uint64_t sequences;             /* decoding: which these rows belong to, as many to each */
     bp_ref step;                    /* step block, BYTE */
     bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
     bp_ref input[BP_INPUT_KINDS];   /* the first of each kind; absent where the model does not
                                        declare one */
     bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
                              absent at a program's start */
-    bp_ref result;        /* result block */
+    bp_ref shared_second; /* the same, another */
+    bp_ref result;        /* result block; while a lane's ops are written, the lane's */
+    bp_ref result_whole;
     bp_ref control;       /* control block */
     bp_ref norm_history;  /* of percentile clipping, where there is one */
     bp_ref class_weights; /* (classes) F32, where the loss has some; else absent */
+    bp_ref vectors;       /* (samples of the group, width) F32, where a group's vectors are kept
+                             (bp_spec_keeps_vectors), in the programs of training; in those that go
+                             backward they are the gradients */
+    bool vectors_written; /* earlier in the group */
     bp_ref losses;        /* (rows) F32, per-token losses */
-    bp_ref logits;        /* decoding: (1, vocabulary), what the host samples from; evaluating: what
-                             is kept (bp_compile_logits_rows), absent where nothing is */
-    bp_ref logits_kept;   /* those of the eval program, after all programs are written */
-    bp_ref losses_kept;  /* of the eval program, likewise: whole when it has ended, unless later ops
-                            of it lie over them */
-    bool loss_written;   /* the result's loss_sum was written earlier in the group */
-    bool loss_counted;   /* this is a second backward: its losses are in the sum already */
-    bp_fold fold;        /* what apply emits */
-    bp_ref norms;        /* F64, the gradients' partial sums of squares; absent: not made yet */
+    bp_ref logits;      /* decoding: (sequences, vocabulary), what the host samples from; afterwards
+                           those of prefill; evaluating: what is kept (bp_compile_logits_rows),
+                           absent where nothing is */
+    bp_ref logits_kept; /* those of the eval program, after all programs are written */
+    bp_ref logits_each; /* those of the decode program, likewise */
+    bp_ref losses_kept; /* of the eval program, likewise: whole when it has ended, unless later ops
+                           of it lie over them */
+    bool loss_written;  /* the result's loss_sum was written earlier in the group */
+    bool loss_counted;  /* this is a second backward: its losses are in the sum already */
+    bp_fold fold;       /* what apply emits */
+    bp_ref norms;       /* F64, the gradients' partial sums of squares; absent: not made yet */
     uint64_t norms_used; /* how many of them are written, where they come stage by stage */
     char *names;         /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
-    uint32_t carried;               /* buffers that prefill made for decode, */
-    uint32_t carried_asked;         /* how many of them decode has asked for, */
-    uint32_t carried_next;          /* and behind which buffer the next one lies */
-    bool tables;                    /* some list op needs a table in the arena */
-    uint32_t weights_end;           /* the buffers of all parameters lie before this one */
+    uint32_t carried;       /* buffers that prefill made for decode, */
+    uint32_t carried_asked; /* how many of them decode has asked for, */
+    uint32_t carried_next;  /* and behind which buffer the next one lies */
+    bool tables;            /* some list op needs a table in the arena */
+    bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
+    uint32_t weights_end;   /* the buffers of all parameters lie before this one */
+    bp_ref piece; /* of what this rank gives to others when weights are gathered, once for each
+                     gather that may be under way; absent: not made */
+    uint64_t piece_count;           /* elements of one of them */
+    uint32_t gathers;               /* of weights in the program so far */
+    struct bp_compile *flying;      /* buckets of gradients are sent while parameters are acquired;
+                                       NULL: none */
+    uint32_t below_seen;            /* parameters that might live below, so far, */
+    uint32_t aside_seen;            /* and those of which state might */
+    bp_shards shards;               /* who owns what; no ranks: everybody has everything */
     uint32_t held;                  /* acquisitions that are not yet released */
     uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */
 } bp_emit;
@@ -130,6 +165,28 @@ typedef struct bp_emit {
  * BP_BUFFER_NAME_MAX bytes for each are enough. */
 void bp_emit_init(bp_emit *emit, bp_graph *graph, const bp_spec *spec, bp_parameter *parameters,
                   uint32_t parameter_limit);
+
+/* Whether masters and states are shared out. */
+static inline bool bp_emit_shared(const bp_emit *emit)
+{
+    return emit->spec->ranks > 1 && emit->spec->sharing != BP_SHARING_NONE;
+}
+
+/* Whether ranks can have parts of a weight, or of its codes, which move as words. What one unit
+ * holds stays whole: its gather would be all latency. */
+static inline bool bp_parameter_divides(const bp_parameter *parameter)
+{
+    const bool codes = parameter->quantised != BP_QUANTISED_NONE;
+    const uint64_t bytes = codes ? bp_quantised_codes(parameter->count, parameter->quantised) : 0;
+    return parameter->count > BP_SHARD_UNIT && bytes % sizeof(float) == 0;
+}
+
+/* Whether the weight of a parameter is shared out too. */
+static inline bool bp_emit_weight_shared(const bp_emit *emit, uint32_t index)
+{
+    return bp_emit_shared(emit) && emit->spec->sharing == BP_SHARING_PARAMETERS &&
+           bp_parameter_divides(&emit->parameters[index]);
+}
 
 /* The name of a parameter, which is that of its weight. */
 const char *bp_emit_name(const bp_emit *emit, uint32_t index);
@@ -155,8 +212,13 @@ bp_ref bp_emit_carried(bp_emit *emit, bp_class class_of, bp_dtype dtype, uint64_
 /* A persistent buffer for optimizer state of a parameter, called "<parameter>.<name>". */
 uint32_t bp_emit_state(bp_emit *emit, uint32_t parameter, bp_dtype dtype, const char *name);
 
-/* The same as `bytes` bytes. */
-uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, const char *name);
+/* The same as `bytes` bytes, `unit` of them for every BP_SHARD_UNIT elements. */
+uint32_t bp_emit_state_bytes(bp_emit *emit, uint32_t parameter, uint64_t bytes, uint64_t unit,
+                             const char *name);
+
+/* Makes the buffer of a parameter's master, if it has one. bp_emit_parameter does, but where
+ * masters are shared out: then the map comes first. */
+void bp_emit_master(bp_emit *emit, uint32_t index);
 
 /* A persistent buffer of `count` elements that belongs to the optimizer as a whole. */
 bp_ref bp_emit_persistent(bp_emit *emit, bp_dtype dtype, uint64_t count, const char *name);
@@ -174,18 +236,29 @@ static inline bp_dtype bp_emit_working(const bp_emit *emit)
  * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
 
+/* The scales of a quantised parameter that is held, and what scales them: absent where nothing
+ * does. */
+bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index);
+bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index);
+
 /* Asks for parameter number `index` (order of publication), so that ops emitted from here to the
  * release may read its weight, with the scales of a quantised one, or, in an update, write it and
  * its master; BP_NO_PARAMETER is absent. The ref is that of the weight. A stage's action, and each
  * part of an update, gives back all that it asks for; an op on a parameter that is not held is
- * BP_ERR_INTERNAL. Now every parameter is there and nothing is emitted: what has to be brought
- * first (a shard gathered, bytes of another space fetched, codes expanded) begins at the first
- * acquisition and may end after the last release. */
+ * BP_ERR_INTERNAL. Nothing is emitted for a parameter that is there: what has to be brought first
+ * (a shard gathered, bytes of storage copied) is begun at the first acquisition. */
 bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose);
+
+/* The same for an update, for which nothing is brought: it writes what its rank has. */
+bp_ref bp_emit_acquire_update(bp_emit *emit, uint32_t index);
 void bp_emit_release(bp_emit *emit, uint32_t index);
 
 /* The weight of a parameter that is held. */
 bp_ref bp_emit_weight(bp_emit *emit, uint32_t index);
+
+/* The same from element `first` on, in an update: of what this rank owns where weights are shared
+ * out. */
+bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first);
 
 /* BP_ERR_INTERNAL in emit->status when something is held: a stage's action or an update is over. */
 void bp_emit_settled(bp_emit *emit);
@@ -193,6 +266,19 @@ void bp_emit_settled(bp_emit *emit);
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
 bp_ref bp_emit_gradient(bp_emit *emit, uint32_t index, int64_t *accumulate);
+
+/* The gradient of a parameter that is due, as norms and apply read it, from element `first` of the
+ * parameter on: F32 where it is a sum over lanes, of which a rank may have what it owns alone. */
+bp_ref bp_emit_due_gradient(const bp_emit *emit, uint32_t index, uint64_t first);
+
+/* What a rank owns of the part of a parameter that is due; all of it where nothing is shared. */
+bp_share bp_emit_due_share(const bp_emit *emit, uint32_t index, uint32_t rank);
+
+/* Whether a rank has the sums of gradients that it owns, and no others. */
+static inline bool bp_emit_sums_shared(const bp_emit *emit)
+{
+    return bp_emit_shared(emit) && emit->spec->sharing >= BP_SHARING_GRADIENTS;
+}
 
 /* Where the gradient of a parameter is added up in 8 bits (spec.gradient_int8), from element
  * `first` on, a multiple of BP_CODEC_BLOCK. */
@@ -210,6 +296,28 @@ void bp_emit_op(bp_emit *emit, bp_kernel kernel, uint32_t tuples, const bp_ref *
  * workspace, for callers whose number of tensors has no bound. `refs` and `scalars` hold what that
  * row takes, as in bp_emit_op. BP_ERR_FIT in emit->status when a table is full. */
 void bp_emit_tuple(bp_emit *emit, const bp_ref *refs, const void *scalars);
+
+/* Every rank's `bytes` bytes `from` into `to`, rank after rank: begun and waited for. */
+void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes);
+
+/* Elements of a parameter whose state is brought at once, where it lives below: whole blocks of
+ * every form of it. */
+#define BP_ASIDE_ELEMENTS ((uint64_t)1 << 20)
+
+/* Brings `bytes` bytes of a buffer that lives below, from `first` on, into one of its own. */
+bp_ref bp_emit_bring(bp_emit *emit, uint32_t buffer, uint64_t first, uint64_t bytes,
+                     const char *name);
+
+/* Whether a table lives below: its rows and its slices are then brought one by one, not the whole
+ * of it. It is held by bp_emit_acquire_update, which brings nothing. */
+bool bp_emit_table_below(const bp_emit *emit, uint32_t index);
+
+/* Rows of such a table, of the working type: those of `ids`, which the host fills in, into `to`. */
+void bp_emit_bring_rows(bp_emit *emit, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
+                        uint64_t width);
+
+/* Writes such bytes back to where they were. */
+void bp_emit_put_back(bp_emit *emit, bp_ref from, uint32_t buffer, uint64_t first, uint64_t bytes);
 
 /* bp_emit_<kernel>(emit, &operands, &scalars), one per row of kernels.def. */
 #define KERNEL(name)                                                                               \

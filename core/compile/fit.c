@@ -71,10 +71,13 @@ static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
 {
     const bp_graph *graph = &runtime->graph;
     uint32_t k = runtime->spec.accumulation;
-    if (k == 1 || runtime->spec.gradient_release != BP_RELEASE_NONE) {
+    if (k == 1 || bp_spec_whole_group(&runtime->spec)) {
         return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
     }
-    return bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +
+    const double vectors =
+        k * bp_cost_program(graph, BP_PROGRAM_VECTORS_FIRST, rates) +
+        bp_cost_program(graph, BP_PROGRAM_CONTRAST, rates); /* 0 where there are none */
+    return vectors + bp_cost_program(graph, BP_PROGRAM_MICRO_FIRST, rates) +
            (k - 1) * bp_cost_program(graph, BP_PROGRAM_MICRO_NEXT, rates) +
            bp_cost_program(graph, BP_PROGRAM_UPDATE, rates);
 }

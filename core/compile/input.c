@@ -13,7 +13,9 @@ uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
     const uint32_t batch = evaluated > spec->batch ? evaluated : spec->batch;
     uint64_t elements = bp_size_mul(batch, bp_input_elements(input));
     const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
+    const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
     elements = elements > prompt ? elements : prompt;
+    elements = elements > written ? elements : written;
     return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)), BP_ARENA_ALIGNMENT);
 }
 

@@ -19,6 +19,7 @@ typedef struct measure {
     bp_graph_limits mark;
     bp_graph_limits most; /* rows of the largest trial and of what lies before it */
     bp_ref shared;        /* made once for all stages, as in a program */
+    bp_ref shared_second;
     char label[32];
     uint32_t input; /* the trial's fake input, its output and the gradients of both */
     uint32_t output;
@@ -81,6 +82,7 @@ static void begin_trial(measure *m)
     }
     m->emit.loss_written = false;
     m->emit.shared = m->shared;
+    m->emit.shared_second = m->shared_second;
 }
 
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
@@ -386,8 +388,11 @@ static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
  */
 static void keep_shared(measure *m)
 {
-    if (!bp_ref_present(m->shared) && bp_ref_present(m->emit.shared)) {
+    const bool first = !bp_ref_present(m->shared) && bp_ref_present(m->emit.shared);
+    const bool second = !bp_ref_present(m->shared_second) && bp_ref_present(m->emit.shared_second);
+    if (first || second) {
         m->shared = m->emit.shared;
+        m->shared_second = m->emit.shared_second;
         m->mark.buffers = m->graph.used.buffers;
         m->mark.name_bytes = m->graph.used.name_bytes;
     }
@@ -446,6 +451,19 @@ static bp_status measure_all(measure *m, bp_arena *memory, bp_chain_stage *stage
     return m->emit.status;
 }
 
+/* With a tape in 8 bits a set that is not named may take more rows than those that are: what the
+ * one that keeps nothing takes, and an op and a buffer for each packed value that is unpacked. */
+static void add_unpacking(const bp_spec *spec, bp_graph_limits *rows)
+{
+    const uint32_t most = spec->tape == BP_TAPE_FP8 ? BP_TAPE_MAX : 0;
+    const uint32_t each = (uint32_t)(sizeof(bp_tape_unpack_operands) / sizeof(bp_ref));
+    rows->buffers += most;
+    rows->ops += most;
+    rows->refs += most * each;
+    rows->scalars += most * (uint32_t)(sizeof(bp_tape_unpack_scalars) / sizeof(int64_t));
+    rows->name_bytes += most * BP_BUFFER_NAME_MAX;
+}
+
 /* The rows that the trials need; `stages` serve as scratch. */
 static bp_status count_rows(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
                             bp_graph_limits *rows, bp_error *error)
@@ -455,6 +473,7 @@ static bp_status count_rows(const bp_spec *spec, bp_arena *memory, bp_chain_stag
     bp_graph_count(&m.graph, error);
     BP_TRY(measure_all(&m, memory, stages));
     *rows = m.most;
+    add_unpacking(spec, rows);
     return bp_arena_rewind(memory, mark);
 }
 

@@ -94,6 +94,10 @@ struct bp_model {
      * them up in emit->result. Makes its output with class emit->output_class. */
     void (*forward)(bp_emit *emit, bp_stage_call *call);
 
+    /* emit->vectors become their gradients, and their loss is added up in emit->result. NULL: no
+     * loss of this model compares samples of several micro-batches. */
+    void (*contrast)(bp_emit *emit);
+
     /* Emits gradients of the stage's parameters and of its input. */
     void (*backward)(bp_emit *emit, bp_stage_call *call);
 
@@ -109,6 +113,10 @@ struct bp_model {
      * backward. slice emits one slice. NULL: no such tables. */
     void (*sliced_tables)(const bp_model_config *config, uint32_t tables[2]);
     void (*slice)(bp_emit *emit, bp_slice_call *call);
+
+    /* What the first stage makes of tokens are rows of its table, and nothing is added to them but
+     * noise in training. */
+    bool plain_rows;
 };
 
 #endif

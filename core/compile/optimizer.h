@@ -22,6 +22,9 @@ struct bp_optimizer {
      * "exp_avg", "exp_avg_sq"), before any program is begun. All state starts as zero bytes. */
     void (*declare)(bp_emit *emit);
 
+    /* Bytes of the state of so many elements of a parameter. */
+    uint64_t (*state_bytes)(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
+
     /* The end of a group in three parts, for the parameters that are due (bp_parameter.due): norms
      * emits the partial sums of squares of their gradients into emit->norms (made at the first call
      * of a program); decide the decision over those written so far (skip or not, the clip factor,

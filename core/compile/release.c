@@ -24,8 +24,9 @@
  * places. */
 #include "core/compile/adapter.h"
 #include "core/compile/compile_private.h"
+#include "core/compile/lanes.h"
 
-typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT } purpose;
+typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT, KEEP } purpose;
 
 /* One backward part: what for, and of which micro-batches. */
 typedef struct backward_pass {
@@ -35,22 +36,6 @@ typedef struct backward_pass {
     bool last; /* none comes after it */
 } backward_pass;
 
-/* Marks the parameters whose gradients are complete once `stage` has gone backward. */
-static bool mark_due(bp_emit *emit, uint32_t stage, const uint32_t sliced[2])
-{
-    bool any = false;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        bp_parameter *parameter = &emit->parameters[i];
-        uint32_t lowest = bp_adapter_stage(emit, i);
-        bool later = i == sliced[0] || i == sliced[1];
-        parameter->due = parameter->trainable && lowest == stage && !later;
-        parameter->due_first = 0;
-        parameter->due_count = parameter->count;
-        any = any || parameter->due;
-    }
-    return any;
-}
-
 static void forget_gradients(bp_emit *emit)
 {
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
@@ -59,10 +44,11 @@ static void forget_gradients(bp_emit *emit)
     }
 }
 
-/* What happens to the gradients that are due, if any are; later, last: of bp_optimizer.decide. */
-static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what)
+void compile_use(bp_compile *compile, bp_emit *emit, const bp_window *window)
 {
     const bp_optimizer *optimizer = emit->spec->optimizer;
+    const purpose what = (purpose)window->purpose;
+    const bool any = window->any;
     bool sums = what == SUM_FIRST || what == SUM_NEXT;
     if (any && sums) {
         compile_sum(emit, what == SUM_NEXT);
@@ -71,11 +57,11 @@ static void use_due(bp_emit *emit, bool any, bool later, bool last, purpose what
         optimizer->norms(emit);
     }
     if (what == BOTH) {
-        optimizer->decide(emit, later, last);
+        bp_lanes_losses(compile, emit);
+        optimizer->decide(emit, window->later, window->last);
     }
     if (any && (what == UPDATE || what == BOTH)) {
-        optimizer->apply(emit);
-        bp_emit_settled(emit);
+        compile_apply(emit);
     }
 }
 
@@ -98,17 +84,28 @@ static uint64_t slice_rows(const bp_emit *emit, uint32_t table)
     return rows < shape[0] ? rows : shape[0];
 }
 
+/* Stages go one after the other through several micro-batches of a lane, but the bits are those of
+ * micro-batches that do: what two stages share has to be formed in that order. */
+static bool order_matters(const bp_spec *spec)
+{
+    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_lanes(spec);
+}
+
 /* A table that two stages share would stay until both are through, so that it pays to form it at
- * the end even where it is no more than one slice. */
+ * the end even where it is no more than one slice. It is one where sums stay. */
 void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
 {
     const bp_spec *spec = emit->spec;
-    const bool released = spec->gradient_release != BP_RELEASE_NONE;
+    const bool released = spec->gradient_release != BP_RELEASE_NONE && !compile_keeps_sums(spec);
+    const bool ordered = order_matters(spec);
     uint32_t tables[2];
     compile->sliced[0] = compile->sliced[1] = UINT32_MAX;
     compile->head_deferred = false;
-    if (spec->optimizer == NULL || spec->model->sliced_tables == NULL ||
-        !(spec->gradient_int8 || (released && !spec->optimizer->whole_tensors))) {
+    if (spec->optimizer == NULL || spec->model->sliced_tables == NULL) {
+        return;
+    }
+    const bool apart = released && !spec->optimizer->whole_tensors;
+    if (!spec->gradient_int8 && !apart && !ordered) {
         return;
     }
     spec->model->sliced_tables(&spec->config, tables);
@@ -117,37 +114,56 @@ void compile_choose_slices(bp_compile *compile, const bp_emit *emit)
         if (tables[i] == UINT32_MAX || !emit->parameters[tables[i]].trainable) {
             continue;
         }
-        compile->slice_rows[i] = slice_rows(emit, tables[i]);
+        const bool stays = ordered && !spec->gradient_int8;
+        compile->slice_rows[i] =
+            stays ? emit->parameters[tables[i]].shape[0] : slice_rows(emit, tables[i]);
         bool several = compile->slice_rows[i] < emit->parameters[tables[i]].shape[0];
         compile->sliced[i] = shared || several ? tables[i] : UINT32_MAX;
     }
     compile->head_deferred = compile->sliced[shared ? 1 : 0] != UINT32_MAX;
 }
 
-/* The gradient of one slice of a table, from the micro-batches of a pass. */
-static void write_slice(bp_compile *compile, bp_emit *emit, uint32_t table, uint64_t first,
-                        uint64_t rows, const backward_pass *pass)
+/* The gradient of one slice of a table, from some micro-batches. */
+static bp_ref write_slice(bp_compile *compile, bp_emit *emit, const bp_window *slice, uint32_t from,
+                          uint32_t to)
 {
-    bp_parameter *parameter = &emit->parameters[table];
-    uint64_t width = parameter->shape[1];
+    const uint64_t width = emit->parameters[slice->table].shape[1];
+    const uint64_t rows = slice->count / width;
     bp_ref gradient =
         bp_emit_buffer(emit, BP_CLASS_GRADIENTS, emit->spec->gradient, rows, width, "table.grad");
-    for (uint32_t micro = pass->from; micro < pass->to; micro++) {
+    for (uint32_t micro = from; micro < to; micro++) {
         bp_slice_call *call = &compile->slices[micro];
         compile_inputs(compile, emit, micro);
-        call->table = table;
-        call->first = first;
+        call->table = slice->table;
+        call->first = slice->first / width;
         call->rows = rows;
         call->gradient = gradient;
-        call->accumulate = micro > pass->from ? 1 : 0;
+        call->accumulate = micro > from ? 1 : 0;
         emit->spec->model->slice(emit, call);
         bp_emit_settled(emit);
     }
     compile_inputs(compile, emit, 0);
-    parameter->gradient = gradient.buffer;
-    parameter->due = true;
-    parameter->due_first = first * width;
-    parameter->due_count = rows * width;
+    return gradient;
+}
+
+/* The same from all micro-batches of a pass, lane by lane where there are several. */
+static void gather_slice(bp_compile *compile, bp_emit *emit, const bp_window *slice,
+                         const backward_pass *pass)
+{
+    (void)compile_mark(compile, emit, slice);
+    if (compile->lanes == 0) {
+        const bp_ref gradient = write_slice(compile, emit, slice, pass->from, pass->to);
+        emit->parameters[slice->table].gradient = gradient.buffer;
+        return;
+    }
+    for (uint32_t lane = 0; lane < compile->lanes; lane++) {
+        const uint32_t first = lane * compile->lane_micros;
+        const bp_ref gradient =
+            write_slice(compile, emit, slice, first, first + compile->lane_micros);
+        bp_lanes_put(compile, emit, lane, slice->table, gradient.buffer);
+        (void)compile_mark(compile, emit, slice);
+        bp_lanes_fold(compile, emit, compile->stages, lane);
+    }
 }
 
 /* A sliced table, once its stages have gone backward; last: nothing comes after it. */
@@ -155,15 +171,20 @@ static void finish_table(bp_compile *compile, bp_emit *emit, uint32_t i, bool la
                          const backward_pass *pass)
 {
     const uint32_t table = compile->sliced[i];
-    const uint64_t all = emit->parameters[table].shape[0];
-    for (uint32_t k = 0; k < emit->parameter_count; k++) {
-        emit->parameters[k].due = false;
-    }
-    for (uint64_t first = 0; first < all && emit->status == BP_OK;
-         first += compile->slice_rows[i]) {
-        uint64_t rows = all - first < compile->slice_rows[i] ? all - first : compile->slice_rows[i];
-        write_slice(compile, emit, table, first, rows, pass);
-        use_due(emit, true, true, last && first + rows == all, pass->what);
+    const uint64_t width = emit->parameters[table].shape[1];
+    const uint64_t all = emit->parameters[table].count;
+    const uint64_t most = compile->slice_rows[i] * width;
+    for (uint64_t first = 0; first < all && emit->status == BP_OK; first += most) {
+        bp_window slice = {.table = table,
+                           .any = true,
+                           .first = first,
+                           .count = all - first < most ? all - first : most,
+                           .purpose = pass->what,
+                           .later = true};
+        slice.last = last && first + slice.count == all;
+        compile_flush(compile, emit); /* the leaves of the slice before it are in the way */
+        gather_slice(compile, emit, &slice, pass);
+        compile_dispatch(compile, emit, &slice);
     }
 }
 
@@ -175,10 +196,28 @@ static void finish_stage(bp_compile *compile, bp_emit *emit, uint32_t stage,
     const uint32_t i = head ? 0 : 1;
     const bool table = (head || stage == 0) && compile->sliced[i] != UINT32_MAX;
     const bool last = stage == compile->first && pass->last;
-    const bool any = mark_due(emit, stage, compile->sliced);
-    use_due(emit, any, !head || pass->from > 0, last && !table, pass->what);
+    bp_window window = {.stage = stage,
+                        .table = UINT32_MAX,
+                        .purpose = pass->what,
+                        .later = !head || pass->from > 0,
+                        .last = last && !table};
+    window.any = compile_mark(compile, emit, &window);
+    compile_dispatch(compile, emit, &window);
     if (table) {
         finish_table(compile, emit, i, last, pass);
+    }
+}
+
+/* A lane's gradients that are complete once `stage` has gone backward, after its last micro-batch.
+ */
+static void fold_lane(bp_compile *compile, bp_emit *emit, uint32_t index, uint32_t micro)
+{
+    const bp_action *action = &compile->actions[index];
+    const uint32_t micros = compile->lane_micros;
+    const bp_window window = {.stage = action->stage, .table = UINT32_MAX};
+    if (compile->lanes > 0 && action->kind == BP_ACTION_BACKWARD && (micro + 1) % micros == 0 &&
+        compile_mark(compile, emit, &window)) {
+        bp_lanes_fold(compile, emit, action->stage, micro / micros);
     }
 }
 
@@ -186,15 +225,36 @@ static void write_backward_part(bp_compile *compile, bp_emit *emit, uint32_t fir
                                 const backward_pass *pass)
 {
     forget_gradients(emit);
+    bp_lanes_forget(compile, emit);
     for (uint32_t i = first; i < compile->action_count && emit->status == BP_OK; i++) {
         for (uint32_t micro = pass->from; micro < pass->to; micro++) {
             compile_action(compile, emit, i, micro);
+            fold_lane(compile, emit, i, micro);
         }
         if (compile->actions[i].kind == BP_ACTION_BACKWARD) {
             compile_inputs(compile, emit, 0);
             finish_stage(compile, emit, compile->actions[i].stage, pass);
         }
     }
+}
+
+/* Lanes of whole gradients: one micro-batch after the other, the update at the end. */
+static void write_lanes(bp_compile *compile, bp_emit *emit)
+{
+    const backward_pass pass = {KEEP, 0, compile->micros, true};
+    for (uint32_t micro = 0; micro < compile->micros; micro++) {
+        for (uint32_t i = 0; i < compile->action_count && emit->status == BP_OK; i++) {
+            const bp_action *action = &compile->actions[i];
+            compile_action(compile, emit, i, micro);
+            fold_lane(compile, emit, i, micro);
+            if (micro + 1 == compile->micros && action->kind == BP_ACTION_BACKWARD) {
+                finish_stage(compile, emit, action->stage, &pass);
+            }
+        }
+    }
+    compile_inputs(compile, emit, 0);
+    bp_lanes_losses(compile, emit);
+    compile_update(emit);
 }
 
 static void write_forward_part(bp_compile *compile, bp_emit *emit, uint32_t first, uint32_t from,
@@ -235,6 +295,11 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     compile_begin(compile, emit, BP_PROGRAM_STEP, BP_MODE_TRAIN);
     emit->loss_written = false;
     emit->norms = BP_ABSENT;
+    bp_lanes_begin(compile, emit);
+    if (emit->spec->gradient_release == BP_RELEASE_NONE && !compile_keeps_sums(emit->spec)) {
+        write_lanes(compile, emit);
+        return;
+    }
     while (compile->actions[first].kind == BP_ACTION_FORWARD) {
         first++; /* the head's backward is in every schedule */
     }
@@ -243,14 +308,22 @@ void compile_released(bp_compile *compile, bp_emit *emit)
         return;
     }
     write_forward_part(compile, emit, first, 0, compile->micros);
+    if (compile_keeps_sums(emit->spec)) {
+        const backward_pass keep = {KEEP, 0, compile->micros, true};
+        write_backward_part(compile, emit, first, &keep);
+        bp_lanes_losses(compile, emit);
+        compile_update(emit);
+        return;
+    }
     if (!bp_spec_needs_norm(emit->spec)) {
         const backward_pass pass = {BOTH, 0, compile->micros, true};
         write_backward_part(compile, emit, first, &pass);
         return;
     }
-    const backward_pass measure = {MEASURE, 0, compile->micros, false};
+    const backward_pass measure = {MEASURE, 0, compile->micros, true};
     const backward_pass update = {UPDATE, 0, compile->micros, true};
     write_backward_part(compile, emit, first, &measure);
+    bp_lanes_losses(compile, emit);
     emit->spec->optimizer->decide(emit, false, true);
     emit->loss_counted = true;
     write_backward_part(compile, emit, first, &update);

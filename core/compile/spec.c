@@ -2,13 +2,15 @@
 /* Range checks of a spec, and the sizes it leaves to us. */
 #include "core/compile/spec.h"
 
+#include "core/compile/input.h"
 #include "core/compile/model.h"
 #include "core/compile/optimizer.h"
 #include "core/compile/range.h"
 
-#define LOSS_CHUNK_BYTES  60000000u
-#define LOSS_ROWS_LEAST   64
-#define PREFILL_ROWS_MOST 16384 /* as many ids as the runtime's transfer piece holds */
+#define LOSS_CHUNK_BYTES 60000000u
+#define LOSS_ROWS_LEAST  64
+#define PREFILL_ROWS_MOST                                                                          \
+    (BP_TRANSFER_BYTES / 4) /* as many ids as the runtime's transfer piece holds */
 
 static const char where[] = "spec";
 
@@ -21,9 +23,19 @@ bool bp_spec_needs_norm(const bp_spec *spec)
            spec->scaling.kind != BP_SCALING_OFF;
 }
 
+bool bp_spec_keeps_vectors(const bp_spec *spec)
+{
+    return spec->config.task == BP_TASK_EMBEDDING && spec->texts > 1 && spec->accumulation > 1;
+}
+
 uint32_t bp_spec_eval_batch(const bp_spec *spec)
 {
     return spec->eval_batch != 0 ? spec->eval_batch : spec->batch;
+}
+
+uint32_t bp_spec_decode_rows(const bp_spec *spec)
+{
+    return spec->generate_sequences > 1 ? spec->generate_sequences : 1;
 }
 
 uint32_t bp_spec_loss_rows(const bp_spec *spec)
@@ -45,7 +57,11 @@ static bp_status check_classes(const bp_model_config *config, bp_error *error)
     const bp_task task = config->task;
     const bool judges = task >= BP_TASK_CLASSES, ends = task == BP_TASK_ANSWERS;
     const bool many = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
-    const uint64_t most = many ? 1024 : task == BP_TASK_LABELS ? 32 : ends ? 2 : 1;
+    const uint64_t most = many                        ? 1024
+                          : task == BP_TASK_LABELS    ? 32
+                          : task == BP_TASK_EMBEDDING ? 1u << 20
+                          : ends                      ? 2
+                                                      : 1;
     const bp_range fields[] = {
         {"num-labels", config->classes,
          ends     ? 2
@@ -67,6 +83,7 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"gradient-accumulation-steps", spec->accumulation, 1, 1u << 20},
         {"threads", spec->device_options.threads, 1, BP_THREADS_MAX},
         {"generate-context", spec->generate_context, 0, config->positions},
+        {"num-return-sequences", spec->generate_sequences, 0, spec->model->pads ? 1u << 12 : 1},
     };
     BP_TRY(bp_ranges_check(fields, sizeof fields / sizeof fields[0], where, error));
     BP_TRY(check_classes(config, error));
@@ -185,6 +202,60 @@ static bp_status check_scaling(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Pairs of rows. */
+static bp_status check_preference(const bp_spec *spec, bp_error *error)
+{
+    const bp_preference *p = &spec->preference;
+    if (p->kind == BP_PREFERENCE_NONE) {
+        return BP_OK;
+    }
+    if (!bp_input_declared(spec, BP_INPUT_SIDES) || spec->generate_context > 0) {
+        return refuse(error, "task",
+                      "a loss over pairs is for training a language model that reads from left to "
+                      "right: gpt2, llama and their relatives");
+    }
+    if (spec->batch % 2 != 0 || bp_spec_eval_batch(spec) % 2 != 0) {
+        return refuse(error, "per-device-train-batch-size", "a batch holds whole pairs of rows");
+    }
+    if (spec->smoothing > 0.0 || spec->class_weights != NULL) {
+        return refuse(error, "label-smoothing-factor",
+                      "a loss over pairs has no smoothed tokens; --label-smoothing is that of "
+                      "pairs");
+    }
+    if (!inside(p->beta, 1e-9, 1e9) || !inside(p->smoothing, 0.0, 0.5)) {
+        return refuse(error, "beta",
+                      "beta is above 0, and the label smoothing of pairs at least 0 and below 0.5");
+    }
+    if (!inside(p->gamma, 0.0, 1e9) || !inside(p->nll, 0.0, 1e9) ||
+        !inside(p->desirable, 0.0, 1e9) || !inside(p->undesirable, 0.0, 1e9)) {
+        return refuse(error, "simpo-gamma", "the numbers of a loss over pairs are at least 0");
+    }
+    return BP_OK;
+}
+
+/* What can be shared out. */
+static bp_status check_sharing(const bp_spec *spec, bp_error *error)
+{
+    if (spec->ranks < 2 || spec->sharing == BP_SHARING_NONE) {
+        return BP_OK;
+    }
+    if (spec->rank >= spec->ranks) {
+        return bp_error_limit(error, BP_ERR_USAGE, where, "there is no such rank", "rank",
+                              spec->rank, BP_LIMIT_BELOW, spec->ranks);
+    }
+    if (spec->gather_ahead > BP_AHEAD_MOST) {
+        return bp_error_limit(error, BP_ERR_USAGE, where, "weights gathered ahead", "shard-ahead",
+                              spec->gather_ahead, BP_LIMIT_MOST, BP_AHEAD_MOST);
+    }
+    if (spec->optimizer != NULL && spec->optimizer->whole_tensors) {
+        return refuse(
+            error, "shard",
+            "the update rule looks at whole tensors (trust ratios, rows and columns, projections), "
+            "which shards would part; take --shard none, or adamw, adam, lion, sgd");
+    }
+    return BP_OK;
+}
+
 /* What the approximate forms of gradient release cannot go with. */
 static bp_status check_release(const bp_spec *spec, bp_error *error)
 {
@@ -224,6 +295,68 @@ static bp_status check_release(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+uint32_t bp_spec_lanes(const bp_spec *spec)
+{
+    return spec->lanes > 0 ? spec->lanes : 1;
+}
+
+uint32_t bp_spec_ranks(const bp_spec *spec)
+{
+    return spec->ranks > 0 && spec->lanes > 1 ? spec->ranks : 1;
+}
+
+bool bp_spec_whole_group(const bp_spec *spec)
+{
+    return spec->gradient_release != BP_RELEASE_NONE || bp_spec_lanes(spec) > 1;
+}
+
+/* How a group is split into lanes, and lanes among ranks. */
+static bp_status check_lanes(const bp_spec *spec, bp_error *error)
+{
+    const uint32_t lanes = bp_spec_lanes(spec), ranks = bp_spec_ranks(spec);
+    if ((lanes & (lanes - 1)) != 0 || lanes > BP_LANES_MAX) {
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "the number of lanes is a power of two, at most 1024", "lanes", lanes,
+                              BP_LIMIT_NONE, 0);
+    }
+    uint32_t least = 1; /* lanes for these ranks */
+    while (least < ranks && least < BP_LANES_MAX) {
+        least *= 2;
+    }
+    if (ranks > lanes) {
+        return bp_error_limit(error, BP_ERR_USAGE, where, "there are more ranks than lanes",
+                              "lanes", lanes, BP_LIMIT_LEAST, least);
+    }
+    if (lanes % ranks != 0) {
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "the lanes cannot be shared equally: the number of ranks has to "
+                              "divide theirs",
+                              "ranks", ranks, BP_LIMIT_MOST, least / 2);
+    }
+    if (spec->accumulation % lanes != 0) {
+        return bp_error_limit(
+            error, BP_ERR_USAGE, where,
+            "the micro-batches of a step cannot be split into the lanes; their "
+            "number (--gradient-accumulation-steps) has to be a multiple of theirs",
+            "lanes", spec->accumulation, BP_LIMIT_LEAST, lanes);
+    }
+    if (lanes == 1) {
+        return BP_OK;
+    }
+    if (spec->gradient_int8) {
+        return refuse(
+            error, "lanes",
+            "sums in 8 bits are no tree of fp32 additions; take another --gradient-dtype, "
+            "or one lane");
+    }
+    if (spec->gradient_release == BP_RELEASE_ADAMA) {
+        return refuse(error, "lanes",
+                      "adama folds each micro-batch into the moments, which is no sum over lanes; "
+                      "take another --gradient-release, or one lane");
+    }
+    return BP_OK;
+}
+
 /* Labels can be smoothed and weighted where they are classes. */
 static bool finite_weights(const bp_spec *spec)
 {
@@ -238,18 +371,84 @@ static bool finite_weights(const bp_spec *spec)
 static bp_status check_loss(const bp_spec *spec, bp_error *error)
 {
     const bp_task task = spec->config.task;
+    if (!inside(spec->noise, 0.0, 1e9)) {
+        return refuse(error, "neftune-noise-alpha", "has to be a number of at least 0");
+    }
+    if (spec->noise > 0.0 && spec->config.vocabulary == 0) {
+        return refuse(error, "neftune-noise-alpha",
+                      "noise is added to the embeddings of tokens, and this model reads numbers");
+    }
     if (!inside(spec->smoothing, 0.0, 1.0)) {
         return refuse(error, "label-smoothing-factor", "has to be at least 0 and below 1");
     }
-    const bool several = task <= BP_TASK_CLASSES || task == BP_TASK_TOKENS;
-    if (spec->smoothing > 0.0 && !several) {
+    const bool classes = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
+    if (spec->smoothing > 0.0 &&
+        (task == BP_TASK_LABELS || task == BP_TASK_REGRESSION || task == BP_TASK_EMBEDDING)) {
         return refuse(error, "label-smoothing-factor",
                       "labels are smoothed where each is one of several classes: language models, "
-                      "--task classification and token-classification");
+                      "--task classification, token-classification and question-answering");
     }
-    if (spec->class_weights != NULL && (task != BP_TASK_CLASSES || !finite_weights(spec))) {
+    if (spec->class_weights != NULL && (!classes || !finite_weights(spec))) {
         return refuse(error, "class-weights",
-                      "weights go with --task classification, and are numbers of at least 0");
+                      "weights go with --task classification and token-classification, and are "
+                      "numbers of at least 0");
+    }
+    return BP_OK;
+}
+
+/* Examples are whole, and a group is one batch of them. */
+static bp_status check_texts(const bp_spec *spec, bp_error *error)
+{
+    const bool learns = spec->optimizer != NULL, compares = spec->texts > 1;
+    if (spec->config.task != BP_TASK_EMBEDDING || (!compares && !learns)) {
+        return BP_OK;
+    }
+    if (!compares) {
+        return refuse(error, "task", "vectors are trained on rows of two texts and more");
+    }
+    if (spec->batch % spec->texts != 0 || bp_spec_eval_batch(spec) % spec->texts != 0) {
+        return refuse(error, "per-device-train-batch-size",
+                      "a micro-batch has to hold whole rows of texts");
+    }
+    if (!inside(spec->similarity, 1e-6, 1e6)) {
+        return refuse(error, "scale", "has to be above 0, and below a million");
+    }
+    if (learns && (spec->ranks > 1 || spec->lanes > 1)) {
+        return refuse(error, "lanes",
+                      "each row is compared with all others of its batch, which lanes and ranks "
+                      "would part");
+    }
+    if (bp_spec_keeps_vectors(spec) && spec->gradient_release != BP_RELEASE_NONE) {
+        return refuse(error, "gradient-release",
+                      "with --task embedding gradients are released where a batch is one "
+                      "micro-batch: no --gradient-accumulation-steps");
+    }
+    return BP_OK;
+}
+
+/* What lives in storage is brought by one process, for itself. */
+static bp_status check_below(const bp_spec *spec, bp_error *error)
+{
+    const bp_below *below = &spec->below;
+    if (below->bases > BP_BELOW_ALL || below->states > BP_BELOW_ALL ||
+        below->ahead > BP_BELOW_AHEAD_MOST) {
+        return refuse(error, "below", "shares are parts of 64, and at most 16 are ahead");
+    }
+    if (below->bases == 0 && below->states == 0) {
+        return BP_OK;
+    }
+    if (below->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {
+        return refuse(error, "below",
+                      "the update rule needs whole tensors for its trust ratios; take one without "
+                      "them: adamw, adam, lion, sgd");
+    }
+    if (!spec->device->tier) {
+        return refuse(error, "below", "this device has no tier of memory below its arena");
+    }
+    if (spec->ranks > 1) {
+        return refuse(error, "below",
+                      "of several ranks nothing lives below; --shard parameters gives each a part "
+                      "of the weights");
     }
     return BP_OK;
 }
@@ -262,15 +461,25 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));
     BP_TRY(check_quantised(spec, error));
+    BP_TRY(check_below(spec, error));
     BP_TRY(check_loss(spec, error));
+    BP_TRY(check_texts(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_limit(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                               "gradient-checkpointing", 0, BP_LIMIT_LEAST, 1);
     }
     BP_TRY(spec->model->check(spec, error));
+    BP_TRY(check_preference(spec, error));
+    if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
+        return refuse(error, "packing",
+                      "documents are packed for training language models whose places count from "
+                      "any beginning: llama and its relatives");
+    }
     if (spec->optimizer == NULL) {
         return BP_OK;
     }
     BP_TRY(check_release(spec, error));
+    BP_TRY(check_sharing(spec, error));
+    BP_TRY(check_lanes(spec, error));
     return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }

@@ -34,17 +34,48 @@ typedef struct bp_optimizer_options {
     double mix;               /* alpha: its weight */
     double mix_steps;         /* T_alpha: steps until it has it; 0: from the start */
     double beta3_steps;       /* T_beta3 */
+    double clip_threshold;    /* adafactor: of the update's root mean square */
+    double decay_rate;        /* adafactor: beta2 is 1 - step^-decay_rate */
+    double scale_floor;       /* adafactor's eps2: least root mean square of weights, */
+    bool scale_parameter;     /* which the rate is in proportion to */
+    bool match_rms;           /* muon: steps as large as adamw's, by 0.2 sqrt(larger side) */
+    double rank;              /* apollo: of the projected gradient */
+    double interval;          /* apollo: applied steps that a projection lasts */
+    double projection_scale;  /* apollo: of the update */
 } bp_optimizer_options;
 
+/* What one module's adapter is; rank 0: it has none. */
+typedef struct bp_lora_part {
+    uint32_t rank;
+    double alpha;
+} bp_lora_part;
+
 /* Low-rank adapters (core/compile/adapter.h). */
-typedef struct bp_lora {
+typedef struct bp_lora bp_lora;
+struct bp_lora {
     uint32_t rank; /* 0: none */
     double alpha;
     double dropout;             /* of what A reads */
     bool rank_stabilized;       /* alpha / sqrt(rank) instead of alpha / rank */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;
-} bp_lora;
+    /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for
+     * each dense layer of the blocks, by its module's name of `length` bytes. */
+    bp_lora_part (*choose)(const bp_lora *lora, const char *module, size_t length);
+    const void *context; /* choose's */
+};
+
+/* A loss over pairs of rows, of a model that guesses the next token (preference_loss of
+ * kernels.def). */
+typedef struct bp_preference {
+    bp_preference_kind kind;
+    double beta;      /* above 0 */
+    double smoothing; /* chance that a pair is the wrong way round: 0 to below 0.5 */
+    double gamma;     /* SimPO: the margin of rewards that is wanted */
+    double nll;       /* weight of the chosen rows' mean loss, prompts and all */
+    double desirable; /* KTO: weights of rows */
+    double undesirable;
+} bp_preference;
 
 /* Loss scaling, as torch.amp.GradScaler does it (kernels.def, step_decide). */
 typedef enum bp_scaling_kind {
@@ -140,6 +171,32 @@ typedef struct bp_policy {
     uint32_t action_count;
 } bp_policy;
 
+/* How ranks share out the state: of what each has only its shards (core/compile/shards.h). Every
+ * form has those of the one before as well (ZeRO stages 0 to 3, Rajbhandari et al., arXiv
+ * 1910.02054), and all give the same bits. */
+typedef enum bp_sharing {
+    BP_SHARING_NONE,
+    BP_SHARING_OPTIMIZER,  /* masters and the optimizer's states */
+    BP_SHARING_GRADIENTS,  /* the sums of gradients */
+    BP_SHARING_PARAMETERS, /* the weights, frozen and quantised ones included */
+    BP_SHARINGS
+} bp_sharing;
+
+/* What lives in storage below the arena (BP_SPACE_BELOW) and is brought when it is used. Shares are
+ * parts of BP_BELOW_ALL of what may live there, spread evenly over the order of publication, so
+ * that they are asked of storage evenly over a step. They change no bit of a result. */
+#define BP_BELOW_ALL 64
+typedef struct bp_below {
+    uint32_t bases;  /* frozen weights of blocks, quantised or not, beside adapters: read only */
+    uint32_t states; /* masters and optimizer states: read and written once a step */
+    uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
+                       0: each is asked for when it is used */
+} bp_below;
+
+#define BP_BELOW_AHEAD_MOST 16
+
+#define BP_LANES_MAX   1024
+#define BP_AHEAD_MOST  4
 #define BP_LENGTHS_MAX 7 /* most programs for shorter sequences beside the one for `sequence` */
 
 typedef struct bp_spec {
@@ -153,6 +210,7 @@ typedef struct bp_spec {
     bp_device_options device_options;
 
     bp_dtype working;   /* element type of weights and activations: f32, bf16, f16 */
+    bp_tape_form tape;  /* how what backward reads is kept */
     bp_dtype gradient;  /* element type of weight gradients */
     bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element
                            (accumulate_codes of kernels.def), which the update reads */
@@ -164,8 +222,15 @@ typedef struct bp_spec {
     const bp_parameter_rule *rules; /* the caller's */
     uint32_t rule_count;
 
-    double smoothing;           /* of labels: 0 to below 1 (cross_entropy of kernels.def) */
-    const float *class_weights; /* of a classification: (classes), the caller's; NULL: all 1. The
+    bp_preference preference; /* batches are whole pairs then: even */
+    uint32_t texts;    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor,
+                          its positive, negatives; below 2: vectors alone, of which nothing is
+                          learned */
+    double similarity; /* what their cosines are multiplied by (contrast_loss of kernels.def) */
+    double smoothing;  /* of labels: 0 to below 1 (cross_entropy of kernels.def) */
+    double noise; /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of
+                     training get uniform noise of at most this over the root of their width */
+    const float *class_weights; /* of samples or tokens: (classes), the caller's; NULL: all 1. The
                                    loss is a mean weighted with them */
     uint32_t batch;             /* sequences per micro-batch */
     uint32_t sequence;          /* tokens per sequence; <= config.positions */
@@ -173,28 +238,59 @@ typedef struct bp_spec {
                                          (core/compile/lengths.h); they change no bit of a result */
     uint32_t length_count;
     uint32_t accumulation; /* micro-batches per optimizer step, >= 1 */
-    uint32_t loss_rows;    /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
+    uint32_t lanes; /* of a group (core/compile/lanes.h): a power of two that divides accumulation;
+                       0: 1. They shape the result */
+    uint32_t loss_rows; /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
     bp_policy policy;
     uint64_t seed;
+
+    uint32_t ranks; /* that train together, a divisor of the lanes, which they share; 0: one. Of one
+                       lane each rank computes all, and only the state is shared */
+    uint32_t rank;  /* which of them this is */
+    bp_sharing sharing;
+    uint32_t gather_ahead; /* weights that are gathered ahead of their use, where they are shared
+                              out; up to BP_AHEAD_MOST */
+    uint64_t bucket_bytes; /* most of a message of gradients, all ranks' pieces together; 0:
+                              BP_BUCKET_BYTES, and no piece below BP_BUCKET_PIECE */
+
+    bp_below below;
 
     uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
                                   and much less plan memory */
     bool pairs;                /* rows may be pairs of texts: where the model has token types, those
                                   of the second text have type 1 */
+    bool packed;               /* rows may hold several documents, which do not see each other */
     bool evaluate;             /* have the eval program */
     uint32_t eval_batch;       /* sequences per run of it; 0: batch */
     bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
     uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
     uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
-    bool poison;               /* host only: fill buffers with signalling NaNs at birth and death */
+    uint32_t generate_sequences; /* that decode programs go on with at once, from one prompt, each
+                                    with caches of its own; 0: 1 */
+    bool poison; /* host only: fill buffers with signalling NaNs at birth and death */
 } bp_spec;
 
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or
  * loss scaling, and no approximation that does without. */
 bool bp_spec_needs_norm(const bp_spec *spec);
 
+/* Lanes, and the ranks that share them, at least 1. */
+uint32_t bp_spec_lanes(const bp_spec *spec);
+uint32_t bp_spec_ranks(const bp_spec *spec);
+
+/* Whether one program holds all of a group's micro-batches that are this rank's: with gradient
+ * release, and where there are several lanes. */
+bool bp_spec_whole_group(const bp_spec *spec);
+
+/* Whether samples of one micro-batch are compared with those of others: all vectors of a group come
+ * first, then their gradients, with which each micro-batch goes forward once more and back. */
+bool bp_spec_keeps_vectors(const bp_spec *spec);
+
 /* Sequences per run of the eval program. */
 uint32_t bp_spec_eval_batch(const bp_spec *spec);
+
+/* Sequences per run of decode, a token each. */
+uint32_t bp_spec_decode_rows(const bp_spec *spec);
 
 /* The chunk used when loss_rows is 0: a function of the shapes only. As few chunks as keep the
  * logits within 60 MB, or have 64 rows, and the rows shared out evenly. */

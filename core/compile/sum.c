@@ -100,5 +100,5 @@ void compile_sum_update(bp_emit *emit)
     const bp_optimizer *optimizer = emit->spec->optimizer;
     in_slices(emit, optimizer->norms);
     optimizer->decide(emit, false, true);
-    in_slices(emit, optimizer->apply);
+    in_slices(emit, compile_apply);
 }

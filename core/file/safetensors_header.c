@@ -161,6 +161,16 @@ static bp_status read_field(bp_header_scan *scan, bp_tensor_entry *entry, uint64
                                                   "data_offsets does not have two numbers");
 }
 
+/* Saturates (`make prove`). */
+static uint64_t shape_bytes(uint64_t element_bytes, const uint64_t *shape, uint32_t rank)
+{
+    uint64_t bytes = element_bytes;
+    for (uint32_t i = 0; i < rank; i++) {
+        bytes = bp_size_mul(bytes, shape[i]);
+    }
+    return bytes;
+}
+
 /* Shape, dtype and range must say the same size; each product is checked. */
 static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const uint64_t offsets[2])
 {
@@ -169,10 +179,7 @@ static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const 
                               "data_offsets ends before it begins", entry->name,
                               (int64_t)offsets[1], BP_LIMIT_LEAST, (int64_t)offsets[0]);
     }
-    uint64_t bytes = bp_dtype_bytes(entry->dtype);
-    for (uint32_t i = 0; i < entry->rank; i++) {
-        bytes = bp_size_mul(bytes, entry->shape[i]);
-    }
+    const uint64_t bytes = shape_bytes(bp_dtype_bytes(entry->dtype), entry->shape, entry->rank);
     if (bytes == BP_SIZE_INVALID) {
         return safetensors_header_refuse(scan, entry->name, "the size of the shape overflows");
     }

@@ -63,6 +63,9 @@ struct bp_store {
     bp_status (*free_bytes)(bp_store *store, const char *path, uint64_t *bytes);
     /* Whether something of that name is there. */
     bp_status (*exists)(bp_store *store, const char *path, bool *there);
+    /* Opens for writing a file that is there, whose bytes stay: for ranks that write one file
+     * together. NULL: the medium cannot, and rank 0 writes alone. */
+    bp_status (*open_update)(bp_store *store, const char *path, bp_file *file);
 };
 
 #endif

@@ -11,4 +11,7 @@ typedef enum bp_activation {
     BP_ACTIVATION_COUNT
 } bp_activation;
 
+/* The functions that gate: f of swiglu_forward and swiglu_backward. */
+typedef enum bp_gate { BP_GATE_SILU, BP_GATE_GELU_TANH, BP_GATE_GELU_ERF, BP_GATE_COUNT } bp_gate;
+
 #endif

@@ -83,6 +83,18 @@ static uint32_t f16_from_wide(uint32_t bits)
     return sign | (special & beyond) | (~beyond & ((small & within) | (normal & ~within)));
 }
 
+/* wide_from_f16 of f16_from_wide, which is this one's shape. */
+static uint32_t rounded_to_f16(uint32_t bits)
+{
+    const uint32_t sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
+    const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & ~0x1fffu;
+    const uint32_t within = mask_if(magnitude < 0x38800000u);
+    const uint32_t small = convert_bits(convert_float(magnitude & within) + 0.5f - 0.5f);
+    const uint32_t beyond = mask_if(normal >= 0x47800000u);
+    const uint32_t special = 0x7f800000u | (mask_if(magnitude > 0x7f800000u) & 0x400000u);
+    return sign | (special & beyond) | (~beyond & ((small & within) | (normal & ~within)));
+}
+
 /* As bp_bf16_from_f32. */
 static uint32_t bf16_from_wide(uint32_t bits)
 {
@@ -152,13 +164,17 @@ bool bp_elements_convert(bp_dtype from, const void *in, bp_dtype to, void *out, 
     return kept;
 }
 
+/* Infinities are as good as any. */
 void bp_elements_round(bp_dtype to, float *values, size_t count)
 {
-    uint16_t room[BLOCK];
-    for (size_t done = 0; done < count; done += BLOCK) {
-        const size_t some = count - done < BLOCK ? count - done : BLOCK;
-        (void)narrow(values + done, to, room, some); /* infinities are as good as any */
-        widen(to, room, values + done, some);
+    if (to == BP_F16) {
+        for (size_t i = 0; i < count; i++) {
+            put_word(values, i, rounded_to_f16(word_at(values, i)));
+        }
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        put_word(values, i, bf16_from_wide(word_at(values, i)) << 16);
     }
 }
 

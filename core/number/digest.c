@@ -36,6 +36,24 @@ uint64_t bp_digest_end(const bp_digest *digest)
     return XXH64_digest(&state);
 }
 
+uint64_t bp_word_sum(const void *bytes, size_t length, uint64_t from)
+{
+    const uint64_t step = BP_WORD_STEP;
+    const unsigned char *at = bytes;
+    uint64_t sum = 0, multiple = (from + 1) * step;
+    uint32_t word;
+    for (size_t i = length / sizeof word; i > 0; i--, at += sizeof word, multiple += step) {
+        memcpy(&word, at, sizeof word);
+        sum += word * (multiple | 1);
+    }
+    word = 0;                       /* of the last one as many bytes as there are */
+    if (length % sizeof word > 0) { /* there may be no bytes at all, and no place of them */
+        memcpy(&word, at, length % sizeof word);
+    }
+    sum += word * (multiple | 1);
+    return sum;
+}
+
 uint64_t bp_digest_of(const void *bytes, size_t length, uint64_t seed)
 {
     return XXH64(bytes, length, seed);

@@ -26,6 +26,15 @@ uint64_t bp_digest_end(const bp_digest *digest);
 /* All three in one. */
 uint64_t bp_digest_of(const void *bytes, size_t length, uint64_t seed);
 
+#define BP_WORD_STEP UINT64_C(0x9e3779b97f4a7c15)
+
+/* The sum over all 32-bit words w(i) of `length` bytes of w(i) m(i) mod 2^64, m(i) = (i + 1)
+ * BP_WORD_STEP | 1, i from `from` on; a last word that is not whole is filled up with zeros.
+ * As all m(i) are odd, one word that changes always changes it; and as integers are added it may be
+ * formed in any order, in pieces that begin with whole words. For comparing what was computed
+ * twice, not for files. */
+uint64_t bp_word_sum(const void *bytes, size_t length, uint64_t from);
+
 /* 16 lower-case hexadecimal digits, terminated. */
 void bp_digest_text(uint64_t value, char text[BP_DIGEST_TEXT]);
 /* The value of exactly 16 such digits; false for anything else, NULL included. */

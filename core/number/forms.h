@@ -25,6 +25,12 @@ typedef enum bp_quantised {
     BP_QUANTISED_COUNT
 } bp_quantised;
 
+/* How the tape keeps what backward reads (core/number/tape.h). */
+typedef enum bp_tape_form {
+    BP_TAPE_WORKING, /* as forward makes it, in the working type */
+    BP_TAPE_FP8      /* as e4m3 codes with a scale for each block of a row */
+} bp_tape_form;
+
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {
     BP_TASK_CAUSAL_LM,  /* each token's successor */
@@ -34,8 +40,56 @@ typedef enum bp_task {
     BP_TASK_REGRESSION, /* a number per sample */
     BP_TASK_TOKENS,     /* a class per token (named entities) */
     BP_TASK_ANSWERS,    /* the first and the last token of an answer */
+    BP_TASK_EMBEDDING,  /* a vector per sample, of its tokens */
     BP_TASK_COUNT
 } bp_task;
+
+/* How a sample's vector is made of those of its tokens, padding left out (pool_rows of
+ * kernels.def).
+ */
+typedef enum bp_pooling {
+    BP_POOLING_MEAN,
+    BP_POOLING_CLS,      /* the first */
+    BP_POOLING_LAST,     /* the last */
+    BP_POOLING_SQRT,     /* their sum divided by the square root of their number */
+    BP_POOLING_WEIGHTED, /* a mean in which the t-th, from 1 on, counts t times */
+    BP_POOLINGS
+} bp_pooling;
+
+/* Which loss over pairs of rows, if any (core/number/preference.h has the formulas). */
+typedef enum bp_preference_kind {
+    BP_PREFERENCE_NONE,
+    BP_PREFERENCE_SIGMOID, /* DPO */
+    BP_PREFERENCE_HINGE,
+    BP_PREFERENCE_IPO,
+    BP_PREFERENCE_ORPO,
+    BP_PREFERENCE_SIMPO,
+    BP_PREFERENCE_KTO,
+    BP_PREFERENCES
+} bp_preference_kind;
+
+/* What a row is: the first word of its sides. Of a pair the first row is chosen and the second
+ * rejected; KTO's first is one or the other, and its second has the same prompt before the
+ * completion of another row. */
+typedef enum bp_side {
+    BP_SIDE_NONE,
+    BP_SIDE_CHOSEN, /* KTO: desirable */
+    BP_SIDE_REJECTED,
+    BP_SIDE_MISMATCHED
+} bp_side;
+
+/* A row's sides: bp_side, bits of the reference's log-probability, the first target's place. */
+#define BP_SIDE_WORDS 3
+
+/* What is told of pairs of rows, as sums over them. */
+typedef enum bp_told {
+    BP_TOLD_REWARD,    /* of chosen rows, then of rejected ones */
+    BP_TOLD_LOGP = 2,  /* likewise */
+    BP_TOLD_RIGHT = 4, /* pairs whose chosen row has the greater reward */
+    BP_TOLD_MORE,      /* the mean loss of chosen rows' targets, or KTO's z: for each pair */
+    BP_TOLD_COUNT = 6, /* chosen rows, rejected ones */
+    BP_TOLD_NUMBERS = 8
+} bp_told;
 
 /* Whether each sample as a whole has one label. */
 static inline bool bp_task_judges_samples(bp_task task)

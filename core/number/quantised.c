@@ -24,9 +24,6 @@ const float bp_nf4[16] = {-1.0f,
                           0.7229568362236023f,
                           1.0f};
 
-/* Scales below this are not divided by; a block of zeros has none. */
-#define LEAST 1e-38f
-
 const char *bp_quantised_name(bp_quantised form)
 {
     static const char *const names[BP_QUANTISED_COUNT] = {"", "nf4", "nf4 with double quantisation",
@@ -39,11 +36,9 @@ uint32_t bp_quantised_passes(bp_quantised form)
     return form == BP_QUANTISED_NF4 ? 1 : 2;
 }
 
-/* Magnitudes compare as their bits do; a NaN is larger than none. */
-float bp_quantised_largest(const float *values, uint64_t count, float so_far)
+/* The same where there are NaN among them. */
+static int32_t largest_number(const float *values, uint64_t count, int32_t most)
 {
-    int32_t most;
-    memcpy(&most, &so_far, sizeof most);
     for (uint64_t i = 0; i < count; i++) {
         int32_t size;
         memcpy(&size, &values[i], sizeof size);
@@ -51,21 +46,41 @@ float bp_quantised_largest(const float *values, uint64_t count, float so_far)
         size = size > 0x7f800000 ? 0 : size;
         most = size > most ? size : most;
     }
+    return most;
+}
+
+/* Magnitudes compare as their bits do; a NaN, whose are the largest, is larger than none. */
+float bp_quantised_largest(const float *values, uint64_t count, float so_far)
+{
+    int32_t first, most;
+    memcpy(&first, &so_far, sizeof first);
+    most = first;
+    for (uint64_t i = 0; i < count; i++) {
+        int32_t size;
+        memcpy(&size, &values[i], sizeof size);
+        size &= 0x7fffffff;
+        most = size > most ? size : most;
+    }
+    most = most > 0x7f800000 ? largest_number(values, count, first) : most;
     memcpy(&so_far, &most, sizeof so_far);
     return so_far;
 }
 
-static float midpoint(const float *book, uint32_t i)
+/* Between neighbours of a book of `size` values: one fewer. */
+static void midpoints(const float *book, uint32_t size, float *middle)
 {
-    return (book[i] + book[i + 1]) / 2.0f;
+    for (uint32_t i = 0; i + 1 < size; i++) {
+        middle[i] = (book[i] + book[i + 1]) / 2.0f;
+    }
 }
 
-/* The number of midpoints of a book of `size` (a power of two) values that lie below x. */
-static uint8_t code_of(const float *book, uint32_t size, float x)
+/* The number of a book's midpoints that lie below x; size is a power of two. No branches: which way
+ * they go is anyone's guess. */
+static uint8_t code_of(const float *middle, uint32_t size, float x)
 {
     uint32_t low = 0;
     for (uint32_t step = size / 2; step > 0; step /= 2) {
-        low += midpoint(book, low + step - 1) < x ? step : 0;
+        low += (uint32_t)(middle[low + step - 1] < x) * step;
     }
     return (uint8_t)low;
 }
@@ -79,7 +94,7 @@ static float clamped(float x)
 float bp_nf4_scale(const float *values, uint32_t count)
 {
     float scale = bp_quantised_largest(values, count, 0.0f);
-    return count < BP_NF4_BLOCK && scale < LEAST ? LEAST : scale;
+    return count < BP_NF4_BLOCK && scale < BP_NF4_LEAST ? BP_NF4_LEAST : scale;
 }
 
 /* The same for each of 64 values of the book of 16: counted, not searched for, as vectors are. */
@@ -87,9 +102,7 @@ static void nf4_codes(const float *x, uint8_t *codes)
 {
     float middle[15];
     int32_t below[BP_NF4_BLOCK];
-    for (uint32_t k = 0; k < 15; k++) {
-        middle[k] = midpoint(bp_nf4, k);
-    }
+    midpoints(bp_nf4, 16, middle);
     for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
         int32_t sum = 0;
         for (uint32_t k = 0; k < 15; k++) {
@@ -106,7 +119,7 @@ float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLO
 {
     float x[BP_NF4_BLOCK];
     float scale = bp_nf4_scale(values, count);
-    float divisor = scale > LEAST ? scale : LEAST;
+    float divisor = scale > BP_NF4_LEAST ? scale : BP_NF4_LEAST;
     float inverse = 1.0f / divisor;
     if (count == BP_NF4_BLOCK) {
         for (uint32_t i = 0; i < BP_NF4_BLOCK; i++) {
@@ -115,23 +128,39 @@ float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLO
         nf4_codes(x, codes);
         return scale;
     }
+    midpoints(bp_nf4, 16, x);
     for (uint32_t i = 0; i < count; i++) {
-        codes[i] = code_of(bp_nf4, 16, clamped(values[i] / divisor));
+        codes[i] = code_of(x, 16, clamped(values[i] / divisor));
     }
     return scale;
+}
+
+void bp_nf4_blocks(const float *values, uint64_t blocks, float *scales, uint8_t *codes)
+{
+    for (uint64_t b = 0; b < blocks; b++, values += BP_NF4_BLOCK) {
+        uint8_t apart[BP_NF4_BLOCK];
+        if (codes == NULL) {
+            scales[b] = bp_nf4_scale(values, BP_NF4_BLOCK);
+            continue;
+        }
+        scales[b] = bp_nf4_block(values, BP_NF4_BLOCK, apart);
+        for (uint32_t i = 0; i < BP_NF4_BLOCK / 2; i++) {
+            codes[b * (BP_NF4_BLOCK / 2) + i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
+        }
+    }
 }
 
 /* bitsandbytes looks x up in a table of 65,536 steps from -1 to 1: what is found is the nearest of
  * the map for the step that x is rounded to. Zero times the inverse of next to nothing is no
  * number: there it finds the first. */
-static uint8_t nested_code(float x)
+static uint8_t nested_code(const float *middle, float x)
 {
     const float steps = 65535.0f;
     if (isnan(x)) {
         return 0;
     }
     int32_t step = (int32_t)fmaf((clamped(x) + 1.0f) * 0.5f, steps, 0.5f);
-    return code_of(bp_nested_map, 256, (float)(2 * step) / steps - 1.0f);
+    return code_of(middle, BP_NESTED_BLOCK, (float)(2 * step) / steps - 1.0f);
 }
 
 float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t *codes)
@@ -141,9 +170,12 @@ float bp_nested_block(const float *scales, uint32_t count, float offset, uint8_t
         float size = fabsf(scales[i] - offset);
         largest = size > largest ? size : largest;
     }
+    float middle[BP_NESTED_BLOCK];
     float inverse = largest > 0.0f ? 1.0f / largest : 0.0f;
+    midpoints(bp_nested_map, BP_NESTED_BLOCK, middle);
     for (uint32_t i = 0; i < count; i++) {
-        codes[i] = largest > 0.0f ? nested_code((scales[i] - offset) * inverse) : (uint8_t)0;
+        codes[i] =
+            largest > 0.0f ? nested_code(middle, (scales[i] - offset) * inverse) : (uint8_t)0;
     }
     return largest;
 }

@@ -39,6 +39,9 @@ extern const float bp_nested_map[BP_NESTED_BLOCK];
 /* 1 / 127 as a float. */
 #define BP_INT8_STEP 7.874015718698502e-3f
 
+/* Scales below this are not divided by; a block of zeros has none. */
+#define BP_NF4_LEAST 1e-38f
+
 /* Bytes of the codes of `count` elements, of the scales of a matrix of `rows` rows and `count`
  * elements, and the floats of `nested` (0: there is none). All saturate. */
 static inline uint64_t bp_quantised_codes(uint64_t count, int64_t form)
@@ -117,6 +120,10 @@ float bp_nf4_scale(const float *values, uint32_t count);
  * The code is the number of midpoints between neighbours of bp_nf4 that are below value / scale. A
  * whole block multiplies by 1 / scale, a short one divides, as bitsandbytes does. */
 float bp_nf4_block(const float *values, uint32_t count, uint8_t codes[BP_NF4_BLOCK]);
+
+/* Whole blocks of NF4, one behind the other: the scale of each, and the 32 bytes of its codes, the
+ * first of two in the high half of a byte. codes may be NULL: then only scales are made. */
+void bp_nf4_blocks(const float *values, uint64_t blocks, float *scales, uint8_t *codes);
 
 /* One block of scales, count <= 256, less the offset (bp_cascade_mean of all scales): their codes,
  * and their own scale, which is returned. As bitsandbytes 0.50 does it on CPUs: the quotient is

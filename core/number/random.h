@@ -34,6 +34,18 @@ static inline uint64_t bp_sum_rounding_key(uint64_t seed, uint32_t sample)
 
 uint32_t bp_rounding_bits(uint64_t key, uint64_t step, uint32_t stream, uint64_t element);
 
+/* The seed of projections that are drawn anew from time to time. */
+static inline uint64_t bp_interval_key(uint64_t seed, uint64_t interval)
+{
+    return seed ^ UINT64_C(0x70726f6a656374) ^ interval * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The seed of the noise on embeddings, whose words are named as dropout's are. */
+static inline uint64_t bp_noise_key(uint64_t seed)
+{
+    return seed ^ UINT64_C(0x6e656674756e65);
+}
+
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
 uint32_t bp_dropout_threshold(double p);
 

@@ -22,7 +22,8 @@ enum {
     BP_UPDATE_ADAGRAD,
     BP_UPDATE_LAMB,
     BP_UPDATE_LARS,
-    BP_UPDATE_ADEMAMIX
+    BP_UPDATE_ADEMAMIX,
+    BP_UPDATE_SCALED
 };
 
 /* Parts of AdamA (kernels.def, adamw): all of the rule, the first gradient of a step, a further
@@ -88,6 +89,7 @@ static inline double bp_update_epsilon(uint32_t rule, const bp_update_scalars *s
     case BP_UPDATE_SGD:
     case BP_UPDATE_LION:
     case BP_UPDATE_LARS:
+    case BP_UPDATE_SCALED:
         return 0.0;
     case BP_UPDATE_ADAGRAD:
         return bp_update_own(s, 0);
@@ -100,15 +102,16 @@ static inline double bp_update_epsilon(uint32_t rule, const bp_update_scalars *s
     }
 }
 
-/* The factors, computed in double and rounded once. `beta3` is ademamix's beta3(t); trust 1 where
- * there is none. */
+/* The factors, computed in double and rounded once. `beta3` is ademamix's beta3(t), or scaled's b;
+ * trust, or scaled's a, 1 where there is none. */
 static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
                                      const bp_update_scalars *s, const bp_control_block *control,
                                      const bp_step_block *step, float trust, double beta3)
 {
     double rate = (double)step->learning_rate * s->rate_scale * (double)trust;
     double a = bp_update_own(s, 0), t = (double)control->applied;
-    double b = rule == BP_UPDATE_ADAGRAD || rule == BP_UPDATE_LARS ? 0.0 : bp_update_own(s, 1);
+    bool one = rule == BP_UPDATE_ADAGRAD || rule == BP_UPDATE_LARS || rule == BP_UPDATE_SCALED;
+    double b = one ? 0.0 : bp_update_own(s, 1);
     f->clip = control->clip;
     f->rate =
         (float)(rule == BP_UPDATE_ADAM || rule == BP_UPDATE_ADAMW ? rate / control->correction1
@@ -129,7 +132,14 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
     f->c_gain = 0.0f;
     f->nesterov = 0;
     f->fold = 0;
-    if (rule == BP_UPDATE_ADAM || rule == BP_UPDATE_ADAMW) { /* beta1, beta2, epsilon, fold */
+    if (rule == BP_UPDATE_SCALED) { /* beta, rows, width, raw */
+        int64_t raw;
+        memcpy(&raw, (const char *)s + sizeof *s + 24, sizeof raw);
+        f->clip = raw != 0 ? 1.0f : f->clip;
+        f->rate = (float)(a > 0.0 ? rate / control->correction1 : rate);
+        f->keep = (float)(1.0 - (double)step->learning_rate * s->rate_scale * beta3 * s->decay);
+    } else if (rule == BP_UPDATE_ADAM ||
+               rule == BP_UPDATE_ADAMW) { /* beta1, beta2, epsilon, fold */
         int64_t fold;
         memcpy(&fold, (const char *)s + sizeof *s + 24, sizeof fold);
         f->fold = (uint32_t)fold;
@@ -285,6 +295,35 @@ static inline void bp_update_ademamix(const bp_update_factors *f, float g, float
     float below = bp_update_moments(f, g, m, v);
     *n = fmaf(f->n_gain, g - *n, *n);
     *w = fmaf(-f->rate, fmaf(f->mix, *n, *m * f->m_scale) / below, *w * f->keep);
+}
+
+/* A step along the gradient, or along its moving mean; `factor`: of its row and column. */
+static inline void bp_update_scaled(const bp_update_factors *f, float g, float *w, float factor)
+{
+    *w = fmaf(-f->rate, g * factor, *w * f->keep);
+}
+
+static inline void bp_update_scaled_mean(const bp_update_factors *f, float g, float *w, float *m,
+                                         float factor)
+{
+    *m = fmaf(f->m_gain, g - *m, *m);
+    *w = fmaf(-f->rate, *m * factor, *w * f->keep);
+}
+
+/* Muon's direction; `nesterov`: beta, or 0. */
+static inline float bp_update_direction(float g, float *m, float gain, float nesterov)
+{
+    *m = fmaf(gain, g - *m, *m);
+    return nesterov > 0.0f ? fmaf(nesterov, *m - g, g) : *m;
+}
+
+/* APOLLO's. */
+static inline float bp_update_ratio(float g, float *m, float *v, float gain, float keep2,
+                                    float gain2, float epsilon)
+{
+    *m = fmaf(gain, g - *m, *m);
+    *v = fmaf(g * gain2, g, *v * keep2);
+    return *m / (sqrtf(*v) + epsilon);
 }
 
 #endif

@@ -2,6 +2,8 @@
 /* Counted costs of ops. */
 #include "core/program/cost.h"
 
+#include <math.h>
+
 static double matmul_flops(const bp_matmul_scalars *s)
 {
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
@@ -14,12 +16,15 @@ static double quantised_flops(const bp_matmul_quantised_scalars *s)
 
 /* Each of `products` products of a (T, D) by a (D, T) matrix per head, half of it masked away when
  * causal. */
-static double attention_flops(int64_t batch, int64_t sequence, int64_t heads, int64_t head_width,
-                              bool causal, double products)
+static double attention_flops(const bp_attention_forward_scalars *s, double products)
 {
-    double square = (double)sequence * (double)sequence;
-    return (causal ? products : 2.0 * products) * square * (double)batch * (double)heads *
-           (double)head_width;
+    const bool causal = s->causal != 0;
+    double pairs = (double)s->sequence * (double)s->sequence * (causal ? 0.5 : 1.0);
+    if (s->window > 0) {
+        const double near = (double)s->window;
+        pairs = fmin(pairs, (double)s->sequence * (causal ? near : 2.0 * near - 1.0));
+    }
+    return 2.0 * products * pairs * (double)s->batch * (double)s->heads * (double)s->head_width;
 }
 
 static double tuple_flops(bp_kernel kernel, const void *scalars)
@@ -30,13 +35,11 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     if (kernel == BP_KERNEL_matmul_quantised) {
         return quantised_flops(scalars);
     }
-    if (kernel == BP_KERNEL_attention_forward) {
-        const bp_attention_forward_scalars *s = scalars;
-        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 2.0);
+    if (kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_packed_forward) {
+        return attention_flops(scalars, 2.0);
     }
-    if (kernel == BP_KERNEL_attention_backward) {
-        const bp_attention_backward_scalars *s = scalars;
-        return attention_flops(s->batch, s->sequence, s->heads, s->head_width, s->causal != 0, 5.0);
+    if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward) {
+        return attention_flops(scalars, 5.0); /* both rows have the same scalars */
     }
     return 0.0;
 }

@@ -44,12 +44,23 @@ bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, 
 bp_status bp_fabric_check(const bp_places *places, const bp_linked_op *op,
                           bp_error *error) BP_MUST_CHECK;
 
+/* Where the same work is done, for steps that are computed again. All 0: as opened. */
+typedef struct bp_device_move {
+    uint32_t form;  /* 1, 2: other kernels with equal bits, as far as there are some */
+    uint32_t first; /* of the processors that the device may use, the first that is used, */
+    uint32_t count; /* and how many; 0: all of them, as the system likes */
+    uint32_t turn;  /* workers run so many of them further on than the calling thread does now */
+} bp_device_move;
+
 struct bp_device {
     const char *name; /* "host", "cuda" */
 
     /* Every sum over rows goes row after row, in every form and type: rows of zeros among them
      * change nothing, and masks follow step.mask_span. */
     bool sums_by_row;
+
+    /* Copies reach the tier below (core/program/tier.h). */
+    bool tier;
 
     /* Bytes of the caller-owned context that the other calls take. */
     size_t context_bytes;
@@ -95,6 +106,11 @@ struct bp_device {
      * cannot reach them. */
     void *(*address)(const void *context, uint64_t place, size_t bytes);
 
+    /* bp_nf4_blocks (core/number/quantised.h) between runs, in the caller's memory, where the
+     * device has a faster way to the same bits; NULL where it has none. */
+    void (*nf4_blocks)(const void *context, const float *values, uint64_t blocks, float *scales,
+                       uint8_t *codes);
+
     /* Runs a linked program from its first op to its last. May return before it has ended; errors
      * then surface at the next download or wait. */
     bp_status (*run)(void *context, uint32_t program);
@@ -105,6 +121,20 @@ struct bp_device {
     bp_status (*run_ops)(void *context, uint32_t program, uint32_t first, uint32_t count);
 
     bp_status (*wait)(void *context);
+
+    /* From the next run on the work is done elsewhere, to the same bits: by other kernels, on other
+     * processors, cut otherwise. NULL: it can only be done again. */
+    void (*move)(void *context, const bp_device_move *to);
+
+    /* Numbers of the processors that `first` and `count` of a move count: the first `most` of them
+     * go to `list`. Returns how many these are; 0: they cannot be chosen. NULL likewise. */
+    uint32_t (*processors)(const void *context, uint16_t *list, uint32_t most);
+
+    /* bp_word_sum (core/number/digest.h) over `bytes` bytes at a place of the device arena, formed
+     * where they are; in order with runs, and there when it returns. NULL: the caller reads them.
+     */
+    bp_status (*word_sum)(void *context, uint64_t place, uint64_t bytes, uint64_t from,
+                          uint64_t *sum);
 
     /* A short static text that names the kernel forms in use ("host avx512"); goes into snapshots.
      */

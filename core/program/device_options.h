@@ -6,11 +6,20 @@
 #define BP_CORE_DEVICE_OPTIONS_H
 
 #include "arena/base.h"
+#include "core/number/dtype.h"
 
 /* Every buffer starts at a multiple of this, and so does the arena. */
 #define BP_ARENA_ALIGNMENT 256
 
-#define BP_THREADS_MAX 256
+/* A kernel that an application brings along: one row of the table that bp_device_bare takes. Forms
+ * are objects of the library, bp_host_NAME for fp32, and for 16 bits bp_host_NAME_bf16 and _f16 or,
+ * where one form serves all types, the same. */
+typedef struct bp_host_kernel bp_host_kernel;
+typedef struct bp_kernel_row {
+    const char *name; /* as a listing says it, "matmul"; NULL: the table's end */
+    bp_dtype element; /* that it works in */
+    const bp_host_kernel *form;
+} bp_kernel_row;
 
 /* Part of the plan, so it never depends on the machine found. */
 typedef struct bp_device_options {
@@ -20,6 +29,7 @@ typedef struct bp_device_options {
     uint32_t ordinal;    /* GPU number */
     const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
     bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
+    const bp_kernel_row *kernels; /* bare: what there is */
 } bp_device_options;
 
 typedef struct bp_device bp_device;

@@ -3,7 +3,8 @@
  * one context per rank.
  *
  * Order of calls on every rank: open, agree, then any number of begins, each with its wait, and
- * close. After agree nothing is allocated. A fabric moves bytes and adds nothing: sums are made by
+ * close; between calls that have begun, all ranks may agree again. After the first agree nothing is
+ * allocated. A fabric moves bytes and adds nothing: sums are made by
  * kernels in an order of their own, so the bits of a run do not depend on the fabric.
  *
  * Ranks are numbered 0 .. size - 1. A group is some of them, in ascending order, this rank among
@@ -46,6 +47,26 @@ typedef struct bp_fabric_transfer {
     const void *from;
 } bp_fabric_transfer;
 
+/* Calls of a fabric that reaches a GPU's memory itself, as work of a stream: in its order, without
+ * begin and wait, and recorded with it where it is captured as a graph. Handles are the driver's
+ * own; its context is current. After the agreement of all ranks each attaches, queues the same
+ * calls in the same order, and detaches. */
+typedef struct bp_fabric_stream {
+    /* Joins the ranks' GPUs and makes one call of each kind on the stream, in the arena, whose
+     * contents are lost. mapped: the arena is one mapped segment, and is registered. Waits for all
+     * ranks. */
+    bp_status (*attach)(void *context, void *arena, uint64_t bytes, bool mapped, void *stream,
+                        bp_error *error);
+    /* Queues a call between addresses in the arena. */
+    bp_status (*enqueue)(void *context, const bp_fabric_transfer *transfer, void *stream,
+                         bp_error *error);
+    /* Asked again and again by who has waited for a stream for so long: what has gone wrong. */
+    bp_status (*poll)(void *context, uint64_t waited_ms, bp_error *error);
+    /* Gives everything back; failed: what is queued ends, finished or not. Without attach
+     * nothing. */
+    void (*detach)(void *context, bool failed);
+} bp_fabric_stream;
+
 /* A call that fails says why in `error` (NULL: nowhere), with the rank it is about where one is
  * known; nothing is known then about what was being moved, and every later begin and wait of any
  * rank fails too. BP_ERR_FABRIC: a rank is lost, or did not come in time. BP_ERR_USAGE: ranks do
@@ -59,8 +80,8 @@ typedef struct bp_fabric {
     /* Most calls of one rank that may have begun and not been waited for. */
     uint32_t flights;
 
-    /* Whether the addresses of calls may be a GPU's; else they are the host's. */
-    bool device_memory;
+    /* NULL: all addresses are the host's. Those of begin always are. */
+    const bp_fabric_stream *stream;
 
     bp_status (*open)(void *context, const bp_fabric_options *options, bp_error *error);
 
@@ -77,6 +98,10 @@ typedef struct bp_fabric {
      * They may be called from any thread, by one at a time. */
     bp_status (*begin)(void *context, const bp_fabric_transfer *transfer, bp_error *error);
     bp_status (*wait)(void *context, uint32_t ticket, bp_error *error);
+
+    /* Whether anything is known to have gone wrong in any rank, or (threads) one has left; returns
+     * at once. */
+    bp_status (*check)(void *context, bp_error *error);
 
     /* Leaves. Ranks that still wait for this one learn that it is gone. */
     void (*close)(void *context);

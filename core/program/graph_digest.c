@@ -45,11 +45,46 @@ static void add_op(bp_digest *digest, const bp_graph *graph, const bp_op *op)
     bp_digest_add(digest, scalars, op->tuples * info->scalar_count * sizeof *scalars);
 }
 
+/* Of ranks that share out the state, each with parts of its own, what must be the same: the tensors
+ * of the state, and the calls of the fabric. */
+static void graph_digest_add_shared(bp_digest *digest, const bp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *b = &graph->buffers[i];
+        if (b->scope == BP_SCOPE_PERSISTENT) {
+            const uint64_t words[] = {(uint64_t)b->class_of, (uint64_t)b->dtype, b->part.whole};
+            const char *name = bp_graph_name(graph, i);
+            add_words(digest, words, sizeof words / sizeof words[0]);
+            add_words(digest, b->shape, b->rank);
+            bp_digest_add(digest, name, strlen(name) + 1);
+        }
+    }
+    for (uint32_t i = 0; i < graph->used.ops; i++) {
+        const bp_op *op = &graph->ops[i];
+        const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+        if (info->engine == BP_ENGINE_FABRIC) {
+            const uint64_t kernel = (uint64_t)op->kernel;
+            add_words(digest, &kernel, 1);
+            bp_digest_add(digest, graph->scalars + op->scalar,
+                          info->scalar_count * sizeof *graph->scalars);
+        }
+    }
+}
+
 uint64_t bp_graph_digest(const bp_graph *graph)
 {
     bp_digest digest;
     bp_digest_begin(&digest, 0);
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (graph->buffers[i].part.whole > 0) {
+            graph_digest_add_shared(&digest, graph);
+            return bp_digest_end(&digest);
+        }
+    }
     for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
+        if (i >= BP_PROGRAM_VECTORS_FIRST && graph->program_count[i] == 0) {
+            continue; /* these came later: a plan without them has the digest that it had */
+        }
         const uint64_t words[] = {graph->program_first[i], graph->program_count[i]};
         add_words(&digest, words, 2);
     }

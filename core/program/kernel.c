@@ -7,6 +7,7 @@
 #include "core/number/forms.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
+#include "core/number/tape.h"
 #include "core/program/step.h"
 
 /* The words that formulas use; all saturate (arena/base.h). A negative scalar becomes a huge number
@@ -22,6 +23,7 @@
 #define RESULT_BYTES              sizeof(bp_result_block)
 #define MASTER_BYTES(f)           bp_master_bytes((int64_t)(f))
 #define STATE_BYTES(n, f)         bp_codec_bytes((n), (int64_t)(f))
+#define TAPE_BYTES(r, w)          bp_tape_bytes((r), (w))
 #define QUANTISED_CODES(n, f)     bp_quantised_codes((n), (int64_t)(f))
 #define QUANTISED_SCALES(r, n, f) bp_quantised_scales((r), (n), (int64_t)(f))
 #define QUANTISED_NESTED(n, f)    bp_quantised_nested((n), (int64_t)(f))
@@ -32,7 +34,9 @@
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
 #define QUANTISED_FORMS           BP_QUANTISED_COUNT
 #define TASKS                     (BP_TASK_REGRESSION + 1)
+#define PREFERENCES               BP_PREFERENCES
 #define TASK_CLASSES              BP_TASK_CLASSES
+#define POOLINGS                  BP_POOLINGS
 #define ANYTHING                  0
 #define BLOCK(r, w, p)            (r), (w), (p)
 #define FLAT(n)                   1, (n), (n)

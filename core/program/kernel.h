@@ -148,7 +148,8 @@ typedef struct bp_kernel_info {
     const uint32_t (*in_place)[2]; /* pairs of operand positions that may be the same bytes */
     bool list;
     bp_engine engine;
-    bp_flight flight; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the ticket */
+    bp_flight flight; /* of such rows operand 0 is `to`, 1 is `from`, scalar 0 the ticket; any
+                         other operand is read, and what the host fills in */
     /* Whether these scalars have a meaning: what the row requires of them. */
     bool (*legal)(const void *scalars);
     /* Fills extents[operand_count]. Workspaces get an empty extent: the device knows. */

@@ -166,7 +166,8 @@ static bp_status program_add_buffer(bp_graph *graph, const bp_buffer *prototype,
     for (uint32_t i = 0; i < prototype->rank; i++) {
         elements = bp_size_mul(elements, prototype->shape[i]);
     }
-    const uint64_t bytes = bp_size_mul(elements, bp_dtype_bytes(prototype->dtype));
+    uint64_t bytes = bp_size_mul(elements, bp_dtype_bytes(prototype->dtype));
+    bytes = prototype->part.whole > 0 && bytes != BP_SIZE_INVALID ? prototype->bytes : bytes;
     if (bytes == BP_SIZE_INVALID) {
         return size_overflows(graph, name);
     }
@@ -223,6 +224,14 @@ bp_status bp_graph_field(bp_graph *graph, const bp_field *field)
     }
     graph->fields[graph->field_count++] = *field;
     return BP_OK;
+}
+
+void bp_graph_part(bp_graph *graph, uint32_t buffer, const bp_buffer_part *part, uint64_t bytes)
+{
+    if (!bp_graph_counts(graph)) {
+        graph->buffers[buffer].part = *part;
+        graph->buffers[buffer].bytes = bytes;
+    }
 }
 
 void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs)
@@ -350,7 +359,7 @@ const char *bp_graph_name(const bp_graph *graph, uint32_t buffer)
 const char *bp_space_name(bp_space space)
 {
     static const char *const names[BP_SPACE_COUNT] = {
-        [BP_SPACE_DEVICE] = "device", [BP_SPACE_HOST] = "host"};
+        [BP_SPACE_DEVICE] = "device", [BP_SPACE_HOST] = "host", [BP_SPACE_BELOW] = "below"};
     return names[space];
 }
 
@@ -375,10 +384,17 @@ const char *bp_scope_name(bp_scope scope)
 
 const char *bp_program_name(bp_program_kind program)
 {
-    static const char *const names[BP_PROGRAM_COUNT] = {
-        [BP_PROGRAM_INITIALIZE] = "initialize",   [BP_PROGRAM_STEP] = "step",
-        [BP_PROGRAM_MICRO_FIRST] = "micro-first", [BP_PROGRAM_MICRO_NEXT] = "micro-next",
-        [BP_PROGRAM_UPDATE] = "update",           [BP_PROGRAM_EVAL] = "eval",
-        [BP_PROGRAM_PREFILL] = "prefill",         [BP_PROGRAM_DECODE] = "decode"};
+    static const char *const names[BP_PROGRAM_COUNT] = {[BP_PROGRAM_INITIALIZE] = "initialize",
+                                                        [BP_PROGRAM_STEP] = "step",
+                                                        [BP_PROGRAM_MICRO_FIRST] = "micro-first",
+                                                        [BP_PROGRAM_MICRO_NEXT] = "micro-next",
+                                                        [BP_PROGRAM_UPDATE] = "update",
+                                                        [BP_PROGRAM_EVAL] = "eval",
+                                                        [BP_PROGRAM_PREFILL] = "prefill",
+                                                        [BP_PROGRAM_DECODE] = "decode",
+                                                        [BP_PROGRAM_VECTORS_FIRST] =
+                                                            "vectors-first",
+                                                        [BP_PROGRAM_VECTORS_NEXT] = "vectors-next",
+                                                        [BP_PROGRAM_CONTRAST] = "contrast"};
     return names[program];
 }

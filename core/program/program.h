@@ -36,10 +36,10 @@ typedef enum bp_scope {
     BP_SCOPE_PROGRAM     /* from first to last use in one program */
 } bp_scope;
 
-/* The programs, in the order in which they lie on the common time axis. INITIALIZE fills random
- * weights. A group is STEP alone (one
- * micro-batch), or MICRO_FIRST, MICRO_NEXT any number of times, UPDATE. PREFILL and DECODE share
- * their carried buffers. */
+/* The programs. INITIALIZE fills random weights. A group is STEP alone (one micro-batch), or
+ * MICRO_FIRST, MICRO_NEXT any number of times, UPDATE; where the loss compares samples of several
+ * micro-batches, VECTORS_FIRST, VECTORS_NEXT as often and CONTRAST come before. PREFILL and DECODE
+ * share their carried buffers. */
 typedef enum bp_program_kind {
     BP_PROGRAM_INITIALIZE,
     BP_PROGRAM_STEP,
@@ -49,11 +49,23 @@ typedef enum bp_program_kind {
     BP_PROGRAM_EVAL,
     BP_PROGRAM_PREFILL,
     BP_PROGRAM_DECODE,
+    BP_PROGRAM_VECTORS_FIRST,
+    BP_PROGRAM_VECTORS_NEXT,
+    BP_PROGRAM_CONTRAST,
     BP_PROGRAM_COUNT
 } bp_program_kind;
 
 #define BP_RANK_MAX        4
 #define BP_BUFFER_NAME_MAX 160 /* bytes, the end included */
+
+/* What a rank has of a tensor that is shared out (core/compile/shards.h): bytes from `first` on;
+ * the buffer's shape is that of the tensor. */
+typedef struct bp_buffer_part {
+    uint64_t whole; /* bytes of the tensor; 0: all of it is here */
+    uint64_t first;
+    uint64_t unit;   /* bytes of a unit of the map */
+    uint32_t tensor; /* its number in the map */
+} bp_buffer_part;
 
 typedef struct bp_buffer {
     uint32_t name; /* offset into the graph's names */
@@ -64,8 +76,9 @@ typedef struct bp_buffer {
     bp_space space; /* where it lives; zero is the device arena */
     uint64_t shape[BP_RANK_MAX];
     uint64_t bytes;
-    bool filled;      /* the host writes it before every run */
-    uint16_t taken;   /* bit per bp_program_kind: the host reads all of it after that program */
+    bp_buffer_part part; /* `bytes` are then the caller's word */
+    bool filled;         /* the host writes it before every run */
+    uint16_t taken;      /* bit per bp_program_kind: the host reads all of it after that program */
     uint32_t program; /* bp_program_kind of the program that made it; program and carried scopes */
     uint32_t lower;   /* lifetime [lower, upper) on the common time axis; from bp_graph_lifetimes */
     uint32_t upper;
@@ -79,6 +92,7 @@ typedef struct bp_op {
     uint32_t scalar;  /* index of the first scalar: tuples x scalar_count of them */
     uint32_t stage;   /* for reading the listing */
     uint32_t action;  /* index into the schedule's actions; UINT32_MAX outside one */
+    uint32_t gathers; /* begins to gather the weight of this buffer; or BP_NO_BUFFER */
 } bp_op;
 
 typedef union bp_scalar {
@@ -161,6 +175,9 @@ bp_status bp_graph_buffer(bp_graph *graph, const bp_buffer *prototype, const cha
 bp_status bp_graph_buffer_of(bp_graph *graph, const bp_buffer *prototype, const char *first,
                              const char *second, uint32_t *index) BP_MUST_CHECK;
 
+/* Makes a buffer this rank's part of its tensor, of so many bytes; its shape stays. */
+void bp_graph_part(bp_graph *graph, uint32_t buffer, const bp_buffer_part *part, uint64_t bytes);
+
 /* Says what a part of a filled buffer holds. BP_ERR_INTERNAL when there are BP_FIELDS_MAX. */
 bp_status bp_graph_field(bp_graph *graph, const bp_field *field) BP_MUST_CHECK;
 
@@ -196,7 +213,8 @@ static inline uint64_t bp_buffer_place(const bp_buffer *buffer)
 const char *bp_graph_name(const bp_graph *graph, uint32_t buffer);
 
 /* One number for a planned graph: its buffers with their places, its programs, ops, operands and
- * scalars. Ranks that execute together must have the same. */
+ * scalars; where it has parts of tensors, the state's tensors and the fabric's calls alone. Ranks
+ * that execute together must have the same. */
 uint64_t bp_graph_digest(const bp_graph *graph);
 
 const char *bp_class_name(bp_class class_of);

@@ -8,9 +8,14 @@
 
 static const char where[] = "plan";
 
+static uint64_t report_alignment(bp_space space)
+{
+    return space == BP_SPACE_BELOW ? BP_BELOW_ALIGNMENT : BP_ARENA_ALIGNMENT;
+}
+
 uint64_t bp_report_rounded(const bp_buffer *buffer)
 {
-    return bp_size_align(buffer->bytes, BP_ARENA_ALIGNMENT);
+    return bp_size_align(buffer->bytes, report_alignment(buffer->space));
 }
 
 static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
@@ -63,7 +68,7 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
-    const bp_plan_options options = {.alignment = BP_ARENA_ALIGNMENT, .node_limit = nodes};
+    const bp_plan_options options = {.alignment = report_alignment(space), .node_limit = nodes};
     bp_plan_report report;
     void *rest = owner + graph->used.buffers;
     bp_status status =
@@ -146,7 +151,8 @@ static void count_state(const bp_graph *graph, bp_report *report)
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
         if (buffer->scope == BP_SCOPE_PERSISTENT) {
-            report->state_bytes += buffer->bytes;
+            const uint64_t whole = buffer->part.whole;
+            report->state_bytes += whole > 0 ? whole : buffer->bytes;
         }
         if (buffer->class_of == BP_CLASS_WEIGHTS) {
             report->parameters += buffer->bytes / bp_dtype_bytes(buffer->dtype);
@@ -204,6 +210,9 @@ bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_
     take_device(report, &device);
     if (lives_in(graph, BP_SPACE_HOST)) {
         BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, scratch, &report->host));
+    }
+    if (lives_in(graph, BP_SPACE_BELOW)) {
+        BP_TRY(plan_space(graph, BP_SPACE_BELOW, nodes, scratch, &report->below));
     }
     count_state(graph, report);
     return BP_OK;

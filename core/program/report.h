@@ -20,7 +20,7 @@ typedef struct bp_report_space {
 } bp_report_space;
 
 /* What a plan says, before any arena memory exists: the device arena's plan as a bp_report_space
- * says it, what is of the whole graph, and the host arena's plan. */
+ * says it, what is of the whole graph, and the plans of the host arena and of storage. */
 typedef struct bp_report {
     uint64_t arena_bytes;                /* the device arena */
     uint64_t lower_bound_bytes;          /* the largest sum of live bytes */
@@ -34,6 +34,7 @@ typedef struct bp_report {
     uint32_t peak_op;                    /* index into the graph's ops */
     bool optimal;                        /* arena_bytes == lower_bound_bytes */
     bp_report_space host;                /* the host arena; no bytes when nothing lives there */
+    bp_report_space below;               /* storage, likewise */
 } bp_report;
 
 /* Bytes of scratch that bp_report_plan needs for this many buffers and steps of exact search. */

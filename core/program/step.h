@@ -17,7 +17,8 @@ typedef struct bp_step_block {
     float inverse_valid; /* 1 / (the group's valid targets) */
     uint32_t mask_span;  /* positions that attention's dropout counts a sample by; 0: the call's own
                             sequence. A program for shorter sequences so draws the same masks */
-    uint32_t unused[6];
+    uint32_t samples;    /* of the group, that are there; 0 where nobody asks */
+    uint32_t unused[5];
 } bp_step_block;
 
 /* Decisions and counters kept on the device; part of the persistent state. 64 bytes. */

@@ -378,7 +378,10 @@ static bp_status verify_tuple(const verifier *check, const bp_op *op, uint32_t t
  * none after it. Everything else that no run leaves behind begins unwritten. */
 static void verify_enter(const verifier *check, uint32_t program)
 {
-    bool in_group = program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_UPDATE;
+    bool compares = check->graph->program_count[BP_PROGRAM_CONTRAST] > 0;
+    bool in_group = program == BP_PROGRAM_MICRO_NEXT || program == BP_PROGRAM_UPDATE ||
+                    program == BP_PROGRAM_VECTORS_NEXT || program == BP_PROGRAM_CONTRAST ||
+                    (program == BP_PROGRAM_MICRO_FIRST && compares);
     bool update = program == BP_PROGRAM_UPDATE;
     bool later = update && check->graph->program_count[BP_PROGRAM_MICRO_NEXT] > 0;
     for (uint32_t i = 0; i < check->graph->used.buffers; i++) {
@@ -397,6 +400,13 @@ static void verify_enter(const verifier *check, uint32_t program)
         written->grown = false;
     }
 }
+
+/* Programs of a group in the order in which they run; the others are by themselves. */
+static const bp_program_kind verify_order[BP_PROGRAM_COUNT] = {
+    BP_PROGRAM_INITIALIZE,   BP_PROGRAM_STEP,     BP_PROGRAM_VECTORS_FIRST,
+    BP_PROGRAM_VECTORS_NEXT, BP_PROGRAM_CONTRAST, BP_PROGRAM_MICRO_FIRST,
+    BP_PROGRAM_MICRO_NEXT,   BP_PROGRAM_UPDATE,   BP_PROGRAM_EVAL,
+    BP_PROGRAM_PREFILL,      BP_PROGRAM_DECODE};
 
 /* After a program all is written that the host reads then. */
 static bp_status verify_exit(const verifier *check)
@@ -425,7 +435,8 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         ((bp_written *)scratch)[i].list = 0;
     }
     verifier check = {.graph = graph, .device = device, .options = options, .written = scratch};
-    for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
+    for (uint32_t k = 0; k < BP_PROGRAM_COUNT; k++) {
+        const uint32_t program = verify_order[k];
         if (graph->program_count[program] == 0) {
             continue;
         }

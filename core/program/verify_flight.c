@@ -116,6 +116,19 @@ static bool flight_waits_for(const bp_graph *graph, const bp_op *op, int64_t tic
            flight_ticket(graph, op) == ticket;
 }
 
+/* What is read beside the source has to stay as it is until the work ends: the host's. */
+static bp_status flight_beside(const flight *f)
+{
+    const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
+    for (uint32_t i = 2; i < info->operand_count; i++) {
+        const bp_ref ref = f->graph->refs[f->op->operand + i];
+        if (bp_ref_present(ref) && !f->graph->buffers[ref.buffer].filled) {
+            return flight_refuse(f->graph, f->op, "work in flight reads what an op may write");
+        }
+    }
+    return BP_OK;
+}
+
 /* Follows the work that op number `begin` begins to its wait, before op number `end`. */
 static bp_status flight_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
 {
@@ -124,6 +137,7 @@ static bp_status flight_follow(const bp_graph *graph, uint32_t begin, uint32_t e
     (void)flight_operands(graph, f.op, 0, operands);
     f.to = operands[0];
     f.from = operands[1];
+    BP_TRY(flight_beside(&f));
     for (uint32_t i = begin + 1; i < end; i++) {
         const bp_op *op = &graph->ops[i];
         if (flight_waits_for(graph, op, flight_ticket(graph, f.op))) {

@@ -35,23 +35,23 @@ bp_status evaluate_logits(bp_runtime *runtime)
     const bp_spec *spec = &runtime->spec;
     const bp_shorter *shorter = runtime->evaluated;
     const uint64_t padded = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
-    const bool tokens = !bp_task_judges_samples(spec->config.task);
+    const bool tokens = padded > 1;
     const uint64_t per_sample =
         tokens && padded > 1 && shorter != NULL ? shorter->sequence : padded;
     /* Of answers all first tokens come before all last ones. */
     const bool whole = spec->config.task == BP_TASK_ANSWERS;
     const uint64_t samples = whole ? bp_spec_eval_batch(spec) : runtime->group.samples;
     const uint64_t count = samples * per_sample * bp_compile_logits_width(spec);
-    const bool narrow = spec->working != BP_F32;
+    const bool narrow = bp_compile_logits_type(spec) != BP_F32;
     uint8_t *room = (uint8_t *)runtime->logits_host;
     if (count == 0) {
         return BP_OK;
     }
     BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.logits_kept,
                        narrow ? room + 2 * count : room,
-                       (size_t)(count * bp_dtype_bytes(spec->working))));
+                       (size_t)(count * bp_dtype_bytes(bp_compile_logits_type(spec)))));
     if (narrow) {
-        widen(spec->working, runtime->logits_host, count);
+        widen(bp_compile_logits_type(spec), runtime->logits_host, count);
     }
     spread_logits(runtime, per_sample, padded);
     return BP_OK;
@@ -59,7 +59,8 @@ bp_status evaluate_logits(bp_runtime *runtime)
 
 bp_status evaluate_staged(bp_runtime *runtime)
 {
-    const bp_step_block block = {.seed = runtime->spec.seed, .inverse_valid = 1.0f};
+    const bp_step_block block = {
+        .seed = runtime->spec.seed, .inverse_valid = 1.0f, .samples = runtime->group.samples};
     run_inputs in = run_inputs_of(runtime, 0, 0);
     in.batch = bp_spec_eval_batch(&runtime->spec);
     in.shorter = run_shortest(runtime, 0, 0);
@@ -98,6 +99,11 @@ static bp_status evaluate_group(bp_runtime *runtime, const bp_evaluation *all, u
     sums->loss += result.loss_sum;
     sums->targets += runtime->group.valid;
     sums->weight += runtime->group.weight;
+    float told[BP_TOLD_NUMBERS];
+    memcpy(told, result.unused, sizeof told);
+    for (uint32_t i = 0; i < BP_TOLD_NUMBERS; i++) {
+        sums->told[i] += (double)told[i];
+    }
     if (all->watch == NULL) {
         return BP_OK;
     }
@@ -126,6 +132,7 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
                         : evaluate_group(runtime, &all, g, &sums));
     }
     *targets = sums.targets;
+    memcpy(runtime->told, sums.told, sizeof runtime->told);
     *loss = sums.weight > 0.0 ? sums.loss / sums.weight : 0.0;
     return BP_OK;
 }

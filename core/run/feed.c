@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/number/forms.h"
 #include "core/number/random.h"
 
 static const char where[] = "feed";
@@ -30,6 +31,10 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
                               (int64_t)source->count, BP_LIMIT_LEAST, (int64_t)least);
     }
     feed->windows = bp_feed_windows(source, feed->sequence);
+    if (feed->pairs && (feed->windows % 2 != 0 || feed->batch % 2 != 0)) {
+        return bp_error_set(error, BP_ERR_USAGE, where, "pairs of rows have to be whole",
+                            source->name);
+    }
     feed->steps_per_epoch = bp_size_ceil_div(feed->windows, feed->group);
     return BP_OK;
 }
@@ -260,6 +265,12 @@ static bp_status label_given(const bp_feed *feed, const feed_row *row, uint32_t 
     return BP_OK;
 }
 
+/* What a row of a pair is. */
+static int32_t feed_side(const feed_row *row)
+{
+    return row->there ? (int32_t)(uint32_t)(row->at.label >> 32) : BP_SIDE_NONE;
+}
+
 static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_column *column,
                              int32_t *to)
 {
@@ -279,10 +290,11 @@ static bp_status fill_labels(const bp_feed *feed, const feed_row *row, const bp_
     if (feed->kind >= BP_LABELS_CLASS) {
         return label_row(feed, row, to);
     }
+    const bool whole = feed->prompts && feed_side(row) == BP_SIDE_CHOSEN;
     for (uint32_t t = 0; t < count; t++) {
         if (feed->kind == BP_LABELS_MASKED) {
             to[t] = is_masked(feed, row, t) ? row->tokens[t] : column->fill;
-        } else if (t + 1 >= row->at.prompt && row->counts[t + 1] != 0) {
+        } else if ((whole || t + 1 >= row->at.prompt) && row->counts[t + 1] == 1) {
             to[t] = row->tokens[t + 1];
         }
     }
@@ -310,14 +322,37 @@ static bp_status fill_types(const bp_feed *feed, const feed_row *row, const bp_c
     return BP_OK;
 }
 
+static bp_status fill_starts(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                             int32_t *to)
+{
+    int32_t start = 0;
+    (void)feed;
+    for (uint32_t t = 0; t < column->elements; t++) {
+        const bool there = row->there && t < row->inputs;
+        start = there && (row->counts[t] & 2) != 0 ? (int32_t)t : start;
+        to[t] = there ? start : column->fill;
+    }
+    return BP_OK;
+}
+
+static bp_status fill_sides(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                            int32_t *to)
+{
+    const uint64_t prompt = row->at.prompt < feed->sequence ? row->at.prompt : feed->sequence;
+    (void)column;
+    to[0] = feed_side(row);
+    to[1] = row->there ? (int32_t)(uint32_t)row->at.label : 0;
+    to[2] = row->there && prompt > 0 ? (int32_t)prompt - 1 : 0;
+    return BP_OK;
+}
+
 /* How a sample's part of a column is filled, by where the column comes from. */
 static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
-                                                const bp_column *column,
-                                                int32_t *to) = {[BP_INPUT_IDS] = fill_ids,
-                                                                [BP_INPUT_LABELS] = fill_labels,
-                                                                [BP_INPUT_LENGTHS] = fill_lengths,
-                                                                [BP_INPUT_TYPES] = fill_types,
-                                                                [BP_INPUT_ENDS] = fill_labels};
+                                                const bp_column *column, int32_t *to) = {
+    [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
+    [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
+    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_SIDES] = fill_sides,
+    [BP_INPUT_STARTS] = fill_starts};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)
@@ -369,8 +404,39 @@ static uint64_t count_valid(const bp_feed *feed, const bp_column *column, uint32
 static double weigh(const bp_feed *feed, const bp_column *column, uint32_t sample, uint64_t valid)
 {
     const int32_t *labels = (const int32_t *)column->data + (size_t)sample * column->elements;
-    const bool weighted = feed->class_weights != NULL && feed->kind == BP_LABELS_CLASS && valid > 0;
-    return weighted ? (double)feed->class_weights[labels[0]] : (double)valid;
+    double weight = 0.0;
+    if (feed->class_weights == NULL) {
+        return (double)valid;
+    }
+    for (uint32_t t = 0; t < column->elements; t++) {
+        weight += labels[t] >= 0 ? (double)feed->class_weights[labels[t]] : 0.0;
+    }
+    return weight;
+}
+
+/* Whether a row of a pair has a target in its completion. */
+static bool completes(const bp_group *group, uint32_t sample)
+{
+    const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
+    const bp_column *sides = bp_group_column(group, BP_INPUT_SIDES);
+    const int32_t *label = (const int32_t *)labels->data + (size_t)sample * labels->elements;
+    const int32_t *side = (const int32_t *)sides->data + (size_t)sample * sides->elements;
+    bool found = false;
+    for (uint32_t t = (uint32_t)side[2]; t < labels->elements; t++) {
+        found = found || label[t] >= 0;
+    }
+    return found;
+}
+
+/* A pair counts with its second row: once, if it is there, and KTO's for its first one. */
+static double weigh_pair(const bp_group *group, const feed_row *row, uint32_t sample)
+{
+    const bool second = sample % 2 == 1;
+    if (!second || bp_group_column(group, BP_INPUT_SIDES) == NULL) {
+        return 0.0;
+    }
+    const bool whole = feed_side(row) == BP_SIDE_MISMATCHED || completes(group, sample);
+    return whole && completes(group, sample - 1) ? 1.0 : 0.0;
 }
 
 const bp_column *bp_group_column(const bp_group *group, bp_input_from from)
@@ -414,18 +480,49 @@ static void begin_group(const bp_feed *feed, bp_group *group, uint32_t samples)
     group->tokens = 0;
 }
 
+static uint32_t feed_together(const bp_feed *feed)
+{
+    const uint32_t pair = feed->pairs ? 2 : 1;
+    return feed->source->together > 1 ? feed->source->together : pair;
+}
+
 /* Stages a row that was read, or one that a short group lacks, as sample number `sample`. */
 static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sample,
                           bp_group *group)
 {
     const bp_column *labels = bp_group_column(group, BP_INPUT_LABELS);
+    const bool first = feed->kind == BP_LABELS_TEXTS && sample % feed_together(feed) == 0;
     BP_TRY(stage_row(feed, row, sample, group));
     note_length(feed, row, sample, group);
+    if (row->there && first) {
+        group->valid++;
+        group->weight += 1.0;
+    }
     if (row->there && labels != NULL) {
         const uint64_t valid = count_valid(feed, labels, sample);
         group->valid += valid;
-        group->weight += weigh(feed, labels, sample, valid);
+        group->weight +=
+            feed->pairs ? weigh_pair(group, row, sample) : weigh(feed, labels, sample, valid);
     }
+    return BP_OK;
+}
+
+uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position)
+{
+    const uint64_t each = feed_together(feed);
+    return feed->shuffle
+               ? bp_random_permute(feed->seed, epoch, feed->windows / each, position / each) *
+                         each +
+                     position % each
+               : position;
+}
+
+bp_status bp_feed_window(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window)
+{
+    if (feed->order != NULL) {
+        return feed->order(feed, epoch, position, window);
+    }
+    *window = bp_feed_shuffled(feed, epoch, position);
     return BP_OK;
 }
 
@@ -438,10 +535,8 @@ bp_status bp_feed_stage(const bp_feed *feed, uint64_t step, bp_group *group, int
     for (uint32_t s = 0; s < group->micros * feed->batch; s++) {
         feed_row row = {.number = step * feed->group + s};
         if (s < group->samples) {
-            uint64_t window = first + s;
-            if (feed->shuffle) {
-                window = bp_random_permute(feed->seed, epoch, feed->windows, window);
-            }
+            uint64_t window;
+            BP_TRY(bp_feed_window(feed, epoch, first + s, &window));
             BP_TRY(load_row(feed, window, scratch, &row));
         }
         BP_TRY(take_row(feed, &row, s, group));

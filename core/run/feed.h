@@ -47,13 +47,15 @@ struct bp_source {
     /* Fills to[0..n-1] with tokens first .. first+n-1, all inside count. */
     bp_status (*read)(bp_source *source, uint64_t first, uint32_t n, int32_t *to);
     /* Optional (NULL: every token counts): sets counts[i] to 0 where token first + i is no target
-     * (a prompt, padding), to 1 where it is. */
+     * (a prompt, padding), to 1 where it is; and 2 more where a document begins in a row of
+     * several: that is no target. */
     bp_status (*targets)(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts);
     /* BP_LABELS_GIVEN only: the labels of tokens first .. first + n - 1. */
     bp_status (*labels)(bp_source *source, uint64_t first, uint32_t n, int32_t *to);
     /* Sources of examples only: how many, and number `index` of them, whose tokens are all inside
      * count. examples = 0: one stream, cut into windows. */
     uint64_t examples;
+    uint32_t together; /* of them so many stay one behind the other; 0: 1 */
     bp_status (*example)(bp_source *source, uint64_t index, bp_example *to);
 };
 
@@ -65,8 +67,10 @@ typedef enum bp_labels {
                              feed->classes, or, where that is 0, below the vocabulary */
     BP_LABELS_CLASS,      /* of the row, at its first place: a class below feed->classes */
     BP_LABELS_BITS,       /* of the row, at its first place: 32 bits (a float, a mask), unchecked */
-    BP_LABELS_SPAN /* of the row: where an answer begins, and, as the ends, where it ends: the low
-                      and the high 16 of the 32 lowest bits of the example's label */
+    BP_LABELS_SPAN, /* of the row: where an answer begins, and, as the ends, where it ends: the low
+                       and the high 16 of the 32 lowest bits of the example's label */
+    BP_LABELS_TEXTS /* none: rows are texts, of which vectors are made; the first of each
+                       bp_source.together is a target */
 } bp_labels;
 
 #define BP_MASKING_SPECIAL 4
@@ -80,7 +84,46 @@ typedef struct bp_masking {
     int32_t special[BP_MASKING_SPECIAL]; /* ids that are never chosen: [CLS], [SEP]; -1: none */
 } bp_masking;
 
-typedef struct bp_feed {
+/* Samples of like lengths in a group, as transformers' group_by_length has it: the shuffled samples
+ * of an epoch are cut into stretches of BP_STRETCH_GROUPS groups (fewer, where the epoch has not
+ * four times as many), and in each the longest come first, equal ones in their shuffled order. What
+ * a step sees is still a function of (seed, step): the stretch that is kept here only saves sorting
+ * it anew. */
+#define BP_STRETCH_GROUPS 50
+
+typedef struct bp_stretch_row {
+    uint64_t window;
+    uint32_t tokens;
+    uint32_t place; /* in the shuffled order */
+} bp_stretch_row;
+
+typedef struct bp_stretch {
+    bp_stretch_row *rows; /* BP_STRETCH_GROUPS groups of them; the caller's */
+    uint64_t number; /* of the stretch that they hold, counted from the first epoch's first, + 1;
+                        0: none */
+} bp_stretch;
+
+typedef struct bp_feed bp_feed;
+
+/* Data sets with shares of each epoch. An epoch has as many rows as without: of data set i
+ * part[i].each of them, its weight's share. Each set is gone through again and again, every row
+ * once in each turn and each turn in an order of its own, from where the epoch before ended; which
+ * row of an epoch is whose is shuffled. So what a step sees is a function of (seed, step). */
+#define BP_MIXTURE_MOST 16
+
+typedef struct bp_mixture_part {
+    uint64_t end;     /* examples, or tokens of a stream, up to where it ends; the caller's */
+    uint64_t first;   /* its first window */
+    uint64_t windows; /* of it */
+    uint64_t each;    /* rows that it has in an epoch */
+} bp_mixture_part;
+
+typedef struct bp_mixture {
+    bp_mixture_part part[BP_MIXTURE_MOST];
+    uint32_t count; /* the caller's */
+} bp_mixture;
+
+struct bp_feed {
     bp_source *source;
     bp_error *error;
     uint64_t seed;
@@ -93,10 +136,18 @@ typedef struct bp_feed {
     bp_masking masking;         /* BP_LABELS_MASKED */
     uint32_t classes;           /* BP_LABELS_CLASS, BP_LABELS_GIVEN */
     const float *class_weights; /* the spec's; NULL: none */
-    int32_t padding;            /* the id behind the end of a row; no target, whatever it is */
+    bool pairs;                 /* examples 2 i and 2 i + 1 stay together, in whole batches; the
+                                   weight of a group is its pairs. Labels of examples: bits of the
+                                   reference's log-probability, and 2^32 times their bp_side */
+    bool prompts;               /* tokens of chosen rows' prompts are targets, too */
+    /* NULL: shuffled, or as the data has them; or bp_feed_by_length, of a feed that is shuffled. */
+    bp_status (*order)(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window);
+    bp_stretch *stretch;       /* bp_feed_by_length's */
+    const bp_mixture *mixture; /* bp_feed_mixed's */
+    int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;
     uint64_t steps_per_epoch;
-} bp_feed;
+};
 
 /* Elements of int32_t that staging needs: one window of ids and one of target marks. */
 #define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
@@ -127,6 +178,23 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
 /* Tokens of window number `window` that the model reads, padding left out. */
 bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens) BP_MUST_CHECK;
+
+/* The window at a position of an epoch, in the feed's order. */
+bp_status bp_feed_window(const bp_feed *feed, uint64_t epoch, uint64_t position,
+                         uint64_t *window) BP_MUST_CHECK;
+
+/* Gives a feed that is initialised, of single rows, the order of a mixture; `weights`: one for each
+ * data set, at least 0. BP_ERR_DATA: a set with a weight has no row. BP_ERR_USAGE: no weight is
+ * above 0. */
+bp_status bp_mixture_init(bp_mixture *mixture, bp_feed *feed, const double *weights) BP_MUST_CHECK;
+bp_status bp_feed_mixed(const bp_feed *feed, uint64_t epoch, uint64_t position,
+                        uint64_t *window) BP_MUST_CHECK;
+
+/* The same in the order of a stretch, and in that of the data or shuffled. Cost: where another
+ * stretch is kept, the lengths of its rows are read and sorted. */
+bp_status bp_feed_by_length(const bp_feed *feed, uint64_t epoch, uint64_t position,
+                            uint64_t *window) BP_MUST_CHECK;
+uint64_t bp_feed_shuffled(const bp_feed *feed, uint64_t epoch, uint64_t position);
 
 /* Stages the group of a step (0-based) into the group's columns. Every id and class is checked:
  * BP_ERR_DATA naming the source, what was found and the vocabulary or the number of classes.

@@ -25,7 +25,7 @@
 typedef struct bp_runtime bp_runtime;
 
 /* Room for a runtime. */
-#define BP_RUNTIME_BYTES 8192
+#define BP_RUNTIME_BYTES 9216
 
 typedef union bp_runtime_room {
     unsigned char bytes[BP_RUNTIME_BYTES];
@@ -48,10 +48,13 @@ typedef struct bp_outcome {
     uint64_t tokens; /* input tokens in the group, padding left out */
     uint64_t places; /* that its programs went over, padding included; 0: nothing ran */
     uint32_t samples;
-    double scale;   /* the loss scale used; 1 without scaling */
-    bool skipped;   /* loss scaling met an overflow: nothing changed but the scale */
-    bool nonfinite; /* loss or norm, and no lower scale can help; the weights are as they were
-                       before the step */
+    double scale;       /* the loss scale used; 1 without scaling */
+    bool skipped;       /* loss scaling met an overflow: nothing changed but the scale */
+    bool nonfinite;     /* loss or norm, and no lower scale can help; the weights are as they were
+                           before the step */
+    uint32_t judgement; /* bp_judgement, where steps are judged */
+    float told[BP_TOLD_NUMBERS]; /* of pairs of rows, where the loss is over them: sums; 0 where a
+                                    group has several lanes */
 } bp_outcome;
 
 /* Bytes of memory that bp_runtime_count works in: closed form, no memory touched, a few hundred for
@@ -117,6 +120,11 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
  * context is full. */
 bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
+
+/* Of spec.generate_sequences > 1 sequences, which begin alike with what accept took, each goes on
+ * with an id of its own: the weights are read once for all, and the logits become (sequences,
+ * vocabulary). Each sequence has the bits that it would have alone. BP_ERR_FIT as above. */
+bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids) BP_MUST_CHECK;
 
 /* The first error of any call; its code is BP_OK when there is none. Stays the runtime's. */
 const bp_error *bp_runtime_error(const bp_runtime *runtime);

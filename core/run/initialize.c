@@ -84,8 +84,8 @@ static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t
                    bp_random_normal(runtime->spec.seed, parameter, published(runtime, p, at)));
 }
 
-/* Ones, zeros and what is to be quantised, made here; every form of weight and master holds ones
- * and zeros exactly. */
+/* Ones, zeros, what is to be quantised and what lives in storage, made here; every form of weight
+ * and master holds ones and zeros exactly. */
 static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t pass)
 {
     float values[PIECE];
@@ -109,7 +109,7 @@ bp_status bp_runtime_draw(bp_runtime *runtime)
     for (uint32_t i = 0; i < runtime->emit.parameter_count; i++) {
         const bp_parameter *p = &runtime->emit.parameters[i];
         const bool codes = p->quantised != BP_QUANTISED_NONE;
-        const bool here = !p->given && (codes || p->init != BP_INIT_NORMAL);
+        const bool here = !p->given && (codes || p->below || p->aside || p->init != BP_INIT_NORMAL);
         const uint32_t passes = codes ? bp_quantised_passes(p->quantised) : 1;
         for (uint32_t pass = 0; here && pass < passes; pass++) {
             BP_TRY(fill_weight(runtime, i, pass));

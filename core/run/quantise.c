@@ -5,7 +5,7 @@
 #include "core/number/convert.h"
 #include "core/run/runtime.h"
 
-#define PIECE     16384 /* elements at once: a group of 256 blocks */
+#define PIECE     32768 /* elements at once: two groups of 256 blocks */
 #define ROW_PIECE 1024  /* of one row */
 
 static const char where[] = "quantise";
@@ -38,6 +38,34 @@ static quantise_desk desk_of(bp_runtime *runtime, uint32_t parameter)
                            .floats = (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
 }
 
+/* Whole blocks, by the device if it can. */
+static void fill_blocks(const quantise_desk *desk, const float *values, uint64_t blocks,
+                        float *scales, uint8_t *codes)
+{
+    const bp_device *device = desk->runtime->spec.device;
+    if (device->nf4_blocks != NULL) {
+        device->nf4_blocks(desk->runtime->device, values, blocks, scales, codes);
+    } else {
+        bp_nf4_blocks(values, blocks, scales, codes);
+    }
+}
+
+/* Where codes are made: in their place, or where that cannot be reached on the desk. */
+static uint8_t *codes_room(const quantise_desk *desk, uint64_t offset, uint64_t bytes)
+{
+    const bool whole = desk->codes->part.whole == 0;
+    uint8_t *place = whole ? bp_runtime_reach(desk->runtime, desk->codes, offset, bytes, 1) : NULL;
+    return place != NULL ? place : desk->packed;
+}
+
+static bp_status put_codes(const quantise_desk *desk, uint64_t offset, const uint8_t *codes,
+                           uint64_t bytes)
+{
+    return codes != desk->packed
+               ? BP_OK
+               : bp_runtime_write_whole(desk->runtime, desk->codes, offset, codes, (size_t)bytes);
+}
+
 /* A 4-bit code for each of `count` values, two to a byte; an odd one is followed by that of 0. */
 static void pack(const uint8_t *codes, uint32_t count, uint8_t *packed)
 {
@@ -52,14 +80,15 @@ static bp_status put_blocks(quantise_desk *desk, uint64_t first, const float *va
                             uint64_t count)
 {
     uint8_t codes[BP_NF4_BLOCK];
-    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
-        uint64_t left = count - i;
-        uint32_t some = left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
-        desk->floats[i / BP_NF4_BLOCK] = bp_nf4_block(values + i, some, codes);
-        pack(codes, some, desk->packed + i / 2);
+    const uint64_t bytes = bp_quantised_codes(count, BP_QUANTISED_NF4);
+    const uint64_t whole = count / BP_NF4_BLOCK, rest = count % BP_NF4_BLOCK;
+    uint8_t *packed = codes_room(desk, first / 2, bytes);
+    fill_blocks(desk, values, whole, desk->floats, packed);
+    if (rest != 0) {
+        desk->floats[whole] = bp_nf4_block(values + count - rest, (uint32_t)rest, codes);
+        pack(codes, (uint32_t)rest, packed + whole * (BP_NF4_BLOCK / 2));
     }
-    return bp_runtime_write(desk->runtime, desk->codes, first / 2, desk->packed,
-                            (size_t)bp_quantised_codes(count, BP_QUANTISED_NF4));
+    return put_codes(desk, first / 2, packed, bytes);
 }
 
 static bp_status quantise_nf4(quantise_desk *desk, uint64_t first, const float *values,
@@ -79,10 +108,13 @@ static bp_status measure_scales(quantise_desk *desk, uint64_t first, const float
     if (first == 0) {
         bp_cascade_begin(&q->sum, bp_size_ceil_div(desk->parameter->count, BP_NF4_BLOCK));
     }
-    for (uint64_t i = 0; i < count; i += BP_NF4_BLOCK) {
-        uint64_t left = count - i;
-        uint32_t some = left < BP_NF4_BLOCK ? (uint32_t)left : BP_NF4_BLOCK;
-        bp_cascade_add(&q->sum, bp_nf4_scale(values + i, some));
+    const uint64_t whole = count / BP_NF4_BLOCK, rest = count % BP_NF4_BLOCK;
+    fill_blocks(desk, values, whole, desk->floats, NULL);
+    for (uint64_t b = 0; b < whole; b++) {
+        bp_cascade_add(&q->sum, desk->floats[b]);
+    }
+    if (rest != 0) {
+        bp_cascade_add(&q->sum, bp_nf4_scale(values + count - rest, (uint32_t)rest));
     }
     if (first + count < desk->parameter->count) {
         return BP_OK;
@@ -159,6 +191,7 @@ static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float 
                                uint64_t count)
 {
     float rounded[ROW_PIECE];
+    uint8_t *codes = codes_room(desk, first, count);
     for (uint64_t i = 0; i < count;) {
         const uint64_t column = (first + i) % desk->columns;
         const uint64_t some = quantise_stretch(desk, first + i, values + i, count - i, rounded);
@@ -167,10 +200,10 @@ static bp_status quantise_int8(quantise_desk *desk, uint64_t first, const float 
                                    (first + i) / desk->columns * sizeof(float), &desk->q->largest,
                                    sizeof(float)));
         }
-        bp_int8_codes(rounded, some, desk->q->largest, desk->packed + i);
+        bp_int8_codes(rounded, some, desk->q->largest, codes + i);
         i += some;
     }
-    return bp_runtime_write(desk->runtime, desk->codes, first, desk->packed, (size_t)count);
+    return put_codes(desk, first, codes, count);
 }
 
 static bp_status quantise_piece(quantise_desk *desk, uint32_t pass, uint64_t first,
@@ -224,7 +257,7 @@ static bp_status fetch(const quantise_desk *desk, uint64_t at, one_element *one)
     const bool nested = form == BP_QUANTISED_NF4_DOUBLE, bytes = form == BP_QUANTISED_INT8;
     const uint64_t block = at / (bytes ? desk->columns : BP_NF4_BLOCK);
     const size_t width = nested ? 1 : sizeof(float);
-    BP_TRY(bp_runtime_read(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
+    BP_TRY(bp_runtime_read_whole(desk->runtime, desk->codes, bytes ? at : at / 2, &one->code, 1));
     BP_TRY(bp_runtime_read(desk->runtime, desk->scales, block * width, &one->scale, width));
     if (!nested) {
         return BP_OK;

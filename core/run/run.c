@@ -3,6 +3,7 @@
  * stages tokens, uploads them and runs linked programs. */
 #include <string.h>
 
+#include "core/number/digest.h"
 #include "core/run/run_private.h"
 
 static const char where[] = "run";
@@ -151,6 +152,26 @@ bp_status run_receive(bp_runtime *runtime, const bp_graph *graph, bp_ref from, v
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
+bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buffer, uint64_t from,
+                       uint64_t *sum)
+{
+    const bp_device *device = runtime->spec.device;
+    const bp_buffer *which = &graph->buffers[buffer];
+    const uint64_t place = bp_buffer_place(which);
+    *sum = 0;
+    if (device->word_sum != NULL && bp_place_space(place) == BP_SPACE_DEVICE) {
+        const bp_status status = device->word_sum(runtime->device, place, which->bytes, from, sum);
+        return status == BP_OK ? BP_OK : device_failed(runtime, status);
+    }
+    for (uint64_t at = 0; at < which->bytes; at += BP_TRANSFER_BYTES) {
+        const uint64_t left = which->bytes - at;
+        const size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
+        BP_TRY(run_receive(runtime, graph, (bp_ref){buffer, BP_U8, at}, runtime->transfer, piece));
+        *sum += bp_word_sum(runtime->transfer, piece, from + at / sizeof(uint32_t));
+    }
+    return BP_OK;
+}
+
 bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text)
 {
     if (runtime->open && runtime->graph.program_count[program] > 0) {
@@ -174,9 +195,13 @@ static bp_status run_draws(bp_runtime *runtime, uint32_t first, uint32_t end)
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-/* An op that draws names its parameter by the stream of its random numbers. */
+/* An op that draws names its parameter by the stream of its random numbers; a copy behind it keeps
+ * part of what was drawn. */
 static bool draws_given(const bp_runtime *runtime, const bp_linked_op *op)
 {
+    while (op->kernel == BP_KERNEL_copy_wait || op->kernel == BP_KERNEL_copy_begin) {
+        op--;
+    }
     const bp_random_normal_scalars *scalars = op->scalars;
     return op->kernel == BP_KERNEL_random_normal && runtime->emit.parameters[scalars->stream].given;
 }
@@ -217,56 +242,120 @@ static double least_scale(const bp_scaling *scaling)
     return scaling->floor > 1.0 ? scaling->floor : 1.0;
 }
 
+/* The program that decides a step: whole, or, where steps are judged, up to the op that decides. */
+static bp_status run_deciding(bp_runtime *runtime, const bp_shorter *shorter,
+                              bp_program_kind program)
+{
+    if (runtime->judge == NULL) {
+        return run_length(runtime, shorter, program);
+    }
+    const bool own = shorter != NULL && program != BP_PROGRAM_UPDATE;
+    const bp_linked_program *linked =
+        own ? &shorter->link.programs[program] : &runtime->link.programs[program];
+    const uint32_t decides = judge_find(linked);
+    runtime->decided = (run_decided){.shorter = shorter,
+                                     .program = own ? bp_shorter_program(runtime, shorter, program)
+                                                    : (uint32_t)program,
+                                     .first = decides + 1,
+                                     .count = linked->count - decides - 1};
+    runtime->zeroed = false;
+    bp_status status =
+        runtime->spec.device->run_ops(runtime->device, runtime->decided.program, 0, decides + 1);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
+bp_status run_rest(bp_runtime *runtime)
+{
+    const run_decided *decided = &runtime->decided;
+    bp_status status = runtime->spec.device->run_ops(runtime->device, decided->program,
+                                                     decided->first, decided->count);
+    return status == BP_OK ? BP_OK : device_failed(runtime, status);
+}
+
 /* Runs micro-batch number `micro` of the staged group. */
 static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t micro,
                            bp_program_kind program)
 {
     run_inputs in = run_inputs_of(runtime, micro, 0);
-    in.shorter = run_shortest(runtime, micro, micro);
+    const bool vectors = program == BP_PROGRAM_VECTORS_FIRST || program == BP_PROGRAM_VECTORS_NEXT;
+    in.shorter = vectors ? NULL : run_shortest(runtime, micro, micro);
     block->sample = micro * runtime->spec.batch;
     BP_TRY(run_send(runtime, block, &in));
     count_runs(runtime, in.shorter, 1);
-    return run_length(runtime, in.shorter, program);
+    return program == BP_PROGRAM_STEP ? run_deciding(runtime, in.shorter, program)
+                                      : run_length(runtime, in.shorter, program);
 }
 
-/* All micro-batches of a group that one program holds. Those that a short group lacks have no
- * targets, so they add nothing. */
+/* All of this rank's micro-batches of a group that one program holds. Those that a short group
+ * lacks have no targets, so they add nothing. */
 static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 {
     const bp_group *group = &runtime->group;
-    bp_shorter *shorter = run_shortest(runtime, 0, group->micros - 1);
-    for (uint32_t micro = 0; micro < runtime->compile.micros; micro++) {
+    const bool shares = bp_spec_ranks(&runtime->spec) > 1;
+    const uint32_t first = shares ? runtime->spec.rank * runtime->compile.micros : 0;
+    const uint32_t end = first + runtime->compile.micros;
+    bp_shorter *shorter =
+        run_shortest(runtime, first, (end < group->micros ? end : group->micros) - 1);
+    for (uint32_t micro = first; micro < end; micro++) {
         if (micro >= group->micros) {
             stage_nothing(runtime, micro);
         }
-        run_inputs in = run_inputs_of(runtime, micro, micro);
+        run_inputs in = run_inputs_of(runtime, micro, micro - first);
         in.shorter = shorter;
         block->sample = micro * runtime->spec.batch;
         BP_TRY(run_send(runtime, block, &in));
     }
     count_runs(runtime, shorter, runtime->compile.micros);
-    return run_length(runtime, shorter, BP_PROGRAM_STEP);
+    return run_deciding(runtime, shorter, BP_PROGRAM_STEP);
 }
 
-static bp_status run_group(bp_runtime *runtime, bp_step_block *block)
+/* The vectors of all micro-batches, and their gradients, which each micro-batch then begins with.
+ */
+static bp_status run_vectors(bp_runtime *runtime, bp_step_block *block)
 {
-    if (runtime->spec.gradient_release != BP_RELEASE_NONE) {
+    BP_TRY(run_micro(runtime, block, 0, BP_PROGRAM_VECTORS_FIRST));
+    for (uint32_t micro = 1; micro < runtime->group.micros; micro++) {
+        BP_TRY(run_micro(runtime, block, micro, BP_PROGRAM_VECTORS_NEXT));
+    }
+    return run(runtime, BP_PROGRAM_CONTRAST);
+}
+
+bp_status run_group(bp_runtime *runtime, bp_step_block *block)
+{
+    if (bp_spec_whole_group(&runtime->spec)) {
         return run_whole_group(runtime, block);
     }
     if (runtime->spec.accumulation == 1) {
         return run_micro(runtime, block, 0, BP_PROGRAM_STEP);
     }
+    if (bp_spec_keeps_vectors(&runtime->spec)) {
+        BP_TRY(run_vectors(runtime, block));
+    }
     BP_TRY(run_micro(runtime, block, 0, BP_PROGRAM_MICRO_FIRST));
     for (uint32_t micro = 1; micro < runtime->group.micros; micro++) {
         BP_TRY(run_micro(runtime, block, micro, BP_PROGRAM_MICRO_NEXT));
     }
-    return run(runtime, BP_PROGRAM_UPDATE);
+    return run_deciding(runtime, NULL, BP_PROGRAM_UPDATE);
+}
+
+void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_outcome *outcome)
+{
+    const bp_scaling *scaling = &runtime->spec.scaling;
+    const bool retry =
+        scaling->kind == BP_SCALING_DYNAMIC && (double)result->scale > least_scale(scaling);
+    outcome->places = runtime->places;
+    outcome->loss = result->loss_sum / runtime->group.weight;
+    outcome->norm = (double)result->norm;
+    outcome->scale = (double)result->scale;
+    outcome->skipped = result->skip != 0 && retry;
+    outcome->nonfinite = result->skip != 0 && !retry;
+    memcpy(outcome->told, result->unused, sizeof outcome->told); /* preference.h says so */
 }
 
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
 {
     const bp_spec *spec = &runtime->spec;
-    bool single = spec->accumulation == 1 || spec->gradient_release != BP_RELEASE_NONE;
+    bool single = spec->accumulation == 1 || bp_spec_whole_group(spec);
     bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
     BP_TRY(run_require(runtime, first, "the plan has no training programs, or is not open"));
     bp_status status = bp_feed_stage(feed, runtime->steps, &runtime->group, runtime->window);
@@ -289,20 +378,19 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
                            .step = runtime->steps,
                            .learning_rate = (float)rate,
                            .mask_span = runtime->shorter_count > 0 ? spec->sequence : 0,
+                           .samples = runtime->group.samples,
                            .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;
     runtime->places = 0;
+    if (runtime->judge != NULL) {
+        BP_TRY(judge_step(runtime, &block, &result, outcome));
+        runtime->steps++;
+        return BP_OK;
+    }
     BP_TRY(run_group(runtime, &block));
     BP_TRY(run_receive(runtime, &runtime->graph, runtime->emit.result, &result, sizeof result));
     runtime->steps++;
-    outcome->places = runtime->places;
-    outcome->loss = result.loss_sum / runtime->group.weight;
-    outcome->norm = (double)result.norm;
-    const bp_scaling *scaling = &spec->scaling;
-    bool retry = scaling->kind == BP_SCALING_DYNAMIC && (double)result.scale > least_scale(scaling);
-    outcome->scale = (double)result.scale;
-    outcome->skipped = result.skip != 0 && retry;
-    outcome->nonfinite = result.skip != 0 && !retry;
+    run_outcome(runtime, &result, outcome);
     return BP_OK;
 }
 
@@ -313,35 +401,62 @@ bp_status bp_runtime_restart(bp_runtime *runtime)
     return BP_OK;
 }
 
-/* Appends up to one run's worth of ids: prefill takes several with padding, decode one. */
-static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t count,
-                             uint32_t *taken)
+bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
 {
-    uint32_t rows = bp_compile_prefill_rows(&runtime->spec);
-    uint32_t n = count < rows ? count : rows;
-    int32_t *padded = (int32_t *)runtime->transfer;
-    memset(padded, 0, rows * sizeof *padded);
-    memcpy(padded, ids, n * sizeof *padded);
-    const bp_step_block block = {
-        .seed = runtime->spec.seed, .position = runtime->position, .last_row = n - 1};
-    run_inputs in = {.tokens = n > 1 ? rows : 1};
-    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
-        in.from[i] = runtime->compile.input[i].decodes ? padded : NULL;
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    if (tokens > runtime->position) {
+        return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
+                              "so many tokens were not accepted", NULL, tokens, BP_LIMIT_MOST,
+                              runtime->position);
     }
-    BP_TRY(run_send(runtime, &block, &in));
-    BP_TRY(run(runtime, n > 1 ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
-    runtime->position += n;
-    *taken = n;
+    *kept = runtime->spec.model->pads; /* later tokens change nothing of earlier ones */
+    runtime->position = *kept ? tokens : runtime->position;
     return BP_OK;
 }
 
-bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
+/* Runs a decode program over the ids that lie in the transfer's memory, and goes on by `tokens`. */
+static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
+{
+    const bool prefills = tokens > 1;
+    const bp_step_block block = {.seed = runtime->spec.seed,
+                                 .position = runtime->position,
+                                 .last_row = prefills ? tokens - 1 : 0};
+    run_inputs in = {.tokens = rows};
+    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
+        in.from[i] = runtime->compile.input[i].decodes ? runtime->transfer : NULL;
+    }
+    BP_TRY(run_send(runtime, &block, &in));
+    BP_TRY(run(runtime, prefills ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
+    runtime->position += tokens;
+    return BP_OK;
+}
+
+/* Appends up to one run's worth of ids: prefill takes several with padding, decode one, which all
+ * sequences have. */
+static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t count,
+                             uint32_t *taken)
+{
+    const uint32_t rows = bp_compile_prefill_rows(&runtime->spec);
+    const uint32_t written = bp_spec_decode_rows(&runtime->spec);
+    const uint32_t n = count < rows ? count : rows;
+    int32_t *padded = (int32_t *)runtime->transfer;
+    memset(padded, 0, rows * sizeof *padded);
+    memcpy(padded, ids, n * sizeof *padded);
+    for (uint32_t i = 1; n == 1 && i < written; i++) {
+        padded[i] = ids[0];
+    }
+    *taken = n;
+    return run_tokens(runtime, n > 1 ? rows : written, n);
+}
+
+/* Whether so many ids, one after the other or beside each other, can be appended. */
+static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t count, uint32_t tokens)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
-    uint32_t room = runtime->spec.generate_context - runtime->position;
-    if (count > room) {
+    const uint32_t room = runtime->spec.generate_context - runtime->position;
+    if (tokens > room) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
-                              "the tokens do not fit the generation context", NULL, count,
+                              "the tokens do not fit the generation context", NULL, tokens,
                               BP_LIMIT_MOST, room);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -351,10 +466,31 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
                                   BP_LIMIT_BELOW, runtime->spec.config.vocabulary);
         }
     }
+    return BP_OK;
+}
+
+/* Logits of `rows` sequences come to the host. */
+static bp_status receive_logits(bp_runtime *runtime, bp_ref from, uint32_t rows)
+{
+    return run_receive(runtime, &runtime->graph, from, runtime->logits_host,
+                       (size_t)rows * runtime->spec.config.vocabulary * sizeof(float));
+}
+
+bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
+{
+    BP_TRY(check_ids(runtime, ids, count, count));
     uint32_t taken = 0;
     for (uint32_t done = 0; done < count; done += taken) {
         BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
     }
-    return run_receive(runtime, &runtime->graph, runtime->emit.logits, runtime->logits_host,
-                       runtime->spec.config.vocabulary * sizeof(float));
+    return receive_logits(runtime, taken > 1 ? runtime->emit.logits : runtime->emit.logits_each, 1);
+}
+
+bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids)
+{
+    const uint32_t rows = bp_spec_decode_rows(&runtime->spec);
+    BP_TRY(check_ids(runtime, ids, rows, 1));
+    memcpy(runtime->transfer, ids, rows * sizeof *ids);
+    BP_TRY(run_tokens(runtime, rows, 1));
+    return receive_logits(runtime, runtime->emit.logits_each, rows);
 }

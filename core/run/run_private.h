@@ -34,7 +34,24 @@ bp_status run_length(bp_runtime *runtime, const bp_shorter *shorter,
 bp_status run_receive(bp_runtime *runtime, const bp_graph *graph, bp_ref from, void *to,
                       size_t bytes) BP_MUST_CHECK;
 
+/* bp_word_sum over a buffer as the plan of `graph` has it, its words counted from `from` on. */
+bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buffer, uint64_t from,
+                       uint64_t *sum) BP_MUST_CHECK;
+
 /* BP_ERR_USAGE with `text` where the program is not there, or the runtime is not open. */
 bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text) BP_MUST_CHECK;
+
+/* All of a step up to its update, or, where nobody judges it, with it; then the rest. */
+bp_status run_group(bp_runtime *runtime, bp_step_block *block) BP_MUST_CHECK;
+bp_status run_rest(bp_runtime *runtime) BP_MUST_CHECK;
+
+/* What a result says of the staged group. */
+void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_outcome *outcome);
+
+/* Of judge.c: a step that is judged, and the op of a linked program that decides it (UINT32_MAX:
+ * there is none where it could be). */
+bp_status judge_step(bp_runtime *runtime, bp_step_block *block, bp_result_block *result,
+                     bp_outcome *outcome) BP_MUST_CHECK;
+uint32_t judge_find(const bp_linked_program *program);
 
 #endif

@@ -22,7 +22,9 @@ static uint64_t staging_bytes(const bp_spec *spec)
 /* Room for those that decode programs make, and for those that evaluation keeps. */
 static uint64_t logits_bytes(const bp_spec *spec)
 {
-    uint64_t made = spec->generate_context > 0 ? spec->config.vocabulary : 0;
+    uint64_t made = spec->generate_context > 0
+                        ? bp_size_mul(bp_spec_decode_rows(spec), spec->config.vocabulary)
+                        : 0;
     uint64_t kept = bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec));
     return bp_size_mul(made > kept ? made : kept, sizeof(float));
 }
@@ -151,6 +153,8 @@ static bp_status plan(bp_runtime *runtime)
     BP_TRY(bp_report_plan(graph, spec->plan_nodes, scratch, bytes, &runtime->report));
     BP_TRY(bp_verify_plan(graph, runtime->report.arena_bytes, scratch, bytes));
     BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, runtime->report.host.arena_bytes, scratch, bytes));
+    BP_TRY(
+        bp_verify_space(graph, BP_SPACE_BELOW, runtime->report.below.arena_bytes, scratch, bytes));
     return bp_arena_rewind(&runtime->host, mark);
 }
 
@@ -286,9 +290,10 @@ static bp_status take_places(bp_runtime *runtime, const bp_places *given, bp_pla
     const uint64_t needed[BP_SPACE_COUNT] = {
         [BP_SPACE_DEVICE] = runtime->report.arena_bytes,
         [BP_SPACE_HOST] = runtime->report.host.arena_bytes,
+        [BP_SPACE_BELOW] = runtime->report.below.arena_bytes,
     };
     static const char *const names[BP_SPACE_COUNT] = {
-        [BP_SPACE_DEVICE] = "arena", [BP_SPACE_HOST] = "host arena"};
+        [BP_SPACE_DEVICE] = "arena", [BP_SPACE_HOST] = "host arena", [BP_SPACE_BELOW] = "below"};
     *places = *given;
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         if (given->space[i].bytes < needed[i]) {
@@ -323,6 +328,8 @@ bp_status bp_runtime_open_places(bp_runtime *runtime, const bp_places *given)
     const bp_device *device = runtime->spec.device;
     bp_places places;
     BP_TRY(take_places(runtime, given, &places));
+    runtime->fabric = places.fabric;
+    runtime->fabric_rank = places.rank;
     if (places.fabric != NULL) {
         uint64_t digest = bp_graph_digest(&runtime->graph);
         BP_TRY(places.fabric->agree(places.rank, digest, &runtime->error));

@@ -11,10 +11,9 @@
 #include "core/program/report.h"
 #include "core/program/step.h"
 #include "core/run/handle.h"
+#include "core/run/judge.h"
 #include "core/run/shorter.h"
 #include "core/run/state.h"
-
-#define BP_TRANSFER_BYTES 65536 /* piece in which the runtime fills the arena */
 
 /* What quantising a parameter carries from call to call. */
 typedef struct bp_quantiser {
@@ -36,6 +35,14 @@ typedef struct bp_sorted {
     uint64_t *windows; /* (batch) */
 } bp_sorted;
 
+/* Which program decided the step being run, and what of it is left. */
+typedef struct run_decided {
+    const bp_shorter *shorter;
+    uint32_t program; /* the device's number */
+    uint32_t first;
+    uint32_t count;
+} run_decided;
+
 struct bp_runtime {
     bp_spec spec;
     bp_error error; /* the first error of any call */
@@ -53,10 +60,13 @@ struct bp_runtime {
     bp_sorted sorted;
     uint64_t padded_runs; /* micro-batches that ran at full length, as bp_shorter.runs */
     uint64_t padded_evaluations;
-    uint64_t places;       /* of the step being run, as bp_outcome.places */
-    bp_shorter *evaluated; /* whose eval program ran last; NULL: the padded run's */
-    void *device;          /* the device's context, inside host */
-    uint32_t *state;       /* persistent buffers in name order */
+    uint64_t places;              /* of the step being run, as bp_outcome.places */
+    double told[BP_TOLD_NUMBERS]; /* of the last evaluation, over pairs of rows */
+    bp_shorter *evaluated;        /* whose eval program ran last; NULL: the padded run's */
+    void *device;                 /* the device's context, inside host */
+    const bp_fabric *fabric;      /* open, of several ranks; NULL: there is one */
+    void *fabric_rank;            /* its context */
+    uint32_t *state;              /* persistent buffers in name order */
     uint32_t state_count;
     uint8_t *staging[2];
     uint32_t slot;
@@ -65,6 +75,8 @@ struct bp_runtime {
     float *logits_host; /* (vocabulary), when generating; evaluating: those that are kept */
     uint8_t *transfer;  /* BP_TRANSFER_BYTES for filling and copying state */
     bp_quantiser quantiser;
+    const bp_judge *judge; /* NULL: nobody */
+    run_decided decided;
     uint64_t steps;    /* attempted steps */
     uint64_t skipped;  /* groups without a valid target */
     uint32_t position; /* tokens in the decode caches */
@@ -103,6 +115,12 @@ bp_status bp_runtime_draw(bp_runtime *runtime) BP_MUST_CHECK;
 /* The part of bp_runtime_draw that runs on the device. */
 bp_status bp_runtime_draw_normal(bp_runtime *runtime) BP_MUST_CHECK;
 
+/* Generation goes on behind the first `tokens` of what was accepted, as often as is wanted, without
+ * reading them again; what bp_runtime_logits says is still what it was. *kept is false, and nothing
+ * is done, where they are not kept: recurrent models have their state alone. BP_ERR_USAGE: so many
+ * were not accepted. */
+bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept) BP_MUST_CHECK;
+
 /* The i-th persistent buffer in name order. */
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i);
 /* The persistent buffer of a name, or NULL. */
@@ -112,6 +130,14 @@ bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t
                           size_t bytes) BP_MUST_CHECK;
 bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                            const void *from, size_t bytes) BP_MUST_CHECK;
+
+/* The same of the whole tensor that a buffer is this rank's part of (core/compile/shards.h).
+ * read_whole is called by all ranks at once with the same range, and gives all of them the bytes;
+ * write_whole keeps what belongs here. */
+bp_status bp_runtime_read_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                void *to, size_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_write_whole(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
+                                 const void *from, size_t bytes) BP_MUST_CHECK;
 
 /* Where elements [first, first + count) of a buffer are for the caller's own hands, between runs;
  * NULL where they are out of reach, or reach beyond the buffer. `width` bytes each. */

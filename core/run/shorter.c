@@ -160,7 +160,8 @@ static bp_status verify_places(bp_runtime *runtime, bp_graph *graph, void *scrat
 {
     const bp_report *report = &runtime->report;
     BP_TRY(bp_verify_plan(graph, report->arena_bytes, scratch, bytes));
-    return bp_verify_space(graph, BP_SPACE_HOST, report->host.arena_bytes, scratch, bytes);
+    BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, report->host.arena_bytes, scratch, bytes));
+    return bp_verify_space(graph, BP_SPACE_BELOW, report->below.arena_bytes, scratch, bytes);
 }
 
 /* Where the host puts the inputs of a micro-batch. */

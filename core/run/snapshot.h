@@ -25,8 +25,9 @@
 #include "core/file/pair.h"
 #include "core/file/store.h"
 
-#define BP_SNAPSHOT_NAME_MAX 64 /* of a further file, with its terminator */
-#define BP_SNAPSHOT_BLOBS    16 /* further files at most */
+#define BP_SNAPSHOT_NAME_MAX 64  /* of a further file, with its terminator */
+#define BP_SNAPSHOT_BLOBS    16  /* further files at most */
+#define BP_SNAPSHOT_TENSOR   256 /* of a tensor's name, with its terminator */
 
 /* One persistent buffer. A list of them is sorted by name as strcmp, without duplicates. */
 typedef struct bp_state_tensor {
@@ -74,7 +75,9 @@ typedef struct bp_snapshot_place {
     size_t scratch_bytes;  /* bp_snapshot_scratch; reading foreign ones may need more */
     bp_staging staging;
     bp_error *error;
-    uint64_t spare; /* pruning leaves the snapshot of this step where it is; 0: none */
+    uint64_t spare;       /* pruning leaves the snapshot of this step where it is; 0: none */
+    uint64_t verified;    /* and of this one */
+    const uint64_t *back; /* and of this one, which may be 0; NULL: none */
 } bp_snapshot_place;
 
 /* Scratch bytes that save, load, verify and find need for snapshots of this form: closed form. */
@@ -132,11 +135,21 @@ bp_status bp_snapshot_read_keys(const bp_snapshot_place *place, const char *path
 bp_status bp_snapshot_load(const bp_snapshot_place *place, const char *path,
                            const bp_snapshot *snapshot, uint64_t *digest) BP_MUST_CHECK;
 
+/* The first tensor by name whose bytes two snapshots tell otherwise by their digests, or that only
+ * one of them has; "" where there is none. Reads the files' headers; scratch as for both. */
+bp_status bp_snapshot_compare(const bp_snapshot_place *place, const char *a, const char *b,
+                              char name[BP_SNAPSHOT_TENSOR]) BP_MUST_CHECK;
+
 /* Of the snapshots whose step is not above `newest` (the one just saved) removes all but the last
- * `keep`, and place->spare besides; 0 keeps all. Later steps are left alone: after a resume from an
- * earlier snapshot they are damaged ones, or another run's. Also removes what was replaced or
- * abandoned (old-*, tmp-*). Each snapshot disappears by one rename before its files are removed. */
+ * `keep`, and place->spare, verified and *back besides; 0 keeps all. Later steps are left alone:
+ * after a resume from an earlier snapshot they are damaged ones, or another run's. Also removes
+ * what was replaced or abandoned (old-*, tmp-*). Each snapshot disappears by one rename before its
+ * files are removed. */
 bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest,
                             uint64_t keep) BP_MUST_CHECK;
+
+/* Removes the snapshots of later steps than `newest`, the newest valid one: what a search has
+ * passed over as damaged. */
+bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newest) BP_MUST_CHECK;
 
 #endif

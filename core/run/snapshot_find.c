@@ -129,8 +129,10 @@ bp_status bp_snapshot_find(const bp_snapshot_place *place, bp_snapshot_damaged d
 
 /* What pruning wants to know of a listing. */
 typedef struct census {
-    uint64_t newest; /* later steps are not counted */
-    uint64_t spare;  /* nor is this one, unless it is the newest */
+    uint64_t newest;      /* later steps are not counted */
+    uint64_t spare;       /* nor is this one, unless it is the newest */
+    uint64_t verified;    /* nor this one */
+    const uint64_t *back; /* nor this */
     uint64_t count;
     uint64_t oldest;
     const char *prefix; /* the step of one name with this prefix is also wanted */
@@ -147,7 +149,9 @@ static bp_status see_all(void *user, const char *name)
         c->step = step;
     }
     bool counts = parse_name(name, BP_SNAPSHOT_FINAL, &step) && step <= c->newest;
-    if (counts && (step != c->spare || step == c->newest)) {
+    const bool back = c->back != NULL && step == *c->back;
+    const bool spared = back || (step > 0 && (step == c->spare || step == c->verified));
+    if (counts && (!spared || step == c->newest)) {
         c->oldest = c->count == 0 || step < c->oldest ? step : c->oldest;
         c->count++;
     }
@@ -215,12 +219,39 @@ static bp_status settle_all(const bp_snapshot_place *place, const char *prefix,
     }
 }
 
+static bp_status see_later(void *user, const char *name)
+{
+    census *c = user;
+    uint64_t step;
+    if (parse_name(name, BP_SNAPSHOT_FINAL, &step) && step > c->newest) {
+        c->any = true;
+        c->step = step;
+    }
+    return BP_OK;
+}
+
+bp_status bp_snapshot_prune_later(const bp_snapshot_place *place, uint64_t newest)
+{
+    for (;;) {
+        census c = {.newest = newest};
+        BP_TRY(list(place, see_later, &c));
+        if (!c.any) {
+            return BP_OK;
+        }
+        BP_TRY(remove_snapshot(place, c.step));
+    }
+}
+
 bp_status bp_snapshot_prune(const bp_snapshot_place *place, uint64_t newest, uint64_t keep)
 {
     BP_TRY(settle_all(place, BP_SNAPSHOT_TEMPORARY, remove_temporary));
     BP_TRY(settle_all(place, BP_SNAPSHOT_REPLACED, settle_replaced));
     while (keep > 0) {
-        census c = {.newest = newest, .spare = place->spare, .prefix = BP_SNAPSHOT_TEMPORARY};
+        census c = {.newest = newest,
+                    .spare = place->spare,
+                    .verified = place->verified,
+                    .back = place->back,
+                    .prefix = BP_SNAPSHOT_TEMPORARY};
         BP_TRY(list(place, see_all, &c));
         if (c.count <= keep) {
             break;

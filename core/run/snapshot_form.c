@@ -178,12 +178,17 @@ static void fill_metadata(const bp_snapshot *snapshot, bp_snapshot_form *form)
     form->state_groups[2] = files;
 }
 
+uint64_t bp_snapshot_form_bytes(const bp_snapshot *snapshot)
+{
+    const uint64_t row = sizeof(bp_tensor_entry) + sizeof(uint64_t);
+    return bp_size_add(SCRATCH_ALIGN, bp_size_mul(snapshot->tensor_count, row));
+}
+
 bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapshot *snapshot,
                                 bp_snapshot_form *form)
 {
     BP_TRY(check_snapshot(place, snapshot));
-    uint64_t row = sizeof(bp_tensor_entry) + sizeof(uint64_t);
-    uint64_t needed = SCRATCH_ALIGN + bp_size_mul(snapshot->tensor_count, row);
+    const uint64_t needed = bp_snapshot_form_bytes(snapshot);
     if (place->scratch_bytes < needed) {
         return bp_error_limit(place->error, BP_ERR_FIT, "snapshot",
                               "saving needs more scratch memory, bytes", NULL,

@@ -18,8 +18,10 @@
 #define BP_SNAPSHOT_FINAL     "checkpoint-"
 #define BP_SNAPSHOT_TEMPORARY "tmp-checkpoint-"
 #define BP_SNAPSHOT_REPLACED  "old-checkpoint-"
+#define BP_SNAPSHOT_STAMP     "ranks-" /* in a temporary directory that several ranks fill */
 
-/* The layouts of both files with the metadata they point into; filled in place, never copied. */
+/* The layouts of both files with the metadata they point into; filled in place, never copied. The
+ * entries of state lie behind those of model. */
 typedef struct bp_snapshot_form {
     bp_safetensors_plan model;
     bp_safetensors_plan state;
@@ -38,6 +40,21 @@ typedef struct bp_snapshot_form {
 /* Checks the snapshot and lays out both files in place->scratch. */
 bp_status bp_snapshot_make_form(const bp_snapshot_place *place, const bp_snapshot *snapshot,
                                 bp_snapshot_form *form) BP_MUST_CHECK;
+
+/* Scratch bytes that the form takes, from the first on. */
+uint64_t bp_snapshot_form_bytes(const bp_snapshot *snapshot);
+
+/* The parts of a save: an empty temporary directory, after the output directory; further files in
+ * it; and when all is written, the directory is synced and gets its name. */
+bp_status bp_snapshot_make_temporary(const bp_snapshot_place *place,
+                                     const char *temporary) BP_MUST_CHECK;
+bp_status bp_snapshot_write_blobs(const bp_snapshot_place *place, const bp_snapshot *snapshot,
+                                  const char *directory) BP_MUST_CHECK;
+bp_status bp_snapshot_publish(const bp_snapshot_place *place, uint64_t step,
+                              const char *temporary) BP_MUST_CHECK;
+
+/* The state digest of the digests of its tensors, in the order of snapshot->tensors. */
+uint64_t bp_snapshot_state_digest(const bp_snapshot *snapshot, const uint64_t *digests);
 
 /* The part of one metadata pair, whose key is prefix + key, in a file's metadata digest. That is
  * the sum of the parts of all pairs, in any order, but for the digests themselves. */

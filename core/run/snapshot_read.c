@@ -354,3 +354,45 @@ bp_status bp_snapshot_read_keys(const bp_snapshot_place *place, const char *path
     bp_status closed = bp_safetensors_close(&file);
     return status != BP_OK ? status : closed;
 }
+
+/* The first key of two sorted lists that one lacks, or whose values differ; NULL: none. */
+static const char *first_other(const bp_safetensors *a, const bp_safetensors *b)
+{
+    bp_pair *x, *y;
+    size_t x_count, y_count, i = 0;
+    metadata_range(a, BP_SAFETENSORS_DIGEST, &x, &x_count);
+    metadata_range(b, BP_SAFETENSORS_DIGEST, &y, &y_count);
+    for (; i < x_count && i < y_count; i++) {
+        const int order = strcmp(x[i].key, y[i].key);
+        if (order != 0 || strcmp(x[i].value, y[i].value) != 0) {
+            return order <= 0 ? x[i].key : y[i].key;
+        }
+    }
+    return i < x_count ? x[i].key : i < y_count ? y[i].key : NULL;
+}
+
+bp_status bp_snapshot_compare(const bp_snapshot_place *place, const char *a, const char *b,
+                              char name[BP_SNAPSHOT_TENSOR])
+{
+    pair_of_files one, other;
+    const size_t half = place->scratch_bytes / 2 / sizeof(uint64_t) * sizeof(uint64_t);
+    bp_snapshot_place first = *place, second = *place;
+    first.scratch_bytes = half;
+    second.scratch = (unsigned char *)place->scratch + half;
+    second.scratch_bytes = place->scratch_bytes - half;
+    name[0] = '\0';
+    BP_TRY(open_files(&one, &first, a));
+    bp_status status = open_files(&other, &second, b);
+    if (status == BP_OK) {
+        const char *weight = first_other(&one.model, &other.model);
+        const char *rest = first_other(&one.state, &other.state);
+        const char *key =
+            weight == NULL || (rest != NULL && strcmp(rest, weight) < 0) ? rest : weight;
+        if (key != NULL && strlen(key) < BP_SNAPSHOT_TENSOR) {
+            key += strlen(BP_SAFETENSORS_DIGEST);
+            memcpy(name, key, strlen(key) + 1);
+        }
+        status = close_files(&other, status);
+    }
+    return close_files(&one, status);
+}

@@ -71,7 +71,7 @@ static bp_status read_tensor(void *user, const bp_tensor_entry *entry, uint64_t 
     return snapshot->io.read(snapshot->io.user, tensor->handle, offset, to, bytes);
 }
 
-static uint64_t digest_of_state(const bp_snapshot *snapshot, const uint64_t *digests)
+uint64_t bp_snapshot_state_digest(const bp_snapshot *snapshot, const uint64_t *digests)
 {
     bp_digest sum;
     bp_digest_begin(&sum, 0);
@@ -103,13 +103,13 @@ static bp_status write_tensors(const bp_snapshot_place *place, const bp_snapshot
     BP_TRY(bp_safetensors_write(&writer, place->staging, read_tensor, (void *)(uintptr_t)snapshot));
     keep_digests(plan, form->digests);
     if (last) {
-        bp_digest_text(digest_of_state(snapshot, form->digests), form->sum);
+        bp_digest_text(bp_snapshot_state_digest(snapshot, form->digests), form->sum);
     }
     return bp_safetensors_end(&writer);
 }
 
-static bp_status write_files(const bp_snapshot_place *place, const bp_snapshot *snapshot,
-                             bp_snapshot_form *form, const char *directory)
+bp_status bp_snapshot_write_blobs(const bp_snapshot_place *place, const bp_snapshot *snapshot,
+                                  const char *directory)
 {
     for (size_t i = 0; i < snapshot->blob_count; i++) {
         const bp_blob *blob = &snapshot->blobs[i];
@@ -117,17 +117,16 @@ static bp_status write_files(const bp_snapshot_place *place, const bp_snapshot *
         BP_TRY(bp_storage_join(path, directory, blob->name, place->error));
         BP_TRY(bp_storage_write_file(place->store, path, blob->bytes, blob->length, place->error));
     }
-    BP_TRY(write_tensors(place, snapshot, form, directory, BP_SNAPSHOT_MODEL));
-    BP_TRY(write_tensors(place, snapshot, form, directory, BP_SNAPSHOT_STATE));
-    return sync_directory(place, directory);
+    return BP_OK;
 }
 
-/* Gives the finished temporary directory its name. One of the same step makes room first, under a
- * name by which it is still found. */
-static bp_status publish(const bp_snapshot_place *place, uint64_t step, const char *temporary,
-                         const char *final)
+/* One of the same step makes room first, under a name by which it is still found. */
+bp_status bp_snapshot_publish(const bp_snapshot_place *place, uint64_t step, const char *temporary)
 {
+    char final[BP_STORE_PATH_MAX];
     char replaced[BP_STORE_PATH_MAX];
+    BP_TRY(sync_directory(place, temporary));
+    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, step, final));
     BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_REPLACED, step, replaced));
     bool there;
     BP_TRY(exists(place, final, &there));
@@ -139,22 +138,27 @@ static bp_status publish(const bp_snapshot_place *place, uint64_t step, const ch
     return remove_if_there(place, replaced);
 }
 
+bp_status bp_snapshot_make_temporary(const bp_snapshot_place *place, const char *temporary)
+{
+    BP_TRY(prepare_output(place));
+    BP_TRY(remove_if_there(place, temporary));
+    return make_directory(place, temporary);
+}
+
 bp_status bp_snapshot_save(const bp_snapshot_place *place, const bp_snapshot *snapshot,
                            uint64_t *digest)
 {
     bp_snapshot_form form;
     BP_TRY(bp_snapshot_make_form(place, snapshot, &form));
     char temporary[BP_STORE_PATH_MAX];
-    char final[BP_STORE_PATH_MAX];
     BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_TEMPORARY, snapshot->step, temporary));
-    BP_TRY(bp_snapshot_path(place, BP_SNAPSHOT_FINAL, snapshot->step, final));
-    BP_TRY(prepare_output(place));
-    BP_TRY(remove_if_there(place, temporary));
-    BP_TRY(make_directory(place, temporary));
-    BP_TRY(write_files(place, snapshot, &form, temporary));
-    BP_TRY(publish(place, snapshot->step, temporary, final));
+    BP_TRY(bp_snapshot_make_temporary(place, temporary));
+    BP_TRY(bp_snapshot_write_blobs(place, snapshot, temporary));
+    BP_TRY(write_tensors(place, snapshot, &form, temporary, BP_SNAPSHOT_MODEL));
+    BP_TRY(write_tensors(place, snapshot, &form, temporary, BP_SNAPSHOT_STATE));
+    BP_TRY(bp_snapshot_publish(place, snapshot->step, temporary));
     if (digest != NULL) {
-        *digest = digest_of_state(snapshot, form.digests);
+        *digest = bp_snapshot_state_digest(snapshot, form.digests);
     }
     return BP_OK;
 }

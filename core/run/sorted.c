@@ -30,7 +30,8 @@ static uint32_t groups_of(const bp_spec *spec)
 {
     const uint64_t bytes = bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec));
     const uint64_t groups = SORTED_BYTES / bytes;
-    const bool wanted = spec->evaluate && spec->length_count > 0 && groups >= 2;
+    const bool pairs = spec->preference.kind != BP_PREFERENCE_NONE; /* which stay together */
+    const bool wanted = spec->evaluate && spec->length_count > 0 && groups >= 2 && !pairs;
     return !wanted ? 0 : groups < SORTED_GROUPS ? (uint32_t)groups : SORTED_GROUPS;
 }
 
@@ -89,7 +90,8 @@ uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed)
     const bool rows = feed->source->examples > 0 && !feed->shuffle;
     const bool whole =
         feed->group == feed->batch && feed->batch == bp_spec_eval_batch(&runtime->spec);
-    return rows && whole && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
+    const bool apart = runtime->spec.texts < 2; /* rows are not compared with each other */
+    return rows && whole && apart && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
 }
 
 static bool is_shorter(const void *user, uint32_t a, uint32_t b)

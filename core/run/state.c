@@ -89,10 +89,11 @@ static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buf
 {
     bp_digest bytes;
     bp_digest_begin(&bytes, 0);
-    for (uint64_t done = 0; done < buffer->bytes; done += BP_TRANSFER_BYTES) {
-        uint64_t left = buffer->bytes - done;
+    const uint64_t all = buffer->part.whole > 0 ? buffer->part.whole : buffer->bytes;
+    for (uint64_t done = 0; done < all; done += BP_TRANSFER_BYTES) {
+        uint64_t left = all - done;
         size_t piece = left < BP_TRANSFER_BYTES ? (size_t)left : BP_TRANSFER_BYTES;
-        BP_TRY(bp_runtime_read(runtime, buffer, done, runtime->transfer, piece));
+        BP_TRY(bp_runtime_read_whole(runtime, buffer, done, runtime->transfer, piece));
         bp_digest_add(&bytes, runtime->transfer, piece);
     }
     bp_digest_add_tensor(digest, runtime->graph.names + buffer->name, buffer->dtype, buffer->shape,
@@ -156,6 +157,10 @@ static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
 /* Where a stretch of a weight and of its master are; false when they cannot be reached. */
 static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, uint64_t count)
 {
+    const bool part = desk->master != NULL && desk->master->part.whole > 0;
+    if (part || desk->weight->part.whole > 0) {
+        return false;
+    }
     uint8_t *weights =
         bp_runtime_reach(runtime, desk->weight, first, count, bp_dtype_bytes(desk->dtype));
     uint8_t *masters = desk->master == NULL ? NULL
@@ -183,11 +188,11 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
         bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
                           (size_t)piece);
-        BP_TRY(bp_runtime_write(runtime, desk.weight, (first + done) * width, desk.weights,
-                                (size_t)(piece * width)));
+        BP_TRY(bp_runtime_write_whole(runtime, desk.weight, (first + done) * width, desk.weights,
+                                      (size_t)(piece * width)));
         if (desk.master != NULL) {
-            BP_TRY(bp_runtime_write(runtime, desk.master, (first + done) * rest, desk.masters,
-                                    (size_t)(piece * rest)));
+            BP_TRY(bp_runtime_write_whole(runtime, desk.master, (first + done) * rest, desk.masters,
+                                          (size_t)(piece * rest)));
         }
         done += piece;
     }
@@ -202,12 +207,12 @@ bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_
     const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
-        BP_TRY(bp_runtime_read(runtime, desk.weight, (first + done) * width, desk.weights,
-                               (size_t)(piece * width)));
         if (desk.master != NULL) {
-            BP_TRY(bp_runtime_read(runtime, desk.master, (first + done) * rest, desk.masters,
-                                   (size_t)(piece * rest)));
+            BP_TRY(bp_runtime_read_whole(runtime, desk.master, (first + done) * rest, desk.masters,
+                                         (size_t)(piece * rest)));
         }
+        BP_TRY(bp_runtime_read_whole(runtime, desk.weight, (first + done) * width, desk.weights,
+                                     (size_t)(piece * width)));
         bp_elements_load(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
                          (size_t)piece);
         done += piece;

@@ -23,7 +23,7 @@ uint32_t bp_runtime_state_count(const bp_runtime *runtime);
 bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i);
 
 /* Copies to and from the state of a runtime that is open: BP_ERR_USAGE for bytes outside a tensor.
- */
+ * Where ranks share the state out, all of them read at once, and get the same. */
 bp_state_io bp_runtime_state_io(bp_runtime *runtime);
 
 /* The next step is the one after `step` of them: the last call of a resume, when the state is

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How calls of the CUDA device fail: once, in words, and for good. */
+/* How calls of the CUDA device fail: once, in words, and for good; and how they are waited for. */
+#include <time.h>
+
 #include "device/cuda/context.h"
+
+enum {
+    LOOKS_BUSY = 2000, /* looks at a stream without a pause: steps are short */
+    LOOK_US = 50       /* between two of the others */
+};
 
 bp_status cuda_check(cuda_context *context, bp_cu_result result, const char *entry)
 {
@@ -67,4 +74,53 @@ bp_status cuda_calls_ended(cuda_context *context)
         *context->error = context->call_error;
     }
     return status;
+}
+
+/* Looks on: with a pause after a while, and after it at the fabric. */
+static bp_status ended_wait(cuda_context *context, const struct timespec *began, uint32_t looks)
+{
+    static const struct timespec pause = {0, LOOK_US * 1000};
+    struct timespec at;
+    if (looks < LOOKS_BUSY) {
+        return BP_OK;
+    }
+    nanosleep(&pause, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t ms =
+        (int64_t)(at.tv_sec - began->tv_sec) * 1000 + (at.tv_nsec - began->tv_nsec) / 1000000;
+    bp_status status = context->fabric->stream->poll(context->rank, (uint64_t)ms, context->error);
+    context->failed = context->failed || status != BP_OK;
+    return status;
+}
+
+bp_status cuda_stream_ended(cuda_context *context, bp_cu_stream stream)
+{
+    struct timespec began;
+    if (!context->attached) {
+        return CUDA_CALL(context, cuStreamSynchronize, stream);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (uint32_t looks = 0;; looks += looks < LOOKS_BUSY) {
+        bp_cu_result result = context->driver.cuStreamQuery(stream);
+        if (result != BP_CU_NOT_READY) {
+            return cuda_check(context, result, "cuStreamQuery");
+        }
+        BP_TRY(ended_wait(context, &began, looks));
+    }
+}
+
+bp_status cuda_event_ended(cuda_context *context, bp_cu_event event)
+{
+    struct timespec began;
+    if (!context->attached) {
+        return CUDA_CALL(context, cuEventSynchronize, event);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (uint32_t looks = 0;; looks += looks < LOOKS_BUSY) {
+        bp_cu_result result = context->driver.cuEventQuery(event);
+        if (result != BP_CU_NOT_READY) {
+            return cuda_check(context, result, "cuEventQuery");
+        }
+        BP_TRY(ended_wait(context, &began, looks));
+    }
 }

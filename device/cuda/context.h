@@ -45,6 +45,9 @@ typedef struct cuda_context {
     bp_cu_context handle;
     bp_cu_address arena;
     uint64_t arena_bytes;
+    bp_cu_address segment; /* that the arena is; 0: it is an allocation */
+    uint64_t segment_bytes;
+    bool mapped;               /* there is memory behind the segment */
     unsigned char *host_arena; /* pinned; NULL: that space has no bytes */
     uint64_t host_bytes;
     const bp_fabric *fabric; /* NULL: one rank, no fabric */
@@ -54,6 +57,7 @@ typedef struct cuda_context {
     bp_cu_stream work;
     bp_cu_stream copies;
     bp_cu_stream calls;           /* of the fabric; NULL without one */
+    bool attached;                /* to a fabric that queues calls itself */
     unsigned char *calls_staging; /* a slot of what is given to it and one of what comes */
     bp_cu_event begun;            /* the work before what was begun last */
     bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by ticket; NULL: no such engine */
@@ -63,6 +67,7 @@ typedef struct cuda_context {
     bp_cu_event copied[CUDA_SLOTS]; /* the newest upload from each slot, on `copies` */
     bp_cu_module modules[CUDA_MODULES_MAX];
     cuda_function functions[CUDA_FUNCTIONS_MAX];
+    bp_cu_function word_sum; /* NULL: its module is not there */
     cuda_program programs[BP_PROGRAMS_MAX];
     bp_cuda_memory memory;
     bp_cu_uuid uuid;
@@ -103,6 +108,10 @@ bp_status cuda_calls_status(const cuda_context *context);
 void cuda_calls_end(cuda_context *context, bp_status status);
 /* What went wrong in a call of the fabric, once what was begun has been waited for. */
 bp_status cuda_calls_ended(cuda_context *context) BP_MUST_CHECK;
+/* Waits for a stream, for the newest record of an event. Calls of a fabric that are queued behind a
+ * rank that is gone would never end, so it is asked meanwhile. */
+bp_status cuda_stream_ended(cuda_context *context, bp_cu_stream stream) BP_MUST_CHECK;
+bp_status cuda_event_ended(cuda_context *context, bp_cu_event event) BP_MUST_CHECK;
 
 /* Makes the driver's context current on this thread. BP_ERR_DEVICE when something failed before. */
 bp_status cuda_enter(cuda_context *context) BP_MUST_CHECK;
@@ -116,6 +125,10 @@ bp_status cuda_function_find(cuda_context *context, const bp_cuda_launch *launch
                              uint32_t parameter_bytes, bp_cu_function *function) BP_MUST_CHECK;
 /* Launches every function in use once, doing nothing. */
 bp_status cuda_functions_touch(cuda_context *context) BP_MUST_CHECK;
+/* words.c: finds the kernel before the seal, and bp_device's word_sum by it. */
+bp_status cuda_words_begin(cuda_context *context) BP_MUST_CHECK;
+bp_status cuda_word_sum(void *memory, uint64_t place, uint64_t bytes, uint64_t from,
+                        uint64_t *sum) BP_MUST_CHECK;
 void cuda_modules_unload(cuda_context *context);
 
 /* parameters.c: the bytes of a launch's parameters as its kernel takes them, and their number;
@@ -148,6 +161,10 @@ bp_status cuda_link(void *memory, uint32_t program, const bp_linked_program *lin
 /* copy.c */
 bp_status cuda_upload(void *memory, uint64_t place, const void *from, size_t bytes) BP_MUST_CHECK;
 bp_status cuda_download(void *memory, uint64_t place, void *to, size_t bytes) BP_MUST_CHECK;
+
+/* segment.c: makes the arena one mapped segment; where the driver cannot, there is none. */
+bp_status cuda_segment_take(cuda_context *context) BP_MUST_CHECK;
+void cuda_segment_give_back(cuda_context *context);
 
 /* open.c */
 bp_status cuda_open(void *memory, const bp_device_options *options, const bp_places *places,

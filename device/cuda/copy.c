@@ -9,7 +9,7 @@
 static bp_status host_ended(cuda_context *context)
 {
     BP_TRY(cuda_enter(context));
-    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    BP_TRY(cuda_stream_ended(context, context->work));
     return cuda_calls_ended(context);
 }
 
@@ -20,7 +20,7 @@ static bp_status upload_piece(cuda_context *context, bp_cu_address to, const voi
     uint32_t slot = context->slot;
     unsigned char *staging = context->staging + slot * CUDA_SLOT_BYTES;
     context->slot = (slot + 1) % CUDA_SLOTS;
-    CUDA_TRY(context, cuEventSynchronize, context->copied[slot]);
+    BP_TRY(cuda_event_ended(context, context->copied[slot]));
     memcpy(staging, from, bytes);
     CUDA_TRY(context, cuMemcpyHtoDAsync_v2, to, staging, bytes, context->copies);
     return CUDA_CALL(context, cuEventRecord, context->copied[slot], context->copies);
@@ -69,7 +69,7 @@ bp_status cuda_download(void *memory, uint64_t place, void *to, size_t bytes)
     for (size_t done = 0; done < bytes; done += CUDA_SLOT_BYTES) {
         size_t piece = bytes - done < CUDA_SLOT_BYTES ? bytes - done : CUDA_SLOT_BYTES;
         CUDA_TRY(context, cuMemcpyDtoHAsync_v2, staging, from + done, piece, context->copies);
-        CUDA_TRY(context, cuStreamSynchronize, context->copies);
+        BP_TRY(cuda_stream_ended(context, context->copies));
         memcpy(target + done, staging, piece);
     }
     return cuda_calls_ended(context);

@@ -33,6 +33,7 @@ static bp_status cuda_seal(void *memory)
     cuda_context *context = memory;
     BP_TRY(cuda_enter(context));
     BP_TRY(note_free(context, &context->memory.free_linked));
+    BP_TRY(cuda_words_begin(context));
     BP_TRY(cuda_functions_touch(context));
     for (uint32_t i = 0; i < BP_PROGRAMS_MAX; i++) {
         if (context->programs[i].exec != NULL) {
@@ -40,7 +41,7 @@ static bp_status cuda_seal(void *memory)
         }
     }
     CUDA_TRY(context, cuEventRecord, context->ran, context->work);
-    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    BP_TRY(cuda_stream_ended(context, context->work));
     context->sealed = true;
     return note_free(context, &context->memory.free_sealed);
 }
@@ -86,8 +87,8 @@ static bp_status cuda_wait(void *memory)
 {
     cuda_context *context = memory;
     BP_TRY(cuda_enter(context));
-    CUDA_TRY(context, cuStreamSynchronize, context->copies);
-    CUDA_TRY(context, cuStreamSynchronize, context->work);
+    BP_TRY(cuda_stream_ended(context, context->copies));
+    BP_TRY(cuda_stream_ended(context, context->work));
     return cuda_calls_ended(context);
 }
 
@@ -140,6 +141,7 @@ const bp_device bp_device_cuda = {
     .run = cuda_run,
     .run_ops = cuda_run_ops,
     .wait = cuda_wait,
+    .word_sum = cuda_word_sum,
     .variant = cuda_variant,
     .bytes_in_use = cuda_bytes_in_use,
     .close = cuda_close,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The CUDA device: linked programs on an NVIDIA GPU through the driver alone.
  *
- * One arena from one allocation, one block of pinned memory for staging, one stream for work and
- * one for copies; kernels are PTX that the driver compiles when a program that names them is
- * linked. Each program is recorded once as a graph and replayed; with the variant "plain" its
- * launches are made one by one instead, with the same results to the bit.
+ * One arena from one allocation (one mapped segment where a fabric reaches into it), one block of
+ * pinned memory for staging, one stream for work and one for copies; kernels are PTX that the
+ * driver compiles when a program that names them is linked. Each program is recorded once as a
+ * graph and replayed; with the variant "plain" its launches are made one by one instead, with the
+ * same results to the bit.
  *
  * All calls of one context are made by one thread at a time. After a failure the context does
  * nothing more: every call but close answers BP_ERR_DEVICE without touching the driver. */
@@ -29,6 +30,8 @@ typedef struct bp_cuda_memory {
     uint64_t free_linked;  /* when sealing began: modules and graphs are there */
     uint64_t free_sealed;  /* after the seal; a step must not change it */
     uint64_t free_now;
+    uint64_t
+        fabric; /* taken by what joins the GPUs of several ranks, as measured; 0: nothing does */
     uint64_t share; /* this process's share by the driver's management library; 0: unknown */
 } bp_cuda_memory;
 

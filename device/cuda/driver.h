@@ -17,7 +17,9 @@ typedef int bp_cu_attribute;
 typedef int bp_cu_function_attribute;
 typedef int bp_cu_jit_option;
 typedef int bp_cu_capture_mode;
-typedef unsigned long long bp_cu_address; /* CUdeviceptr */
+typedef int bp_cu_granularity;
+typedef unsigned long long bp_cu_memory_handle; /* CUmemGenericAllocationHandle */
+typedef unsigned long long bp_cu_address;       /* CUdeviceptr */
 typedef struct bp_cu_context_object *bp_cu_context;
 typedef struct bp_cu_module_object *bp_cu_module;
 typedef struct bp_cu_function_object *bp_cu_function;
@@ -65,6 +67,26 @@ typedef struct bp_cu_copy {
     size_t height;
 } bp_cu_copy;
 
+/* CUmemAllocationProp: what memory to map is to be like. */
+typedef struct bp_cu_memory {
+    int type;
+    int handles; /* by which other processes may get at it */
+    int location;
+    int device;
+    void *reserved;
+    unsigned char compression;
+    unsigned char gpu_direct; /* a network card may read and write it */
+    unsigned short usage;
+    unsigned char more[4];
+} bp_cu_memory;
+
+/* CUmemAccessDesc: who may do what. */
+typedef struct bp_cu_access {
+    int location;
+    int device;
+    int flags;
+} bp_cu_access;
+
 typedef void bp_cu_host_function(void *data);
 
 /* What one pointer parameter of a launch may touch: rows of row_bytes, pitch bytes apart
@@ -82,12 +104,22 @@ typedef struct bp_cu_operand {
 #define BP_CU_OUT_OF_MEMORY           2
 #define BP_CU_NO_DEVICE               100
 #define BP_CU_UNSUPPORTED_PTX_VERSION 222
+#define BP_CU_NOT_READY               600
 
 /* CUdevice_attribute */
 #define BP_CU_MULTIPROCESSORS    16
 #define BP_CU_CAPABILITY_MAJOR   75
 #define BP_CU_CAPABILITY_MINOR   76
 #define BP_CU_SHARED_BYTES_OPTED 97
+#define BP_CU_MAPS_MEMORY        102
+#define BP_CU_GPU_DIRECT_MAPPED  110
+/* CUmemAllocationType, CUmemAllocationHandleType, CUmemLocationType, CUmemAccess_flags,
+ * CUmemAllocationGranularity_flags */
+#define BP_CU_PINNED                  1
+#define BP_CU_POSIX_FILE              1
+#define BP_CU_LOCATION_DEVICE         1
+#define BP_CU_READ_WRITE              3
+#define BP_CU_GRANULARITY_RECOMMENDED 1
 /* CUfunction_attribute */
 #define BP_CU_FUNCTION_SHARED_MOST 8
 /* CUmemorytype */

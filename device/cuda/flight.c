@@ -80,8 +80,9 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
         return BP_OK;
     }
     BP_TRY(cuda_link_carve(context, memory, sizeof(cuda_record_call), &kept));
-    bool staged = bp_place_space(op->offsets[TO]) != BP_SPACE_HOST ||
-                  bp_place_space(op->offsets[FROM]) != BP_SPACE_HOST;
+    const bool host_to = bp_place_space(op->offsets[TO]) == BP_SPACE_HOST;
+    const bool host_from = bp_place_space(op->offsets[FROM]) == BP_SPACE_HOST;
+    const bool staged = !host_to || !host_from;
     uint64_t chunk = CUDA_SLOT_BYTES / (uint64_t)s->ranks;
     cuda_record_call *call = kept;
     *call = (cuda_record_call){
@@ -90,6 +91,7 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
                                           (const void *)(uintptr_t)from),
         .to_pieces = op->kernel == BP_KERNEL_broadcast_begin ? 1 : (uint32_t)s->ranks,
         .from_pieces = op->kernel == BP_KERNEL_exchange_begin ? (uint32_t)s->ranks : 1,
+        .queued = context->attached && !host_to && !host_from,
         .chunk = !staged     ? 0
                  : chunk > 0 ? chunk
                              : 1};
@@ -110,6 +112,9 @@ bp_status cuda_flight_link(cuda_context *context, const bp_linked_op *op, bp_are
                          .op = op};
     if (info->flight == BP_FLIGHT_WAIT) {
         return BP_OK;
+    }
+    if (op->kernel == BP_KERNEL_rows_begin) {
+        return BP_ERR_DEVICE; /* of a tier that this device does not have */
     }
     return info->engine == BP_ENGINE_COPY ? link_copy(context, op, out)
                                           : link_call(context, op, memory, out);
@@ -185,6 +190,12 @@ static bp_status stage_pieces(cuda_context *context, const cuda_record_call *cal
 
 static bp_status call_make(cuda_context *context, cuda_record_call *call)
 {
+    if (call->queued) {
+        bp_status status = context->fabric->stream->enqueue(context->rank, &call->transfer,
+                                                            context->calls, context->error);
+        context->failed = context->failed || status != BP_OK;
+        return status;
+    }
     uint64_t all = call->transfer.bytes;
     uint64_t most = call->chunk != 0 ? call->chunk : all;
     for (uint64_t first = 0; first < all; first += most) {

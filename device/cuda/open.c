@@ -111,8 +111,12 @@ static bp_status take_memory(cuda_context *context)
     if (context->memory.free_context < context->arena_bytes) {
         return open_no_room(context, BP_CUDA_NO_ROOM);
     }
+    if (context->fabric != NULL && context->fabric->stream != NULL) {
+        BP_TRY(cuda_segment_take(context));
+    }
     size_t bytes = context->arena_bytes > 0 ? (size_t)context->arena_bytes : 1;
-    bp_cu_result result = context->driver.cuMemAlloc_v2(&context->arena, bytes);
+    bp_cu_result result =
+        context->mapped ? BP_CU_SUCCESS : context->driver.cuMemAlloc_v2(&context->arena, bytes);
     if (result == BP_CU_OUT_OF_MEMORY) {
         return open_no_room(context,
                             "the GPU's free memory, in bytes, has no such piece for the arena");
@@ -155,6 +159,29 @@ static bp_status take_streams(cuda_context *context)
     return take_engines(context);
 }
 
+/* The GPUs of the ranks are joined when this one has all that it needs. */
+static bp_status join_ranks(cuda_context *context)
+{
+    const bp_fabric_stream *stream = context->fabric != NULL ? context->fabric->stream : NULL;
+    uint64_t before = 0;
+    if (stream == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(read_free(context, &before));
+    context->attached = true; /* from here on there may be something to detach from */
+    bp_status status =
+        stream->attach(context->rank, (void *)(uintptr_t)context->arena,
+                       context->mapped ? context->segment_bytes : context->arena_bytes,
+                       context->mapped, context->calls, context->error);
+    context->failed = context->failed || status != BP_OK;
+    BP_TRY(status);
+    BP_TRY(cuda_stream_ended(context, context->calls));
+    uint64_t after = 0;
+    BP_TRY(read_free(context, &after));
+    context->memory.fabric = before > after ? before - after : 0;
+    return BP_OK;
+}
+
 /* The state begins as zero bytes. */
 static bp_status clear_arena(cuda_context *context)
 {
@@ -173,6 +200,7 @@ static bp_status open_device(cuda_context *context, const bp_device_options *opt
     BP_TRY(cuda_enter(context));
     BP_TRY(take_memory(context));
     BP_TRY(take_streams(context));
+    BP_TRY(join_ranks(context));
     return clear_arena(context);
 }
 
@@ -199,6 +227,10 @@ static void release_streams(cuda_context *context)
     if (context->calls != NULL && context->failed) {
         cuda_calls_end(context, BP_ERR_DEVICE); /* those queued wait for no other rank */
     }
+    if (context->attached && (context->failed || context->dead)) {
+        context->fabric->stream->detach(context->rank, true); /* or they would wait for ever */
+        context->attached = false;
+    }
     if (context->work != NULL && !context->dead) {
         cuda_given_back(context, context->driver.cuStreamSynchronize(context->work));
     }
@@ -210,6 +242,10 @@ static void release_streams(cuda_context *context)
     }
     for (uint32_t i = 0; i < BP_PROGRAMS_MAX; i++) {
         cuda_forget(context, &context->programs[i]);
+    }
+    if (context->attached) {
+        context->fabric->stream->detach(context->rank, context->dead);
+        context->attached = false;
     }
     for (uint32_t i = 0; i < BP_ENGINE_COUNT * CUDA_FLIGHTS; i++) {
         CUDA_GIVE_BACK(context, cuEventDestroy_v2,
@@ -241,6 +277,8 @@ void cuda_close(void *memory)
     CUDA_GIVE_BACK(context, cuMemFreeHost, context->calls_staging);
     CUDA_GIVE_BACK(context, cuMemFreeHost, context->host_arena);
     CUDA_GIVE_BACK(context, cuMemFreeHost, context->staging);
+    context->arena = context->segment == 0 ? context->arena : 0;
+    cuda_segment_give_back(context);
     CUDA_GIVE_BACK(context, cuMemFree_v2, context->arena);
     cuda_given_back(context, context->driver.cuCtxSetCurrent(NULL));
     cuda_given_back(context, context->driver.cuDevicePrimaryCtxRelease_v2(context->device));

@@ -58,6 +58,8 @@ static void add_shape(bp_cuda_plan *plan, uint32_t step, uint32_t lengths, uint3
     bp_cuda_word32(plan, s->causal != 0);
     bp_cuda_dropout(plan, s->site, s->dropout);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
+    bp_cuda_single(plan, (float)s->cap);
+    bp_cuda_word64(plan, (uint64_t)s->window);
 }
 
 /* Shared memory of a row's form: `rows` rows of the head and `weights` weights. */
@@ -212,6 +214,8 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_word64(plan, (uint64_t)(s->heads * s->head_width));
     bp_cuda_word64(plan, (uint64_t)across);
     bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    bp_cuda_word64(plan, (uint64_t)s->others + 1);
+    bp_cuda_word32(plan, s->apart != 0);
     (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_attention_row, BP_CUDA_FUNCTION_attention_decode,
                         (uint64_t)(s->rows * s->heads), 1, ROW_THREADS);
     plan->launch[plan->count - 1].shared_bytes = (uint32_t)shared;
@@ -228,5 +232,8 @@ bool bp_cuda_plan_decode(bp_cuda_plan *plan)
     bp_cuda_single(plan, (float)s->scale);
     uint32_t floats = BP_CUDA_BIT(attention_decode, k_cache);
     bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->head_width));
+    bp_cuda_single(plan, (float)s->cap);
+    bp_cuda_word64(plan, (uint64_t)s->window);
+    bp_cuda_word32(plan, s->apart != 0);
     return true;
 }

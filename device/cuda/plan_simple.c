@@ -96,9 +96,11 @@ static bool plan_normal(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, random_normal, y, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, random_normal, master, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, random_normal, step, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, random_normal, control, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, (uint32_t)s->stream);
         bp_cuda_double(plan, s->deviation);
+        bp_cuda_word64(plan, (uint64_t)s->interval);
         bp_cuda_word32(plan, (uint32_t)s->form);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
     }
@@ -203,6 +205,7 @@ static bool plan_embedding_forward(bp_cuda_plan *plan)
         bp_cuda_word32(plan, s->decode != 0);
         bp_cuda_word32(plan, bp_dropout_threshold(s->dropout));
         bp_cuda_single(plan, (float)(1.0 / (1.0 - s->dropout)));
+        bp_cuda_single(plan, (float)(s->noise * 0x1p-31));
         bp_cuda_word32(plan, bp_cuda_form(plan, floats, (uint64_t)s->width));
     }
     return true;

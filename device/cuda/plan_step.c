@@ -46,12 +46,42 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_value_of(plan, &p, sizeof p, sizeof(double));
 }
 
+static void plan_loss_tree(bp_cuda_plan *plan)
+{
+    const bp_loss_tree_scalars *s = plan->op->scalars;
+    (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_words, BP_CUDA_FUNCTION_loss_tree, 1, 1, 1);
+    BP_CUDA_OPERAND_OF(plan, loss_tree, result, BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, loss_tree, blocks, BP_ACCESS_READ);
+    bp_cuda_word32(plan, (uint32_t)s->lanes);
+}
+
+static void plan_tree_sum(bp_cuda_plan *plan)
+{
+    const bp_tree_sum_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, BP_CUDA_FUNCTION_tree_sum,
+                      bp_cuda_cut(s->count, RUN_THREADS), 1, RUN_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, tree_sum, y, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, tree_sum, x, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->count);
+        bp_cuda_word32(plan, (uint32_t)s->pieces);
+    }
+}
+
 bool bp_cuda_plan_words(bp_cuda_plan *plan)
 {
-    if (plan->op->kernel == BP_KERNEL_loss_sum) {
+    switch (plan->op->kernel) {
+    case BP_KERNEL_loss_sum:
         plan_loss_sum(plan);
-    } else {
+        break;
+    case BP_KERNEL_loss_tree:
+        plan_loss_tree(plan);
+        break;
+    case BP_KERNEL_tree_sum:
+        plan_tree_sum(plan);
+        break;
+    default:
         plan_step_decide(plan);
+        break;
     }
     return true;
 }
@@ -66,6 +96,8 @@ static uint64_t chunk_of(const bp_linked_op *op, const uint64_t *scalars)
         return (uint64_t)((const bp_lamb_norms_scalars *)(const void *)scalars)->chunk;
     case BP_KERNEL_lars_norms:
         return (uint64_t)((const bp_lars_norms_scalars *)(const void *)scalars)->chunk;
+    case BP_KERNEL_scaled_norms:
+        return (uint64_t)((const bp_scaled_norms_scalars *)(const void *)scalars)->chunk;
     default:
         return RUN_ELEMENTS;
     }
@@ -84,6 +116,9 @@ static uint64_t tuple_blocks(const bp_linked_op *op, uint32_t tuple)
     if (op->kernel == BP_KERNEL_trust_ratio) {
         return 1;
     }
+    if (op->kernel == BP_KERNEL_tree_add) { /* the padding is written too */
+        return bp_cuda_cut((int64_t)(scalars[0] + scalars[1]), RUN_THREADS);
+    }
     return bp_cuda_cut((int64_t)scalars[0], chunk_of(op, scalars));
 }
 
@@ -95,6 +130,8 @@ static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
     switch (kernel) {
     case BP_KERNEL_norm_partial:
         return BP_CUDA_FUNCTION_norm_partial;
+    case BP_KERNEL_tree_add:
+        return BP_CUDA_FUNCTION_tree_add;
     case BP_KERNEL_trust_ratio:
         return BP_CUDA_FUNCTION_trust_ratio;
     case BP_KERNEL_lamb_norms:
@@ -102,6 +139,9 @@ static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
         return BP_CUDA_FUNCTION_update_norms;
     case BP_KERNEL_lars_norms:
         *rule = BP_UPDATE_LARS;
+        return BP_CUDA_FUNCTION_update_norms;
+    case BP_KERNEL_scaled_norms:
+        *rule = BP_UPDATE_SCALED;
         return BP_CUDA_FUNCTION_update_norms;
     case BP_KERNEL_accumulate_codes:
     case BP_KERNEL_expand_codes: /* the word says which */
@@ -165,4 +205,4 @@ typedef char record_holds_scalars[BP_CUDA_RECORD_WORDS - BP_CUDA_RECORD_SCALARS 
                                           (int)(sizeof(bp_ademamix_scalars) / 8)
                                       ? 1
                                       : -1];
-typedef char rules_are_in_order[BP_KERNEL_ademamix - BP_KERNEL_sgd == BP_UPDATE_ADEMAMIX ? 1 : -1];
+typedef char rules_are_in_order[BP_KERNEL_scaled - BP_KERNEL_sgd == BP_UPDATE_SCALED ? 1 : -1];

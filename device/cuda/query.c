@@ -72,6 +72,9 @@ static bp_status query_describe(const bp_cu_driver *driver, bp_cu_device device,
     int shared = 0;
     int multiprocessors = 0;
     size_t bytes = 0;
+    bp_cu_uuid uuid;
+    QUERY(driver, error, cuDeviceGetUuid_v2, &uuid, device);
+    memcpy(gpu->uuid, uuid.bytes, sizeof gpu->uuid);
     QUERY(driver, error, cuDeviceGetName, gpu->name, BP_CUDA_NAME_MAX - 1, device);
     QUERY(driver, error, cuDeviceTotalMem_v2, &bytes, device);
     QUERY(driver, error, cuDeviceGetAttribute, &major, BP_CU_CAPABILITY_MAJOR, device);

@@ -11,6 +11,7 @@
 
 typedef struct bp_cuda_gpu {
     char name[BP_CUDA_NAME_MAX];
+    unsigned char uuid[16];
     uint32_t capability; /* 90 is 9.0 */
     uint32_t multiprocessors;
     uint32_t shared_bytes; /* shared memory that a block may opt in to */

@@ -58,6 +58,7 @@ typedef struct cuda_record_call {
     bp_fabric_transfer transfer; /* its addresses: of the operands, whoever can reach them */
     uint32_t to_pieces;
     uint32_t from_pieces;
+    bool queued;    /* by the fabric itself, between GPUs */
     uint64_t chunk; /* 0: the operands are the host's, and nothing is staged */
     uint64_t done;  /* bytes of each piece */
 } cuda_record_call;

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "arena/text.h"
-#include "core/number/digest.h"
 #include "core/number/random.h"
+#include "device/fabric/groups.h"
 
 static const char where[] = "fabric";
 
@@ -25,7 +25,10 @@ typedef struct threads_rank {
     uint32_t rank;
     uint32_t group_count; /* with the group of all */
     uint64_t patience_ms;
-    uint64_t dice; /* numbers drawn so far */
+    uint64_t dice;               /* numbers drawn so far */
+    uint64_t messages;           /* taken from others */
+    const unsigned char *before; /* where the one before went */
+    uint64_t before_bytes;
     bp_fabric_group groups[BP_THREADS_GROUPS_MAX];
     uint32_t everybody[BP_THREADS_RANKS_MAX];
     uint64_t sequence[BP_THREADS_GROUPS_MAX]; /* calls of each group so far */
@@ -75,15 +78,22 @@ static void threads_dally(threads_rank *rank)
 
 /* Ends all that is under way; every rank is told the first cause. With the lock, as what follows.
  */
-static bp_status world_fail(threads_rank *rank, bp_status status, const char *text,
-                            const char *name)
+static bp_status world_refuse(threads_rank *rank, bp_status status, const bp_error *cause)
 {
     bp_threads_world *world = rank->world;
     if (world->failed == BP_OK) {
-        world->failed = bp_error_set(&world->cause, status, where, text, name);
+        world->failed = status;
+        world->cause = *cause;
         pthread_cond_broadcast(&world->changed);
     }
     return world->failed;
+}
+
+static bp_status world_fail(threads_rank *rank, bp_status status, const char *text,
+                            const char *name)
+{
+    bp_error cause = {.code = BP_OK};
+    return world_refuse(rank, bp_error_set(&cause, status, where, text, name), &cause);
 }
 
 static bp_status world_lose(threads_rank *rank, uint32_t lost, const char *text)
@@ -126,49 +136,11 @@ static bool world_wait(threads_rank *rank, const struct timespec *deadline)
     return pthread_cond_timedwait(&world->changed, &world->lock, deadline) == 0;
 }
 
-static bp_status open_refuse(bp_error *error, const char *text, uint32_t found, uint32_t wanted)
-{
-    return bp_error_numbers(error, BP_ERR_USAGE, where, text, NULL, found, wanted);
-}
-
-/* Ascending, in range, with this rank. */
-static bool group_valid(const bp_fabric_group *group, uint32_t rank, uint32_t size)
-{
-    bool there = false;
-    for (uint32_t i = 0; i < group->count; i++) {
-        if (group->ranks[i] >= size || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
-            return false;
-        }
-        there = there || group->ranks[i] == rank;
-    }
-    return there;
-}
-
-static bp_status open_check(const bp_fabric_options *options, bp_error *error)
-{
-    const bp_threads_world *world = options->world;
-    if (options->size != world->size || options->rank >= options->size) {
-        return open_refuse(error, "a rank or the number of ranks is not that of the others",
-                           options->rank, world->size);
-    }
-    if (options->group_count >= BP_THREADS_GROUPS_MAX) {
-        return open_refuse(error, "a rank is in too many groups", options->group_count,
-                           BP_THREADS_GROUPS_MAX - 1);
-    }
-    for (uint32_t g = 0; g < options->group_count; g++) {
-        if (!group_valid(&options->groups[g], options->rank, options->size)) {
-            return open_refuse(error, "a group is not an ascending list of ranks with this rank",
-                               g + 1, options->rank);
-        }
-    }
-    return BP_OK;
-}
-
 static bp_status threads_open(void *context, const bp_fabric_options *options, bp_error *error)
 {
     threads_rank *rank = context;
     bp_threads_world *world = options->world;
-    BP_TRY(open_check(options, error));
+    BP_TRY(bp_fabric_options_check(options, world->size, BP_THREADS_GROUPS_MAX, error));
     *rank = (threads_rank){.world = world,
                            .rank = options->rank,
                            .group_count = options->group_count + 1,
@@ -189,54 +161,38 @@ static bp_status threads_open(void *context, const bp_fabric_options *options, b
         pthread_cond_broadcast(&world->changed);
     }
     pthread_mutex_unlock(&world->lock);
-    return twice ? open_refuse(error, "a rank is there a second time", options->rank, world->size)
+    return twice ? bp_error_numbers(error, BP_ERR_USAGE, where, "a rank is there a second time",
+                                    NULL, options->rank, world->size)
                  : BP_OK;
 }
 
-/* Which rank is still missing of those that agree. */
-static uint32_t agree_missing(const bp_threads_world *world)
+/* Which rank is still missing of those that agree; the world's size: none. */
+static uint32_t agree_missing(const bp_threads_world *world, uint64_t round)
 {
     uint32_t i = 0;
-    while (i + 1 < world->size && world->members[i].agrees) {
+    while (i < world->size && world->members[i].rounds >= round) {
         i++;
     }
     return i;
 }
 
-static bp_status agree_wait(threads_rank *rank)
+static bp_status agree_wait(threads_rank *rank, uint64_t round)
 {
     bp_threads_world *world = rank->world;
     const struct timespec deadline = threads_deadline(rank);
-    while (world->failed == BP_OK && world->agreed < world->size) {
-        uint32_t missing = agree_missing(world);
+    uint32_t missing;
+    while (world->failed == BP_OK && (missing = agree_missing(world, round)) < world->size) {
         if (world->members[missing].gone) {
             return world_lose(rank, missing, "a rank has left");
         }
-        if (!world_wait(rank, &deadline) && world->agreed < world->size) {
-            return world_lose(rank, agree_missing(world), "a rank did not come in time");
+        if (!world_wait(rank, &deadline)) {
+            missing = agree_missing(world, round);
+            return missing == world->size
+                       ? world->failed
+                       : world_lose(rank, missing, "a rank did not come in time");
         }
     }
     return world->failed;
-}
-
-static bp_status agree_refuse(threads_rank *rank, uint32_t other)
-{
-    const bp_threads_member *members = rank->world->members;
-    char name[BP_ERROR_NAME_MAX];
-    char digest[BP_DIGEST_TEXT];
-    bp_text out;
-    bp_text_init(&out, NULL, NULL, name, sizeof name);
-    bp_text_string(&out, "rank ");
-    bp_text_u64(&out, other);
-    bp_text_string(&out, " has digest ");
-    bp_digest_text(members[other].digest, digest);
-    bp_text_string(&out, digest);
-    bp_text_string(&out, ", rank 0 has ");
-    bp_digest_text(members[0].digest, digest);
-    bp_text_string(&out, digest);
-    bp_status written = bp_text_flush(&out);
-    return world_fail(rank, BP_ERR_USAGE, "the ranks have made different plans",
-                      written == BP_OK ? name : NULL);
 }
 
 /* Whether every member of a group has the same one under the same number. */
@@ -257,20 +213,22 @@ static bool group_shared(const bp_threads_world *world, const bp_fabric_group *g
     return true;
 }
 
-static bp_status agree_compare(threads_rank *rank)
+static bp_status agree_compare(threads_rank *rank, uint64_t round)
 {
     const bp_threads_world *world = rank->world;
+    bp_error error = {.code = BP_OK};
     for (uint32_t i = 1; i < world->size; i++) {
-        if (world->members[i].digest != world->members[0].digest) {
-            return agree_refuse(rank, i);
+        const uint64_t theirs = world->members[i].digest[round % 2];
+        const uint64_t first = world->members[0].digest[round % 2];
+        if (theirs != first) {
+            return world_refuse(rank, bp_fabric_plans_differ(i, theirs, first, &error), &error);
         }
     }
     for (uint32_t i = 0; i < world->size; i++) {
         const bp_threads_member *member = &world->members[i];
         for (uint32_t g = 1; g <= member->group_count; g++) {
             if (!group_shared(world, &member->groups[g - 1], g)) {
-                return world_fail(rank, BP_ERR_USAGE,
-                                  "the ranks do not agree on the members of a group", NULL);
+                return world_refuse(rank, bp_fabric_groups_differ(&error), &error);
             }
         }
     }
@@ -284,13 +242,12 @@ static bp_status threads_agree(void *context, uint64_t digest, bp_error *error)
     bp_threads_member *member = &world->members[rank->rank];
     threads_dally(rank);
     pthread_mutex_lock(&world->lock);
-    world->agreed += member->agrees ? 0 : 1;
-    member->agrees = true;
-    member->digest = digest;
+    const uint64_t round = ++member->rounds;
+    member->digest[round % 2] = digest;
     pthread_cond_broadcast(&world->changed);
-    bp_status status = agree_wait(rank);
+    bp_status status = agree_wait(rank, round);
     if (status == BP_OK) {
-        status = agree_compare(rank);
+        status = agree_compare(rank, round);
     }
     return world_leave(rank, status, error);
 }
@@ -355,15 +312,6 @@ static threads_flight *flight_room(threads_rank *rank, uint32_t ticket)
     return room;
 }
 
-static uint32_t group_position(const bp_fabric_group *group, uint32_t rank)
-{
-    uint32_t i = 0;
-    while (i < group->count && group->ranks[i] != rank) {
-        i++;
-    }
-    return i;
-}
-
 /* Posts this rank's part of a call. */
 static bp_status begin_post(threads_rank *rank, const bp_fabric_transfer *transfer)
 {
@@ -386,7 +334,8 @@ static bp_status begin_post(threads_rank *rank, const bp_fabric_transfer *transf
     if (at == BP_THREADS_MEETINGS_MAX || !meeting_fits(m, transfer)) {
         return world_fail(rank, BP_ERR_USAGE, "the ranks make different calls", NULL);
     }
-    *flight = (threads_flight){true, transfer->ticket, at, group_position(group, rank->rank)};
+    *flight =
+        (threads_flight){true, transfer->ticket, at, bp_fabric_group_position(group, rank->rank)};
     m->post[flight->self] = *transfer;
     m->has_posted[flight->self] = true;
     pthread_cond_broadcast(&world->changed);
@@ -448,6 +397,26 @@ static void copy_pieces(threads_rank *rank, void *to, const void *from, uint64_t
     }
 }
 
+/* One message, as whole as the world's fault leaves it; of its own a rank gets each whole. */
+static void copy_message(threads_rank *rank, unsigned char *to, const unsigned char *from,
+                         uint64_t bytes, bool own)
+{
+    const bp_threads_world *world = rank->world;
+    const bool struck = world->fault != BP_THREADS_WHOLE && !own &&
+                        world->fault_rank == rank->rank && rank->messages++ == world->fault_at;
+    if (struck && world->fault == BP_THREADS_DUPLICATED && rank->before_bytes >= bytes) {
+        from = rank->before;
+    }
+    if (!struck || world->fault != BP_THREADS_DROPPED) {
+        copy_pieces(rank, to, from, bytes);
+    }
+    if (struck && world->fault == BP_THREADS_CORRUPTED && bytes > 0) {
+        to[bytes / 2] ^= 0x10;
+    }
+    rank->before = own ? rank->before : to;
+    rank->before_bytes = own ? rank->before_bytes : bytes;
+}
+
 /* Takes what is for this rank of what a member has posted. */
 static void copy_from(threads_rank *rank, const bp_threads_meeting *m, uint32_t self,
                       uint32_t member)
@@ -458,14 +427,15 @@ static void copy_from(threads_rank *rank, const bp_threads_meeting *m, uint32_t 
     const unsigned char *from = theirs->from;
     switch (mine->call) {
     case BP_FABRIC_ALL_GATHER:
-        copy_pieces(rank, to + member * mine->bytes, from, mine->bytes);
+        copy_message(rank, to + member * mine->bytes, from, mine->bytes, member == self);
         break;
     case BP_FABRIC_EXCHANGE:
-        copy_pieces(rank, to + member * mine->bytes, from + self * mine->bytes, mine->bytes);
+        copy_message(rank, to + member * mine->bytes, from + self * mine->bytes, mine->bytes,
+                     member == self);
         break;
     case BP_FABRIC_BROADCAST:
         if (member == mine->root) {
-            copy_pieces(rank, to, from, mine->bytes);
+            copy_message(rank, to, from, mine->bytes, member == self);
         }
         break;
     }
@@ -519,6 +489,18 @@ static bp_status threads_wait(void *context, uint32_t ticket, bp_error *error)
     return world_leave(rank, status, error);
 }
 
+static bp_status threads_check(void *context, bp_error *error)
+{
+    threads_rank *rank = context;
+    bp_threads_world *world = rank->world;
+    pthread_mutex_lock(&world->lock);
+    bp_status status = world->failed;
+    for (uint32_t i = 0; i < world->size && status == BP_OK; i++) {
+        status = world->members[i].gone ? world_lose(rank, i, "a rank has left") : BP_OK;
+    }
+    return world_leave(rank, status, error);
+}
+
 static void threads_close(void *context)
 {
     threads_rank *rank = context;
@@ -548,4 +530,5 @@ const bp_fabric bp_fabric_threads = {.name = "threads",
                                      .members = threads_members,
                                      .begin = threads_begin,
                                      .wait = threads_wait,
+                                     .check = threads_check,
                                      .close = threads_close};

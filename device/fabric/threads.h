@@ -30,13 +30,21 @@ typedef struct bp_threads_meeting {
 } bp_threads_meeting;
 
 typedef struct bp_threads_member {
-    bool present; /* open */
-    bool gone;    /* was open */
-    bool agrees;  /* has called agree */
-    uint64_t digest;
+    bool present;       /* open */
+    bool gone;          /* was open */
+    uint64_t rounds;    /* calls of agree */
+    uint64_t digest[2]; /* of the odd and the even ones: nobody is two calls ahead of another */
     const bp_fabric_group *groups;
     uint32_t group_count;
 } bp_threads_member;
+
+/* What is done to one message, for tests of who finds it. */
+typedef enum bp_threads_fault {
+    BP_THREADS_WHOLE,
+    BP_THREADS_DROPPED,    /* it does not arrive */
+    BP_THREADS_DUPLICATED, /* the one before it arrives again in its place */
+    BP_THREADS_CORRUPTED   /* a bit of it is another */
+} bp_threads_fault;
 
 /* What the ranks share. A plain record owned by the caller; it must not move while it is open. */
 typedef struct bp_threads_world {
@@ -44,11 +52,14 @@ typedef struct bp_threads_world {
     pthread_cond_t changed;
     uint32_t size;
     uint64_t seed;
+    bp_threads_fault
+        fault;           /* set before any rank opens: of the messages that rank fault_rank gets */
+    uint32_t fault_rank; /* from others, number fault_at */
+    uint64_t fault_at;
     /* under the lock: */
     bp_status failed; /* why nothing goes on; BP_OK while all is well */
     bp_error cause;
     uint32_t copying; /* ranks that look at the memory of others */
-    uint32_t agreed;  /* ranks that have called agree */
     bp_threads_member members[BP_THREADS_RANKS_MAX];
     bp_threads_meeting meetings[BP_THREADS_MEETINGS_MAX];
 } bp_threads_world;

@@ -1,14 +1,89 @@
 /* SPDX-License-Identifier: MIT */
 /* Processor features. The compiler's own detection asks cpuid and, for the registers, xgetbv.
- * syscall is not in POSIX 2008, hence the macro. */
+ * syscall is not in POSIX 2008, hence the macro. A processor without a system is one, and says
+ * nothing of itself. */
 #define _DEFAULT_SOURCE
 #include "device/host/cpu.h"
 
+#include <string.h>
+
+#if defined(__unix__)
 #include <unistd.h>
+#endif
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+
+#define CPU_WORD_BITS (8 * sizeof(unsigned long))
+#define CPU_WORDS     (1024 / CPU_WORD_BITS) /* of the system's set of processors */
+
+uint32_t bp_cpu_allowed(uint16_t *list, uint32_t most)
+{
+    unsigned long set[CPU_WORDS];
+    uint32_t count = 0;
+    memset(set, 0, sizeof set);
+    if (syscall(SYS_sched_getaffinity, 0, sizeof set, set) <= 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < CPU_WORDS * CPU_WORD_BITS && count < most; i++) {
+        if ((set[i / CPU_WORD_BITS] >> i % CPU_WORD_BITS & 1) != 0) {
+            list[count++] = (uint16_t)i;
+        }
+    }
+    return count;
+}
+
+uint32_t bp_cpu_here(void)
+{
+    unsigned cpu = 0;
+    return syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? cpu : 0;
+}
+
+int32_t bp_cpu_thread(void)
+{
+    return (int32_t)syscall(SYS_gettid);
+}
+
+void bp_cpu_bind(int32_t thread, const uint16_t *list, uint32_t count)
+{
+    unsigned long set[CPU_WORDS];
+    memset(set, 0, sizeof set);
+    for (uint32_t i = 0; i < count; i++) {
+        set[list[i] / CPU_WORD_BITS] |= 1ul << list[i] % CPU_WORD_BITS;
+    }
+    (void)syscall(SYS_sched_setaffinity, thread, sizeof set, set);
+}
+
+#else
+
+uint32_t bp_cpu_allowed(uint16_t *list, uint32_t most)
+{
+    (void)list;
+    (void)most;
+    return 0;
+}
+
+uint32_t bp_cpu_here(void)
+{
+    return 0;
+}
+
+int32_t bp_cpu_thread(void)
+{
+    return 0;
+}
+
+void bp_cpu_bind(int32_t thread, const uint16_t *list, uint32_t count)
+{
+    (void)thread;
+    (void)list;
+    (void)count;
+}
+
+#endif
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
 
 /* Conversions of 16-bit floats, which not every compiler's detection knows by name. Their registers
  * are those of AVX. */
@@ -49,6 +124,13 @@ bool bp_cpu_has_amx(void)
            (d & AMX_BF16) != 0 && (d & AMX_TILE) != 0 && tiles_given();
 }
 
+bool bp_cpu_has_sha(void)
+{
+    enum { SHA = 1 << 29 }; /* of leaf 7's ebx */
+    unsigned a, b, c, d;
+    return bp_cpu_has_avx2() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & SHA) != 0;
+}
+
 void bp_cpu_relax(void)
 {
     __builtin_ia32_pause();
@@ -71,6 +153,11 @@ bool bp_cpu_has_amx(void)
     return false;
 }
 
+bool bp_cpu_has_sha(void)
+{
+    return false;
+}
+
 void bp_cpu_relax(void)
 {
 }
@@ -79,6 +166,10 @@ void bp_cpu_relax(void)
 
 uint32_t bp_cpu_count(void)
 {
+#if defined(__unix__)
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 1 ? (uint32_t)count : 1;
+#else
+    return 1;
+#endif
 }

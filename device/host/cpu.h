@@ -14,8 +14,25 @@ bool bp_cpu_has_avx512(void);
 /* AMX tiles with products of bf16, and AVX-512. Asks the system for the tiles' registers. */
 bool bp_cpu_has_amx(void);
 
+/* SHA-256's instructions, and AVX2. */
+bool bp_cpu_has_sha(void);
+
 /* Processors online, at least 1. */
 uint32_t bp_cpu_count(void);
+
+/* Processor numbers that the calling thread may run on, rising: the first `most` of them go to
+ * `list`. Returns how many these are; 0 where the system does not say. */
+uint32_t bp_cpu_allowed(uint16_t *list, uint32_t most);
+
+/* The processor that the calling thread runs on now; 0 where the system does not say. */
+uint32_t bp_cpu_here(void);
+
+/* The system's number of the calling thread, for bp_cpu_bind; 0: it has none. */
+int32_t bp_cpu_thread(void);
+
+/* From now on a thread (0: the calling one) runs on these processors alone. What the system refuses
+ * changes nothing. */
+void bp_cpu_bind(int32_t thread, const uint16_t *list, uint32_t count);
 
 /* Tells the processor that this is a waiting loop. */
 void bp_cpu_relax(void);

@@ -5,64 +5,24 @@
 #include <string.h>
 
 #include "arena/arena.h"
-#include "device/host/engine.h"
+#include "core/number/fused.h"
+#include "core/program/tier.h"
+#include "device/host/device_private.h"
 #include "device/host/form_table.h"
 #include "device/host/join.h"
-#include "device/host/kernel.h"
-#include "device/host/pool.h"
+#include "device/host/matmul/matmul_pack.h"
 
-#define WORKER_ALIGNMENT 64 /* of a worker's part of a workspace: no shared cache lines */
-#define LINK_ALIGNMENT   16
-#define RUN_MARKS        ((uint64_t)1 << 32) /* more than any program has tickets */
-
-/* A tuple of a linked op: its call and where its tasks end in the op's own numbering. */
-typedef struct host_tuple {
-    const void *pointers;
-    const void *scalars;
-    const uint8_t *dtypes;
-    uint64_t end;
-} host_tuple;
-
-#define JOINED_LATER UINT8_MAX /* host_op.joined: an op after this one does this one's work too */
-
-typedef struct host_op {
-    const bp_host_kernel *kernel;
-    const host_tuple *tuples;
-    uint32_t count;
-    uint8_t flight; /* bp_flight */
-    uint8_t engine; /* bp_engine */
-    uint8_t number; /* bp_kernel */
-    uint8_t joined; /* how many ops before this one the product stands that it is done with; or 0 */
-} host_op;
-
-typedef struct host_program {
-    const host_op *ops; /* NULL: not linked */
-    uint32_t count;
-} host_program;
-
-#define HOST_ENGINES (BP_ENGINE_COUNT - 1) /* beside the pool, which is BP_ENGINE_COMPUTE */
-
-typedef struct host_context {
-    bp_places places;
-    uint32_t form;
-    bool sealed;
-    bp_error *error; /* the caller's */
-    const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    host_program programs[BP_PROGRAMS_MAX];
-    bp_pool pool;
-    uint64_t runs;                        /* so far: marks of the engines' jobs are of one run */
-    bp_host_engine engines[HOST_ENGINES]; /* see engine_of */
-} host_context;
+#define LINK_ALIGNMENT 16
+#define RUN_MARKS      ((uint64_t)1 << 32) /* more than any program has tickets */
 
 static uint32_t threads_of(const bp_device_options *options)
 {
     return options->threads == 0 ? 1 : options->threads;
 }
 
-static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
-                               const void *scalars, const uint8_t *dtypes)
+uint64_t bp_host_device_workers(const bp_host_kernel *row, const bp_device_options *options,
+                                const void *scalars, const uint8_t *dtypes)
 {
-    const bp_host_kernel *row = bp_host_portable.kernels[0][kernel]; /* the same for all types */
     if (row->workspace == NULL) {
         return 0;
     }
@@ -70,8 +30,23 @@ static uint64_t host_workspace(const bp_device_options *options, bp_kernel kerne
     return bp_size_mul(threads_of(options), per_worker);
 }
 
+/* What any form of a kernel asks for, so that a plan does not depend on the processor found; a plan
+ * for the portable form by name has what that one uses. */
+static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
+                               const void *scalars, const uint8_t *dtypes)
+{
+    const bp_host_kernel *row = bp_host_portable.kernels[0][kernel]; /* the same for all types */
+    bp_host_kernel widest = *row;
+    if (options->variant == NULL || strcmp(options->variant, bp_host_portable.name) != 0) {
+        widest.workspace = kernel == BP_KERNEL_matmul             ? bp_matmul_workspace
+                           : kernel == BP_KERNEL_matmul_quantised ? bp_matmul_quantised_workspace
+                                                                  : row->workspace;
+    }
+    return bp_host_device_workers(&widest, options, scalars, dtypes);
+}
+
 /* A kernel has at least one operand, so there are no more tuples than operands. */
-static uint64_t host_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars)
+uint64_t bp_host_device_link_bytes(uint64_t ops, uint64_t operands, uint64_t scalars)
 {
     (void)scalars;
     uint64_t per_operand = sizeof(void *) + sizeof(host_tuple) + LINK_ALIGNMENT;
@@ -84,21 +59,37 @@ static bool arena_fits(const bp_region *arena)
     return arena->address != NULL && (uintptr_t)arena->address % BP_ARENA_ALIGNMENT == 0;
 }
 
-static bp_status open_checks(const bp_device_options *options, const bp_places *places,
-                             uint32_t *form, bp_error *error)
+bp_status bp_host_device_check(const bp_device_options *options, const bp_places *places,
+                               bp_error *error)
 {
     const char *where = "host device";
+    const char *fault = bp_fused_fault();
+    if (fault != NULL) {
+        return bp_error_set(error, BP_ERR_DEVICE, where, fault, NULL);
+    }
     if (threads_of(options) > BP_THREADS_MAX) {
         return bp_error_limit(error, BP_ERR_USAGE, where, "too many threads", "threads",
                               (int64_t)options->threads, BP_LIMIT_MOST, BP_THREADS_MAX);
     }
     for (uint32_t i = 0; i < BP_SPACE_COUNT; i++) {
         bool needed = i == BP_SPACE_DEVICE || places->space[i].bytes > 0;
-        if (needed && !arena_fits(&places->space[i])) {
+        if (needed && i == BP_SPACE_BELOW) {
+            if (places->tier == NULL) {
+                return bp_error_set(error, BP_ERR_USAGE, where,
+                                    "the plan has bytes below the arena, and no tier is given",
+                                    "below");
+            }
+        } else if (needed && !arena_fits(&places->space[i])) {
             return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned",
                                 bp_space_name((bp_space)i));
         }
     }
+    return BP_OK;
+}
+
+static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_error *error)
+{
+    const char *where = "host device";
     bp_status found = bp_host_form_find(options->variant, form);
     if (found == BP_ERR_USAGE) {
         return bp_error_set(error, found, where,
@@ -123,6 +114,9 @@ static bp_status do_begin(void *memory, const void *job, bp_error *error)
     const host_context *context = memory;
     const host_op *op = job;
     const bp_host_call call = device_call(&op->tuples[0], NULL);
+    if (op->engine >= HOST_ENGINE_READ) {
+        return bp_host_device_tier(context, op, error);
+    }
     if (op->engine != BP_ENGINE_FABRIC || context->places.fabric == NULL) {
         op->kernel->run(&call, 0, op->tuples[0].end, 0);
         return BP_OK;
@@ -150,6 +144,13 @@ static bp_status open_engines(host_context *context)
     if (fabric) {
         BP_TRY(bp_host_engine_open(engine_of(context, BP_ENGINE_FABRIC), do_begin, context));
     }
+    if (context->places.space[BP_SPACE_BELOW].bytes > 0) {
+        if (HOST_ENGINES < HOST_ENGINE_WRITE) {
+            return BP_ERR_DEVICE; /* a build without threads */
+        }
+        BP_TRY(bp_host_engine_open(engine_of(context, HOST_ENGINE_READ), do_begin, context));
+        BP_TRY(bp_host_engine_open(engine_of(context, HOST_ENGINE_WRITE), do_begin, context));
+    }
     return BP_OK;
 }
 
@@ -160,17 +161,9 @@ static void close_engines(host_context *context)
     }
 }
 
-static bp_status host_open(void *memory, const bp_device_options *options, const bp_places *places,
-                           bp_error *error)
+bp_status bp_host_device_start(host_context *context, const bp_device_options *options,
+                               bp_error *error)
 {
-    host_context *context = memory;
-    uint32_t form;
-    BP_TRY(open_checks(options, places, &form, error));
-    memset(context, 0, sizeof(*context));
-    context->places = *places;
-    context->form = form;
-    context->error = error;
-    bp_host_form_kernels(form, context->kernels);
     if (bp_pool_open(&context->pool, threads_of(options)) != BP_OK) {
         return bp_error_limit(error, BP_ERR_DEVICE, "host device",
                               "the system refuses to start another thread", "threads",
@@ -186,8 +179,33 @@ static bp_status host_open(void *memory, const bp_device_options *options, const
     return BP_OK;
 }
 
-/* Turns the operands of one tuple into addresses; false when one lies in a space that is not there.
- */
+void bp_host_device_begin(host_context *context, const bp_places *places, bp_error *error)
+{
+    memset(context, 0, sizeof(*context));
+    context->places = *places;
+    context->error = error;
+}
+
+static host_joiner link_join;
+
+static bp_status host_open(void *memory, const bp_device_options *options, const bp_places *places,
+                           bp_error *error)
+{
+    host_context *context = memory;
+    uint32_t form;
+    BP_TRY(bp_host_device_check(options, places, error));
+    BP_TRY(find_form(options, &form, error));
+    bp_host_device_begin(context, places, error);
+    context->form = form;
+    context->now = form;
+    context->kernel_of = bp_host_form_kernel;
+    context->join = form != 0 ? link_join : NULL;
+    bp_host_form_kernels(form, context->kernels);
+    return bp_host_device_start(context, options, error);
+}
+
+/* Turns the operands of one tuple into addresses, or offsets in the tier below; false when one lies
+ * in a space that is not there. */
 static bool link_tuple(const host_context *context, const uint64_t *offsets, uint32_t operands,
                        void **pointers)
 {
@@ -198,11 +216,27 @@ static bool link_tuple(const host_context *context, const uint64_t *offsets, uin
             continue;
         }
         uint32_t space = bp_place_space(offsets[i]);
+        if (space == BP_SPACE_BELOW) {
+            there = there && context->places.tier != NULL;
+            pointers[i] = (void *)(uintptr_t)bp_place_offset(offsets[i]);
+            continue;
+        }
         unsigned char *arena = space < BP_SPACE_COUNT ? context->places.space[space].address : NULL;
         there = there && arena != NULL;
         pointers[i] = arena != NULL ? arena + bp_place_offset(offsets[i]) : NULL;
     }
     return there;
+}
+
+/* Who does an op: copies from and to the tier below have engines of their own. */
+static uint8_t link_engine(const bp_kernel_info *info, const uint64_t *offsets)
+{
+    if (info->engine != BP_ENGINE_COPY) {
+        return (uint8_t)info->engine;
+    }
+    return bp_place_space(offsets[1]) == BP_SPACE_BELOW   ? HOST_ENGINE_READ
+           : bp_place_space(offsets[0]) == BP_SPACE_BELOW ? HOST_ENGINE_WRITE
+                                                          : BP_ENGINE_COPY;
 }
 
 static bp_status link_op(const host_context *context, const bp_linked_op *linked, bp_arena *memory,
@@ -219,14 +253,15 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
     bp_dtype working = bp_kernel_working(info, linked->dtypes);
     if (working >= BP_HOST_ELEMENTS || context->kernels[working][linked->kernel] == NULL) {
         return bp_error_set(context->error, BP_ERR_DEVICE, "host device",
-                            "a kernel has no form for this element type", info->name);
+                            "the device's table of kernels has no form of it for this type",
+                            info->name);
     }
     BP_TRY(bp_fabric_check(&context->places, linked, context->error));
     *op = (host_op){context->kernels[working][linked->kernel],
                     tuples,
                     linked->tuples,
                     (uint8_t)info->flight,
-                    (uint8_t)info->engine,
+                    link_engine(info, linked->offsets),
                     (uint8_t)linked->kernel,
                     0};
     uint64_t tasks = 0;
@@ -245,18 +280,6 @@ static bp_status link_op(const host_context *context, const bp_linked_op *linked
     return BP_OK;
 }
 
-/* Where `bytes` bytes at a place are; NULL when they are not all in its space. */
-static unsigned char *host_address(const host_context *context, uint64_t place, size_t bytes)
-{
-    uint32_t space = bp_place_space(place);
-    uint64_t offset = bp_place_offset(place);
-    if (space >= BP_SPACE_COUNT ||
-        bp_size_add(offset, bytes) > context->places.space[space].bytes) {
-        return NULL;
-    }
-    return (unsigned char *)context->places.space[space].address + offset;
-}
-
 static uint64_t device_workspace(const void *memory, const bp_linked_op *op)
 {
     const host_context *context = memory;
@@ -271,18 +294,24 @@ static void link_join(const host_context *context, const bp_linked_program *link
 {
     const uint32_t threads = context->pool.threads;
     const bp_join join = bp_host_join(linked, at, threads, device_workspace, context);
-    if (context->form == 0 || join.before == 0 || ops[at - join.before].joined != 0) {
+    if (join.before == 0 || ops[at - join.before].joined != 0) {
         return;
     }
     bp_matmul_pointers *p = (void *)(uintptr_t)tuple->pointers;
-    p->work = host_address(context, join.work, join.work_bytes);
+    p->work = bp_host_device_reach(context, join.work, join.work_bytes);
     tuple->end = join.work_bytes / threads / WORKER_ALIGNMENT * WORKER_ALIGNMENT;
     ops[at - join.before].joined = JOINED_LATER;
+    /* AVX2's tiles of few columns are slower than its vectors of rows, which read x once more. */
+    const bp_matmul_scalars *s = tuple->scalars;
+    const bool pays = context->form > 1 || s->k > BP_MATMUL_NARROW;
+    for (uint32_t i = 1; i <= join.squeezed && pays; i++) {
+        ops[at - join.before + i].joined = JOINED_SQUEEZED;
+    }
     ops[at].joined = (uint8_t)join.before;
 }
 
-static bp_status host_link(void *memory, uint32_t program, const bp_linked_program *linked,
-                           void *link_memory, size_t bytes)
+bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_program *linked,
+                              void *link_memory, size_t bytes)
 {
     host_context *context = memory;
     if (context->sealed) {
@@ -298,42 +327,26 @@ static bp_status host_link(void *memory, uint32_t program, const bp_linked_progr
     host_op *ops = ops_memory;
     for (uint32_t i = 0; i < linked->count; i++) {
         BP_TRY(link_op(context, &linked->ops[i], &arena, &ops[i]));
-        link_join(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
+        if (context->join != NULL) {
+            context->join(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
+        }
     }
     context->programs[program] = (host_program){ops, linked->count};
     return BP_OK;
 }
 
-static bp_status host_seal(void *memory)
+bp_status bp_host_device_seal(void *memory)
 {
     host_context *context = memory;
     context->sealed = true;
     return BP_OK;
 }
 
-static void *host_reach(const void *memory, uint64_t place, size_t bytes)
+static void host_nf4_blocks(const void *memory, const float *values, uint64_t blocks, float *scales,
+                            uint8_t *codes)
 {
-    return host_address(memory, place, bytes);
-}
-
-static bp_status host_upload(void *memory, uint64_t place, const void *from, size_t bytes)
-{
-    unsigned char *to = host_address(memory, place, bytes);
-    if (to == NULL) {
-        return BP_ERR_USAGE;
-    }
-    memcpy(to, from, bytes);
-    return BP_OK;
-}
-
-static bp_status host_download(void *memory, uint64_t place, void *to, size_t bytes)
-{
-    const unsigned char *from = host_address(memory, place, bytes);
-    if (from == NULL) {
-        return BP_ERR_USAGE;
-    }
-    memcpy(to, from, bytes);
-    return BP_OK;
+    const host_context *context = memory;
+    bp_host_form_codes(context->form)(values, blocks, scales, codes);
 }
 
 /* The tuple that owns a task: the first whose end lies beyond it. */
@@ -351,15 +364,50 @@ static uint32_t tuple_of(const host_op *op, uint64_t task)
     return low;
 }
 
+/* Whether u of a joined op is made along (join.h). */
+static bool op_squeezes(const host_op *op)
+{
+    return op->joined > 1 && op[1 - op->joined].joined == JOINED_SQUEEZED;
+}
+
+/* An op's work for the pool: with the kernel that does it now, whose tasks are not always as many.
+ */
+typedef struct host_job {
+    const host_op *op;
+    const bp_host_kernel *kernel; /* of a joined op: the product's */
+} host_job;
+
+/* A range of the tasks of two ops that are done as one. */
+static void run_joined(const host_op *op, const bp_host_kernel *kernel, uint64_t first,
+                       uint64_t last, uint32_t worker)
+{
+    const bp_matmul_pointers *p = op->tuples[0].pointers;
+    const host_op *makes = op - op->joined;
+    bp_host_call squeeze;
+    bp_host_then then = {device_call(&op->tuples[0], NULL), p->work, op->tuples[0].end, NULL, 1.0f};
+    if (op_squeezes(op)) {
+        squeeze = device_call(&makes[1].tuples[0], NULL);
+        then.squeeze = &squeeze;
+    }
+    if (op_squeezes(op) && op->joined > 2) {
+        then.factor = (float)((const bp_scale_scalars *)makes[2].tuples[0].scalars)->factor;
+    }
+    const bp_host_call call = device_call(&makes->tuples[0], &then);
+    kernel->run(&call, first, last, worker);
+}
+
 /* A range of an op's tasks, tuple by tuple. */
 static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint32_t worker)
 {
-    const host_op *op = argument;
+    const host_job *job = argument;
+    const host_op *op = job->op;
     if (op->joined != 0) {
-        const bp_matmul_pointers *p = op->tuples[0].pointers;
-        const bp_host_then then = {device_call(&op->tuples[0], NULL), p->work, op->tuples[0].end};
-        const bp_host_call call = device_call(&op[-op->joined].tuples[0], &then);
-        op[-op->joined].kernel->run(&call, first, last, worker);
+        run_joined(op, job->kernel, first, last, worker);
+        return;
+    }
+    if (op->count == 1) {
+        const bp_host_call call = device_call(&op->tuples[0], NULL);
+        job->kernel->run(&call, first, last, worker);
         return;
     }
     for (uint32_t i = tuple_of(op, first); first < last; i++) {
@@ -368,7 +416,7 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
         uint64_t end = last < tuple->end ? last : tuple->end;
         if (first < end) {
             const bp_host_call call = device_call(tuple, NULL);
-            op->kernel->run(&call, first - begin, end - begin, worker);
+            job->kernel->run(&call, first - begin, end - begin, worker);
             first = end;
         }
     }
@@ -382,15 +430,35 @@ static bool op_shares_equally(const host_op *op)
            (op->number == BP_KERNEL_matmul || op->number == BP_KERNEL_matmul_quantised);
 }
 
+/* The kernel of an op in the form that runs now. The portable one joins nothing, so the slowest
+ * that does stands in for it; ops of several tuples have their tasks counted when they are linked.
+ */
+static const bp_host_kernel *kernel_now(const host_context *context, const host_op *op, bool joined)
+{
+    if (context->now == context->form || op->count != 1) {
+        return op->kernel;
+    }
+    const bp_dtype working =
+        bp_kernel_working(bp_kernel_describe((bp_kernel)op->number), op->tuples[0].dtypes);
+    return context->kernel_of(context->now > 0 || !joined ? context->now : 1, working, op->number);
+}
+
 static void run_compute(host_context *context, const host_op *op)
 {
-    if (op->joined == JOINED_LATER) {
+    if (op->joined >= JOINED_SQUEEZED) {
         return;
     }
     const host_op *cut = op - op->joined; /* whose tasks they are */
+    host_job job = {op, kernel_now(context, cut, op->joined != 0)};
     uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
+    if (job.kernel != cut->kernel) {
+        tasks = job.kernel->tasks(cut->tuples[0].scalars);
+    }
+    if (op_squeezes(op)) {
+        tasks = bp_matmul_joined_tasks(op->tuples[0].scalars);
+    }
     bool equal = op_shares_equally(op);
-    bp_pool_run(&context->pool, device_run_tasks, (void *)(uintptr_t)op, tasks, equal);
+    bp_pool_run(&context->pool, device_run_tasks, &job, tasks, equal);
 }
 
 /* Copies what an engine says went wrong to the caller's error. */
@@ -438,7 +506,7 @@ static bp_status land_all(host_context *context, bp_status status)
     return status;
 }
 
-static bp_status host_run_ops(void *memory, uint32_t program, uint32_t first, uint32_t count)
+bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first, uint32_t count)
 {
     host_context *context = memory;
     if (program >= BP_PROGRAMS_MAX || context->programs[program].ops == NULL ||
@@ -449,6 +517,9 @@ static bp_status host_run_ops(void *memory, uint32_t program, uint32_t first, ui
     const host_op *ops = context->programs[program].ops + first;
     bp_status status = BP_OK;
     context->runs++;
+    if (context->places.tier != NULL) {
+        BP_TRY(context->places.tier->settle(context->places.below, context->error));
+    }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];
         if (op->flight == BP_FLIGHT_NONE) {
@@ -460,34 +531,34 @@ static bp_status host_run_ops(void *memory, uint32_t program, uint32_t first, ui
     return land_all(context, status);
 }
 
-static bp_status host_run(void *memory, uint32_t program)
+bp_status bp_host_device_run(void *memory, uint32_t program)
 {
     const host_context *context = memory;
     const bool there = program < BP_PROGRAMS_MAX;
-    return host_run_ops(memory, program, 0, there ? context->programs[program].count : 0);
+    return bp_host_device_run_ops(memory, program, 0, there ? context->programs[program].count : 0);
 }
 
-static bp_status host_wait(void *memory)
+bp_status bp_host_device_wait(void *memory)
 {
     (void)memory;
     return BP_OK;
 }
 
-static const char *host_variant(const void *memory)
+const char *bp_host_device_variant(const void *memory)
 {
     static const char *const names[BP_HOST_FORMS_ALL] = {"host portable", "host avx2",
                                                          "host avx512", "host amx"};
     const host_context *context = memory;
-    return names[context->form];
+    return names[context->now];
 }
 
-static uint64_t host_bytes_in_use(const void *memory)
+uint64_t bp_host_device_bytes_in_use(const void *memory)
 {
     const host_context *context = memory;
     return context->places.space[BP_SPACE_DEVICE].bytes;
 }
 
-static void host_close(void *memory)
+void bp_host_device_close(void *memory)
 {
     host_context *context = memory;
     close_engines(context);
@@ -497,19 +568,24 @@ static void host_close(void *memory)
 const bp_device bp_device_host = {
     .name = "host",
     .sums_by_row = true,
+    .tier = true,
     .context_bytes = sizeof(host_context),
     .workspace = host_workspace,
-    .link_bytes = host_link_bytes,
+    .link_bytes = bp_host_device_link_bytes,
     .open = host_open,
-    .link = host_link,
-    .seal = host_seal,
-    .upload = host_upload,
-    .download = host_download,
-    .address = host_reach,
-    .run = host_run,
-    .run_ops = host_run_ops,
-    .wait = host_wait,
-    .variant = host_variant,
-    .bytes_in_use = host_bytes_in_use,
-    .close = host_close,
+    .link = bp_host_device_link,
+    .seal = bp_host_device_seal,
+    .upload = bp_host_device_upload,
+    .download = bp_host_device_download,
+    .address = bp_host_device_reach,
+    .nf4_blocks = host_nf4_blocks,
+    .run = bp_host_device_run,
+    .run_ops = bp_host_device_run_ops,
+    .wait = bp_host_device_wait,
+    .move = bp_host_device_move,
+    .processors = bp_host_device_processors,
+    .word_sum = bp_host_device_word_sum,
+    .variant = bp_host_device_variant,
+    .bytes_in_use = bp_host_device_bytes_in_use,
+    .close = bp_host_device_close,
 };

@@ -4,9 +4,8 @@
 #ifndef BP_DEVICE_HOST_ENGINE_H
 #define BP_DEVICE_HOST_ENGINE_H
 
-#include <pthread.h>
-
 #include "core/error.h"
+#include "device/host/threads.h"
 
 #define BP_HOST_ENGINE_JOBS 16 /* posted and not yet begun; posting more waits */
 
@@ -16,10 +15,10 @@ typedef bp_status (*bp_host_engine_work)(void *context, const void *job, bp_erro
 /* A plain record owned by the caller; it must not move between open and close. */
 typedef struct bp_host_engine {
     bool running; /* whether there is a thread */
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t posted; /* there is a job, or stop */
-    pthread_cond_t done;   /* a job has ended */
+    bp_thread thread;
+    bp_mutex lock;
+    bp_condition posted; /* there is a job, or stop */
+    bp_condition done;   /* a job has ended */
     bp_host_engine_work work;
     void *context;
     /* under the lock: */

@@ -27,4 +27,18 @@ bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS_AL
 void bp_host_form_kernels(uint32_t index,
                           const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT]);
 
+/* One of them. */
+const bp_host_kernel *bp_host_form_kernel(uint32_t index, uint32_t element, uint32_t kernel);
+
+/* The form that computes the bits of form `index` again: for turn 0 that one, for 1 another fast
+ * one, for 2 the slowest that is neither; `index` itself where there is none. A plan for the
+ * portable form has room for that one only, so there it is the same for all. */
+uint32_t bp_host_form_other(uint32_t index, uint32_t turn);
+
+/* The same for codes of NF4. */
+bp_host_codes *bp_host_form_codes(uint32_t index);
+
+/* And for sums over words; NULL: bp_word_sum. */
+bp_host_words *bp_host_form_words(uint32_t index);
+
 #endif

@@ -62,16 +62,56 @@ bp_status bp_host_form_find(const char *name, uint32_t *index)
     return bp_host_form_choose(name, runs, index);
 }
 
+const bp_host_kernel *bp_host_form_kernel(uint32_t index, uint32_t element, uint32_t kernel)
+{
+    while (index > 0 && rows[index].form->kernels[element][kernel] == NULL) {
+        index--;
+    }
+    return rows[index].form->kernels[element][kernel];
+}
+
+uint32_t bp_host_form_other(uint32_t index, uint32_t turn)
+{
+    uint32_t fast = index;
+    if (turn == 0 || index == 0 || index >= BP_HOST_FORMS) {
+        return index;
+    }
+    for (uint32_t i = 1; i < BP_HOST_FORMS; i++) {
+        fast = i != index && bp_host_form_runs(i) ? i : fast;
+    }
+    if (turn == 1) {
+        return fast;
+    }
+    for (uint32_t i = 0; i < BP_HOST_FORMS; i++) {
+        if (i != index && i != fast && bp_host_form_runs(i)) {
+            return i;
+        }
+    }
+    return index;
+}
+
 void bp_host_form_kernels(uint32_t index,
                           const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT])
 {
     for (uint32_t element = 0; element < BP_HOST_ELEMENTS; element++) {
         for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
-            uint32_t i = index;
-            while (i > 0 && rows[i].form->kernels[element][kernel] == NULL) {
-                i--;
-            }
-            kernels[element][kernel] = rows[i].form->kernels[element][kernel];
+            kernels[element][kernel] = bp_host_form_kernel(index, element, kernel);
         }
     }
+}
+
+bp_host_codes *bp_host_form_codes(uint32_t index)
+{
+    while (rows[index].form->codes == NULL) {
+        index--;
+    }
+    return rows[index].form->codes;
+}
+
+bp_host_words *bp_host_form_words(uint32_t index)
+{
+    while (index > 0 && rows[index].form->words == NULL) {
+        index--;
+    }
+    return rows[index].form->words;
 }

@@ -29,6 +29,9 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(lamb)                                                                                        \
     X(lars)                                                                                        \
     X(ademamix)                                                                                    \
+    X(scaled)                                                                                      \
+    X(direction)                                                                                   \
+    X(scaled_norms)                                                                                \
     X(lamb_norms)                                                                                  \
     X(lars_norms)                                                                                  \
     X(norm_partial)                                                                                \
@@ -37,6 +40,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(layernorm_backward_parameters)                                                               \
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
+    X(attention_packed_forward)                                                                    \
+    X(attention_packed_backward)                                                                   \
     X(attention_decode)                                                                            \
     X(rmsnorm_forward)                                                                             \
     X(rmsnorm_backward_input)                                                                      \
@@ -52,7 +57,10 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(lstm_backward)                                                                               \
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
-    X(cross_entropy_forward)
+    X(cross_entropy_forward)                                                                       \
+    X(tape_pack)                                                                                   \
+    X(tape_unpack)                                                                                 \
+    X(tape_round)
 
 /* The kernels whose one object serves every working type: it looks at the call's dtypes. */
 #define BP_TYPED_KERNELS(X)                                                                        \
@@ -60,10 +68,13 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(matmul_quantised)                                                                            \
     X(attention_forward)                                                                           \
     X(attention_backward)                                                                          \
+    X(attention_packed_forward)                                                                    \
+    X(attention_packed_backward)                                                                   \
     X(attention_decode)
 
 /* The same among the kernels without fast forms. */
-#define BP_TYPED_PORTABLE_KERNELS(X) X(copy) X(state_begin) X(pick_row) X(random_normal) X(scale)
+#define BP_TYPED_PORTABLE_KERNELS(X)                                                               \
+    X(copy) X(state_begin) X(pick_row) X(random_normal) X(scale) X(unit)
 
 /* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
  * NAME_f16 are the others'. Those with fast forms: */
@@ -85,7 +96,10 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(swiglu_forward)                                                                              \
     X(swiglu_backward)                                                                             \
     X(activation_forward)                                                                          \
-    X(activation_backward)
+    X(activation_backward)                                                                         \
+    X(tape_pack)                                                                                   \
+    X(tape_unpack)                                                                                 \
+    X(tape_round)
 
 /* and those without, or in single precision only. */
 #define BP_BUILT_PORTABLE_KERNELS(X)                                                               \
@@ -95,6 +109,9 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(sample_row)                                                                                  \
     X(sample_row_backward)                                                                         \
     X(sample_loss)                                                                                 \
+    X(pool_rows)                                                                                   \
+    X(pool_rows_backward)                                                                          \
+    X(row_scale)                                                                                   \
     X(gru_forward)                                                                                 \
     X(gru_backward)                                                                                \
     X(lstm_forward)                                                                                \
@@ -110,6 +127,10 @@ BP_FAST_KERNELS(BP_FAST_DECLARE)
 
 #define BP_AVX2_DECLARE(name) extern const bp_host_kernel bp_##name##_avx2;
 BP_AVX2_KERNELS(BP_AVX2_DECLARE)
+
+bp_host_codes bp_nf4_blocks_avx2;
+bp_host_words bp_words_avx2;
+bp_host_words bp_words_avx512;
 
 #define BP_BUILT_DECLARE(name)                                                                     \
     extern const bp_host_kernel bp_##name##_avx2_bf16;                                             \

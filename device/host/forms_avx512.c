@@ -11,10 +11,14 @@ const bp_host_form bp_host_avx512 = {
     {{BP_FAST_KERNELS(TYPED)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
+    NULL,
+    bp_words_avx512,
 };
 
 const bp_host_form bp_host_amx = {
     "amx",
     {[BP_BF16] = {[BP_KERNEL_matmul] = &bp_matmul_amx_kernel,
                   [BP_KERNEL_matmul_quantised] = &bp_matmul_amx_quantised_kernel}},
+    NULL,
+    NULL,
 };

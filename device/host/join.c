@@ -116,10 +116,67 @@ static uint32_t join_before(const bp_linked_program *program, uint32_t at)
     return 0;
 }
 
+/* The product's left factor, and where it is. */
+typedef struct join_left {
+    uint64_t place;
+    int64_t m;
+    int64_t k;
+    int64_t lda;
+} join_left;
+
+static join_left join_left_of(const bp_linked_op *op)
+{
+    if (op->kernel == BP_KERNEL_matmul_quantised) {
+        const bp_matmul_quantised_scalars *s = op->scalars;
+        return (join_left){op->offsets[2], s->m, s->k, s->lda};
+    }
+    const bp_matmul_scalars *s = op->scalars;
+    return (join_left){op->offsets[2], s->m, s->k, s->lda};
+}
+
+/* Whether an op is u = x A^T or u = x A in fp32, with nothing beside it, for a product that reads x
+ * and one that adds what u makes. */
+static bool join_squeezes(const bp_linked_op *op, const join_left *left, const bp_linked_op *adds)
+{
+    const bp_matmul_scalars *s = op->scalars, *t = adds->scalars;
+    const uint64_t absent = BP_OFFSET_ABSENT;
+    if (op->kernel != BP_KERNEL_matmul || op->tuples != 1 || op->dtypes[0] != BP_F32 ||
+        op->dtypes[2] != BP_F32) {
+        return false;
+    }
+    const bool alone = op->offsets[1] == absent && op->offsets[4] == absent &&
+                       op->offsets[5] == absent && s->gelu == 0 && s->accumulate == 0;
+    const bool reads = s->transpose_a == 0 && op->offsets[2] == left->place && s->m == left->m &&
+                       s->k == left->k && s->k > 0 && s->lda == left->lda;
+    return alone && reads && op->offsets[0] == adds->offsets[2] && s->n == t->k && s->ldc == t->lda;
+}
+
+/* Whether an op multiplies all of u, which has no gaps, by a factor. */
+static bool join_scales(const bp_linked_op *op, const bp_linked_op *adds)
+{
+    const bp_matmul_scalars *t = adds->scalars;
+    const bp_scale_scalars *s = op->scalars;
+    return op->kernel == BP_KERNEL_scale && op->tuples == 1 && op->offsets[0] == adds->offsets[2] &&
+           op->offsets[1] == adds->offsets[2] && s->count == t->m * t->k && t->lda == t->k;
+}
+
+/* bp_join.squeezed. Few rows would not be shared out evenly. */
+static uint32_t join_squeezed(const bp_linked_program *program, uint32_t at, uint32_t before,
+                              uint32_t threads)
+{
+    const bp_linked_op *adds = &program->ops[at], *makes = &program->ops[at - before];
+    const join_left left = join_left_of(makes);
+    const bool shared = threads == 1 || left.m >= (int64_t)(4 * BP_JOIN_ROWS * threads);
+    if (!shared || before < 2 || before > 3 || !join_squeezes(makes + 1, &left, adds)) {
+        return 0;
+    }
+    return before == 2 || join_scales(makes + 2, adds) ? before - 1 : 0;
+}
+
 bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t threads,
                      bp_join_workspace *workspace, const void *context)
 {
-    const bp_join apart = {0, 0, 0};
+    const bp_join apart = {0};
     uint32_t before = join_before(program, at);
     if (before == 0) {
         return apart;
@@ -139,5 +196,6 @@ bp_join bp_host_join(const bp_linked_program *program, uint32_t at, uint32_t thr
         work->access == BP_ACCESS_SCRATCH &&
         bp_matmul_fits(makes->kernel, makes->scalars, makes->dtypes,
                        bytes / threads / BP_MATMUL_WORK_ALIGNMENT * BP_MATMUL_WORK_ALIGNMENT);
-    return fits ? (bp_join){before, first, bytes} : apart;
+    return fits ? (bp_join){before, first, bytes, join_squeezed(program, at, before, threads)}
+                : apart;
 }

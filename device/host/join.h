@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Two ops run as one: a product and the low-rank product that is added to what it wrote, as an
  * adapter's is. The second then adds to each tile while it lies in the nearest cache, and nobody
- * reads c again. Each element's chain of operations is the same as apart, so the bits are. */
+ * reads c again. Where the low-rank product's left factor is u = x A^T, with a factor, of the x
+ * that the product reads, u is made as well of what the product packs of x, and nobody reads x
+ * again. Each element's chain of operations is the same as apart, so the bits are. */
 #ifndef BP_DEVICE_HOST_JOIN_H
 #define BP_DEVICE_HOST_JOIN_H
 
@@ -9,6 +11,7 @@
 
 #define BP_JOIN_RANK_MOST 64 /* terms of the product that is added */
 #define BP_JOIN_REACH     16 /* ops between the two, at most */
+#define BP_JOIN_ROWS      48 /* of a task, where u is made along */
 
 /* Bytes of an op's workspace operand for all its workers, as the device states it. */
 typedef uint64_t bp_join_workspace(const void *context, const bp_linked_op *op);
@@ -18,6 +21,9 @@ typedef struct bp_join {
     uint32_t before;     /* how many ops before it the product stands; 0: they are not joined */
     uint64_t work;       /* place of the workspace that the product then has, */
     uint64_t work_bytes; /* and its bytes for all workers */
+    uint32_t squeezed; /* how many of the ops behind the product, 1 or 2, make u and are done along
+                          with it; 0: none. Tasks are rows then, so that each worker makes its own
+                          of u. */
 } bp_join;
 
 /* Looks for the product that op number `at` adds to. The ops between must neither touch what the

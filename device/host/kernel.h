@@ -23,31 +23,41 @@ typedef struct bp_host_call {
 /* A matmul of low rank that is added to what a product writes (join.h). */
 typedef struct bp_host_then {
     bp_host_call call;
-    void *work;     /* the workspace that the product then has instead of its own, */
-    uint64_t bytes; /* and its bytes per worker */
+    void *work;                  /* the workspace that the product then has instead of its own, */
+    uint64_t bytes;              /* and its bytes per worker */
+    const bp_host_call *squeeze; /* the matmul that makes its a from the product's; NULL: another */
+    float factor;                /* which that is multiplied by at its end */
 } bp_host_then;
 
-typedef struct bp_host_kernel {
+struct bp_host_kernel {
     /* Number of independent tasks of this call; a function of the scalars only. */
     uint64_t (*tasks)(const void *scalars);
     /* Does tasks first .. last-1. Workers run disjoint ranges at the same time; `worker` picks the
      * caller's own part of the workspace. */
     void (*run)(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker);
     /* Bytes of workspace per worker for these scalars and element types (NULL: all f32); NULL:
-     * none. The same for every form. */
+     * this form has no use for one. */
     uint64_t (*workspace)(const void *scalars, const uint8_t *dtypes);
-} bp_host_kernel;
+};
 
 /* The working types (BP_TYPE_ANY of kernels.def) that kernels are built for: bp_dtype's first
  * three.
  */
 #define BP_HOST_ELEMENTS 3
 
+/* bp_nf4_blocks (core/number/quantised.h) in a form's way. */
+typedef void bp_host_codes(const float *values, uint64_t blocks, float *scales, uint8_t *codes);
+
+/* bp_word_sum (core/number/digest.h) over whole words in a form's way. */
+typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);
+
 /* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;
  * rows without a working type are f32's. */
 typedef struct bp_host_form {
     const char *name; /* "portable", "avx2", "avx512" */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
+    bp_host_codes *codes; /* or NULL, likewise */
+    bp_host_words *words; /* or NULL: bp_word_sum */
 } bp_host_form;
 
 extern const bp_host_form bp_host_portable;

@@ -76,6 +76,7 @@ static void *worker_main(void *argument)
     bp_pool_job job;
     uint32_t seen = 0;
     bool stop = false;
+    __atomic_store_n(&worker->system, bp_cpu_thread(), __ATOMIC_RELEASE);
     while (!stop) {
         if (join_job(pool, &seen, &job, &stop)) {
             work(pool, &job, worker->number);
@@ -104,6 +105,7 @@ bp_status bp_pool_open(bp_pool *pool, uint32_t threads)
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->begun, NULL);
     pthread_cond_init(&pool->left, NULL);
+    pool->processors = bp_cpu_allowed(pool->processor, BP_POOL_PROCESSORS);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -132,7 +134,10 @@ void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64
         }
         return;
     }
-    uint64_t range = equal ? (tasks + pool->threads - 1) / pool->threads : 1;
+    /* Moved, the work is cut otherwise: what has equal shares into twice as many, for each packs
+     * panels of its own; the rest into equal ones. */
+    const uint64_t shares = (uint64_t)pool->threads * (equal && pool->moved ? 2 : 1);
+    uint64_t range = equal || pool->moved ? bp_size_ceil_div(tasks, shares) : 1;
     bp_pool_job job = {function, context, tasks, range};
     announce(pool, &job);
     work(pool, &job, 0);
@@ -145,6 +150,26 @@ void bp_pool_run(bp_pool *pool, bp_pool_function function, void *context, uint64
         pthread_cond_wait(&pool->left, &pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+void bp_pool_move(bp_pool *pool, uint32_t first, uint32_t count, uint32_t turn)
+{
+    pool->moved = count > 0;
+    if (pool->processors == 0 || bp_size_add(first, count) > pool->processors) {
+        return;
+    }
+    const uint32_t here = bp_cpu_here();
+    for (uint32_t i = 0; turn > 0 && i < pool->processors; i++) {
+        turn += pool->processor[i] == here ? i : 0;
+    }
+    for (uint32_t w = 0; w < pool->threads; w++) {
+        const int32_t system =
+            w > 0 ? __atomic_load_n(&pool->workers[w].system, __ATOMIC_ACQUIRE) : 0;
+        const uint32_t at = count > 0 ? first + (w + turn) % count : 0;
+        if (w == 0 || system != 0) {
+            bp_cpu_bind(system, pool->processor + at, count > 0 ? 1 : pool->processors);
+        }
+    }
 }
 
 void bp_pool_close(bp_pool *pool)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The portable form: every kernel of kernels.def in plain C. */
+#include "core/number/quantised.h"
 #include "device/host/forms.h"
 
 #define KERNEL(name) extern const bp_host_kernel bp_host_##name;
@@ -24,4 +25,7 @@ const bp_host_form bp_host_portable = {
      {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)
           BP_BUILT_PORTABLE_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(F16)
-          BP_BUILT_PORTABLE_KERNELS(F16)}}};
+          BP_BUILT_PORTABLE_KERNELS(F16)}},
+    bp_nf4_blocks,
+    NULL,
+};

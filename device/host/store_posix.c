@@ -136,6 +136,11 @@ static bp_status posix_open_write(bp_store *store, const char *path, bp_file *fi
     return open_file(store, path, O_WRONLY | O_CREAT | O_TRUNC, file);
 }
 
+static bp_status posix_open_update(bp_store *store, const char *path, bp_file *file)
+{
+    return open_file(store, path, O_WRONLY, file);
+}
+
 static bp_status posix_file_size(bp_store *store, bp_file file, uint64_t *bytes)
 {
     struct stat information;
@@ -331,6 +336,7 @@ bp_status bp_store_posix_init(bp_store_posix *posix, const char *root)
                               .sync_directory = posix_sync_directory,
                               .list = posix_list,
                               .free_bytes = posix_free_bytes,
-                              .exists = posix_exists};
+                              .exists = posix_exists,
+                              .open_update = posix_open_update};
     return BP_OK;
 }

@@ -20,16 +20,19 @@ typedef struct bp_attention {
     uint32_t site;
     uint32_t threshold;
     float factor;
-    uint32_t form; /* of all operands that are elements */
+    uint32_t form;   /* of all operands that are elements */
+    float cap;       /* of scores; 0: none */
+    uint64_t window; /* 0: none */
 } bp_attention;
 
 #define BP_ATTENTION_PARAMETERS                                                                    \
     const bp_step_block *step, const int32_t *lengths, uint64_t sequence, uint64_t heads,          \
         uint64_t kv_heads, uint64_t width, float scale, uint32_t causal, uint32_t site,            \
-        uint32_t threshold, float factor, uint32_t form
+        uint32_t threshold, float factor, uint32_t form, float cap, uint64_t window
 #define BP_ATTENTION_GATHER                                                                        \
     {                                                                                              \
-        lengths, sequence, heads, kv_heads, width, scale, causal, site, threshold, factor, form    \
+        lengths, sequence, heads, kv_heads, width, scale, causal, site, threshold, factor, form,   \
+            cap, window                                                                            \
     }
 
 /* One query head of one sample. */
@@ -67,18 +70,49 @@ BP_DEVICE bp_head bp_head_make(const bp_attention *at, uint64_t index)
     return head;
 }
 
-/* How many keys a query looks at: the first so many. */
+/* Before which key a query ceases to look, and from which on it looks. */
 BP_DEVICE uint64_t bp_head_keys(const bp_attention *at, const bp_head *head, uint64_t row)
 {
-    return at->causal != 0 ? bp_least(row + 1, head->keys) : head->keys;
+    uint64_t end = at->window != 0 ? bp_least(row + at->window, head->keys) : head->keys;
+    return at->causal != 0 ? bp_least(row + 1, head->keys) : end;
 }
 
-/* How many of them are among the 64 keys from `column` on. */
+BP_DEVICE uint64_t bp_head_first(const bp_attention *at, uint64_t row)
+{
+    return at->window != 0 && row + 1 > at->window ? row + 1 - at->window : 0;
+}
+
+/* The first row after those that look at a key. */
+BP_DEVICE uint64_t bp_head_rows(const bp_attention *at, uint64_t key)
+{
+    return at->window != 0 ? bp_least(key + at->window, at->sequence) : at->sequence;
+}
+
+/* A scaled score under the cap; `slope` is what its derivative is multiplied by. */
+BP_DEVICE float bp_head_score(const bp_attention *at, float dot, float *slope)
+{
+    float score = dot * at->scale;
+    *slope = 1.0f;
+    if (at->cap > 0.0f) {
+        float t = bp_tanhf_inline(score / at->cap);
+        score = at->cap * t;
+        *slope = 1.0f - t * t;
+    }
+    return score;
+}
+
+/* How many of the 64 keys from `column` on are before that end, and before that first one. */
 BP_DEVICE uint32_t bp_head_left(const bp_attention *at, const bp_head *head, uint64_t row,
                                 uint64_t column)
 {
     uint64_t keys = bp_head_keys(at, head, row);
     return keys > column ? (uint32_t)bp_least(keys - column, 64) : 0;
+}
+
+BP_DEVICE uint32_t bp_head_skipped(const bp_attention *at, uint64_t row, uint64_t column)
+{
+    uint64_t first = bp_head_first(at, row);
+    return first > column ? (uint32_t)bp_least(first - column, 64) : 0;
 }
 
 /* Bits of the kept ones among elements (number * T + row) * T + column .. + 15. */

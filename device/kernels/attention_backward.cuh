@@ -38,14 +38,38 @@ BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const
         bool inside = row + i < at->sequence;
         float row_lse = inside ? d->lse[row + i] : 0.0f;
         uint32_t left = inside ? bp_head_left(at, &d->head, row + i, column) : 0;
+        uint32_t skipped = bp_head_skipped(at, row + i, column);
 #pragma unroll 1
         for (uint32_t c = 0; c < OWN_COLUMNS; c++) {
             uint32_t j = own_column(c);
-            float e = bp_expf_inline(w[j] * at->scale - row_lse);
+            float slope, e = bp_expf_inline(bp_head_score(at, w[j], &slope) - row_lse);
             if (at->threshold != 0) {
                 e = tile_factor(d->kept, i, j, at) != 0.0f ? e : -e;
             }
-            w[j] = j < left ? e : 0.0f;
+            w[j] = j < left && j >= skipped ? e : 0.0f;
+        }
+    }
+}
+
+/* Under a cap the scores' gradients are multiplied by 1 - (score / cap)^2; the score is found again
+ * from its probability, whose rounding is as little beside the cap as that of the score. Each
+ * thread has the elements that it put there. */
+BP_DEVICE void apply_slopes(float ds[SIDE][SIDE], const desk *d, uint64_t row,
+                            const bp_attention *at)
+{
+#pragma unroll 1
+    for (uint32_t n = 0; n < OWN_ROWS * OWN_COLUMNS; n++) {
+        uint32_t i = own_row(n / OWN_COLUMNS);
+        float *w = d->shared + SHARED_P + i * PITCH + own_column(n % OWN_COLUMNS);
+        float e = fabsf(*w), score = e > 0.0f ? bp_logf(e) + d->lse[row + i] : 0.0f;
+        *w = 1.0f - score / at->cap * (score / at->cap);
+    }
+#pragma unroll
+    for (uint32_t r = 0; r < SIDE; r++) {
+#pragma unroll
+        for (uint32_t c = 0; c < SIDE; c++) {
+            uint32_t i = own_row(OWN_ROW(r, c)), j = own_column(OWN_COLUMN(r, c));
+            ds[r][c] *= d->shared[SHARED_P + i * PITCH + j];
         }
     }
 }
@@ -68,13 +92,13 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
         float *shared = d->shared + turn * SHARED_D_OUT;
         tile_clear(ds);
 #pragma unroll 1
-        for (uint64_t window = 0; window < at->width; window += ROWS) {
+        for (uint64_t part = 0; part < at->width; part += ROWS) {
             __syncthreads();
             if (new_rows) {
-                tile_load(shared, x, turn == 0 ? head->pitch : head->out_pitch, row, window, at);
+                tile_load(shared, x, turn == 0 ? head->pitch : head->out_pitch, row, part, at);
             }
             if (new_columns) {
-                tile_load(shared + TILE, y, head->pitch, column, window, at);
+                tile_load(shared + TILE, y, head->pitch, column, part, at);
             }
             __syncthreads();
             tile_scores(ds, shared, shared + TILE, at);
@@ -100,6 +124,9 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
             p[r][c] = e * f;
             ds[r][c] = (e * (ds[r][c] * f - row_delta[i])) * at->scale;
         }
+    }
+    if (at->cap > 0.0f) {
+        apply_slopes(ds, d, row, at);
     }
 }
 
@@ -140,10 +167,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     float sum[SIDE][SIDE];
     tile_clear(sum);
     uint64_t keys = bp_head_keys(at, &d.head, first + ROWS - 1);
+    bool new_rows = true;
 #pragma unroll 1
-    for (uint64_t key = 0; key < keys; key += ROWS) {
+    for (uint64_t key = bp_head_first(at, first) / ROWS * ROWS; key < keys; key += ROWS) {
         float p[SIDE][SIDE], ds[SIDE][SIDE];
-        gradients(p, ds, &d, first, key, key == 0 || several, true, at);
+        gradients(p, ds, &d, first, key, new_rows || several, true, at);
+        new_rows = false;
         tile_put(d.shared + SHARED_P, ds, false); /* over this thread's own elements */
         __syncthreads();
         if (several) {
@@ -201,15 +230,16 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     tile_clear(sum_k);
     tile_clear(sum_v);
     if (causal == 0) {
-        begin = 0;
+        begin = bp_head_first(at, first) / ROWS * ROWS;
     }
+    uint64_t end = bp_head_rows(at, first + ROWS - 1);
 #pragma unroll 1
     for (uint64_t i = 0; i < group; i++) {
         set_desk(&d, d_out, qkv, lse, delta, at, step, number + i);
         add_zero(sum_k);
         add_zero(sum_v);
 #pragma unroll 1
-        for (uint64_t row = first < d.head.keys ? begin : sequence; row < sequence; row += ROWS) {
+        for (uint64_t row = first < d.head.keys ? begin : end; row < end; row += ROWS) {
             float p[SIDE][SIDE], ds[SIDE][SIDE];
             gradients(p, ds, &d, row, first, true, new_keys || several, at);
             new_keys = false;

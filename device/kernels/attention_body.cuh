@@ -59,6 +59,16 @@ BP_DEVICE float row_sum(float a)
     return a;
 }
 
+/* A thread's dot products of a row become capped scores. */
+BP_DEVICE void cap_scores(float *w, const bp_attention *at)
+{
+#pragma unroll 1
+    for (uint32_t c = 0; c < SIDE; c++) {
+        float slope;
+        w[16 * c] = bp_head_score(at, w[16 * c], &slope);
+    }
+}
+
 /* A tile of dot products becomes weights, in place in shared memory, and the running state moves on
  * (Dao et al., arXiv 2205.14135). Each thread has the elements that it put there; columns that the
  * row does not look at are out. */
@@ -70,23 +80,29 @@ BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uin
     for (uint32_t i = threadIdx.x / 16; i < ROWS; i += 16) {
         float *w = weights + i * PITCH + across;
         uint32_t left = bp_head_left(at, head, row + i, column);
+        uint32_t skipped = bp_head_skipped(at, row + i, column);
+        float scale = at->cap > 0.0f ? 1.0f : at->scale;
         float before = state->most[i], largest = before, part = 0.0f;
+        if (at->cap > 0.0f) {
+            cap_scores(w, at);
+        }
 #pragma unroll
         for (uint32_t c = 0; c < SIDE; c++) {
-            bool there = across + 16 * c < left;
-            float score = there ? w[16 * c] * at->scale : -INFINITY;
+            bool there = across + 16 * c < left && across + 16 * c >= skipped;
+            float score = there ? w[16 * c] * scale : -INFINITY;
             w[16 * c] = score;
             largest = score > largest ? score : largest;
         }
         largest = row_max(largest);
+        float top = largest > -INFINITY ? largest : 0.0f; /* none of this window yet */
 #pragma unroll 1
         for (uint32_t c = 0; c < SIDE; c++) {
-            float p = bp_expf_inline(w[16 * c] - largest);
+            float p = bp_expf_inline(w[16 * c] - top);
             part += p;
             w[16 * c] = at->threshold != 0 ? p * tile_factor(kept, i, across + 16 * c, at) : p;
         }
         part = row_sum(part);
-        float shrink = bp_expf_inline(before - largest);
+        float shrink = bp_expf_inline(before - top);
         __syncwarp(); /* all have read `most` */
         if (across == 0) {
             state->most[i] = largest;
@@ -131,6 +147,7 @@ extern "C" __global__ void __launch_bounds__(256, 3)
     const void *from_q = bp_at(qkv, head.first, form), *from_k = bp_at(qkv, head.k, form);
     const void *from_v = bp_at(qkv, head.v, form);
     uint64_t keys = bp_head_keys(at, &head, first + ROWS - 1);
+    uint64_t begin = bp_head_first(at, first) / ROWS * ROWS;
     float sum[SIDE][SIDE];
     tile_clear(sum);
     if (threadIdx.x < ROWS) {
@@ -138,13 +155,13 @@ extern "C" __global__ void __launch_bounds__(256, 3)
         state.total[threadIdx.x] = 0.0f;
     }
 #pragma unroll 1
-    for (uint64_t key = 0; key < keys; key += ROWS) {
+    for (uint64_t key = begin; key < keys; key += ROWS) {
         float score[SIDE][SIDE];
         tile_clear(score);
 #pragma unroll 1
         for (uint64_t column = 0; column < width; column += ROWS) {
             __syncthreads();
-            if (key == 0 || width > ROWS) {
+            if (key == begin || width > ROWS) {
                 tile_load(q, from_q, head.pitch, first, column, at);
             }
             tile_load(y, from_k, head.pitch, key, column, at);

@@ -83,7 +83,8 @@ typedef struct row_view {
     uint64_t k;
     uint64_t v;
     uint64_t pitch; /* of k and v */
-    uint64_t count; /* keys */
+    uint64_t begin; /* keys from here on */
+    uint64_t end;   /* and before here */
     uint64_t row;
 } row_view;
 
@@ -99,11 +100,12 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
     }
     __syncthreads();
 #pragma unroll 1
-    for (uint64_t first = 0; first < view->count; first += THREADS) {
+    for (uint64_t first = view->begin; first < view->end; first += THREADS) {
         uint64_t j = first + threadIdx.x;
-        float score = -INFINITY;
-        if (j < view->count) {
-            score = dot(q, view->keys, view->k + j * view->pitch, at->width, at->form) * at->scale;
+        float score = -INFINITY, slope;
+        if (j < view->end) {
+            score = dot(q, view->keys, view->k + j * view->pitch, at->width, at->form);
+            score = bp_head_score(at, score, &slope);
         }
         float largest = bp_block_max(score);
         largest = largest > most ? largest : most;
@@ -118,11 +120,11 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
         weights[threadIdx.x] = p;
         __syncthreads();
         const row_run rows = {view->values, view->v + first * view->pitch, view->pitch,
-                              bp_least(THREADS, view->count - first)};
+                              bp_least(THREADS, view->end - first)};
         add_rows(sum, shrink, weights, rows, at->width, at->form);
         __syncthreads();
     }
-    bool any = view->count > 0; /* a row without keys is 0 */
+    bool any = view->begin < view->end; /* a row without keys is 0 */
     row_from_shared(out, first_out, sum, any ? 1.0f / total : 0.0f, at->width, at->form);
     if (lse != NULL && threadIdx.x == 0) {
         *lse = any ? most + bp_logf(total) : 0.0f;
@@ -130,20 +132,30 @@ BP_DEVICE void attend(const row_view *view, const bp_attention *at, const bp_hea
 }
 
 /* Puts the keys and values of new rows into the caches; an element per thread. Keys lie `skipped`
- * elements into a row of qkv, `across` of them, and values behind. */
+ * elements into a row of qkv, `across` of them, and values behind. Row r enters all caches at its
+ * own position; with `apart` all are at one position, and it enters cache r. */
 BP_KERNEL bp_attention_cache(void *k_cache, void *v_cache, const void *qkv,
                              const bp_step_block *step, uint64_t rows, uint64_t positions,
-                             uint64_t skipped, uint64_t across, uint32_t form)
+                             uint64_t skipped, uint64_t across, uint32_t form, uint64_t caches,
+                             uint32_t apart)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * across) {
         return;
     }
-    uint64_t row = i / across, d = i % across, position = step->position + row;
+    uint64_t row = i / across, d = i % across;
+    uint64_t position = step->position + (apart != 0 ? 0 : row);
     uint64_t from = row * (skipped + 2 * across) + skipped + d;
-    if (position < positions) {
-        bp_put(k_cache, position * across + d, form, bp_get(qkv, from, form));
-        bp_put(v_cache, position * across + d, form, bp_get(qkv, from + across, form));
+    if (position >= positions) {
+        return;
+    }
+    float key = bp_get(qkv, from, form), value = bp_get(qkv, from + across, form);
+    uint64_t cache = apart != 0 ? row : 0, end = apart != 0 ? row + 1 : caches;
+#pragma unroll 1
+    for (; cache < end; cache++) {
+        uint64_t to = (cache * positions + position) * across + d;
+        bp_put(k_cache, to, form, key);
+        bp_put(v_cache, to, form, value);
     }
 }
 
@@ -151,7 +163,7 @@ BP_KERNEL bp_attention_cache(void *k_cache, void *v_cache, const void *qkv,
 BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cache, const void *qkv,
                               const bp_step_block *step, uint64_t rows, uint64_t positions,
                               uint64_t heads, uint64_t kv_heads, uint64_t width, float scale,
-                              uint32_t form)
+                              uint32_t form, float cap, uint64_t window, uint32_t apart)
 {
     extern __shared__ float shared[];
     if (rows == 0) {
@@ -159,14 +171,16 @@ BP_KERNEL bp_attention_decode(void *out, const void *k_cache, const void *v_cach
     }
     uint64_t row = blockIdx.x / heads, number = blockIdx.x % heads;
     uint64_t kv = number / (heads / kv_heads) * width, pitch = (heads + 2 * kv_heads) * width;
-    uint64_t position = step->position + row;
+    uint64_t position = step->position + (apart != 0 ? 0 : row);
     if (position >= positions) {
         return;
     }
-    const bp_attention at = {NULL, 0, heads, kv_heads, width, scale, 1, 0, 0, 1.0f, form};
-    row_view view = {qkv, k_cache, v_cache,          row * pitch + number * width,
-                     kv,  kv,      kv_heads * width, position + 1,
-                     0};
+    uint64_t cache = apart != 0 ? row * positions * kv_heads * width : 0;
+    const bp_attention at = {NULL, 0, heads, kv_heads, width, scale, 1,
+                             0,    0, 1.0f,  form,     cap,   window};
+    row_view view = {qkv,          k_cache,    v_cache,          row * pitch + number * width,
+                     cache + kv,   cache + kv, kv_heads * width, bp_head_first(&at, position),
+                     position + 1, 0};
     attend(&view, &at, NULL, NULL, shared, out, (row * heads + number) * width, NULL);
 }
 
@@ -187,8 +201,15 @@ BP_KERNEL bp_attention_forward_any(void *out, float *lse, const void *qkv, BP_AT
     uint64_t row;
     bp_head head = block_head(&at, &row);
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
-    row_view view = {qkv,    qkv,    qkv,        head.first + row * head.pitch,
-                     head.k, head.v, head.pitch, bp_head_keys(&at, &head, row),
+    row_view view = {qkv,
+                     qkv,
+                     qkv,
+                     head.first + row * head.pitch,
+                     head.k,
+                     head.v,
+                     head.pitch,
+                     bp_head_first(&at, row),
+                     bp_head_keys(&at, &head, row),
                      row};
     attend(&view, &at, &head, &mask, shared, out, head.first_out + row * head.out_pitch,
            lse != NULL ? lse + head.first_row + row : NULL);
@@ -208,13 +229,14 @@ typedef struct row_pair {
 BP_DEVICE void pair_gradient(row_pair *of, uint64_t i, uint64_t j, const bp_attention *at,
                              const bp_head *head, const bp_mask *mask)
 {
-    float e = bp_expf_inline(of->score * at->scale - of->lse), f = 1.0f;
+    float slope, score = bp_head_score(at, of->score, &slope);
+    float e = bp_expf_inline(score - of->lse), f = 1.0f;
     if (at->threshold != 0) {
         uint64_t element = (head->number * at->sequence + i) * at->sequence + j;
         f = bp_mask1(mask, (uint32_t)head->sample, element);
     }
     of->p = e * f;
-    of->ds = (e * (of->d_p * f - of->delta)) * at->scale;
+    of->ds = (e * (of->d_p * f - of->delta)) * slope * at->scale;
 }
 
 /* d_q of one row; shared: q, d_out, the sums, THREADS weights. */
@@ -240,7 +262,7 @@ BP_KERNEL bp_attention_backward_queries_any(void *d_qkv, const void *d_out, cons
     float row_lse = lse[head.first_row + row], row_delta = delta[head.first_row + row];
     __syncthreads();
 #pragma unroll 1
-    for (uint64_t first = 0; first < keys; first += THREADS) {
+    for (uint64_t first = bp_head_first(&at, row); first < keys; first += THREADS) {
         uint64_t j = first + threadIdx.x;
         row_pair of = {0.0f, 0.0f, row_lse, row_delta, 0.0f, 0.0f};
         if (j < keys) {
@@ -271,7 +293,8 @@ BP_DEVICE void add_queries(float *shared, const row_inputs *in, uint64_t key,
                            const bp_attention *at, const bp_head *head, const bp_mask *mask)
 {
     uint64_t width = at->width, q = head->first, d_o = head->first_out;
-    uint64_t begin = at->causal != 0 ? key : 0;
+    uint64_t begin = at->causal != 0 ? key : bp_head_first(at, key);
+    uint64_t end = bp_head_rows(at, key);
     float *k = shared, *v = k + width, *sum_k = v + width, *sum_v = sum_k + width;
     float *weights = sum_v + width;
     for (uint64_t d = threadIdx.x; d < width; d += THREADS) {
@@ -279,11 +302,10 @@ BP_DEVICE void add_queries(float *shared, const row_inputs *in, uint64_t key,
         sum_v[d] += 0.0f;
     }
 #pragma unroll 1
-    for (uint64_t first = key < head->keys ? begin : at->sequence; first < at->sequence;
-         first += THREADS) {
-        uint64_t i = first + threadIdx.x, count = bp_least(THREADS, at->sequence - first);
+    for (uint64_t first = key < head->keys ? begin : end; first < end; first += THREADS) {
+        uint64_t i = first + threadIdx.x, count = bp_least(THREADS, end - first);
         row_pair of = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-        if (i < at->sequence) {
+        if (i < end) {
             of.score = dot(k, in->qkv, q + i * head->pitch, width, at->form);
             of.d_p = dot(v, in->d_out, d_o + i * head->out_pitch, width, at->form);
             of.lse = in->lse[head->first_row + i];

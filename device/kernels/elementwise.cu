@@ -137,20 +137,65 @@ BP_KERNEL bp_pick_row(void *y, const void *x, const bp_step_block *step, uint64_
     }
 }
 
-/* y = silu(gate) * up; y may be either. */
+/* Gates and ups lie in rows at a pitch: where those of element i are. */
+BP_DEVICE uint64_t gated_place(uint64_t i, uint64_t width, uint64_t pitch)
+{
+    return width == pitch ? i : i / width * pitch + i % width;
+}
+
+BP_DEVICE void gated_load(const void *x, uint64_t i, uint64_t count, uint64_t width, uint64_t pitch,
+                          uint32_t form, float v[4])
+{
+    if (width == pitch) {
+        bp_load4(x, i, count - i, form, v);
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        v[e] = i + e < count ? bp_get(x, gated_place(i + e, width, pitch), form) : 0.0f;
+    }
+}
+
+BP_DEVICE void gated_store(void *x, uint64_t i, uint64_t count, uint64_t width, uint64_t pitch,
+                           uint32_t form, const float v[4])
+{
+    if (width == pitch) {
+        bp_store4(x, i, count - i, form, v);
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        if (i + e < count) {
+            bp_put(x, gated_place(i + e, width, pitch), form, v[e]);
+        }
+    }
+}
+
+/* bp_gate of core/number/activation.h. */
+#define GATE_SILU      0u
+#define GATE_GELU_TANH 1u
+
+/* y = f(gate) * up; y may be either. */
 BP_KERNEL bp_swiglu_forward(void *y, const void *gate, const void *up, uint64_t count,
-                            uint32_t form)
+                            uint32_t form, uint32_t kind, uint64_t width, uint64_t pitch)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
         return;
     }
     float g[4], u[4];
-    bp_load4(gate, i, count - i, form, g);
-    bp_load4(up, i, count - i, form, u);
+    gated_load(gate, i, count, width, pitch, form, g);
+    gated_load(up, i, count, width, pitch, form, u);
+    if (kind == GATE_SILU) {
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        u[e] *= bp_silu_inline(g[e]);
+        for (int e = 0; e < 4; e++) {
+            u[e] *= bp_silu_inline(g[e]);
+        }
+    } else {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            u[e] *= kind == GATE_GELU_TANH ? bp_gelu_inline(g[e]) : bp_gelu_erf_inline(g[e]);
+        }
     }
     bp_store4(y, i, count - i, form, u);
 }
@@ -158,7 +203,8 @@ BP_KERNEL bp_swiglu_forward(void *y, const void *gate, const void *up, uint64_t 
 /* With q = 1 / (1 + e), e = exp(-gate): silu = gate q, and its slope q (1 + gate (e q)), where e q
  * = 1 - q without its cancellation. For gates below -80 both are 0 in every bit that counts. */
 BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const void *gate,
-                             const void *up, uint64_t count, uint32_t form)
+                             const void *up, uint64_t count, uint32_t form, uint32_t kind,
+                             uint64_t width, uint64_t pitch)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
@@ -166,18 +212,29 @@ BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const vo
     }
     float d[4], g[4], u[4];
     bp_load4(d_y, i, count - i, form, d);
-    bp_load4(gate, i, count - i, form, g);
-    bp_load4(up, i, count - i, form, u);
+    gated_load(gate, i, count, width, pitch, form, g);
+    gated_load(up, i, count, width, pitch, form, u);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        float x = g[e] < -80.0f ? -80.0f : g[e];
-        float power = bp_expf_inline(-x);
-        float q = 1.0f / (1.0f + power);
-        g[e] = (d[e] * u[e]) * (q * fmaf(x, power * q, 1.0f));
-        u[e] = d[e] * (x * q);
+        float active, slope;
+        if (kind == GATE_SILU) {
+            float x = g[e] < -80.0f ? -80.0f : g[e];
+            float power = bp_expf_inline(-x);
+            float q = 1.0f / (1.0f + power);
+            slope = q * fmaf(x, power * q, 1.0f);
+            active = x * q;
+        } else if (kind == GATE_GELU_TANH) {
+            slope = bp_gelu_slope_inline(g[e]);
+            active = bp_gelu_inline(g[e]);
+        } else {
+            slope = bp_gelu_erf_slope_inline(g[e]);
+            active = bp_gelu_erf_inline(g[e]);
+        }
+        g[e] = (d[e] * u[e]) * slope;
+        u[e] = d[e] * active;
     }
-    bp_store4(d_gate, i, count - i, form, g);
-    bp_store4(d_up, i, count - i, form, u);
+    gated_store(d_gate, i, count, width, pitch, form, g);
+    gated_store(d_up, i, count, width, pitch, form, u);
 }
 
 /* bp_activation of core/number/activation.h. */

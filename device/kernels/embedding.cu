@@ -11,12 +11,28 @@ BP_DEVICE uint64_t first_column(void)
     return ((uint64_t)blockIdx.y * THREADS + threadIdx.x) * 4;
 }
 
-/* One row per block: out = (wte[id] + wpe[position] + type_row) * mask; a NULL table adds nothing.
- * Rows past the last position of a cache have no meaning, but they must stay inside wpe. */
+/* token[i] += the noise of element first + i (core/number/random.h, bp_noise_key). */
+BP_DEVICE void add_noise(const bp_step_block *step, uint32_t site, uint32_t sample, uint64_t first,
+                         float unit, float token[4])
+{
+    uint32_t w[4];
+    bp_mask mask = bp_mask_make(step, site, 0, 0.0f);
+    mask.seed ^= 0x6e656674756e65ull;
+    bp_mask_words4(&mask, sample, first, w);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        token[e] += (float)(int32_t)w[e] * unit;
+    }
+}
+
+/* One row per block: out = (wte[id] + noise + wpe[position] + type_row) * mask; a NULL table adds
+ * nothing. Rows past the last position of a cache have no meaning, but they must stay inside wpe.
+ */
 BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte, const void *wpe,
                                const void *type_row, const bp_step_block *step, uint64_t rows,
                                uint64_t sequence, uint64_t width, uint64_t positions, uint32_t site,
-                               uint32_t decode, uint32_t threshold, float factor, uint32_t form)
+                               uint32_t decode, uint32_t threshold, float factor, float unit,
+                               uint32_t form)
 {
     uint64_t row = blockIdx.x, column = first_column();
     if (row >= rows || column >= width) {
@@ -26,6 +42,9 @@ BP_KERNEL bp_embedding_forward(void *out, const int32_t *ids, const void *wte, c
     uint64_t position = bp_least(t + (decode != 0 ? step->position : 0), positions - 1);
     float token[4];
     bp_load4(wte, (uint64_t)ids[row] * width + column, width - column, form, token);
+    if (unit > 0.0f) {
+        add_noise(step, site, (uint32_t)(row / sequence), t * width + column, unit, token);
+    }
 #pragma unroll 1
     for (uint32_t term = 0; term < 2; term++) {
         const void *table = term == 0 ? wpe : type_row;

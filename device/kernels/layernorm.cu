@@ -87,7 +87,15 @@ typedef struct gradient_row {
     const void *weight;
     float average;
     float scale;
+    uint32_t offset;
 } gradient_row;
+
+/* An RMS norm's weight: what is kept, or 1 more. */
+BP_DEVICE float weight_at(const void *weight, uint64_t i, uint32_t form, uint32_t offset)
+{
+    float w = bp_get(weight, i, form);
+    return offset != 0 ? w + 1.0f : w;
+}
 
 BP_DEVICE void row_terms(const gradient_row *r, uint64_t i, uint32_t form, float g[4], float h[4])
 {
@@ -97,14 +105,14 @@ BP_DEVICE void row_terms(const gradient_row *r, uint64_t i, uint32_t form, float
     bp_load4_apart(r->x, i, LANES, form, h);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        g[e] *= w[e];
+        g[e] *= r->offset != 0 ? w[e] + 1.0f : w[e];
         h[e] = (h[e] - r->average) * r->scale;
     }
 }
 
 BP_DEVICE void row_term(const gradient_row *r, uint64_t i, uint32_t form, float *g, float *h)
 {
-    *g = bp_get(r->d_y, i, form) * bp_get(r->weight, i, form);
+    *g = bp_get(r->d_y, i, form) * weight_at(r->weight, i, form, r->offset);
     *h = (bp_get(r->x, i, form) - r->average) * r->scale;
 }
 
@@ -120,8 +128,8 @@ BP_KERNEL bp_layernorm_backward_input(void *d_x, const void *d_y, const void *x,
     bool there = row < rows;
     row = there ? row : 0;
     uint64_t start = row * width, end = there ? width : 0;
-    const gradient_row at = {bp_at(d_y, start, form), bp_at(x, start, form), weight, mean[row],
-                             rstd[row]};
+    const gradient_row at = {
+        bp_at(d_y, start, form), bp_at(x, start, form), weight, mean[row], rstd[row], 0};
     float sum_g = 0.0f, sum_gh = 0.0f, g[4], h[4];
     uint64_t i;
 #pragma unroll 1
@@ -249,7 +257,7 @@ BP_DEVICE uint64_t head_at(uint64_t row, uint64_t width, uint64_t heads, uint64_
 /* y = (x * rstd) * weight, rstd = 1 / sqrt(mean(x^2) + epsilon). */
 BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *weight, uint64_t rows,
                              uint64_t width, uint64_t heads, uint64_t pitch, float epsilon,
-                             uint32_t form)
+                             uint32_t form, uint32_t offset)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
@@ -279,7 +287,7 @@ BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *we
     y = bp_to(y, start, form);
 #pragma unroll 1
     for (i = lane; i < width; i += LANES) {
-        bp_put(y, i, form, (bp_get(x, i, form) * scale) * bp_get(weight, i, form));
+        bp_put(y, i, form, (bp_get(x, i, form) * scale) * weight_at(weight, i, form, offset));
     }
     if (lane == 0 && rstd != NULL) {
         rstd[row] = scale;
@@ -290,7 +298,8 @@ BP_KERNEL bp_rmsnorm_forward(void *y, float *rstd, const void *x, const void *we
  * d_y or residual: each lane reads its elements of both before it writes them. */
 BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, const void *weight,
                                     const float *rstd, const void *residual, uint64_t rows,
-                                    uint64_t width, uint64_t heads, uint64_t pitch, uint32_t form)
+                                    uint64_t width, uint64_t heads, uint64_t pitch, uint32_t form,
+                                    uint32_t offset)
 {
     uint64_t row = my_row(), lane = threadIdx.x % LANES, i;
     if (rows == 0) {
@@ -299,8 +308,8 @@ BP_KERNEL bp_rmsnorm_backward_input(void *d_x, const void *d_y, const void *x, c
     bool there = row < rows;
     row = there ? row : 0;
     uint64_t start = head_at(row, width, heads, pitch), end = there ? width : 0;
-    const gradient_row at = {bp_at(d_y, start, form), bp_at(x, start, form), weight, 0.0f,
-                             rstd[row]};
+    const gradient_row at = {
+        bp_at(d_y, start, form), bp_at(x, start, form), weight, 0.0f, rstd[row], offset};
     float sum = 0.0f, g[4], h[4];
 #pragma unroll 1
     for (i = lane; i + 3 * LANES < end; i += 4 * LANES) {

@@ -35,8 +35,8 @@ BP_DEVICE void bp_mask_words(const bp_mask *mask, uint32_t sample, uint64_t bloc
               mask->sample + sample, mask->step, mask->seed, w);
 }
 
-/* out[i] = factor or 0 of element first + i, i = 0 .. 3. */
-BP_DEVICE void bp_mask4(const bp_mask *mask, uint32_t sample, uint64_t first, float out[4])
+/* The words of elements first .. first + 3. */
+BP_DEVICE void bp_mask_words4(const bp_mask *mask, uint32_t sample, uint64_t first, uint32_t out[4])
 {
     uint32_t w[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     uint32_t part = (uint32_t)first & 3;
@@ -55,7 +55,18 @@ BP_DEVICE void bp_mask4(const bp_mask *mask, uint32_t sample, uint64_t first, fl
         word = part == 1 ? w[i + 1] : word;
         word = part == 2 ? w[i + 2] : word;
         word = part == 3 ? w[i + 3] : word;
-        out[i] = word < mask->threshold ? 0.0f : mask->factor;
+        out[i] = word;
+    }
+}
+
+/* out[i] = factor or 0 of element first + i, i = 0 .. 3. */
+BP_DEVICE void bp_mask4(const bp_mask *mask, uint32_t sample, uint64_t first, float out[4])
+{
+    uint32_t w[4];
+    bp_mask_words4(mask, sample, first, w);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        out[i] = w[i] < mask->threshold ? 0.0f : mask->factor;
     }
 }
 

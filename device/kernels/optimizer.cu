@@ -41,6 +41,50 @@ BP_DEVICE unsigned char *operand_of(unsigned char *base, const uint64_t *record,
     return offset == ~0ull ? NULL : base + offset;
 }
 
+/* y = x + z, or x; behind count elements x is 0. An element for each thread. */
+BP_KERNEL bp_tree_add(unsigned char *base, const uint64_t *table, uint32_t tuples)
+{
+    if (tuples == 0) {
+        return;
+    }
+    uint64_t first;
+    const uint64_t *record = my_record(table, tuples, &first);
+    const uint64_t count = record[SCALARS];
+    const uint64_t i = (blockIdx.x - first) * BP_RUN_THREADS + threadIdx.x;
+    const float *z = (const float *)operand_of(base, record, 2);
+    if (i >= count + record[SCALARS + 1]) {
+        return;
+    }
+    float sum = i < count ? bp_get(base + record[OFFSETS + 1], i, type_of(record, 1)) : 0.0f;
+    if (z != NULL) {
+        sum = __fadd_rn(sum, z[i]);
+    }
+    ((float *)(base + record[OFFSETS]))[i] = sum;
+}
+
+/* y = the tree over `pieces` rows of x: a stack of finished subtrees, as a binary counter has them.
+ */
+BP_KERNEL bp_tree_sum(float *y, const float *x, uint64_t count, uint32_t pieces)
+{
+    const uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
+    if (i >= count) {
+        return;
+    }
+    __shared__ float stack[11 * BP_RUN_THREADS];
+    float sum = 0.0f;
+#pragma unroll 1
+    for (uint32_t piece = 0; piece < pieces; piece++, x += count) {
+        sum = x[i];
+        float *at = stack + threadIdx.x;
+#pragma unroll 1
+        for (uint32_t left = piece; (left & 1) != 0; left >>= 1, at += BP_RUN_THREADS) {
+            sum = __fadd_rn(*at, sum);
+        }
+        *at = sum;
+    }
+    y[i] = sum;
+}
+
 /* A block is a chunk; squares in double are exact. */
 BP_KERNEL bp_norm_partial(unsigned char *base, const uint64_t *table, uint32_t tuples)
 {
@@ -98,20 +142,12 @@ BP_DEVICE void read_record(update_tensor *t, unsigned char *base, const uint64_t
     t->wide = wide;
 }
 
-/* The first state, its elements too, moves behind the others. */
-BP_DEVICE void turn_states(update_tensor *t, float x[3][4])
+/* A row of scaled has factors where others have states, from number `from` on. */
+BP_DEVICE void take_factors(update_tensor *t, uint32_t from)
 {
-    unsigned char *state = t->state[0];
-    t->state[0] = t->state[1];
-    t->state[1] = t->state[2];
-    t->state[2] = state;
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-        float first = x[0][e];
-        x[0][e] = x[1][e];
-        x[1][e] = x[2][e];
-        x[2][e] = first;
-    }
+    t->rows = (const float *)t->state[from];
+    t->columns = (const float *)t->state[from + 1];
+    t->state[from] = t->state[from + 1] = NULL;
 }
 
 /* A block is 1024 elements of one tensor: four blocks of 256 for the states, each of 64 threads. */
@@ -133,12 +169,17 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     const float *trust = (const float *)operand_of(base, record, 6);
     if (threadIdx.x == 0) {
         bp_update_prepare(&factors, rule, s, control, step, trust != NULL ? *trust : 1.0f,
-                          rule == BP_UPDATE_ADEMAMIX ? ademamix_beta3(s, control) : 0.0);
+                          rule == BP_UPDATE_ADEMAMIX                  ? ademamix_beta3(s, control)
+                          : rule == BP_UPDATE_SCALED && trust != NULL ? (double)trust[1]
+                                                                      : 1.0);
     }
     make_books(&shared, (uint32_t)s->form);
     __syncthreads();
     update_tensor t;
     read_record(&t, base, record, 0);
+    if (rule == BP_UPDATE_SCALED) {
+        take_factors(&t, 1);
+    }
     uint64_t i = (blockIdx.x - first) * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
     uint64_t left = i < (uint64_t)s->count ? (uint64_t)s->count - i : 0;
     float w[4], g[4], x[3][4] = {{0.0f}};
@@ -152,6 +193,9 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
                    x[0]);
         turn_states(&t, x);
     }
+    if (rule == BP_UPDATE_SCALED) {
+        load_factors(&t, record[SCALARS + 9], i, left, x[1]);
+    }
     apply_rule(&factors, rule, &t, g, w, x);
     __syncthreads(); /* scales have been read by all before one thread writes them */
 #pragma unroll 1
@@ -162,6 +206,17 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     }
     if (bp_update_moves(&factors)) {
         store_weights(&t, s, step, i, left, w);
+    }
+}
+
+BP_DEVICE void apply_factors(const update_tensor *t, uint64_t width, uint64_t i, uint64_t left,
+                             float g[4])
+{
+    float x[4];
+    load_factors(t, width, i, left, x);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        g[e] *= x[e];
     }
 }
 
@@ -185,7 +240,13 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
     __syncthreads();
     update_tensor t;
     read_record(&t, base, record, 1);
-    uint64_t size = record[SCALARS + 7 + (rule == BP_UPDATE_LAMB ? 3 : 0)];
+    if (rule == BP_UPDATE_SCALED) {
+        take_factors(&t, 0);
+    }
+    uint64_t size = record[SCALARS + 7 +
+                           (rule == BP_UPDATE_LAMB     ? 3
+                            : rule == BP_UPDATE_SCALED ? 4
+                                                       : 0)];
     uint64_t chunk = blockIdx.x - first, end = bp_least((uint64_t)s->count, (chunk + 1) * size);
     double weights = 0.0, updates = 0.0;
 #pragma unroll 1
@@ -204,6 +265,9 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
                 BP_TURN(float, x[0]);
                 BP_TURN(float, x[1]);
             }
+        }
+        if (rule == BP_UPDATE_SCALED) {
+            apply_factors(&t, record[SCALARS + 9], i, end - i, g);
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -333,3 +397,5 @@ BP_KERNEL bp_trust_ratio(unsigned char *base, const uint64_t *table, uint32_t tu
             both ? (float)(coefficient * weight / (update + decay * weight)) : 1.0f;
     }
 }
+
+#include "device/kernels/matrix.cuh"

@@ -24,4 +24,30 @@ typedef struct bp_step_decide_parameters {
     uint32_t unused; /* no padding: all bytes have a value */
 } bp_step_decide_parameters;
 
+/* bp_direction: likewise, and its factors in single precision. */
+typedef struct bp_direction_parameters {
+    uint64_t count;
+    uint32_t codec;
+    float gain;
+    float nesterov; /* beta, or 0 */
+    float keep2;
+    float gain2;
+    float epsilon;
+    uint32_t form_x;
+    uint32_t form_gradient;
+} bp_direction_parameters;
+
+/* bp_moment_factors: likewise. */
+typedef struct bp_moment_factors_parameters {
+    uint64_t count;
+    uint64_t pieces;
+    uint64_t group;
+    uint64_t kind;
+    double divisor;
+    double floor;
+    double beta2;
+    double power;
+    double epsilon;
+} bp_moment_factors_parameters;
+
 #endif

@@ -53,9 +53,30 @@ BP_KERNEL bp_rotary_table(float *table, const bp_step_block *step, uint64_t rows
     table[row * width + half + column] = (float)sine;
 }
 
+/* The same for frequencies that are given, some columns of the table. */
+BP_KERNEL bp_rotary_angles(float *cosines, float *sines, const bp_step_block *step, uint64_t rows,
+                           uint64_t width, uint32_t count, uint32_t decode, float magnitude,
+                           float f0, float f1, float f2, float f3, float f4, float f5, float f6,
+                           float f7)
+{
+    uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
+    if (i >= rows * count) {
+        return;
+    }
+    uint64_t row = i / count, n = i % count;
+    float low = n < 2 ? (n == 0 ? f0 : f1) : n == 2 ? f2 : f3;
+    float high = n < 6 ? (n == 4 ? f4 : f5) : n == 6 ? f6 : f7;
+    uint64_t position = row + (decode != 0 ? step->position : 0);
+    float angle = (float)position * (n < 4 ? low : high);
+    double sine, cosine;
+    bp_sin_cos((double)angle, &sine, &cosine);
+    cosines[row * width + n] = (float)cosine * magnitude;
+    sines[row * width + n] = (float)sine * magnitude;
+}
+
 /* A thread turns one pair of one head of one row; sign -1 turns back. */
 BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequence, uint64_t heads,
-                    uint64_t width, uint64_t pitch, float sign, uint32_t form)
+                    uint64_t width, uint64_t pitch, float sign, uint32_t form, uint64_t apart)
 {
     uint64_t half = width / 2, i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * heads * half) {
@@ -63,7 +84,7 @@ BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequenc
     }
     uint64_t pair = i % half, head = i / half % heads, row = i / half / heads;
     const float *angles = table + row % sequence * width + pair;
-    uint64_t first = row * pitch + head * width + pair;
+    uint64_t first = row * pitch + head * apart + pair;
     float a = bp_get(x, first, form), b = bp_get(x, first + half, form);
     float cosine = angles[0], sine = angles[half] * sign;
     bp_put(x, first, form, fmaf(a, cosine, -(b * sine)));

@@ -35,6 +35,8 @@ typedef struct update_shared {
 typedef struct update_tensor {
     bp_weight weight;
     unsigned char *state[3];
+    const float *rows; /* scaled: factors, or NULL */
+    const float *columns;
     const unsigned char *gradient;
     uint32_t gradient_form;
     uint32_t wide;
@@ -51,6 +53,21 @@ BP_DEVICE double ademamix_beta3(const bp_update_scalars *s, const bp_control_blo
     double log1 = bp_log(beta1), log3 = bp_log(beta3), part = t / steps;
     double now = bp_exp(log1 * log3 / ((1.0 - part) * log3 + part * log1));
     return now < beta3 ? now : beta3;
+}
+
+/* scaled: what element i's step is multiplied by, its row's factor times its column's. */
+BP_DEVICE void load_factors(const update_tensor *t, uint64_t width, uint64_t i, uint64_t left,
+                            float x[4])
+{
+#pragma unroll
+    for (uint32_t e = 0; e < 4; e++) {
+        x[e] = 1.0f;
+        if (e < left) {
+            uint64_t row = (i + e) / width, column = (i + e) - row * width;
+            float factor = t->rows != NULL ? t->rows[row] : 1.0f;
+            x[e] = t->columns != NULL ? factor * t->columns[column] : factor;
+        }
+    }
 }
 
 /* The first of four moves to their end: loops that take turns are written once, and their arrays
@@ -342,6 +359,13 @@ BP_DEVICE void apply_one(const bp_update_factors *f, uint32_t rule, const update
     case BP_UPDATE_LARS:
         bp_update_lars(f, g, w, a);
         break;
+    case BP_UPDATE_SCALED:
+        if (t->state[0] == NULL) {
+            bp_update_scaled(f, g, w, *b);
+        } else {
+            bp_update_scaled_mean(f, g, w, a, *b);
+        }
+        break;
     default:
         bp_update_ademamix(f, g, w, a, b, c);
         break;
@@ -359,6 +383,22 @@ BP_DEVICE void apply_rule(const bp_update_factors *f, uint32_t rule, const updat
         BP_TURN(float, x[0]);
         BP_TURN(float, x[1]);
         BP_TURN(float, x[2]);
+    }
+}
+
+/* The first state, its elements too, moves behind the others. */
+BP_DEVICE void turn_states(update_tensor *t, float x[3][4])
+{
+    unsigned char *state = t->state[0];
+    t->state[0] = t->state[1];
+    t->state[1] = t->state[2];
+    t->state[2] = state;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float first = x[0][e];
+        x[0][e] = x[1][e];
+        x[1][e] = x[2][e];
+        x[2][e] = first;
     }
 }
 

@@ -27,6 +27,30 @@ BP_KERNEL bp_loss_sum(bp_result_block *result, const float *losses, uint64_t row
     }
 }
 
+/* result.loss_sum = the tree over the losses of a power of two of lanes, as a binary counter has
+ * it. */
+BP_KERNEL bp_loss_tree(bp_result_block *result, const bp_result_block *blocks, uint32_t lanes)
+{
+    if (result == NULL) {
+        return;
+    }
+    __shared__ double stack[11];
+    double sum;
+    uint32_t lane = 0;
+#pragma unroll 1
+    do {
+        sum = blocks[lane].loss_sum;
+        double *at = stack;
+#pragma unroll 1
+        for (uint32_t left = lane; (left & 1) != 0; left >>= 1) {
+            sum = *at++ + sum;
+        }
+        *at = sum;
+    } while (++lane < lanes);
+    memset(result, 0, sizeof(*result));
+    result->loss_sum = sum;
+}
+
 /* base^n by repeated squaring, as core/number/math.c has it; the last square is of no use. */
 BP_DEVICE double power_integer(double base, uint64_t n)
 {
@@ -168,4 +192,37 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
     }
     result->norm = (float)norm;
     result->skip = control->skip;
+}
+
+BP_BLOCK_REDUCTION(word_block_sum, unsigned long long, a + b, 0)
+
+/* partial[block] = bp_word_sum (core/number/digest.h) over this block's words of `bytes` bytes:
+ * integers, so the order in which they are added does not matter. */
+BP_KERNEL bp_word_sum(const void *at, uint64_t bytes, uint64_t from, unsigned long long *partial)
+{
+    const uint32_t *words = (const uint32_t *)at;
+    const uint8_t *single = (const uint8_t *)at;
+    if (bytes == 0) {
+        return;
+    }
+    unsigned long long sum = 0;
+    const uint64_t stride = (uint64_t)gridDim.x * BP_RUN_THREADS;
+#pragma unroll 1
+    for (uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x; 4 * i < bytes;
+         i += stride) {
+        uint32_t word = 0;
+        if (4 * i + 4 <= bytes) {
+            word = words[i];
+        } else {
+#pragma unroll 1
+            for (uint64_t b = 4 * i; b < bytes; b++) {
+                word |= (uint32_t)single[b] << 8 * (b - 4 * i);
+            }
+        }
+        sum += word * ((from + i + 1) * 0x9e3779b97f4a7c15ull | 1);
+    }
+    sum = word_block_sum(sum);
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = sum;
+    }
 }

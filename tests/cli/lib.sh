@@ -48,6 +48,49 @@ json() {
     tail -n 1 <<<"$out" | grep -oE "\"$1\": (\"[^\"]*\"|[^,}]*)" | head -1 | sed -E "s/^\"$1\": //; s/\"//g"
 }
 
+# near KEY GOLDEN_KEY: a number of the last line of $out is that of $golden/eval.json, to 1e-6.
+near() {
+    awk -v a="${3:-$(json "$1")}" -v b="$(grep -oE "\"$2\": [0-9.e-]+" "$golden/eval.json" | sed 's/.*: //')" \
+        'BEGIN { d = a - b; exit !(a != "" && b != "" && d * d < 1e-12 * (1 + b * b)) }'
+    check $? "$1 is that of transformers" "$out"
+}
+
+# same_bits PLAN_OPTIONS -- TRAIN..: a training by its arguments (with no output directory and no batch) has
+# the arena of `plan PLAN_OPTIONS` and the same bits by any policy, released, and resumed after a stop.
+# Its outputs are $work/a to $work/e.
+same_bits() {
+    local plan=() digest arena more
+    while [[ $1 != -- ]]; do
+        plan+=("$1")
+        shift
+    done
+    shift
+    local small=(--per-device-train-batch-size 4 --gradient-accumulation-steps 2) large=(--per-device-train-batch-size 8)
+    run "$@" --output-dir "$work/a" "${small[@]}"
+    digest=$(json state_digest)
+    arena=$(json arena_bytes)
+    run plan "${plan[@]}" "${small[@]}" --json
+    [[ -n $digest && -n $arena && $(json arena_bytes) == "$arena" ]]
+    check $? "the plan is that of the run" "$out$err"
+    for more in "--gradient-checkpointing full" "--gradient-checkpointing selective:norm,gelu,attention --poison" \
+        "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
+        rm -rf "$work/b"
+        # shellcheck disable=SC2086
+        run "$@" --output-dir "$work/b" "${small[@]}" $more
+        [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+        check $? "$more: the same bits" "$out$err"
+    done
+    run "$@" --output-dir "$work/c" "${large[@]}"
+    digest=$(json state_digest)
+    run "$@" --output-dir "$work/d" "${large[@]}" --gradient-release
+    [[ -n $digest && $(json state_digest) == "$digest" ]]
+    check $? "released gradients: the same bits" "$out$err"
+    run "$@" --output-dir "$work/e" "${large[@]}" --stop-at-step 5
+    run "$@" --output-dir "$work/e" "${large[@]}" --resume
+    [[ $(json state_digest) == "$digest" ]]
+    check $? "resumed: the same bits" "$out$err"
+}
+
 finish() {
     echo "$passed passed, $failed failed"
     [[ $failed -eq 0 && $passed -gt 0 ]]

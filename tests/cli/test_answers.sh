@@ -15,11 +15,6 @@ check $code "a model of random weights" "$err"
 grep -q 'BertForQuestionAnswering' "$work/m/config.json"
 check $? "its class is that of transformers" "$(cat "$work/m/config.json")"
 
-near() { # KEY GOLDEN_KEY
-    awk -v a="$(json "$1")" -v b="$(grep -oE "\"$2\": [0-9.e-]+" $golden/eval.json | sed 's/.*: //')" \
-        'BEGIN { d = a - b; exit !(a != "" && b != "" && d * d < 1e-12 * (1 + b * b)) }'
-    check $? "$1 is that of transformers" "$out"
-}
 # The predictions of a file as JSON strings.
 answers() { sed -E 's/.*"prediction": ("([^"\\]|\\.)*").*/\1/' "$1"; }
 run "${judge[@]}" --model "$work/m" --data $golden/squad.json --json --predictions "$work/p.jsonl"
@@ -60,35 +55,33 @@ expect 4 'bare.jsonl: line 1.*the question has no `answers`' "${judge[@]}" --mod
 # Training: the same bits by any policy, released, resumed; planned as it is run.
 train=(train --model "$work/base" "${task[@]}" --quiet --json --data $golden/squad.json --learning-rate 1e-2)
 learn=("${train[@]}" --max-steps 12 --max-grad-norm 0)
-run "${learn[@]}" --output-dir "$work/a" --per-device-train-batch-size 4 --gradient-accumulation-steps 2
-digest=$(json state_digest)
-arena=$(json arena_bytes)
-run plan --model "$work/base" --task question-answering --max-seq-length 40 --text-pairs --max-grad-norm 0 \
-    --per-device-train-batch-size 4 --gradient-accumulation-steps 2 --json
-[[ -n $arena && $(json arena_bytes) == "$arena" ]]
-check $? "the plan is that of the run" "$out"
-for more in "--gradient-checkpointing full" "--gradient-checkpointing selective:norm,gelu,attention --poison" \
-    "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
-    rm -rf "$work/b"
-    run "${learn[@]}" --output-dir "$work/b" --per-device-train-batch-size 4 --gradient-accumulation-steps 2 $more
-    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
-    check $? "$more: the same bits" "$out$err"
-done
-run "${learn[@]}" --output-dir "$work/c" --per-device-train-batch-size 8
-digest=$(json state_digest)
-run "${learn[@]}" --output-dir "$work/d" --per-device-train-batch-size 8 --gradient-release
-[[ $(json state_digest) == "$digest" ]]
-check $? "released gradients: the same bits" "$out$err"
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --stop-at-step 5
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume
-[[ $(json state_digest) == "$digest" ]]
-check $? "resumed: the same bits" "$out$err"
+same_bits --model "$work/base" --task question-answering --max-seq-length 40 --text-pairs --max-grad-norm 0 -- "${learn[@]}"
 run "${train[@]}" --output-dir "$work/f" --max-steps 300 --eval-data $golden/flat.jsonl --bf16 --learning-rate 5e-3
 awk -v a="$(json eval_f1)" 'BEGIN { exit !(a > 60) }'
 check $? "answers are learnt" "$(tail -1 <<<"$out")$err"
 run "${train[@]}" --output-dir "$work/h" --max-steps 2 --validation-split 0.3 --eval-steps 1
 [[ $code -eq 0 && $(grep -c '"eval_exact_match": [0-9.]*, "eval_f1"' <<<"$out") -eq 3 ]]
 check $? "part of the questions is held out" "$out$err"
+
+# Evaluations of a training in batches of another size than it trains in.
+for batch in 4 3 16; do
+    run "${train[@]}" --output-dir "$work/i$batch" --max-steps 20 --per-device-train-batch-size 4 --per-device-eval-batch-size $batch --eval-data $golden/flat.jsonl
+    echo "$(json eval_loss) $(json eval_exact_match) $(json eval_f1)" >>"$work/evaluated"
+done
+[[ $code -eq 0 && $(sort -u "$work/evaluated") =~ ^[0-9.]+\ [0-9.]+\ [0-9.]+$ ]]
+check $? "answers do not depend on the batch of evaluations" "$err$(cat "$work/evaluated")"
+
+# Smoothed labels: the loss and the norm of a first step over all windows.
+for more in "" "--kernels portable --per-device-train-batch-size 13 --gradient-accumulation-steps 4"; do
+    # shellcheck disable=SC2086
+    run train --model "$work/m" "${row[@]}" --quiet --json --data $golden/flat.jsonl --max-steps 1 --learning-rate 0 --logging-steps 1 \
+        --eval-data $golden/flat.jsonl --per-device-train-batch-size 52 --output-dir "$work/l" --label-smoothing-factor 0.2 $more
+    for key in loss grad_norm; do
+        near $key smooth_${key#grad_} "$(grep -oE "\"$key\": [^,]*" <<<"$out" | head -1 | sed 's/.*: //')"
+    done
+    near loss smooth_loss "$(json eval_loss)"
+    rm -rf "$work/l"
+done
 
 # Adapters keep the head beside them.
 run "${train[@]}" --output-dir "$work/g" --max-steps 30 --lora-r 4 --target-modules all-linear --eval-data $golden/flat.jsonl

@@ -11,6 +11,7 @@ run "${train[@]}" --data "$work/text" --output-dir "$work/good"
 check $((code != 0)) "a good run to begin with" "$err"
 before=$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)
 
+# verifies face-5.3e8f
 # An arena smaller than the plan.
 expect 3 '--arena: the plan does not fit: [0-9]+ bytes are missing' plan --model tiny --arena 1MiB
 fixed=(--model tiny --arena 5MB --per-device-train-batch-size 8 --gradient-checkpointing none)
@@ -33,6 +34,7 @@ expect 3 'bytes are missing' "${train[@]}" --data "$work/text" --output-dir "$wo
 [[ ! -e $work/small ]]
 check $? "a plan that does not fit leaves no directory"
 
+# verifies face-8.5190
 # Data.
 expect 4 'no-such-file: there is no such file' "${train[@]}" --data "$work/no-such-file" --output-dir "$work/x"
 expect 4 'there is no such file' "${train[@]}" --data "$work/*.none" --output-dir "$work/x"
@@ -80,6 +82,7 @@ grep -qE 'step [0-9]+ is saved' <<<"$err"
 check $? "the steps before a bad token are saved" "$err"
 expect 0 'valid' verify "$work/middle"
 
+# verifies face-8.5190
 # Models.
 expect 4 'tinny: .*\(the nearest is tiny\)' plan --model tinny
 cp -r "$work/good" "$work/m"
@@ -151,6 +154,7 @@ expect 2 'good: the output directory holds a different model' train --model demo
 expect 2 'good: the output directory holds snapshots of an earlier run' "${train[@]}" \
     --data "$work/text" --output-dir "$work/good"
 resume=("${train[@]}" --output-dir "$work/good" --resume)
+# verifies face-13.60d2
 expect 2 'seed differs.*found "7", right would be "42"' "${resume[@]}" --data "$work/text" --seed 7
 expect 2 'learning-rate differs' "${resume[@]}" --data "$work/text" --learning-rate 1
 expect 2 'per-device-train-batch-size differs' "${resume[@]}" --data "$work/text" --per-device-train-batch-size 1
@@ -162,6 +166,7 @@ expect 4 'there is no valid snapshot' verify "$work/m"
 expect 6 'file' "${train[@]}" --data "$work/text" --output-dir "$work/file"
 expect 6 'none' "${train[@]}" --data "$work/text" --output-dir "$work/none/where"
 
+# verifies face-10.4be2
 # A medium that takes no more: a file-size limit stands in for it.
 full() {
     (

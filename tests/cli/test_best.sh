@@ -28,6 +28,7 @@ run eval --model "$work/a/checkpoint-60" --data "$work/held" --max-seq-length 16
 [[ $(json loss) != "$least" ]]
 check $? "and not the last one"
 
+# verifies face-25.a06d
 # Patience.
 run "${common[@]}" --output-dir "$work/b" --early-stopping-patience 2 --load-best-model-at-end
 steps=$(json steps)
@@ -138,6 +139,11 @@ expect 2 'early-stopping-patience: the option needs .*--eval-strategy epoch' "${
     --early-stopping-patience 2 --eval-strategy no
 expect 2 'eval-strategy: the option needs --eval-data' train --model tiny --data "$work/text" \
     --max-seq-length 16 --output-dir "$work/x" --eval-strategy epoch
+for never in --keep-best "--save-strategy best"; do
+    # shellcheck disable=SC2086
+    expect 2 "${never#--}: the option needs --eval-data or --validation-split" train --model tiny --data "$work/text" \
+        --max-seq-length 16 --output-dir "$work/x" $never
+done
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
 finish

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Shell completion: what bash offers when its function is called as bash calls it.
+# verifies face-27.6da5
 . "$(dirname "$0")/lib.sh"
 
 run completion bash
@@ -71,7 +72,7 @@ is 'false true' train --bnb-4bit-use-double-quant -
 # Behind a flag, and behind a whole value, comes another option.
 is '--learning-rate' train --bf16 --learn
 is '--learning-rate' train --optim adamw --learn
-is 'gemm optim step' bench -
+is 'fabric gemm optim step' bench -
 is 'bash fish zsh' completion -
 
 mkdir "$work/here" && cd "$work/here" && mkdir models && touch text.txt other.csv

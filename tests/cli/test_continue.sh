@@ -10,6 +10,7 @@ awk 'BEGIN { for (i = 0; i < 65; i++) printf "bottles!"; printf "b" }' >"$work/t
 common=(train --model tiny --data "$work/text" --max-seq-length 8 --per-device-train-batch-size 4 --threads 1
     --learning-rate 2e-3 --lr-scheduler-type constant --quiet --json)
 number=0
+# verifies face-26.2da0
 same() { # OPTIONS..: 12 steps at once, and 5 continued by 7
     number=$((number + 1))
     local at=$work/same$number
@@ -68,7 +69,7 @@ whole=$(json state_digest)
 ("$program" "${common[@]}" --output-dir "$work/killed" --max-steps 4000 --continue-from "$from" --save-steps 50 >/dev/null 2>&1 &
     echo $! >"$work/pid"
     wait)&
-for ((i = 0; i < 200; i++)); do [[ -d $work/killed/checkpoint-50 ]] && break; sleep 0.05; done
+for ((i = 0; i < 6000; i++)); do [[ -d $work/killed/checkpoint-50 ]] && break; sleep 0.05; done
 kill -9 "$(cat "$work/pid")" 2>/dev/null
 wait
 rm -rf "$work"/killed/checkpoint-[2-9]?? "$work"/killed/checkpoint-????
@@ -76,6 +77,7 @@ run "${common[@]}" --output-dir "$work/killed" --max-steps 4000 --save-steps 50 
 [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
 check $? "killed, and resumed" "$out$err"
 
+# verifies face-26.2da0
 # What does not go on, by its name.
 mkdir "$work/heads"
 sed 's/"n_head": 4/"n_head": 2/' "$work/same1-first/config.json" >"$work/heads/config.json"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The program on a GPU, which here is the instrument of tools/ptxvm: what it says of the memory outside
 # the arena and of devices, and how it fails.
+# verifies face-11.5c57
 . "$(dirname "$0")/lib.sh"
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm
 [[ -e $LD_LIBRARY_PATH/libcuda.so.1 ]] || { echo "no $LD_LIBRARY_PATH/libcuda.so.1"; exit 1; }
@@ -28,6 +29,13 @@ FAKE_ML=init run train "${common[@]}" --output-dir "$work/b" --json
 [[ $(json driver_bytes) == unknown ]]
 check $? "a share that is not known" "$out"
 expect 0 'step 3 [0-9,]+$' train "${common[@]}" --output-dir "$work/c"
+expect 0 '^1 of 1 runs came to the known states' selftest --device cuda
+# Steps computed twice, and spikes, on a GPU: the bits of a run without.
+expect 0 '' train "${common[@]}" --output-dir "$work/once" --quiet --json
+plain=$(json state_digest)
+expect 0 '' train "${common[@]}" --output-dir "$work/twice" --quiet --json --replay-every 1 --on-spike rollback
+[[ $(json state_digest) == "$plain" && $(tail -1 "$work/twice/events.jsonl") == *'"replays":4,"mismatches":0,"verified":4'* ]]
+check $? "steps computed twice on a GPU" "$(tail -1 "$work/twice/events.jsonl")"
 expect 0 '"cold_jit_seconds"' devices --json
 expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
 PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_80' devices
@@ -56,6 +64,28 @@ for data in films pairs; do
         END { exit !(NR == 3 && NF == 12 && !bad) }'
     check $? "the same on both" "$(cat "$work/host.jsonl" "$work/cuda.jsonl")"
 done
+
+# Tags with weighted classes and smoothed labels, and smoothed ends of answers, have the host's losses.
+printf 'good JJ\nfilm NN\n\na DT\nbad JJ\n\nfilm NN\n' >"$work/tags.txt"
+printf '{"question": "what", "context": "a good film", "answers": {"text": ["film"], "answer_start": [7]}}\n' >"$work/asks.jsonl"
+mkdir "$work/bert"
+cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/bert"
+learnt() { # DATA TASK OPTIONS..: the losses of two steps, and the last norm
+    local device losses=()
+    for device in host cuda; do
+        run train --model "$work/bert" --data "$work/$1" --task "$2" --max-seq-length 12 --device $device --max-steps 2 --quiet --json \
+            --learning-rate 1e-2 --logging-steps 1 --per-device-train-batch-size 2 --label-smoothing-factor 0.1 \
+            --output-dir "$work/$2.$device" "${@:3}"
+        check $code "$2 on $device" "$err"
+        losses+=("$(grep -oE '"(loss|grad_norm)": [^,]*' <<<"$out" | sed 's/.*: //' | tr '\n' ' ')")
+    done
+    awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 1e-10 * $i * $i } }
+        END { exit !(NF >= 8 && !bad) }' <<<"${losses[*]}"
+    check $? "$2: losses of both devices" "${losses[*]}"
+}
+learnt tags.txt token-classification --class-weights 0.5,1,2
+learnt asks.jsonl question-answering --doc-stride 2
+
 run train --model tiny-bert --task classification --data "$work/pairs.tsv" --max-seq-length 8 --device cuda \
     --per-device-train-batch-size 2 --max-steps 2 --output-dir "$work/pairs"
 check $code "pairs are trained" "$err"
@@ -72,14 +102,16 @@ for model in tiny-llama "tiny-bert --task masked-lm"; do
             --max-seq-length 8 --per-device-train-batch-size 1 --device cuda --output-dir "$work/f"
     done
 done
-# Recurrent models, and chains over rows of numbers: the losses of the host.
+# Recurrent models, chains over rows of numbers, families of their own words: the losses of the host.
 printf '1,2,3,4,0\n4,3,2,1,2\n0,1,0,1,1\n' >"$work/rows.csv"
-for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv"; do
+for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv" \
+    "tiny-gemma --data $work/text" "tiny-electra --task masked-lm --data $work/text"; do
     losses=()
     for device in host cuda; do
         rm -rf "$work/f"
-        length=(--max-seq-length 7 --time-chunk 3)
+        length=(--max-seq-length 7)
         [[ $model != tiny-mlp* ]] || length=()
+        [[ $model != tiny-gru* && $model != tiny-lstm* ]] || length+=(--time-chunk 3)
         run train --model $model "${length[@]}" --per-device-train-batch-size 2 --max-steps 3 --device $device \
             --output-dir "$work/f" --json
         losses+=("$(grep -oE '"mean_loss": [0-9.]+' <<<"$out" | grep -oE '[0-9.]+')")

@@ -131,6 +131,7 @@ expect 4 'words/none: the directory holds no tokenizer' \
     train "${common[@]}" --model "$work/bare" --tokenizer "$work/words/none" --data "$work/docs.jsonl" --output-dir "$work/x"
 expect 0 '^host' plan --model "$work/words" --max-seq-length 16
 
+# verifies formats-16.301b
 # Bad data: the file and the line, and nothing is left.
 bad() {
     printf "$2" >"$work/$1"

@@ -11,6 +11,7 @@ lm=(--model tiny --data "$work/text" --eval-data "$work/held" --max-seq-length 1
 classes=(--model tiny-bert --task classification --num-labels 3 --data "$work/rows.tsv" --eval-data "$work/held.tsv"
     --max-seq-length 40 --per-device-train-batch-size 4 --gradient-accumulation-steps 2 --threads 1)
 
+# verifies face-23.839c
 # same NAME OPTIONS..: every batch of evaluations gives the same losses and state, in the planned bytes.
 same() {
     local name=$1 loss='' digest='' usual='' found planned

@@ -49,6 +49,7 @@ check $? "checkpoint slots are counted, and the JSON has the schedule" "$out"
 # at N: a budget N tenths of the way from the least arena to keeping everything.
 at() { echo $((least + (most - least) * $1 / 10)); }
 
+# verifies compile-5.3a79
 # The choice keeps the budget; what was given is kept.
 free=(plan --model demo --max-seq-length 64 --json)
 run "${free[@]}"
@@ -80,6 +81,7 @@ run plan --model tiny --arena 1GB --print-options
 ! grep -qE '^(gradient-checkpointing|per-device-train-batch-size|loss-chunk-rows) =' <<<"$out"
 check $? "printed options leave free what the fit may choose" "$out"
 
+# verifies face-5.3e8f
 # When nothing fits: the least, the largest buffer, the cheapest change; and following it fits.
 tight=(plan --model demo --max-seq-length 64 --per-device-train-batch-size 8 --loss-chunk-rows 512
     --arena $((least + (most - least) / 8)))
@@ -120,6 +122,7 @@ expect 3 'does not fit' plan --model tiny --arena 20MB --per-device-train-batch-
 # Models that cannot have every technique are offered the others.
 expect 3 'it would fit with --optim adamw_8bit' plan --model gru --arena 50MB
 
+# verifies compile-4.ecdd
 # Bits: every policy and auto train to the same state, dropout included.
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text"
 train=(train --model demo --dropout 0.1 --max-seq-length 16 --data "$work/text" --max-steps 3
@@ -195,6 +198,7 @@ expect 0 'ms_per_step' bench step "${rows[@]}" --repeat 1
 expect 0 'ms_per_step' bench step --model tiny-bert --task classification --repeat 1 --json
 expect 0 'ms_per_step' bench step --model tiny-bert --task regression --repeat 1 --json
 
+# verifies compile-14.a94c
 # Of 32 x 250 tokens and 40,000 words all logits would take 1.28 GB, and their gradients as much again.
 mkdir "$work/words"
 echo '{"model_type":"gpt2","vocab_size":40000,"n_positions":256,"n_embd":64,"n_layer":2,"n_head":2}' \

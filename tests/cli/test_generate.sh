@@ -9,6 +9,7 @@ run train --model tiny --data "$work/text" --max-seq-length 32 --per-device-trai
 check $((code != 0)) "a model to begin with" "$err"
 say=(generate --model "$work/m" --prompt '7 green' --max-new-tokens 40)
 
+# verifies face-18.cca4
 # Streams: the text is the same whole or in pieces, as text and in JSON.
 run "${say[@]}" --seed 5
 streamed=$out
@@ -31,12 +32,45 @@ three=$(grep -o '"ids": .*' <<<"$out")
 run "${say[@]}" --seed 5 --json --num-return-sequences 3 --threads 1
 [[ $(grep -o '"ids": .*' <<<"$out") == "$three" ]]
 check $? "the same again, with other threads" "$out"
+# Many are written at once, as many as --arena has room for, and have the tokens that they have one by one.
+for model in tiny tiny-llama "tiny-phi3 --bf16" tiny-gemma tiny-gemma2; do
+    # shellcheck disable=SC2086
+    run generate --model $model --prompt-ids 7,8,9 --max-new-tokens 12 --threads 2 --json
+    least=$(json arena_bytes)
+    # shellcheck disable=SC2086
+    run generate --model $model --prompt-ids 7,8,9 --max-new-tokens 12 --num-return-sequences 19 --json --threads 2
+    [[ $code -eq 0 && $(json sequences_at_once) -eq 10 && $(json arena_bytes) -gt $least ]]
+    check $? "$model: ten at once" "$out$err"
+    many=$(grep -o '"ids": .*' <<<"$out")
+    # shellcheck disable=SC2086
+    run generate --model $model --prompt-ids 7,8,9 --max-new-tokens 12 --num-return-sequences 19 --json --threads 2 --arena "$least"
+    [[ $(json sequences_at_once) -eq 1 && $(json arena_bytes) -eq $least && $(grep -o '"ids": .*' <<<"$out") == "$many" ]]
+    check $? "$model: one by one, in $least bytes, the same tokens" "$out$err"
+done
+run "${say[@]}" --seed 5 --json
+few=$(json arena_bytes)
+run "${say[@]}" --seed 5 --num-return-sequences 7 --stop 3 --stop '5 '
+many=$out
+for how in --no-stream "--arena $few"; do
+    # shellcheck disable=SC2086
+    run "${say[@]}" --seed 5 --num-return-sequences 7 --stop 3 --stop '5 ' $how
+    [[ $code -eq 0 && -n $out && $(sed '/===/d' <<<"$out" | awk '{ print length($0) }' | sort -u | wc -l) -gt 1 && $out == "$many" ]]
+    check $? "texts of several lengths, $how" "$out | $many$err"
+done
+
 run "${say[@]}" --num-return-sequences 2
 grep -qx '=== sequence 2 of 2 ===' <<<"$out"
 check $? "texts have headings" "$out"
 run "${say[@]}" --num-return-sequences 2 --output-ids
 [[ $(wc -l <<<"$out") -eq 2 ]]
 check $? "ids are a line each" "$out"
+
+# What is kept of the prompt is what reading it again gives; a recurrent model keeps nothing and reads it again.
+for model in tiny tiny-llama tiny-qwen3 tiny-gru tiny-lstm; do
+    run generate --model "$model" --prompt-ids 7,8,9,10,11 --max-new-tokens 20 --temperature 0 --num-return-sequences 3 --json
+    [[ $code -eq 0 && $(wc -l <<<"$out") -eq 3 && $(grep -o '"ids": [^]]*' <<<"$out" | sort -u | wc -l) -eq 1 ]]
+    check $? "$model: each likeliest continuation is the same" "$out$err"
+done
 
 # Narrow enough, sampling is greedy.
 run "${say[@]}" --temperature 0
@@ -59,6 +93,7 @@ run "${say[@]}" --seed 3 --config "$work/how.conf" --output-ids
 [[ $code -eq 0 && $(sort -u <<<"$out" | wc -l) -eq 1 && $(wc -l <<<"$out") -eq 2 ]]
 check $? "a configuration file says how" "$out$err"
 
+# verifies face-18.cca4
 # Stop strings end the text, across tokens, and nothing of them is shown.
 run "${say[@]}" --temperature 0 --json
 text=$(json text)

@@ -17,6 +17,7 @@ pair() {
     check $code "the file of $1" "$err"
 }
 
+# verifies formats-8.e397
 # alike ARGUMENTS: the same output of the directory and of the file.
 alike() {
     local verb=$1 from
@@ -48,6 +49,7 @@ for row in gpt2:gpt2_small:fp32 qwen2:qwen2:bf16 llama2:llama2:fp16 llama3:llama
     check $? "export and import of $name.gguf are the same directory" "$(cat "$work/diff")"
 done
 
+# verifies formats-9.80e4
 # Packed types are read as the floats that they stand for.
 golden=tests/golden/blocks
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%c%c", i * i % 40, 0 }' >"$work/ids.bin"

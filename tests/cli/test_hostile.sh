@@ -27,6 +27,7 @@
 #  19 values of a configuration                   class_19_configuration  test_formats_config.c every_wrong_value_is_refused_by_name
 #  20 payload: NaN, infinity, damaged state       class_20_payload        test_formats_shards.c weights_that_are_no_numbers_are_refused; test_snapshot_damage.c every_changed_byte_is_found
 # shellcheck disable=SC2059
+# verifies formats-18.2618
 . "$(dirname "$0")/lib.sh"
 
 signals=0 # runs that a signal ended
@@ -60,6 +61,8 @@ run train --model "$work/good" --data "$work/text" --max-seq-length 16 --max-ste
 check $code "adapters to begin with" "$err"
 mkdir "$work/m" "$work/t"
 cp "$work/good/config.json" "$work/m"
+mkdir "$work/q"
+cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/q"
 on_text=(--data "$work/text" --max-seq-length 16)
 
 # Readers: each takes what is bad and what the refusal says.
@@ -103,6 +106,16 @@ rows() { # PATTERN CONTENT
     printf -- "$2" >"$work/d.tsv"
     refused "d.tsv: $1" train --model tiny --task classification --output-dir "$work/x" --data "$work/d.tsv" --max-seq-length 8
 }
+# Words with tags, and questions: from a file with this ending.
+tagged() { # PATTERN ENDING CONTENT
+    printf -- "$3" >"$work/d.$2"
+    refused "d.$2: $1" train --model tiny-bert --task token-classification --output-dir "$work/x" --data "$work/d.$2" --max-seq-length 8
+}
+asked() { # PATTERN ENDING CONTENT
+    printf -- "$3" >"$work/d.$2"
+    refused "d.$2: $1" train --model "$work/q" --task question-answering --output-dir "$work/x" --data "$work/d.$2" --max-seq-length 24 --doc-stride 4
+}
+question() { printf '{"question": "q", "context": "a b", "answers": %s}\\n' "$1"; }
 token_file() { # PATTERN: of $work/ids.bin
     refused "ids.bin: $1" train --model tiny --output-dir "$work/x" --data "$work/ids.bin" --max-seq-length 8
 }
@@ -128,6 +141,11 @@ class_01_counts() {
     adapter 'r: .*range' 's/"r": 2/"r": 1000000000/'
     { le 4 20240520 1 2147483647 && zeros 1012; } >"$work/ids.bin" && token_file '.*size differs'
     llmc '' 20240326 3 2147483647 2147483647 2147483647 1 64 2147483647
+    many=$(printf '"a",%.0s' {1..16384})
+    tagged 'line 1: the sentence has more words than can be.*found 16385' jsonl "{\"tokens\": [$many\"a\"]}\n"
+    tagged 'line 16385: the sentence has more words' txt "$(printf 'a O\\n%.0s' {1..16385})"
+    asked 'line 1.*more than 64 answers' jsonl "$(question "{\"text\": [${many:0:256}\"a\"], \"answer_start\": [0]}")"
+    asked 'line 1.*longer than can be' jsonl "{\"question\": \"${many//[^a]/bb}\"}\n"
 }
 class_02_products() {
     weights 'overflows' "$(one U8 '[4294967296,4294967296]' '[0,0]')" 0
@@ -165,6 +183,8 @@ class_06_signs() {
     rows 'line 1: the label is no class.*found -1' '-1\tbad\n'
     llmc '' 20240326 3 64 256 -2 4 64 256
     { le 4 20240520 1 -1 && zeros 1014; } >"$work/ids.bin" && token_file '.*size differs'
+    tagged 'line 1: the label is no class.*found -1' jsonl '{"tokens": ["a"], "ner_tags": [-1]}\n'
+    asked 'line 1.*answer_start is no whole number' jsonl "$(question '{"text": "a", "answer_start": -1}')"
 }
 class_07_alignment() {
     for alignment in 0 3 -1; do
@@ -205,6 +225,10 @@ class_10_strings() {
     printf '[UNK]\n\n[CLS]\n' >"$work/t/vocab.txt"
     rm -f "$work/t/tokenizer.json"
     refused 'vocab.txt' tokenize --tokenizer "$work/t" --data "$work/text" --output "$work/x"
+    tagged 'byte 15: a string is not valid UTF-8' jsonl '{"tokens": ["a\377"], "ner_tags": [0]}\n'
+    tagged 'the file holds NUL bytes' txt 'a\0b O\n'
+    tagged 'line 2' jsonl '{"tokens": ["a"], "ner_tags": [0]}\n{"tokens": ["b\n'
+    asked '.*a string is not valid UTF-8' jsonl '{"question": "\377", "context": "a", "answers": []}\n'
 }
 class_11_twice() {
     weights '' '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}' 2
@@ -221,6 +245,8 @@ class_11_twice() {
     printf '[UNK]\n[CLS]\n[SEP]\na\na\n' >"$work/t/vocab.txt"
     rm -f "$work/t/tokenizer.json"
     refused 'vocab.txt' tokenize --tokenizer "$work/t" --data "$work/text" --output "$work/x"
+    tagged '.*twice' jsonl '{"tokens": ["a"], "tokens": ["b"], "ner_tags": [0]}\n'
+    asked '.*twice' jsonl '{"question": "q", "question": "r", "context": "a", "answers": []}\n'
 }
 class_12_ranges() {
     weights '' "$(one U8 '[100]' '[0,100]')" 4
@@ -253,6 +279,10 @@ class_14_kinds() {
     lines 'line 1' '{"text":5}\n'
     index 'without a path' '{"weight_map":{"a":5}}'
     { head_of 0 1 && text64 general.architecture && le 4 4 7; } >"$work/f.gguf" && gguf ''
+    tagged 'line 1.*a word is not a string' jsonl '{"tokens": ["a", ["b"]], "ner_tags": [0, 0]}\n'
+    tagged 'line 1: the label is not a whole number .found "0.5"' jsonl '{"tokens": ["a"], "ner_tags": [0.5]}\n'
+    asked 'line 1.*answers are an object or a list' jsonl "$(question 7)"
+    asked '.*the array holds something else than objects' json '[[]]'
 }
 class_15_nesting() {
     deep=$(printf '[%.0s' {1..3000})
@@ -263,6 +293,8 @@ class_15_nesting() {
     index '' "{\"metadata\":$deep"
     { head_of 0 1 && text64 a && le 4 9 9 && le 8 1 && le 4 9 && le 8 1; } >"$work/f.gguf" && gguf ''
     { head_of 0 1 && text64 a && le 4 9 99 && le 8 1000000; } >"$work/f.gguf" && gguf ''
+    tagged '.*nested deeper' jsonl "{\"tokens\": [\"a\"], \"ner_tags\": [0], \"x\": $deep\\n"
+    asked '.*nested deeper' json "{\"data\": [{\"paragraphs\": [{\"context\": \"a\", \"qas\": $deep"
 }
 class_16_cuts() {
     for file in config.json model.safetensors; do
@@ -288,6 +320,10 @@ class_16_cuts() {
     for bytes in 0 3 4 20 24; do
         head_of 1 1 | head -c $bytes >"$work/f.gguf" && gguf ''
     done
+    for part in 1 4 7 9; do
+        asked '' json "$(head -c $((2600 * part / 10)) tests/golden/answers/squad.json | sed 's/[%\\]//g')"
+        tagged '' json "[$(head -c $((500 * part / 10)) tests/golden/tagged/rows.jsonl | sed 's/$/,/; s/[%\\]//g')"
+    done
 }
 class_17_indices() {
     for ((i = 0; i < 70; i++)); do le 2 300; done >"$work/ids.bin"
@@ -305,6 +341,8 @@ class_17_indices() {
     } >"$work/large/tokenizer.json"
     refused 'vocabulary.*found 257, right would be at most 256' train --model tiny --tokenizer "$work/large" \
         --output-dir "$work/x" "${on_text[@]}"
+    tagged 'line 2: the label is no class of the model .found 4294967296' jsonl '{"tokens": ["a"], "ner_tags": [1]}\n{"tokens": ["a"], "ner_tags": [4294967296]}\n'
+    asked 'line 1.*answer_start is no whole number' jsonl "$(question '{"text": "a", "answer_start": 18446744073709551616}')"
 }
 class_18_change() {
     for ((i = 0; i < 2000; i++)); do printf '\1\0\2\0\3\0\4\0\5\0\6\0\7\0\10\0'; done >"$work/moving.bin"
@@ -327,7 +365,7 @@ class_19_configuration() {
     config 'num_key_value_heads: ' 's/"num_key_value_heads": [0-9]*/"num_key_value_heads": 3/' tiny-llama
     config 'head_dim: ' 's/^{/{ "head_dim": 7,/' tiny-llama
     config 'rope_theta: ' 's/"rope_theta": [0-9.]*/"rope_theta": -1/' tiny-llama
-    config 'rope_scaling.rope_type: .*found "yarn"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "yarn", "factor": 2}/' tiny-llama
+    config 'rope_scaling.rope_type: .*found "spiral"' 's/"rope_scaling": null/"rope_scaling": {"rope_type": "spiral", "factor": 2}/' tiny-llama
     config 'num_attention_heads: ' 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' tiny-bert
 }
 class_20_payload() {

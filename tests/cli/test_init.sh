@@ -15,6 +15,7 @@ init() {
 awk 'BEGIN { for (i = 0; i < 300; i++) print i, "green bottles" }' >"$work/text.txt"
 cp "$work/text.txt" "$work/more text.txt"
 
+# verifies face-27.6da5
 # Every answer given: the file trains, from another place too.
 init "$work/a" tiny "$work/text.txt" full 3 64MB
 [[ $code -eq 0 && $(grep -o '[1-5]/5 ' <<<"$err" | wc -l) -eq 5 && $(grep -o '?' <<<"$err" | wc -l) -eq 5 ]]

@@ -21,6 +21,7 @@ trained() {
     arena=$(json arena_bytes)
 }
 
+# verifies compile-13.5a54
 # NAME OPTIONS: four lengths against one.
 same() {
     local name=$1
@@ -90,5 +91,40 @@ expect 0 'length_buckets": \[64\]' plan --model tiny --max-seq-length 64 --devic
 expect 2 'a length is beyond the longest sequence \(found 65, right would be at most 64\)' plan --model tiny-bert \
     --task classification --max-seq-length 64 --length-buckets 16,65
 expect 2 'length-buckets: the value is not understood' plan --model tiny-bert --task classification --length-buckets 16,8
+
+# Groups by length: less padding, the same bits however they are run, resumed or shared, and replayed.
+grouped=("${judged[@]}" --group-by-length --gradient-accumulation-steps 2)
+padding() {
+    run train "${common[@]}" "$@" --json
+    awk -v a="$(json tokens_per_second)" -v b="$(json padded_tokens_per_second)" 'BEGIN { print a / b }'
+}
+without=$(padding "${judged[@]}" --gradient-accumulation-steps 2 --output-dir "$work/ungrouped")
+with=$(padding "${grouped[@]}" --output-dir "$work/grouped")
+awk -v a="$without" -v b="$with" 'BEGIN { exit !(b > a) }'
+check $? "groups by length: less padding ($without, then $with)"
+run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped2" --threads 1 --length-buckets none --json
+whole=$(json state_digest)
+run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped3" --stop-at-step 3
+run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped3" --resume --json
+[[ -n $whole && $(json state_digest) == "$whole" ]]
+check $? "groups by length: resumed to the same state" "$out$err"
+cmp -s "$work/grouped/record.jsonl" "$work/grouped3/record.jsonl"
+check $? "and the same record"
+run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped4" --lanes 2 --fabric none --json
+lanes=$(json state_digest)
+run train "${common[@]}" "${grouped[@]}" --output-dir "$work/grouped5" --lanes 2 --fabric threads:2 --json
+[[ -n $lanes && $(json state_digest) == "$lanes" ]]
+check $? "groups by length: the same on two ranks" "$out$err"
+run replay "$work/grouped3" --all
+[[ $code -eq 0 && $out == *' proven '* ]]
+check $? "groups by length: replayed" "$out$err"
+run replay "$work/grouped3" --documents 1
+[[ $code -eq 0 ]]
+check $? "and a step's documents listed" "$out$err"
+run train "${common[@]}" "${judged[@]}" --gradient-accumulation-steps 2 --output-dir "$work/grouped3" --resume
+[[ $code -ne 0 && $err == *group-by-length* ]]
+check $? "a run does not go on in another order" "$err"
+expect 2 'one stream of tokens' train --model tiny --data "$0" --max-seq-length 16 --group-by-length \
+    --output-dir "$work/stream"
 
 finish

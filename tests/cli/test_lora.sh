@@ -44,6 +44,7 @@ for model in gpt llama; do
     near "$with" "$(loss --model "$work/$model-g")" "and so do those of the GGUF file"
 done
 
+# verifies face-30.5ab3
 # An interrupted run resumes bit for bit; snapshots do not hold the base.
 adapt gpt whole --gradient-release
 digest=$(json state_digest)
@@ -53,6 +54,47 @@ adapt gpt cut --gradient-release --resume
 check $? "a resumed adapter ends in the same state"
 ! grep -aq '"transformer.h.0.attn.c_attn.weight"' "$work/cut/checkpoint-12/state.safetensors"
 check $? "a snapshot holds the adapters and not the base's state"
+
+# Modules by expressions, blocks and patterns of ranks: read again as written, merged, the same bits whatever
+# the policy; LoRA+ is an override of what B learns at.
+choice=(--exclude-modules gate_proj,k_proj --layers-to-transform 1 --rank-pattern 'down_proj=5,.*v_proj=1'
+    --alpha-pattern q_proj=2)
+adapt llama patterns "${choice[@]}"
+digest=$(json state_digest)
+for key in '"exclude_modules": \["gate_proj", "k_proj"\]' '"layers_to_transform": \[1\]' \
+    '"rank_pattern": {"down_proj": 5, ".\*v_proj": 1}' '"alpha_pattern": {"q_proj": 2}' \
+    '"target_modules": \["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"\]'; do
+    grep -q "$key" "$work/patterns/adapter_config.json"
+    check $? "the adapter's file says $key" "$(cat "$work/patterns/adapter_config.json")"
+done
+with=$(loss --model "$work/llama" --adapter "$work/patterns")
+expect 0 '' export --model "$work/llama" --adapter "$work/patterns" --merge --to "$work/patterns-m"
+near "$with" "$(loss --model "$work/patterns-m")" "merged with their own ranks and alphas the loss is the same"
+adapt llama patterns-c "${choice[@]}" --gradient-checkpointing every:1 --threads 1
+[[ $(json state_digest) == "$digest" ]]
+check $? "and the state under another policy"
+adapt llama expression --target-modules 'model\.layers\.1\.(self_attn\.[qv]|mlp\.down)_proj'
+grep -q '"target_modules": "model' "$work/expression/adapter_config.json" &&
+    [[ $(grep -ao '"base_model[^"]*lora_A.weight"' "$work/expression/adapter_model.safetensors" | wc -l) -eq 3 ]]
+check $? "an expression chooses three layers"
+run eval --model "$work/llama" --adapter "$work/expression" "${common[@]}"
+check $code "and is read again" "$err"
+adapt gpt plus --loraplus-lr-ratio 4
+plus=$(json state_digest)
+adapt gpt plus-o --param-override '*.lora_B.weight: lr=4e-2'
+[[ $(json state_digest) == "$plus" ]]
+check $? "LoRA+ is B at a rate of its own"
+expect 2 'look-around' plan --model tiny-llama --lora-r 2 --target-modules '(?!a)q_proj'
+expect 2 'no dense layer' plan --model tiny-llama --lora-r 2 --layers-to-transform 77
+expect 2 'goes with layers_to_transform' plan --model tiny-llama --lora-r 2 --layers-pattern h
+expect 2 'not with an expression' plan --model tiny-llama --lora-r 2 --target-modules '.*' --layers-to-transform 1
+expect 2 'list of numbers' plan --model tiny-llama --lora-r 2 --layers-to-transform a
+expect 2 'from 0 on' plan --model tiny-llama --lora-r 2 --layers-to-transform 1.5
+expect 2 'patterns and numbers' plan --model tiny-llama --lora-r 2 --rank-pattern q_proj
+expect 2 'not closed' plan --model tiny-llama --lora-r 2 --alpha-pattern '(=2'
+expect 2 'name is empty' plan --model tiny-llama --lora-r 2 --exclude-modules a,,b
+expect 2 'no adapter' plan --model tiny-llama --rank-pattern q_proj=2
+expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/patterns" --rank-pattern q_proj=2
 
 # What is trained beside adapters goes with them: norms by --trainable, and a classifier always.
 adapt gpt norms --trainable '*ln_f*' --trainable '*.wpe.*'
@@ -98,6 +140,7 @@ run eval --model "$work/judge" --adapter "$work/judge-c" "${judge[@]}"
 [[ $(json accuracy) == 1 ]]
 check $? "and they are better for it" "$out$err"
 
+# verifies face-30.5ab3
 # Nor would adapters go on beside a base that is not theirs, of the same shapes.
 run train --model tiny --seed 7 --output-dir "$work/other" --max-steps 1 "${common[@]}"
 expect 2 'base-digest differs from the snapshot' train --model "$work/other" --output-dir "$work/cut" \
@@ -163,10 +206,10 @@ expect 4 'only LORA is implemented' eval --model "$work/gpt" --adapter "$work/gp
 expect 4 'adapter_config.json' eval --model "$work/gpt" --adapter "$work/nowhere" "${common[@]}"
 
 # Lists of targets, and what an adapter's own file says.
-expect 2 'target-modules: the list is too long' plan --model tiny --lora-r 2 --target-modules "$(printf 'c%01100d' 0)"
-expect 2 'target-modules: the value is not a list of at most 64 names' plan --model tiny --lora-r 2 \
+expect 2 'target-modules: a name, or all names together, are too long' plan --model tiny --lora-r 2 --target-modules "$(printf 'c%01100d' 0)"
+expect 2 'target-modules: there are more than 64 names' plan --model tiny --lora-r 2 \
     --target-modules "$(for ((i = 0; i < 65; i++)); do printf 'c%d,' $i; done)c"
-expect 2 'target-modules: the value is not a list' plan --model tiny --lora-r 2 --target-modules 'c_attn,,c_proj'
+expect 2 'target-modules: a name is empty' plan --model tiny --lora-r 2 --target-modules 'c_attn,,c_proj'
 adapter=$(dirname "$(find "$work" -name adapter_config.json | sort | head -1)")
 for option in '--lora-r 3' '--lora-alpha 4' '--target-modules c_attn' '--use-rslora'; do
     # shellcheck disable=SC2086

@@ -20,13 +20,14 @@ same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
 differ() { [[ $1 != "$2" ]]; check $? "$3 ($1)"; }
 
 # What is no rule, and no form of gradient release.
-expect 2 '^bedplate: muon: unknown value of --optim \(right would be adamw, .*ademamix_8bit\)' plan --model tiny --optim muon
+expect 2 '^bedplate: sophia: unknown value of --optim \(right would be adamw, .*apollo_mini\)' plan --model tiny --optim sophia
 expect 2 '^bedplate: loin: unknown value of --optim \(right would be adamw, ' plan --model tiny --optim loin
 expect 2 '^bedplate: lio: unknown value of --optim \(the nearest is lion\)' plan --model tiny --optim lio
-expect 2 '^bedplate: nothing: unknown value of --optim \(right would be adamw, .*ademamix_8bit\)' plan --model tiny --optim nothing
+expect 2 '^bedplate: nothing: unknown value of --optim \(right would be adamw, .*apollo_mini\)' plan --model tiny --optim nothing
 expect 2 '^bedplate: --gradient-release: there is no such choice \(found "often", right would be exact' \
     plan --gradient-release often --model tiny
 
+# verifies face-29.8ffc
 # --optim-args: what a rule takes, and what it is told when it does not.
 args='bedplate: --optim-args: '
 expect 2 "^${args}not a key of this rule \(found \"beta3=0.9\", right would be KEY=VALUE,.. of momentum, dampening, nesterov for sgd\)" \
@@ -43,8 +44,28 @@ expect 2 'nesterov: nesterov needs a momentum above 0' plan --model tiny --optim
 expect 2 'without momentum it has no state to store in 8 bits' plan --model tiny --optim sgd_8bit --optim-args momentum=0
 expect 2 'alpha: has to be a number of at least 0' plan --model tiny --optim ademamix --optim-args alpha=-1
 for given in 'sgd momentum=0.9,nesterov=1' 'sgd_8bit momentum=0.9,dampening=0.1' 'rmsprop alpha=0.9,momentum=0.5' \
-    'lars momentum=0.8,trust_coefficient=0.02' 'ademamix alpha=2,beta3=0.99,t_alpha=10,t_beta3=10'; do
+    'lars momentum=0.8,trust_coefficient=0.02' 'ademamix alpha=2,beta3=0.99,t_alpha=10,t_beta3=10' \
+    'adafactor clip_threshold=2,decay_rate=0.5,scale_parameter=1,eps2=1e-4' 'muon momentum=0.9,nesterov=0,match_rms=0' \
+    'apollo rank=8,scale=2,update_proj_gap=50'; do
     expect 0 ", ${given%% *}\$" plan --model tiny --device host --optim "${given%% *}" --optim-args "${given#* }"
+done
+# verifies face-29.8ffc
+# Rules over whole matrices: no shards, no bits where there is no state to store, no pass of one rule to measure;
+# resumed across a projection that is drawn anew, and with released gradients, the same bits.
+for rule in adafactor muon_8bit adam_mini_8bit apollo_mini; do
+    expect 2 'shard: the update rule looks at whole tensors' plan --model tiny --optim "$rule" --ranks 2 \
+        --gradient-accumulation-steps 2 --lanes 2 --shard optimizer
+    expect 2 'over whole matrices' bench optim --optim "$rule" --elements 100000
+done
+expect 2 'param-override: its state is a few floats' plan --model tiny --optim adafactor --param-override '*:optim_bits=8'
+for rule in 'adafactor scale_parameter=1' 'muon_8bit momentum=0.9' 'apollo rank=4,update_proj_gap=3' 'apollo_mini update_proj_gap=5'; do
+    train "whole_$rule" --optim "${rule%% *}" --optim-args "${rule#* }"
+    one=$digest
+    train "cut_$rule" --optim "${rule%% *}" --optim-args "${rule#* }" --stop-at-step 4
+    train "cut_$rule" --optim "${rule%% *}" --optim-args "${rule#* }" --resume
+    same "$one" "$digest" "$rule: resumed"
+    train "released_$rule" --optim "${rule%% *}" --optim-args "${rule#* }" --gradient-release
+    same "$one" "$digest" "$rule: released"
 done
 # They change the result, are kept with it, and without a change resume to the same bits.
 train sgd --optim sgd

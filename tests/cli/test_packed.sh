@@ -99,6 +99,7 @@ run eval --model "$work/o" --data "$work/table.csv.gz" --json
 [[ $code -eq 0 && $(json loss) == "$sum" ]]
 check $? "eval reads packed files" "$out$err"
 
+# verifies formats-17.ac5c
 # Damage, and what is no text: exit 4, the file's name, nothing left behind.
 refused() {
     local pattern=$1

@@ -33,29 +33,7 @@ done
 
 # Training: the same bits with accumulation by any policy, released, resumed; planned as it is run.
 learn=("${train[@]}" --data $golden/rows.tsv --learning-rate 1e-2 --max-steps 12 --max-grad-norm 0)
-run "${learn[@]}" --output-dir "$work/a" --per-device-train-batch-size 4 --gradient-accumulation-steps 2
-digest=$(json state_digest)
-arena=$(json arena_bytes)
-run plan --model "$work/base" "${common[@]}" --max-grad-norm 0 --per-device-train-batch-size 4 \
-    --gradient-accumulation-steps 2 --text-pairs --json
-[[ $(json arena_bytes) == "$arena" ]]
-check $? "the plan is that of the run" "$out"
-for more in "--gradient-checkpointing full" "--gradient-checkpointing selective:norm,gelu,attention --poison" \
-    "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
-    rm -rf "$work/b"
-    run "${learn[@]}" --output-dir "$work/b" --per-device-train-batch-size 4 --gradient-accumulation-steps 2 $more
-    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
-    check $? "$more: the same bits" "$out$err"
-done
-run "${learn[@]}" --output-dir "$work/c" --per-device-train-batch-size 8
-digest=$(json state_digest)
-run "${learn[@]}" --output-dir "$work/d" --per-device-train-batch-size 8 --gradient-release
-[[ $(json state_digest) == "$digest" ]]
-check $? "released gradients: the same bits" "$out$err"
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --stop-at-step 5
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume
-[[ $(json state_digest) == "$digest" ]]
-check $? "resumed: the same bits" "$out$err"
+same_bits --model "$work/base" "${common[@]}" --max-grad-norm 0 --text-pairs -- "${learn[@]}"
 run "${learn[@]}" --output-dir "$work/f" --per-device-train-batch-size 8 --max-steps 60 --validation-split 0.25 --bf16
 [[ $code -eq 0 && $(json eval_accuracy) =~ ^[01] ]]
 check $? "part of the pairs is held out" "$out$err"

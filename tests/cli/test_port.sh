@@ -24,6 +24,7 @@ for type in fp32 bf16; do
     run export --model "$work/m" --format llmc --dtype $type --to "$work/x.llmc"
     same "$work/x.llmc" "$golden/$type.llmc"
 done
+expect 2 '--to: a Hugging Face model is a directory' export --model "$work/m" --to "$work/x.safetensors"
 run export --model "$work/m" --format llmc --to "$work/x.llmc" --json
 same "$work/x.llmc" "$golden/fp32.llmc"
 [[ $(json tensors) == 28 && $(json parameters) == 3968 && $(json bytes) == $(stat -c %s "$work/x.llmc") ]]
@@ -120,6 +121,7 @@ expect 0 '\(hf, types' export --model "$work/m" --format hf --to "$work/folder.g
 same "$work/folder.gguf/model.safetensors" "$work/m/model.safetensors"
 expect 0 '\(hf, types' export --model "$work/m" --to "$work/gguf"
 
+# verifies face-22.6b4a
 # What is refused.
 expect 2 'option is needed: a model directory' export --to "$work/x"
 expect 2 'option is needed: where to write' export --model "$work/m"

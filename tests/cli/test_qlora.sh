@@ -38,6 +38,7 @@ for model in tiny tiny-llama; do
         expect 0 '' export --model "$work/$model-$n" --to "$work/$model-$n-again"
         cmp -s "$work/$model-$n/model.safetensors" "$work/$model-$n-again/model.safetensors" &&
             cmp -s "$work/$model-$n/config.json" "$work/$model-$n-again/config.json"
+        # verifies formats-13.dd0a
         check $? "and is written again bit for bit"
         expect 0 '' export --model "$work/$model-$n" --dtype fp32 --to "$work/$model-$n-floats"
         near "$here" "$(loss --model "$work/$model-$n-floats")" "its values as floats too" 1e-6
@@ -59,6 +60,7 @@ for model in tiny tiny-llama; do
 done
 expect 0 '' generate --model "$work/tiny-2" --prompt "line 3" --max-new-tokens 5
 
+# verifies layers-8.c1a9
 # An interrupted run resumes bit for bit, under every policy, and only in the same form.
 cut=(train --model "$work/tiny" "${adapter[@]:1}" --output-dir "$work/cut" "${common[@]}")
 run "${cut[@]}" --load-in-4bit --stop-at-step 5

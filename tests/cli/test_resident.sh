@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What a plan says is what the process takes: arena and host bytes together are never below VmHWM, and
-# at most 2 % above it. BP_TEST_LONG=1 adds a run of 2 GB.
+# at most 2 % above it (from Linux 5.14 on). BP_TEST_LONG=1 adds a run of 2 GB.
 . "$(dirname "$0")/lib.sh"
 
 case $BUILD in
@@ -10,10 +10,12 @@ case $BUILD in
     exit 77
     ;;
 esac
-[[ -r /proc/self/status ]] || {
+grep -qs VmHWM /proc/self/status || {
     echo "skipped: the system does not say what is resident"
     exit 77
 }
+# Linux makes the program's own pages resident when asked since 5.14; before that less is resident than planned.
+settles=$(printf '5.14\n%s\n' "$(uname -r)" | sort -V | head -1)
 awk 'BEGIN { for (i = 0; i < 3000; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 head -c 3000 "$work/text" >"$work/short"
 for ((i = 0; i < 20; i++)); do cat "$work/text"; done >"$work/long"
@@ -22,18 +24,20 @@ for ((i = 0; i < 20; i++)); do cat "$work/text"; done >"$work/long"
     awk 'BEGIN { for (i = 1; i <= 64; i++) printf "%.*s,%d\n", 4 + i % 28, "a line of thirty and a few bytes", i % 2 }'
 } >"$work/rows.csv"
 
+# verifies face-6.0806
 # within NAME OPTIONS: plan and train agree, and what was resident lies right below.
+also=()
 within() {
     local name=$1 planned resident
     shift
     run plan "$@" --json
     planned=$(($(json arena_bytes) + $(json host_bytes)))
     rm -rf "$work/out"
-    run train "$@" --output-dir "$work/out" --json --quiet
+    run train "$@" "${also[@]}" --output-dir "$work/out" --json --quiet
     resident=$(json peak_resident_bytes)
     [[ $code -eq 0 && $planned -eq $(($(json arena_bytes) + $(json host_bytes))) ]]
     check $? "$name: plan and train say the same" "$planned $out$err"
-    [[ $resident -le $planned && $((planned - resident)) -le $((resident / 50)) ]]
+    [[ $resident -gt 0 && $resident -le $planned && ($settles != 5.14 || $((planned - resident)) -le $((resident / 50))) ]]
     check $? "$name: planned $planned, resident $resident"
 }
 small=(--data "$work/short" --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32)
@@ -44,6 +48,21 @@ within "Llama, bf16, 8-bit states" --model tiny-llama "${small[@]}" --threads 2 
 within "BERT, classes, evaluations" --model tiny-bert --task classification --num-labels 2 \
     --data "$work/rows.csv" --eval-data "$work/rows.csv" --eval-steps 1 --load-best-model-at-end \
     --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32 --threads 2
+also=(--replay-every 1 --on-spike skip --save-steps 1 --metrics "$work/run.prom" --report-to tensorboard)
+within "a GRU whose steps are computed twice, seen from everywhere" --model tiny-gru "${small[@]}" --threads 2
+within "the same of Llama" --model tiny-llama "${small[@]}" --threads 2
+also=()
+mkdir "$work/bert"
+cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/bert"
+rows=(--max-steps 2 --per-device-train-batch-size 2 --max-seq-length 24 --threads 2)
+within "reading takes more than an arena of 1 MB: tagged words" --model "$work/bert" --task token-classification \
+    --num-labels 9 --data tests/golden/tagged/rows.jsonl "${rows[@]}"
+within "questions with short contexts" --model "$work/bert" --task question-answering --doc-stride 3 \
+    --data tests/golden/answers/squad.json "${rows[@]}"
+awk 'BEGIN { printf "{\"question\": \"what\", \"context\": \""; for (i = 0; i < 140000; i++) printf "answer "
+    print "\", \"answers\": {\"text\": [\"answer\"], \"answer_start\": [0]}}" }' >"$work/long.jsonl"
+within "questions with one context of 1 MB" --model "$work/bert" --task question-answering --doc-stride 3 \
+    --data "$work/long.jsonl" "${rows[@]}"
 within "adapters on 8 bits" --model tiny "${small[@]}" --threads 2 --lora-r 4 --load-in-8bit
 within "more data, accumulated" --model demo --data "$work/long" --max-steps 1 --optim adamw_8bit \
     --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --max-seq-length 32 --threads 2
@@ -57,6 +76,7 @@ if [[ -n ${BP_TEST_LONG:-} ]]; then
         --per-device-train-batch-size 1 --threads 2
 fi
 
+# verifies face-7.5f64
 # Seen from outside: nothing above what was planned while it runs, and all of the arena is there.
 long=(--model tiny --data "$work/text" --max-steps 3000 --max-seq-length 32 --per-device-train-batch-size 2
     --threads 2)
@@ -71,6 +91,6 @@ while line=$(grep VmHWM "/proc/$pid/status" 2>/dev/null); do
 done
 wait $pid
 check $? "a longer run" "$(tail -3 "$work/.out")"
-[[ $((seen * 1024)) -le $planned && $((seen * 1024)) -gt $((planned - planned / 20)) ]]
+[[ $seen -gt 0 && $((seen * 1024)) -le $planned && ($settles != 5.14 || $((seen * 1024)) -gt $((planned - planned / 20))) ]]
 check $? "seen from outside: $((seen * 1024)) of $planned bytes"
 finish

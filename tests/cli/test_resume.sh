@@ -26,6 +26,7 @@ other() {
     esac
 }
 
+# verifies face-13.60d2
 # Changes each line "key": value of the model's config.json, one at a time.
 each_field() { # NAME TRAIN-OPTIONS..
     local name=$1 key value new

@@ -4,6 +4,7 @@
 # training no step gives every tensor back to the last bit in its own type. That the files are right, the safetensors
 # package has seen (tools/golden/roundtrip.py): the very same files come out again. With BP_ROUNDTRIP_OUT=DIR they are
 # left there instead.
+# verifies formats-5.1c0b
 . "$(dirname "$0")/lib.sh"
 golden=tests/golden/roundtrip
 to=${BP_ROUNDTRIP_OUT:-$work}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Token classification: words with tags from JSON and from columns, classes and entities as transformers and seqeval
 # have them (tools/golden/tagged.py), adapters, policies, resuming.
+# verifies formats-22.c8a1
 . "$(dirname "$0")/lib.sh"
 golden=tests/golden/tagged
 task=(--task token-classification --max-seq-length 24 --threads 2)
@@ -15,11 +16,6 @@ grep -q '"id2label": {"0": "B-LOC", "1": "B-ORG", .*"8": "S-ORG"}' "$work/m/conf
 check $? "the classes are those of the data" "$(cat "$work/m/config.json")"
 
 # Loss, accuracy and entities, first pieces or all of them; from every form of file.
-near() { # KEY GOLDEN_KEY
-    awk -v a="$(json "$1")" -v b="$(grep -oE "\"$2\": [0-9.e-]+" $golden/eval.json | sed 's/.*: //')" \
-        'BEGIN { d = a - b; exit !(a != "" && b != "" && d * d < 1e-12) }'
-    check $? "$1 is that of transformers" "$out"
-}
 for all in "" all_; do
     run eval --model "$work/m" "${task[@]}" --task auto --data $golden/rows.jsonl --json ${all:+--label-all-tokens}
     for key in loss tokens accuracy precision recall f1; do
@@ -60,29 +56,7 @@ check $? "of a part its sentences" "$(head -1 "$work/q.jsonl")"
 # Training: the same bits by any policy, released, resumed; planned as it is run.
 train=(train --model "$work/base" "${task[@]}" --quiet --json --data $golden/rows.jsonl --learning-rate 1e-2)
 learn=("${train[@]}" --max-steps 12 --max-grad-norm 0)
-run "${learn[@]}" --output-dir "$work/a" --per-device-train-batch-size 4 --gradient-accumulation-steps 2
-digest=$(json state_digest)
-arena=$(json arena_bytes)
-run plan --model "$work/base" "${task[@]}" --num-labels 9 --max-grad-norm 0 --per-device-train-batch-size 4 \
-    --gradient-accumulation-steps 2 --json
-[[ -n $arena && $(json arena_bytes) == "$arena" ]]
-check $? "the plan is that of the run" "$out"
-for more in "--gradient-checkpointing full" "--gradient-checkpointing selective:norm,gelu,attention --poison" \
-    "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
-    rm -rf "$work/b"
-    run "${learn[@]}" --output-dir "$work/b" --per-device-train-batch-size 4 --gradient-accumulation-steps 2 $more
-    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
-    check $? "$more: the same bits" "$out$err"
-done
-run "${learn[@]}" --output-dir "$work/c" --per-device-train-batch-size 8
-digest=$(json state_digest)
-run "${learn[@]}" --output-dir "$work/d" --per-device-train-batch-size 8 --gradient-release
-[[ $(json state_digest) == "$digest" ]]
-check $? "released gradients: the same bits" "$out$err"
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --stop-at-step 5
-run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume
-[[ $(json state_digest) == "$digest" ]]
-check $? "resumed: the same bits" "$out$err"
+same_bits --model "$work/base" "${task[@]}" --num-labels 9 --max-grad-norm 0 -- "${learn[@]}"
 run "${learn[@]}" --output-dir "$work/e" --per-device-train-batch-size 8 --resume --label-all-tokens
 [[ $code -ne 0 ]]
 check $? "a resumed run keeps its labels" "$out$err"
@@ -91,6 +65,33 @@ awk -v a="$(json eval_accuracy)" 'BEGIN { exit !(a > 0.9) }'
 check $? "tags are learnt" "$out$err"
 grep -q '"eval_f1"' <<<"$out"
 check $? "evaluations of a training count entities" "$out"
+
+# Weighted classes and smoothed labels: the loss and the norm of a first step over all rows, from every form of a
+# kernel; evaluations; the same bits by any policy.
+weights=(--class-weights 0.25,0.5,0.75,1,0.25,0.5,0.75,1,0.25)
+first=(train --model "$work/m" "${task[@]}" --quiet --json --data $golden/rows.jsonl --eval-data $golden/rows.jsonl --max-steps 1
+    --per-device-train-batch-size 48 --learning-rate 0 --logging-steps 1)
+step() { # NAME OPTIONS..: golden values NAME_loss and NAME_norm
+    run "${first[@]}" --output-dir "$work/l" "${@:2}"
+    near loss "$1_loss" "$(grep -oE '"loss": [^,]*' <<<"$out" | head -1 | sed 's/.*: //')"
+    near loss "$1_loss" "$(json eval_loss)"
+    [[ $1 == smooth ]] || near grad_norm "$1_norm" "$(grep -oE '"grad_norm": [^,]*' <<<"$out" | head -1 | sed 's/.*: //')"
+    rm -rf "$work/l"
+}
+step weighted "${weights[@]}"
+step both "${weights[@]}" --label-smoothing-factor 0.2
+step both "${weights[@]}" --label-smoothing-factor 0.2 --kernels portable --length-buckets none --loss-chunk-rows 100 \
+    --per-device-train-batch-size 16 --gradient-accumulation-steps 3
+step smooth --label-smoothing-factor 0.2
+rm -rf "$work"/[a-e]
+same_bits --model "$work/base" "${task[@]}" --num-labels 9 --max-grad-norm 0 --class-weights balanced -- "${learn[@]}" --class-weights balanced
+rm -rf "$work"/[a-e]
+balanced=$(sed -n 's/.*"balanced": "\(.*\)".*/\1/p' $golden/eval.json)
+run "${learn[@]}" --output-dir "$work/a" --max-seq-length 32 --class-weights balanced
+digest=$(json state_digest)
+run "${learn[@]}" --output-dir "$work/b" --max-seq-length 32 --class-weights "$balanced"
+[[ -n $digest && $(json state_digest) == "$digest" ]]
+check $? "balanced is $balanced" "$out$err"
 
 # Adapters keep the head beside them.
 run "${train[@]}" --output-dir "$work/g" --max-steps 60 --lora-r 4 --target-modules all-linear --eval-data $golden/rows.jsonl

@@ -38,16 +38,20 @@ check $? "evaluated at steps 6 and 12" "$out"
 checkpoint-12
 checkpoint-5
 config.json
+events.jsonl
 model.safetensors
+record.jsonl
 tokenizer.json
 tokenizer_config.json" ]]
 check $? "the output directory" "$(ls "$work/a")"
 grep -qE '^step 4/12 +loss [0-9.]+ ' <<<"$err"
+# verifies face-15.b00f
 check $? "a line of progress per interval" "$err"
 expect 0 'valid, state digest '"$whole" verify "$work/a"
 expect 0 "\"step\": 12, \"valid\": true, \"state_digest\": \"$whole\"" verify "$work/a" --json
 expect 0 '"step": 5, "valid": true' verify "$work/a/checkpoint-5" --json
 
+# verifies run-10.e313
 # The same run in pieces, by other threads, kernels, checkpoint policies, is the same run.
 pieces=(train "${common[@]}" --output-dir "$work/b" --max-steps 12 --resume --json --quiet)
 expect 0 'no snapshot to resume from' "${pieces[@]}" --stop-at-step 3
@@ -63,6 +67,7 @@ cmp -s "$work/a/model.safetensors" "$work/b/model.safetensors"
 check $? "the same model file"
 expect 0 "$whole" "${pieces[@]}"
 
+# verifies face-14.289a
 # A damaged snapshot is named and passed over.
 printf 'X' | dd of="$work/b/checkpoint-12/state.safetensors" bs=1 seek=9000 conv=notrunc status=none
 expect 4 'checkpoint-12' verify "$work/b/checkpoint-12"
@@ -71,6 +76,7 @@ run "${pieces[@]}"
 grep -q 'checkpoint-12.*damaged and is passed over' <<<"$err" && [[ $(json state_digest) == "$whole" ]]
 check $? "resumes from the one before a damaged snapshot" "$out $err"
 
+# verifies face-12.4b01
 # Signals: the step is finished, the state saved, the code is the signal's.
 for signal in TERM:143 INT:130; do
     dir=$work/${signal%:*}
@@ -143,6 +149,7 @@ run train --model "$work/a" --data "$work/held" --output-dir "$work/f" --max-ste
 cmp -s "$work/a/model.safetensors" "$work/f/model.safetensors"
 check $? "no step leaves the weights as they came" "$err"
 
+# verifies face-9.24ea
 # Training that explodes stops, and the weights are kept.
 expect 5 'is not finite; the weights are those before it' train "${common[@]}" --learning-rate 900 --weight-decay 900 \
     --lr-scheduler-type constant --max-steps 40 --output-dir "$work/g" --quiet

@@ -6,15 +6,24 @@
 expect 0 'bedplate train --model' --help
 expect 0 '^bedplate [0-9]+\.[0-9]+' --version
 expect 2 'Exit codes'
+# verifies face-1.db0a
 expect 2 'trian: unknown verb \(the nearest is train\)' trian
 expect 2 'xyzzy: unknown verb \(right would be plan, train, .*arena\)$' xyzzy
 for verb in plan train eval generate tokenize verify bench devices arena; do
     expect 0 "^bedplate $verb" $verb --help
 done
 
+# verifies face-1.db0a
 expect 2 '--lerning-rate: unknown option \(the nearest is --learning-rate\)' plan --lerning-rate 1
 expect 2 '--qqqqqqqqqqqqqqqqqqqqq: unknown option$' plan --qqqqqqqqqqqqqqqqqqqqq
 expect 2 'this verb does not take the option' generate --model tiny --data x
+# verifies face-3.9e3a
+# What train takes plan takes as well, so that the same line says beforehand what a run needs.
+options() { "$program" "$1" --help | grep -oE '^ +--[a-z0-9-]+' | tr -d ' ' | LC_ALL=C sort; }
+lacks=$(LC_ALL=C comm -23 <(options train) <(options plan) | grep -vxE -- '--(fabric.*|mpi|poison|replay-every|selftest-every)' | tr '\n' ' ')
+[[ -z $lacks && $(options train | wc -l) -gt 100 ]]
+check $? "plan takes the options of train" "$lacks"
+# verifies face-2.6b05
 expect 2 '--learning-rate: the value is out of range \(found "-1", right would be 0 to 1000\)' \
     plan --model tiny --learning-rate -1
 expect 2 'not a number' plan --model tiny --learning-rate fast
@@ -48,6 +57,7 @@ for line in 'max-seq-length = 32' 'per-device-train-batch-size = 3' 'arena = 153
     check $? "print-options has '$line'" "$out"
 done
 
+# verifies face-4.b853
 # The resolved set is a configuration file; the command line wins over it.
 printf '%s\n' "$out" >"$work/a.conf"
 run plan --config "$work/a.conf" --print-options --max-seq-length 16
@@ -82,10 +92,12 @@ expect 0 'waste 0 \(optimal\)' plan --model tiny --map
 expect 0 '^from op +weights +master +optimizer' plan --model tiny --map
 run plan --model tiny --map --json
 [[ $(wc -l <<<"$out") -eq 2 ]] && ! grep -qv '^{.*}$' <<<"$out" && grep -q '"columns":\[{"op":0,"classes":{"weights":' <<<"$out"
+# verifies face-15.b00f
 check $? 'plan --map --json is two objects' "$out"
 run plan --model tiny --html "$work/map.html"
 grep -q '<tr><td>optimizer</td><td class="r">964,608</td><td class="r">8.00</td>' "$work/map.html"
 check $? 'the page has the anatomy' "$(grep '<tr><td>' "$work/map.html")"
+# verifies arena-13.2aff
 grep -q '<svg' "$work/map.html" && ! grep -qE 'https?://[^w]|<script' "$work/map.html"
 check $? "the page has a drawing, and loads and runs nothing"
 expect 6 'page could not be written' plan --model tiny --html "$work/no/where.html"

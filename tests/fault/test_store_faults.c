@@ -28,22 +28,6 @@ static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(free space)",
                                                     "(look up)"};
 
-/* The newest valid snapshot holds exactly the state of its step; gives the step, 0 for none. */
-static uint64_t newest(snapshot_desk *d)
-{
-    bp_snapshot_found found;
-    bool any;
-    d->error = (bp_error){.code = BP_OK};
-    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
-    if (!any) {
-        return 0;
-    }
-    snapshot_desk_step(d, 999);
-    assert_int_equal(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL), BP_OK);
-    assert_true(snapshot_desk_is(d, found.step));
-    return found.step;
-}
-
 /* What a run does after a step: the snapshot, then removing what is too many. */
 static bp_status save_and_prune(snapshot_desk *d, uint64_t step)
 {
@@ -66,7 +50,7 @@ static void every_failing_call_of_a_save(bool for_ever)
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             if (!hit) {
                 assert_int_equal(status, BP_OK);
-                assert_int_equal(newest(d), 6);
+                assert_int_equal(snapshot_desk_newest(d), 6);
                 assert_true(snapshot_desk_free(d));
                 break;
             }
@@ -77,22 +61,24 @@ static void every_failing_call_of_a_save(bool for_ever)
             assert_string_equal(d->error.text, "made to fail");
             /* Nothing is tried again, except that a file may still be closed. */
             assert_true(once || kind == FAULT_CLOSE);
-            uint64_t step = newest(d);
+            uint64_t step = snapshot_desk_newest(d);
             assert_true(step == 5 || step == 6);
             /* And the next save is not hindered by what was left behind. */
             assert_int_equal(save_and_prune(d, 7), BP_OK);
-            assert_int_equal(newest(d), 7);
+            assert_int_equal(snapshot_desk_newest(d), 7);
             assert_true(snapshot_desk_free(d));
         }
     }
 }
 
+/* verifies run-11.426d */
 static void a_call_that_fails_once(void **state)
 {
     (void)state;
     every_failing_call_of_a_save(false);
 }
 
+/* verifies run-11.426d */
 static void a_call_that_fails_for_ever(void **state)
 {
     (void)state;
@@ -112,9 +98,9 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(newest(d), 5);
+            assert_int_equal(snapshot_desk_newest(d), 5);
             assert_int_equal(bp_snapshot_prune(&d->place, 5, 1), BP_OK);
-            assert_int_equal(newest(d), 5);
+            assert_int_equal(snapshot_desk_newest(d), 5);
             assert_true(snapshot_desk_free(d));
             if (!hit) {
                 break;
@@ -194,9 +180,9 @@ static void every_failing_call_of_pruning(void **state)
             bool hit = d->faulty.failures > 0;
             faulty_store_arm(&d->faulty, FAULT_KINDS, 0, false);
             assert_int_equal(status, hit ? BP_ERR_STORE : BP_OK);
-            assert_int_equal(newest(d), 4);
+            assert_int_equal(snapshot_desk_newest(d), 4);
             assert_int_equal(bp_snapshot_prune(&d->place, 4, 2), BP_OK);
-            assert_int_equal(newest(d), 4);
+            assert_int_equal(snapshot_desk_newest(d), 4);
             assert_true(snapshot_desk_free(d));
             if (!hit) {
                 break;
@@ -217,7 +203,7 @@ static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
             bp_status status = save_and_prune(d, second);
             bool complete = status == BP_OK;
             memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
-            uint64_t step = newest(d);
+            uint64_t step = snapshot_desk_newest(d);
             if (complete) {
                 assert_int_equal(step, second); /* what was reported as saved is there */
             } else {
@@ -225,7 +211,7 @@ static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
             }
             /* The run goes on from there. */
             assert_int_equal(save_and_prune(d, second + 1), BP_OK);
-            assert_int_equal(newest(d), second + 1);
+            assert_int_equal(snapshot_desk_newest(d), second + 1);
             assert_true(snapshot_desk_free(d));
             if (complete) {
                 break;
@@ -234,12 +220,14 @@ static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
     }
 }
 
+/* verifies run-11.426d */
 static void a_power_cut_at_every_call(void **state)
 {
     (void)state;
     cut_everywhere(5, 6, 12);
 }
 
+/* verifies run-11.426d */
 static void a_power_cut_while_a_step_is_replaced(void **state)
 {
     (void)state;
@@ -256,10 +244,10 @@ static void a_power_cut_during_the_first_save(void **state)
             d->memory.changes_until = cut;
             bp_status status = snapshot_desk_save(d, 1);
             memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
-            uint64_t step = newest(d);
+            uint64_t step = snapshot_desk_newest(d);
             assert_true(step == 1 || (step == 0 && status != BP_OK));
             assert_int_equal(save_and_prune(d, 2), BP_OK);
-            assert_int_equal(newest(d), 2);
+            assert_int_equal(snapshot_desk_newest(d), 2);
             assert_true(snapshot_desk_free(d));
             if (status == BP_OK) {
                 break;
@@ -282,7 +270,7 @@ static void a_power_cut_after_a_power_cut(void **state)
             d->memory.changes_until = d->memory.changes_made + again;
             bp_status second = save_and_prune(d, 6);
             memory_store_power_cut(&d->memory, 3 + cut * 43 + again);
-            uint64_t step = newest(d);
+            uint64_t step = snapshot_desk_newest(d);
             assert_true(step == 6 || (step == 5 && first != BP_OK && second != BP_OK));
             assert_true(snapshot_desk_free(d));
         }

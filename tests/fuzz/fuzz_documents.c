@@ -2,37 +2,10 @@
 /* libFuzzer target: JSON lines and tables of any bytes, through windows of several sizes, must come
  * to one answer. The first byte says what it is: t and c are tables with labels, T, C the same with
  * numbers for labels, l is JSON lines with labels, anything else JSON lines. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/one_file.h"
 #include "tools/formats/data_documents.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-/* A file in memory: the two calls that reading needs. */
-typedef struct fuzz_file {
-    bp_store store;
-    const uint8_t *bytes;
-    size_t size;
-} fuzz_file;
-
-static bp_status fuzz_size(bp_store *store, bp_file file, uint64_t *bytes)
-{
-    (void)file;
-    *bytes = ((fuzz_file *)store->context)->size;
-    return BP_OK;
-}
-
-static bp_status fuzz_read(bp_store *store, bp_file file, uint64_t offset, void *to, size_t bytes)
-{
-    const fuzz_file *f = store->context;
-    (void)file;
-    if (offset > f->size || bytes > f->size - offset) {
-        abort(); /* a read outside the file */
-    }
-    memcpy(to, f->bytes + offset, bytes);
-    return BP_OK;
-}
 
 /* What a reading gave, as a number that depends on all of it but not on how it was cut. */
 typedef struct fuzz_taker {
@@ -83,7 +56,7 @@ static bp_status fuzz_end(void *user, uint64_t label)
     return BP_OK;
 }
 
-static uint64_t read_through(fuzz_file *file, uint8_t kind, size_t window)
+static uint64_t read_through(bp_store *store, uint8_t kind, size_t window)
 {
     static uint64_t scratch[BP_DOCUMENTS_SCRATCH / 8];
     unsigned char buffer[4096];
@@ -100,7 +73,8 @@ static uint64_t read_through(fuzz_file *file, uint8_t kind, size_t window)
                               .labels =
                                   kind == 'T' || kind == 'C' ? BP_LABELS_BITS : BP_LABELS_CLASS,
                               .classes = 5};
-    bp_data_reader reader = {.store = &file->store,
+    bp_data_reader reader = {.store = store,
+                             .file = {1},
                              .path = "fuzz",
                              .buffer = buffer,
                              .capacity = window,
@@ -129,11 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size == 0) {
         return 0;
     }
-    fuzz_file file = {.bytes = bytes + 1, .size = size - 1};
-    file.store = (bp_store){.context = &file, .file_size = fuzz_size, .read_at = fuzz_read};
-    uint64_t whole = read_through(&file, bytes[0], 4096);
+    one_file one;
+    bp_store store = one_store(&one, bytes + 1, size - 1);
+    uint64_t whole = read_through(&store, bytes[0], 4096);
     for (size_t i = 0; i < 3; i++) {
-        if (read_through(&file, bytes[0], windows[i]) != whole) {
+        if (read_through(&store, bytes[0], windows[i]) != whole) {
             abort();
         }
     }

@@ -2,9 +2,10 @@
 /* libFuzzer target: the files of a tokenizer, and text through one. The first byte says what the
  * rest is: j  a tokenizer.json s  members of a tokenizer.json, to which a model over bytes and
  * characters is added g  vocab.json, the byte 01, merges.txt b  vocab.txt, the byte 01,
- * tokenizer_config.json 0 1 2 3  text for a tokenizer that splits as GPT-2, as Llama 3, not at all,
- * as BERT A tokenizer that opens must give the same ids for every way of feeding a text, and ids
- * that decode. */
+ * tokenizer_config.json p  a tokenizer.model 0 1 2 3 4 5  text for a tokenizer that splits as
+ * GPT-2, as Llama 3, not at all, as BERT, and for Unigram with and without a character map. A
+ * tokenizer that opens must give the same ids for every way of feeding a text, and ids that decode.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,42 @@ static const char *const token_settings[] = {
     "\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
     "\"\xe2\x96\x81\"}]}"};
 
+/* SentencePiece's own map of A, a with an accent, U+00A0, U+FB01, U+200B and U+000D. */
+static const char token_map[] =
+    "AAQAAAAwAAANDQAAAQAAgAMAAIDMAAIAgQ0AAAgAAICgFQAAgCgCAIsNAAAAAACAgRkAAKwYAgAFAACADwAAAA4A"
+    "AAARAAAAEAAAABMAAAASAAAAFQAAABQAAAAXAAAAFgAAABkAAAAYAAAAGwAAABoAAAAdAAAAHAAAAB8AAAAeAAAA"
+    "IQAAACAAAAAjAAAAIgAAACUAAAAkAAAAJwAAACYAAAApAAAAKAAAACsAAAAqAAAALQAAACwAAAAvAAAALgAAADEA"
+    "AAAwAAAAMwAAADIAAAA1AAAANAAAADcAAAA2AAAAOQAAADgAAAA7AAAAOgAAAD0AAAA8AAAAPwAAAD4AAABBAAAA"
+    "QAAAAEMAAABCAAAARQAAAEQAAABHAAAARgAAAEkAAABIAAAASwAAAEoAAABNAAAAQTkBAE8AAABOAAAAUQAAAFAA"
+    "AABTAAAAUgAAAFUAAABUAAAAVwAAAFYAAABZAAAAWAAAAFsAAABaAAAAXQAAAFwAAABfAAAAXgAAAGEAAABgAAAA"
+    "YwAAAGIAAABlAAAAZAAAAGcAAABmAAAAaQAAAGgAAABrAAAAagAAAG0AAABhlAIAbwAAAG4AAABxAAAAcAAAAHMA"
+    "AAByAAAAdQAAAHQAAAB3AAAAdgAAAHkAAAB4AAAAewAAAHoAAAB9AAAAfAAAAH8AAAB+AAAAgQAAAIAAAACDAAAA"
+    "ggAAAIUAAACEAAAAhwAAAIYAAACJAAAAiAAAAIsAAACKAAAAjQAAAIwAAACPAAAAjgAAAJEAAACQAAAAkwAAAJIA"
+    "AACVAAAAlAAAAJcAAACWAAAAmQAAAJgAAACbAAAAmgAAAJ0AAACcAAAAnwAAAJ4AAAChAAAAoAAAAKMAAACiAAAA"
+    "pQAAAKQAAACnAAAApgAAAKkAAACoAAAAqwAAAKoAAACtAAAArAAAAK8AAACuAAAAsQAAALAAAACzAAAAsgAAALUA"
+    "AAC0AAAAtwAAALYAAAC5AAAAuAAAALsAAAC6AAAAvQAAALwAAAC/AAAAvgAAAMEAAADAAAAAwwAAAMIAAADFAAAA"
+    "xAAAAMcAAADGAAAAyQAAAMgAAADLAAAAygAAAM0AAADMAAAAwqQBAM4AAADRAAAA0AAAANMAAADSAAAA1QAAANQA"
+    "AADXAAAA1gAAANkAAADYAAAA2wAAANoAAADdAAAA3AAAAN8AAADeAAAA4QAAAOAAAADjAAAA7wwBAOUAAADkAAAA"
+    "5wAAAOYAAADpAAAA6AAAAOsAAADqAAAA7QAAAOwAAADimAEA7gAAAPEAAADwAAAA8wAAAPIAAAD1AAAA9AAAAPcA"
+    "AAD2AAAA+QAAAPgAAAD7AAAA+gAAAP0AAAD8AAAA/wAAAP4AAAAAIABhAGZpAMOhAA==";
+
+/* Unigram: bytes of what is unknown, in two settings. */
+static const char token_pieces[] =
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"<unk>\",0],"
+    "[\"<s>\",0],[\"\xe2\x96\x81\",-2],[\"a\",-3],[\"it\",-2.5],[\"i\",-3],[\"t\",-3.5],"
+    "[\"\xe2\x96\x81it\",-2],[\"ta\",-2.5],[\"\xc3\xa9\",-4],[\"1\",-4],[\"12\",-5],"
+    "[\"\xe2\x96\x81\xe2\x96\x81\",-4],[\"<0xFF>\",-9],[\"<0xC3>\",-9]]},";
+static const char token_words[] =
+    "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"
+    "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"}]}}";
+static const char token_strip[] =
+    "\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true,\"lstrip\":true,"
+    "\"normalized\":false}],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
+    "\"Strip\",\"strip_left\":false,\"strip_right\":true},{\"type\":\"Replace\",\"pattern\":"
+    "{\"Regex\":\" {2,}\"},\"content\":\" \"}]},\"pre_tokenizer\":{\"type\":\"Metaspace\","
+    "\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"first\"}}";
+
 static const char token_bert[] = "[UNK]\n[CLS]\n[SEP]\na\n##a\nit\n##s\n'\n\xe4\xb8\x80\n";
 
 static void token_text(uint8_t kind, const uint8_t *text, size_t size)
@@ -211,7 +248,12 @@ static void token_text(uint8_t kind, const uint8_t *text, size_t size)
     token_store s;
     bp_tokenizer t;
     token_store_init(&s);
-    if (kind == '3') {
+    if (kind >= '4') {
+        int at = snprintf(json, sizeof json, "{%s", token_pieces);
+        at += kind == '4' ? snprintf(json + at, sizeof json - (size_t)at, token_words, token_map)
+                          : snprintf(json + at, sizeof json - (size_t)at, "%s", token_strip);
+        token_put(&s, "tokenizer.json", json, (size_t)at);
+    } else if (kind == '3') {
         token_put(&s, "vocab.txt", token_bert, sizeof token_bert - 1);
     } else {
         size_t at = (size_t)snprintf(json, sizeof json, "{%s,", token_settings[kind - '0']);
@@ -232,7 +274,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     uint8_t kind = *bytes++;
     size--;
-    if (kind >= '0' && kind <= '3') {
+    if (kind >= '0' && kind <= '5') {
         token_text(kind, bytes, size);
         return 0;
     }
@@ -255,6 +297,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         token_put(&s, "vocab.txt", bytes, first);
         token_put(&s, "tokenizer_config.json", bytes + size - rest, rest);
         s.count -= cut == NULL ? 1 : 0;
+    } else if (kind == 'p') {
+        token_put(&s, "tokenizer.model", bytes, size);
     } else {
         token_put(&s, "tokenizer.json", bytes, size);
     }

@@ -2,38 +2,11 @@
 /* libFuzzer target: sentences of tagged words and questions about texts, of any bytes, through
  * windows of several sizes, must come to one answer. The first byte says what it is: q is
  * questions, j is JSON of words, anything else columns. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/fuzz/one_file.h"
 #include "tools/formats/data_squad.h"
 #include "tools/formats/data_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-/* A file in memory: the two calls that reading needs. */
-typedef struct fuzz_file {
-    bp_store store;
-    const uint8_t *bytes;
-    size_t size;
-} fuzz_file;
-
-static bp_status fuzz_size(bp_store *store, bp_file file, uint64_t *bytes)
-{
-    (void)file;
-    *bytes = ((fuzz_file *)store->context)->size;
-    return BP_OK;
-}
-
-static bp_status fuzz_read(bp_store *store, bp_file file, uint64_t offset, void *to, size_t bytes)
-{
-    const fuzz_file *f = store->context;
-    (void)file;
-    if (offset > f->size || bytes > f->size - offset) {
-        abort(); /* a read outside the file */
-    }
-    memcpy(to, f->bytes + offset, bytes);
-    return BP_OK;
-}
 
 /* What a reading gave, as a number that depends on all of it but not on how it was cut. */
 static void take(uint64_t *sum, const void *bytes, size_t count)
@@ -80,13 +53,14 @@ static bp_status take_question(void *user, bp_data_reader *reader, const bp_ques
 }
 
 /* Reads all of it through a window of so many bytes. */
-static bp_status fuzz_words_read(fuzz_file *file, uint8_t kind, size_t window, uint64_t *sum)
+static bp_status fuzz_words_read(bp_store *store, uint8_t kind, size_t window, uint64_t *sum)
 {
     static uint64_t squad_scratch[BP_SQUAD_SCRATCH / 8 + 1];
     static uint64_t words_scratch[BP_WORDS_SCRATCH / 8 + 1];
     static unsigned char buffer[4096];
     bp_error error = {.code = BP_OK};
-    bp_data_reader reader = {.store = &file->store,
+    bp_data_reader reader = {.store = store,
+                             .file = {1},
                              .path = "fuzz",
                              .buffer = buffer,
                              .capacity = window,
@@ -113,12 +87,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static const size_t windows[] = {4096, 1, 7, 64};
     const uint8_t kind = size > 0 ? bytes[0] : 0;
     const size_t skipped = size > 0 ? 1 : 0;
-    fuzz_file file = {.bytes = bytes + skipped, .size = size - skipped};
-    file.store = (bp_store){.context = &file, .file_size = fuzz_size, .read_at = fuzz_read};
+    one_file one;
+    bp_store store = one_store(&one, bytes + skipped, size - skipped);
     uint64_t first, sum;
-    const bp_status status = fuzz_words_read(&file, kind, windows[0], &first);
+    const bp_status status = fuzz_words_read(&store, kind, windows[0], &first);
     for (size_t i = 1; i < sizeof windows / sizeof windows[0]; i++) {
-        if (fuzz_words_read(&file, kind, windows[i], &sum) != status ||
+        if (fuzz_words_read(&store, kind, windows[i], &sum) != status ||
             (status == BP_OK && sum != first)) {
             abort();
         }

@@ -154,6 +154,7 @@ static void train(desk *d, const char *name)
     settle(name, "adapter_config.json", json, length);
 }
 
+/* verifies formats-12.b2fa */
 static void test_trained_adapters(void **state)
 {
     (void)state;
@@ -169,6 +170,7 @@ static void test_trained_adapters(void **state)
 }
 
 /* Into a fresh run: our file, and the one that PEFT wrote of it. */
+/* verifies formats-12.b2fa */
 static void test_loaded_adapters(void **state)
 {
     (void)state;

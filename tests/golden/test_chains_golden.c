@@ -142,6 +142,7 @@ static const char *const cases[] = {"mlp_classes",   "mlp_labels",    "mlp_regre
                                     "rnn_lstm",      "rnn_lstm_deep", "rnn_one_token"};
 #define CASES (sizeof cases / sizeof cases[0])
 
+/* verifies layers-3.84b9 */
 static void test_training(void **state)
 {
     (void)state;
@@ -176,6 +177,7 @@ static void check_logits(const char *name, uint32_t at_once)
     chain_close(&c);
 }
 
+/* verifies layers-3.84b9 */
 static void test_logits(void **state)
 {
     (void)state;

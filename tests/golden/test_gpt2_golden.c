@@ -155,6 +155,7 @@ static void check_gradients(const char *name, const char *variant, uint32_t loss
     reference_close(&ref);
 }
 
+/* verifies layers-1.1061 */
 static void test_gradients(void **state)
 {
     (void)state;
@@ -185,6 +186,7 @@ static void test_gradients_fast(void **state)
     check_gradients("short", NULL, 0);
 }
 
+/* verifies layers-1.1061 */
 static void test_training(void **state)
 {
     (void)state;

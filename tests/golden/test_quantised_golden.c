@@ -82,6 +82,7 @@ static bool small(const desk *d)
     return d->count < 4000;
 }
 
+/* verifies number-9.0099 */
 static void nf4_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
@@ -222,6 +223,7 @@ static float quantise_layer(uint64_t count, unsigned kind, float *absmax, uint32
     return offset;
 }
 
+/* verifies number-9.0099 */
 static void double_quantisation_is_that_of_bitsandbytes(void **state)
 {
     (void)state;
@@ -247,6 +249,7 @@ static void double_quantisation_is_that_of_bitsandbytes(void **state)
     assert_true(layers > 100);
 }
 
+/* verifies number-9.0099 */
 static void int8_is_that_of_bitsandbytes(void **state)
 {
     (void)state;

@@ -31,6 +31,13 @@ enum own_sizes {
     OWN_COPY_TO_PITCH = offsetof(bp_cu_copy, to.pitch),
     OWN_COPY_WIDTH = offsetof(bp_cu_copy, width_bytes),
     OWN_COPY_HEIGHT = offsetof(bp_cu_copy, height),
+    OWN_MEMORY = sizeof(bp_cu_memory),
+    OWN_MEMORY_HANDLES = offsetof(bp_cu_memory, handles),
+    OWN_MEMORY_DEVICE = offsetof(bp_cu_memory, device),
+    OWN_MEMORY_DIRECT = offsetof(bp_cu_memory, gpu_direct),
+    OWN_ACCESS = sizeof(bp_cu_access),
+    OWN_ACCESS_FLAGS = offsetof(bp_cu_access, flags),
+    OWN_HANDLE = sizeof(bp_cu_memory_handle),
     OWN_LAUNCH_ATTRIBUTE = sizeof(bp_cu_launch_attribute),
     OWN_LAUNCH_ATTRIBUTE_ID = offsetof(bp_cu_launch_attribute, id),
     OWN_LAUNCH_ATTRIBUTE_VALUE = offsetof(bp_cu_launch_attribute, value)
@@ -71,6 +78,22 @@ SAME(OWN_LAUNCH_ATTRIBUTE_VALUE, offsetof(CUlaunchAttribute, value.clusterDim.x)
 SAME(OWN_LAUNCH_ATTRIBUTE_VALUE + 8, offsetof(CUlaunchAttribute, value.clusterDim.z));
 SAME(BP_CU_LAUNCH_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 
+SAME(OWN_MEMORY, sizeof(CUmemAllocationProp));
+SAME(OWN_MEMORY_HANDLES, offsetof(CUmemAllocationProp, requestedHandleTypes));
+SAME(OWN_MEMORY_DEVICE, offsetof(CUmemAllocationProp, location.id));
+SAME(OWN_MEMORY_DIRECT, offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
+SAME(OWN_ACCESS, sizeof(CUmemAccessDesc));
+SAME(OWN_ACCESS_FLAGS, offsetof(CUmemAccessDesc, flags));
+SAME(OWN_HANDLE, sizeof(CUmemGenericAllocationHandle));
+SAME(BP_CU_MAPS_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(BP_CU_GPU_DIRECT_MAPPED, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+SAME(BP_CU_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(BP_CU_POSIX_FILE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+SAME(BP_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(BP_CU_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(BP_CU_GRANULARITY_RECOMMENDED, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+SAME(BP_CU_NOT_READY, CUDA_ERROR_NOT_READY);
+
 SAME(BP_CU_SUCCESS, CUDA_SUCCESS);
 SAME(BP_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(BP_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
@@ -107,6 +130,10 @@ SAME((uintptr_t)BP_CU_PARAMETERS_BYTES, (uintptr_t)CU_LAUNCH_PARAM_BUFFER_SIZE);
 #define bp_cu_graph_exec         CUgraphExec
 #define bp_cu_launch_config      CUlaunchConfig
 #define bp_cu_copy               CUDA_MEMCPY2D
+#define bp_cu_memory             CUmemAllocationProp
+#define bp_cu_access             CUmemAccessDesc
+#define bp_cu_memory_handle      CUmemGenericAllocationHandle
+#define bp_cu_granularity        CUmemAllocationGranularity_flags
 #ifdef MISTAKE
 #define bp_cu_address int
 #else

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What the tests of device/cuda load beside themselves: the instrument, a management library, and a
-# driver that is too old.
+# What the tests of device/cuda load beside themselves: the instrument, a management library, a
+# driver that is too old, and a stand-in for NCCL.
 FAKE_ML  := $(BUILD)/ptxvm/libnvidia-ml.so.1
 FAKE_OLD := $(BUILD)/ptxvm/old/libcuda.so.1
 $(FAKE_ML): tests/gpu/fake_ml.c
@@ -8,7 +8,11 @@ $(FAKE_OLD): tests/gpu/fake_old.c
 $(FAKE_ML) $(FAKE_OLD):
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $<") $(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
-$(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD)
+FAKE_NCCL := $(BUILD)/ptxvm/nccl/libnccl.so.2
+$(FAKE_NCCL): $(wildcard tests/support/nccl/*.[ch]) device/fabric/nccl_entries.def
+	@mkdir -p $(@D)
+	$(call say,"$(CC) tests/support/nccl") $(CC) $(CFLAGS) -MF $@.d -fPIC -shared -Wl,-soname,$(@F) $(filter %.c,$^) -ldl -o $@
+$(filter $(BUILD)/tests/unit/device/cuda/test_%,$(TESTS)) $(BUILD)/tests/house/test_noalloc: | $(PTXVM_LIB) $(FAKE_ML) $(FAKE_OLD) $(FAKE_NCCL)
 
 # The same tests against the driver of the machine, and the benchmarks; with REHEARSE=1 on the
 # instrument, in small. Building counts towards its eight minutes, so the clock starts here.
@@ -29,7 +33,7 @@ gpu: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels
 gpu-bundle: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels
 	@rm -rf $(GPU_BUNDLE) && mkdir -p $(GPU_BUNDLE)/lib
 	@for f in bedplate tools/bench/gpu_kernels $(GPU_TESTS:$(BUILD)/%=%) $(PTXVM_LIB:$(BUILD)/%=%) \
-	    $(FAKE_ML:$(BUILD)/%=%) $(FAKE_OLD:$(BUILD)/%=%); do \
+	    $(FAKE_ML:$(BUILD)/%=%) $(FAKE_OLD:$(BUILD)/%=%) $(FAKE_NCCL:$(BUILD)/%=%); do \
 	    mkdir -p $$(dirname $(GPU_BUNDLE)/$$f) && strip -o $(GPU_BUNDLE)/$$f $(BUILD)/$$f || exit 1; \
 	done
 	@ldd $(GPU_TESTS) | awk '/lib(cmocka|jansson)/ { print $$3 }' | sort -u | xargs cp -Lt $(GPU_BUNDLE)/lib

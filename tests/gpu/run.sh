@@ -24,6 +24,7 @@ step=(--per-device-train-batch-size 8 --max-seq-length 1024)
 beside=(--side 4096 --batch 8 --sequence 1024)
 demo=(--model demo --max-seq-length 256 --per-device-train-batch-size 8)
 steps=${STEPS:-100}
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 # The driver compiles everything once, whatever is left of earlier runs, and keeps it for this one.
 export CUDA_CACHE_PATH=$work/jit CUDA_CACHE_MAXSIZE=1073741824
 [[ ! -d $build/lib ]] || export LD_LIBRARY_PATH=$PWD/$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -36,6 +37,8 @@ if [[ $rehearse -ne 0 ]]; then
     model=tiny
     step=(--per-device-train-batch-size 1 --max-seq-length 8)
     beside=(--side 16 --batch 1 --sequence 8)
+    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/$build/ptxvm/nccl PTXVM_DEVICES=2
+    gpus=2
     demo=(--model tiny --max-seq-length 8 --per-device-train-batch-size 1)
     steps=2
 fi
@@ -105,6 +108,33 @@ training() {
     done
 }
 
+# All GPUs of the machine (as many as a power of two says) joined by NCCL, or one rank of it: the state
+# digest is that of one rank with as many lanes. A machine without NCCL is said, and no failure.
+ranks_by_nccl() {
+    local ranks=1 shard one several
+    echo "--- ranks by NCCL"
+    while ((2 * ranks <= gpus && ranks < 8)); do ranks=$((2 * ranks)); done
+    local train=("$build/bedplate" train "${demo[@]}" --data "$work/text" --max-steps 4 --lanes "$ranks"
+        --gradient-accumulation-steps "$ranks" --device cuda --json)
+    one=$(limited 60 "one rank" "${train[@]}" --output-dir "$work/one" 2>&1 | grep -o '"state_digest": "[0-9a-f]*"')
+    for shard in none gradients parameters; do
+        several=$(limited 90 "$ranks ranks by NCCL" "${train[@]}" --fabric "nccl:$ranks" --shard $shard \
+            --output-dir "$work/nccl-$shard" 2>&1 | tee "$work/out" | grep -o '"state_digest": "[0-9a-f]*"')
+        grep -o '"fabric_bytes": [0-9]*' "$work/out"
+        if grep -q 'NCCL cannot be loaded' "$work/out"; then
+            echo "left out: no libnccl.so.2 that can be loaded"
+            return
+        fi
+        if [[ -n $one && $one == "$several" ]]; then
+            echo "ok      $ranks ranks by NCCL, --shard $shard"
+        else
+            failed=1
+            echo "FAILED  $ranks ranks by NCCL, --shard $shard: $several, right would be $one"
+            grep '^bedplate' "$work/out" | sed 's/^/    /'
+        fi
+    done
+}
+
 {
     date -u
     git rev-parse --short HEAD 2>/dev/null
@@ -115,6 +145,7 @@ training() {
     beside_pytorch
     tests_on_the_driver "$last"
     training
+    ranks_by_nccl
     echo "failed: $failed"
 } > >(tee "$result") 2>&1
 wait $!

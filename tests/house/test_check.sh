@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The rules of the house are able to fail: each check of `make check` is shown a small tree that
 # breaks its rule, and one that keeps it.
+# verifies house-1.7e35 house-9.e56b
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT

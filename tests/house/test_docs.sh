@@ -4,6 +4,7 @@
 #   - tables with a column `arena, bytes`, whose first cells are options of `bedplate plan`; a line
 #     "`bedplate plan OPTIONS` and:" above the table says what they have in common;
 #   - indented lines `$ bedplate ARGUMENTS` with what is printed below them; `...` leaves lines out.
+# verifies face-16.b1e7 face-6.0806
 cd "$(dirname "$0")/../.." || exit 1
 program=${BUILD:-build/release}/bedplate
 passed=0

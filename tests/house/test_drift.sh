@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The short form of the drift measurement: narrow states and masters, and the norm of the step before,
 # train a small GPT on a made-up text as fp32 AdamW does, within the bounds of tools/bench/drift.sh.
+# verifies optim-7.92a4
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

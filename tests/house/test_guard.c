@@ -132,18 +132,21 @@ static void check_forms(bool flush_start, bool poison, bp_policy_kind policy)
     }
 }
 
+/* verifies run-3.9de1 */
 static void no_byte_past_the_end(void **state)
 {
     (void)state;
     check_forms(false, false, BP_POLICY_NONE);
 }
 
+/* verifies run-3.9de1 */
 static void no_byte_before_the_start(void **state)
 {
     (void)state;
     check_forms(true, false, BP_POLICY_MEMORY_POOR);
 }
 
+/* verifies run-3.9de1 */
 static void poison_stays_inside(void **state)
 {
     (void)state;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What `make install` puts down is enough: a program of a few lines builds with pkg-config's answer
 # alone, the installed program runs, and `make uninstall` leaves nothing.
+# verifies house-7.c2ba
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build/release}
 command -v pkg-config >/dev/null || {

@@ -21,20 +21,9 @@
 
 #include "device/cuda/cuda.h"
 #include "tests/support/instrument.h"
+#include "tests/support/own_allocator.h"
 #include "tests/support/plan_bytes.h"
 #include "tests/support/trial.h"
-
-/* A sanitizer needs the allocator for itself. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_ALLOCATOR 0
-#endif
-#endif
-#ifndef OWN_ALLOCATOR
-#define OWN_ALLOCATOR 1
-#endif
 
 #define MAPS_MOST  65536
 #define CUDA_STEPS 2
@@ -178,6 +167,7 @@ static bp_status generate(bp_runtime *runtime)
     return bp_runtime_accept(runtime, prompt, 1);
 }
 
+/* verifies run-2.fd4a */
 static void steps_allocate_nothing(void **state)
 {
     (void)state;
@@ -296,6 +286,7 @@ static void steps_on_cuda(const instrument *on, const char *variant)
     free(host);
 }
 
+/* verifies run-2.fd4a */
 static void steps_on_cuda_allocate_nothing(void **state)
 {
     (void)state;
@@ -308,6 +299,7 @@ static void steps_on_cuda_allocate_nothing(void **state)
 }
 
 /* The watch itself works: on this thread and for every name. */
+/* verifies run-2.fd4a */
 static void allocations_are_seen(void **state)
 {
     (void)state;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The check of the committed PTX is able to fail: it is shown faults in a copy, without the compiler,
 # so that what it reads out of the texts must be enough.
+# verifies device-14.1cf2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 tree=$(mktemp -d)

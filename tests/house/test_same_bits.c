@@ -48,6 +48,7 @@ static bp_spec fast_spec(void)
     return spec;
 }
 
+/* verifies run-1.e4fa */
 static void neither_poison_nor_policy_matters(void **state)
 {
     (void)state;

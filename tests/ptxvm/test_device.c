@@ -40,6 +40,50 @@ static void test_device(void **state)
     assert_null(text);
 }
 
+/* Devices are told apart, and a stream of one takes no kernel of another. */
+static void test_devices(void **state)
+{
+    int count = 0;
+    abi_uuid first, second;
+    void *contexts[2], *current, *stream, *module = NULL, *function = NULL;
+    (void)state;
+    assert_int_equal(cuCtxGetCurrent(&current), 0);
+    ptxvmSet("PTXVM_DEVICES", "2");
+    assert_int_equal(cuInit(0), 0);
+    assert_int_equal(cuDeviceGetCount(&count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(cuDeviceGetUuid_v2(&first, 0), 0);
+    assert_int_equal(cuDeviceGetUuid_v2(&second, 1), 0);
+    assert_memory_not_equal(&first, &second, sizeof first);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cuDevicePrimaryCtxRetain(&contexts[i], i), 0);
+    }
+    assert_ptr_not_equal(contexts[0], contexts[1]);
+    assert_int_equal(cuCtxSetCurrent(contexts[1]), 0);
+    assert_int_equal(cuCtxGetDevice(&count), 0);
+    assert_int_equal(count, 1);
+    size_t before, after, total;
+    uint64_t address;
+    assert_int_equal(cuMemAlloc_v2(&address, 1 << 20), 0);
+    assert_int_equal(cuMemGetInfo_v2(&after, &total), 0);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuCtxSetCurrent(contexts[0]), 0);
+    assert_int_equal(cuMemGetInfo_v2(&before, &total), 0);
+    assert_int_equal(before - after, 1 << 20);
+    assert_int_equal(cuModuleLoad(&module, "tests/ptxvm/nvcc/saxpy.ptx"), 0);
+    assert_int_equal(cuModuleGetFunction(&function, module, "k"), 0);
+    assert_int_equal(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL), 400);
+    assert_int_equal(cuModuleUnload(module), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuMemFree_v2(address), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cuDevicePrimaryCtxRelease_v2(i), 0);
+    }
+    assert_int_equal(cuCtxSetCurrent(current), 0);
+    ptxvmSet("PTXVM_DEVICES", "");
+    assert_int_equal(cuInit(0), 0);
+}
+
 /* Contexts that a program creates, pushes and pops; a module from a file; a device by number. */
 static void test_contexts(void **state)
 {
@@ -225,9 +269,10 @@ static void test_attributes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device),   cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_primary),  cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_contexts), cmocka_unit_test(test_settings)};
+        cmocka_unit_test(test_device),     cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_functions),  cmocka_unit_test(test_primary),
+        cmocka_unit_test(test_attributes), cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_settings)};
     run_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/plan_checker.h"
+
 bp_interval set_buffers[SET_MOST];
 uint64_t set_seed;
 
@@ -78,6 +80,14 @@ void set_check(const bp_interval *set, uint32_t count, uint64_t alignment,
             bound_time = a->lower;
         }
     }
+    static plan_checked checked[SET_MOST];
+    for (uint32_t i = 0; i < count; i++) {
+        checked[i] = (plan_checked){set[i].lower, set[i].upper, set[i].offset,
+                                    (set[i].size + alignment - 1) / alignment * alignment};
+        checked[i].bytes = exists(&set[i]) ? checked[i].bytes : 0;
+    }
+    assert_true(plan_checker(checked, count, height));
+    assert_false(plan_checker(checked, count, height + 1));
     assert_int_equal(report->bytes, height);
     assert_int_equal(report->lower_bound, bound);
     assert_int_equal(report->peak_time, bound_time);

@@ -33,14 +33,16 @@ static void read_shape(family_case *ref)
                                   .untied = n[14] != 0,
                                   .norm_epsilon = real[0],
                                   .initializer_range = 0.02};
-    const bp_llama_config llama = {.stack = stack,
-                                   .kv_heads = (uint32_t)n[9],
-                                   .head_width = (uint32_t)n[10],
-                                   .qkv_bias = n[11] != 0,
-                                   .output_bias = n[12] != 0,
-                                   .mlp_bias = n[13] != 0,
-                                   .rope_theta = real[1],
-                                   .rope_scaling = {real[2], real[3], real[4], (uint32_t)real[5]}};
+    const bp_llama_config llama = {
+        .stack = stack,
+        .kv_heads = (uint32_t)n[9],
+        .head_width = (uint32_t)n[10],
+        .qkv_bias = n[11] != 0,
+        .output_bias = n[12] != 0,
+        .mlp_bias = n[13] != 0,
+        .rope_theta = real[1],
+        .rope_scaling = {
+            .factor = real[2], .low = real[3], .high = real[4], .original = (uint32_t)real[5]}};
     const bp_bert_config bert = {.stack = stack, .types = (uint32_t)n[15]};
     const bool is_bert = ref->spec.model == &bp_model_bert;
     ref->spec.config = (bp_model_config){.vocabulary = (uint32_t)n[0],
@@ -81,6 +83,17 @@ static void read_config(family_case *ref, const char *text, size_t bytes)
     ref->spec.model = ref->spec.config.family->model;
 }
 
+/* Files of contrast.py say how many texts are compared, and how vectors are made of them. */
+static void read_texts(family_case *ref)
+{
+    size_t bytes = 0;
+    int32_t *texts = golden_tensor(&ref->file, "texts", &bytes);
+    ref->spec.texts = (uint32_t)texts[0];
+    ref->spec.config.pooling = (bp_pooling)texts[1];
+    ref->spec.similarity = 20.0;
+    free(texts);
+}
+
 /* Files of quantised.py say how the dense layers are kept. */
 static void read_form(family_case *ref)
 {
@@ -106,6 +119,9 @@ void family_open(family_case *ref, const char *name)
         char *text = golden_tensor(&ref->file, "config", &bytes);
         read_config(ref, text, bytes);
         free(text);
+    }
+    if (golden_has(&ref->file, "texts")) {
+        read_texts(ref);
     }
     if (golden_has(&ref->file, "quantised")) {
         read_form(ref);
@@ -158,6 +174,7 @@ static bp_labels kind_of(bp_task task)
     return task == BP_TASK_MASKED_LM || task == BP_TASK_TOKENS ? BP_LABELS_GIVEN
            : task == BP_TASK_CLASSES                           ? BP_LABELS_CLASS
            : task == BP_TASK_ANSWERS                           ? BP_LABELS_SPAN
+           : task == BP_TASK_EMBEDDING                         ? BP_LABELS_TEXTS
                                                                : BP_LABELS_BITS;
 }
 
@@ -180,6 +197,7 @@ void family_rig(family_case *ref, rig *r)
     if (ref->labels != NULL) {
         r->source.examples = ref->samples;
         r->source.example = example;
+        r->source.together = ref->spec.texts;
         r->source.labels = read_labels;
         r->feed.classes = ref->spec.config.classes;
         r->feed.kind = kind_of(ref->spec.config.task);

@@ -119,7 +119,8 @@ static bp_status hand_plan_in(hand_program *h, void *scratch, uint64_t bytes)
     bp_graph_lifetimes(graph);
     BP_TRY(bp_report_plan(graph, 1000, scratch, bytes, &h->report));
     BP_TRY(bp_verify_plan(graph, h->report.arena_bytes, scratch, bytes));
-    return bp_verify_space(graph, BP_SPACE_HOST, h->report.host.arena_bytes, scratch, bytes);
+    BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, h->report.host.arena_bytes, scratch, bytes));
+    return bp_verify_space(graph, BP_SPACE_BELOW, h->report.below.arena_bytes, scratch, bytes);
 }
 
 bp_status hand_plan(hand_program *h, const bp_device *device)

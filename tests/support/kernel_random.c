@@ -9,6 +9,7 @@
 #include "core/number/activation.h"
 #include "core/number/master.h"
 #include "core/number/quantised.h"
+#include "core/number/codec.h"
 #include "core/number/random.h"
 #include "core/compile/spec.h"
 #include "core/program/step.h"
@@ -69,7 +70,8 @@ static void draw_embedding(dice *d, bp_kernel kernel, any_scalars *s)
                                            .positions = positions + (decode ? 3 : 0),
                                            .site = site,
                                            .decode = flag,
-                                           .dropout = decode ? 0.0 : dropout};
+                                           .dropout = decode ? 0.0 : dropout,
+                                           .noise = site % 3 == 0 ? 0.5 : 0.0};
     } else if (kernel == BP_KERNEL_embedding_token_backward) {
         s->embedding_token_backward =
             (bp_embedding_token_backward_scalars){.rows = rows,
@@ -99,7 +101,14 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
     int64_t sequence = size(d, 150), batch = roll(d, 1, 2), site = roll(d, 0, 99);
     double dropout = some_dropout(d), scale = 1.0 / sqrt((double)head_width);
     int64_t kv_heads = roll(d, 1, 2), causal = roll(d, 0, 3) > 0;
+    int64_t window = roll(d, 0, 1) * size(d, 150);
+    double cap = 0.75 * (double)(roll(d, 0, 2) == 0 ? roll(d, 1, 4) : 0);
     heads *= kv_heads;
+    if (kernel == BP_KERNEL_attention_packed_forward ||
+        kernel == BP_KERNEL_attention_packed_backward) {
+        kernel = BP_KERNEL_attention_forward; /* the same scalars */
+        dropout = 0.0;
+    }
     if (kernel == BP_KERNEL_attention_forward) {
         s->attention_forward = (bp_attention_forward_scalars){.batch = batch,
                                                               .sequence = sequence,
@@ -109,7 +118,9 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
                                                               .causal = causal,
                                                               .site = site,
                                                               .scale = scale,
-                                                              .dropout = dropout};
+                                                              .dropout = dropout,
+                                                              .window = window,
+                                                              .cap = cap};
     } else if (kernel == BP_KERNEL_attention_backward) {
         s->attention_backward = (bp_attention_backward_scalars){.batch = batch,
                                                                 .sequence = sequence,
@@ -119,14 +130,22 @@ static void draw_attention(dice *d, bp_kernel kernel, any_scalars *s)
                                                                 .causal = causal,
                                                                 .site = site,
                                                                 .scale = scale,
-                                                                .dropout = dropout};
+                                                                .dropout = dropout,
+                                                                .window = window,
+                                                                .cap = cap};
     } else {
-        s->attention_decode = (bp_attention_decode_scalars){.rows = size(d, 40),
-                                                            .positions = sequence,
-                                                            .heads = heads,
-                                                            .kv_heads = kv_heads,
-                                                            .head_width = head_width,
-                                                            .scale = scale};
+        const int64_t others = roll(d, 0, 2) * roll(d, 0, 2), apart = roll(d, 0, 1);
+        s->attention_decode =
+            (bp_attention_decode_scalars){.rows = apart ? others + 1 : size(d, 40),
+                                          .positions = sequence,
+                                          .heads = heads,
+                                          .kv_heads = kv_heads,
+                                          .head_width = head_width,
+                                          .scale = scale,
+                                          .window = window,
+                                          .cap = cap,
+                                          .others = others,
+                                          .apart = apart};
     }
 }
 
@@ -174,12 +193,14 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
             (bp_rmsnorm_forward_scalars){.rows = rows, .width = width, .epsilon = 1e-6};
         s->rmsnorm_forward.heads = 1 + rows % 3;
         s->rmsnorm_forward.pitch = width * s->rmsnorm_forward.heads + rows % 2 * 3;
+        s->rmsnorm_forward.offset = flag;
         break;
     case BP_KERNEL_rmsnorm_backward_input:
         s->rmsnorm_backward_input =
             (bp_rmsnorm_backward_input_scalars){.rows = rows, .width = width};
         s->rmsnorm_backward_input.heads = 1 + rows % 3;
         s->rmsnorm_backward_input.pitch = width * s->rmsnorm_backward_input.heads + rows % 2 * 3;
+        s->rmsnorm_backward_input.offset = flag;
         break;
     case BP_KERNEL_rmsnorm_backward_weight:
         s->rmsnorm_backward_weight =
@@ -201,6 +222,26 @@ static void draw_rows(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+/* sizes: pairs, tokens of a row, width. */
+static void draw_preference(dice *d, bp_kernel kernel, const int64_t sizes[3], any_scalars *s)
+{
+    if (kernel == BP_KERNEL_row_scale) {
+        s->row_scale = (bp_row_scale_scalars){sizes[1], sizes[2], sizes[2] + roll(d, 0, 5)};
+        return;
+    }
+    s->preference_loss = (bp_preference_loss_scalars){
+        .batch = 2 * sizes[0],
+        .sequence = sizes[1],
+        .kind = roll(d, 0, 2) == 0 ? BP_PREFERENCE_ORPO : roll(d, 1, BP_PREFERENCES - 1),
+        .accumulate = roll(d, 0, 1),
+        .beta = 0.1 * (double)roll(d, 1, 20),
+        .smoothing = 0.1 * (double)roll(d, 0, 3),
+        .gamma = 0.5 * (double)roll(d, 0, 2),
+        .nll = (double)roll(d, 0, 2),
+        .desirable = 1.0,
+        .undesirable = 1.5};
+}
+
 /* Rows of heads, and rows that stand for samples. */
 static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
 {
@@ -217,13 +258,19 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
                                                     .high = 4.0,
                                                     .original = 64.0};
         break;
+    case BP_KERNEL_rotary_angles:
+        s->rotary_angles =
+            (bp_rotary_angles_scalars){sequence, 2 * half + 8, roll(d, 1, 8), flag, 1.25, 1.0,  0.7,
+                                       0.51,     0.3,          0.2,           0.1,  0.01, 0.002};
+        break;
     case BP_KERNEL_rotary:
         s->rotary = (bp_rotary_scalars){.rows = sequence * batch,
                                         .sequence = sequence,
                                         .heads = heads,
                                         .width = 2 * half,
-                                        .pitch = 2 * half * heads + size(d, 40),
-                                        .inverse = flag};
+                                        .pitch = (2 * half + flag * 6) * heads + size(d, 40),
+                                        .inverse = flag,
+                                        .apart = 2 * half + flag * 6};
         break;
     case BP_KERNEL_sample_row:
         s->sample_row =
@@ -256,13 +303,59 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+static bool is_of_vectors(bp_kernel kernel)
+{
+    return kernel == BP_KERNEL_pool_rows || kernel == BP_KERNEL_pool_rows_backward ||
+           kernel == BP_KERNEL_unit_rows || kernel == BP_KERNEL_unit_rows_backward ||
+           kernel == BP_KERNEL_contrast_loss;
+}
+
+/* Vectors of samples, and the loss that compares them. */
+static void draw_vectors(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    int64_t sequence = size(d, 20), batch = roll(d, 1, 4), width = size(d, 150);
+    int64_t flag = roll(d, 0, 1);
+    switch (kernel) {
+    case BP_KERNEL_pool_rows:
+    case BP_KERNEL_pool_rows_backward: /* begins with the same scalars */
+        s->pool_rows = (bp_pool_rows_scalars){.batch = batch,
+                                              .sequence = sequence,
+                                              .width = width,
+                                              .total = batch + roll(d, 0, 12),
+                                              .mode = roll(d, 0, BP_POOLINGS - 1),
+                                              .later = flag};
+        break;
+    case BP_KERNEL_unit_rows:
+    case BP_KERNEL_unit_rows_backward: /* has the same scalars */
+        s->unit_rows =
+            (bp_unit_rows_scalars){.pairs = batch, .texts = roll(d, 1, 3), .width = width};
+        break;
+    case BP_KERNEL_contrast_loss:
+        s->contrast_loss = (bp_contrast_loss_scalars){.rows = batch,
+                                                      .first = roll(d, 0, 2),
+                                                      .kinds = roll(d, 1, 3),
+                                                      .scaled = flag,
+                                                      .scale = 20.0};
+        s->contrast_loss.pairs = batch + s->contrast_loss.first + roll(d, 0, 5);
+        break;
+    default:
+        break;
+    }
+}
+
 static void draw_activation(dice *d, bp_kernel kernel, int64_t count, any_scalars *s)
 {
     const int64_t kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
     if (kernel == BP_KERNEL_swiglu_forward) {
-        s->swiglu_forward.count = count;
+        const int64_t width = roll(d, 1, 40), fused = roll(d, 0, 1);
+        s->swiglu_forward = (bp_swiglu_forward_scalars){
+            fused ? count / width * width : count, roll(d, 0, BP_GATE_COUNT - 1),
+            fused ? width : count, fused ? 2 * width : count};
     } else if (kernel == BP_KERNEL_swiglu_backward) {
-        s->swiglu_backward.count = count;
+        const int64_t width = roll(d, 1, 40), fused = roll(d, 0, 1);
+        s->swiglu_backward = (bp_swiglu_backward_scalars){
+            fused ? count / width * width : count, roll(d, 0, BP_GATE_COUNT - 1),
+            fused ? width : count, fused ? 2 * width : count};
     } else if (kernel == BP_KERNEL_activation_forward) {
         s->activation_forward = (bp_activation_forward_scalars){count, kind};
     } else {
@@ -284,6 +377,58 @@ static void draw_decision(dice *d, bp_step_decide_scalars *s)
                                   .floor = 1.0,
                                   .later = roll(d, 0, 1),
                                   .previous = roll(d, 0, 2)};
+}
+
+/* Rows of the update rules over whole matrices. */
+static void draw_matrix(dice *d, bp_kernel kernel, int64_t count, any_scalars *s)
+{
+    switch (kernel) {
+    case BP_KERNEL_rms_scale:
+        s->rms_scale = (bp_rms_scale_scalars){.pairs = size(d, 300),
+                                              .elements = 1000.0,
+                                              .threshold = 0.1 * (double)roll(d, 1, 4),
+                                              .floor = 0.1 * (double)roll(d, 0, 3)};
+        break;
+    case BP_KERNEL_direction:
+        s->direction = (bp_direction_scalars){.count = count,
+                                              .form = roll(d, 0, BP_CODEC_COUNT - 1),
+                                              .beta = 0.95,
+                                              .nesterov = roll(d, 0, 1),
+                                              .beta2 = 0.999,
+                                              .epsilon = 1e-6};
+        break;
+    case BP_KERNEL_unit:
+        s->unit = (bp_unit_scalars){.count = count, .partials = size(d, 30), .epsilon = 1e-7};
+        break;
+    case BP_KERNEL_square_sums:
+        s->square_sums = (bp_square_sums_scalars){.rows = size(d, 90),
+                                                  .width = size(d, 300),
+                                                  .chunk = roll(d, 1, 40),
+                                                  .raw = roll(d, 0, 1)};
+        break;
+    case BP_KERNEL_limited_factors: /* no sum is infinite */
+        s->limited_factors = (bp_limited_factors_scalars){.channels = 7 * size(d, 90),
+                                                          .pieces = roll(d, 1, 3),
+                                                          .whole = roll(d, 0, 1),
+                                                          .root = 11.3,
+                                                          .limit = 1.01};
+        break;
+    case BP_KERNEL_moment_factors:
+        s->moment_factors = (bp_moment_factors_scalars){.count = size(d, 600),
+                                                        .pieces = roll(d, 1, 3),
+                                                        .group = 7, /* no sum is infinite */
+                                                        .kind = roll(d, 0, 2),
+                                                        .divisor = 5.0,
+                                                        .floor = 1e-30,
+                                                        .beta2 = 0.999,
+                                                        .power = -0.8 * (double)roll(d, 0, 1),
+                                                        .epsilon = 1e-8};
+        break;
+    default:
+        s->trust_ratio = (bp_trust_ratio_scalars){
+            .pairs = size(d, 300), .coefficient = 0.5, .decay = 0.1 * (double)roll(d, 0, 1)};
+        break;
+    }
 }
 
 static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
@@ -316,6 +461,7 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->random_normal.count = count;
         s->random_normal.stream = roll(d, 0, 99);
         s->random_normal.deviation = 0.02;
+        s->random_normal.interval = 10 * roll(d, 0, 1);
         break;
     case BP_KERNEL_poison:
         s->poison.count = 4 * count;
@@ -326,6 +472,15 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->dropout.site = roll(d, 0, 99);
         s->dropout.dropout = some_dropout(d);
         break;
+    case BP_KERNEL_tree_add:
+        s->tree_add = (bp_tree_add_scalars){.count = count, .pad = roll(d, 0, 70)};
+        break;
+    case BP_KERNEL_tree_sum:
+        s->tree_sum = (bp_tree_sum_scalars){.count = count, .pieces = 1 << roll(d, 0, 4)};
+        break;
+    case BP_KERNEL_loss_tree:
+        s->loss_tree = (bp_loss_tree_scalars){.lanes = 1 << roll(d, 0, 6)};
+        break;
     case BP_KERNEL_norm_partial:
         s->norm_partial = (bp_norm_partial_scalars){.count = count, .chunk = size(d, 3000)};
         break;
@@ -333,8 +488,7 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         draw_decision(d, &s->step_decide);
         break;
     default:
-        s->trust_ratio = (bp_trust_ratio_scalars){
-            .pairs = size(d, 300), .coefficient = 0.5, .decay = 0.1 * (double)roll(d, 0, 1)};
+        draw_matrix(d, kernel, count, s);
         break;
     }
 }
@@ -357,6 +511,8 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_attention_forward:
     case BP_KERNEL_attention_backward:
     case BP_KERNEL_attention_decode:
+    case BP_KERNEL_attention_packed_forward:
+    case BP_KERNEL_attention_packed_backward:
         draw_attention(d, kernel, s);
         break;
     case BP_KERNEL_layernorm_forward:
@@ -374,6 +530,7 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
         draw_rows(d, kernel, s);
         break;
     case BP_KERNEL_rotary_table:
+    case BP_KERNEL_rotary_angles:
     case BP_KERNEL_rotary:
     case BP_KERNEL_sample_row:
     case BP_KERNEL_sample_row_backward:
@@ -385,8 +542,19 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_lstm_backward:
         draw_samples(d, kernel, s);
         break;
+    case BP_KERNEL_preference_loss:
+    case BP_KERNEL_row_scale:
+        draw_preference(d, kernel, (int64_t[3]){roll(d, 1, 4), size(d, 20), size(d, 150)}, s);
+        break;
+    case BP_KERNEL_tape_pack:
+    case BP_KERNEL_tape_unpack:
+    case BP_KERNEL_tape_round:
+        s->tape_pack = (bp_tape_pack_scalars){size(d, 40), size(d, 600)}; /* all three alike */
+        break;
     default:
-        if (is_update(kernel) || is_sum(kernel)) {
+        if (is_of_vectors(kernel)) {
+            draw_vectors(d, kernel, s);
+        } else if (is_update(kernel) || is_sum(kernel)) {
             draw_update(d, kernel, s);
         } else if (is_transfer(kernel)) {
             draw_transfer(d, kernel, s);
@@ -423,133 +591,6 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
             s->matmul_quantised.gelu == 0 ? UINT32_C(1) << OPERAND(matmul_quantised, before) : 0;
     }
     return absent;
-}
-
-/* Any codes; scales that are floats are positive. */
-static void fill_quantised(dice *d, const any_scalars *s, const char *name, unsigned char *at,
-                           uint64_t bytes)
-{
-    bool floats =
-        strcmp(name, "scales") == 0 && s->matmul_quantised.form != BP_QUANTISED_NF4_DOUBLE;
-    for (uint64_t i = 0; floats && i < bytes / 4; i++) {
-        ((float *)(void *)at)[i] = 0.01f * (float)roll(d, 1, 300);
-    }
-    for (uint64_t i = 0; !floats && i < bytes; i++) {
-        at[i] = (unsigned char)roll(d, 0, 255);
-    }
-}
-
-static void fill_block(dice *d, const char *name, void *at)
-{
-    if (strcmp(name, "step") == 0) {
-        *(bp_step_block *)at = (bp_step_block){.seed = d->seed,
-                                               .step = (uint64_t)roll(d, 0, 1000),
-                                               .sample = (uint32_t)roll(d, 0, 9),
-                                               .position = (uint32_t)roll(d, 0, 3),
-                                               .last_row = (uint32_t)roll(d, 0, 45),
-                                               .learning_rate = 1e-3f,
-                                               .inverse_valid = 1.0f / 37.0f};
-    } else if (strcmp(name, "control") == 0) {
-        *(bp_control_block *)at = (bp_control_block){.applied = (uint64_t)roll(d, 0, 1000),
-                                                     .clip = 0.37f,
-                                                     .skip = roll(d, 0, 5) == 0,
-                                                     .correction1 = 0.271,
-                                                     .correction2 = 0.002,
-                                                     .scale = 1024.0f,
-                                                     .good_steps = (uint32_t)roll(d, 0, 1),
-                                                     .bad_steps = (uint32_t)roll(d, 0, 1)};
-    } else {
-        *(bp_result_block *)at = (bp_result_block){.loss_sum = (double)roll(d, 0, 10)};
-    }
-}
-
-/* Ids below the vocabulary; labels also -1; lengths up to the sequence. */
-static void fill_integers(dice *d, const any_scalars *s, bp_kernel kernel, const char *name,
-                          int32_t *at, uint64_t count)
-{
-    int64_t low = 0, high;
-    if (strcmp(name, "lengths") == 0) {
-        high = s->sample_row.sequence; /* the same place in all rows with lengths */
-    } else if (kernel == BP_KERNEL_time_slice) {
-        high = 1000;
-    } else if (kernel == BP_KERNEL_sample_loss) {
-        low = -1;
-        high = s->sample_loss.classes - 1;
-    } else if (kernel == BP_KERNEL_embedding_forward) {
-        high = s->embedding_forward.vocabulary - 1;
-    } else if (kernel == BP_KERNEL_embedding_token_backward) {
-        high = s->embedding_token_backward.first + s->embedding_token_backward.vocabulary - 1;
-    } else {
-        low = -1;
-        high = s->cross_entropy.vocabulary - 1; /* the same place in both rows */
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        at[i] = (int32_t)roll(d, low, high);
-    }
-}
-
-/* Sums of squares; in some cases, of a gradient that is not finite. */
-static void fill_doubles(dice *d, double *at, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        at[i] = i == 0 && count % 7 == 1 ? (double)INFINITY : bp_random_uniform(d->seed, 78, i);
-    }
-}
-
-/* Floats: normal numbers, made positive or moderate where the kernel needs that. */
-static void fill_floats(dice *d, const char *name, void *to, bp_dtype dtype, uint64_t count)
-{
-    float *at = malloc(count * sizeof(float) + 1);
-    fill_normal(at, count, d->seed * 31 + (uint64_t)roll(d, 0, 1 << 20),
-                strcmp(name, "logits") == 0 ? 5.0 : 1.0);
-    bool statistics = strcmp(name, "statistics") == 0;
-    for (uint64_t i = 0; statistics && i < count; i++) {
-        at[i] = 12.0f + at[i]; /* above the logits, so that exp stays small */
-    }
-    bool positive =
-        strcmp(name, "norms") == 0 || strcmp(name, "rstd") == 0 || strcmp(name, "lse") == 0;
-    for (uint64_t i = 0; positive && i < count; i++) {
-        at[i] = strcmp(name, "lse") == 0 ? 3.0f + 0.1f * fabsf(at[i]) : fabsf(at[i]);
-    }
-    store_elements(to, dtype, at, count);
-    free(at);
-}
-
-static void fill_case(dice *d, kernel_case *c)
-{
-    const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    for (uint32_t slot = 0; slot < c->tuples * info->operand_count; slot++) {
-        uint32_t tuple = slot / info->operand_count, i = slot % info->operand_count;
-        const bp_operand_info *operand = &info->operand[i];
-        any_scalars s;
-        memset(&s, 0, sizeof(s));
-        memcpy(&s, c->scalars + tuple * info->scalar_count, info->scalar_count * sizeof(uint64_t));
-        bp_extent extents[BP_OPERANDS_MAX];
-        info->extents(&s, extents);
-        void *at = kernel_case_at(c, tuple, i);
-        /* what is only written keeps the pattern, except blocks, whose unused words are kept */
-        bool skipped = at == NULL || (extents[i].access & BP_ACCESS_READ) == 0;
-        if (skipped) {
-            continue;
-        }
-        bool block = strcmp(operand->name, "step") == 0 || strcmp(operand->name, "control") == 0 ||
-                     strcmp(operand->name, "result") == 0;
-        bool codes = c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
-        if (codes && operand->type == BP_TYPE_BYTE) {
-            fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
-        } else if (operand->type >= BP_TYPE_BYTE && !block) {
-            fill_update_bytes(d, c->kernel, &s, operand->name, at);
-        } else if (operand->type >= BP_TYPE_BYTE) {
-            fill_block(d, operand->name, at);
-        } else if (operand->type == BP_TYPE_I32) {
-            fill_integers(d, &s, c->kernel, operand->name, at, c->bytes[slot] / 4);
-        } else if (operand->type == BP_TYPE_F64) {
-            fill_doubles(d, at, c->bytes[slot] / 8);
-        } else {
-            bp_dtype dtype = operand->type == BP_TYPE_F32 ? BP_F32 : (bp_dtype)c->dtypes[slot];
-            fill_floats(d, operand->name, at, dtype, c->bytes[slot] / bp_dtype_bytes(dtype));
-        }
-    }
 }
 
 /* Element types in 16 bits: see kernel_random.h. A product whose c has followers has c's type as
@@ -599,7 +640,7 @@ void kernel_random_case_typed(kernel_case *c, const bp_device *device, bp_kernel
                info->scalar_count * sizeof(uint64_t));
     }
     kernel_case_init_typed(c, device, kernel, scalars, tuples, absent, dtypes);
-    fill_case(&d, c);
+    fill_operands(&d, c);
 }
 
 void kernel_random_case(kernel_case *c, const bp_device *device, bp_kernel kernel, uint64_t seed)
@@ -612,5 +653,5 @@ void kernel_shaped_case(kernel_case *c, const bp_device *device, bp_kernel kerne
 {
     dice d = {seed * 1000 + (uint64_t)kernel, 0};
     kernel_case_init(c, device, kernel, scalars, 1, absent);
-    fill_case(&d, c);
+    fill_operands(&d, c);
 }

@@ -21,6 +21,11 @@ void draw_transfer(dice *d, bp_kernel kernel, any_scalars *s)
                                                 .to_pitch = width + roll(d, 0, 40),
                                                 .from_pitch = width + roll(d, 0, 40)};
         break;
+    case BP_KERNEL_rows_begin:
+    case BP_KERNEL_rows_wait:
+        s->rows_begin = (bp_rows_begin_scalars){
+            .rows = size(d, 60), .width = 4 * size(d, 60), .vocabulary = roll(d, 1, 300)};
+        break;
     case BP_KERNEL_fabric_wait:
         s->fabric_wait = (bp_fabric_wait_scalars){.to_bytes = bytes, .from_bytes = width};
         break;

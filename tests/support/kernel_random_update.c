@@ -9,7 +9,7 @@
 /* The rows of UPDATE_SCALARS: all begin with the same scalars. */
 bool is_update(bp_kernel kernel)
 {
-    return kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_lars_norms;
+    return kernel >= BP_KERNEL_sgd && kernel <= BP_KERNEL_scaled_norms;
 }
 
 bool is_sum(bp_kernel kernel)
@@ -22,10 +22,13 @@ static const struct update_states {
     uint32_t has;
     uint32_t signs;
 } update_states[BP_KERNEL_COUNT] = {
-    [BP_KERNEL_sgd] = {1, 1},        [BP_KERNEL_adam] = {3, 1},      [BP_KERNEL_adamw] = {3, 1},
-    [BP_KERNEL_lion] = {1, 1},       [BP_KERNEL_rmsprop] = {3, 2},   [BP_KERNEL_adagrad] = {1, 0},
-    [BP_KERNEL_lamb] = {3, 1},       [BP_KERNEL_lars] = {1, 1},      [BP_KERNEL_ademamix] = {7, 3},
-    [BP_KERNEL_lamb_norms] = {3, 1}, [BP_KERNEL_lars_norms] = {0, 0}};
+    [BP_KERNEL_sgd] = {1, 1},          [BP_KERNEL_adam] = {3, 1},
+    [BP_KERNEL_adamw] = {3, 1},        [BP_KERNEL_lion] = {1, 1},
+    [BP_KERNEL_rmsprop] = {3, 2},      [BP_KERNEL_adagrad] = {1, 0},
+    [BP_KERNEL_lamb] = {3, 1},         [BP_KERNEL_lars] = {1, 1},
+    [BP_KERNEL_ademamix] = {7, 3},     [BP_KERNEL_lamb_norms] = {3, 1},
+    [BP_KERNEL_lars_norms] = {0, 0},   [BP_KERNEL_scaled] = {7, 1},
+    [BP_KERNEL_scaled_norms] = {3, 0}, [BP_KERNEL_direction] = {3, 1}};
 
 static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
 {
@@ -54,6 +57,15 @@ static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
         break;
     case BP_KERNEL_lars_norms:
         s->lars_norms.chunk = 256 * roll(d, 1, 9);
+        break;
+    case BP_KERNEL_scaled:
+    case BP_KERNEL_scaled_norms:
+        s->scaled.beta = roll(d, 0, 2) == 0 ? 0.0 : 0.9;
+        s->scaled.width = size(d, 300);
+        s->scaled.rows = roll(d, 1, 14000 / s->scaled.width);
+        s->scaled.count = s->scaled.rows * s->scaled.width;
+        s->scaled.raw = roll(d, 0, 1);
+        s->scaled_norms.chunk = kernel == BP_KERNEL_scaled_norms ? 256 * roll(d, 1, 9) : 0;
         break;
     default:
         s->adamw.beta2 = 0.999;
@@ -88,10 +100,12 @@ void draw_update(dice *d, bp_kernel kernel, any_scalars *s)
 /* Masters are where their form has them; sgd and rmsprop do without their momentum too. */
 uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s)
 {
-    bool norms = kernel == BP_KERNEL_lamb_norms || kernel == BP_KERNEL_lars_norms;
+    bool factors = kernel == BP_KERNEL_scaled_norms;
+    bool norms = factors || kernel == BP_KERNEL_lamb_norms || kernel == BP_KERNEL_lars_norms;
     uint32_t shift = norms ? OPERAND(lamb_norms, state1) : OPERAND(sgd, state1);
     uint32_t states = update_states[kernel].has, absent = 0;
     states &= kernel == BP_KERNEL_sgd && roll(d, 0, 1) == 0 ? ~1u : ~0u;
+    states &= kernel == BP_KERNEL_scaled || factors ? (uint32_t)roll(d, 0, 7) : ~0u;
     states &= kernel == BP_KERNEL_rmsprop && roll(d, 0, 1) == 0 ? ~2u : ~0u;
     absent |= s->adamw.master_form == 0 ? UINT32_C(1) << (shift - 1) : 0;
     absent |= (~states & (norms ? 3u : 7u)) << shift;
@@ -123,7 +137,8 @@ void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const ch
         fill_codes(d->seed * 7, BP_CODEC_COMPANDED8, true, count, at);
     } else if (strncmp(name, "state", 5) == 0) {
         uint32_t state = (uint32_t)(name[5] - '1');
-        fill_codes(d->seed * 7 + state, (bp_codec)s->adamw.form,
+        fill_codes(d->seed * 7 + state,
+                   (bp_codec)(kernel == BP_KERNEL_direction ? s->direction.form : s->adamw.form),
                    (update_states[kernel].signs >> state & 1) != 0, count, at);
     } else {
         fill_normal((float *)(void *)at, count, d->seed + 5, 1.0);

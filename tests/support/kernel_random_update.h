@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dice, and random scalars and operands of the update rows: parts of kernel_random.c. */
+/* Dice, what operands hold, and random scalars and operands of the update rows: parts of
+ * kernel_random.c. */
 #ifndef BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
 #define BP_TESTS_SUPPORT_KERNEL_RANDOM_UPDATE_H
 
@@ -54,5 +55,8 @@ void draw_update(dice *d, bp_kernel kernel, any_scalars *s);
 uint32_t draw_update_absent(dice *d, bp_kernel kernel, const any_scalars *s);
 void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const char *name,
                        unsigned char *at);
+
+/* Fills what a case reads, its scalars and shapes being drawn. */
+void fill_operands(dice *d, kernel_case *c);
 
 #endif

@@ -36,7 +36,8 @@ static bp_spec llama_spec(void)
     SET_OWN(&spec.config, bp_transformer, heads, 4);
     SET_OWN(&spec.config, bp_llama_config, kv_heads, 2);
     SET_OWN(&spec.config, bp_llama_config, rope_theta, 100.0);
-    SET_OWN(&spec.config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
     return spec;
 }
 
@@ -44,7 +45,8 @@ static bp_spec llama_spec(void)
 static bp_spec qwen2_spec(void)
 {
     bp_spec spec = llama_spec();
-    SET_OWN(&spec.config, bp_llama_config, rope_scaling, (bp_rope_scaling){0.0, 0.0, 0.0, 0});
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 0.0, .low = 0.0, .high = 0.0, .original = 0});
     SET_OWN(&spec.config, bp_llama_config, qkv_bias, true);
     SET_OWN(&spec.config, bp_transformer, untied, true);
     return spec;

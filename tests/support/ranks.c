@@ -80,17 +80,18 @@ static float first_value(uint32_t rank, int i)
     return (float)(rank + 1) + (float)(i % 61) * 0.125f;
 }
 
-static bp_status run_rank(ranks_player *p, void *rank)
+static bp_status run_rank(ranks_player *p)
 {
     const bp_device_options options = {.threads = (p->setup->form & RANKS_THREADS) != 0 ? 3 : 1,
+                                       .ordinal = (p->setup->form & RANKS_APART) != 0 ? p->rank : 0,
                                        .variant = p->setup->variant};
     const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
     hand_program *h = &p->h;
     const bool grouped = (p->setup->form & RANKS_GROUP) != 0;
     ranks_program(p, grouped ? 1 : 0, grouped ? p->group.count : p->setup->size);
     BP_TRY(hand_plan(h, p->setup->device));
-    BP_TRY(bp_fabric_threads.agree(rank, bp_graph_digest(&h->graph), &p->fabric_error));
-    BP_TRY(hand_open(h, &options, (p->setup->form & RANKS_POISON) != 0, &bp_fabric_threads, rank));
+    BP_TRY(p->fabric->agree(p->context, bp_graph_digest(&h->graph), &p->fabric_error));
+    BP_TRY(hand_open(h, &options, (p->setup->form & RANKS_POISON) != 0, p->fabric, p->context));
     for (int i = 0; i < COUNT; i++) {
         p->state[i] = first_value(p->rank, i);
     }
@@ -113,10 +114,18 @@ static void *player_main(void *argument)
     const bp_fabric_options options = {&world,    p->rank, p->setup->size,
                                        &p->group, 1,       p->setup->patience_ms};
     void *rank = malloc(bp_fabric_threads.context_bytes);
+    void *over = malloc(bp_fabric_nccl.context_bytes);
     p->status = bp_fabric_threads.open(rank, &options, &p->fabric_error);
+    p->fabric = &bp_fabric_threads;
+    p->context = rank;
     const bool is_member = p->status == BP_OK;
+    if (p->setup->nccl != NULL) {
+        bp_nccl_wrap(over, p->setup->nccl, &bp_fabric_threads, rank, &options, true);
+        p->fabric = &bp_fabric_nccl;
+        p->context = over;
+    }
     if (is_member) {
-        p->status = run_rank(p, rank);
+        p->status = run_rank(p);
     }
     if (p->fabric_error.code == BP_OK) {
         p->fabric_error = p->h.error;
@@ -125,6 +134,7 @@ static void *player_main(void *argument)
     if (is_member) {
         bp_fabric_threads.close(rank);
     }
+    free(over);
     free(rank);
     return NULL;
 }

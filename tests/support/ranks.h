@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "device/fabric/nccl.h"
 #include "device/fabric/threads.h"
 #include "tests/support/hand_program.h"
 
@@ -19,7 +20,8 @@ enum {
     RANKS_THREADS = 2,
     RANKS_GROUP = 4,
     RANKS_ODD_RANK = 8,
-    RANKS_ABSENT = 16
+    RANKS_ABSENT = 16,
+    RANKS_APART = 32 /* every rank on the GPU of its number */
 };
 
 typedef struct ranks_setup {
@@ -29,6 +31,7 @@ typedef struct ranks_setup {
     uint64_t seed;
     uint32_t form; /* poison, threads, two groups, a change of the plan, one that leaves */
     uint64_t patience_ms;
+    const bp_nccl_library *nccl; /* that joins the GPUs; NULL: threads do */
 } ranks_setup;
 
 /* One rank: its program, its persistent buffers and what came of it. */
@@ -36,6 +39,8 @@ typedef struct ranks_player {
     uint32_t rank;
     const ranks_setup *setup;
     bp_fabric_group group;
+    const bp_fabric *fabric; /* and this rank's context of it */
+    void *context;
     hand_program h;
     bp_ref w, sums, root, ones;
     bp_status status;

@@ -157,13 +157,19 @@ static bp_status compare_answers(kept *k, const bp_runtime *runtime)
     return BP_OK;
 }
 
+/* Whether a sample has one row of them. */
+static bool reference_judges(bp_task task)
+{
+    return bp_task_judges_samples(task) || task == BP_TASK_EMBEDDING;
+}
+
 static bp_status compare_kept(void *user, const bp_runtime *runtime)
 {
     kept *k = user;
     const bp_spec *spec = &runtime->spec;
     const uint64_t width = bp_compile_logits_width(spec);
     const bp_task task = spec->config.task;
-    const bool tokens = !bp_task_judges_samples(task) && task != BP_TASK_ANSWERS;
+    const bool tokens = !reference_judges(task) && task != BP_TASK_ANSWERS;
     const uint64_t per_sample = tokens ? spec->sequence : 1;
     if (task == BP_TASK_ANSWERS) {
         return compare_answers(k, runtime);

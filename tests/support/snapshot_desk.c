@@ -2,9 +2,14 @@
 /* The small state. */
 #include "tests/support/snapshot_desk.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <cmocka.h>
 
 static bp_status copy_out(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
 {
@@ -111,4 +116,19 @@ bool snapshot_desk_is(snapshot_desk *desk, uint64_t step)
         }
     }
     return true;
+}
+
+uint64_t snapshot_desk_newest(snapshot_desk *d)
+{
+    bp_snapshot_found found;
+    bool any;
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_snapshot_find(&d->place, NULL, NULL, &found, &any), BP_OK);
+    if (!any) {
+        return 0;
+    }
+    snapshot_desk_step(d, 999);
+    assert_int_equal(bp_snapshot_load(&d->place, found.path, &d->snapshot, NULL), BP_OK);
+    assert_true(snapshot_desk_is(d, found.step));
+    return found.step;
 }

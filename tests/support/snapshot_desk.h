@@ -38,4 +38,8 @@ bp_status snapshot_desk_save(snapshot_desk *desk, uint64_t step);
 /* Whether the state is the one of that step. */
 bool snapshot_desk_is(snapshot_desk *desk, uint64_t step);
 
+/* The newest valid snapshot holds exactly the state of its step, which is asserted: the step, 0 for
+ * none. */
+uint64_t snapshot_desk_newest(snapshot_desk *d);
+
 #endif

@@ -257,6 +257,18 @@ static void summed_whole(bp_spec *spec)
     spec->optimizer = &bp_optimizer_lamb;
 }
 
+static void taped(bp_spec *spec)
+{
+    half(spec);
+    spec->tape = BP_TAPE_FP8;
+}
+
+static void taped_released(bp_spec *spec)
+{
+    released_clipped(spec);
+    spec->tape = BP_TAPE_FP8;
+}
+
 static void adapters(bp_spec *spec)
 {
     static const char *const all[] = {"all-linear"};
@@ -347,6 +359,8 @@ static const struct {
                {"adamw8bit", eight_bits},
                {"summed", summed},
                {"summed-whole", summed_whole},
+               {"tape-fp8", taped},
+               {"tape-fp8-released", taped_released},
                {"lora", adapters},
                {"lora-grouped", adapters_grouped},
                {"lora-released", adapters_released},

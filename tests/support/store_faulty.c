@@ -49,6 +49,15 @@ static bp_status faulty_open_write(bp_store *store, const char *path, bp_file *f
     return passed(store, inner_of(store)->open_write(inner_of(store), path, file));
 }
 
+/* Counts as opening to write. */
+static bp_status faulty_open_update(bp_store *store, const char *path, bp_file *file)
+{
+    if (fails(store, FAULT_OPEN_WRITE)) {
+        return BP_ERR_STORE;
+    }
+    return passed(store, inner_of(store)->open_update(inner_of(store), path, file));
+}
+
 static bp_status faulty_file_size(bp_store *store, bp_file file, uint64_t *bytes)
 {
     if (fails(store, FAULT_FILE_SIZE)) {
@@ -175,7 +184,8 @@ void faulty_store_init(faulty_store *faulty, bp_store *inner)
                                .sync_directory = faulty_sync_directory,
                                .list = faulty_list,
                                .free_bytes = faulty_free_bytes,
-                               .exists = faulty_exists};
+                               .exists = faulty_exists,
+                               .open_update = faulty_open_update};
 }
 
 void faulty_store_arm(faulty_store *faulty, fault_kind kind, size_t at, bool for_ever)

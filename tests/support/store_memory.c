@@ -198,6 +198,11 @@ static bp_status memory_open_read(bp_store *store, const char *path, bp_file *fi
     return BP_OK;
 }
 
+static bp_status memory_open_update(bp_store *store, const char *path, bp_file *file)
+{
+    return memory_open_read(store, path, file);
+}
+
 static bp_status memory_open_write(bp_store *store, const char *path, bp_file *file)
 {
     memory_store *memory = store->context;
@@ -399,6 +404,7 @@ void memory_store_init(memory_store *memory)
                                .sync_directory = memory_sync_directory,
                                .list = memory_list,
                                .free_bytes = memory_free_bytes,
+                               .open_update = memory_open_update,
                                .exists = memory_exists};
     (void)add_node(memory, true);
 }

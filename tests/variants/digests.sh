@@ -3,6 +3,7 @@
 # digests.sh VARIANT..: the same 20 steps leave the same state, bit for bit, as in the build that ships,
 # in each of these: clang, without optimisation as for coverage, under AddressSanitizer and UBSan (with
 # the search for leaks), and for aarch64 under qemu-user; with every form of kernels and 1, 2 and 5 threads.
+# verifies device-2.69b0
 cd "$(dirname "$0")/../.." || exit 1
 target=tests/house/digest
 passed=0

@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # ThreadSanitizer finds nothing in what shares memory among threads: the tests of the pool and of
-# fabrics of threads, and 20 steps on 1, 2 and 5 threads.
+# fabrics of threads, and 20 steps on 1, 2 and 5 threads. test_mpi is left out: it starts the system's MPI
+# libraries, whose own locks the sanitizer complains of and which MPICH's does not survive.
+# verifies device-8.373e
 cd "$(dirname "$0")/../.." || exit 1
 build=build/tsan
 probe=$(mktemp -d)
@@ -20,7 +22,7 @@ if [[ -z ${works:-} ]]; then
 fi
 programs=("$build/tests/house/digest")
 while read -r source; do programs+=("$build/${source%.c}"); done < <(
-    find tests/unit -name 'test_*.c' | grep -E '(pool|fabric|thread)' | sort)
+    find tests/unit -name 'test_*.c' | grep -E '(pool|fabric|thread)' | grep -v 'fabric/test_mpi\.c' | sort)
 env -u BUILD make -s VARIANT=tsan "${programs[@]}" || exit 1
 passed=0
 failed=0

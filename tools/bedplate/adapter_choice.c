@@ -3,6 +3,7 @@
 #include "tools/bedplate/adapter_choice.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/file/storage.h"
@@ -17,31 +18,109 @@ static bp_status adapter_choice_wrong(const char *name, const char *text, const 
     return BP_ERR_USAGE;
 }
 
-static bp_status cut_targets(adapter_choice *choice, const char *text)
+/* What an option's list says against one of its items. */
+static bp_status adapter_choice_item(const char *name, const char *fault, const char *text,
+                                     const char *right)
 {
-    bp_lora *lora = &choice->config.lora;
-    if (strlen(text) >= sizeof choice->words) {
-        return adapter_choice_wrong("target-modules", "the list is too long", text,
-                                    "fewer than 1024 characters");
+    return fault == NULL ? BP_OK : adapter_choice_wrong(name, fault, text, right);
+}
+
+/* The next item of a list between commas, without spaces around it; false behind the last. */
+static bool next_item(const char **at, const char **item, size_t *length)
+{
+    if (*at == NULL) {
+        return false;
     }
-    strcpy(choice->words, text);
-    lora->targets = choice->config.target;
-    lora->target_count = 0;
-    for (char *at = choice->words; at != NULL;) {
-        char *comma = strchr(at, ',');
-        if (comma != NULL) {
-            *comma++ = '\0';
-        }
-        at += strspn(at, " ");
-        if (*at == '\0' || lora->target_count == BP_PEFT_TARGETS_MAX) {
-            return adapter_choice_wrong("target-modules",
-                                        "the value is not a list of at most 64 names", text,
-                                        "such as q_proj,v_proj or all-linear");
-        }
-        choice->config.target[lora->target_count++] = at;
-        at = comma;
+    const char *comma = strchr(*at, ',');
+    *item = *at + strspn(*at, " ");
+    const char *end = comma != NULL ? comma : *at + strlen(*at);
+    while (end > *item && end[-1] == ' ') {
+        end--;
+    }
+    *length = end > *item ? (size_t)(end - *item) : 0;
+    *at = comma != NULL ? comma + 1 : NULL;
+    return true;
+}
+
+/* Names, or where they may be one an expression. */
+static bp_status read_names(adapter_choice *choice, const char *name, bp_peft_list *list,
+                            const char *text, bool expressions)
+{
+    bp_peft_choice *c = &choice->config.choice;
+    const char *at = text, *item, *right = "such as q_proj,v_proj";
+    size_t length;
+    if (text == NULL) {
+        return BP_OK;
+    }
+    if (expressions && bp_peft_is_expression(text, strlen(text))) {
+        return adapter_choice_item(name, bp_peft_add_expression(c, list, text, strlen(text)), text,
+                                   "an expression as Python's re.fullmatch reads it");
+    }
+    while (next_item(&at, &item, &length)) {
+        BP_TRY(adapter_choice_item(name, bp_peft_add_name(c, list, item, length), text, right));
     }
     return BP_OK;
+}
+
+static bp_status read_layers(adapter_choice *choice, const char *text)
+{
+    const char *at = text, *item;
+    size_t length;
+    while (next_item(&at, &item, &length)) {
+        char *end;
+        const double number = strtod(item, &end);
+        const char *fault = end != item + length || length == 0
+                                ? "the value is not a list of numbers"
+                                : bp_peft_add_layer(&choice->config.choice, number);
+        BP_TRY(adapter_choice_item("layers-to-transform", fault, text, "such as 0,1,5"));
+    }
+    return BP_OK;
+}
+
+/* KEY=NUMBER,.. */
+static bp_status read_patterns(adapter_choice *choice, const char *name, bp_peft_patterns *patterns,
+                               const char *text, bool whole)
+{
+    const char *at = text, *item;
+    size_t length;
+    while (next_item(&at, &item, &length)) {
+        size_t key = length;
+        while (key > 0 && item[key - 1] != '=') {
+            key--;
+        }
+        char *end = NULL;
+        const double value = key > 0 ? strtod(item + key, &end) : 0.0;
+        const bool good = key > 1 && end == item + length && value >= (whole ? 1 : 1e-9) &&
+                          value <= (whole ? 4096 : 1e9) &&
+                          (!whole || (double)(uint32_t)value == value);
+        const char *fault =
+            !good ? "the value is not a list of patterns and numbers"
+                  : bp_peft_add_pattern(&choice->config.choice, patterns, item, key - 1, value);
+        BP_TRY(adapter_choice_item(name, fault, text,
+                                   whole ? "such as q_proj=4,down_proj=32"
+                                         : "such as q_proj=8,down_proj=64"));
+    }
+    return BP_OK;
+}
+
+static bp_status read_choice(const settings *set, adapter_choice *choice, const char *usual)
+{
+    bp_peft_choice *c = &choice->config.choice;
+    const char *targets = set->target_modules != NULL ? set->target_modules : usual;
+    c->used = 0;
+    c->layer_count = 0;
+    c->targets = c->excluded = c->layer_names = (bp_peft_list){.count = 0};
+    c->ranks = c->alphas = (bp_peft_patterns){.count = 0};
+    BP_TRY(read_names(choice, "target-modules", &c->targets,
+                      targets != NULL ? targets : "all-linear", true));
+    BP_TRY(read_names(choice, "exclude-modules", &c->excluded, set->exclude_modules, true));
+    BP_TRY(read_names(choice, "layers-pattern", &c->layer_names, set->layers_pattern, false));
+    BP_TRY(read_layers(choice, set->layers_to_transform));
+    BP_TRY(read_patterns(choice, "rank-pattern", &c->ranks, set->rank_pattern, true));
+    BP_TRY(read_patterns(choice, "alpha-pattern", &c->alphas, set->alpha_pattern, false));
+    return adapter_choice_item("layers-to-transform", bp_peft_choice_use(c, &choice->config.lora),
+                               set->layers_to_transform != NULL ? set->layers_to_transform : "none",
+                               "one without the other, or both as PEFT takes them");
 }
 
 bp_status adapter_check(const char *path, const bp_peft_config *config,
@@ -77,7 +156,9 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
                                 const bp_model_config *config, bp_error *error)
 {
     static uint64_t scratch[BP_PEFT_CONFIG_SCRATCH / 8];
-    static const char *const fixed[] = {"lora-r", "lora-alpha", "target-modules", "use-rslora"};
+    static const char *const fixed[] = {"lora-r",         "lora-alpha",      "target-modules",
+                                        "use-rslora",     "exclude-modules", "layers-to-transform",
+                                        "layers-pattern", "rank-pattern",    "alpha-pattern"};
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (option_given(set, fixed[i])) {
@@ -103,8 +184,10 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
         return BP_OK;
     }
     if (set->lora_r == 0) {
-        static const char *const needs[] = {"lora-alpha", "lora-dropout", "target-modules",
-                                            "use-rslora"};
+        static const char *const needs[] = {
+            "lora-alpha",          "lora-dropout",     "target-modules", "use-rslora",
+            "exclude-modules",     "layers-pattern",   "rank-pattern",   "alpha-pattern",
+            "layers-to-transform", "loraplus-lr-ratio"};
         for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
             if (option_given(set, needs[i])) {
                 return adapter_choice_wrong(needs[i], "there is no adapter", "no --lora-r",
@@ -113,9 +196,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
         }
         return BP_OK;
     }
-    const char *usual = spec->config.family->adapter_targets;
-    const char *targets = set->target_modules != NULL ? set->target_modules : usual;
-    BP_TRY(cut_targets(choice, targets != NULL ? targets : "all-linear"));
+    BP_TRY(read_choice(set, choice, spec->config.family->adapter_targets));
     choice->config.lora.rank = (uint32_t)set->lora_r;
     choice->config.lora.alpha = set->lora_alpha;
     choice->config.lora.dropout = set->lora_dropout;

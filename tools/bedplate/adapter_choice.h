@@ -10,7 +10,6 @@
 /* Must not move once filled: the spec refers to it. */
 typedef struct adapter_choice {
     bp_peft_config config;
-    char words[1024]; /* --target-modules, cut at its commas */
 } adapter_choice;
 
 /* Fills spec->lora from --adapter's directory or from --lora-r and what goes with it; the default

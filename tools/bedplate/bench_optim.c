@@ -76,6 +76,13 @@ static bp_status bench_optim_describe(desk *d, const settings *set)
     BP_TRY(optimizer_fill(set, &d->spec));
     BP_TRY(precision_fill(set, &d->rules, &d->spec));
     d->rule = d->spec.optimizer->rule;
+    if (d->spec.optimizer->apply != bp_rule_apply) {
+        fprintf(stderr,
+                "bedplate: --optim %s: an update over whole matrices is more than one pass "
+                "over its elements; bench optim measures the others\n",
+                d->spec.optimizer->name);
+        return BP_ERR_USAGE;
+    }
     d->scalars.ademamix = (bp_ademamix_scalars){.count = (int64_t)set->elements,
                                                 .form = (int64_t)d->spec.optimizer->form,
                                                 .master_form = (int64_t)d->spec.master,

@@ -9,7 +9,16 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/checkpoint_find.h"
 #include "tools/bedplate/checkpoint_keys.h"
+#include "tools/bedplate/checkpoint_ranks.h"
+#include "tools/bedplate/data_conversations.h"
+#include "tools/bedplate/integrity.h"
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/preference_choice.h"
+#include "tools/bedplate/progress.h"
+#include "tools/bedplate/ranks.h"
+#include "tools/bedplate/store_lasting.h"
+#include "tools/bedplate/store_none.h"
+#include "tools/bedplate/train_record.h"
 #include "tools/formats/hf_config_copy.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_weights.h"
@@ -54,7 +63,7 @@ static bp_status check_config(session *s, const char *directory)
 bp_status checkpoint_check_directory(session *s)
 {
     const char *directory = s->set->output_dir;
-    if (directory == NULL) {
+    if (directory == NULL || directory[0] == '\0') {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the option is needed: where the trained model goes", "--output-dir");
     }
@@ -152,9 +161,13 @@ static void recall_shapes(session *s, bp_pairs saved)
     bool both = saved_number(saved, "result.per-device-train-batch-size", &batch) &&
                 saved_number(saved, "result.gradient-accumulation-steps", &accumulation);
     if (!given && both) {
-        s->spec.batch = batch;
+        s->spec.batch = batch * preference_rows(&s->spec);
         s->spec.accumulation = accumulation;
         s->batch_settled = true;
+    }
+    uint32_t lanes;
+    if (!option_given(s->set, "lanes") && saved_number(saved, "result.lanes", &lanes)) {
+        s->spec.lanes = lanes;
     }
     /* Of a smaller micro-batch than the snapshot's no chunk is kept: the comparison will say it. */
     bool chunk = saved_number(saved, "result.loss-chunk-rows", &rows) &&
@@ -185,9 +198,15 @@ static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
 bp_status checkpoint_recall(checkpoint *c, session *s)
 {
     memory_block memory;
-    memset(c, 0, sizeof *c);
+    memset(c, 0, offsetof(checkpoint, log) + offsetof(events, text));
+    memset(&c->book, 0, offsetof(record, text));
     c->s = s;
     c->saved = UINT64_MAX;
+    c->stated = UINT64_MAX;
+    c->book.fd = -1;
+    c->log.fd = -1;
+    anomaly_begin(&c->watch, s->set, &c->log);
+    c->watch.ranks = (anomaly_ranks){s->set, ranks_rank(s->set), ranks_size(s->set), ranks_first};
     if (!s->set->resume || s->set->output_dir == NULL) {
         return BP_OK;
     }
@@ -236,9 +255,12 @@ static bp_status checkpoint_resume(checkpoint *c)
     if (!same_metric || !best_parse(bp_pairs_find(saved, CHECKPOINT_BEST_KEY), &c->best)) {
         c->best = (best_state){.judged = 0};
     }
+    checkpoint_keys_parse_record(bp_pairs_find(saved, CHECKPOINT_RECORD_KEY), &c->loaded);
+    checkpoint_keys_read_watch(c, saved);
     BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
     bp_runtime_continue(&s->runtime, c->newest.step);
     c->saved = c->newest.step;
+    checkpoint_keys_put_parent(c, c->saved, c->digest);
     return BP_OK;
 }
 
@@ -292,27 +314,66 @@ bp_status checkpoint_start(checkpoint *c)
     if (c->found) {
         return checkpoint_resume(c);
     }
-    if (set->resume) {
+    if (set->resume && !set->resume_auto && ranks_leads(set)) {
         fprintf(stderr, "bedplate: %s: there is no snapshot to resume from; starting anew\n",
                 set->output_dir);
     }
     return set->continue_from != NULL ? checkpoint_continue(c) : BP_OK;
 }
 
-bp_status checkpoint_save(checkpoint *c)
+/* A snapshot names its run's record, so the record is on the medium before it. */
+static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
 {
-    uint64_t step = c->s->runtime.steps;
-    if (c->saved == step) {
-        return BP_OK;
-    }
-    c->snapshot.step = step;
+    const uint64_t step = c->snapshot.step;
+    uint64_t sum;
+    const double began = clock_seconds();
+    const bool whole = record_sync(&c->book);
+    anomaly_put(&c->watch);
+    checkpoint_keys_put_verified(c);
+    checkpoint_keys_put_record(c, whole, cause == CHECKPOINT_DUE && c->stated != step);
+    BP_TRY(integrity_hold(c, &sum));
+    BP_TRY(checkpoint_ranks_save(c));
+    BP_TRY(integrity_held(c, sum, "saving"));
+    BP_TRY(integrity_read_back(c));
+    json_line *line = events_begin(&c->log, "save", step);
+    line_hex(line, "state_digest", c->digest);
+    line_flag(line, "due", cause == CHECKPOINT_DUE);
+    line_flag(line, "record", whole);
+    line_flag(line, "read_back", c->watch.every > 0);
+    line_count(line, "verified", c->watch.verified);
+    line_real(line, "seconds", clock_seconds() - began);
+    events_end(&c->log);
+    checkpoint_keys_put_parent(c, step, c->digest);
+    return BP_OK;
+}
+
+bp_status checkpoint_write(checkpoint *c, const bp_snapshot_place *place, checkpoint_cause cause)
+{
+    const bp_snapshot_place kept = c->place;
+    const settings *set = c->s->set;
+    c->snapshot.step = c->s->runtime.steps;
     best_put(&c->best, c->best_text);
-    c->place.spare = c->s->set->load_best ? c->best.step : 0;
-    c->failed = true;
-    BP_TRY(bp_snapshot_save(&c->place, &c->snapshot, &c->digest));
-    c->failed = false;
-    c->saved = step;
-    return bp_snapshot_prune(&c->place, step, c->s->set->save_total_limit);
+    c->place = *place;
+    ranks_leave_turn(set);
+    const bp_status status = ranks_leads(set) ? checkpoint_put(c, cause) : checkpoint_ranks_save(c);
+    ranks_take_turn(set);
+    c->place = kept;
+    c->saved = status == BP_OK ? c->s->runtime.steps : c->saved;
+    return status;
+}
+
+bp_status checkpoint_state(checkpoint *c)
+{
+    const uint64_t step = c->s->runtime.steps;
+    uint64_t digest = c->digest;
+    if (c->saved != step) {
+        ranks_leave_turn(c->s->set);
+        const bp_status status = bp_snapshot_digest(&c->place, &c->snapshot, &digest);
+        ranks_take_turn(c->s->set);
+        BP_TRY(status);
+    }
+    train_record_state(c, step, digest);
+    return BP_OK;
 }
 
 bp_status checkpoint_load_best(checkpoint *c)
@@ -345,19 +406,32 @@ static bp_status copy_file(checkpoint *c, const char *directory, const char *nam
 
 bp_status checkpoint_copy_tokenizer(checkpoint *c)
 {
-    static const char *const names[] = {
-        "tokenizer.json",      "tokenizer_config.json",   "vocab.json",        "merges.txt",
-        "vocab.txt",           "special_tokens_map.json", "added_tokens.json", "tokenizer.model",
-        "chat_template.jinja", "generation_config.json"};
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "vocab.txt",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "tokenizer.model",
+                                        "chat_template.jinja",
+                                        "generation_config.json",
+                                        "config_sentence_transformers.json"};
     const session *s = c->s;
     bool bytes = c->snapshot.blob_count > 1;
     const char *from = s->set->tokenizer != NULL ? s->set->tokenizer : s->set->model;
     from = s->coder.kind == CODER_TOKENIZER ? s->coder.directory : from;
     bool any = s->directory || s->set->tokenizer != NULL;
-    if (bytes || !any || strcmp(from, s->set->output_dir) == 0) {
+    if (ranks_leads(s->set)) {
+        BP_TRY(chat_keep_template(c->s, s->set->output_dir));
+    }
+    if (bytes || !any || !ranks_leads(s->set) || strcmp(from, s->set->output_dir) == 0) {
         return BP_OK;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (s->set->chat_template != NULL && strcmp(names[i], "chat_template.jinja") == 0) {
+            continue; /* another one is used */
+        }
         BP_TRY(copy_file(c, from, names[i]));
     }
     return BP_OK;
@@ -412,10 +486,14 @@ static bp_status export_file(checkpoint *c, const bp_blob *file, bp_dtype dtype)
     return bp_stream_end(&stream, status);
 }
 
-bp_status checkpoint_export(checkpoint *c)
+static bp_status write_export(checkpoint *c)
 {
     session *s = c->s;
     char path[BP_STORE_PATH_MAX];
+    if (s->spec.config.task == BP_TASK_EMBEDDING) {
+        BP_TRY(bp_embedder_write(s->store, s->set->output_dir, &s->embedder, s->spec.config.classes,
+                                 s->spec.sequence, &s->error));
+    }
     if (s->runtime.spec.lora.rank > 0) {
         return export_adapters(c);
     }
@@ -431,6 +509,41 @@ bp_status checkpoint_export(checkpoint *c)
         return bp_storage_failed(&s->error, s->store, "sync", s->set->output_dir);
     }
     return BP_OK;
+}
+
+/* A medium that fails does not end the reading that all ranks do together. */
+static bp_status write_export_shared(checkpoint *c)
+{
+    store_lasting lasting;
+    session *s = c->s;
+    bp_store *medium = s->store;
+    store_lasting_begin(&lasting, medium);
+    s->store = &lasting.store;
+    bp_status status = write_export(c);
+    s->store = medium;
+    BP_TRY(status);
+    status = store_lasting_end(&lasting);
+    return status == BP_OK ? BP_OK
+                           : bp_storage_failed(&s->error, medium, "export", s->set->output_dir);
+}
+
+/* What one rank exports. Where ranks share out the state all of them read it at once, so they write
+ * as well, into nothing. */
+bp_status checkpoint_export(checkpoint *c)
+{
+    session *s = c->s;
+    const bool leads = ranks_leads(s->set);
+    if (s->runtime.emit.shards.ranks == 0) {
+        return leads ? write_export(c) : BP_OK;
+    }
+    bp_store none = store_none();
+    bp_store *const medium = s->store;
+    s->store = leads ? medium : &none;
+    ranks_leave_turn(s->set);
+    const bp_status status = leads ? write_export_shared(c) : write_export(c);
+    ranks_take_turn(s->set);
+    s->store = medium;
+    return status;
 }
 
 void checkpoint_end(checkpoint *c)

@@ -4,8 +4,11 @@
 #define BP_BEDPLATE_CHECKPOINT_H
 
 #include "core/run/snapshot.h"
+#include "tools/bedplate/anomaly.h"
 #include "tools/bedplate/best.h"
 #include "tools/bedplate/data_set.h"
+#include "tools/bedplate/events.h"
+#include "tools/bedplate/record.h"
 #include "tools/bedplate/session.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "tools/formats/hf_config.h"
@@ -13,6 +16,20 @@
 #define CHECKPOINT_KEYS_MAX  208
 #define CHECKPOINT_KEY_BYTES 24576
 #define CHECKPOINT_FILES     3 /* config.json and the two of the byte tokenizer */
+
+/* Why a snapshot is made: the options name its step, or something came in between (a signal). The
+ * record of a run says of the first kind only what the state was. */
+typedef enum checkpoint_cause { CHECKPOINT_DUE, CHECKPOINT_BETWEEN } checkpoint_cause;
+
+/* What a snapshot says of its run's record. */
+typedef struct checkpoint_record {
+    uint64_t length;            /* bytes of record.jsonl when it was saved */
+    char chain[BP_SHA256_TEXT]; /* of the last line; "" if there was no record */
+    bool owed;                  /* the line of its own state came after it */
+} checkpoint_record;
+
+#define CHECKPOINT_PARENT      40 /* step and digest of a state as text */
+#define CHECKPOINT_RECORD_TEXT 96 /* length, chain and whether a line is owed */
 
 /* Must not move. */
 typedef struct checkpoint {
@@ -26,14 +43,27 @@ typedef struct checkpoint {
     char config_json[BP_HF_CONFIG_TEXT];
     char tokenizer_json[BP_BYTE_TOKENIZER_TEXT];
     char tokenizer_settings[BP_BYTE_TOKENIZER_TEXT];
-    uint64_t digest; /* of the state last saved */
-    bool failed;     /* a save failed: the medium is not to be tried again */
-    uint64_t saved;  /* step of the newest snapshot of this run; UINT64_MAX: none */
-    bool found;      /* --resume: there is a snapshot to continue, `newest` */
+    uint64_t digest;       /* of the state last saved */
+    uint64_t first_digest; /* of the state that the record begins with */
+    bool failed;           /* a save failed: the medium is not to be tried again */
+    bool apart;            /* not all ranks see the output directory: rank 0 writes alone */
+    uint64_t saved;        /* step of the newest snapshot of this run; UINT64_MAX: none */
+    bool found;            /* --resume: there is a snapshot to continue, `newest` */
     bp_snapshot_found newest;
     uint64_t began;            /* step of the snapshot that --continue-from began with */
     best_state best;           /* what evaluations said; in every snapshot */
     char best_text[BEST_TEXT]; /* the value of its key */
+    anomaly watch;
+    uint64_t stated; /* step of the newest state that the record tells; UINT64_MAX: none */
+    uint64_t target; /* of the newest snapshot that was due: where --on-spike goes back to */
+    char target_text[24];
+    checkpoint_record loaded;                 /* of `newest` */
+    char record_text[CHECKPOINT_RECORD_TEXT]; /* values of the keys, of fixed lengths */
+    char parent[CHECKPOINT_PARENT];           /* the state saved or loaded before */
+    char verified[24];                        /* the last step that was computed twice */
+    /* The last, as both end with much text whose pages come as they are used. */
+    events log;
+    record book;
 } checkpoint;
 
 /* What a run is besides its options: goes into the keys. */
@@ -60,8 +90,14 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
  * it is another model's, optimizer's, precision's or adapter's, BP_ERR_DATA where there is none. */
 bp_status checkpoint_start(checkpoint *c) BP_MUST_CHECK;
 
-/* Saves the state at runtime.steps and removes what --save-total-limit allows to. */
-bp_status checkpoint_save(checkpoint *c) BP_MUST_CHECK;
+/* Writes the state at runtime.steps as a snapshot of the place, which is c->place but for its
+ * error and what pruning spares; saving.h decides when, and what happens where this fails. */
+bp_status checkpoint_write(checkpoint *c, const bp_snapshot_place *place,
+                           checkpoint_cause cause) BP_MUST_CHECK;
+
+/* The record's line of this step's state, which is written whether or not the snapshot could be.
+ * Where ranks share out the state all of them call it. */
+bp_status checkpoint_state(checkpoint *c) BP_MUST_CHECK;
 
 /* Loads the snapshot of the best evaluation into the runtime: the weights and all else of the
  * state. Nothing when there is none, or the state is that one. */

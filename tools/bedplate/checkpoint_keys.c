@@ -3,12 +3,17 @@
 #include "tools/bedplate/checkpoint_keys.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/number/digest.h"
 #include "core/compile/optimizer.h"
+#include "core/version.h"
 #include "optim/rate.h"
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/preference_choice.h"
+#include "tools/bedplate/ranks.h"
+#include "tools/bedplate/train_record.h"
 #include "tools/formats/family.h"
 
 static const char result_prefix[] = "result.";
@@ -74,8 +79,9 @@ static settings checkpoint_keys_resolve(const session *s)
     if (pieces != 0) {
         set.time_chunk = bp_size_ceil_div(spec->sequence, pieces);
     }
-    set.batch = spec->batch;
+    set.batch = spec->batch / preference_rows(spec);
     set.accumulation = spec->accumulation;
+    set.lanes = spec->lanes;
     set.optimizer = spec->optimizer->name;
     if (set.data_seed == (int64_t)set.seed) {
         set.data_seed = -1;
@@ -118,16 +124,27 @@ static bp_status add_length(pool *p, const session *s, uint64_t total)
 }
 
 /* A base is not in the snapshots of its adapters: its digest tells another one. */
-static bp_status add_base(pool *p, session *s)
-{
-    char value[BP_DIGEST_TEXT];
+typedef struct base_digest {
     bool there;
     uint64_t digest;
-    BP_TRY(bp_runtime_base_digest(&s->runtime, &there, &digest));
-    if (!there) {
+} base_digest;
+
+/* Ranks that share a base out read it at once. */
+static bp_status find_base(session *s, base_digest *base)
+{
+    ranks_leave_turn(s->set);
+    const bp_status status = bp_runtime_base_digest(&s->runtime, &base->there, &base->digest);
+    ranks_take_turn(s->set);
+    return status;
+}
+
+static bp_status add_base(pool *p, const base_digest *base)
+{
+    char value[BP_DIGEST_TEXT];
+    if (!base->there) {
         return BP_OK;
     }
-    bp_digest_text(digest, value);
+    bp_digest_text(base->digest, value);
     return checkpoint_keys_add(p, result_prefix, "base-digest", value);
 }
 
@@ -141,15 +158,103 @@ static bp_status add_arithmetic(pool *p, const session *s)
     return checkpoint_keys_add(p, result_prefix, "arithmetic", "amx");
 }
 
+void checkpoint_keys_put_parent(checkpoint *c, uint64_t step, uint64_t digest)
+{
+    snprintf(c->parent, sizeof c->parent, "%020llu %016llx", (unsigned long long)step,
+             (unsigned long long)digest);
+}
+
+void checkpoint_keys_put_record(checkpoint *c, bool whole, bool owed)
+{
+    char chain[BP_SHA256_TEXT];
+    bp_sha256_text(c->book.chain, chain);
+    snprintf(c->record_text, sizeof c->record_text, "%020llu %s %u",
+             (unsigned long long)c->book.length, chain, owed ? 1u : 0u);
+    if (!whole) {
+        memset(c->record_text, '-', strlen(c->record_text));
+    }
+}
+
+void checkpoint_keys_parse_record(const char *text, checkpoint_record *to)
+{
+    unsigned char chain[BP_SHA256_BYTES];
+    *to = (checkpoint_record){.length = 0};
+    if (text == NULL || strlen(text) != 87 || !bp_sha256_parse(text + 21, chain)) {
+        return;
+    }
+    bp_sha256_text(chain, to->chain);
+    to->length = strtoull(text, NULL, 10);
+    to->owed = text[86] == '1';
+}
+
+void checkpoint_keys_put_verified(checkpoint *c)
+{
+    snprintf(c->verified, sizeof c->verified, "%020llu", (unsigned long long)c->watch.verified);
+    snprintf(c->target_text, sizeof c->target_text, "%020llu", (unsigned long long)c->target);
+}
+
+void checkpoint_keys_read_watch(checkpoint *c, bp_pairs saved)
+{
+    const char *text = bp_pairs_find(saved, CHECKPOINT_CHECKED_KEY);
+    const char *target = bp_pairs_find(saved, CHECKPOINT_TARGET_KEY);
+    c->watch.verified = text != NULL ? strtoull(text, NULL, 10) : 0;
+    c->target = target != NULL ? strtoull(target, NULL, 10) : 0;
+    (void)anomaly_parse(&c->watch, bp_pairs_find(saved, CHECKPOINT_WATCH_KEY)); /* else anew */
+}
+
+/* Which program on which processor saved it, after which other state, and how far the record went.
+ */
+static bp_status add_origin(pool *p)
+{
+    checkpoint *c = p->c;
+    char text[160];
+    snprintf(text, sizeof text, "%s %s", bp_version(), train_record_source);
+    BP_TRY(checkpoint_keys_add(p, "run.", "build", text));
+    train_record_processor(text, sizeof text);
+    BP_TRY(checkpoint_keys_add(p, "run.", "processor", text));
+    checkpoint_keys_put_parent(c, 0, 0);
+    checkpoint_keys_put_record(c, false, false);
+    BP_TRY(checkpoint_keys_add(p, CHECKPOINT_PARENT_KEY, "", ""));
+    c->keys[c->snapshot.keys.count - 1].value = c->parent;
+    BP_TRY(checkpoint_keys_add(p, CHECKPOINT_RECORD_KEY, "", ""));
+    c->keys[c->snapshot.keys.count - 1].value = c->record_text;
+    checkpoint_keys_put_verified(c);
+    BP_TRY(checkpoint_keys_add(p, CHECKPOINT_CHECKED_KEY, "", ""));
+    c->keys[c->snapshot.keys.count - 1].value = c->verified;
+    if (c->watch.policy != ANOMALY_NONE) {
+        BP_TRY(checkpoint_keys_add(p, CHECKPOINT_WATCH_KEY, "", ""));
+        c->keys[c->snapshot.keys.count - 1].value = c->watch.text;
+    }
+    if (c->watch.policy == ANOMALY_ROLLBACK) {
+        BP_TRY(checkpoint_keys_add(p, CHECKPOINT_TARGET_KEY, "", ""));
+        c->keys[c->snapshot.keys.count - 1].value = c->target_text;
+    }
+    return BP_OK;
+}
+
+/* A snapshot does not say how many ranks made it: all of them make the same one. */
+static bool is_of_ranks(const char *name)
+{
+    static const char *const starts[] = {"fabric", "shard", "ddp", "ranks", "bandwidth", "latency"};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
 {
     static settings set;
     pool p = {.c = c};
     session *s = c->s;
+    base_digest base;
+    BP_TRY(find_base(s, &base)); /* first, as ranks that are threads share `set` */
     set = checkpoint_keys_resolve(s);
     c->snapshot.keys = (bp_pairs){c->keys, 0};
     BP_TRY(add_model(&p, &s->spec.config));
-    BP_TRY(add_base(&p, s));
+    BP_TRY(add_base(&p, &base));
     BP_TRY(checkpoint_keys_add(&p, result_prefix, "data", facts->data));
     BP_TRY(add_length(&p, s, facts->total_steps));
     BP_TRY(add_arithmetic(&p, s));
@@ -159,11 +264,12 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     best_put(&c->best, c->best_text);
     BP_TRY(checkpoint_keys_add(&p, CHECKPOINT_BEST_KEY, "", ""));
     c->keys[c->snapshot.keys.count - 1].value = c->best_text;
+    BP_TRY(add_origin(&p));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         bool trains = (which->verbs & VERB_TRAIN) != 0 && which->kind != OPTION_PATHS;
         bool meta = (which->verbs & VERB_ARENA) != 0; /* every verb takes it */
-        if (trains && !meta && strcmp(which->name, "model") != 0) {
+        if (trains && !meta && strcmp(which->name, "model") != 0 && !is_of_ranks(which->name)) {
             BP_TRY(add_option(&p, which, &set));
         }
     }
@@ -216,6 +322,10 @@ size_t checkpoint_keys_compare(const checkpoint *c, bp_pairs saved)
 {
     comparison compared = {.earlier = bp_pairs_find(saved, CHECKPOINT_OLD_MODEL_KEY) != NULL};
     (void)bp_pairs_compare(c->snapshot.keys, saved, print_difference, &compared);
+    if (compared.differences > 0) {
+        fprintf(stderr, "bedplate: --continue-from begins a new run with a snapshot's state: with "
+                        "another schedule, rate, batch or data\n");
+    }
     return compared.differences;
 }
 

@@ -7,6 +7,12 @@
 
 #define CHECKPOINT_BEST_KEY "run.evaluations" /* best_state; its text is renewed by every save */
 
+#define CHECKPOINT_RECORD_KEY  "run.record"
+#define CHECKPOINT_PARENT_KEY  "run.parent"
+#define CHECKPOINT_CHECKED_KEY "run.verified"
+#define CHECKPOINT_WATCH_KEY   "run.anomalies" /* only where --on-spike has a policy */
+#define CHECKPOINT_TARGET_KEY  "run.rollback"  /* only where that is to go back */
+
 /* The model's configuration: this and the key of config.json. Snapshots of earlier versions have
  * one key instead, which does not say all; their config.json does. */
 #define CHECKPOINT_MODEL_PREFIX  "result.config."
@@ -35,5 +41,16 @@ bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key);
 /* Says on stderr what may make the bits differ from here on: other kernels than those saved with.
  */
 void checkpoint_keys_remark(const checkpoint *c, bp_pairs saved);
+
+/* The keys that a save renews: where the record is (nothing, where it is not whole), and which
+ * state was saved before. All have a fixed length, so a snapshot's size is known beforehand. */
+void checkpoint_keys_put_record(checkpoint *c, bool whole, bool owed);
+void checkpoint_keys_put_parent(checkpoint *c, uint64_t step, uint64_t digest);
+/* The same of the last step that was verified, and of where a spike goes back to; and both, with
+ * what spikes are judged by, from a snapshot. */
+void checkpoint_keys_put_verified(checkpoint *c);
+void checkpoint_keys_read_watch(checkpoint *c, bp_pairs saved);
+/* What the value of a snapshot's record key says; NULL: it has none. */
+void checkpoint_keys_parse_record(const char *text, checkpoint_record *to);
 
 #endif

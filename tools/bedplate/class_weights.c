@@ -37,27 +37,61 @@ static bp_status read_weights(session *s, const char *text)
                                                option_name, count, classes);
 }
 
-/* A class without rows has no such weight. */
+/* How many of each class there are. */
+typedef struct label_counts {
+    uint64_t of[PREDICTIONS_CLASSES];
+    uint64_t all;
+    uint32_t classes;
+} label_counts;
+
+static void count_label(label_counts *counts, uint64_t label)
+{
+    if (label < counts->classes) {
+        counts->of[label]++;
+        counts->all++;
+    }
+}
+
+/* The labels of an example's tokens. */
+static bp_status count_tokens(label_counts *counts, bp_source *train, const bp_example *example)
+{
+    int32_t labels[256];
+    for (uint64_t at = 0; at < example->count; at += 256) {
+        const uint64_t left = example->count - at;
+        const uint32_t n = left < 256 ? (uint32_t)left : 256;
+        BP_TRY(train->labels(train, example->first + example->shift + at, n, labels));
+        for (uint32_t i = 0; i < n; i++) {
+            count_label(counts, labels[i] >= 0 ? (uint64_t)labels[i] : BP_NO_LABEL);
+        }
+    }
+    return BP_OK;
+}
+
+/* A class without rows, or without tokens, has no such weight. */
 static bp_status balance(session *s, bp_source *train)
 {
-    static uint64_t rows[PREDICTIONS_CLASSES];
+    static label_counts counts; /* large */
+    const bool tokens = s->spec.config.task == BP_TASK_TOKENS;
     const uint32_t classes = s->spec.config.classes;
-    uint64_t all = 0;
+    counts = (label_counts){.classes = classes};
     for (uint64_t i = 0; i < train->examples; i++) {
         bp_example example;
         BP_TRY(train->example(train, i, &example));
-        if (example.label < classes) {
-            rows[example.label]++;
-            all++;
+        if (tokens) {
+            BP_TRY(count_tokens(&counts, train, &example));
+        } else {
+            count_label(&counts, example.label);
         }
     }
     for (uint32_t c = 0; c < classes; c++) {
-        if (rows[c] == 0) {
+        if (counts.of[c] == 0) {
             return bp_error_limit(&s->error, BP_ERR_DATA, where,
-                                  "balanced needs rows of every class; this one has none",
+                                  tokens ? "balanced needs tokens of every class; this one has none"
+                                         : "balanced needs rows of every class; this one has none",
                                   option_name, c, BP_LIMIT_NONE, 0);
         }
-        s->class_weights[c] = (float)((double)all / ((double)classes * (double)rows[c]));
+        s->class_weights[c] =
+            (float)((double)counts.all / ((double)classes * (double)counts.of[c]));
     }
     return BP_OK;
 }
@@ -72,7 +106,7 @@ bp_status class_weights_fill(session *s, bp_source *train)
         s->class_weights[c] = 1.0f;
     }
     s->spec.class_weights = s->class_weights;
-    if (s->spec.config.task != BP_TASK_CLASSES) {
+    if (s->spec.config.task != BP_TASK_CLASSES && s->spec.config.task != BP_TASK_TOKENS) {
         return bp_spec_check(&s->spec, &s->error); /* which says so */
     }
     if (strcmp(text, "balanced") != 0) {

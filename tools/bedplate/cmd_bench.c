@@ -5,12 +5,14 @@
 
 #include "device/host/cpu.h"
 #include "device/host/host.h"
+#include "tools/bedplate/bench_fabric.h"
 #include "tools/bedplate/bench_optim.h"
 #include "tools/bedplate/data_tokenised.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/peak.h"
 #include "tools/bedplate/progress.h"
+#include "tools/bedplate/ranks.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/family.h"
@@ -343,9 +345,12 @@ int cmd_bench(const settings *set)
         bp_status status = bench_optim(set, &error);
         return report_status(status, &error);
     }
+    if (strcmp(what, "fabric") == 0) {
+        return ranks_run(set, bench_fabric);
+    }
     fprintf(stderr,
-            "bedplate: bench: unknown measurement (found \"%s\", right would be step, gemm or "
-            "optim)\n",
+            "bedplate: bench: unknown measurement (found \"%s\", right would be step, gemm, optim "
+            "or fabric)\n",
             what);
     return 2;
 }

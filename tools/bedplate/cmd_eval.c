@@ -4,27 +4,32 @@
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/predictions_data.h"
+#include "tools/bedplate/preference_choice.h"
 #include "tools/bedplate/progress.h"
+#include "tools/bedplate/reference.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/verbs.h"
 
 #include <math.h>
+#include <string.h>
 
 /* --per-device-eval-batch-size, 0: 8. */
-static uint32_t batch_asked(const settings *set)
+static uint32_t batch_asked(const session *s)
 {
-    return set->eval_batch != 0 ? (uint32_t)set->eval_batch : 8;
+    const uint32_t asked = s->set->eval_batch != 0 ? (uint32_t)s->set->eval_batch : 8;
+    return asked * (s->spec.texts > 1 ? s->spec.texts : preference_rows(&s->spec));
 }
 
 /* A batch larger than the data would refuse it; evaluation has no reason to. */
 static uint32_t batch_of(const session *s, const bp_source *source)
 {
+    const uint64_t asked = batch_asked(s);
     /* Of a stream the last window, which may be short, is not counted: a batch wants whole ones. */
     uint64_t windows = source->examples;
     if (windows == 0 && source->count > 0) {
         windows = (source->count - 1) / s->spec.sequence;
     }
-    uint64_t batch = batch_asked(s->set) < windows ? batch_asked(s->set) : windows;
+    uint64_t batch = asked < windows ? asked : windows;
     return batch > 0 ? (uint32_t)batch : 1;
 }
 
@@ -61,7 +66,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         json_count(&out, "tokens", tokens);
         if (predictions_are_made(&s->spec)) {
             json_count(&out, "rows", made->rows);
-        } else {
+        } else if (made->told.kind == BP_PREFERENCE_NONE) {
             json_real(&out, "perplexity", exp(loss), 9);
             json_real(&out, "bits_per_token", loss / 0.69314718055994531, 9);
         }
@@ -71,6 +76,11 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
         predictions_json(made, task, "", &out);
         json_end(&out);
+    } else if (made->told.kind != BP_PREFERENCE_NONE) {
+        bp_text_string(&out.text, "loss ");
+        bp_text_fixed(&out.text, loss, 6);
+        predictions_text(made, task, &out.text);
+        bp_text_char(&out.text, '\n');
     } else if (predictions_are_made(&s->spec)) {
         bp_text_string(&out.text, "loss ");
         bp_text_fixed(&out.text, loss, 6);
@@ -101,11 +111,14 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     const char *path = s->set->predictions;
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
-    made.unlabelled = data->main.tokens.head.unlabelled != 0;
+    made.unlabelled =
+        data->main.tokens.head.unlabelled != 0 && s->spec.config.task != BP_TASK_EMBEDDING;
     BP_TRY(predictions_data_begin(&made, s, feed->source));
     double began = clock_seconds();
     bp_status status = bp_runtime_evaluate_each(&s->runtime, feed, 0, watch, &made, &loss, &tokens);
     double seconds = clock_seconds() - began;
+    told_begin(&made.told, &s->spec);
+    memcpy(made.told.of, s->runtime.told, sizeof made.told.of);
     status = status == BP_OK ? predictions_data_end(&made, s, data) : status;
     bp_status written = predictions_end(&made, path, &s->error);
     BP_TRY(status);
@@ -122,22 +135,25 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
                                          s->set->model);
 }
 
-static bp_status cmd_eval_evaluate(session *s, data_set *data, const settings *set)
+static bp_status cmd_eval_evaluate(session *s, data_set *data, reference *compared,
+                                   const settings *set)
 {
     BP_TRY(session_begin(s, set));
     BP_TRY(predictions_check(&s->spec, set->predictions, &s->error));
-    s->spec.batch = batch_asked(set);
+    s->spec.batch = batch_asked(s);
     s->spec.accumulation = 1;
     s->spec.optimizer = NULL;
     s->spec.evaluate = true;
     BP_TRY(bp_spec_check(&s->spec, &s->error));
     BP_TRY(data_set_open(data, s));
+    BP_TRY(reference_open(compared, s, data));
     bp_source *source = data->eval != NULL ? data->eval : data->train;
     s->spec.batch = batch_of(s, source);
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(lengths_fill(s, &feed, 1));
     BP_TRY(session_start(s));
+    BP_TRY(reference_fill(compared, s, data, ""));
     return cmd_eval_run(s, data, &feed);
 }
 
@@ -145,8 +161,10 @@ int cmd_eval(const settings *set)
 {
     static session s;
     static data_set data;
-    int code = session_report(&s, cmd_eval_evaluate(&s, &data, set));
+    static reference compared;
+    int code = session_report(&s, cmd_eval_evaluate(&s, &data, &compared, set));
     data_set_close(&data);
+    reference_close(&compared);
     session_end(&s);
     return code;
 }

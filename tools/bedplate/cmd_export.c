@@ -7,6 +7,7 @@
 #include "core/file/storage.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/adapter_choice.h"
+#include "tools/bedplate/card.h"
 #include "tools/bedplate/gguf_folder.h"
 #include "tools/bedplate/model_files.h"
 #include "tools/bedplate/output.h"
@@ -16,6 +17,7 @@
 #include "tools/formats/gguf_model.h"
 #include "tools/formats/gguf_tokenizer.h"
 #include "tools/formats/hf_config.h"
+#include "tools/formats/embedder.h"
 #include "tools/formats/family.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_files.h"
@@ -98,6 +100,11 @@ static bp_status open_model(exporting *e)
                             set->model);
     }
     BP_TRY(bp_hf_config_read(m->store, path, m->work.memory, &m->config, &m->error));
+    BP_TRY(bp_storage_join(path, set->model, bp_embedder_files[0], &m->error));
+    if (m->store->exists(m->store, path, &found) == BP_OK && found) {
+        m->config.task = BP_TASK_EMBEDDING; /* there is no head */
+        m->config.classes = bp_family_count(&m->config, BP_ROLE_WIDTH);
+    }
     BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
     if (!found && !gguf) {
         return bp_error_set(&m->error, BP_ERR_DATA, where,
@@ -111,7 +118,7 @@ static bp_status open_model(exporting *e)
         return model_files_match(m, m->config.family->gguf->naming, &e->source);
     }
     BP_TRY(bp_hf_open(&m->source, m->store, e->weights, &m->room, &m->error));
-    return model_files_match(m, &bp_family_find(m->model->name)->naming, &e->source);
+    return model_files_match(m, &m->config.family->naming, &e->source);
 }
 
 static bp_status copy_files(exporting *e)
@@ -127,6 +134,31 @@ static bp_status copy_files(exporting *e)
         bool copied;
         BP_TRY(bp_storage_join(from, m->set->model, names[i], &m->error));
         BP_TRY(bp_storage_join(to, m->set->to, names[i], &m->error));
+        BP_TRY(
+            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    }
+    return BP_OK;
+}
+
+/* What makes the directory one of sentence-transformers. */
+static bp_status copy_embedder(exporting *e)
+{
+    model_files *m = &e->m;
+    char from[BP_STORE_PATH_MAX], to[BP_STORE_PATH_MAX];
+    bool there = false, copied;
+    BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[0], &m->error));
+    if (m->store->exists(m->store, from, &there) != BP_OK || !there) {
+        return BP_OK;
+    }
+    for (uint32_t i = 0; bp_embedder_directories[i] != NULL; i++) {
+        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_directories[i], &m->error));
+        if (m->store->make_directory(m->store, to) != BP_OK) {
+            return bp_storage_failed(&m->error, m->store, "make directory", to);
+        }
+    }
+    for (uint32_t i = 0; bp_embedder_files[i] != NULL; i++) {
+        BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[i], &m->error));
+        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_files[i], &m->error));
         BP_TRY(
             bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
     }
@@ -168,6 +200,7 @@ static bp_status export_directory(exporting *e)
     BP_TRY(bp_hf_export(&e->source, &bp_family_find(m->model->name)->naming, &m->target));
     BP_TRY(copy_config(e));
     BP_TRY(copy_files(e));
+    BP_TRY(copy_embedder(e));
     if (m->store->sync_directory(m->store, to) != BP_OK) {
         return bp_storage_failed(&m->error, m->store, "sync", to);
     }
@@ -331,10 +364,24 @@ static const char *choose_format(const settings *set)
                                                : "hf";
 }
 
+/* Who names a file of weights wants no directory of that name. */
+static bp_status check_name(exporting *e, const settings *set)
+{
+    if (strcmp(e->format, "hf") == 0 && set->to != NULL &&
+        model_files_ends(set->to, ".safetensors")) {
+        return bp_error_set(&e->m.error, BP_ERR_USAGE, where,
+                            "a Hugging Face model is a directory, in which model.safetensors lies: "
+                            "give a name for the directory",
+                            "--to");
+    }
+    return BP_OK;
+}
+
 static bp_status export_model(exporting *e, const settings *set)
 {
     e->format = choose_format(set);
     BP_TRY(model_files_begin(&e->m, set));
+    BP_TRY(check_name(e, set));
     BP_TRY(open_model(e));
     BP_TRY(open_adapter(e));
     BP_TRY(choose_form(e));
@@ -344,9 +391,40 @@ static bp_status export_model(exporting *e, const settings *set)
     return strcmp(e->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
 }
 
+/* --card: of the adapter's run, where one is given, else of the model's. */
+static int cmd_export_card(const settings *set)
+{
+    bp_error error = {.code = BP_OK};
+    const char *run = set->adapter != NULL ? set->adapter : set->model;
+    bp_status status = run != NULL
+                           ? card_write(run, set->card, &error)
+                           : bp_error_set(&error, BP_ERR_USAGE, where,
+                                          "the option is needed: a model directory", "--model");
+    if (status == BP_OK && set->to == NULL) {
+        output out;
+        output_begin(&out, stdout);
+        if (set->json) {
+            json_begin(&out);
+            json_text(&out, "card", set->card);
+            json_end(&out);
+        } else {
+            bp_text_string(&out.text, set->card);
+            bp_text_char(&out.text, '\n');
+        }
+        output_end(&out);
+    }
+    return report_status(status, &error);
+}
+
 int cmd_export(const settings *set)
 {
     static exporting e; /* it must not move */
+    if (set->card != NULL) {
+        const int carded = cmd_export_card(set);
+        if (carded != 0 || set->to == NULL) {
+            return carded;
+        }
+    }
     bp_status status = export_model(&e, set);
     int code = model_files_end(&e.m, status, e.format, set->to);
     gguf_folder_close(&e.gguf);

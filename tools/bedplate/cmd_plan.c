@@ -7,18 +7,23 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/query.h"
 #include "tools/bedplate/checkpoint.h"
+#include "tools/bedplate/emit_c.h"
 #include "tools/bedplate/eval_cost.h"
+#include "tools/bedplate/lanes_cost.h"
 #include "tools/bedplate/frontier.h"
 #include "tools/bedplate/frozen.h"
 #include "tools/bedplate/host_arena.h"
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/listing.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/preference_choice.h"
 #include "tools/bedplate/release_text.h"
 #include "tools/bedplate/class_weights.h"
 #include "tools/bedplate/rate_choice.h"
 #include "tools/bedplate/schedule_text.h"
 #include "tools/bedplate/session.h"
+#include "tools/bedplate/unit_text.h"
+#include "tools/bedplate/shard_plan.h"
 #include "tools/bedplate/verbs.h"
 
 static bool fits(const session *s)
@@ -79,7 +84,10 @@ typedef struct extras {
     const frontier *curve; /* NULL: not asked for */
     frozen still;
     release_cost release;
+    uint64_t lanes;      /* bytes that they add */
     uint64_t evaluation; /* bytes that --per-device-eval-batch-size adds */
+    shard_plan ranks;
+    below_traffic below;
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -97,6 +105,9 @@ static void put_precision(bp_text *text, const bp_spec *spec)
     }
     if (spec->optimizer != NULL && spec->gradient_int8) {
         bp_text_string(text, ", added up in int8");
+    }
+    if (spec->optimizer != NULL && spec->tape == BP_TAPE_FP8) {
+        bp_text_string(text, ", tape fp8");
     }
     if (spec->quantised != BP_QUANTISED_NONE) {
         bp_text_string(text, ", frozen base in ");
@@ -116,6 +127,7 @@ static void json_precision(output *out, const bp_spec *spec)
     bp_status fits = bp_text_flush(&text);
     (void)fits;
     json_text(out, "precision", words);
+    json_text(out, "tape_dtype", spec->tape == BP_TAPE_FP8 ? "fp8" : "auto");
     json_text(out, "optimizer", spec->optimizer->name);
 }
 
@@ -145,8 +157,13 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
     host_arena_json(out, report);
+    below_json(out, report, &more->below);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
+    if (bp_spec_lanes(&s->runtime.spec) > 1) {
+        json_count(out, "lanes", s->runtime.spec.lanes);
+        json_count(out, "lanes_enlarge_bytes", more->lanes);
+    }
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
     }
@@ -169,6 +186,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (more->curve != NULL) {
         frontier_json(out, more->curve);
     }
+    shard_plan_json(out, s, &more->ranks);
     json_end(out);
     return status;
 }
@@ -212,13 +230,27 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_u64(text, spec->sequence);
     bp_text_string(text, " tokens, ");
     bp_text_u64(text, spec->accumulation);
-    bp_text_string(text, " micro-batches a step, checkpointing ");
+    bp_text_string(text, " micro-batches a step, ");
+    if (spec->lanes > 1) {
+        bp_text_u64(text, spec->lanes);
+        bp_text_string(text, " lanes, ");
+    }
+    bp_text_string(text, "checkpointing ");
     policy_put(text, &spec->policy);
     bp_text_string(text, ", ");
     put_precision(text, spec);
     bp_text_string(text, ", ");
     bp_text_string(text, spec->optimizer->name);
     bp_text_string(text, "\n\n");
+}
+
+static void put_spaces(bp_text *text, const bp_report *report, const extras *more)
+{
+    put_bytes(text, "arena", report->arena_bytes);
+    put_bytes(text, "lower bound", report->lower_bound_bytes);
+    put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
+    host_arena_put(text, report);
+    below_put(text, report, &more->below);
 }
 
 static bp_status print_table(output *out, const session *s, const extras *more)
@@ -250,12 +282,12 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
         bp_text_char(text, '\n');
     }
-    put_bytes(text, "arena", report->arena_bytes);
-    put_bytes(text, "lower bound", report->lower_bound_bytes);
-    put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
-    host_arena_put(text, report);
+    put_spaces(text, report, more);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "snapshot", report->state_bytes);
+    if (more->lanes > 0) {
+        put_bytes(text, "lanes add", more->lanes);
+    }
     bp_text_string(text, "peak        op ");
     bp_text_u64(text, report->peak_op);
     bp_text_string(text, " (");
@@ -278,6 +310,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_char(text, '\n');
         frontier_put_table(text, more->curve);
     }
+    shard_plan_put(text, s, &more->ranks, s->set->map);
     return status;
 }
 
@@ -305,6 +338,12 @@ static bp_status write_page(session *s, const frontier *curve)
  */
 static bp_status take_largest_batch(session *s)
 {
+    if (preference_rows(&s->spec) > 1) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "batches of pairs are not searched for: give "
+                            "--per-device-train-batch-size",
+                            "--max-batch");
+    }
     if (s->set->arena == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, "plan", "the option needs --arena",
                             "--max-batch");
@@ -329,6 +368,20 @@ static void find_tokenizer(session *s)
     }
 }
 
+/* A trainer has the schedule in it, which ends with the last step. */
+static bp_status plan_schedule(session *s)
+{
+    if (s->set->emit_c == NULL) {
+        return BP_OK;
+    }
+    if (s->set->max_steps <= 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "the option needs --max-steps, where the learning rate's schedule ends",
+                            "--emit-c");
+    }
+    return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
+}
+
 static bp_status cmd_plan_plan(session *s)
 {
     const settings *set = s->set;
@@ -336,9 +389,12 @@ static bp_status cmd_plan_plan(session *s)
     static checkpoint points; /* large */
     static frontier curve;
     extras more = {0};
+    const bp_rates usual = BP_RATES_DEFAULT;
     BP_TRY(rate_check(set));
+    BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
-    s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0;
+    s->spec.evaluate =
+        set->eval_data.count > 0 || set->validation_split > 0 || preference_refers(&s->spec);
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));
@@ -355,8 +411,20 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(frozen_find(s, &more.still));
     BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
                              &s->error));
+    BP_TRY(
+        lanes_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.lanes, &s->error));
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
                           &s->error));
+    BP_TRY(shard_plan_find(s, &more.ranks));
+    BP_TRY(below_traffic_find(&s->runtime, s->calibrated ? &s->rates : &usual, &more.below,
+                              &s->error));
+    if (set->unit != NULL) {
+        BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */
+        output_begin(&out, stdout);
+        unit_put(&out.text, s);
+        output_end(&out);
+        return BP_OK;
+    }
     output_begin(&out, stdout);
     more.curve = set->frontier ? &curve : NULL;
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
@@ -369,11 +437,13 @@ static bp_status cmd_plan_plan(session *s)
         status = listing_map(&out.text, &s->runtime, set->model, set->json);
     }
     output_end(&out);
+    shard_plan_end(&more.ranks);
     BP_TRY(status);
     if (set->html != NULL) {
         BP_TRY(write_page(s, set->frontier ? &curve : NULL));
     }
-    return session_check_fit(s);
+    BP_TRY(session_check_fit(s));
+    return set->emit_c != NULL ? emit_c_write(s) : BP_OK;
 }
 
 int cmd_plan(const settings *set)

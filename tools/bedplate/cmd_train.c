@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/file/storage.h"
@@ -11,17 +12,26 @@
 #include "tools/bedplate/data_set.h"
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/eval_cost.h"
+#include "tools/bedplate/integrity.h"
 #include "tools/bedplate/metric.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/packing.h"
 #include "tools/bedplate/predictions_data.h"
+#include "tools/bedplate/preference_choice.h"
 #include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/release_cost.h"
+#include "tools/bedplate/ranks.h"
 #include "tools/bedplate/rate_choice.h"
+#include "tools/bedplate/rollback.h"
+#include "tools/bedplate/service.h"
 #include "tools/bedplate/session.h"
 #include "tools/bedplate/signals.h"
+#include "tools/bedplate/train_ranks.h"
+#include "tools/bedplate/train_record.h"
 #include "tools/bedplate/train_report.h"
+#include "tools/bedplate/training.h"
 #include "tools/bedplate/verbs.h"
 
 /* Why the loop ended. */
@@ -29,28 +39,32 @@ typedef enum ending {
     END_COMPLETE,
     END_EARLY, /* evaluations no longer get better */
     END_STOP_STEP,
-    END_SIGNAL,
-    END_NONFINITE
+    END_ASKED, /* by a signal, a limit, a file: training.stop */
+    END_NONFINITE,
+    END_ANOMALY /* --spike-budget is used up */
 } ending;
 
-typedef struct training {
-    session s;
-    data_set data;
-    checkpoint points;
-    bp_feed feed;
-    bp_feed eval_feed;
-    uint64_t total;      /* steps of the whole run */
-    uint64_t eval_every; /* steps between evaluations, and snapshots; 0: only at the end */
-    uint64_t save_every;
-    char identity[96];
-    progress bar;
-    train_totals sum;
-    device_memory memory;
-    metric_choice metric;
-    double eval_loss;
-    predictions made;   /* by the last evaluation */
-    uint64_t evaluated; /* step of the last evaluation; UINT64_MAX: none */
-} training;
+static bp_status group_by_length(training *t)
+{
+    session *s = &t->s;
+    if (!s->set->group_by_length) {
+        return BP_OK;
+    }
+    if (t->feed.source->examples == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                            "the data is one stream of tokens, whose rows are all of one length",
+                            "--group-by-length");
+    }
+    if (t->feed.pairs || s->spec.texts > 1) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                            "pairs of rows that are compared stay together", "--group-by-length");
+    }
+    BP_TRY(memory_take(&t->lengths, session_length_bytes(s), false, "host memory", &s->error));
+    t->stretch = (bp_stretch){.rows = t->lengths.address};
+    t->feed.stretch = &t->stretch;
+    t->feed.order = bp_feed_by_length;
+    return BP_OK;
+}
 
 static bp_status init_feeds(training *t)
 {
@@ -58,11 +72,14 @@ static bp_status init_feeds(training *t)
     const bp_spec *spec = &s->spec;
     t->feed = data_set_feed(&t->data, s, t->data.train);
     t->feed.group = spec->batch * spec->accumulation;
-    t->feed.shuffle = true;
+    /* Mismatched rows are those of a batch in the order of the data. */
+    t->feed.shuffle = spec->preference.kind != BP_PREFERENCE_KTO;
     if (s->set->data_seed >= 0) {
         t->feed.seed = (uint64_t)s->set->data_seed;
     }
     BP_TRY(bp_feed_init(&t->feed, &s->error));
+    BP_TRY(group_by_length(t));
+    BP_TRY(data_set_mix(&t->data, s, &t->feed));
     if (t->data.eval == NULL) {
         return BP_OK;
     }
@@ -76,7 +93,7 @@ static bp_status init_feeds(training *t)
 static bp_status choose_lengths(training *t)
 {
     const bp_spec *spec = &t->s.spec;
-    const bool whole = spec->gradient_release != BP_RELEASE_NONE;
+    const bool whole = bp_spec_whole_group(spec);
     return lengths_fill(&t->s, &t->feed, whole ? t->feed.group : spec->batch);
 }
 
@@ -87,10 +104,14 @@ static bp_status check_evaluation(training *t)
     bp_error *error = &t->s.error;
     const bool never = strcmp(set->eval_strategy, "no") == 0;
     const bool asked = option_given(set, "eval-strategy") && !never;
-    if (t->data.eval == NULL && (set->load_best || set->patience > 0 || asked)) {
+    const bool best = strcmp(set->save_strategy, "best") == 0;
+    if (t->data.eval == NULL &&
+        (set->load_best || set->keep_best || best || set->patience > 0 || asked)) {
         return bp_error_set(error, BP_ERR_USAGE, "train",
                             "the option needs --eval-data or --validation-split",
                             set->load_best      ? "--load-best-model-at-end"
+                            : set->keep_best    ? "--keep-best"
+                            : best              ? "--save-strategy best"
                             : set->patience > 0 ? "--early-stopping-patience"
                                                 : "--eval-strategy");
     }
@@ -99,7 +120,7 @@ static bp_status check_evaluation(training *t)
                             "the option needs --eval-steps, or --eval-strategy epoch",
                             "--early-stopping-patience");
     }
-    return metric_choose(set, t->s.spec.config.task, &t->metric);
+    return metric_choose(set, predictions_task(&t->s.spec), &t->metric);
 }
 
 /* A number of steps, or the word of a strategy; 0: never. */
@@ -149,40 +170,73 @@ static bp_status tell_release(training *t)
     return BP_OK;
 }
 
+bp_status training_read(training *t, const settings *set)
+{
+    session *s = &t->s;
+    t->evaluated = UINT64_MAX;
+    BP_TRY(session_begin(s, set));
+    return bp_spec_check(&s->spec, &s->error);
+}
+
+bp_status training_feed(training *t)
+{
+    session *s = &t->s;
+    BP_TRY(packing_check(s));
+    BP_TRY(data_set_open(&t->data, s));
+    BP_TRY(packing_open(&t->packed, s, &t->data));
+    BP_TRY(reference_open(&t->reference, s, &t->data));
+    BP_TRY(check_evaluation(t));
+    BP_TRY(class_weights_fill(s, t->data.train));
+    s->spec.evaluate = t->data.eval != NULL || preference_refers(&s->spec);
+    BP_TRY(session_choose(s));
+    BP_TRY(init_feeds(t));
+    BP_TRY(choose_lengths(t));
+    BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
+    return fill_schedule(t);
+}
+
+bp_status training_open(training *t)
+{
+    session *s = &t->s;
+    reference_find(&t->reference, s, t->identity);
+    BP_TRY(session_start(s));
+    BP_TRY(reference_fill(&t->reference, s, &t->data, t->identity));
+    const checkpoint_facts facts = {t->total, t->identity};
+    return checkpoint_begin(&t->points, s, &facts);
+}
+
 /* Everything up to the first step: nothing but a token file is written before all of it has
  * succeeded. */
 static bp_status prepare(training *t, const settings *set)
 {
     session *s = &t->s;
-    BP_TRY(session_begin(s, set));
-    BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(training_read(t, set));
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(checkpoint_recall(&t->points, s));
     s->state_follows = t->points.found;
-    BP_TRY(data_set_open(&t->data, s));
-    BP_TRY(check_evaluation(t));
-    BP_TRY(class_weights_fill(s, t->data.train));
-    s->spec.evaluate = t->data.eval != NULL;
-    BP_TRY(session_choose(s));
-    BP_TRY(init_feeds(t));
-    BP_TRY(choose_lengths(t));
-    BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
-    BP_TRY(fill_schedule(t));
-    BP_TRY(session_start(s));
+    BP_TRY(training_feed(t));
+    BP_TRY(train_ranks_compare(t));
+    BP_TRY(training_open(t));
     BP_TRY(tell_release(t));
     uint64_t more;
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, set->quiet, &more,
                           &s->error));
-    const checkpoint_facts facts = {t->total, t->identity};
-    BP_TRY(checkpoint_begin(&t->points, s, &facts));
     BP_TRY(checkpoint_start(&t->points));
+    BP_TRY(anomaly_attach(&t->points.watch, &s->runtime));
+    t->points.watch.busy = service_replays;
+    t->points.watch.busy_user = &t->care;
     if (s->store->make_directory(s->store, set->output_dir) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "make directory", set->output_dir);
     }
     BP_TRY(checkpoint_copy_tokenizer(&t->points));
     BP_TRY(session_save_rates(s));
     t->points.snapshot.step = t->total;
-    return bp_snapshot_check_space(&t->points.place, &t->points.snapshot);
+    saving_begin(&t->care.saves, &t->points);
+    BP_TRY(saving_check(&t->care.saves));
+    const train_record_facts run = {&t->data, &t->feed, t->identity, t->total};
+    BP_TRY(train_record_begin(&t->points, &run));
+    BP_TRY(service_open(&t->care, s));
+    return rollback_begin(&t->care.saves);
 }
 
 static double epoch_of(const training *t, uint64_t step)
@@ -190,40 +244,67 @@ static double epoch_of(const training *t, uint64_t step)
     return (double)step / (double)t->feed.steps_per_epoch;
 }
 
-static bp_status cmd_train_evaluate(training *t)
+bp_status training_judge(training *t, train_record_evaluation *found)
 {
     session *s = &t->s;
-    uint64_t targets;
-    if (t->data.eval == NULL || t->evaluated == s->runtime.steps) {
-        return BP_OK;
-    }
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
     BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
-    BP_TRY(bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch, &t->made, &t->eval_loss,
-                                    &targets));
+    ranks_leave_turn(s->set); /* every rank evaluates by itself: they need not wait in turn */
+    const bp_status status = bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch,
+                                                      &t->made, &t->eval_loss, &found->targets);
+    ranks_take_turn(s->set);
+    BP_TRY(status);
+    told_begin(&t->made.told, &s->spec);
+    memcpy(t->made.told.of, s->runtime.told, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
+    found->loss = t->eval_loss;
+    found->metric = t->metric.name;
+    found->value = metric_value(&t->metric, t->eval_loss, &t->made, predictions_task(&s->spec));
+    return BP_OK;
+}
+
+static bp_status cmd_train_evaluate(training *t)
+{
+    session *s = &t->s;
+    train_record_evaluation found;
+    if (t->data.eval == NULL || t->evaluated == s->runtime.steps) {
+        return BP_OK;
+    }
+    uint64_t sum;
+    service_state(&t->care, RUN_EVALUATING);
+    BP_TRY(integrity_hold(&t->points, &sum));
+    BP_TRY(training_judge(t, &found));
+    BP_TRY(integrity_held(&t->points, sum, "evaluation"));
     t->evaluated = s->runtime.steps;
     const bp_task task = s->spec.config.task;
-    const double value = metric_value(&t->metric, t->eval_loss, &t->made, task);
-    bool best = best_judge(&t->points.best, &t->metric.rule, t->evaluated, value);
-    if (s->set->json) {
-        const train_evaluation all = {
-            s->runtime.steps, epoch_of(t, s->runtime.steps), t->eval_loss, targets, &t->made, task};
+    train_record_eval(&t->points, &found);
+    bool best = best_judge(&t->points.best, &t->metric.rule, t->evaluated, found.value);
+    if (!ranks_leads(s->set)) {
+        /* rank 0 says it */
+    } else if (s->set->json) {
+        const train_evaluation all = {s->runtime.steps, epoch_of(t, s->runtime.steps),
+                                      t->eval_loss,     found.targets,
+                                      &t->made,         task};
         train_report_eval(&all);
     } else {
         progress_note(&t->bar, "eval loss", t->eval_loss);
+        progress_told(&t->bar, &t->made.told);
     }
+    service_evaluated(&t->care, t->evaluated, t->eval_loss);
+    service_state(&t->care, RUN_TRAINING);
     /* The best model so far is on the medium before training goes on. */
-    const bool kept = s->set->load_best || strcmp(s->set->save_strategy, "best") == 0;
-    return best && kept ? checkpoint_save(&t->points) : BP_OK;
+    const bool kept =
+        s->set->load_best || s->set->keep_best || strcmp(s->set->save_strategy, "best") == 0;
+    return best && kept ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
 }
 
-static void log_step(training *t, const bp_outcome *outcome)
+static void log_step(training *t, const bp_outcome *outcome, progress_numbers *numbers)
 {
     const settings *set = t->s.set;
     uint64_t step = outcome->step;
-    progress_numbers now = train_totals_now(&t->sum, outcome);
+    const progress_numbers now = train_totals_now(&t->sum, outcome);
+    *numbers = now;
     progress_step(&t->bar, &now);
     bool last = step == t->total || step == set->stop_at_step;
     bool first = step == 1 && set->logging_first;
@@ -231,10 +312,11 @@ static void log_step(training *t, const bp_outcome *outcome)
         return;
     }
     if (set->json) {
-        train_report_step(&now, epoch_of(t, step), train_totals_mean(&t->sum),
-                          t->s.runtime.report.arena_bytes);
+        train_report_step(&now, &t->sum, epoch_of(t, step), t->s.runtime.report.arena_bytes);
     }
+    service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
     progress_line(&t->bar, &now);
+    progress_told(&t->bar, &t->sum.told);
     train_totals_cut(&t->sum);
 }
 
@@ -248,13 +330,29 @@ static bp_status after_step(training *t, uint64_t step)
     if (due(step, t->eval_every)) {
         BP_TRY(cmd_train_evaluate(t));
     }
-    return due(step, t->save_every) ? checkpoint_save(&t->points) : BP_OK;
+    return due(step, t->save_every) ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
 }
 
 static bool out_of_patience(const training *t)
 {
     uint64_t most = t->s.set->patience;
     return most > 0 && t->points.best.patience >= most;
+}
+
+/* After a step: what signals and limits ask. */
+static bp_status look_around(training *t, const progress_numbers *now, double seconds)
+{
+    bool save = false;
+    const double began = clock_seconds();
+    t->care.judges_next = due(t->s.runtime.steps + 1, t->eval_every);
+    t->stop = service_step(&t->care, now, seconds, &save);
+    t->sum.output_seconds += clock_seconds() - began;
+    train_ranks_word mine = {(uint64_t)signals_caught(), (uint64_t)t->stop, save,
+                             t->s.runtime.steps, now->loss};
+    BP_TRY(train_ranks_agree(t, &mine));
+    t->signal = (int)mine.signal;
+    t->stop = (service_stop)mine.stop;
+    return mine.save != 0 ? service_save(&t->care, CHECKPOINT_BETWEEN, false) : BP_OK;
 }
 
 static bp_status loop(training *t, ending *end)
@@ -268,19 +366,37 @@ static bp_status loop(training *t, ending *end)
             *end = END_EARLY;
             return BP_OK;
         }
+        t->stop = service_before_step(&t->care);
+        if (t->stop != SERVICE_GO_ON) {
+            *end = END_ASKED;
+            return BP_OK;
+        }
         bp_outcome outcome;
+        progress_numbers now;
         double began = clock_seconds();
-        BP_TRY(bp_runtime_step(runtime, &t->feed, &outcome));
-        train_totals_add(&t->sum, &outcome, clock_seconds() - began);
+        BP_TRY(train_ranks_step(t, &outcome));
+        const double seconds = clock_seconds() - began;
+        train_totals_add(&t->sum, &outcome, seconds);
         device_memory_step(&t->memory, runtime);
-        log_step(t, &outcome);
+        train_record_step(&t->points, &t->feed, &outcome);
+        BP_TRY(rollback_take(&t->points, &outcome));
+        BP_TRY(anomaly_guard(&t->points.watch, runtime));
+        BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
+        service_count(&t->care, outcome.tokens);
+        log_step(t, &outcome, &now);
+        t->sum.output_seconds += clock_seconds() - began - seconds;
         if (outcome.nonfinite) {
             *end = END_NONFINITE;
             return BP_OK;
         }
         BP_TRY(after_step(t, runtime->steps));
-        if (signals_caught() != 0) {
-            *end = END_SIGNAL;
+        if (t->points.watch.exhausted) {
+            *end = END_ANOMALY;
+            return BP_OK;
+        }
+        BP_TRY(look_around(t, &now, seconds));
+        if (t->stop != SERVICE_GO_ON) {
+            *end = END_ASKED;
             return BP_OK;
         }
     }
@@ -312,6 +428,13 @@ static void cmd_train_report(training *t, ending end)
         .continued_step = t->points.began,
         .runtime = &s->runtime,
         .early = end == END_EARLY,
+        .ended = end == END_ASKED       ? service_stop_name(t->stop)
+                 : end == END_STOP_STEP ? "stop-at-step"
+                 : end == END_EARLY     ? "early-stopping"
+                 : end == END_NONFINITE ? "nonfinite"
+                 : end == END_ANOMALY   ? "spike-budget"
+                                        : "complete",
+        .save_failures = t->care.saves.failures,
         .output_dir = s->set->output_dir,
     };
     train_report_end(&t->sum, &summary, s->set->json);
@@ -325,18 +448,34 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
         BP_TRY(cmd_train_evaluate(t));
     }
     progress_end(&t->bar);
-    BP_TRY(checkpoint_save(&t->points));
+    BP_TRY(service_save(&t->care, finished ? CHECKPOINT_DUE : CHECKPOINT_BETWEEN, true));
     if (finished && t->s.set->load_best) {
         BP_TRY(checkpoint_load_best(&t->points));
     }
     if (finished) {
         BP_TRY(checkpoint_export(&t->points));
+        BP_TRY(train_record_end(&t->points));
+    }
+    if (!ranks_leads(t->s.set)) {
+        const bool signal = end == END_ASKED && t->stop == SERVICE_SIGNAL;
+        *code = signal                 ? 128 + t->signal
+                : end == END_ANOMALY   ? EXIT_ANOMALY
+                : end == END_NONFINITE ? bp_status_exit_code(BP_ERR_NONFINITE)
+                                       : 0;
+        return BP_OK;
     }
     cmd_train_report(t, end);
-    if (end == END_SIGNAL) {
-        *code = 128 + signals_caught();
-        fprintf(stderr, "bedplate: stopped by a signal; step %" PRIu64 " is saved\n",
-                t->s.runtime.steps);
+    if (end == END_ASKED) {
+        const bool signal = t->stop == SERVICE_SIGNAL;
+        *code = signal ? 128 + t->signal : 0;
+        fprintf(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
+                signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
+    } else if (end == END_ANOMALY) {
+        *code = EXIT_ANOMALY;
+        fprintf(stderr,
+                "bedplate: --spike-budget: more than %" PRIu64
+                " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
+                t->points.watch.budget, t->s.runtime.steps);
     } else if (end == END_NONFINITE) {
         *code = bp_status_exit_code(BP_ERR_NONFINITE);
         fprintf(stderr,
@@ -353,7 +492,8 @@ static bp_status give_up(training *t, bp_status status)
 {
     bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && !t->points.failed;
     const bp_error first = t->s.error;
-    if (whole && t->points.saved != t->s.runtime.steps && checkpoint_save(&t->points) == BP_OK) {
+    if (whole && t->points.saved != t->s.runtime.steps &&
+        service_save(&t->care, CHECKPOINT_BETWEEN, true) == BP_OK && ranks_leads(t->s.set)) {
         fprintf(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
     }
     t->s.error = first;
@@ -362,17 +502,26 @@ static bp_status give_up(training *t, bp_status status)
 
 static bp_status train(training *t, const settings *set, int *code)
 {
+    BP_TRY(integrity_start(set, &t->tested, code));
+    if (*code != 0) {
+        return BP_OK;
+    }
     BP_TRY(prepare(t, set));
-    signals_watch();
+    integrity_note(&t->points, &t->tested);
+    service_ready(&t->care, t->total);
     session *s = &t->s;
-    if (s->choice.made) {
+    const bool leads = ranks_leads(set);
+    if (s->choice.made && leads) {
         train_report_choice(&s->choice, set->json);
     }
-    if (!set->json) {
+    if (s->sharing.made && leads) {
+        train_report_sharing(&s->sharing, set->json);
+    }
+    if (!set->json && leads) {
         train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
-    train_totals_begin(&t->sum, set->began);
+    train_totals_begin(&t->sum, set->began, &s->spec);
     ending end;
     bp_status status = loop(t, &end);
     if (status != BP_OK) {
@@ -382,17 +531,44 @@ static bp_status train(training *t, const settings *set, int *code)
     return cmd_train_finish(t, end, code);
 }
 
+static int train_with(training *t, const settings *set)
+{
+    int code = 0;
+    service_begin(&t->care, set);
+    bp_status status = train(t, set, &code);
+    if (status != BP_OK) {
+        code = session_report(&t->s, status);
+        code = t->points.watch.doubt ? EXIT_DOUBT : code;
+    }
+    service_end(&t->care, code);
+    train_record_close(&t->points, code);
+    checkpoint_end(&t->points);
+    data_set_close(&t->data);
+    bp_tokens_close(&t->packed);
+    reference_close(&t->reference);
+    session_end(&t->s);
+    return code;
+}
+
+/* The first rank of a process has a place of its own; others are threads beside it. */
+static int train_rank(const settings *set)
+{
+    static training first; /* large, and it must not move */
+    const bool beside = set->ranks != NULL && set->ranks->turn != NULL && set->ranks->rank > 0;
+    if (!beside) {
+        return train_with(&first, set);
+    }
+    training *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        fputs("bedplate: --fabric: no memory for another rank\n", stderr);
+        return bp_status_exit_code(BP_ERR_FIT);
+    }
+    const int code = train_with(t, set);
+    free(t);
+    return code;
+}
+
 int cmd_train(const settings *set)
 {
-    static training t; /* large, and it must not move */
-    int code = 0;
-    t.evaluated = UINT64_MAX;
-    bp_status status = train(&t, set, &code);
-    if (status != BP_OK) {
-        code = session_report(&t.s, status);
-    }
-    checkpoint_end(&t.points);
-    data_set_close(&t.data);
-    session_end(&t.s);
-    return code;
+    return ranks_run(set, train_rank);
 }

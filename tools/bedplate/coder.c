@@ -137,6 +137,7 @@ bp_status coder_open(coder *c, const coder_ask *ask)
         return BP_OK;
     }
     BP_TRY(memory_take(&c->block, c->bytes, false, "tokenizer memory", ask->error));
+    memory_settle(&c->block); /* planned as a whole, so that it is there as a whole */
     char *at = c->block.address;
     c->scratch = at;
     if (c->kind != CODER_TOKENIZER) {

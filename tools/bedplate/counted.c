@@ -34,6 +34,14 @@ bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
 
 bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error)
 {
+    bp_report report;
+    const bp_status status = counted_report(spec, &report, error);
+    *arena_bytes = report.arena_bytes;
+    return status;
+}
+
+bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error)
+{
     static bp_runtime runtime; /* large */
     memory_block memory = {0};
     bp_status status = counted_take(&runtime, spec, 0, &memory, error);
@@ -44,7 +52,7 @@ bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *er
     if (status != BP_OK && error->code == BP_OK) {
         *error = runtime.error;
     }
-    *arena_bytes = runtime.report.arena_bytes;
+    *report = runtime.report;
     return status;
 }
 

@@ -16,7 +16,8 @@ bp_status counted_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
 bp_status counted_take_fit(const bp_fit_request *request, memory_block *memory,
                            bp_error *error) BP_MUST_CHECK;
 
-/* The arena that a spec needs, planned in memory that is given back at once. */
+/* What the plan of a spec says, made in memory that is given back at once; and the arena alone. */
+bp_status counted_report(const bp_spec *spec, bp_report *report, bp_error *error) BP_MUST_CHECK;
 bp_status counted_arena(const bp_spec *spec, uint64_t *arena_bytes, bp_error *error) BP_MUST_CHECK;
 
 /* Bytes of plan memory that counted_take has put before `extra`. */

@@ -54,16 +54,11 @@ bp_status data_answered_open(data_set *set, data_files *files, session *s, const
     memory_block scratch = {.address = NULL};
     BP_TRY(data_token_path(set, s, files->path, name));
     bp_status status = begin(files, s, &work, &scratch);
+    memory_settle(&scratch);
     status = status == BP_OK ? bp_answers_open(&work, &files->tokens) : status;
     memory_give_back(&scratch);
-    if (s->set->output_dir == NULL) {
-        /* The open file stays readable without its name, and goes with the program. */
-        (void)s->store->remove(s->store, files->path);
-    }
-    BP_TRY(status);
+    BP_TRY(data_token_opened(status, files, s));
     set->special = *bp_tokenizer_special_of(&s->coder.tokenizer);
-    files->source = &files->tokens.source;
-    files->source->name = files->data.source.name;
     if (!s->set->quiet) {
         fprintf(stderr, "bedplate: %s: %" PRIu64 " questions in %" PRIu64 " windows, %s",
                 files->data.source.name, work.questions, files->tokens.head.examples,

@@ -2,14 +2,18 @@
 /* Opening the data of a run. */
 #include "tools/bedplate/data_set.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "arena/text.h"
+#include "core/file/number.h"
 #include "core/number/digest.h"
 #include "core/file/storage.h"
 #include "tools/bedplate/data_answered.h"
+#include "tools/bedplate/data_conversations.h"
 #include "tools/bedplate/data_stored.h"
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
@@ -100,6 +104,8 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .kind = data_labels(&spec->config),
                      .classes = spec->config.classes,
                      .class_weights = spec->class_weights,
+                     .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
+                     .prompts = spec->preference.nll > 0.0,
                      .masking = masking_of(set, spec),
                      .padding = inside ? (int32_t)padding : 0};
 }
@@ -120,6 +126,12 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
+    }
+    const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
+    if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32)) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "vectors are made of texts: a text a line, JSON lines or a table",
+                            files->source->name);
     }
     if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
         return BP_OK;
@@ -151,10 +163,16 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         return words ? data_tagged_open(set, files, s, name)
                      : data_answered_open(set, files, s, name);
     }
+    if (texts) {
+        return data_tokenise(set, files, s, name);
+    }
     if (format == BP_DATA_TEXT && s->coder.kind == CODER_BYTES) {
         return BP_OK;
     }
-    return data_tokenise(set, files, s, name);
+    bool conversations;
+    BP_TRY(data_conversations_are(files, s, &conversations));
+    return conversations ? data_conversations_open(set, files, s, name)
+                         : data_tokenise(set, files, s, name);
 }
 
 bp_status data_files_find(data_files *files, session *s, const path_list *list)
@@ -169,12 +187,107 @@ bp_status data_files_find(data_files *files, session *s, const path_list *list)
 static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
                             const char *name)
 {
+    bool are;
     BP_TRY(data_files_find(files, s, list));
+    if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
+        BP_TRY(data_conversations_are(files, s, &are));
+    }
     return open_source(set, files, s, name);
+}
+
+static bp_status mixed_check(const session *s)
+{
+    const settings *set = s->set;
+    const bp_task task = s->spec.config.task;
+    const char *with = set->validation_split > 0 ? "--validation-split"
+                       : set->group_by_length    ? "--group-by-length"
+                       : set->packing            ? "--packing"
+                                                 : NULL;
+    const bool rows = task >= BP_TASK_TOKENS || s->spec.preference.kind != BP_PREFERENCE_NONE;
+    if (with == NULL && !rows && set->data.count <= BP_MIXTURE_MOST) {
+        return BP_OK;
+    }
+    bp_error *error = (bp_error *)&s->error;
+    return with != NULL ? bp_error_set(error, BP_ERR_USAGE, where,
+                                       "--data-weights sets an order of its own; this does not go "
+                                       "with it",
+                                       with)
+           : rows
+               ? bp_error_set(error, BP_ERR_USAGE, where,
+                              "data sets are mixed for language models and for rows with labels",
+                              "--data-weights")
+               : bp_error_limit(error, BP_ERR_USAGE, where,
+                                "there are more data sets than can "
+                                "be mixed",
+                                "--data-weights", set->data.count, BP_LIMIT_MOST, BP_MIXTURE_MOST);
+}
+
+/* Each argument of --data is a data set, with a token file of its own where it needs one. */
+static bp_status open_mixed(data_set *set, session *s)
+{
+    const path_list *list = &s->set->data;
+    BP_TRY(mixed_check(s));
+    set->more = calloc(list->count, sizeof *set->more);
+    if (set->more == NULL) {
+        return bp_error_set(&s->error, BP_ERR_FIT, where, "there is no memory for the data sets",
+                            "--data-weights");
+    }
+    set->mixture.count = list->count;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        static path_list one; /* large */
+        char name[32] = "data.tokens";
+        data_files *files = i == 0 ? &set->main : &set->more[i - 1];
+        one = (path_list){.item = {list->item[i]}, .count = 1};
+        if (i > 0) {
+            snprintf(name, sizeof name, "data.%u.tokens", i + 1);
+        }
+        BP_TRY(open_files(set, files, s, &one, name));
+        set->mixed[i] = files->source;
+        end += files->source->examples > 0 ? files->source->examples : files->source->count;
+        set->mixture.part[i].end = end;
+    }
+    BP_TRY(bp_joined_init(&set->joined, set->mixed, list->count, &s->error));
+    set->train = &set->joined.source;
+    return BP_OK;
+}
+
+bp_status data_set_mix(data_set *set, session *s, bp_feed *feed)
+{
+    double weights[BP_MIXTURE_MOST] = {0.0};
+    uint32_t count = 0;
+    if (s->set->data_weights == NULL) {
+        return BP_OK;
+    }
+    for (const char *at = s->set->data_weights; *at != '\0'; count++) {
+        const size_t length = strcspn(at, ",");
+        bp_number number;
+        if (bp_number_parse(at, length, &number) != BP_OK || !(number.real >= 0.0) ||
+            number.real > 1e9) {
+            bp_status status =
+                bp_error_set(&s->error, BP_ERR_USAGE, where,
+                             "the weights are numbers from 0 to 1e9", "--data-weights");
+            bp_error_found(&s->error, at, length);
+            return status;
+        }
+        weights[count < BP_MIXTURE_MOST ? count : 0] = number.real;
+        at += length;
+        at += *at == ',' ? 1 : 0;
+    }
+    if (count != set->mixture.count) {
+        return bp_error_numbers(&s->error, BP_ERR_USAGE, where,
+                                "there has to be a weight for each argument of --data",
+                                "--data-weights", count, set->mixture.count);
+    }
+    return bp_mixture_init(&set->mixture, feed, weights);
 }
 
 static bp_status split(data_set *set, session *s, double share)
 {
+    if (data_rows(&s->spec) != BP_CHAT_ROWS) { /* whole pairs */
+        const double rows = (double)set->train->examples;
+        share = (2.0 * floor(rows / 2.0 * share) + 0.5) / rows;
+    }
     bp_status status = bp_part_tail(&set->kept_part, &set->held_part, set->train, share);
     if (status != BP_OK) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -191,8 +304,12 @@ static bp_status split(data_set *set, session *s, double share)
 
 static bp_status open_parts(data_set *set, session *s, double share)
 {
-    BP_TRY(open_files(set, &set->main, s, &s->set->data, "data.tokens"));
-    set->train = set->main.source;
+    if (s->set->data_weights != NULL) {
+        BP_TRY(open_mixed(set, s));
+    } else {
+        BP_TRY(open_files(set, &set->main, s, &s->set->data, "data.tokens"));
+        set->train = set->main.source;
+    }
     if (share > 0) {
         return split(set, s, share);
     }
@@ -251,6 +368,11 @@ void data_set_close(data_set *set)
 {
     data_files_close(&set->main);
     data_files_close(&set->held);
+    for (uint32_t i = 1; set->more != NULL && i < set->mixture.count; i++) {
+        data_files_close(&set->more[i - 1]);
+    }
+    free(set->more);
+    set->more = NULL;
 }
 
 /* Reads a sample into `tokens` and adds it to the digest. Ids beyond the vocabulary are found here,

@@ -8,6 +8,7 @@
 #include "tools/bedplate/session.h"
 #include "tools/formats/data.h"
 #include "tools/formats/data_tokens.h"
+#include "tools/formats/joined.h"
 #include "tools/formats/split.h"
 
 /* One list of files, opened. Must not move. */
@@ -27,6 +28,10 @@ typedef struct data_set {
     data_files held;
     bp_part kept_part;
     bp_part held_part;
+    data_files *more; /* --data-weights: the data sets behind main; allocated */
+    bp_source *mixed[BP_MIXTURE_MOST];
+    bp_joined joined;
+    bp_mixture mixture;
     bp_source *train;             /* what is left to learn from */
     bp_source *eval;              /* NULL: nothing is held out */
     bool made;                    /* --output-dir was made for the token files */
@@ -50,6 +55,9 @@ void data_set_close(data_set *set);
 /* A feed over one of the parts, in file order and by single micro-batches: shapes, labels, classes
  * and padding are those of the spec. Not initialised yet. */
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);
+
+/* --data-weights: the feed of set->train, initialised, gets the order of the mixture. */
+bp_status data_set_mix(data_set *set, session *s, bp_feed *feed) BP_MUST_CHECK;
 
 /* Names what the data is by content: tokens and a digest of the first and last of them; so that a
  * resumed run can tell whether it sees the same data, wherever the files lie now. BP_ERR_DATA when

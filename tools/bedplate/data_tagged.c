@@ -22,11 +22,17 @@ bp_status data_tagged_check(const data_files *files, session *s)
                         files->source->name);
 }
 
+uint64_t data_tagged_bytes(void)
+{
+    return BP_TAGS_SCRATCH;
+}
+
 static bp_status begin(data_files *files, session *s, bp_tags *work, memory_block *scratch)
 {
     BP_TRY(session_open_coder(s));
     const bool bytes = s->coder.kind == CODER_BYTES;
-    BP_TRY(memory_take(scratch, BP_TAGS_SCRATCH, false, "host memory", &s->error));
+    BP_TRY(memory_take(scratch, data_tagged_bytes(), false, "host memory", &s->error));
+    memory_settle(scratch);
     *work = (bp_tags){.data = &files->data,
                       .path = files->path,
                       .encoder = bytes ? NULL : &s->coder.encoder,
@@ -92,13 +98,7 @@ bp_status data_tagged_open(data_set *set, data_files *files, session *s, const c
     bp_status status = begin(files, s, &work, &scratch);
     status = status == BP_OK ? open_tags(set, files, s, &work) : status;
     memory_give_back(&scratch);
-    if (s->set->output_dir == NULL) {
-        /* The open file stays readable without its name, and goes with the program. */
-        (void)s->store->remove(s->store, files->path);
-    }
-    BP_TRY(status);
-    files->source = &files->tokens.source;
-    files->source->name = files->data.source.name;
+    BP_TRY(data_token_opened(status, files, s));
     print_outcome(files, &work, s);
     return data_check_lengths(files, s);
 }

@@ -6,6 +6,9 @@
 #include "tools/bedplate/data_set.h"
 #include "tools/formats/data_tags.h"
 
+/* Memory that reading such data takes beside the tokenizer's. */
+uint64_t data_tagged_bytes(void);
+
 /* BP_ERR_DATA when the open files are none that hold sentences of words. */
 bp_status data_tagged_check(const data_files *files, session *s) BP_MUST_CHECK;
 

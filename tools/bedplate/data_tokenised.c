@@ -31,6 +31,8 @@ bp_labels data_labels(const bp_model_config *config)
         return BP_LABELS_GIVEN;
     case BP_TASK_ANSWERS:
         return BP_LABELS_SPAN;
+    case BP_TASK_EMBEDDING:
+        return BP_LABELS_TEXTS;
     default:
         return BP_LABELS_NEXT_TOKEN;
     }
@@ -72,7 +74,7 @@ bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX
 static bp_status note_pairs(const data_files *files, session *s)
 {
     const bp_tokens_head *head = &files->tokens.head;
-    if (head->texts != 2) {
+    if (head->texts != 2 || head->form == BP_FORM_TEXTS) {
         return BP_OK;
     }
     bp_spec paired = s->spec;
@@ -81,9 +83,37 @@ static bp_status note_pairs(const data_files *files, session *s)
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the tokenizer gives the tokens of pairs other types than 0 before the "
                             "second text and 1 from there on, which is what is implemented",
-                            files->source->name);
+                            files->data.source.name);
     }
     s->spec.pairs = s->spec.pairs || head->types == BP_PAIR_APART;
+    return BP_OK;
+}
+
+/* How many texts a row has is known from here on, and with that how many samples a batch. */
+static bp_status note_texts(const data_files *files, session *s)
+{
+    const bp_tokens_head *head = &files->tokens.head;
+    bp_spec *spec = &s->spec;
+    if (head->form != BP_FORM_TEXTS || s->set->verb == VERB_EMBED) {
+        return BP_OK;
+    }
+    if (head->texts < 2) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "a row has one text: vectors are compared, of `anchor` and "
+                              "`positive`, or `sentence1` and `sentence2`",
+                              files->source->name, head->texts, BP_LIMIT_LEAST, 2);
+    }
+    if (s->texts_known && spec->texts != head->texts) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "a row has another number of texts than in the other data",
+                              files->source->name, head->texts, BP_LIMIT_EXACT, spec->texts);
+    }
+    if (!s->batch_settled) {
+        spec->batch = spec->batch / spec->texts * head->texts;
+    }
+    spec->eval_batch = spec->eval_batch / spec->texts * head->texts;
+    spec->texts = head->texts;
+    s->texts_known = true;
     return BP_OK;
 }
 
@@ -91,7 +121,8 @@ static bp_status note_pairs(const data_files *files, session *s)
 bp_status data_check_lengths(const data_files *files, session *s)
 {
     bp_source *source = files->source;
-    bool prompts = files->tokens.head.form == BP_FORM_PROMPT;
+    const uint32_t form = files->tokens.head.form;
+    bool prompts = form == BP_FORM_PROMPT || form == BP_FORM_PAIRS;
     uint64_t row = (uint64_t)s->spec.sequence + (prompts ? 1 : 0);
     uint64_t longer = 0;
     uint64_t without = 0;
@@ -110,7 +141,8 @@ bp_status data_check_lengths(const data_files *files, session *s)
                               source->name, s->spec.sequence, BP_LIMIT_LEAST, (int64_t)shortest);
     }
     if (longer > 0) {
-        const bool pairs = files->tokens.head.texts == 2;
+        const bp_tokens_head *head = &files->tokens.head;
+        const bool pairs = head->texts == 2 && head->form == BP_FORM_LABELLED;
         fprintf(stderr,
                 "bedplate: %s: %" PRIu64 " of %" PRIu64 " examples are longer than "
                 "--max-seq-length %u: %s",
@@ -236,6 +268,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .labels = data_labels(config),
                         .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
                         .names = &s->names,
+                        .prompt = s->embedder.prompt,
                         .may_lack = s->set->predictions != NULL,
                         .scratch = c->scratch,
                         .error = &s->error};
@@ -244,22 +277,32 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     work.user = &so_far;
     work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
-    files->source = &files->tokens.source;
-    files->source->name = files->data.source.name;
     BP_TRY(note_pairs(files, s));
+    BP_TRY(note_texts(files, s));
     print_outcome(files, &work, s);
     return BP_OK;
+}
+
+void data_token_unname(session *s, const char *path)
+{
+    if (s->set->output_dir == NULL) {
+        (void)s->store->remove(s->store, path);
+    }
+}
+
+bp_status data_token_opened(bp_status status, data_files *files, session *s)
+{
+    data_token_unname(s, files->path);
+    files->source = &files->tokens.source;
+    files->source->name = files->data.source.name;
+    return status;
 }
 
 bp_status data_tokenise(data_set *set, data_files *files, session *s, const char *name)
 {
     BP_TRY(data_token_path(set, s, files->path, name));
-    bp_status status = tokenise(set, files, s);
-    if (s->set->output_dir == NULL) {
-        /* The open file stays readable without its name, and goes with the program. */
-        (void)s->store->remove(s->store, files->path);
-    }
-    return status == BP_OK ? data_check_lengths(files, s) : status;
+    BP_TRY(data_token_opened(tokenise(set, files, s), files, s));
+    return data_check_lengths(files, s);
 }
 
 static bp_status numbers(data_files *files, session *s)
@@ -274,8 +317,6 @@ static bp_status numbers(data_files *files, session *s)
                        .scratch = scratch,
                        .error = &s->error};
     BP_TRY(bp_numbers_open(&work, &files->tokens));
-    files->source = &files->tokens.source;
-    files->source->name = files->data.source.name;
     if (!s->set->quiet) {
         fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers and a label, %s",
                 files->data.source.name, work.rows, work.inputs,
@@ -295,11 +336,7 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
                             files->data.source.name);
     }
     BP_TRY(data_token_path(set, s, files->path, name));
-    bp_status status = numbers(files, s);
-    if (s->set->output_dir == NULL) {
-        (void)s->store->remove(s->store, files->path);
-    }
-    return status;
+    return data_token_opened(numbers(files, s), files, s);
 }
 
 bp_status data_open_tokens(data_files *files, session *s)
@@ -315,7 +352,9 @@ bp_status data_open_tokens(data_files *files, session *s)
     const uint32_t form = files->tokens.head.form;
     const bp_task task = s->spec.config.task;
     if ((form == BP_FORM_TAGGED) != (task == BP_TASK_TOKENS) ||
-        (form == BP_FORM_ANSWERS) != (task == BP_TASK_ANSWERS)) {
+        (form == BP_FORM_ANSWERS) != (task == BP_TASK_ANSWERS) ||
+        (form == BP_FORM_TEXTS) != (task == BP_TASK_EMBEDDING) ||
+        (form == BP_FORM_PAIRS) != (s->spec.preference.kind != BP_PREFERENCE_NONE)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the token file was made for another task", files->source->name);
     }
@@ -331,5 +370,6 @@ bp_status data_open_tokens(data_files *files, session *s)
         return data_lacks_labels(files, s);
     }
     BP_TRY(note_pairs(files, s));
+    BP_TRY(note_texts(files, s));
     return data_check_lengths(files, s);
 }

@@ -20,6 +20,14 @@ bp_status data_tokenise(data_set *set, data_files *files, session *s,
 bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],
                           const char *name) BP_MUST_CHECK;
 
+/* Without --output-dir a token file loses its name: open it stays readable, and goes with the
+ * program. Called as soon as it is open, or could not be. */
+void data_token_unname(session *s, const char *path);
+
+/* The token file was opened, or not: of that `status` is returned. Its tokens become the source of
+ * `files`, under the data's name; unnamed as above. */
+bp_status data_token_opened(bp_status status, data_files *files, session *s) BP_MUST_CHECK;
+
 /* Says on stderr how many examples are longer than a row. BP_ERR_DATA: nothing is left to learn. */
 bp_status data_check_lengths(const data_files *files, session *s) BP_MUST_CHECK;
 

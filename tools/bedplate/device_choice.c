@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number/digest.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/query.h"
 #include "device/host/cpu.h"
 #include "device/host/host.h"
+#include "tools/bedplate/ranks.h"
 
 static const char where[] = "device";
 
@@ -20,6 +22,9 @@ static void choose_host(const settings *set, bp_spec *spec)
     spec->device = &bp_device_host;
     spec->device_options =
         (bp_device_options){.threads = threads, .variant = automatic ? NULL : set->kernels};
+    if (set->emit_c != NULL) { /* what is made of the plan has one thread and this form */
+        spec->device_options = (bp_device_options){.threads = 1, .variant = "portable"};
+    }
 }
 
 static void choose_cuda(bp_spec *spec, uint32_t ordinal, const char *target)
@@ -61,13 +66,25 @@ static bp_status choose_gpu(bp_spec *spec, uint32_t ordinal, bp_error *error)
     return BP_OK;
 }
 
+/* The GPU of this rank: where a launcher shows every rank one of its own, that one. Two ranks that
+ * came to the same are refused when all have told theirs. */
+static uint32_t device_of_rank(const settings *set)
+{
+    uint32_t count = 0;
+    int driver = 0;
+    bp_error unused = {.code = BP_OK};
+    const uint32_t local = set->ranks != NULL ? set->ranks->local : 0;
+    const bool known = bp_cuda_query_count(&count, &driver, &unused) == BP_OK;
+    return known ? local % count : local;
+}
+
 /* The word behind "cuda:": a target or a number. */
-static bp_status choose_named(bp_spec *spec, const char *word, bp_error *error)
+static bp_status choose_named(const settings *set, bp_spec *spec, const char *word, bp_error *error)
 {
     static const char *const targets[] = {"sm_80", "sm_90a"};
     for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
         if (strcmp(word, targets[i]) == 0) {
-            choose_cuda(spec, 0, targets[i]);
+            choose_cuda(spec, set->ranks != NULL ? device_of_rank(set) : 0, targets[i]);
             return BP_OK;
         }
     }
@@ -90,22 +107,31 @@ static bp_status choose_device(const settings *set, bp_spec *spec, bp_error *err
     }
     if (strcmp(word, "auto") == 0) {
         bp_error unused = {0};
-        if (choose_gpu(spec, 0, &unused) != BP_OK) {
+        if (choose_gpu(spec, device_of_rank(set), &unused) != BP_OK) {
             choose_host(set, spec);
         }
         return BP_OK;
     }
     if (strcmp(word, "cuda") == 0) {
-        return choose_gpu(spec, 0, error);
+        return choose_gpu(spec, device_of_rank(set), error);
     }
     bool named = strncmp(word, "cuda:", 5) == 0;
-    return choose_named(spec, named ? word + 5 : "", error);
+    return choose_named(set, spec, named ? word + 5 : "", error);
 }
 
 bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
 {
     BP_TRY(choose_device(set, spec, error));
     return choose_products(set, spec, error);
+}
+
+uint64_t device_identity(const bp_spec *spec)
+{
+    bp_cuda_gpu gpu;
+    bp_error unused = {.code = BP_OK};
+    const bool known = spec->device == &bp_device_cuda &&
+                       bp_cuda_query(spec->device_options.ordinal, &gpu, &unused) == BP_OK;
+    return known ? bp_digest_of(gpu.uuid, sizeof gpu.uuid, 1) : 0;
 }
 
 bool device_takes_memory(const bp_spec *spec)

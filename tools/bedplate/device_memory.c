@@ -40,6 +40,9 @@ void device_memory_json(output *out, const device_memory *memory, uint64_t arena
     json_count(out, "total_bytes", memory->at.total);
     json_count(out, "free_after_context", memory->at.free_context);
     json_count(out, "free_after_arena", memory->at.free_arena);
+    if (memory->at.fabric > 0) {
+        json_count(out, "fabric_bytes", memory->at.fabric);
+    }
     json_count(out, "free_after_modules_and_graphs", memory->at.free_linked);
     json_count(out, "free_after_seal", memory->at.free_sealed);
     if (memory->free_stepped > 0) {
@@ -73,6 +76,10 @@ void device_memory_text(bp_text *text, const device_memory *memory, uint64_t are
     put_line(text, ", seal ", memory->at.free_sealed);
     if (memory->free_stepped > 0) {
         put_line(text, ", step 3 ", memory->free_stepped);
+    }
+    if (memory->at.fabric > 0) {
+        put_line(text, "\ntaken by NCCL        ", memory->at.fabric);
+        bp_text_string(text, " bytes of the device, as measured");
     }
     bp_text_string(text, "\noutside the arena    ");
     if (other > 0) {

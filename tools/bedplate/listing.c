@@ -111,6 +111,8 @@ void listing_put(bp_text *out, const bp_runtime *runtime)
         bp_text_u64(out, graph->program_count[program]);
         bp_text_string(out, " ops");
         bp_cost cost = bp_cost_total(graph, (bp_program_kind)program);
+        put_moved(out, cost.flops, " flops of products");
+        put_moved(out, cost.bytes, " bytes of operands");
         put_moved(out, cost.copy_bytes, " bytes copied");
         put_moved(out, cost.fabric_bytes, " bytes from other ranks");
         bp_text_char(out, '\n');

@@ -5,10 +5,18 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "tools/bedplate/process_memory.h"
 
 enum { POPULATE_WRITE = 23, PAGE = 4096 }; /* Linux 5.14; older kernels refuse it */
+
+#define PIECE ((size_t)16 << 20) /* made present in large pages at once */
+
+/* Where memory is in pieces, the kernel moves what lies in the way of each large page: 2 GiB took
+ * 5.1 s of its time instead of 0.3, and 0.7 to 1.2 in small ones (docs/figures.md). Such time, what
+ * is beyond a GiB/s, is spent up to this many seconds in all. */
+#define MOVING_SECONDS 0.1
 
 /* What the kernel thinks it can still give without swapping; UINT64_MAX when it does not say. */
 static uint64_t available_bytes(void)
@@ -27,6 +35,45 @@ static uint64_t available_bytes(void)
         fclose(file);
     }
     return bytes;
+}
+
+/* Makes pages present; false where the kernel does not know how. */
+static bool populate(void *address, size_t bytes)
+{
+    return madvise(address, bytes, POPULATE_WRITE) == 0;
+}
+
+static double thread_seconds(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* known to every kernel that populates */
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Large pages as long as they are at hand, small ones from there on. The wish for large ones stays:
+ * the kernel joins small ones by and by, beside the run. */
+static void settle_large(const memory_block *block)
+{
+    char *at = block->address;
+    size_t left = block->bytes;
+    double moving = 0;
+    (void)madvise(at, left, MADV_HUGEPAGE); /* a wish */
+    while (left > 0 && moving < MOVING_SECONDS) {
+        const size_t piece = left < PIECE ? left : PIECE;
+        const double began = thread_seconds();
+        if (!populate(at, piece)) {
+            break;
+        }
+        const double beyond = thread_seconds() - began - (double)piece / (1u << 30);
+        moving += beyond > 0 ? beyond : 0;
+        at += piece;
+        left -= piece;
+    }
+    if (left > 0) {
+        (void)madvise(at, left, MADV_NOHUGEPAGE);
+        memory_settle(&(memory_block){at, left});
+        (void)madvise(at, left, MADV_HUGEPAGE);
+    }
 }
 
 bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const char *name,
@@ -50,8 +97,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
     *block = (memory_block){address, size};
     if (resident) {
         process_plain_pages(false);
-        (void)madvise(address, size, MADV_HUGEPAGE); /* a wish */
-        memory_settle(block);
+        settle_large(block);
         process_plain_pages(true);
     }
     return BP_OK;
@@ -60,7 +106,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
 /* An older kernel is asked page by page. */
 void memory_settle(const memory_block *block)
 {
-    if (block->address == NULL || madvise(block->address, block->bytes, POPULATE_WRITE) == 0) {
+    if (block->address == NULL || populate(block->address, block->bytes)) {
         return;
     }
     volatile unsigned char *bytes = block->address;

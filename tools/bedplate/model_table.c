@@ -63,10 +63,39 @@ void model_print(const settings *set)
 static const struct {
     const char *word;
     bp_task task;
-} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM},       {"masked-lm", BP_TASK_MASKED_LM},
-             {"classification", BP_TASK_CLASSES},    {"multi-label-classification", BP_TASK_LABELS},
-             {"regression", BP_TASK_REGRESSION},     {"token-classification", BP_TASK_TOKENS},
-             {"question-answering", BP_TASK_ANSWERS}};
+    bp_preference_kind kind;
+} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM, BP_PREFERENCE_NONE},
+             {"masked-lm", BP_TASK_MASKED_LM, BP_PREFERENCE_NONE},
+             {"classification", BP_TASK_CLASSES, BP_PREFERENCE_NONE},
+             {"multi-label-classification", BP_TASK_LABELS, BP_PREFERENCE_NONE},
+             {"regression", BP_TASK_REGRESSION, BP_PREFERENCE_NONE},
+             {"token-classification", BP_TASK_TOKENS, BP_PREFERENCE_NONE},
+             {"question-answering", BP_TASK_ANSWERS, BP_PREFERENCE_NONE},
+             {"embedding", BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
+             {"dpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIGMOID},
+             {"orpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_ORPO},
+             {"simpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIMPO},
+             {"kto", BP_TASK_CAUSAL_LM, BP_PREFERENCE_KTO}};
+
+const char *model_task_word(uint32_t task)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if ((uint32_t)tasks[i].task == task) {
+            return tasks[i].word; /* the plain one comes first */
+        }
+    }
+    return "unknown";
+}
+
+bp_preference_kind model_preference(const char *word)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(word, tasks[i].word) == 0) {
+            return tasks[i].kind;
+        }
+    }
+    return BP_PREFERENCE_NONE;
+}
 
 /* The task of the option, or the configuration's own. A configuration's problem_type says what
  * kind of classification its model was made for, unless another number of classes is asked. */
@@ -91,6 +120,10 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
     }
     if (config->task == BP_TASK_ANSWERS) {
         config->classes = 2; /* the first and the last token */
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_EMBEDDING) {
+        config->classes = bp_family_count(config, BP_ROLE_WIDTH);
         return BP_OK;
     }
     const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;

@@ -82,6 +82,7 @@ typedef struct reading {
     int count;
     int at;
     bool given[SETTINGS_OPTIONS_MAX];
+    uint32_t also; /* verbs whose options are taken as well */
 } reading;
 
 static bp_status take_paths(reading *r, const option *which, const char *origin)
@@ -130,7 +131,7 @@ static bp_status take_option(reading *r, const char *text)
     }
     char origin[WORD_MAX];
     snprintf(origin, sizeof origin, "--%s", which->name);
-    if ((which->verbs & r->set->verb) == 0) {
+    if ((which->verbs & (r->set->verb | r->also)) == 0) {
         fprintf(stderr, "bedplate: %s: this verb does not take the option\n", origin);
         return BP_ERR_USAGE;
     }
@@ -139,9 +140,21 @@ static bp_status take_option(reading *r, const char *text)
     return options_take_value(r, which, text[length] == '=' ? text + length + 1 : NULL, origin);
 }
 
+/* plan --unit prints a run: it takes what a run takes, wherever it stands. */
+static uint32_t options_also(const settings *set, int count, char **arguments)
+{
+    bool unit = false;
+    for (int i = 0; i < count; i++) {
+        unit =
+            unit || strcmp(arguments[i], "--unit") == 0 || strncmp(arguments[i], "--unit=", 7) == 0;
+    }
+    return unit && set->verb == VERB_PLAN ? VERB_TRAIN : 0;
+}
+
 bp_status options_parse(settings *set, int count, char **arguments)
 {
     reading r = {.set = set, .arguments = arguments, .count = count};
+    r.also = options_also(set, count, arguments);
     while (r.at < r.count) {
         const char *text = r.arguments[r.at++];
         if (strcmp(text, "-h") == 0) {

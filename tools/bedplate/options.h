@@ -13,6 +13,7 @@ typedef enum option_kind {
     OPTION_SIGNED,     /* int64_t */
     OPTION_BYTES,      /* uint64_t: 4GiB, 512MB, 2e9 */
     OPTION_REAL,       /* double */
+    OPTION_TIME,       /* double, seconds: 90, 45m, 11h30m, 2d */
     OPTION_TEXT,       /* const char * */
     OPTION_TEXT_MAYBE, /* the same; without a value "true" */
     OPTION_LIST,       /* path_list of texts, one per use */
@@ -62,8 +63,12 @@ bp_status option_set(const option *which, settings *set, const char *value,
 /* Applies a file of `name = value` lines to every option that `given` does not mark. */
 bp_status options_file(settings *set, const char *path, const bool *given) BP_MUST_CHECK;
 
-/* --resume-from-checkpoint of true and false is --resume, of a path that and resume_from. */
+/* --resume as its word says; --resume-from-checkpoint of true and false is --resume, of a path that
+ * and resume_from. */
 void options_settle_resume(settings *set);
+
+/* Reads a size: "4GiB", "512MB", "2e9". */
+bool option_bytes(const char *text, double *bytes);
 
 /* Position of an option in the table. */
 uint32_t option_index(const option *which);

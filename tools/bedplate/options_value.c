@@ -84,8 +84,7 @@ static bp_status set_count(const option *which, settings *set, const char *value
     return BP_OK;
 }
 
-static bp_status set_bytes(const option *which, settings *set, const char *value,
-                           const char *origin)
+bool option_bytes(const char *text, double *bytes)
 {
     static const struct {
         const char *unit;
@@ -108,22 +107,58 @@ static bp_status set_bytes(const option *which, settings *set, const char *value
         {"TiB", 1099511627776.0},
     };
     char *end;
-    double number = strtod(value, &end);
+    double number = strtod(text, &end);
     size_t i = 0;
     size_t count = sizeof units / sizeof units[0];
     while (i < count && strcmp(units[i].unit, end) != 0) {
         i++;
     }
-    if (end == value || i == count || !isfinite(number)) {
+    const bool good = end != text && i < count && isfinite(number);
+    *bytes = good ? number * units[i].factor : 0.0;
+    return good;
+}
+
+static bp_status set_bytes(const option *which, settings *set, const char *value,
+                           const char *origin)
+{
+    double bytes;
+    if (!option_bytes(value, &bytes)) {
         return options_value_wrong(origin, "the value is not a size", value,
                                    "a size such as 4GiB, 512MB or 2e9");
     }
-    double bytes = number * units[i].factor;
     if (bytes < 0 || bytes > which->most) {
         return out_of_range(which, value, origin);
     }
     uint64_t whole = (uint64_t)bytes;
     memcpy(slot(set, which), &whole, sizeof whole);
+    return BP_OK;
+}
+
+/* Numbers with units, the larger ones first by habit: 11h30m. A number alone is seconds. */
+static bp_status set_time(const option *which, settings *set, const char *value, const char *origin)
+{
+    static const char units[] = "smhd";
+    static const double factors[] = {1, 60, 3600, 86400};
+    double seconds = 0;
+    bool good = *value != '\0';
+    for (const char *at = value; good && *at != '\0';) {
+        char *end;
+        const double number = strtod(at, &end);
+        const char *unit = *end != '\0' ? strchr(units, *end) : units;
+        /* Behind a unit a number needs one of its own: 1h30 may mean two things. */
+        const bool named = *end != '\0' || at == value;
+        good = end != at && isfinite(number) && number >= 0 && unit != NULL && named;
+        seconds += good ? number * factors[unit - units] : 0;
+        at = *end != '\0' ? end + 1 : end;
+    }
+    if (!good) {
+        return options_value_wrong(origin, "the value is not a time", value,
+                                   "a time such as 90s, 45m or 11h30m");
+    }
+    if (seconds < which->least || seconds > which->most) {
+        return out_of_range(which, value, origin);
+    }
+    memcpy(slot(set, which), &seconds, sizeof seconds);
     return BP_OK;
 }
 
@@ -225,6 +260,8 @@ static bp_status set_paths(const option *which, settings *set, const char *value
 bp_status option_set(const option *which, settings *set, const char *value, const char *origin)
 {
     switch (which->kind) {
+    case OPTION_TIME:
+        return set_time(which, set, value, origin);
     case OPTION_FLAG:
         return set_flag(which, set, value, origin);
     case OPTION_COUNT:
@@ -252,6 +289,8 @@ bp_status option_set(const option *which, settings *set, const char *value, cons
 void options_settle_resume(settings *set)
 {
     const char *from = set->resume_from;
+    set->resume_auto = strncmp(set->resume_word, "auto", 4) == 0;
+    set->resume = strncmp(set->resume_word, "false", 5) != 0;
     if (from == NULL || strcmp(from, "false") == 0) {
         set->resume_from = NULL;
         return;
@@ -291,6 +330,7 @@ void option_put(bp_text *text, const option *which, const settings *set)
         memcpy(&whole, at, sizeof whole);
         bp_text_i64(text, whole);
         break;
+    case OPTION_TIME:
     case OPTION_REAL:
         memcpy(&real, at, sizeof real);
         bp_text_general(text, real, 15);

@@ -64,6 +64,7 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
 static bp_status fill_gradient(const settings *set, bp_spec *spec)
 {
     const char *name = set->gradient_dtype;
+    spec->tape = strcmp(set->tape_dtype, "fp8") == 0 ? BP_TAPE_FP8 : BP_TAPE_WORKING;
     bool narrow = spec->master == BP_MASTER_SPLIT || spec->master == BP_MASTER_SPLIT8 ||
                   spec->master == BP_MASTER_STOCHASTIC;
     spec->gradient_int8 = strcmp(name, "int8") == 0;
@@ -189,9 +190,22 @@ static bp_status read_override(const char *text, precision_rules *rules)
     return add_rule(rules, &rule);
 }
 
+/* LoRA+ (Hayou et al., arXiv 2402.12354): before other rules, which may say otherwise. */
+static bp_status add_loraplus(const settings *set, precision_rules *rules)
+{
+    return set->loraplus_lr_ratio == 1.0
+               ? BP_OK
+               : add_rule(rules, &(bp_parameter_rule){.glob = "*.lora_B.weight",
+                                                      .kind = BP_RULE_OVERRIDE,
+                                                      .sets_rate = true,
+                                                      .learning_rate = set->loraplus_lr_ratio *
+                                                                       set->learning_rate});
+}
+
 static bp_status fill_rules(const settings *set, precision_rules *rules)
 {
     rules->count = 0;
+    BP_TRY(add_loraplus(set, rules));
     for (uint32_t i = 0; i < set->freeze.count; i++) {
         BP_TRY(add_rule(rules,
                         &(bp_parameter_rule){.glob = set->freeze.item[i], .kind = BP_RULE_FREEZE}));
@@ -209,7 +223,7 @@ static bp_status fill_rules(const settings *set, precision_rules *rules)
 bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *spec)
 {
     BP_TRY(fill_types(set, spec));
-    bool learns = set->verb != VERB_EVAL && set->verb != VERB_GENERATE;
+    bool learns = set->verb != VERB_EVAL && set->verb != VERB_EMBED && set->verb != VERB_GENERATE;
     if (!learns) {
         return BP_OK;
     }

@@ -6,9 +6,15 @@
 #include <string.h>
 
 #include "tools/bedplate/predictions_answers.h"
+#include "tools/bedplate/predictions_vectors.h"
 #include "tools/bedplate/predictions_words.h"
 
 static const char where[] = "predictions";
+
+bp_task predictions_task(const bp_spec *spec)
+{
+    return spec->preference.kind != BP_PREFERENCE_NONE ? PREDICTIONS_PAIRS : spec->config.task;
+}
 
 bool predictions_are_made(const bp_spec *spec)
 {
@@ -17,6 +23,11 @@ bool predictions_are_made(const bp_spec *spec)
 
 bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *error)
 {
+    if (path != NULL && spec->config.task == BP_TASK_EMBEDDING) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "vectors are written by bedplate embed, and are no predictions",
+                            "--predictions");
+    }
     if (path == NULL || predictions_are_made(spec)) {
         return BP_OK;
     }
@@ -211,6 +222,9 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     if (task == BP_TASK_ANSWERS) {
         return predictions_answers_take(p, runtime);
     }
+    if (task == BP_TASK_EMBEDDING) {
+        return predictions_vectors_take(p, runtime);
+    }
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
     const int32_t *labels = column->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
@@ -330,6 +344,13 @@ static const prediction_metric metrics[] = {
     {BP_TASK_TOKENS, "f1", ", F1 ", entity_f1_of},
     {BP_TASK_ANSWERS, "exact_match", ", exact match ", predictions_exact_match},
     {BP_TASK_ANSWERS, "f1", ", F1 ", predictions_answer_f1},
+    {BP_TASK_EMBEDDING, "spearman_cosine", ", Spearman ", predictions_spearman_cosine},
+    {BP_TASK_EMBEDDING, "pearson_cosine", ", Pearson ", predictions_pearson_cosine},
+    {BP_TASK_EMBEDDING, "recall_at_1", ", recall at 1 ", predictions_recall_1},
+    {BP_TASK_EMBEDDING, "recall_at_3", ", at 3 ", predictions_recall_3},
+    {BP_TASK_EMBEDDING, "recall_at_5", ", at 5 ", predictions_recall_5},
+    {BP_TASK_EMBEDDING, "recall_at_10", ", at 10 ", predictions_recall_10},
+    {BP_TASK_EMBEDDING, "mrr_at_10", ", MRR at 10 ", predictions_mrr_10},
 };
 
 static const prediction_metric *metric_at(bp_task task, uint32_t index)
@@ -342,9 +363,21 @@ static const prediction_metric *metric_at(bp_task task, uint32_t index)
     return NULL;
 }
 
+/* Of vectors those that the data has no word about are left out. */
+static bool metric_counts(const predictions *p, const prediction_metric *metric)
+{
+    return metric->task != BP_TASK_EMBEDDING || !isnan(metric->of(p));
+}
+
 const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value)
 {
     const prediction_metric *metric = metric_at(task, index);
+    if (task == PREDICTIONS_PAIRS) {
+        if (told_name(index) != NULL && p != NULL) {
+            *value = told_value(&p->told, index);
+        }
+        return told_name(index);
+    }
     if (metric != NULL && p != NULL) {
         *value = metric->of(p);
     }
@@ -354,8 +387,11 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out)
 {
     const prediction_metric *metric;
+    told_json(&p->told, prefix, out);
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
-        predictions_put_member(out, prefix, metric->name, metric->of(p));
+        if (metric_counts(p, metric)) {
+            predictions_put_member(out, prefix, metric->name, metric->of(p));
+        }
     }
     if (p->labelled > 0 && task == BP_TASK_TOKENS) {
         char key[32];
@@ -370,8 +406,11 @@ void predictions_json(const predictions *p, bp_task task, const char *prefix, ou
 void predictions_text(const predictions *p, bp_task task, bp_text *text)
 {
     const prediction_metric *metric;
+    told_text(&p->told, text);
     for (uint32_t i = 0; p->labelled > 0 && (metric = metric_at(task, i)) != NULL; i++) {
-        bp_text_string(text, metric->words);
-        bp_text_fixed(text, metric->of(p), 4);
+        if (metric_counts(p, metric)) {
+            bp_text_string(text, metric->words);
+            bp_text_fixed(text, metric->of(p), 4);
+        }
     }
 }

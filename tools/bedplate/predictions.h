@@ -10,9 +10,11 @@
 #include "tools/bedplate/entities.h"
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/output.h"
+#include "tools/bedplate/told.h"
 #include "tools/formats/class_names.h"
 
-#define PREDICTIONS_CLASSES 1024 /* as many as a task may have */
+#define PREDICTIONS_PAIRS   BP_TASK_COUNT /* the task of a loss over pairs, for what judges it */
+#define PREDICTIONS_CLASSES 1024          /* as many as a task may have */
 
 /* Of one class: how often it was the label, the prediction, and both. */
 typedef struct class_counts {
@@ -33,6 +35,18 @@ typedef struct answer_sums {
     double exact, f1;
 } answer_sums;
 
+#define VECTOR_RECALLS 4 /* at 1, 3, 5 and 10 */
+
+/* Of vectors of texts. */
+typedef struct vector_sums {
+    uint64_t width, samples;
+    uint32_t texts; /* of a row */
+    bool scored;
+    double pearson, spearman;
+    uint64_t found[VECTOR_RECALLS];
+    double reciprocal;
+} vector_sums;
+
 typedef struct predictions {
     const bp_class_names *names; /* of the classes; count 0: they have numbers only */
     FILE *file;                  /* NULL: none is written */
@@ -44,11 +58,16 @@ typedef struct predictions {
     number_sums numbers;
     entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
     answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
-    uint32_t best;          /* of questions: likely places that are kept of every window */
-    bp_source *source;      /* of tagged words, and of questions */
-    memory_block room;      /* what is kept of every token, or window, until the end */
+    vector_sums vectors;
+    uint32_t best;     /* of questions: likely places that are kept of every window */
+    bp_source *source; /* of tagged words, and of questions */
+    told_sums told;    /* of pairs of rows */
+    memory_block room; /* what is kept of every token, or window, until the end */
     output out;
 } predictions;
+
+/* The spec's task, or PREDICTIONS_PAIRS. */
+bp_task predictions_task(const bp_spec *spec);
 
 /* Whether the task has predictions: its eval program keeps the logits of samples. */
 bool predictions_are_made(const bp_spec *spec);
@@ -79,8 +98,9 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
  * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of
- * each type (entities.h), "exact_match" and "f1" of answers, in percent; none where there is no
- * label. */
+ * each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
+ * "pearson_cosine" and "spearman_cosine" where rows have scores, else "recall_at_1", _3, _5, _10
+ * and "mrr_at_10"; none where there is no label. */
 void predictions_json(const predictions *p, bp_task task, const char *prefix, output *out);
 
 /* The same behind a line of text: ", accuracy 0.9, macro F1 0.89". */

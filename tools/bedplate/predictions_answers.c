@@ -57,11 +57,12 @@ static void find_places(const float *logits, uint32_t count, place_logit *to, ui
 bp_status predictions_answers_take(predictions *p, const bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->spec;
+    const uint32_t evaluated = bp_spec_eval_batch(spec);
     for (uint32_t i = 0; i < runtime->group.samples; i++, p->rows++) {
         float null = 0.0f;
         for (uint32_t end = 0; end < 2; end++) {
             const float *logits =
-                runtime->logits_host + ((size_t)end * spec->batch + i) * spec->sequence;
+                runtime->logits_host + ((size_t)end * evaluated + i) * spec->sequence;
             find_places(logits, spec->sequence, places_of(p, p->rows, end), p->best);
             null += logits[0];
         }

@@ -99,6 +99,22 @@ void progress_note(progress *p, const char *what, double value)
     }
 }
 
+void progress_told(progress *p, const told_sums *told)
+{
+    char line[320];
+    bp_text text;
+    if (p->quiet || told->kind == BP_PREFERENCE_NONE) {
+        return;
+    }
+    bp_text_init(&text, NULL, NULL, line, sizeof line);
+    told_text(told, &text);
+    bp_text_char(&text, '\0');
+    if (bp_text_flush(&text) == BP_OK) {
+        wipe(p);
+        fprintf(stderr, "  %s\n", line + (line[0] == ',' ? 2 : 0));
+    }
+}
+
 void progress_end(progress *p)
 {
     if (!p->quiet) {

@@ -2,6 +2,7 @@
 /* From settings to an open runtime. */
 #include "tools/bedplate/session.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +11,19 @@
 #include "optim/rate.h"
 #include "tools/bedplate/calibrate.h"
 #include "tools/bedplate/counted.h"
-#include "tools/bedplate/data_answered.h"
 #include "tools/bedplate/device_choice.h"
 #include "tools/bedplate/device_memory.h"
 #include "tools/bedplate/optimizer_choice.h"
 #include "tools/bedplate/model_table.h"
 #include "tools/bedplate/options.h"
+#include "tools/bedplate/packing.h"
+#include "tools/bedplate/preference_choice.h"
 #include "tools/bedplate/output.h"
 #include "tools/bedplate/process_memory.h"
 #include "tools/bedplate/quantised_choice.h"
+#include "tools/bedplate/embedder_choice.h"
+#include "tools/bedplate/ranks.h"
+#include "tools/bedplate/shard_plan.h"
 #include "tools/bedplate/shortage.h"
 #include "tools/bedplate/tensor_faults.h"
 #include "tools/formats/hf_config.h"
@@ -30,6 +35,8 @@
 #define WORK_BYTES       ((uint64_t)1 << 20) /* to carry data */
 #define PAGE_BYTES       4096u
 #define WORK_TENSOR      2048u /* tables, per tensor of a file */
+#define WORK_RANKS       256u  /* ranks that save a state together without more, */
+#define WORK_RANK        1024u /* and what each rank beyond takes */
 #define SEQUENCE_DEFAULT 1024u
 #define TIME_PIECES      64u     /* of a recurrent model's sequences, unless --time-chunk says */
 #define TIME_STEPS       16u     /* in each at least */
@@ -102,7 +109,7 @@ static bp_status no_model(session *s)
 static bool lacks_head(const settings *set, bp_task own, bp_task task)
 {
     const bool adapts = set->lora_r > 0 || set->adapter != NULL;
-    if (task < BP_TASK_CLASSES || own == task) {
+    if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
         return false;
     }
     return bp_task_judges_samples(task)
@@ -137,14 +144,17 @@ static bp_status find_model(session *s)
     const bp_task task = s->spec.config.task;
     s->classes_open = set->verb == VERB_TRAIN && silent && s->names.count == 0 &&
                       (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
+    if (task == BP_TASK_EMBEDDING) {
+        BP_TRY(embedder_choose(s));
+    }
     if (set->dropout < 0.0 && set->dropout > -1.0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the value is out of range (right would be 0 to 0.99, or -1: as the "
                             "configuration says)",
                             "--dropout");
     }
-    if (set->dropout >= 0.0) {
-        bp_family_set_dropouts(&s->spec.config, set->dropout);
+    if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE) {
+        bp_family_set_dropouts(&s->spec.config, set->dropout >= 0.0 ? set->dropout : 0.0);
     }
     return BP_OK;
 }
@@ -174,6 +184,9 @@ static uint32_t sequence_of(const session *s)
 {
     uint64_t asked = s->set->sequence;
     uint32_t most = s->spec.config.positions;
+    if (asked == 0 && s->embedder.max_length > 0) {
+        return s->embedder.max_length < most ? s->embedder.max_length : most;
+    }
     if (asked == 0) {
         if (s->spec.config.vocabulary == 0) {
             return most; /* a row of numbers is as long as the model says */
@@ -193,24 +206,59 @@ static void cut_time(session *s)
     bp_family_set_pieces(&spec->config, (uint32_t)bp_size_ceil_div(spec->sequence, steps));
 }
 
+/* --lanes, else the fewest that so many ranks can share. */
+static uint32_t lanes_of(const settings *set, uint32_t size)
+{
+    uint32_t lanes = 1;
+    while (lanes < size) {
+        lanes *= 2;
+    }
+    return option_given(set, "lanes") ? (uint32_t)set->lanes : lanes;
+}
+
+/* Ranks of which each would compute everything. */
+static bp_status check_lanes(session *s)
+{
+    if (s->spec.lanes > 1 || s->spec.ranks == 1) {
+        return BP_OK;
+    }
+    return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are more ranks than lanes",
+                          "--lanes", 1, BP_LIMIT_LEAST, s->spec.ranks);
+}
+
 static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
     bp_spec *spec = &s->spec;
     spec->model = spec->config.family->model;
     BP_TRY(optimizer_fill(set, spec));
-    spec->batch = (uint32_t)set->batch;
+    BP_TRY(preference_fill(set, spec, &s->error));
+    spec->batch = (uint32_t)set->batch * preference_rows(spec);
     spec->accumulation = (uint32_t)set->accumulation;
+    spec->ranks = ranks_size(set);
+    spec->rank = ranks_rank(set);
+    shard_settle(set, spec);
+    spec->lanes = lanes_of(set, spec->ranks);
     spec->sequence = sequence_of(s);
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->smoothing = set->label_smoothing;
-    spec->eval_batch = set->verb == VERB_EVAL ? 0 : (uint32_t)set->eval_batch;
+    spec->noise = set->neftune / sqrt((double)spec->sequence);
+    spec->eval_batch = set->verb == VERB_EVAL || set->verb == VERB_EMBED
+                           ? 0
+                           : (uint32_t)set->eval_batch * preference_rows(spec);
+    embedder_fill(set, spec);
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
     spec->pairs = set->text_pairs || spec->config.task == BP_TASK_ANSWERS;
-    spec->keep_logits = spec->config.task >= BP_TASK_CLASSES; /* evaluation counts what is right */
+    /* Evaluation counts what is right. */
+    spec->keep_logits = spec->config.task >= BP_TASK_CLASSES || preference_refers(spec);
+    spec->evaluate = preference_refers(spec);
+    spec->packed = packing_apart(set);
+    if (s->below.asked && set->arena == 0) {
+        below_all(spec);
+    }
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
     return precision_fill(set, &s->rules, spec);
@@ -222,6 +270,7 @@ bp_status session_begin(session *s, const settings *set)
     s->set = set;
     BP_TRY(bp_store_posix_init(&s->posix, ""));
     s->store = &s->posix.store;
+    BP_TRY(below_read(&s->below, set, &s->error));
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
@@ -234,11 +283,12 @@ bp_fit_request session_request(const session *s)
     bool batch = option_given(set, "per-device-train-batch-size") ||
                  option_given(set, "gradient-accumulation-steps");
     bool policy = option_given(set, "gradient-checkpointing") && !s->policy.automatic;
+    batch = batch || s->spec.texts > 1; /* which is part of the loss */
     return (bp_fit_request){
         .spec = s->spec,
         .budget = set->arena,
         .free_policy = !policy,
-        .free_batch = !batch && !s->batch_settled,
+        .free_batch = !batch && !s->batch_settled && preference_rows(&s->spec) == 1,
         .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_settled,
         .rates = BP_RATES_DEFAULT,
     };
@@ -266,54 +316,61 @@ bp_status session_save_rates(session *s)
     return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
 }
 
-bp_status session_choose(session *s)
+/* Where nothing fits, some of it lives below the arena. */
+static bp_status choose_below(session *s, const bp_fit_request *request, const bp_rates *rates)
+{
+    choice above = s->choice;
+    bp_fit_request all = *request;
+    below_all(&all.spec);
+    s->choice = (choice){.made = false};
+    bp_status status = choice_run(&s->choice, &all, rates, &s->error);
+    if (status == BP_OK && s->choice.fits) {
+        status = below_least(&s->choice, &s->error);
+    }
+    choice_end(&above);
+    return status;
+}
+
+/* All ranks make the choice of the one that owns most. */
+static bp_status choose_options(session *s)
 {
     if (s->set->arena == 0 || s->spec.optimizer == NULL) {
         return BP_OK;
     }
-    const bp_fit_request request = session_request(s);
+    const uint32_t rank = s->spec.rank;
+    bp_fit_request request = session_request(s);
     BP_TRY(bp_spec_check(&s->spec, &s->error));
+    BP_TRY(shard_choice_largest(&request.spec, &s->error));
     BP_TRY(find_rates(s, request.free_policy));
     s->rated = s->spec;
-    bp_status status =
-        choice_run(&s->choice, &request, s->calibrated ? &s->rates : NULL, &s->error);
+    const bp_rates *rates = s->calibrated ? &s->rates : NULL;
+    bp_status status = choice_run(&s->choice, &request, rates, &s->error);
+    if (status == BP_OK && !s->choice.fits && s->below.asked) {
+        status = choose_below(s, &request, rates);
+    }
     BP_TRY(adapter_blame(s->set, status, &s->error));
     s->spec = s->choice.fit.spec;
+    s->spec.rank = rank;
     return BP_OK;
+}
+
+static bp_status choose_form(session *s)
+{
+    return shard_choice_ahead(s, choose_options);
+}
+
+bp_status session_choose(session *s)
+{
+    const bool chooses = shard_automatic(s->set) && s->spec.optimizer != NULL;
+    return chooses ? shard_choice_run(s, choose_form) : choose_form(s);
 }
 
 uint64_t session_work_bytes(const session *s)
 {
     const bp_spec *spec = &s->spec;
+    const uint64_t size = ranks_size(s->set), more = size > WORK_RANKS ? size - WORK_RANKS : 0;
     uint64_t tensors = 3 * (uint64_t)bp_adapter_parameters(spec) + 64;
-    return WORK_BYTES + tensors * WORK_TENSOR;
-}
-
-/* Bytes of the process's own memory that the arenas are. */
-static uint64_t arenas_here(const session *s)
-{
-    const bp_report *report = &s->runtime.report;
-    return device_takes_memory(&s->spec) ? report->arena_bytes + report->host.arena_bytes : 0;
-}
-
-/* Text is tokenised before there are arenas. */
-uint64_t session_host_bytes(const session *s)
-{
-    const uint64_t text = s->coder.bytes > s->unpack_bytes ? s->coder.bytes : s->unpack_bytes;
-    const uint64_t arenas = arenas_here(s);
-    const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
-    const uint64_t alone = text > arenas ? text - arenas : 0;
-    uint64_t run = s->host.bytes + tensors + gguf_folder_bytes(&s->gguf);
-    /* Evaluations in a training read questions once more, beside the plan. */
-    const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
-    if (s->coder.block.address != NULL) {
-        run += s->coder.bytes;
-    } else if (asks && s->spec.optimizer != NULL) {
-        run += s->coder.bytes + data_answered_bytes();
-    }
-    run = run > alone ? run : alone;
-    return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)
-                                         : run;
+    return WORK_BYTES + tensors * WORK_TENSOR + more * WORK_RANK;
 }
 
 static coder_ask ask_of(session *s)
@@ -332,10 +389,14 @@ bp_status session_find_coder(session *s)
     return coder_find(&s->coder, &ask);
 }
 
+/* Where no arena has room enough, reading text takes most: then all of the rest is there too. */
 bp_status session_open_coder(session *s)
 {
     const coder_ask ask = ask_of(s);
     BP_TRY(coder_find(&s->coder, &ask));
+    if (device_takes_memory(&s->spec)) {
+        process_settle();
+    }
     return coder_open(&s->coder, &ask);
 }
 
@@ -344,7 +405,7 @@ bp_status session_open_coder(session *s)
 static void keep_needed(session *s, uint64_t planned)
 {
     const uint64_t tables = bp_size_align(s->runtime.host.used, PAGE_BYTES);
-    const uint64_t work = session_work_bytes(s), arenas = arenas_here(s);
+    const uint64_t work = session_work_bytes(s), arenas = session_arenas_here(s);
     const uint64_t least = arenas > 0 && planned > arenas ? planned - arenas : 0;
     s->work = (bp_staging){(char *)s->host.address + tables, (size_t)work};
     s->runtime.host.size = s->runtime.host.used; /* what would be carved now is refused */
@@ -353,6 +414,7 @@ static void keep_needed(session *s, uint64_t planned)
 
 bp_status session_plan(session *s)
 {
+    BP_TRY(check_lanes(s));
     uint64_t work = session_work_bytes(s);
     bp_status status = counted_take(&s->runtime, &s->spec, work, &s->host, &s->error);
     if (status == BP_OK) {
@@ -425,7 +487,7 @@ static bp_status load_adapters(session *s)
 }
 
 /* What a snapshot or a file holds is not drawn. */
-static bp_status give_weights(session *s)
+bp_status session_give_weights(session *s, bool adapters)
 {
     BP_TRY(bp_runtime_clear(&s->runtime));
     if (s->state_follows) {
@@ -434,7 +496,7 @@ static bp_status give_weights(session *s)
     if (s->weights) {
         BP_TRY(load_weights(s));
     }
-    if (s->set->adapter != NULL) {
+    if (s->set->adapter != NULL && adapters) {
         BP_TRY(load_adapters(s));
     }
     return bp_runtime_draw(&s->runtime);
@@ -463,9 +525,17 @@ bp_status session_open(session *s)
     bp_places places = bp_places_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
-    BP_TRY(bp_runtime_open_places(&s->runtime, &places));
+    BP_TRY(below_open(&s->below, s->set, &s->runtime.report, &places, &s->error));
+    if (s->set->ranks != NULL) {
+        BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->runtime.graph), &s->error));
+    }
+    BP_TRY(ranks_gpus_join(&s->gpus, s->set, &s->spec, &places, &s->error));
+    ranks_leave_turn(s->set);
+    const bp_status status = bp_runtime_open_places(&s->runtime, &places);
+    ranks_take_turn(s->set);
+    BP_TRY(status);
     device_log_show(&s->runtime, s->set->json);
-    return give_weights(s);
+    return session_give_weights(s, true);
 }
 
 bp_status session_start(session *s)
@@ -479,6 +549,12 @@ int session_report(const session *s, bp_status status)
 {
     if (status == BP_OK) {
         return 0;
+    }
+    if (s->error.code != BP_OK || s->runtime.error.code != BP_OK) {
+        ranks_fail(s->set, s->error.code != BP_OK ? &s->error : &s->runtime.error);
+    }
+    if (!ranks_may_tell(s->set, status)) {
+        return bp_status_exit_code(status);
     }
     if (s->error.code != BP_OK) {
         return report_error(&s->error);
@@ -495,9 +571,11 @@ int session_report(const session *s, bp_status status)
 void session_end(session *s)
 {
     bp_runtime_close(&s->runtime);
+    ranks_gpus_end(&s->gpus);
     choice_end(&s->choice);
     coder_close(&s->coder);
     gguf_folder_close(&s->gguf);
+    below_close(&s->below);
     memory_give_back(&s->arena);
     memory_give_back(&s->host_arena);
     memory_give_back(&s->host);

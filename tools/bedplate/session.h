@@ -7,6 +7,7 @@
 #include "core/file/safetensors.h"
 #include "device/host/store_posix.h"
 #include "tools/bedplate/adapter_choice.h"
+#include "tools/bedplate/below_choice.h"
 #include "tools/bedplate/choice.h"
 #include "tools/bedplate/coder.h"
 #include "tools/bedplate/gguf_folder.h"
@@ -14,8 +15,11 @@
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/precision.h"
 #include "tools/bedplate/predictions.h"
+#include "tools/bedplate/ranks_nccl.h"
 #include "tools/bedplate/settings.h"
+#include "tools/bedplate/shard_choice.h"
 #include "tools/formats/class_names.h"
+#include "tools/formats/embedder.h"
 
 /* Must not move once begun. */
 typedef struct session {
@@ -28,10 +32,13 @@ typedef struct session {
     policy_text policy; /* as given */
     precision_rules rules;
     adapter_choice adapters;
+    bool texts_known;   /* of rows of texts: the data said how many there are in each */
     bool batch_settled; /* batch and accumulation are those of the snapshot to continue */
     uint32_t largest;   /* plan --max-batch: the micro-batch found */
     bool chunk_settled; /* and so is loss_rows */
     choice choice;
+    shard_choice sharing; /* of --shard auto */
+    below_choice below;
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
     bp_spec rated;                        /* the spec they were measured for */
@@ -43,14 +50,17 @@ typedef struct session {
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
     float class_weights[PREDICTIONS_CLASSES]; /* --class-weights, in spec where it is given */
     bp_class_names names;                     /* of the model's classes; count 0: none */
+    bp_embedder embedder;                     /* --task embedding: how vectors are made */
     bool classes_open; /* training: the data names them, for nothing else does */
     coder coder;       /* its tokenizer, when it was asked for */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
+    ranks_gpus gpus;    /* of several ranks */
     memory_block host_arena;
-    uint64_t unpack_bytes; /* of memory that unpacking data took, before the plan's was taken */
-    bp_staging work;       /* for reading and writing files */
+    uint64_t reference_bytes; /* of log-probabilities of a reference that are held */
+    uint64_t unpack_bytes;    /* of memory that unpacking data took, before the plan's was taken */
+    bp_staging work;          /* for reading and writing files */
 } session;
 
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the
@@ -63,9 +73,9 @@ bp_fit_request session_request(const session *s);
 /* Keeps the measured rates, if there are any, in --output-dir. */
 bp_status session_save_rates(session *s) BP_MUST_CHECK;
 
-/* With --arena: runs the fit over what was not given of checkpointing, batch and accumulation, and
- * loss chunk, and puts its choice into session->spec, which must be complete. When nothing fits,
- * session_check_fit will say so. */
+/* With --shard auto: the fastest form that fits. With --arena: runs the fit over what was not given
+ * of checkpointing, batch and accumulation, and loss chunk, and puts its choice into session->spec,
+ * which must be complete. When nothing fits, session_check_fit will say so. */
 bp_status session_choose(session *s) BP_MUST_CHECK;
 
 /* Takes the host memory and plans. */
@@ -79,6 +89,12 @@ uint64_t session_work_bytes(const session *s);
 bp_status session_find_coder(session *s) BP_MUST_CHECK;
 bp_status session_open_coder(session *s) BP_MUST_CHECK;
 
+/* Bytes of the process's own memory that the arenas are. */
+uint64_t session_arenas_here(const session *s);
+
+/* What --group-by-length keeps beside the plan. */
+uint64_t session_length_bytes(const session *s);
+
 /* All memory of a planned session beside its arenas: tables, staging, work room, and the
  * tokenizer's memory, which is added while it is held; where it was given back before there were
  * arenas, what it has beyond them counts. On the host device also what the process takes
@@ -91,6 +107,10 @@ bp_status session_check_fit(session *s) BP_MUST_CHECK;
 
 /* Takes the arena and opens the runtime over it: random weights, or those of the directory. */
 bp_status session_open(session *s) BP_MUST_CHECK;
+
+/* The weights of s->weights_path, where there are some, with those of --adapter if they are wanted;
+ * the rest is drawn. session_open has done it. */
+bp_status session_give_weights(session *s, bool adapters) BP_MUST_CHECK;
 
 /* Plans, checks the fit, opens. */
 bp_status session_start(session *s) BP_MUST_CHECK;

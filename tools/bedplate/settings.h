@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 192
+#define SETTINGS_OPTIONS_MAX 208
 
 typedef struct path_list {
     uint32_t count;
@@ -27,7 +27,12 @@ typedef enum verb_bit {
     VERB_IMPORT = 512,
     VERB_TOKENIZE = 1024,
     VERB_COMPLETION = 2048,
-    VERB_INIT = 4096
+    VERB_INIT = 4096,
+    VERB_REPLAY = 8192,
+    VERB_SELFTEST = 16384,
+    VERB_WATCH = 65536,
+    VERB_REPORT = 131072,
+    VERB_EMBED = 262144
 } verb_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
@@ -39,12 +44,23 @@ typedef struct settings {
     path_list eval_data;
     double validation_split;
     const char *data_format;
+    const char *chat_template; /* NULL: the model's own */
+    const char *loss_on;
+    const char *chat_date;
+    const char *system_message;
+    bool talks; /* --chat */
+    uint64_t context;
     const char *tokenizer;
     const char *output_dir;
     const char *output;      /* tokenize: the token file */
     const char *predictions; /* eval: a file of JSON lines */
     const char *task;        /* TASK_WORDS */
     uint64_t num_labels;     /* 0: as the model says */
+    const char *pooling;     /* of vectors: POOLING_WORDS */
+    const char *normalize;   /* auto|true|false */
+    const char *prompt_name; /* before texts of which vectors are made; NULL: the usual one */
+    double similarity;       /* what their cosines are multiplied by in the loss */
+    uint64_t negatives;      /* plan: of each row of texts */
     double dropout;          /* below 0: as the model says */
     bool text_pairs;         /* plan: rows are pairs of texts */
     bool label_all_tokens;   /* of words: every piece of one has its label */
@@ -62,6 +78,7 @@ typedef struct settings {
     uint64_t batch;
     uint64_t eval_batch;
     uint64_t accumulation;
+    uint64_t lanes;
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
     const char *length_buckets; /* LENGTHS_WORDS */
     uint64_t loss_rows;
@@ -74,6 +91,7 @@ typedef struct settings {
     bool fp16;
     const char *master;
     const char *gradient_dtype;
+    const char *tape_dtype;
     const char *gradient_release;
     const char *loss_scale;
     uint64_t lora_r; /* 0: no adapters */
@@ -81,8 +99,15 @@ typedef struct settings {
     double lora_dropout;
     bool use_rslora;
     const char *target_modules;
-    const char *adapter; /* directory */
+    const char *exclude_modules;
+    const char *layers_to_transform;
+    const char *layers_pattern;
+    const char *rank_pattern;
+    const char *alpha_pattern;
+    double loraplus_lr_ratio; /* of B's learning rate to A's */
+    const char *adapter;      /* directory */
     bool merge;
+    const char *card; /* a file */
     bool load_in_4bit;
     bool load_in_8bit;
     const char *double_quant; /* "true" or "false" */
@@ -113,17 +138,43 @@ typedef struct settings {
     double epsilon;
     double max_grad_norm;
     double label_smoothing;
+    double neftune;
+    bool packing;
+    const char *packing_strategy;
+    const char *loss_type; /* of pairs of rows, as the rest */
+    double beta;
+    double pair_smoothing;
+    double simpo_gamma;
+    double cpo_alpha;
+    double desirable;
+    double undesirable;
+    const char *ref_model;     /* NULL: the model as it begins */
+    const char *data_weights;  /* "F,F,.." */
     const char *class_weights; /* "F,F,.." or "balanced" */
     uint64_t seed;
     int64_t data_seed; /* -1: seed */
+    bool group_by_length;
 
     /* running */
-    uint64_t arena; /* bytes; 0: what the plan needs */
+    uint64_t arena;    /* bytes; 0: what the plan needs */
+    const char *below; /* NULL: no second tier */
+    bool below_buffered;
     const char *device;
     uint64_t threads; /* 0: every processor */
     const char *kernels;
+    const char *shard; /* SHARD_WORDS */
+    uint64_t shard_ahead;
+    uint64_t bucket_mb;
+    const char *fabric;
+    const char *mpi;                    /* "auto", or a library's file */
+    uint64_t silence_limit, step_limit; /* seconds that a rank may be silent, and late */
+    uint64_t fabric_seed; /* threads:N: ranks are held up, messages cut and permuted; 0: not */
+    bool fabric_check;
+    const struct ranks *ranks; /* of this rank; NULL: there is one (ranks.h) */
     bool poison;
-    bool resume;
+    const char *resume_word; /* true|auto|false, from there on */
+    bool resume;             /* settings_settle: true or auto */
+    bool resume_auto;
     const char *resume_from;   /* a snapshot, or a directory of some; settings_settle */
     const char *continue_from; /* the same, for a new run */
     uint64_t stop_at_step;     /* 0: not */
@@ -139,6 +190,23 @@ typedef struct settings {
     const char *greater; /* true|auto|false, from there on */
     uint64_t patience;   /* evaluations; 0: never stop early */
     double threshold;
+    const char *on_spike;
+    double spike_threshold;
+    uint64_t spike_budget;
+    uint64_t replay_every; /* 0: never */
+    bool keep_best;
+
+    /* a run that is left alone */
+    double selftest_every; /* seconds; 0: only at the start */
+    double time_limit;     /* seconds since the program began; 0: none */
+    const char *stop_when;
+    const char *on_usr1;     /* save|stop */
+    double storage_patience; /* seconds */
+    const char *metrics;     /* file */
+    const char *report_to;   /* none|tensorboard */
+    const char *logging_dir; /* of TensorBoard's files; NULL: runs in output_dir */
+    const char *unit;        /* UNIT_WORDS; NULL: none is asked for */
+    bool once;
 
     /* generation */
     const char *prompt;
@@ -161,8 +229,13 @@ typedef struct settings {
     bool listing;
     bool map;
     const char *html;
+    const char *emit_c; /* plan: NULL: no trainer is made of it */
     bool frontier;
     bool max_batch;
+    uint64_t ranks_asked; /* plan: 0: one */
+    uint64_t ranks_per_host;
+    const char *bandwidth;
+    const char *latency;
 
     /* bench */
     uint64_t m;
@@ -170,6 +243,12 @@ typedef struct settings {
     uint64_t k;
     uint64_t repeat;
     uint64_t elements;
+
+    /* replay */
+    bool replay_all;
+    uint64_t replay_sample; /* segments; 0: all */
+    bool replay_compare;
+    uint64_t replay_documents; /* a step; 0: none */
 
     uint64_t capacity; /* arena; bytes, 0: the least */
 

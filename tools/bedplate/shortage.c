@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "core/compile/schedule.h"
+#include "tools/bedplate/below_choice.h"
+#include "tools/bedplate/counted.h"
 #include "tools/bedplate/policy.h"
 #include "tools/bedplate/technique.h"
 
@@ -28,7 +30,8 @@ static const bp_buffer *largest_at_peak(const bp_runtime *runtime)
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
         bool always = buffer->scope <= BP_SCOPE_RESIDENT;
-        bool lives = always || (buffer->lower <= peak && peak < buffer->upper);
+        bool lives = buffer->space == BP_SPACE_DEVICE &&
+                     (always || (buffer->lower <= peak && peak < buffer->upper));
         if (lives && buffer->bytes > largest->bytes) {
             largest = buffer;
         }
@@ -193,6 +196,26 @@ static bool print_technique(const choice *c, const bp_spec *spec, const char *op
     return true;
 }
 
+/* A second tier of memory: the same bits, more slowly. */
+static bool print_below(const choice *c)
+{
+    char options[64];
+    bp_text text;
+    bp_error ignored = {.code = BP_OK};
+    bp_report report;
+    choice changed = *c;
+    below_all(&changed.request.spec);
+    if (c->request.spec.below.bases > 0 || bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
+        counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
+        report.below.arena_bytes == 0) {
+        return false;
+    }
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    bp_text_string(&text, " --below file:PATH:");
+    bp_text_u64(&text, report.below.arena_bytes);
+    return bp_text_flush(&text) == BP_OK && print_technique(c, &changed.request.spec, options);
+}
+
 /* Changes the spec and appends the option, where the model can have the technique: not all of them
  * have adapters, or 16-bit forms. */
 static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
@@ -263,6 +286,7 @@ static void print_ways_out(const choice *c, const bp_runtime *runtime, uint64_t 
     bool found_one = (help && print_techniques(c, false, 0)) ||
                      (runtime->report.resident_bytes < limit && print_sequence(c)) ||
                      (help && (print_techniques(c, true, 0) || print_techniques(c, true, 1)));
+    found_one = print_below(c) || found_one;
     if (!found_one) {
         fprintf(stderr,
                 "bedplate: no option makes it fit; the least is %" PRIu64

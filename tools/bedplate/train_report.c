@@ -9,9 +9,10 @@
 #include "tools/bedplate/lengths_choice.h"
 #include "tools/bedplate/output.h"
 
-void train_totals_begin(train_totals *sum, double began)
+void train_totals_begin(train_totals *sum, double began, const bp_spec *spec)
 {
     *sum = (train_totals){.began = began, .load_seconds = clock_seconds() - began};
+    told_begin(&sum->told, spec);
 }
 
 void train_totals_add(train_totals *sum, const bp_outcome *outcome, double seconds)
@@ -26,6 +27,7 @@ void train_totals_add(train_totals *sum, const bp_outcome *outcome, double secon
     if (isfinite(outcome->loss)) {
         sum->line_loss += outcome->loss * outcome->weight;
         sum->line_weight += outcome->weight;
+        told_add(&sum->told, outcome->told);
     }
 }
 
@@ -57,6 +59,7 @@ void train_totals_cut(train_totals *sum)
     sum->line_tokens = 0;
     sum->line_loss = 0.0;
     sum->line_weight = 0.0;
+    told_cut(&sum->told);
 }
 
 void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
@@ -85,6 +88,13 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     bp_text_string(&out.text, ", ");
     bp_text_u64(&out.text, spec->device_options.threads);
     bp_text_string(&out.text, " threads\n");
+    if (spec->lanes > 1) {
+        bp_text_u64(&out.text, spec->lanes);
+        bp_text_string(&out.text, " lanes on ");
+        bp_text_u64(&out.text, bp_spec_ranks(spec));
+        bp_text_string(&out.text,
+                       bp_spec_ranks(spec) > 1 ? " ranks, whose arenas are alike\n" : " rank\n");
+    }
     output_end(&out);
 }
 
@@ -102,7 +112,21 @@ void train_report_choice(const choice *chosen, bool json)
     output_end(&out);
 }
 
-void train_report_step(const progress_numbers *now, double epoch, double mean_loss,
+void train_report_sharing(const shard_choice *chosen, bool json)
+{
+    output out;
+    output_begin(&out, stdout);
+    if (json) {
+        json_begin(&out);
+        shard_choice_json(&out, chosen);
+        json_end(&out);
+    } else {
+        shard_choice_put(&out.text, chosen);
+    }
+    output_end(&out);
+}
+
+void train_report_step(const progress_numbers *now, const train_totals *sum, double epoch,
                        uint64_t arena_bytes)
 {
     output out;
@@ -111,7 +135,7 @@ void train_report_step(const progress_numbers *now, double epoch, double mean_lo
     json_count(&out, "step", now->step);
     json_real(&out, "epoch", epoch, 6);
     json_real(&out, "loss", now->loss, 12);
-    json_real(&out, "mean_loss", mean_loss, 12);
+    json_real(&out, "mean_loss", train_totals_mean(sum), 12);
     json_real(&out, "grad_norm", now->norm, 9);
     json_real(&out, "learning_rate", now->rate, 9);
     json_real(&out, "tokens_per_second", now->tokens_per_second, 6);
@@ -119,6 +143,7 @@ void train_report_step(const progress_numbers *now, double epoch, double mean_lo
         json_real(&out, "loss_scale", now->scale, 9);
         json_count(&out, "overflow_steps", now->overflow);
     }
+    told_json(&sum->told, "", &out);
     json_count(&out, "arena_bytes", arena_bytes);
     json_end(&out);
     output_end(&out);
@@ -146,6 +171,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     json_text(out, "state_digest", digest);
     json_real(out, "load_seconds", sum->load_seconds, 9);
     json_real(out, "train_seconds", sum->step_seconds, 9);
+    json_real(out, "output_seconds", sum->output_seconds, 9);
     json_real(out, "total_seconds", clock_seconds() - sum->began, 9);
     json_real(out, "samples_per_second", ratio((double)sum->samples, sum->step_seconds), 6);
     json_real(out, "tokens_per_second", ratio((double)sum->tokens, sum->step_seconds), 6);
@@ -174,6 +200,10 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
         json_count(out, "continued_from_step", summary->continued_step);
     }
     json_flag(out, "stopped_early", summary->early);
+    json_text(out, "ended_by", summary->ended);
+    if (summary->save_failures > 0) {
+        json_count(out, "save_failures", summary->save_failures);
+    }
     json_text(out, "output_dir", summary->output_dir);
     json_end(out);
 }

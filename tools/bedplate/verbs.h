@@ -21,6 +21,8 @@ typedef struct verb_exit {
     const char *meaning;
 } verb_exit;
 
+enum { EXIT_DOUBT = 8, EXIT_ANOMALY = 9 };
+
 /* Row `index` of the table of verbs, and of that of exit codes; NULL past the end. */
 const verb *verb_at(uint32_t index);
 const verb_exit *verb_exit_at(uint32_t index);
@@ -34,6 +36,7 @@ void options_help(const verb *v);
 int cmd_plan(const settings *set);
 int cmd_train(const settings *set);
 int cmd_eval(const settings *set);
+int cmd_embed(const settings *set);
 int cmd_generate(const settings *set);
 int cmd_tokenize(const settings *set);
 int cmd_verify(const settings *set);
@@ -44,5 +47,9 @@ int cmd_export(const settings *set);
 int cmd_import(const settings *set);
 int cmd_completion(const settings *set);
 int cmd_init(const settings *set);
+int cmd_replay(const settings *set);
+int cmd_selftest(const settings *set);
+int cmd_watch(const settings *set);
+int cmd_report(const settings *set);
 
 #endif

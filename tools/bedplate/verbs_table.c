@@ -14,6 +14,8 @@ static const verb verbs[] = {
     {"eval", " --model DIR --data FILE.. [options]", 0, 0, VERB_EVAL, cmd_eval,
      "Prints the mean loss over the data, and what its task is judged by: perplexity, or accuracy "
      "and F1, or Pearson's correlation."},
+    {"embed", " --model DIR --data FILE.. --output FILE.npy|FILE.jsonl [options]", 0, 0, VERB_EMBED,
+     cmd_embed, "Writes a vector for each text, as sentence-transformers makes them."},
     {"generate", " --model DIR --prompt TEXT|--prompt-ids IDS [options]", 0, 0, VERB_GENERATE,
      cmd_generate, "Continues a prompt."},
     {"export", " --model DIR --to DIR|FILE [options]", 0, 0, VERB_EXPORT, cmd_export,
@@ -27,9 +29,21 @@ static const verb verbs[] = {
     {"completion", " bash|zsh|fish", 1, 1, VERB_COMPLETION, cmd_completion,
      "Prints what a shell needs to complete command lines; make install puts it in its place."},
     {"verify", " DIR [options]", 1, 1, VERB_VERIFY, cmd_verify,
-     "Checks every digest of a snapshot, or of the newest one in an output directory."},
-    {"bench", " step|gemm|optim [options]", 1, 1, VERB_BENCH, cmd_bench,
-     "Measures a training step, a matrix product or an update against this machine's peak."},
+     "Checks every digest of a snapshot, or of the newest one in an output directory, whose record "
+     "it walks line by line."},
+    {"replay", " DIR [DIR] [options]", 1, 2, VERB_REPLAY, cmd_replay,
+     "Computes steps of a run again, on other threads, kernels or policies as asked, and compares "
+     "every line of its record and every state."},
+    {"selftest", " [options]", 0, 0, VERB_SELFTEST, cmd_selftest,
+     "Trains small models for known answers, in every form of the kernels and on 1, 2 and 5 "
+     "threads."},
+    {"watch", " DIR [options]", 1, 1, VERB_WATCH, cmd_watch,
+     "Shows how the run in an output directory is: loss, rate, time left, memory, saves."},
+    {"report", " DIR [DIR..] [options]", 1, 8, VERB_REPORT, cmd_report,
+     "Writes a page of one run or several: curves, options, memory, events."},
+    {"bench", " step|gemm|optim|fabric [options]", 1, 1, VERB_BENCH, cmd_bench,
+     "Measures a training step, a matrix product or an update against this machine's peak, or the "
+     "links between ranks."},
     {"devices", " [options]", 0, 0, VERB_DEVICES, cmd_devices, "Lists what can execute."},
     {"arena", " FILE.csv [options]", 1, 1, VERB_ARENA, cmd_arena,
      "Gives each buffer of a CSV file (id, lower, upper, size) an offset, lifetimes apart."},
@@ -44,10 +58,15 @@ static const verb_exit exits[] = {
         "not finite"},
     {6, "storage"},
     {7, "device"},
+    {8, "the arithmetic or the memory of this machine is in doubt: a replay, a step computed "
+        "again or the selftest differs"},
+    {9, "the budget for anomalies is used up; the state is saved"},
     {10, "another rank is lost or did not come in time"},
     {70, "a fault of the program itself"},
     {130, "stopped by an interrupt (SIGINT) after saving"},
+    {138, "stopped by SIGUSR1 after saving (--on-usr1 stop)"},
     {143, "stopped by SIGTERM after saving"},
+    {152, "stopped by SIGXCPU after saving"},
 };
 
 const verb *verb_at(uint32_t index)

@@ -7,7 +7,7 @@
  *
  *     build/release/tools/bench/step_ops [KEY=VALUE..]
  *         preset=gpt2 batch=4 sequence=64 threads=1 kernels=avx512 steps=4 lora=0 type=f32
- * quant=none
+ *         quant=none model=DIR (with a config.json, instead of a preset)
  *
  * The first two steps are not counted. MADV_HUGEPAGE and MAP_ANONYMOUS are not in POSIX 2008. */
 #define _DEFAULT_SOURCE
@@ -20,9 +20,11 @@
 #include "device/host/host.h"
 #include "device/host/peak.h"
 #include "device/host/pool.h"
+#include "device/host/store_posix.h"
 #include "optim/adamw.h"
 #include "tools/bench/bench_plan.h"
 #include "tools/formats/family.h"
+#include "tools/formats/hf_config.h"
 #include "tools/formats/preset.h"
 
 #define ROWS_MOST    256
@@ -248,6 +250,15 @@ static bp_status probe_tokens(bp_source *source, uint64_t first, uint32_t n, int
     return BP_OK;
 }
 
+/* Rows with a label, of models that judge samples. */
+static bp_status probe_row(bp_source *source, uint64_t index, bp_example *to)
+{
+    const bp_spec *spec = source->context;
+    *to = (bp_example){.first = index * spec->sequence, .count = spec->sequence};
+    to->label = index % spec->config.classes;
+    return BP_OK;
+}
+
 static bool run_steps(bp_runtime *runtime, const bp_spec *spec, uint32_t steps)
 {
     bp_error error = {.code = BP_OK};
@@ -263,6 +274,12 @@ static bool run_steps(bp_runtime *runtime, const bp_spec *spec, uint32_t steps)
                     .group = spec->batch * spec->accumulation,
                     .vocabulary = spec->config.vocabulary,
                     .shuffle = true};
+    if (spec->config.task == BP_TASK_CLASSES) {
+        feed.kind = BP_LABELS_CLASS;
+        feed.classes = spec->config.classes;
+        source.examples = source.count / spec->sequence;
+        source.example = probe_row;
+    }
     bp_status status = bp_feed_init(&feed, &error);
     for (uint32_t i = 0; status == BP_OK && i < WARM_UP + steps; i++) {
         bp_outcome outcome;
@@ -380,14 +397,30 @@ static uint32_t number(int argc, char **argv, const char *key, const char *other
     return (uint32_t)strtoul(word(argc, argv, key, otherwise), NULL, 10);
 }
 
-static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
+/* The model that the arguments name; false: there is none. */
+static bool config_of(int argc, char **argv, bp_model_config *config)
+{
+    static uint64_t scratch[BP_HF_CONFIG_SCRATCH / sizeof(uint64_t)];
+    static bp_store_posix posix;
+    bp_error error = {.code = BP_OK};
+    const char *model = word(argc, argv, "model", NULL);
+    const bp_preset *preset = bp_preset_find(word(argc, argv, "preset", "gpt2"));
+    if (model == NULL) {
+        *config = preset != NULL ? bp_preset_config(preset) : *config;
+        return preset != NULL;
+    }
+    return bp_store_posix_init(&posix, model) == BP_OK &&
+           bp_hf_config_read(&posix.store, "config.json", scratch, config, &error) == BP_OK;
+}
+
+static bp_spec spec_of(int argc, char **argv, const bp_model_config *config)
 {
     static const char *const everywhere[] = {"all-linear"};
     const char *type = word(argc, argv, "type", "f32");
     const char *quantised = word(argc, argv, "quant", "none");
     const bp_dtype working = strcmp(type, "bf16") == 0 ? BP_BF16 : BP_F32;
-    bp_spec spec = {.model = preset->config.family->model,
-                    .config = bp_preset_config(preset),
+    bp_spec spec = {.model = config->family->model,
+                    .config = *config,
                     .optimizer = &bp_optimizer_adamw,
                     .optimizer_options = {.learning_rate = 1e-4,
                                           .beta1 = 0.9,
@@ -417,11 +450,11 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
 int main(int argc, char **argv)
 {
     static bp_runtime runtime;
-    const char *name = word(argc, argv, "preset", "gpt2");
-    const bp_preset *preset = bp_preset_find(name);
+    bp_model_config config = {0};
+    const char *name = word(argc, argv, "model", word(argc, argv, "preset", "gpt2"));
     const uint32_t steps = number(argc, argv, "steps", "4");
-    if (preset == NULL || steps == 0) {
-        fprintf(stderr, "step_ops: %s: no such preset, or no steps\n", name);
+    if (!config_of(argc, argv, &config) || steps == 0) {
+        fprintf(stderr, "step_ops: %s: no such model, or no steps\n", name);
         return 2;
     }
     one.device = bp_device_host;
@@ -429,7 +462,7 @@ int main(int argc, char **argv)
     one.device.run = probe_run;
     one.device.seal = probe_seal;
     one.memory = malloc(MEGABYTES << 20);
-    const bp_spec spec = spec_of(argc, argv, preset);
+    const bp_spec spec = spec_of(argc, argv, &config);
     void *memory = NULL;
     bool done = one.memory != NULL && bench_plan(&runtime, &spec, &memory) &&
                 peak_begin(spec.device_options.threads, spec.device_options.variant) &&

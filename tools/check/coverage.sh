@@ -47,6 +47,7 @@ folders=(arena core layers optim tools/formats tools/bedplate tools/ptxvm device
 left_out=()
 grep -qw avx2 /proc/cpuinfo || left_out+=('*_avx2.*')
 grep -qw avx512f /proc/cpuinfo || left_out+=('*_avx512.*')
+grep -qw amx_bf16 /proc/cpuinfo || left_out+=('*_amx_*')
 [[ ${#left_out[@]} -eq 0 ]] || echo "left out, this processor lacks them: ${left_out[*]}"
 directories=()
 for f in "${folders[@]}"; do [[ -d $build/$f ]] && directories+=(--directory "$build/$f"); done

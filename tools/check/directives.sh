@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Variants are files, not #if: conditions stand only in device/ and arena/config.h. A header's guard
 # and the default of a word in kernels.def (#ifndef WORD, #define WORD) are not variants.
+# verifies house-10.af84
 bad=$(tools/check/sources.sh library | grep -vE '^device/|^arena/config\.h$' | xargs awk '
     function settle() { if (held != "") print held }
     FNR == 1 { settle(); held = ""; guards = 0 }

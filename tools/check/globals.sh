@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No globals with state: the library's objects hold constants only. Contexts are the caller's.
+# verifies house-4.d6f3
 [[ -n ${LIBOBJ:-} ]] || { echo "LIBOBJ is not set: run make check"; exit 1; }
 # Constant tables of pointers lie in .data.rel.ro, which is read-only once the program runs.
 # shellcheck disable=SC2086

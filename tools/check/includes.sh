@@ -4,6 +4,7 @@
 #
 # Headers of the system: the library proper gets those that only name types, limits, memory and exact
 # arithmetic, core xxHash, and tools/formats/unicode.c utf8proc, unpack.c zlib and libzstd; device/ talks to the system and gets any.
+# verifies house-3.8002
 bad=$(tools/check/sources.sh c | xargs awk '
     function owner(path) {
         if (path ~ /^tools\/formats\//) return "formats"

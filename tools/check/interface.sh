@@ -5,6 +5,7 @@
 #   - every function and object that they declare is in the library, and named in the page in
 #     backticks (bp_model_* and the like stand for all of a kind); every name there is declared;
 #   - the integrator's example needs nothing else.
+# verifies house-7.c2ba
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 bad=$(

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The option tables of docs/manual.md and docs/bedplate.1 are those of the program, and the program's
+# The option tables of docs/manual.md and docs/bedplate.1, and the families of docs/families.md, are those of the program, and the program's
 # help has every option of the man page for every verb; exit codes of statuses are explained.
+# verifies face-17.d05c
 maker=$BUILD/tools/docs/manual
 [[ -x $maker ]] || { echo "there is no $maker: run make check"; exit 1; }
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 bad=$(
     tools/docs/manual.sh "$maker" "$made" || exit
-    for page in manual.md bedplate.1; do
+    for page in manual.md families.md bedplate.1; do
         diff "docs/$page" "$made/$page" >"$made/difference" ||
             { echo "docs/$page: run make manual"; head -10 "$made/difference"; }
     done

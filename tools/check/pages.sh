@@ -3,6 +3,7 @@
 # Pages: the root README has at most 150 lines, every link leads to a file that is there, and so does
 # every path and name of a source file that stands in backticks (as it is, from the page's folder, or
 # as the name of some file; * matches, words in capitals stand for a name).
+# verifies house-8.110b
 bad=$(
     lines=$([[ -f README.md ]] && wc -l <README.md)
     [[ ${lines:-0} -le 150 ]] || echo "README.md: $lines lines; at most 150"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No recursion in the library: gcc writes down who calls whom, and the graph must have no cycle.
+# verifies house-2.1181
 build=build/callgraph
 command -v gcc >/dev/null || { echo "gcc is not installed"; exit 77; }
 log=$(env -u BUILD make -s -j2 VARIANT=callgraph library 2>&1) ||

@@ -4,27 +4,36 @@
 # was found, or skipped with the reason. Ends with `N passed, N failed`.
 #
 # A check is a script that prints what it found; exit 0 is ok, 77 skipped, anything else FAILED. It
-# is told the build folder in BUILD and the library's objects in LIBOBJ.
+# is told the build folder in BUILD and the library's objects in LIBOBJ. What came of each is left in
+# BUILD/checks.tsv, for tests/assurance.
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
 checks=(format licence words pages manual interface includes family directives length symbols globals
-    recursion warnings program ptx)
+    recursion warnings program requirements ptx)
 passed=0
 failed=0
+results=''
 for check in "${checks[@]}"; do
     found=$("tools/check/$check.sh" 2>&1)
     case $? in
     0)
         passed=$((passed + 1))
+        result=passed
         echo "ok      $check${found:+: $found}"
         ;;
-    77) echo "skipped $check: $found" ;;
+    77)
+        result=skipped
+        echo "skipped $check: $found"
+        ;;
     *)
         failed=$((failed + 1))
+        result=failed
         echo "FAILED: $check"
         sed 's/^/    /' <<<"$found"
         ;;
     esac
+    results+="tools/check/$check.sh"$'\t-\t'$result$'\n'
 done
+[[ ! -d ${BUILD:-build/release} ]] || printf '%s' "$results" >"${BUILD:-build/release}/checks.tsv"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# make manual: writes the tables of docs/manual.md, and docs/bedplate.1, from the program's own.
+# make manual: writes the tables of docs/manual.md and docs/families.md, and docs/bedplate.1, from the program's own.
 MANUAL := $(BUILD)/tools/docs/manual
 
 .PHONY: manual
-$(MANUAL): $(MANUAL).o $(filter-out %/main.o,$(BINOBJ)) $(LIB)
+$(MANUAL): $(MANUAL).o $(BUILD)/tools/docs/families.o $(filter-out %/main.o,$(BINOBJ)) $(LIB)
 	$(LINK) $(LDLIBS)
 manual: $(MANUAL)
 	@tools/docs/manual.sh $<
 check: $(MANUAL)
--include $(MANUAL).d
+-include $(MANUAL).d $(BUILD)/tools/docs/families.d

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the program's own tables as pages: `manual page` the part of docs/manual.md that lists
- * verbs, options and exit codes, `manual man` docs/bedplate.1. */
+/* Writes the program's own tables as pages: `manual manual` the part of docs/manual.md that lists
+ * verbs, options and exit codes, `manual families` that of docs/families.md, `manual man`
+ * docs/bedplate.1. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/version.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/verbs.h"
+#include "tools/docs/families.h"
 
 /* Text of a Markdown table's cell. */
 static void page_cell(const char *text)
@@ -179,12 +181,14 @@ static void write_man(void)
 
 int main(int count, char **arguments)
 {
-    if (count == 2 && strcmp(arguments[1], "page") == 0) {
+    if (count == 2 && strcmp(arguments[1], "manual") == 0) {
         write_page();
+    } else if (count == 2 && strcmp(arguments[1], "families") == 0) {
+        families_page();
     } else if (count == 2 && strcmp(arguments[1], "man") == 0) {
         write_man();
     } else {
-        fputs("manual page|man\n", stderr);
+        fputs("manual manual|families|man\n", stderr);
         return 2;
     }
     return ferror(stdout) != 0 || fflush(stdout) != 0;

@@ -7,7 +7,7 @@
 #include "tools/formats/data_documents.h"
 #include "tools/formats/data_key.h"
 
-#define RULES 0x51415731u /* goes up when the same data would give other tokens */
+#define RULES 0x51415732u /* goes up when the same data would give other tokens */
 
 static const char where[] = "answers";
 
@@ -69,16 +69,16 @@ static uint32_t around(const answers_maker *m, bp_pair_place place, const uint32
     return bp_encoder_pair_ids(m->work->encoder, place, ids);
 }
 
-/* The byte at which character number `character` of a text begins; its length for all behind it. */
+/* The byte at which character number `character` of a text begins: its length for the end, and one
+ * more for all behind it. */
 static uint32_t byte_of(const char *text, uint32_t length, uint64_t character)
 {
-    uint32_t at = 0;
-    for (; at < length; at++) {
+    for (uint32_t at = 0; at < length; at++) {
         if (((unsigned char)text[at] & 0xc0) != 0x80 && character-- == 0) {
-            break;
+            return at;
         }
     }
-    return at;
+    return character == 0 ? length : length + 1;
 }
 
 static uint64_t characters_of(const char *text, uint32_t length)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/file/number.h"
+#include "tools/formats/data_texts.h"
 
 const char *const bp_documents_first_names[] = {"text", "sentence1", "premise", "question1", NULL};
 const char *const bp_documents_second_names[] = {"text_pair", "sentence2", "hypothesis",
@@ -65,6 +66,9 @@ static bp_status data_documents_read_text(bp_documents *documents, bp_data_reade
 bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_data_format format,
                             void *scratch)
 {
+    if (documents->form == BP_FORM_TEXTS) {
+        return bp_documents_rows(documents, reader, format, scratch);
+    }
     switch (format) {
     case BP_DATA_JSONL:
         return bp_documents_json(documents, reader, scratch);

@@ -45,7 +45,11 @@ typedef enum bp_document_form {
     BP_FORM_LABELLED,
     BP_FORM_NUMBERS, /* rows of numbers (data_numbers.h) */
     BP_FORM_TAGGED,  /* words with tags (data_tags.h) */
-    BP_FORM_ANSWERS  /* questions about texts (data_answers.h) */
+    BP_FORM_ANSWERS, /* questions about texts (data_answers.h) */
+    BP_FORM_CHAT,    /* conversations (data_chat.h) */
+    BP_FORM_TEXTS,   /* rows of texts, each of which is a document (data_texts.h) */
+    BP_FORM_PAIRS,   /* rows of preferences, two examples each (data_chat.h) */
+    BP_FORM_PACKED   /* rows of several documents (data_packed.h) */
 } bp_document_form;
 
 typedef enum bp_document_part {
@@ -64,9 +68,11 @@ typedef struct bp_documents {
     bp_status (*begin)(void *user, bp_data_reader *reader);
     bp_status (*piece)(void *user, bp_document_part part, const char *bytes, size_t count);
     bp_status (*end)(void *user, uint64_t label);
-    bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, else BP_FORM_OPEN; becomes
-                              what the documents are */
-    uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; 0: the first one decides */
+    bp_document_form form; /* BP_FORM_LABELLED where labels are wanted, BP_FORM_TEXTS where rows of
+                              texts are, else BP_FORM_OPEN; becomes what the documents are */
+    uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; of a row of texts; 0: the
+                              first one decides */
+    const char *prompt;    /* put before each text of a row; NULL: nothing */
     bool may_lack;    /* labelled ones may have no labels, all of them or none: then end's label
                          is BP_NO_LABEL */
     bool lacks;       /* they have none; decided by the first */

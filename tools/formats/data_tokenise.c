@@ -72,6 +72,9 @@ static bp_status data_tokenise_survey(bp_tokenise *work, const room *r, uint64_t
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->may_lack);
+    if (work->labels == BP_LABELS_TEXTS && work->prompt != NULL) {
+        bp_digest_add(&digest, work->prompt, strlen(work->prompt));
+    }
     add_names(&digest, work->names);
     bp_data_key_number(&digest, (uint64_t)work->end_token);
     bp_data_key_number(&digest, work->vocabulary);
@@ -146,12 +149,18 @@ static bp_status end_part(maker *m)
     return BP_OK;
 }
 
+/* Whether a document is a pair, whose texts become one example. */
+static bool is_pair(const maker *m)
+{
+    return m->documents.form == BP_FORM_LABELLED && m->documents.texts == 2;
+}
+
 static void begin_part(maker *m, bp_document_part part)
 {
     m->part = part;
     m->running = true;
     if (m->work->encoder != NULL) {
-        const bool whole = part == BP_PART_TEXT && m->documents.texts != 2;
+        const bool whole = part == BP_PART_TEXT && !is_pair(m);
         bp_encoder_begin(m->work->encoder, whole ? BP_ENCODE_TEMPLATE : BP_ENCODE_PLAIN);
     }
 }
@@ -207,12 +216,14 @@ static bp_status data_tokenise_begin(void *user, bp_data_reader *reader)
     maker *m = user;
     (void)reader; /* it is m->reader */
     if (!m->writer.made) {
-        BP_TRY(bp_tokens_begin(&m->writer, m->documents.form == BP_FORM_TEXT ? 0 : m->lines));
+        const uint64_t each = m->documents.form == BP_FORM_TEXTS ? m->documents.texts : 1;
+        const uint64_t most = bp_size_mul(m->lines, each);
+        BP_TRY(bp_tokens_begin(&m->writer, m->documents.form == BP_FORM_TEXT ? 0 : most));
     }
     m->running = false;
     m->second = false;
     m->example = (bp_example){.first = m->writer.head.tokens};
-    if (m->documents.form == BP_FORM_LABELLED && m->documents.texts == 2) {
+    if (is_pair(m)) {
         describe_pairs(m);
         return put_around(m, BP_PAIR_BEFORE);
     }
@@ -256,8 +267,8 @@ static bp_status close_document(maker *m)
 {
     int64_t end_token = m->work->end_token;
     bool closed = m->example.count > 0 && (int64_t)m->last_of_all == end_token;
-    if (m->documents.form == BP_FORM_LABELLED || end_token < 0 || closed ||
-        m->work->data->format == BP_DATA_TEXT) {
+    if (m->documents.form == BP_FORM_LABELLED || m->documents.form == BP_FORM_TEXTS ||
+        end_token < 0 || closed || m->work->data->format == BP_DATA_TEXT) {
         return BP_OK;
     }
     uint32_t id = (uint32_t)end_token;
@@ -268,18 +279,21 @@ static bp_status end(void *user, uint64_t label)
 {
     maker *m = user;
     bool nothing = !m->running;
-    if (m->documents.texts == 2) {
+    if (is_pair(m)) {
         BP_TRY(end_pair(m));
         nothing = false;
     }
     if (m->documents.form == BP_FORM_PROMPT && (nothing || m->part == BP_PART_PROMPT)) {
         return bp_data_refuse(&m->reader, "the completion is empty: there is nothing to learn");
     }
-    if (m->documents.form == BP_FORM_LABELLED && nothing) {
-        begin_part(m, BP_PART_TEXT); /* an empty text has a label all the same */
+    if (m->documents.form >= BP_FORM_LABELLED && nothing) {
+        begin_part(m, BP_PART_TEXT); /* an empty text has a label, or a vector, all the same */
         nothing = false;
     }
     BP_TRY(end_part(m));
+    if (m->documents.form == BP_FORM_TEXTS && m->example.count == 0) {
+        return bp_data_refuse(&m->reader, "the text is empty: it has no token");
+    }
     if (nothing || m->example.count == 0) {
         m->work->empty++;
         return BP_OK;
@@ -343,12 +357,15 @@ static bp_status data_tokenise_make(maker *m, const room *r, uint64_t lines)
     m->writer.head.form = (uint32_t)m->documents.form;
     m->writer.head.unlabelled = m->documents.lacks ? 1 : 0;
     m->writer.head.documents = work->documents;
+    m->writer.head.texts =
+        m->documents.form == BP_FORM_TEXTS ? m->documents.texts : m->writer.head.texts;
     return bp_tokens_end(&m->writer);
 }
 
 static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t lines)
 {
-    bool labelled = work->labels == BP_LABELS_CLASS || work->labels == BP_LABELS_BITS;
+    const bool labelled = work->labels == BP_LABELS_CLASS || work->labels == BP_LABELS_BITS;
+    const bool texts = work->labels == BP_LABELS_TEXTS;
     uint64_t cut = work->encoder != NULL ? work->encoder->cut : 0;
     maker m = {.work = work, .ids = r->ids};
     if (work->encoder != NULL) {
@@ -358,15 +375,19 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                  .begin = data_tokenise_begin,
                                  .piece = piece,
                                  .end = end,
-                                 .form = labelled ? BP_FORM_LABELLED : BP_FORM_OPEN,
+                                 .form = labelled ? BP_FORM_LABELLED
+                                         : texts  ? BP_FORM_TEXTS
+                                                  : BP_FORM_OPEN,
+                                 .prompt = work->prompt,
                                  .may_lack = work->may_lack,
                                  .labels = work->labels,
                                  .classes = work->classes,
                                  .names = work->names};
     m.writer = (bp_tokens_writer){
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
-    m.writer.head = (bp_tokens_head){
-        .width = bp_tokens_width(work->vocabulary), .tail = labelled ? m.tail : 0, .key = key};
+    m.writer.head = (bp_tokens_head){.width = bp_tokens_width(work->vocabulary),
+                                     .tail = labelled || texts ? m.tail : 0,
+                                     .key = key};
     bp_status status = data_tokenise_make(&m, r, lines);
     if (status != BP_OK) {
         bp_tokens_abandon(&m.writer);

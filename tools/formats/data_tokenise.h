@@ -15,6 +15,8 @@
  *   label and text                   an example each, encoded with what the post-processor adds;
  *       what it adds behind the text is the example's tail. Of a pair both texts, each encoded by
  *       itself, with what the post-processor puts around and between them.
+ *   rows of texts                    each text an example, encoded with what the post-processor
+ *       adds, and its tail; the first of a row has the row's score, the bits of a float, as label.
  * A document without a token is left out and counted. Without a tokenizer the id is the byte, and a
  * document that holds the end token's byte is refused. */
 #ifndef BP_FORMATS_DATA_TOKENISE_H
@@ -36,6 +38,7 @@ typedef struct bp_tokenise {
     bp_labels labels;    /* what rows are labelled with (BP_LABELS_CLASS, _BITS), or not at all */
     uint32_t classes;    /* BP_LABELS_CLASS */
     const bp_class_names *names; /* of the classes, or NULL */
+    const char *prompt;          /* BP_LABELS_TEXTS: before each text; NULL: nothing */
     bool may_lack;               /* rows may have no labels, all of them or none */
     void *scratch;               /* BP_TOKENISE_SCRATCH, aligned to 8 */
     /* Told now and then how far it is; NULL: nobody is. */

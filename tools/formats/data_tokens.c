@@ -72,7 +72,7 @@ static bp_status take_example(bp_tokens *tokens, const unsigned char *bytes, bp_
     const bp_tokens_head *head = &tokens->head;
     bp_tokens_example_read(to, bytes);
     to->tail = head->tail;
-    if (head->texts == 2) {
+    if (head->texts == 2 && head->form != BP_FORM_TEXTS) {
         to->second = to->prompt;
         to->prompt = 0;
         to->lead = head->lead;
@@ -102,6 +102,42 @@ static bp_status read_ids(bp_source *source, uint64_t first, uint32_t n, int32_t
     }
     return bp_data_read_ids(tokens->store, tokens->file, source->name,
                             head->start + first * head->width, head->width, n, to, tokens->error);
+}
+
+/* Ids of conversations are doubled, for the mark of targets. */
+static bp_status read_chat_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    BP_TRY(read_ids(source, first, n, to));
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)((uint32_t)to[i] >> 1);
+    }
+    return BP_OK;
+}
+
+static bp_status read_chat_targets(bp_source *source, uint64_t first, uint32_t n, uint8_t *counts)
+{
+    enum { AT_ONCE = 64 };
+    const bp_tokens *tokens = source->context;
+    const uint32_t marks = tokens->head.form == BP_FORM_PACKED ? 3 : 1;
+    int32_t ids[AT_ONCE];
+    for (uint32_t i = 0; i < n; i += AT_ONCE) {
+        const uint32_t now = n - i < AT_ONCE ? n - i : AT_ONCE;
+        BP_TRY(read_ids(source, first + i, now, ids));
+        for (uint32_t k = 0; k < now; k++) {
+            counts[i + k] = (uint8_t)((uint32_t)ids[k] & marks);
+        }
+    }
+    return BP_OK;
+}
+
+/* Ids of packed rows are stored four times, for two marks (data_packed.h). */
+static bp_status read_packed_ids(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    BP_TRY(read_ids(source, first, n, to));
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (int32_t)((uint32_t)to[i] >> 2);
+    }
+    return BP_OK;
 }
 
 /* Labels lie among the tokens, each plus one. */
@@ -176,7 +212,16 @@ bp_status bp_tokens_open(bp_tokens *tokens, bp_store *store, const char *path, v
     tokens->source.count = tokens->head.tokens;
     tokens->source.examples = tokens->head.examples;
     tokens->source.example = read_example;
+    tokens->source.together = tokens->head.form == BP_FORM_TEXTS ? tokens->head.texts : 1;
     tokens->source.labels = tokens->head.form == BP_FORM_TAGGED ? read_labels : NULL;
+    if (tokens->head.form == BP_FORM_CHAT) {
+        tokens->source.read = read_chat_ids;
+        tokens->source.targets = read_chat_targets;
+    }
+    if (tokens->head.form == BP_FORM_PACKED) {
+        tokens->source.read = read_packed_ids;
+        tokens->source.targets = read_chat_targets;
+    }
     if (status != BP_OK) {
         bp_tokens_close(tokens);
     }

@@ -10,9 +10,10 @@
  * XXH64 of the 120 bytes before examples, 32 bytes each: u64 first token, u64 tokens, u64 prompt
  * tokens (of a pair: those before the second text), u64 label zeros up to the offset of the ids
  *     ids, to the end of the file; in the form BP_FORM_TAGGED as many labels follow the ids of each
- *         example, which count as tokens: each plus one, 0 for none
- * The key names what the file was made from (data_tokenise.h). The file is written under
- * PATH.tmp, synced, and renamed. */
+ *         example, which count as tokens: each plus one, 0 for none; in the form BP_FORM_CHAT each
+ * id is doubled, and plus one where it is a target (BP_FORM_PACKED: data_packed.h) The key names
+ * what the file was made from (data_tokenise.h). The file is written under PATH.tmp, synced, and
+ * renamed. */
 #ifndef BP_FORMATS_DATA_TOKENS_H
 #define BP_FORMATS_DATA_TOKENS_H
 

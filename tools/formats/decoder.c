@@ -30,7 +30,9 @@ static int fallback_byte(const unsigned char *text, size_t length)
 static size_t decode_characters(const bp_tokenizer *t, bool first, const unsigned char *text,
                                 size_t length, char *bytes)
 {
-    int byte = fallback_byte(text, length);
+    int byte = t->rules.kind == BP_TOKENIZER_UNIGRAM && !t->rules.fallback
+                   ? -1
+                   : fallback_byte(text, length);
     if (byte >= 0) {
         bytes[0] = (char)byte;
         return 1;
@@ -92,6 +94,7 @@ bp_status bp_decoder_next(bp_decoder *decoder, const bp_tokenizer *t, uint32_t i
     decoder->begun = true;
     switch (t->rules.kind) {
     case BP_TOKENIZER_CHAR_BPE:
+    case BP_TOKENIZER_UNIGRAM:
         *length = decode_characters(t, first, text, there, bytes);
         break;
     case BP_TOKENIZER_WORDPIECE:

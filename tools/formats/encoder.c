@@ -46,6 +46,9 @@ bp_status bp_encoder_init(bp_encoder *e, const bp_tokenizer *tokenizer, uint32_t
                              .tree = symbols + 4 * (size_t)word_bytes};
     e->text = (unsigned char *)(symbols + 5 * (size_t)word_bytes);
     e->raw = e->text + word_bytes + BP_ENCODER_MARGIN;
+    const bp_token_rules *rules = &tokenizer->rules;
+    const bool carries = rules->native && rules->kind == BP_TOKENIZER_UNIGRAM;
+    e->work.carried = carries ? &e->carried : NULL;
     bp_encoder_begin(e, BP_ENCODE_PLAIN);
     return BP_OK;
 }
@@ -64,7 +67,10 @@ void bp_encoder_begin(bp_encoder *e, unsigned flags)
     e->raw_at = e->raw_clear = e->raw_spaces = e->raw_end = 0;
     e->text_at = e->text_end = 0;
     e->out_at = e->out_end = 0;
+    e->text_held = 0;
+    e->carried = 0.0f;
     e->composing_count = 0;
+    e->spelling = (bp_spelling){.fresh = true};
     e->cleaner = (bp_utf8_cleaner){.have = 0};
     e->next = (bp_added_found){.found = false};
     e->split = (bp_split){.at = 0};
@@ -221,7 +227,7 @@ static void encode_word(bp_encoder *e, const unsigned char *word, size_t length)
 {
     bp_word_entry *entry = NULL;
     e->out_at = 0;
-    if (length <= BP_WORD_CACHE_KEY) {
+    if (length <= BP_WORD_CACHE_KEY && e->work.carried == NULL) {
         entry = entry_of(e, word, length);
         if (entry->length == length && memcmp(entry->word, word, length) == 0) {
             memcpy(e->work.id, entry->ids, sizeof entry->ids);
@@ -256,7 +262,7 @@ static bool is_dropped(bp_encoder *e, const unsigned char *word, bool cut)
 static bool next_word(bp_encoder *e)
 {
     const unsigned char *text = e->text + e->text_at;
-    size_t there = e->text_end - e->text_at;
+    size_t there = e->text_end - e->text_held - e->text_at;
     size_t limit = there;
     if (there == 0) {
         return false;

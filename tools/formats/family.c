@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/file/number.h"
+#include "layers/llama.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -23,6 +24,16 @@ const bp_family *bp_family_find(const char *model_type)
 {
     for (size_t i = 0; i < COUNT(families); i++) {
         if (strcmp(families[i]->model_type, model_type) == 0) {
+            return families[i];
+        }
+    }
+    return NULL;
+}
+
+const bp_family *bp_family_find_inside(const char *wrapper)
+{
+    for (size_t i = 0; i < COUNT(families); i++) {
+        if (families[i]->wrapper != NULL && strcmp(families[i]->wrapper, wrapper) == 0) {
             return families[i];
         }
     }
@@ -287,6 +298,9 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
     case BP_ROW_CHOICE:
     case BP_ROW_LABELS:
         return stored_count(a, row) == stored_count(b, row);
+    case BP_ROW_LAYERS:
+        return memcmp((const char *)a + row->offset, (const char *)b + row->offset,
+                      sizeof(bp_layer_set)) == 0;
     case BP_ROW_SIZES:
         return same_sizes(a, b, row);
     case BP_ROW_REAL:
@@ -370,6 +384,23 @@ static void put_choice(bp_text *text, const char *words, uint32_t number)
     bp_text_char(text, '"');
 }
 
+/* Numbers where there are no words. */
+static void put_layers(bp_text *text, const bp_model_config *config, const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)config + row->offset, sizeof set);
+    for (uint32_t i = 0; i < set.listed; i++) {
+        const uint32_t second = bp_layer_in(&set, i) ? 1 : 0;
+        bp_text_string(text, i == 0 ? "[" : ", ");
+        if (row->words != NULL) {
+            put_choice(text, row->words, second);
+        } else {
+            bp_text_u64(text, 1 - second);
+        }
+    }
+    bp_text_string(text, set.listed == 0 ? "null" : "]");
+}
+
 void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
 {
     const uint32_t sizes = row->kind == BP_ROW_SIZES ? size_count(config, row) : 0;
@@ -395,6 +426,9 @@ void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
         break;
     case BP_ROW_CHOICE:
         put_choice(text, row->words, stored_count(config, row));
+        break;
+    case BP_ROW_LAYERS:
+        put_layers(text, config, row);
         break;
     case BP_ROW_SIZES:
         for (uint32_t i = 0; i < sizes; i++) {

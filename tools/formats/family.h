@@ -26,6 +26,8 @@ typedef enum bp_row_kind {
     BP_ROW_FLAG,      /* true or false */
     BP_ROW_FLAG_NOT,  /* the member holds the opposite */
     BP_ROW_CHOICE,    /* one of the words "a|b|c"; the member is its number */
+    BP_ROW_LAYERS,    /* a list with "a" or "b" of the words "a|b" for each layer, or 1 or 0: the
+                         member is the bp_layer_set of those with the second */
     BP_ROW_SIZES,     /* a list of whole numbers: widths of the layers, which it counts */
     BP_ROW_LABELS,    /* id2label: an object with one member per class */
     BP_ROW_QUANTISED, /* quantization_config: null or an object (bnb.h) */
@@ -36,7 +38,7 @@ typedef enum bp_row_kind {
     BP_ROW_ROPE,    /* rope_scaling, rope_parameters: null or an object (hf_rope.h) */
     /* What has to be so: */
     BP_ROW_ONE,   /* 1 */
-    BP_ROW_TEXT,  /* this text */
+    BP_ROW_TEXT,  /* one of the words "a|b", which mean the same: the first is written */
     BP_ROW_TEXTS, /* null, or a list in which every item is this text */
     BP_ROW_TRUE,
     BP_ROW_FALSE,
@@ -67,7 +69,8 @@ enum {
     BP_ROW_INSIDE = 2,   /* a member of an object that another row reads and writes */
     BP_ROW_REQUIRED = 4, /* there is no usual value */
     BP_ROW_SETTLED = 8,  /* of COUNT_NULL: 0 is written as what it means */
-    BP_ROW_SPARSE = 16   /* the same: 0 is not written */
+    BP_ROW_SPARSE = 16   /* the same: 0 is not written; of REAL_NULL: null is 0; of what has to
+                            be so: null says nothing */
 };
 
 typedef struct bp_row {
@@ -84,6 +87,8 @@ typedef struct bp_row {
 
 typedef struct bp_family {
     const char *model_type;
+    const char *wrapper; /* model_type of files that hold this one's config.json as text_config,
+                            beside other models'; NULL: none */
     const bp_model *model;
 
     /* In the order in which they are written. A key may have several rows: its value goes to each.
@@ -117,6 +122,8 @@ typedef struct bp_family {
 /* Every family in order, NULL after the last; and that of a model_type, or NULL. */
 const bp_family *bp_family_at(size_t index);
 const bp_family *bp_family_find(const char *model_type);
+/* That whose config.json is inside one of this model_type, or NULL. */
+const bp_family *bp_family_find_inside(const char *wrapper);
 
 /* What a config.json that says nothing but the model_type means. */
 bp_model_config bp_family_defaults(const bp_family *family);
@@ -155,7 +162,7 @@ void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
 
 /* The same as text in `value`, for a row that a snapshot and --print-options have: stored, no other
  * name for one that came before. False for other rows. */
-#define BP_ROW_VALUE_BYTES 512
+#define BP_ROW_VALUE_BYTES 3072
 bool bp_row_value(const bp_model_config *config, size_t index, char value[BP_ROW_VALUE_BYTES]);
 
 /* What a row takes, in words: "a whole number from 1 to 1048576", "\"gru\" or \"lstm\"". */

@@ -52,6 +52,32 @@
     ROW_FIXED("rope_parameters", ROPE, NULL, BP_ROW_READ),                                         \
         ROW_FIXED("layer_types", TEXTS, "full_attention", BP_ROW_READ)
 
+/* The same where layers may look through a window, or not turn. */
+#define ROWS_ROPE_WINDOWS ROW_FIXED("rope_parameters", ROPE, NULL, BP_ROW_READ)
+#define ROW_LAYERS(key, member, words)                                                             \
+    {                                                                                              \
+        key, BP_ROW_LAYERS, BP_ROLE_NONE, 0, LLAMA(member), 0, 0, 0, words                         \
+    }
+#define ROW_LAYER_TYPES ROW_LAYERS("layer_types", near, "full_attention|sliding_attention")
+
+/* A preset for tests: two layers of a small model of bytes. */
+#define LLAMA_TINY(family_, layers_, ...)                                                          \
+    {.family = (family_),                                                                          \
+     .vocabulary = 256,                                                                            \
+     .positions = 128,                                                                             \
+     .bos_token = -1,                                                                              \
+     .eos_token = -1,                                                                              \
+     .pad_token = -1},                                                                             \
+        OWN((const bp_llama_config){.stack = {.width = 64,                                         \
+                                              .layers = (layers_),                                 \
+                                              .heads = 4,                                          \
+                                              .inner = 176,                                        \
+                                              .norm_epsilon = 1e-6,                                \
+                                              .initializer_range = 0.02},                          \
+                                    .kv_heads = 2,                                                 \
+                                    .rope_theta = 10000.0,                                         \
+                                    __VA_ARGS__})
+
 /* Hugging Face's names: a bare model leaves the prefix out; old versions saved the frequencies of
  * the rotary positions as buffers; a tied head may be written out. */
 #define LLAMA_NAMING                                                                               \

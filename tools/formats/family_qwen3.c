@@ -52,9 +52,9 @@ static bp_status family_qwen3_take(const bp_gguf_file *file, const char *archite
     return BP_OK;
 }
 
-static const bp_gguf_family gguf = {"qwen3",           "qwen3",
-                                    &gguf_naming,      bp_gguf_llama_put,
-                                    family_qwen3_take, bp_gguf_llama_frequencies};
+static const bp_gguf_family gguf = {
+    "qwen3", "qwen3", &gguf_naming, bp_gguf_llama_put, family_qwen3_take, bp_gguf_llama_frequencies,
+    NULL};
 
 static const bp_preset presets[] = {
     {"qwen3-0.6b",

@@ -37,6 +37,11 @@
     {                                                                                              \
         key, BP_ROW_REAL, BP_ROLE_##role, 0, at, 0, below, otherwise, NULL                         \
     }
+/* null: 0, which is written so. */
+#define ROW_REAL_NULL(key, at, below, otherwise)                                                   \
+    {                                                                                              \
+        key, BP_ROW_REAL_NULL, BP_ROLE_NONE, BP_ROW_SPARSE, at, 0, below, otherwise, NULL          \
+    }
 #define ROW_FLAG(key, at, otherwise)                                                               \
     {                                                                                              \
         key, BP_ROW_FLAG, BP_ROLE_NONE, 0, at, 0, 1, otherwise, NULL                               \

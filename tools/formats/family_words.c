@@ -60,7 +60,8 @@ void bp_row_words(bp_text *text, const bp_row *row)
         [BP_ROW_CLASSES] = "null or a list of texts",
         [BP_ROW_PROBLEM] = "null, \"single_label_classification\", "
                            "\"multi_label_classification\" or \"regression\"",
-        [BP_ROW_ROPE] = "null or an object of rope_type \"default\" or \"llama3\"",
+        [BP_ROW_ROPE] = "null or an object of rope_type \"default\", \"llama3\", \"linear\", "
+                        "\"dynamic\", \"yarn\" or \"longrope\"",
         [BP_ROW_ONE] = "1",
         [BP_ROW_TRUE] = "true",
         [BP_ROW_FALSE] = "false",
@@ -82,6 +83,10 @@ void bp_row_words(bp_text *text, const bp_row *row)
         put_number(text, row->otherwise);
         bp_text_char(text, ' ');
         put_range(text, row);
+        break;
+    case BP_ROW_LAYERS:
+        bp_text_string(text, "null or a list with an item for each of at most 128 layers, ");
+        put_choices(text, row->words != NULL ? row->words : "1|0");
         break;
     case BP_ROW_TEXTS:
         bp_text_string(text, "null or a list in which every item is ");

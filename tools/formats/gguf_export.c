@@ -159,6 +159,9 @@ bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *mo
                               "the memory for writing weights is too small", target->path,
                               (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
     }
+    if (model->family->exports != NULL) {
+        BP_TRY(model->family->exports(model->config, target->error));
+    }
     BP_TRY(bp_replace_name(name, target->path, target->error));
     BP_TRY(bp_gguf_begin(&e.writer, target->store, name, target->error));
     bp_status status = gguf_export_write_all(&e);

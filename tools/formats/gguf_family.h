@@ -23,6 +23,9 @@ typedef struct bp_gguf_family {
 
     /* Values of the tensor rope_freqs.weight, as many as it returns; NULL: never any. */
     size_t (*frequencies)(const bp_model_config *config, float *factors, size_t room);
+
+    /* BP_ERR_USAGE naming what a reader of the architecture would get wrong; NULL: nothing. */
+    bp_status (*exports)(const bp_model_config *config, bp_error *error);
 } bp_gguf_family;
 
 extern const bp_gguf_family bp_gguf_gpt2; /* gguf_gpt2.c */

@@ -81,4 +81,4 @@ static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_m
     return BP_OK;
 }
 
-const bp_gguf_family bp_gguf_gpt2 = {"gpt2", "gpt2", &naming, gpt2_put, gpt2_take, NULL};
+const bp_gguf_family bp_gguf_gpt2 = {"gpt2", "gpt2", &naming, gpt2_put, gpt2_take, NULL, NULL};

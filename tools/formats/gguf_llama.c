@@ -8,6 +8,7 @@
 #include "core/file/storage.h"
 #include "core/number/math.h"
 #include "layers/llama.h"
+#include "tools/formats/family.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define TWO_PI       6.283185307179586
@@ -111,7 +112,7 @@ size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, 
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_rope_scaling *s = &own.rope_scaling;
     size_t count = head_width_of(&own) / 2;
-    if (s->factor == 0.0) {
+    if (s->factor == 0.0 || s->kind != BP_ROPE_LLAMA3) {
         return 0;
     }
     for (size_t i = 0; i < count && i < room; i++) {
@@ -293,11 +294,113 @@ bp_status bp_gguf_llama_take(const bp_gguf_file *f, const char *architecture,
     return BP_OK;
 }
 
+static bp_status gguf_llama_refuse_export(bp_error *error, const char *text, const char *name)
+{
+    return bp_error_set(error, BP_ERR_USAGE, "gguf", text, name);
+}
+
+/* Readers know no window of this architecture, and of scalings none but those of rope_freqs. */
+static bp_status llama_exports(const bp_model_config *config, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    if (own.window != 0 && own.window < config->positions) {
+        return gguf_llama_refuse_export(
+            error, "readers of this architecture know no window, and would look at all positions",
+            "sliding_window");
+    }
+    if (own.rope_scaling.factor > 0.0 && own.rope_scaling.kind != BP_ROPE_LLAMA3) {
+        return gguf_llama_refuse_export(
+            error, "this scaling of rotary positions is not written to GGUF files", "rope_scaling");
+    }
+    return BP_OK;
+}
+
+static bp_status olmo2_exports(const bp_model_config *config, bp_error *error)
+{
+    if (!bp_llama_config_of(config).stack.untied) {
+        return gguf_llama_refuse_export(
+            error, "readers of this architecture want a head with weights of its own",
+            "tie_word_embeddings");
+    }
+    return llama_exports(config, error);
+}
+
+static bp_status smollm3_exports(const bp_model_config *config, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
+        if (bp_layer_in(&own.still, i) != (i % 4 == 3)) {
+            return gguf_llama_refuse_export(
+                error, "readers take every fourth layer for one that does not turn",
+                "no_rope_layers");
+        }
+    }
+    return llama_exports(config, error);
+}
+
+/* What Granite has besides. */
+static void granite_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    llama_put(w, a, config);
+    bp_gguf_put_f32(w, key_of(a, "attention.scale").text, (float)own.attention_scale);
+    bp_gguf_put_f32(w, key_of(a, "embedding_scale").text, (float)own.embedding_scale);
+    bp_gguf_put_f32(w, key_of(a, "residual_scale").text, (float)own.residual_scale);
+    bp_gguf_put_f32(w, key_of(a, "logit_scale").text, (float)own.logit_divisor);
+}
+
+static bp_status granite_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    BP_TRY(bp_gguf_llama_take(f, a, config));
+    bp_llama_config own = bp_llama_config_of(config);
+    BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.scale").text, &own.attention_scale));
+    BP_TRY(bp_gguf_take_real(f, key_of(a, "embedding_scale").text, &own.embedding_scale));
+    BP_TRY(bp_gguf_take_real(f, key_of(a, "residual_scale").text, &own.residual_scale));
+    BP_TRY(bp_gguf_take_real(f, key_of(a, "logit_scale").text, &own.logit_divisor));
+    bp_config_set_own(config, &own, sizeof own);
+    return BP_OK;
+}
+
+/* Settles what the family's files leave to its name. */
+static bp_status settled_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    BP_TRY(bp_gguf_llama_take(f, a, config));
+    if (config->family->settle != NULL) {
+        config->family->settle(config);
+    }
+    return BP_OK;
+}
+
+/* Norms follow the sublayers; queries and keys as in Hugging Face's files. */
+static const bp_tensor_rule olmo2_rules[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_FORM_PLAIN},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_FORM_PLAIN},
+    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_FORM_PLAIN},
+    {"model.layers.#.post_feedforward_layernorm.*", "blk.#.post_ffw_norm.*", BP_FORM_PLAIN},
+    BP_GGUF_LLAMA_RULES(BP_FORM_PLAIN, BP_FORM_PLAIN)};
+static const bp_tensor_naming olmo2_naming = {olmo2_rules, COUNT(olmo2_rules),  NULL,
+                                              0,           bp_gguf_llama_twins, 1};
+
 const bp_gguf_family bp_gguf_llama = {
-    "llama", "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies};
+    "llama",      "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies,
+    llama_exports};
 const bp_gguf_family bp_gguf_qwen2 = {"qwen2",
                                       "qwen2",
                                       &qwen2_naming,
                                       bp_gguf_llama_put,
                                       bp_gguf_llama_take,
-                                      bp_gguf_llama_frequencies};
+                                      bp_gguf_llama_frequencies,
+                                      llama_exports};
+/* Files of Mistral's are Llama's, and are read as such. */
+const bp_gguf_family bp_gguf_mistral = {
+    "mistral",    "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies,
+    llama_exports};
+const bp_gguf_family bp_gguf_smollm3 = {"smollm3",      "smollm3",    &llama_naming,
+                                        llama_put,      settled_take, bp_gguf_llama_frequencies,
+                                        smollm3_exports};
+const bp_gguf_family bp_gguf_granite = {"granite",    "granite",    &llama_naming,
+                                        granite_put,  granite_take, bp_gguf_llama_frequencies,
+                                        llama_exports};
+const bp_gguf_family bp_gguf_olmo2 = {"olmo2",           "olmo2",      &olmo2_naming,
+                                      bp_gguf_llama_put, settled_take, bp_gguf_llama_frequencies,
+                                      olmo2_exports};

@@ -8,6 +8,10 @@
 /* Llama's queries and keys have their rotary halves interleaved; Qwen2's are as they are here. */
 extern const bp_gguf_family bp_gguf_llama;
 extern const bp_gguf_family bp_gguf_qwen2;
+extern const bp_gguf_family bp_gguf_mistral;
+extern const bp_gguf_family bp_gguf_smollm3;
+extern const bp_gguf_family bp_gguf_granite;
+extern const bp_gguf_family bp_gguf_olmo2;
 
 /* Rules of names for every family shaped like Llama; query_form and key_form say how the rows of
  * the queries and keys lie. */

@@ -42,9 +42,12 @@ const char *bp_gguf_tokenizer_refusal(const bp_tokenizer *tokenizer)
         return split_word(tokenizer)[0] != '\0' ? NULL
                                                 : "GGUF has no word for the way it splits text";
     }
+    if (tokenizer->rules.native) {
+        return "tokenizer.model is not written to GGUF files; save the tokenizer as tokenizer.json";
+    }
     return tokenizer->rules.kind == BP_TOKENIZER_CHAR_BPE
                ? NULL
-               : "GGUF keys of WordPiece tokenizers are not implemented";
+               : "GGUF keys of WordPiece and Unigram tokenizers are not implemented";
 }
 
 /* GPT-2's character for a byte, as UTF-8; the reverse of bp_token_bytes_of. */

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "layers/llama.h"
+#include "tools/formats/hf_rope.h"
 #include "tools/formats/hf_value.h"
 
 #define READ_BYTES 4096
@@ -26,6 +28,10 @@ static bp_status hf_config_take_type(reading *r, bp_json_event *event)
     }
     BP_TRY(bp_json_next(&r->json, event));
     r->family = event->kind == BP_JSON_TEXT ? bp_family_find(event->text) : NULL;
+    if (r->family == NULL && event->kind == BP_JSON_TEXT) {
+        r->family = bp_family_find_inside(event->text);
+        r->wrapped = r->family != NULL;
+    }
     return r->family != NULL ? BP_OK : bp_hf_value_refuse(r, &type_row, event);
 }
 
@@ -56,6 +62,38 @@ static bp_status hf_config_take_member(reading *r, bp_json_event *event)
     return BP_OK;
 }
 
+static bool is_of_tokens(const char *key)
+{
+    return strcmp(key, "bos_token_id") == 0 || strcmp(key, "eos_token_id") == 0 ||
+           strcmp(key, "pad_token_id") == 0;
+}
+
+/* Of a file around the family's own its tokens, which come first, and what is inside. */
+static bp_status take_wrapped(reading *r, bp_json_event *event)
+{
+    if (is_of_tokens(event->text)) {
+        return hf_config_take_member(r, event);
+    }
+    if (strcmp(event->text, "text_config") != 0) {
+        return bp_json_skip(&r->json);
+    }
+    const bp_row row = {"text_config", BP_ROW_EMPTY, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            return BP_OK;
+        }
+        const bp_row *known =
+            is_of_tokens(event->text) ? bp_family_row(r->family, event->text) : NULL;
+        const bool said = known != NULL && r->seen[known - r->family->rows];
+        BP_TRY(said ? bp_json_skip(&r->json) : hf_config_take_member(r, event));
+    }
+}
+
 static bp_status take_members(reading *r, bool first)
 {
     bp_json_event event;
@@ -68,7 +106,9 @@ static bp_status take_members(reading *r, bool first)
         if (event.kind == BP_JSON_OBJECT_END) {
             return bp_json_next(&r->json, &event);
         }
-        BP_TRY(first ? hf_config_take_type(r, &event) : hf_config_take_member(r, &event));
+        BP_TRY(first        ? hf_config_take_type(r, &event)
+               : r->wrapped ? take_wrapped(r, &event)
+                            : hf_config_take_member(r, &event));
     }
 }
 
@@ -106,6 +146,20 @@ static bp_status settle_sizes(reading *r)
     return BP_OK;
 }
 
+/* A list of layers has as many items as there are layers. */
+static bp_status check_layers(reading *r, const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)&r->config + row->offset, sizeof set);
+    const uint32_t layers = bp_family_count(&r->config, BP_ROLE_LAYERS);
+    if (set.listed == 0 || set.listed == layers) {
+        return BP_OK;
+    }
+    return bp_error_numbers(&r->error, BP_ERR_DATA, where,
+                            "the list has another number of items than there are layers", row->key,
+                            set.listed, layers);
+}
+
 static bp_status check_whole(reading *r)
 {
     const bp_family *family = r->family;
@@ -116,8 +170,16 @@ static bp_status check_whole(reading *r)
                                 "the field is missing, and there is no usual value", row->key);
         }
     }
+    for (size_t i = 0; i < family->row_count; i++) {
+        if (family->rows[i].kind == BP_ROW_LAYERS) {
+            BP_TRY(check_layers(r, &family->rows[i]));
+        }
+    }
     BP_TRY(settle_sizes(r));
     BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
+    if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
+        bp_hf_rope_finish(&r->config);
+    }
     if (family->settle != NULL) {
         family->settle(&r->config);
     }

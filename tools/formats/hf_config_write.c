@@ -3,8 +3,12 @@
  */
 #include <string.h>
 
+#include "layers/llama.h"
 #include "tools/formats/hf_config.h"
 #include "tools/formats/hf_rope.h"
+
+/* Of a bp_layer_set: how many layers it lists, in words of 4 bytes. */
+#define LISTED_AT (offsetof(bp_layer_set, listed) / sizeof(uint32_t))
 
 static void hf_config_write_put_key(bp_text *text, const char *key)
 {
@@ -67,12 +71,29 @@ static void put_problem(bp_text *text, const bp_row *row, bp_task task)
     put_word(text, row->key, problems[task]);
 }
 
+/* BertModel of BertForMaskedLM, GPT2Model of GPT2LMHeadModel. */
+static void put_base_class(bp_text *text, const char *name)
+{
+    const char *end = strstr(name, "LMHead");
+    end = end != NULL ? end : strstr(name, "For");
+    bp_text_char(text, '"');
+    for (; name != end && *name != '\0'; name++) {
+        bp_text_char(text, *name);
+    }
+    bp_text_string(text, "Model\"");
+}
+
 static void put_class(bp_text *text, const bp_row *row, const bp_model_config *config)
 {
     const bp_family *family = config->family;
     hf_config_write_put_key(text, row->key);
     bp_text_string(text, "[\n    ");
     const bp_task task = config->task;
+    if (task == BP_TASK_EMBEDDING) {
+        put_base_class(text, family->language_class);
+        bp_text_string(text, "\n  ],\n");
+        return;
+    }
     bp_text_json(text, task < BP_TASK_CLASSES         ? family->language_class
                        : bp_task_judges_samples(task) ? family->judge_class
                        : task == BP_TASK_TOKENS       ? family->token_class
@@ -85,7 +106,9 @@ static void put_fixed(bp_text *text, const bp_row *row)
 {
     hf_config_write_put_key(text, row->key);
     if (row->kind == BP_ROW_TEXT) {
-        bp_text_json(text, row->words);
+        const char *end = strchr(row->words, '|');
+        bp_text_json_bytes(text, row->words,
+                           end != NULL ? (size_t)(end - row->words) : strlen(row->words));
     } else {
         bp_row_words(text, row);
     }
@@ -125,6 +148,8 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
         return !judges && config->task != BP_TASK_TOKENS;
     case BP_ROW_PROBLEM:
         return !judges;
+    case BP_ROW_LAYERS:
+        return (row->flags & BP_ROW_READ) != 0 || count_at(config, row, LISTED_AT) == 0;
     case BP_ROW_SIZES:
         return !listed;
     default:
@@ -137,7 +162,9 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
 
 static void put_stored(bp_text *text, const bp_model_config *config, const bp_row *row)
 {
-    const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
+    const bool real = row->kind == BP_ROW_REAL_NULL && (row->flags & BP_ROW_SPARSE) != 0;
+    const bool zero = (row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0) ||
+                      (real && count_at(config, row, 0) == 0 && count_at(config, row, 1) == 0);
     hf_config_write_put_key(text, row->key);
     if (zero && (row->flags & BP_ROW_SETTLED) == 0) {
         bp_text_string(text, "null");

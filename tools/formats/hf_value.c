@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "layers/llama.h"
 #include "tools/formats/bnb.h"
 #include "tools/formats/hf_rope.h"
 
@@ -87,6 +88,10 @@ static bp_status take_count(bp_hf_reading *r, const bp_row *row, const bp_json_e
 static bp_status take_real(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     if (event->kind == BP_JSON_NULL && row->kind == BP_ROW_REAL_NULL) {
+        const double none = 0.0;
+        if ((row->flags & BP_ROW_SPARSE) != 0) {
+            memcpy((char *)&r->config + row->offset, &none, sizeof none);
+        }
         return BP_OK;
     }
     const bool inside =
@@ -170,6 +175,10 @@ static int64_t choice_of(const bp_row *row, const bp_json_event *event)
 static bp_status take_choice(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     const int64_t number = choice_of(row, event);
+    const bool unsaid = event->kind == BP_JSON_NULL && (row->flags & BP_ROW_SPARSE) != 0;
+    if (number < 0 && row->kind == BP_ROW_TEXT && unsaid) {
+        return BP_OK;
+    }
     if (number < 0) {
         return bp_hf_value_refuse(r, row, event);
     }
@@ -199,6 +208,41 @@ static bp_status take_sizes(bp_hf_reading *r, const bp_row *row, bp_json_event *
         }
         const uint32_t size = (uint32_t)event->i64;
         memcpy((char *)&r->config + row->offset + r->sizes * sizeof size, &size, sizeof size);
+    }
+}
+
+/* Which of two an item of such a list is; -1: neither. */
+static int64_t layer_kind(const bp_row *row, const bp_json_event *event)
+{
+    const bool number = event->kind == BP_JSON_NUMBER && event->integer;
+    if (row->words != NULL) {
+        return choice_of(row, event);
+    }
+    return number && event->i64 >= 0 && event->i64 <= 1 ? 1 - event->i64 : -1;
+}
+
+static bp_status take_layers(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    bp_layer_set set = {.listed = 0};
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_ARRAY_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    for (;; set.listed++) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            memcpy((char *)&r->config + row->offset, &set, sizeof set);
+            return BP_OK;
+        }
+        const int64_t second = layer_kind(row, event);
+        if (second < 0 || set.listed == BP_LAYERS_LISTED) {
+            return bp_hf_value_refuse(r, row, event);
+        }
+        if (second == 1) {
+            bp_layer_put(&set, set.listed);
+        }
     }
 }
 
@@ -307,7 +351,8 @@ static bp_status take_fixed(bp_hf_reading *r, const bp_row *row, bp_json_event *
         good = event->kind == BP_JSON_TRUE;
         break;
     case BP_ROW_FALSE:
-        good = event->kind == BP_JSON_FALSE;
+        good = event->kind == BP_JSON_FALSE ||
+               (event->kind == BP_JSON_NULL && (row->flags & BP_ROW_SPARSE) != 0);
         break;
     default:
         good = event->kind == BP_JSON_NULL;
@@ -338,6 +383,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
     case BP_ROW_CHOICE:
     case BP_ROW_TEXT:
         return take_choice(r, row, event);
+    case BP_ROW_LAYERS:
+        return take_layers(r, row, event);
     case BP_ROW_SIZES:
         return take_sizes(r, row, event);
     case BP_ROW_TEXTS:

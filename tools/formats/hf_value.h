@@ -10,6 +10,7 @@
 typedef struct bp_hf_reading {
     bp_json json;
     const bp_family *family; /* NULL: not known yet */
+    bool wrapped;            /* the family's own file is the member text_config of this one */
     bp_model_config config;
     bool seen[BP_ROWS_MAX];
     bool judges;   /* architectures names a class that judges samples, tokens, or finds answers */

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/compile/adapter.h"
+
 #define NAME_BYTES 400
 
 static const char where[] = "merge";
@@ -74,18 +76,28 @@ static bp_status load_whole(bp_tensor_set *set, const bp_wanted *wanted, bp_merg
     return load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error);
 }
 
-static bp_status load_pair(struct bp_merge *merge, bp_tensor_set *set, const bp_wanted *wanted,
-                           bp_merge_pair *pair, bp_staging *room, bp_error *error)
+static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
+                           const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
+                           bp_error *error)
 {
     char name[NAME_BYTES];
     if (wanted->rank != 2 || !merge_name_of(wanted->name, ".lora_A.weight", name)) {
         return BP_OK;
     }
-    pair->in = wanted->shape[merge->input_major ? 0 : 1];
-    pair->out = wanted->shape[merge->input_major ? 1 : 0];
-    BP_TRY(load_one(set, name, merge->rank, pair->in, room, &pair->a, error));
+    const bp_lora_part part =
+        lora->choose != NULL
+            ? lora->choose(lora, wanted->name, bp_adapter_module_length(wanted->name))
+            : (bp_lora_part){lora->rank, lora->alpha};
+    if (part.rank == 0) { /* a tensor of it would be nobody's */
+        return BP_OK;
+    }
+    pair->rank = part.rank;
+    pair->scale = (float)bp_adapter_scale(lora, part);
+    pair->in = wanted->shape[input_major ? 0 : 1];
+    pair->out = wanted->shape[input_major ? 1 : 0];
+    BP_TRY(load_one(set, name, pair->rank, pair->in, room, &pair->a, error));
     (void)merge_name_of(wanted->name, ".lora_B.weight", name);
-    BP_TRY(load_one(set, name, pair->out, merge->rank, room, &pair->b, error));
+    BP_TRY(load_one(set, name, pair->out, pair->rank, room, &pair->b, error));
     if ((pair->a == NULL) != (pair->b == NULL)) {
         return foreign(error, "an adapter has one of its two tensors only", name);
     }
@@ -126,20 +138,17 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error)
 {
-    const double rank = (double)lora->rank;
     size_t found = 0;
-    *merge = (struct bp_merge){
-        .pairs = bp_room_take(room, source->count * sizeof *merge->pairs),
-        .rank = lora->rank,
-        .scale = (float)(lora->alpha / (lora->rank_stabilized ? sqrt(rank) : rank)),
-        .input_major = input_major};
+    *merge = (struct bp_merge){.pairs = bp_room_take(room, source->count * sizeof *merge->pairs),
+                               .input_major = input_major};
     if (merge->pairs == NULL) {
         return bp_error_set(error, BP_ERR_FIT, where, "the model has too many tensors", NULL);
     }
     memset(merge->pairs, 0, source->count * sizeof *merge->pairs);
     forget_owners(adapters);
     for (size_t i = 0; i < source->count; i++) {
-        BP_TRY(load_pair(merge, adapters, &source->list[i], &merge->pairs[i], room, error));
+        BP_TRY(load_pair(lora, input_major, adapters, &source->list[i], &merge->pairs[i], room,
+                         error));
         BP_TRY(load_whole(adapters, &source->list[i], &merge->pairs[i], room, error));
         found += merge->pairs[i].a != NULL ? 2 : 0;
         found += merge->pairs[i].whole != NULL ? 1 : 0;
@@ -158,14 +167,13 @@ static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
     return view->to_halves ? row : head * width + at % 2 * half + at / 2;
 }
 
-static float product(const struct bp_merge *merge, const bp_merge_pair *pair, uint64_t in,
-                     uint64_t out)
+static float product(const bp_merge_pair *pair, uint64_t in, uint64_t out)
 {
     float sum = 0.0f;
-    for (uint32_t k = 0; k < merge->rank; k++) {
-        sum = fmaf(pair->b[out * merge->rank + k], pair->a[k * pair->in + in], sum);
+    for (uint32_t k = 0; k < pair->rank; k++) {
+        sum = fmaf(pair->b[out * pair->rank + k], pair->a[k * pair->in + in], sum);
     }
-    return sum * merge->scale;
+    return sum * pair->scale;
 }
 
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
@@ -186,7 +194,7 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
             values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r];
         }
         if (pair->a != NULL) {
-            values[i] += product(merge, pair, in, out);
+            values[i] += product(pair, in, out);
         }
     }
 }

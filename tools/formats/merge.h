@@ -9,6 +9,8 @@
 
 /* The adapter of one parameter. */
 typedef struct bp_merge_pair {
+    uint32_t rank;
+    float scale;
     const float *a; /* (rank, in); NULL: this parameter has none */
     const float *b; /* (out, rank) */
     uint64_t in;
@@ -18,9 +20,7 @@ typedef struct bp_merge_pair {
 
 struct bp_merge {
     bp_merge_pair *pairs; /* one per parameter of the source */
-    uint32_t rank;
-    float scale;
-    bool input_major; /* parameters are (in, out) */
+    bool input_major;     /* parameters are (in, out) */
 };
 
 /* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source, and the

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* PEFT's adapter_config.json. */
+/* PEFT's adapter_config.json, read. */
 #include "tools/formats/peft_config.h"
 
 #include <string.h>
 
-#include "arena/text.h"
 #include "core/file/json.h"
 #include "core/file/storage.h"
-#include "tools/formats/family.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 4096
@@ -21,16 +19,11 @@ static const struct {
     const char *text;
 } plain[] = {{"bias", "none"},
              {"use_dora", ""},
-             {"rank_pattern", ""},
-             {"alpha_pattern", ""},
-             {"layers_to_transform", ""},
-             {"layers_pattern", ""},
              {"megatron_config", ""},
              {"loftq_config", ""},
              {"eva_config", ""},
              {"corda_config", ""},
              {"trainable_token_indices", ""},
-             {"exclude_modules", ""},
              {"layer_replication", ""},
              {"lora_bias", ""},
              {"target_parameters", ""},
@@ -71,39 +64,116 @@ static bp_status copy_text(reading *r, const char *key, const bp_json_event *eve
     return BP_OK;
 }
 
-static bp_status add_target(reading *r, const bp_json_event *event)
+static bp_status peft_config_take_number(reading *r, const char *key, double least, double most,
+                                         double *value)
 {
-    bp_peft_config *config = r->config;
-    uint32_t at = config->lora.target_count;
-    if (at == BP_PEFT_TARGETS_MAX) {
-        return peft_config_refuse(r, "target_modules", "there are more than 64 targets");
-    }
-    BP_TRY(copy_text(r, "target_modules", event, config->names[at], sizeof config->names[at]));
-    config->target[at] = config->names[at];
-    config->lora.target_count++;
-    return BP_OK;
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    bool inside = event.kind == BP_JSON_NUMBER && event.real >= least && event.real <= most;
+    *value = event.real;
+    return inside ? BP_OK : peft_config_refuse(r, key, "the value is not a number in its range");
 }
 
-static bp_status take_targets(reading *r)
+/* What a list said against a text; NULL: nothing. */
+static bp_status peft_config_take(reading *r, const char *key, const char *fault)
+{
+    return fault == NULL ? BP_OK : peft_config_refuse(r, key, fault);
+}
+
+static bp_status add_name(reading *r, const char *key, bp_peft_list *list,
+                          const bp_json_event *event)
+{
+    if (event->kind != BP_JSON_TEXT) {
+        return peft_config_refuse(r, key, "the value is not a list of names");
+    }
+    return peft_config_take(r, key,
+                            bp_peft_add_name(&r->config->choice, list, event->text, event->length));
+}
+
+/* A list of names, null, or one text: an expression, or where none is wanted a name. */
+static bp_status take_names(reading *r, const char *key, bp_peft_list *list, bool expressions)
 {
     bp_json_event event;
     BP_TRY(bp_json_next(&r->json, &event));
     if (event.kind == BP_JSON_TEXT) {
-        return strcmp(event.text, "all-linear") == 0
-                   ? add_target(r, &event)
-                   : peft_config_refuse(
-                         r, "target_modules",
-                         "a regular expression is not implemented; a list of names is");
+        const bool name = !expressions || strcmp(event.text, "all-linear") == 0;
+        return name ? add_name(r, key, list, &event)
+                    : peft_config_take(r, key,
+                                       bp_peft_add_expression(&r->config->choice, list, event.text,
+                                                              event.length));
+    }
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
     }
     if (event.kind != BP_JSON_ARRAY_BEGIN) {
-        return peft_config_refuse(r, "target_modules", "the value is not a list of names");
+        return peft_config_refuse(r, key, "the value is not a list of names");
     }
     for (;;) {
         BP_TRY(bp_json_next(&r->json, &event));
         if (event.kind == BP_JSON_ARRAY_END) {
             return BP_OK;
         }
-        BP_TRY(add_target(r, &event));
+        BP_TRY(add_name(r, key, list, &event));
+    }
+}
+
+static bp_status add_layer(reading *r, const bp_json_event *event)
+{
+    const char *fault = event->kind != BP_JSON_NUMBER
+                            ? "the value is not a list of numbers"
+                            : bp_peft_add_layer(&r->config->choice, event->real);
+    return peft_config_take(r, "layers_to_transform", fault);
+}
+
+/* A number, a list of them, or null. */
+static bp_status take_layers(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event.kind != BP_JSON_ARRAY_BEGIN) {
+        return add_layer(r, &event);
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        BP_TRY(add_layer(r, &event));
+    }
+}
+
+/* {"key": number, ..} or null. */
+static bp_status take_patterns(reading *r, const char *key, bp_peft_patterns *patterns, bool whole)
+{
+    bp_json_event event;
+    char name[256];
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return peft_config_refuse(r, key, "the value is not an object of numbers");
+    }
+    for (;;) {
+        double number = 0.0;
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_OBJECT_END) {
+            return BP_OK;
+        }
+        if (event.length >= sizeof name) {
+            return peft_config_refuse(r, key, "a pattern is too long");
+        }
+        memcpy(name, event.text, event.length);
+        name[event.length] = '\0';
+        BP_TRY(peft_config_take_number(r, key, whole ? 1 : 1e-9, whole ? 4096 : 1e9, &number));
+        if (whole && (double)(uint32_t)number != number) {
+            return peft_config_refuse(r, key, "the rank is not whole");
+        }
+        BP_TRY(peft_config_take(
+            r, key, bp_peft_add_pattern(&r->config->choice, patterns, name, strlen(name), number)));
     }
 }
 
@@ -123,7 +193,7 @@ static bp_status take_beginning(reading *r)
                        "false, \"gaussian\", \"orthogonal\" and \"eva\" are)");
 }
 
-static bool is_table(const char *module)
+bool bp_peft_is_table(const char *module)
 {
     static const char *const tables[] = {"wte", "embed_tokens", "word_embeddings"};
     const char *dot = strrchr(module, '.');
@@ -145,21 +215,11 @@ static bp_status take_saved(reading *r)
         if (event.kind != BP_JSON_TEXT && event.kind != BP_JSON_ARRAY_END) {
             return peft_config_refuse(r, "modules_to_save", "the value is not a list of names");
         }
-        r->config->saves_table |= event.kind == BP_JSON_TEXT && is_table(event.text);
+        r->config->saves_table |= event.kind == BP_JSON_TEXT && bp_peft_is_table(event.text);
     }
     return list || event.kind == BP_JSON_NULL
                ? BP_OK
                : peft_config_refuse(r, "modules_to_save", "the value is not a list of names");
-}
-
-static bp_status peft_config_take_number(reading *r, const char *key, double least, double most,
-                                         double *value)
-{
-    bp_json_event event;
-    BP_TRY(bp_json_next(&r->json, &event));
-    bool inside = event.kind == BP_JSON_NUMBER && event.real >= least && event.real <= most;
-    *value = event.real;
-    return inside ? BP_OK : peft_config_refuse(r, key, "the value is not a number in its range");
 }
 
 /* A value that must say nothing special. */
@@ -206,6 +266,7 @@ static bp_status peft_config_take_flag(reading *r, const char *key, bool *flag)
 static bp_status peft_config_take_value(reading *r, const char *key)
 {
     bp_lora *lora = &r->config->lora;
+    bp_peft_choice *choice = &r->config->choice;
     double number = 0.0;
     if (strcmp(key, "peft_type") == 0) {
         return peft_config_take_type(r);
@@ -226,7 +287,22 @@ static bp_status peft_config_take_value(reading *r, const char *key)
         return peft_config_take_flag(r, "use_rslora", &lora->rank_stabilized);
     }
     if (strcmp(key, "target_modules") == 0) {
-        return take_targets(r);
+        return take_names(r, key, &choice->targets, true);
+    }
+    if (strcmp(key, "exclude_modules") == 0) {
+        return take_names(r, key, &choice->excluded, true);
+    }
+    if (strcmp(key, "layers_pattern") == 0) {
+        return take_names(r, key, &choice->layer_names, false);
+    }
+    if (strcmp(key, "layers_to_transform") == 0) {
+        return take_layers(r);
+    }
+    if (strcmp(key, "rank_pattern") == 0) {
+        return take_patterns(r, key, &choice->ranks, true);
+    }
+    if (strcmp(key, "alpha_pattern") == 0) {
+        return take_patterns(r, key, &choice->alphas, false);
     }
     if (strcmp(key, "modules_to_save") == 0) {
         return take_saved(r);
@@ -263,11 +339,12 @@ static bp_status read_all(reading *r)
         key[length] = '\0';
         BP_TRY(peft_config_take_value(r, key));
     }
-    if (!r->lora || r->config->lora.rank == 0 || r->config->lora.target_count == 0) {
+    if (!r->lora || r->config->lora.rank == 0 || r->config->choice.targets.count == 0) {
         return peft_config_refuse(r, !r->lora ? "peft_type" : "r",
                                   "the configuration lacks peft_type, r or target_modules");
     }
-    return BP_OK;
+    return peft_config_take(r, "target_modules",
+                            bp_peft_choice_use(&r->config->choice, &r->config->lora));
 }
 
 static bp_status peft_config_read_file(reading *r, bp_store *store, bp_file file, const char *path,
@@ -301,7 +378,6 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
     bp_file file;
     bool there = false;
     *config = (bp_peft_config){.lora = {.alpha = 8.0}};
-    config->lora.targets = config->target;
     if (store->exists(store, path, &there) != BP_OK || !there) {
         return bp_error_set(error, BP_ERR_DATA, where, "there is no adapter here", path);
     }
@@ -318,147 +394,4 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
         }
     }
     return status;
-}
-
-static void peft_config_put_pair(bp_text *text, const char *key, const char *value, bool last)
-{
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": ");
-    bp_text_string(text, value);
-    bp_text_string(text, last ? "\n" : ",\n");
-}
-
-static void put_real(bp_text *text, const char *key, double value)
-{
-    bp_text_string(text, "  ");
-    bp_text_json(text, key);
-    bp_text_string(text, ": ");
-    bp_text_general(text, value, 15);
-    bp_text_string(text, ",\n");
-}
-
-/* All dense layers of the blocks, which is not what every family's "all-linear" says. */
-static void put_all_linear(bp_text *text, const bp_spec *spec)
-{
-    const bp_family *family = bp_family_adopt(spec).family;
-    const bool listed = family != NULL && family->all_linear != NULL;
-    bp_text_string(text, listed ? family->all_linear : "\"all-linear\"");
-    bp_text_string(text, ",\n");
-}
-
-static void put_targets(bp_text *text, const bp_emit *emit)
-{
-    const bp_lora *lora = &emit->spec->lora;
-    bp_text_string(text, "  \"target_modules\": ");
-    if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
-        put_all_linear(text, emit->spec);
-        return;
-    }
-    bp_text_string(text, "[");
-    for (uint32_t t = 0; t < lora->target_count; t++) {
-        bp_text_string(text, t > 0 ? ", " : "");
-        bp_text_json(text, lora->targets[t]);
-    }
-    bp_text_string(text, "],\n");
-}
-
-/* The same of a parameter's name. */
-static bool is_table_of(const char *name)
-{
-    char module[128];
-    const char *end = strrchr(name, '.');
-    size_t length = end == NULL ? 0 : (size_t)(end - name);
-    if (length == 0 || length >= sizeof module) {
-        return false;
-    }
-    memcpy(module, name, length);
-    module[length] = '\0';
-    return is_table(module);
-}
-
-/* The last part of the name of parameter `index`'s module, if it is trained beside adapters. */
-static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
-{
-    const bp_parameter *parameter = &emit->parameters[index];
-    const char *full = bp_graph_name(emit->graph, parameter->weight);
-    const char *end = strrchr(full, '.');
-    /* A table that a head is tied to would no longer be tied: PEFT saves a copy. Without its name
-     * the tensor of the file is the table itself. */
-    const bp_model_config config = bp_family_adopt(emit->spec);
-    bool tied = parameter->embedding && is_table_of(full) && !bp_family_untied(&config);
-    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied) {
-        return false;
-    }
-    const char *start = end;
-    while (start > full && start[-1] != '.') {
-        start--;
-    }
-    *name = start;
-    *length = (size_t)(end - start);
-    return true;
-}
-
-static bool is_listed(const bp_emit *emit, uint32_t before, const char *name, size_t length)
-{
-    const char *other;
-    size_t other_length;
-    for (uint32_t i = 0; i < before; i++) {
-        if (saved_module(emit, i, &other, &other_length) && other_length == length &&
-            memcmp(other, name, length) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void put_saved(bp_text *text, const bp_emit *emit)
-{
-    uint32_t count = 0;
-    bp_text_string(text, "  \"modules_to_save\": ");
-    for (uint32_t i = 0; i < emit->parameter_count && count < BP_PEFT_TARGETS_MAX; i++) {
-        const char *name;
-        size_t length;
-        if (saved_module(emit, i, &name, &length) && !is_listed(emit, i, name, length)) {
-            bp_text_string(text, count++ > 0 ? ", " : "[");
-            bp_text_json_bytes(text, name, length);
-        }
-    }
-    bp_text_string(text, count > 0 ? "],\n" : "null,\n");
-}
-
-static const char *task_type(bp_task task)
-{
-    return task == BP_TASK_CAUSAL_LM   ? "\"CAUSAL_LM\""
-           : task == BP_TASK_MASKED_LM ? "null"
-           : task == BP_TASK_TOKENS    ? "\"TOKEN_CLS\""
-           : task == BP_TASK_ANSWERS   ? "\"QUESTION_ANS\""
-                                       : "\"SEQ_CLS\"";
-}
-
-bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
-                              size_t *length)
-{
-    bp_text text;
-    const bp_lora *lora = &emit->spec->lora;
-    const bool turned = emit->spec->model->input_major;
-    bp_text_init(&text, NULL, NULL, json, room);
-    bp_text_string(&text, "{\n  \"base_model_name_or_path\": ");
-    bp_text_json(&text, base);
-    bp_text_string(&text, ",\n");
-    peft_config_put_pair(&text, "bias", "\"none\"", false);
-    peft_config_put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
-    peft_config_put_pair(&text, "inference_mode", "true", false);
-    peft_config_put_pair(&text, "init_lora_weights", "true", false);
-    put_real(&text, "lora_alpha", lora->alpha);
-    put_real(&text, "lora_dropout", lora->dropout);
-    put_saved(&text, emit);
-    peft_config_put_pair(&text, "peft_type", "\"LORA\"", false);
-    put_real(&text, "r", (double)lora->rank);
-    put_targets(&text, emit);
-    peft_config_put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
-    peft_config_put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
-    bp_text_string(&text, "}\n");
-    *length = (size_t)text.written;
-    return bp_text_flush(&text);
 }

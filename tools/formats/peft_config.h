@@ -5,26 +5,28 @@
 
 #include "core/compile/model.h"
 #include "core/file/store.h"
+#include "tools/formats/peft_choice.h"
 
-#define BP_PEFT_TARGETS_MAX    64
 #define BP_PEFT_CONFIG_SCRATCH 32768 /* bytes that reading works in */
 #define BP_PEFT_CONFIG_TEXT    16384 /* bytes that hold the text */
 
-/* An adapter's configuration; must not move while lora.targets is in use. */
+/* An adapter's configuration; must not move while lora is in use. */
 typedef struct bp_peft_config {
     bp_lora lora;
-    const char *target[BP_PEFT_TARGETS_MAX];
-    char names[BP_PEFT_TARGETS_MAX][128];
+    bp_peft_choice choice;
     char base[512];   /* base_model_name_or_path; "" where it says none */
     bool saves_table; /* modules_to_save has a copy of the table of tokens */
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
- * that is not implemented (DoRA, per-module ranks, trained biases, initialisations that change the
- * base, a regular expression of targets other than "all-linear"). Which modules were saved with it
- * (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned to 8. */
+ * that is not implemented (DoRA, trained biases, initialisations that change the base). Which
+ * modules were saved with it (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH
+ * bytes aligned to 8. */
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
                               bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* Whether a module of this name is a table of tokens. */
+bool bp_peft_is_table(const char *module);
 
 /* The text of such a file for adapters that were emitted, as PEFT writes it: sorted keys. `base`
  * names the base model's directory. modules_to_save are the last parts of the names of modules that

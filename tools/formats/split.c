@@ -64,6 +64,7 @@ bp_status bp_part_tail(bp_part *kept, bp_part *held, bp_source *inner, double fr
     }
     if (inner->examples > 0) {
         uint64_t last = (uint64_t)((double)inner->examples * fraction);
+        last -= inner->together > 1 ? last % inner->together : 0;
         if (last == 0 || last == inner->examples) {
             return BP_ERR_USAGE;
         }

@@ -18,8 +18,8 @@ bp_status bp_part_init(bp_part *split, bp_source *inner, uint64_t first,
                        uint64_t count) BP_MUST_CHECK;
 
 /* Cuts `inner` in two: `held` gets the last floor(count * fraction) tokens (of a source of
- * examples, examples), `kept` the others. BP_ERR_USAGE unless 0 < fraction < 1 and, of examples,
- * both get one.
+ * examples, examples, and those that stay together whole), `kept` the others. BP_ERR_USAGE unless 0
+ * < fraction < 1 and, of examples, both get one.
  */
 bp_status bp_part_tail(bp_part *kept, bp_part *held, bp_source *inner,
                        double fraction) BP_MUST_CHECK;

@@ -31,7 +31,7 @@ typedef struct matching {
 static bool is_of_head(const char *name)
 {
     static const char *const patterns[] = {"score.*", "classifier.*", "bert.pooler.*",
-                                           "qa_outputs.*"};
+                                           "pre_classifier.*", "qa_outputs.*"};
     char rest[BP_TENSOR_NAME_MAX];
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         if (bp_name_rewrite(patterns[i], "*", name, rest, sizeof rest)) {

@@ -138,6 +138,7 @@ static bp_status token_files_take_member(bp_load *load, const char *key, bp_load
         return token_files_take_flag(load, "add_prefix_space", &config->space, &null);
     }
     if (strcmp(key, "add_bos_token") == 0) {
+        config->bos_said = true;
         return token_files_take_flag(load, "add_bos_token", &config->add_bos, &null);
     }
     if (strcmp(key, "strip_accents") == 0) {

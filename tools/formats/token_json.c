@@ -14,16 +14,53 @@ static bp_status next(bp_load *load, bp_json_event *event)
     return bp_json_next(&load->json, event);
 }
 
+/* [["piece", score], ..] behind its bracket: Unigram's vocabulary, whose ids are its places. */
+static bp_status read_scored(bp_load *load)
+{
+    static const char wrong[] = "the vocabulary's list must be of texts with their scores";
+    bp_json_event event;
+    char *piece = load->scratch->token;
+    if (load->pass == BP_LOAD_COUNT) {
+        load->need->scored = true;
+    }
+    for (int64_t id = 0;; id++) {
+        BP_TRY(next(load, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        if (event.kind != BP_JSON_ARRAY_BEGIN) {
+            return token_json_refuse(load, "vocab", wrong);
+        }
+        BP_TRY(next(load, &event));
+        const size_t length = event.length;
+        if (event.kind != BP_JSON_TEXT || length >= BP_TOKENIZER_DECODED_MAX) {
+            return token_json_refuse(load, "vocab", wrong);
+        }
+        memcpy(piece, event.text, length);
+        BP_TRY(next(load, &event));
+        if (event.kind != BP_JSON_NUMBER) {
+            return token_json_refuse(load, "vocab", wrong);
+        }
+        BP_TRY(bp_load_scored(load, piece, length, id, event.real));
+        BP_TRY(next(load, &event));
+        if (event.kind != BP_JSON_ARRAY_END) {
+            return token_json_refuse(load, "vocab", wrong);
+        }
+    }
+}
+
 /* {"token": id, ..}: the vocabulary, and the whole of a vocab.json. */
 static bp_status read_vocab(bp_load *load)
 {
     bp_json_event event;
     BP_TRY(next(load, &event));
+    if (event.kind == BP_JSON_ARRAY_BEGIN) {
+        return read_scored(load);
+    }
     if (event.kind != BP_JSON_OBJECT_BEGIN) {
-        return token_json_refuse(
-            load, "vocab",
-            "the vocabulary must be an object of tokens and their ids (a Unigram model, "
-            "which has a list, is not implemented)");
+        return token_json_refuse(load, "vocab",
+                                 "the vocabulary must be an object of tokens and their ids, or a "
+                                 "list of them with their scores");
     }
     for (;;) {
         BP_TRY(next(load, &event));
@@ -218,6 +255,11 @@ static bp_status read_part(bp_load *load, bp_rules_source *s, const char *key, u
     if (part == 8) {
         return read_model(load, &s->model);
     }
+    /* Text of the normalizer is counted first and then taken. */
+    if (part == 4 && load->pass == BP_LOAD_TOKENS) {
+        uint32_t again;
+        return bp_tree_read(&load->scratch->tree, &load->json, &again);
+    }
     /* transformers resets truncation and padding at every call, so the file's mean nothing. */
     return part >= 4 && load->pass == BP_LOAD_COUNT
                ? bp_tree_read(&load->scratch->tree, &load->json, nodes[part - 4])
@@ -230,6 +272,10 @@ bp_status bp_load_tokenizer_json(bp_load *load)
     bp_json_event event;
     uint32_t seen = 0;
     bp_tree_init(&load->scratch->tree);
+    load->scratch->tree.apart = "precompiled_charsmap";
+    load->scratch->tree.take = bp_load_map;
+    load->scratch->tree.user = load;
+    load->base64 = (bp_base64){.count = 0};
     BP_TRY(bp_load_json_begin(load));
     BP_TRY(next(load, &event));
     if (event.kind != BP_JSON_OBJECT_BEGIN) {

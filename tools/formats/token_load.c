@@ -77,6 +77,23 @@ static bool is_utf8(const unsigned char *text, size_t length)
     return cleaner.have == 0;
 }
 
+bool bp_load_is_utf8(const char *text, size_t length)
+{
+    return is_utf8((const unsigned char *)text, length);
+}
+
+bp_status bp_load_byte(bp_load *load, uint8_t *byte, bool *there)
+{
+    if (load->line_at == load->line_end) {
+        size_t count;
+        BP_TRY(token_load_fill(load, &load->line_at, &count));
+        load->line_end = load->line_at + count;
+    }
+    *there = load->line_at < load->line_end;
+    *byte = *there ? *load->line_at++ : 0;
+    return BP_OK;
+}
+
 bp_status bp_load_line(bp_load *load, size_t *length, bool *there)
 {
     char *line = load->scratch->text;
@@ -143,6 +160,43 @@ bp_status bp_load_token(bp_load *load, const char *text, size_t length, int64_t 
         length = listed ? count : length;
     }
     return bp_token_add(load->tokenizer, bytes, length, (uint32_t)id, listed, load->error);
+}
+
+bp_status bp_load_scored(bp_load *load, const char *text, size_t length, int64_t id, double score)
+{
+    BP_TRY(bp_load_token(load, text, length, id));
+    if (load->pass == BP_LOAD_TOKENS && load->tokenizer->scores == NULL) {
+        return bp_error_set(load->error, BP_ERR_DATA, where,
+                            "a list with scores is the vocabulary of Unigram alone", "vocab");
+    }
+    if (load->pass == BP_LOAD_TOKENS) {
+        bp_token_set_score(load->tokenizer, (uint32_t)id, score);
+    }
+    return BP_OK;
+}
+
+bp_status bp_load_map(void *user, const char *text, size_t length)
+{
+    bp_load *load = user;
+    bp_tokenizer *t = load->tokenizer;
+    bp_base64 ahead = load->base64;
+    const size_t bytes = bp_base64_decode(&ahead, text, length, NULL);
+    if (ahead.wrong) {
+        return bp_error_set(load->error, BP_ERR_DATA, where, "the character map is not base64",
+                            "precompiled_charsmap");
+    }
+    if (load->pass == BP_LOAD_COUNT) {
+        load->need->map_bytes += (uint32_t)bytes;
+        load->base64 = ahead;
+        return BP_OK;
+    }
+    if (t->map_room - t->map_used < bytes) {
+        return bp_error_set(load->error, BP_ERR_DATA, where, "the file changed while it was read",
+                            "precompiled_charsmap");
+    }
+    (void)bp_base64_decode(&load->base64, text, length, t->map + t->map_used);
+    t->map_used += (uint32_t)bytes;
+    return BP_OK;
 }
 
 /* The two sides of a merge as they lie in the vocabulary, one behind the other in scratch->token.

@@ -47,6 +47,7 @@ typedef struct bp_load_config {
     int accents;     /* strip_accents: 0, 1, or -1 for null or silence: as lower */
     bool space;      /* add_prefix_space; false where it is silent */
     bool add_bos;    /* add_bos_token; the same */
+    bool bos_said;   /* the key is there */
 } bp_load_config;
 
 /* One loading; the functions below read one file each. */
@@ -66,6 +67,13 @@ typedef struct bp_load {
     const unsigned char *line_at; /* what of the bytes read is not in a line yet */
     const unsigned char *line_end;
     uint32_t rank; /* of the next merge */
+    bp_base64 base64;
+
+    /* Of SentencePiece's models. */
+    uint64_t model_type;
+    uint32_t unknowns;  /* pieces of that type */
+    bool unused, users; /* some piece is unused, or a user's */
+    float least;        /* score of a normal piece */
 } bp_load;
 
 /* An open file as a JSON document, or as lines. Opening names the file in the error's place. */
@@ -76,8 +84,17 @@ bp_status bp_load_json_begin(bp_load *load) BP_MUST_CHECK;
  * "\n" or "\r\n"; the line is valid UTF-8. */
 bp_status bp_load_line(bp_load *load, size_t *length, bool *there) BP_MUST_CHECK;
 
+/* The next byte; false at the end of the file. */
+bp_status bp_load_byte(bp_load *load, uint8_t *byte, bool *there) BP_MUST_CHECK;
+bool bp_load_is_utf8(const char *text, size_t length);
+
 /* Counts a token of the vocabulary, or adds it, as the pass has it. */
 bp_status bp_load_token(bp_load *load, const char *text, size_t length, int64_t id) BP_MUST_CHECK;
+/* The same for a token with a score. */
+bp_status bp_load_scored(bp_load *load, const char *text, size_t length, int64_t id,
+                         double score) BP_MUST_CHECK;
+/* Takes a piece of a character map in base64 (user: the bp_load). */
+bp_status bp_load_map(void *user, const char *text, size_t length) BP_MUST_CHECK;
 /* The same for a merge of two tokens as the file spells them. */
 bp_status bp_load_merge(bp_load *load, const char *left, size_t left_length, const char *right,
                         size_t right_length) BP_MUST_CHECK;

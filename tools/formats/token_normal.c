@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/formats/encoder_offsets.h"
+#include "tools/formats/token_spelling.h"
 
 #define META          0x2581u /* what Llama 2 writes for a space */
 #define CHARACTER_MAX 64      /* bytes that one character may become */
@@ -173,6 +174,23 @@ static void move_composed(bp_encoder *e, size_t limit)
     }
 }
 
+static void move_unigram(bp_encoder *e, size_t limit)
+{
+    if (e->tokenizer->rules.native) {
+        const bool final =
+            e->next.found ? limit == e->next.start : e->ending && limit == e->raw_end;
+        while (e->raw_at < limit && room_of(e) >= BP_SPELLING_ROOM &&
+               bp_spelling_take_native(e, limit, final)) {
+        }
+        return;
+    }
+    while (e->raw_at < limit && room_of(e) >= BP_SPELLING_ROOM) {
+        size_t step;
+        bp_spelling_take(e, bp_utf8_get(e->raw + e->raw_at, &step));
+        e->raw_at += step;
+    }
+}
+
 bool bp_normal_move(bp_encoder *e, size_t limit)
 {
     const bp_token_rules *rules = &e->tokenizer->rules;
@@ -188,12 +206,22 @@ bool bp_normal_move(bp_encoder *e, size_t limit)
     if (raw == limit) {
         return false;
     }
+    const bool unigram = rules->kind == BP_TOKENIZER_UNIGRAM || rules->native;
+    if (unigram && room_of(e) < BP_SPELLING_ROOM) {
+        e->text_held = 0; /* so much white space is no longer waited for */
+    }
     if (e->segment_start) {
-        put_prefix(e);
+        if (unigram) {
+            bp_spelling_begin(e);
+        } else {
+            put_prefix(e);
+        }
         e->segment_start = false;
     }
     if (e->tracing != NULL) {
         move_traced(e, limit);
+    } else if (unigram) {
+        move_unigram(e, limit);
     } else if (rules->kind == BP_TOKENIZER_WORDPIECE) {
         move_bert(e, limit);
     } else if (rules->spaces) {
@@ -208,5 +236,8 @@ bool bp_normal_move(bp_encoder *e, size_t limit)
 
 void bp_normal_end(bp_encoder *e)
 {
+    if (e->tokenizer->rules.kind == BP_TOKENIZER_UNIGRAM || e->tokenizer->rules.native) {
+        bp_spelling_end(e);
+    }
     put_composed(e);
 }

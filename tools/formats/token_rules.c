@@ -15,6 +15,14 @@ static const char missing_part[] = "this kind of part is not among the implement
 #define CONTRACTIONS_ANY_CASE "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define OTHERS_AND_SPACES     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* Mistral Nemo's and GPT-4o's tell cases apart. */
+#define TEKKEN_FIRST                                                                               \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+#define TEKKEN_SECOND                                                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
+#define GPT4O_END   "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define TEKKEN_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 static const struct {
     const char *pattern;
     bp_split_rule rule;
@@ -23,6 +31,13 @@ static const struct {
      BP_SPLIT_GPT2},
     {CONTRACTIONS_ANY_CASE "\\p{N}{1,3}" OTHERS_AND_SPACES, BP_SPLIT_LLAMA3},
     {CONTRACTIONS_ANY_CASE "\\p{N}" OTHERS_AND_SPACES, BP_SPLIT_QWEN2},
+    {TEKKEN_FIRST "|" TEKKEN_SECOND "|\\p{N}" TEKKEN_REST, BP_SPLIT_TEKKEN},
+    {TEKKEN_FIRST GPT4O_END "|" TEKKEN_SECOND GPT4O_END "|\\p{N}{1,3}" TEKKEN_REST, BP_SPLIT_GPT4O},
+    /* GPT-4's, as Phi-4 has it: other words for what Llama 3's matches. */
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
+     "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
+     "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     BP_SPLIT_LLAMA3},
 };
 
 bp_status bp_rules_refuse(const bp_rules_source *s, const char *part, uint32_t node,
@@ -100,15 +115,15 @@ static bp_status need_flag(const bp_rules_source *s, const char *part, uint32_t 
                                  wanted ? "only true is implemented" : "only false is implemented");
 }
 
-static bp_status need_text(const bp_rules_source *s, const char *part, uint32_t node,
-                           const char *key, const char *wanted)
+bp_status bp_rules_need_text(const bp_rules_source *s, const char *part, uint32_t node,
+                             const char *key, const char *wanted)
 {
     return bp_tree_is_text(s->tree, bp_tree_find(s->tree, node, key), wanted)
                ? BP_OK
                : bp_rules_refuse(s, part, node, key, "this value is not implemented");
 }
 
-static bool type_is(const bp_rules_source *s, uint32_t node, const char *type)
+bool bp_rules_is(const bp_rules_source *s, uint32_t node, const char *type)
 {
     return bp_tree_is_text(s->tree, bp_tree_find(s->tree, node, "type"), type);
 }
@@ -117,7 +132,7 @@ bp_status bp_rules_list(const bp_rules_source *s, const char *part, uint32_t nod
                         const char *list_key, uint32_t *first, bool *sequence)
 {
     *first = node;
-    *sequence = type_is(s, node, "Sequence");
+    *sequence = bp_rules_is(s, node, "Sequence");
     if (!*sequence) {
         return BP_OK;
     }
@@ -156,18 +171,18 @@ static bp_status read_normalizer_step(const bp_rules_source *s, uint32_t node,
                                       bp_token_rules *rules)
 {
     static const char part[] = "normalizer";
-    if (type_is(s, node, "Prepend") && !rules->spaces) {
+    if (bp_rules_is(s, node, "Prepend") && !rules->spaces) {
         BP_TRY(bp_rules_only(s, part, node, "type prepend"));
         rules->prefix = BP_PREFIX_PREPEND;
-        return need_text(s, part, node, "prepend", META);
+        return bp_rules_need_text(s, part, node, "prepend", META);
     }
-    if (type_is(s, node, "Replace")) {
+    if (bp_rules_is(s, node, "Replace")) {
         BP_TRY(bp_rules_only(s, part, node, "type pattern content"));
         uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
         BP_TRY(bp_rules_only(s, part, pattern, "String"));
-        BP_TRY(need_text(s, part, pattern, "String", " "));
+        BP_TRY(bp_rules_need_text(s, part, pattern, "String", " "));
         rules->spaces = true;
-        return need_text(s, part, node, "content", META);
+        return bp_rules_need_text(s, part, node, "content", META);
     }
     return bp_rules_refuse(s, part, node, "", missing_part);
 }
@@ -181,8 +196,11 @@ static bp_status read_normalizer(const bp_rules_source *s, bp_token_rules *rules
     if (rules->plain) {
         return BP_OK;
     }
+    if (rules->kind == BP_TOKENIZER_UNIGRAM) {
+        return bp_rules_unigram_normalizer(s, rules);
+    }
     if (rules->kind == BP_TOKENIZER_WORDPIECE) {
-        return type_is(s, node, "BertNormalizer")
+        return bp_rules_is(s, node, "BertNormalizer")
                    ? read_bert_normalizer(s, node, rules)
                    : bp_rules_refuse(s, part, node, "", missing_part);
     }
@@ -190,7 +208,7 @@ static bp_status read_normalizer(const bp_rules_source *s, bp_token_rules *rules
     while (node != BP_TREE_NONE) {
         if (rules->kind == BP_TOKENIZER_CHAR_BPE) {
             BP_TRY(read_normalizer_step(s, node, rules));
-        } else if (type_is(s, node, "NFC")) {
+        } else if (bp_rules_is(s, node, "NFC")) {
             BP_TRY(bp_rules_only(s, part, node, "type"));
             rules->compose = true;
         } else {
@@ -225,7 +243,7 @@ static bp_status read_split(const bp_rules_source *s, uint32_t node, bp_token_ru
 {
     static const char part[] = "pre_tokenizer";
     BP_TRY(bp_rules_only(s, part, node, "type pattern behavior invert"));
-    BP_TRY(need_text(s, part, node, "behavior", "Isolated"));
+    BP_TRY(bp_rules_need_text(s, part, node, "behavior", "Isolated"));
     BP_TRY(need_flag(s, part, node, "invert", false, false));
     uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
     BP_TRY(bp_rules_only(s, part, pattern, "Regex"));
@@ -238,16 +256,16 @@ static bp_status read_split(const bp_rules_source *s, uint32_t node, bp_token_ru
     }
     return bp_rules_refuse(s, "pre_tokenizer Split", BP_TREE_NONE, bp_tree_text(s->tree, regex),
                            "this pattern is not among the implemented (GPT-2's, Llama 3's, "
-                           "Qwen2's)");
+                           "Qwen2's, tekken's, GPT-4o's)");
 }
 
-static bp_status read_metaspace(const bp_rules_source *s, const char *part, uint32_t node,
-                                bp_prefix_rule *prefix, bool *split)
+bp_status bp_rules_metaspace(const bp_rules_source *s, const char *part, uint32_t node,
+                             bp_prefix_rule *prefix, bool *split)
 {
     bool legacy;
     BP_TRY(bp_rules_only(s, part, node,
                          "type replacement add_prefix_space prepend_scheme split str_rep"));
-    BP_TRY(need_text(s, part, node, "replacement", META));
+    BP_TRY(bp_rules_need_text(s, part, node, "replacement", META));
     BP_TRY(bp_rules_flag(s, part, node, "add_prefix_space", true, &legacy));
     BP_TRY(bp_rules_flag(s, part, node, "split", true, split));
     uint32_t scheme = bp_tree_find(s->tree, node, "prepend_scheme");
@@ -281,8 +299,8 @@ static bp_status read_byte_splits(const bp_rules_source *s, uint32_t node, bool 
                                   bp_token_rules *rules)
 {
     static const char part[] = "pre_tokenizer";
-    bool split = sequence && type_is(s, node, "Split");
-    bool digits = sequence && type_is(s, node, "Digits");
+    bool split = sequence && bp_rules_is(s, node, "Split");
+    bool digits = sequence && bp_rules_is(s, node, "Digits");
     uint32_t first = node;
     if (split) {
         BP_TRY(read_split(s, node, rules));
@@ -290,7 +308,7 @@ static bp_status read_byte_splits(const bp_rules_source *s, uint32_t node, bool 
     if (split || digits) {
         node = after(s, node, sequence);
     }
-    if (!type_is(s, node, "ByteLevel")) {
+    if (!bp_rules_is(s, node, "ByteLevel")) {
         return bp_rules_refuse(s, part, node, "", missing_part);
     }
     BP_TRY(read_byte_level(s, node, split, rules));
@@ -301,6 +319,17 @@ static bp_status read_byte_splits(const bp_rules_source *s, uint32_t node, bool 
     return node == BP_TREE_NONE ? BP_OK : bp_rules_refuse(s, part, node, "", missing_part);
 }
 
+/* Gemma's Split at spaces, of which the normalizer left none. */
+static bp_status read_no_split(const bp_rules_source *s, uint32_t node)
+{
+    static const char part[] = "pre_tokenizer";
+    BP_TRY(bp_rules_only(s, part, node, "type pattern behavior invert"));
+    BP_TRY(need_flag(s, part, node, "invert", false, false));
+    const uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
+    BP_TRY(bp_rules_only(s, part, pattern, "String"));
+    return bp_rules_need_text(s, part, pattern, "String", " ");
+}
+
 static bp_status read_pre_tokenizer(const bp_rules_source *s, bp_token_rules *rules)
 {
     static const char part[] = "pre_tokenizer";
@@ -309,10 +338,13 @@ static bp_status read_pre_tokenizer(const bp_rules_source *s, bp_token_rules *ru
     bool split;
     if (rules->kind == BP_TOKENIZER_WORDPIECE) {
         rules->split = BP_SPLIT_BERT;
-        return type_is(s, node, "BertPreTokenizer")
+        return bp_rules_is(s, node, "BertPreTokenizer")
                    ? bp_rules_only(s, part, node, "type")
                    : bp_rules_refuse(s, part, node, "",
                                      "only BertPreTokenizer is implemented for WordPiece");
+    }
+    if (rules->kind == BP_TOKENIZER_UNIGRAM) {
+        return bp_rules_unigram_pre_tokenizer(s, rules);
     }
     rules->split = BP_SPLIT_WHOLE;
     if (!bp_tree_is_null(s->tree, node)) {
@@ -324,14 +356,17 @@ static bp_status read_pre_tokenizer(const bp_rules_source *s, bp_token_rules *ru
     if (bp_tree_is_null(s->tree, node)) {
         return BP_OK;
     }
-    if (!type_is(s, node, "Metaspace") || after(s, node, sequence) != BP_TREE_NONE) {
+    if (rules->spaces && bp_rules_is(s, node, "Split")) {
+        return read_no_split(s, node);
+    }
+    if (!bp_rules_is(s, node, "Metaspace") || after(s, node, sequence) != BP_TREE_NONE) {
         return bp_rules_refuse(s, part, node, "", missing_part);
     }
     if (rules->prefix != BP_PREFIX_NEVER || rules->spaces) {
         return bp_rules_refuse(s, part, node, "",
                                "Metaspace is not implemented behind a normalizer");
     }
-    BP_TRY(read_metaspace(s, part, node, &rules->prefix, &split));
+    BP_TRY(bp_rules_metaspace(s, part, node, &rules->prefix, &split));
     rules->split = split ? BP_SPLIT_META : BP_SPLIT_WHOLE;
     rules->spaces = true;
     return BP_OK;
@@ -343,7 +378,7 @@ static bp_status read_strip(const bp_rules_source *s, uint32_t node, bp_token_ru
 {
     static const char part[] = "decoder";
     BP_TRY(bp_rules_only(s, part, node, "type content start stop"));
-    BP_TRY(need_text(s, part, node, "content", " "));
+    BP_TRY(bp_rules_need_text(s, part, node, "content", " "));
     uint32_t start = bp_tree_find(s->tree, node, "start");
     uint32_t stop = bp_tree_find(s->tree, node, "stop");
     if (!bp_tree_is(s->tree, start, BP_JSON_NUMBER) || s->tree->nodes[start].i64 != 1 ||
@@ -359,21 +394,21 @@ static bp_status read_decoder_step(const bp_rules_source *s, uint32_t node, bp_t
     static const char part[] = "decoder";
     bool split;
     bp_prefix_rule prefix;
-    if (type_is(s, node, "ByteFallback") || type_is(s, node, "Fuse")) {
+    if (bp_rules_is(s, node, "ByteFallback") || bp_rules_is(s, node, "Fuse")) {
         return bp_rules_only(s, part, node, "type");
     }
-    if (type_is(s, node, "Replace")) {
+    if (bp_rules_is(s, node, "Replace")) {
         BP_TRY(bp_rules_only(s, part, node, "type pattern content"));
         uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
         BP_TRY(bp_rules_only(s, part, pattern, "String"));
-        BP_TRY(need_text(s, part, pattern, "String", META));
-        return need_text(s, part, node, "content", " ");
+        BP_TRY(bp_rules_need_text(s, part, pattern, "String", META));
+        return bp_rules_need_text(s, part, node, "content", " ");
     }
-    if (type_is(s, node, "Strip")) {
+    if (bp_rules_is(s, node, "Strip")) {
         return read_strip(s, node, rules);
     }
-    if (type_is(s, node, "Metaspace")) {
-        BP_TRY(read_metaspace(s, part, node, &prefix, &split));
+    if (bp_rules_is(s, node, "Metaspace")) {
+        BP_TRY(bp_rules_metaspace(s, part, node, &prefix, &split));
         rules->strip = prefix == BP_PREFIX_NEVER ? BP_STRIP_NOTHING : BP_STRIP_ALL;
         return BP_OK;
     }
@@ -390,15 +425,15 @@ static bp_status read_decoder(const bp_rules_source *s, bp_token_rules *rules)
     }
     if (rules->kind == BP_TOKENIZER_WORDPIECE) {
         BP_TRY(bp_rules_only(s, part, node, "type prefix cleanup"));
-        BP_TRY(need_text(s, part, node, "type", "WordPiece"));
-        BP_TRY(need_text(s, part, node, "prefix", rules->continuing));
+        BP_TRY(bp_rules_need_text(s, part, node, "type", "WordPiece"));
+        BP_TRY(bp_rules_need_text(s, part, node, "prefix", rules->continuing));
         return bp_rules_flag(s, part, node, "cleanup", true, &rules->tidy);
     }
     BP_TRY(bp_rules_list(s, part, node, "decoders", &node, &sequence));
     while (node != BP_TREE_NONE) {
-        if (rules->kind == BP_TOKENIZER_CHAR_BPE) {
+        if (rules->kind == BP_TOKENIZER_CHAR_BPE || rules->kind == BP_TOKENIZER_UNIGRAM) {
             BP_TRY(read_decoder_step(s, node, rules));
-        } else if (type_is(s, node, "ByteLevel")) {
+        } else if (bp_rules_is(s, node, "ByteLevel")) {
             BP_TRY(bp_rules_only(s, part, node, "type add_prefix_space trim_offsets use_regex"));
         } else {
             return bp_rules_refuse(s, part, node, "", missing_part);
@@ -425,7 +460,7 @@ static bool token_rules_is_byte_level(const bp_rules_source *s)
     const bp_tree *tree = s->tree;
     uint32_t list = bp_tree_find(tree, s->pre_tokenizer, "pretokenizers");
     uint32_t node = list != BP_TREE_NONE ? tree->nodes[list].first : s->pre_tokenizer;
-    while (node != BP_TREE_NONE && !type_is(s, node, "ByteLevel")) {
+    while (node != BP_TREE_NONE && !bp_rules_is(s, node, "ByteLevel")) {
         node = list != BP_TREE_NONE ? tree->nodes[node].next : BP_TREE_NONE;
     }
     return node != BP_TREE_NONE;
@@ -499,13 +534,16 @@ static bp_status read_wordpiece(const bp_rules_source *s, bp_token_rules *rules)
 bp_status bp_token_rules_read(const bp_rules_source *s, bp_token_rules *rules)
 {
     *rules = (bp_token_rules){.kind = BP_TOKENIZER_BYTE_BPE};
-    if (type_is(s, s->model, "BPE")) {
+    if (bp_rules_is(s, s->model, "BPE")) {
         BP_TRY(read_bpe(s, rules));
-    } else if (type_is(s, s->model, "WordPiece")) {
+    } else if (bp_rules_is(s, s->model, "WordPiece")) {
         BP_TRY(read_wordpiece(s, rules));
+    } else if (bp_rules_is(s, s->model, "Unigram")) {
+        BP_TRY(bp_rules_unigram_model(s, rules));
     } else {
         return bp_rules_refuse(s, "model", s->model, "",
-                               "this kind of model is not among the implemented (BPE, WordPiece)");
+                               "this kind of model is not among the implemented (BPE, WordPiece, "
+                               "Unigram)");
     }
     BP_TRY(read_normalizer(s, rules));
     BP_TRY(read_pre_tokenizer(s, rules));

@@ -38,6 +38,25 @@ bp_status bp_rules_only(const bp_rules_source *source, const char *part, uint32_
 bp_status bp_rules_flag(const bp_rules_source *source, const char *part, uint32_t node,
                         const char *key, bool otherwise, bool *flag) BP_MUST_CHECK;
 
+/* A text that is implemented with one value only. */
+bp_status bp_rules_need_text(const bp_rules_source *source, const char *part, uint32_t node,
+                             const char *key, const char *wanted) BP_MUST_CHECK;
+
+/* Whether the node's "type" is this. */
+bool bp_rules_is(const bp_rules_source *source, uint32_t node, const char *type);
+
+/* Metaspace, of a pre_tokenizer or a decoder. */
+bp_status bp_rules_metaspace(const bp_rules_source *source, const char *part, uint32_t node,
+                             bp_prefix_rule *prefix, bool *split) BP_MUST_CHECK;
+
+/* Unigram's parts. */
+bp_status bp_rules_unigram_model(const bp_rules_source *source,
+                                 bp_token_rules *rules) BP_MUST_CHECK;
+bp_status bp_rules_unigram_normalizer(const bp_rules_source *source,
+                                      bp_token_rules *rules) BP_MUST_CHECK;
+bp_status bp_rules_unigram_pre_tokenizer(const bp_rules_source *source,
+                                         bp_token_rules *rules) BP_MUST_CHECK;
+
 /* The members of a part that is one, or of a Sequence under `list_key`: *first is its first node
  * and *sequence says that siblings follow. */
 bp_status bp_rules_list(const bp_rules_source *source, const char *part, uint32_t node,

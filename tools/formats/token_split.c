@@ -7,6 +7,11 @@
  * Qwen2:   as Llama 3 with \p{N} for \p{N}{1,3}
  * SmolLM:  text is cut before and after every \p{N}, and what is between is split as GPT-2 does
  *
+ * tekken:  as Qwen2 with U*[W]+ and U+W* for \p{L}+, where U is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and
+ * W is
+ *          [\p{Ll}\p{Lm}\p{Lo}\p{M}], and [\r\n/]* for [\r\n]*
+ * GPT-4o:  the same with contractions at the end of both, and \p{N}{1,3}
+ *
  * \s+(?!\S) is a run of spaces less its last one when something else follows; \s*[\r\n]+ is a run
  * of spaces up to its last line end. */
 #include "tools/formats/token_split.h"
@@ -113,6 +118,84 @@ static size_t contraction(const unsigned char *text, size_t length, bool final, 
     return second == (first == 'l' ? 'l' : 'e') ? 3 : 0;
 }
 
+static bp_char_case case_at(const unsigned char *text, size_t *length)
+{
+    const uint32_t c = bp_utf8_get(text, length);
+    return c < 0x80 ? ascii[c] != BP_CHAR_LETTER ? BP_CASE_NONE
+                      : c < 'a'                  ? BP_CASE_UPPER
+                                                 : BP_CASE_LOWER
+                    : bp_char_case_of(c);
+}
+
+/* The end of U*W+ from `at` on, or of U+ where nothing of W follows; 0 when there is neither, MORE.
+ * U takes as much as it can, and gives back until W has something: its last letter of both. */
+static size_t end_of_cases(const unsigned char *text, size_t at, size_t length, bool final,
+                           bool *lower)
+{
+    size_t both = 0;
+    const size_t begin = at;
+    bp_char_case kind = BP_CASE_NONE;
+    *lower = false;
+    for (size_t step; at < length; at += step) {
+        kind = case_at(text + at, &step);
+        if (kind == BP_CASE_NONE || kind == BP_CASE_LOWER) {
+            break;
+        }
+        both = kind == BP_CASE_BOTH ? at + step : both;
+    }
+    *lower = at < length && kind == BP_CASE_LOWER;
+    if (*lower) {
+        for (size_t step; at < length; at += step) {
+            kind = case_at(text + at, &step);
+            if (kind == BP_CASE_NONE || kind == BP_CASE_UPPER) {
+                break;
+            }
+        }
+    }
+    if (at == length && !final) {
+        return MORE;
+    }
+    if (!*lower && both > 0) {
+        *lower = true;
+        return both;
+    }
+    return at > begin ? at : 0;
+}
+
+/* The end of a word of letters, one other character before it among them; 0 for none, MORE. */
+static size_t word_of_cases(const unsigned char *text, size_t length, bool final)
+{
+    size_t lead;
+    const bp_char_class class = class_at(text, &lead);
+    const bool leads = class != BP_CHAR_LETTER && class != BP_CHAR_NUMBER && !is_line_end(text[0]);
+    bool lower;
+    if (class == BP_CHAR_NUMBER || is_line_end(text[0])) {
+        return 0;
+    }
+    const size_t end = end_of_cases(text, leads ? lead : 0, length, final, &lower);
+    if (end == MORE || lower || !leads) {
+        return end;
+    }
+    /* Letters of upper case alone are the second pattern's, before which the first takes a mark
+     * that leads them for a word. */
+    size_t step;
+    return case_at(text, &step) == BP_CASE_BOTH ? lead : end;
+}
+
+static size_t start_cases(const bp_tokenizer *tokenizer, const unsigned char *text, size_t length,
+                          bool final)
+{
+    size_t end = word_of_cases(text, length, final);
+    if (end == 0 || end == MORE || tokenizer->rules.split == BP_SPLIT_TEKKEN) {
+        return end;
+    }
+    if (end == length) {
+        return final ? end : MORE;
+    }
+    const size_t more = text[end] == '\'' ? contraction(text + end, length - end, final, true) : 0;
+    return more == MORE ? MORE : end + more;
+}
+
 static split_state run_of(bp_char_class class)
 {
     static const split_state states[] = {STATE_OTHERS, STATE_LETTERS, STATE_NUMBERS, STATE_SPACES};
@@ -193,7 +276,8 @@ static bool next_gpt2(bp_split *split, const unsigned char *text, size_t length)
     }
 }
 
-static bool next_llama(bp_split *split, const unsigned char *text, size_t length, uint32_t digits)
+static bool next_llama(bp_split *split, const unsigned char *text, size_t length, uint32_t digits,
+                       bool slashes)
 {
     if (split->state == STATE_OTHERS) {
         if (!token_split_run(split, text, length, BP_CHAR_OTHER)) {
@@ -202,7 +286,8 @@ static bool next_llama(bp_split *split, const unsigned char *text, size_t length
         split->state = STATE_LINE_ENDS;
     }
     if (split->state == STATE_LINE_ENDS) {
-        while (split->at < length && is_line_end(text[split->at])) {
+        while (split->at < length &&
+               (is_line_end(text[split->at]) || (slashes && text[split->at] == '/'))) {
             split->at++;
         }
         return split->at < length;
@@ -235,6 +320,14 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
     bp_split_rule rule = tokenizer->rules.split;
     bool digits = rule == BP_SPLIT_DIGITS;
     bool lines = rule != BP_SPLIT_GPT2 && !digits;
+    bool cases = rule == BP_SPLIT_TEKKEN || rule == BP_SPLIT_GPT4O;
+    bool single = rule == BP_SPLIT_QWEN2 || rule == BP_SPLIT_TEKKEN;
+    if (split->state == STATE_START && cases) {
+        *end = start_cases(tokenizer, text, length, final);
+        if (*end != 0) {
+            return *end != MORE;
+        }
+    }
     if (split->state == STATE_START) {
         *end = lines ? start_llama(split, text, length, final)
                      : start_gpt2(split, text, length, digits, final);
@@ -242,7 +335,7 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
             return *end != MORE;
         }
     }
-    bool stopped = lines ? next_llama(split, text, length, rule == BP_SPLIT_QWEN2 ? 1 : 3)
+    bool stopped = lines ? next_llama(split, text, length, single ? 1 : 3, cases)
                          : next_gpt2(split, text, length);
     if (!stopped && !final) {
         return false;
@@ -266,6 +359,10 @@ static bool split_whole(const bp_tokenizer *tokenizer, bp_split *split, const un
                         size_t length, bool final, size_t *end)
 {
     bool bytes = tokenizer->rules.kind != BP_TOKENIZER_CHAR_BPE;
+    if (tokenizer->rules.kind == BP_TOKENIZER_UNIGRAM || tokenizer->rules.native) {
+        *end = length;
+        return final;
+    }
     if (tokenizer->merge_count == 0) {
         *end = length;
         return true;
@@ -293,16 +390,19 @@ static bool split_whole(const bp_tokenizer *tokenizer, bp_split *split, const un
     return final;
 }
 
+/* `runs`: U+2581 behind U+2581 stays with it. */
 static bool split_meta(bp_split *split, const unsigned char *text, size_t length, bool final,
-                       size_t *end)
+                       bool runs, size_t *end)
 {
     while (split->at < length) {
         size_t step;
         (void)bp_utf8_get(text + split->at, &step);
-        if (split->at > 0 && step == 3 && is_meta(text + split->at)) {
+        const bool meta = step == 3 && is_meta(text + split->at);
+        if (split->at > 0 && meta && !(runs && split->mark != 0)) {
             *end = split->at;
             return true;
         }
+        split->mark = meta ? 1 : 0;
         split->at += step;
     }
     *end = length;
@@ -347,7 +447,9 @@ bool bp_split_next(const bp_tokenizer *tokenizer, bp_split *split, const unsigne
     case BP_SPLIT_WHOLE:
         return split_whole(tokenizer, split, text, length, final, end);
     case BP_SPLIT_META:
-        return split_meta(split, text, length, final, end);
+        return split_meta(split, text, length, final, false, end);
+    case BP_SPLIT_SPACES:
+        return split_meta(split, text, length, final, true, end);
     case BP_SPLIT_BERT:
         return split_bert(split, text, length, final, end);
     default:

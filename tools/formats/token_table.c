@@ -21,8 +21,14 @@ static uint64_t slots_for(uint64_t count)
 }
 
 typedef struct layout {
-    uint64_t merges, starts, slots, added, bridges, lengths, text, bytes;
+    uint64_t merges, scores, beginnings, starts, slots, added, bridges, lengths, text, map, bytes;
 } layout;
+
+/* Bits for the beginnings of tokens, of which there are fewer than bytes. */
+static uint64_t beginning_bits(const bp_tokenizer_need *need)
+{
+    return need->scored ? slots_for(4 * need->text_bytes) : 64;
+}
 
 static uint64_t token_table_place(uint64_t *used, uint64_t count, uint64_t size)
 {
@@ -37,12 +43,15 @@ static layout token_table_lay_out(const bp_tokenizer_need *need)
     uint64_t used = 0;
     l.merges = token_table_place(&used, slots_for(need->merges), sizeof(bp_token_merge));
     l.bridges = token_table_place(&used, 256 * 256 / 64, sizeof(uint64_t));
+    l.scores = token_table_place(&used, need->scored ? need->tokens : 0, sizeof(double));
+    l.beginnings = token_table_place(&used, (beginning_bits(need) + 63) / 64, sizeof(uint64_t));
     l.starts = token_table_place(&used, need->tokens, sizeof(uint32_t));
     l.slots = token_table_place(&used, slots_for((uint64_t)need->entries + need->added),
                                 sizeof(uint32_t));
     l.added = token_table_place(&used, need->added, sizeof(bp_token_added));
     l.lengths = token_table_place(&used, need->tokens, sizeof(uint16_t));
     l.text = token_table_place(&used, need->text_bytes, 1);
+    l.map = token_table_place(&used, need->map_bytes, 1);
     l.bytes = used;
     return l;
 }
@@ -64,6 +73,12 @@ void bp_token_table_init(bp_tokenizer *t, const bp_tokenizer_need *need, void *m
     t->added = (bp_token_added *)(void *)(base + l.added);
     t->lengths = (uint16_t *)(void *)(base + l.lengths);
     t->text = base + l.text;
+    t->scores = need->scored ? (double *)(void *)(base + l.scores) : NULL;
+    t->beginnings = (uint64_t *)(void *)(base + l.beginnings);
+    t->beginning_mask = beginning_bits(need) - 1;
+    memset(t->beginnings, 0, (size_t)((beginning_bits(need) + 63) / 64) * sizeof(uint64_t));
+    t->map = (unsigned char *)base + l.map;
+    t->map_room = need->map_bytes;
     t->text_room = need->text_bytes;
     t->added_room = need->added;
     t->merge_mask = (uint32_t)(slots_for(need->merges) - 1);
@@ -165,6 +180,21 @@ bp_status bp_token_add(bp_tokenizer *t, const void *text, size_t length, uint32_
     t->text_used += length;
     t->token_longest = length > t->token_longest ? (uint32_t)length : t->token_longest;
     return listed ? list_token(t, id, error) : BP_OK;
+}
+
+void bp_token_set_score(bp_tokenizer *t, uint32_t id, double score)
+{
+    size_t length;
+    const unsigned char *text = bp_token_text(t, id, &length);
+    uint64_t hash = bp_token_hash_begin();
+    t->scores[id] = score;
+    for (size_t i = 0; i < length; i++) {
+        hash = bp_token_hash_add(hash, text[i]);
+        if (i + 1 == length || (text[i + 1] & 0xc0) != 0x80) {
+            const uint64_t bit = (hash ^ hash >> 29) & t->beginning_mask;
+            t->beginnings[bit / 64] |= (uint64_t)1 << bit % 64;
+        }
+    }
 }
 
 static uint64_t pair_slot(const bp_tokenizer *t, uint32_t left, uint32_t right)

@@ -34,6 +34,16 @@ uint32_t bp_token_find(const bp_tokenizer *tokenizer, const void *text, size_t l
 bp_status bp_token_add(bp_tokenizer *tokenizer, const void *text, size_t length, uint32_t id,
                        bool listed, bp_error *error) BP_MUST_CHECK;
 
+/* The score of a token of a Unigram vocabulary, and the bits of what it begins with. */
+void bp_token_set_score(bp_tokenizer *tokenizer, uint32_t id, double score);
+
+/* Whether some token may begin with a text of this hash. */
+static inline bool bp_token_may_begin(const bp_tokenizer *tokenizer, uint64_t hash)
+{
+    const uint64_t bit = (hash ^ hash >> 29) & tokenizer->beginning_mask;
+    return (tokenizer->beginnings[bit / 64] >> bit % 64 & 1) != 0;
+}
+
 /* Adds the merge of two tokens to a third. BP_ERR_DATA: the pair is there already. */
 bp_status bp_token_add_merge(bp_tokenizer *tokenizer, const bp_token_merge *merge,
                              bp_error *error) BP_MUST_CHECK;

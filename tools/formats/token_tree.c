@@ -8,6 +8,7 @@ void bp_tree_init(bp_tree *tree)
 {
     tree->node_count = 1;
     tree->text_used = 0;
+    tree->apart = NULL;
 }
 
 static bp_status keep_text(bp_tree *tree, bp_json *json, const bp_json_event *event, uint32_t *at)
@@ -71,6 +72,25 @@ static bp_status token_tree_take_key(bp_tree *tree, bp_json *json, uint32_t obje
     return keep_text(tree, json, event, key);
 }
 
+/* Gives a text that is not held away; *event becomes an empty one. */
+static bp_status take_apart(bp_tree *tree, bp_json *json, bp_json_event *event)
+{
+    while (event->kind == BP_JSON_TEXT_PART) {
+        BP_TRY(tree->take(tree->user, event->text, event->length));
+        BP_TRY(bp_json_next(json, event));
+    }
+    BP_TRY(tree->take(tree->user, event->text, event->length));
+    event->text = "";
+    event->length = 0;
+    return BP_OK;
+}
+
+static bool is_apart(const bp_tree *tree, const bp_json_event *event, uint32_t key)
+{
+    const bool text = event->kind == BP_JSON_TEXT || event->kind == BP_JSON_TEXT_PART;
+    return text && tree->apart != NULL && strcmp(tree->text + key, tree->apart) == 0;
+}
+
 /* Reads the value whose first event is *event. */
 static bp_status read_value(bp_tree *tree, bp_json *json, bp_json_event *event, uint32_t key,
                             uint32_t *root)
@@ -79,6 +99,11 @@ static bp_status read_value(bp_tree *tree, bp_json *json, bp_json_event *event, 
     *root = BP_TREE_NONE;
     for (;;) {
         uint32_t node;
+        const bool member = open.depth > 0 && tree->nodes[open.container[open.depth - 1]].kind ==
+                                                  BP_JSON_OBJECT_BEGIN;
+        if (member && is_apart(tree, event, key)) {
+            BP_TRY(take_apart(tree, json, event));
+        }
         switch (event->kind) {
         case BP_JSON_END:
             return bp_json_refuse(json, "the file must hold one JSON object");

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* BPE by ranks, and WordPiece's longest match. */
+/* BPE by ranks, WordPiece's longest match; Unigram is token_unigram.c. */
 #include "tools/formats/token_word.h"
 
 #include <string.h>
 
+#include "tools/formats/token_pieces.h"
 #include "tools/formats/token_table.h"
+#include "tools/formats/token_unigram.h"
 
 #define SHORT_WORD 24 /* symbols; up to here looking at every pair is quicker than a tree */
 
@@ -90,13 +92,20 @@ static void play(const bp_word_work *w, size_t node, size_t count)
     w->tree[node] = better(w->rank, player(w, 2 * node, count), player(w, 2 * node + 1, count));
 }
 
-static void set_rank(const bp_word_work *w, uint32_t pair, uint32_t rank, size_t count)
+void bp_tournament_set(const bp_word_work *w, uint32_t pair, uint32_t rank, size_t count)
 {
     if (w->rank[pair] == rank) {
         return;
     }
     w->rank[pair] = rank;
     for (size_t node = (count + pair) / 2; node > 0; node /= 2) {
+        play(w, node, count);
+    }
+}
+
+void bp_tournament_begin(const bp_word_work *w, size_t count)
+{
+    for (size_t node = count - 1; node > 0; node--) {
         play(w, node, count);
     }
 }
@@ -108,14 +117,15 @@ static void merge_at(const bp_tokenizer *t, const bp_word_work *w, uint32_t i, s
     uint32_t after = w->next[gone];
     w->id[i] = bp_token_merge_of(t, w->id[i], w->id[gone])->id;
     w->next[i] = after;
-    set_rank(w, gone, BP_TOKEN_NONE, count);
+    bp_tournament_set(w, gone, BP_TOKEN_NONE, count);
     if (after < count) {
         w->before[after] = i;
     }
-    set_rank(w, i, after < count ? rank_of(t, w->id[i], w->id[after]) : BP_TOKEN_NONE, count);
+    bp_tournament_set(w, i, after < count ? rank_of(t, w->id[i], w->id[after]) : BP_TOKEN_NONE,
+                      count);
     if (i > 0) {
         uint32_t before = w->before[i];
-        set_rank(w, before, rank_of(t, w->id[before], w->id[i]), count);
+        bp_tournament_set(w, before, rank_of(t, w->id[before], w->id[i]), count);
     }
 }
 
@@ -126,9 +136,7 @@ static size_t merge_long(const bp_tokenizer *t, const bp_word_work *w, size_t co
         w->before[i] = (uint32_t)i - 1; /* never asked for the first */
         w->rank[i] = i + 1 < count ? rank_of(t, w->id[i], w->id[i + 1]) : BP_TOKEN_NONE;
     }
-    for (size_t node = count - 1; node > 0; node--) {
-        play(w, node, count);
-    }
+    bp_tournament_begin(w, count);
     while (w->rank[w->tree[1]] != BP_TOKEN_NONE) {
         merge_at(t, w, w->tree[1], count);
     }
@@ -207,6 +215,13 @@ static size_t word_piece(const bp_tokenizer *t, const unsigned char *word, size_
 size_t bp_token_word(const bp_tokenizer *t, const unsigned char *word, size_t length,
                      const bp_word_work *work)
 {
-    return t->rules.kind == BP_TOKENIZER_WORDPIECE ? word_piece(t, word, length, work)
-                                                   : word_bpe(t, word, length, work);
+    switch (t->rules.kind) {
+    case BP_TOKENIZER_WORDPIECE:
+        return word_piece(t, word, length, work);
+    case BP_TOKENIZER_UNIGRAM:
+        return bp_token_unigram(t, word, length, work);
+    default:
+        return t->rules.native ? bp_token_pieces_join(t, word, length, work)
+                               : word_bpe(t, word, length, work);
+    }
 }

@@ -10,4 +10,8 @@
 size_t bp_token_word(const bp_tokenizer *tokenizer, const unsigned char *word, size_t length,
                      const bp_word_work *work);
 
+/* A tournament over the ranks of `count` > 1 pairs: work->tree[1] is the leftmost of the least. */
+void bp_tournament_begin(const bp_word_work *work, size_t count);
+void bp_tournament_set(const bp_word_work *work, uint32_t pair, uint32_t rank, size_t count);
+
 #endif

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "tools/formats/token_load.h"
+#include "tools/formats/token_pieces.h"
 #include "tools/formats/token_table.h"
+#include "tools/formats/token_unigram.h"
 
 /* Fails to compile when the scratch is too small. */
 typedef char scratch_suffices[sizeof(bp_load_scratch) <= BP_TOKENIZER_SCRATCH ? 1 : -1];
@@ -18,18 +20,19 @@ typedef struct opening {
     bp_error inner;
     bp_tokenizer_need need;
     const char *directory;
+    const char *pieces; /* the file of SentencePiece */
     bool config_there;
     bp_error *error;
 } opening;
 
 static bp_status find_files(opening *o)
 {
-    static const char *const names[] = {"tokenizer.json",  "vocab.json",
-                                        "merges.txt",      "vocab.txt",
-                                        "tokenizer.model", "tokenizer_config.json"};
-    bool there[6];
+    static const char *const names[] = {
+        "tokenizer.json",        "vocab.json",  "merges.txt", "vocab.txt", "tokenizer.model",
+        "tokenizer_config.json", "spiece.model"};
+    bool there[7];
     bp_store *store = o->load.store;
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 7; i++) {
         char path[BP_STORE_PATH_MAX];
         BP_TRY(bp_storage_join(path, o->directory, names[i], o->error));
         if (store->exists(store, path, &there[i]) != BP_OK) {
@@ -40,13 +43,12 @@ static bp_status find_files(opening *o)
     o->need.files = there[0]               ? BP_TOKENIZER_JSON
                     : there[1] && there[2] ? BP_TOKENIZER_GPT2
                     : there[3]             ? BP_TOKENIZER_BERT
+                    : there[4] || there[6] ? BP_TOKENIZER_PIECES
                                            : BP_TOKENIZER_NONE;
-    if (o->need.files == BP_TOKENIZER_NONE && (there[1] || there[4])) {
+    o->pieces = there[4] ? names[4] : names[6];
+    if (o->need.files == BP_TOKENIZER_NONE && there[1]) {
         return bp_error_set(o->error, BP_ERR_DATA, where,
-                            there[1] ? "vocab.json is there and merges.txt is missing"
-                                     : "tokenizer.model (SentencePiece) is not implemented; save "
-                                       "the tokenizer as tokenizer.json",
-                            o->directory);
+                            "vocab.json is there and merges.txt is missing", o->directory);
     }
     return BP_OK;
 }
@@ -88,6 +90,8 @@ static bp_status read_vocabulary(opening *o, bp_load_pass pass)
         }
         return pass != BP_LOAD_TOKENS ? tokenizer_read_file(o, "merges.txt", bp_load_merges_txt)
                                       : BP_OK;
+    case BP_TOKENIZER_PIECES:
+        return tokenizer_read_file(o, o->pieces, bp_load_pieces);
     default:
         return pass != BP_LOAD_MERGES ? tokenizer_read_file(o, "vocab.txt", bp_load_vocab_txt)
                                       : BP_OK;
@@ -123,8 +127,23 @@ static bp_status set_rules(opening *o)
                                        NULL};
     const bp_load_config *config = &o->load.config;
     bp_token_rules *rules = &o->load.rules;
+    static const char *const pieces[] = {"",
+                                         "LlamaTokenizer",
+                                         "LlamaTokenizerFast",
+                                         "GemmaTokenizer",
+                                         "GemmaTokenizerFast",
+                                         "T5Tokenizer",
+                                         "T5TokenizerFast",
+                                         NULL};
     if (o->need.files == BP_TOKENIZER_JSON) {
         return BP_OK;
+    }
+    if (o->need.files == BP_TOKENIZER_PIECES) {
+        return is_one_of(config->class_name, pieces)
+                   ? BP_OK
+                   : tokenizer_refuse(o, config->class_name,
+                                      "of SentencePiece's models only those of LlamaTokenizer, "
+                                      "GemmaTokenizer and T5Tokenizer are implemented");
     }
     bool is_gpt2 = o->need.files == BP_TOKENIZER_GPT2;
     if (!is_one_of(config->class_name, is_gpt2 ? gpt2 : bert)) {
@@ -173,6 +192,13 @@ static bp_status tokenizer_measure(opening *o)
     }
     BP_TRY(read_vocabulary(o, BP_LOAD_COUNT));
     BP_TRY(set_rules(o));
+    if (!o->load.rules.native && need->scored != (o->load.rules.kind == BP_TOKENIZER_UNIGRAM)) {
+        return tokenizer_refuse(o, "vocab",
+                                need->scored ? "the vocabulary must be an object of tokens and "
+                                               "their ids: a list with scores is Unigram's"
+                                             : "Unigram's vocabulary must be a list of pieces with "
+                                               "their scores");
+    }
     if (need->entries == 0) {
         return tokenizer_refuse(o, o->directory, "the tokenizer's vocabulary is empty");
     }
@@ -249,7 +275,7 @@ static bp_status add_special(opening *o, bp_tokenizer *t)
 {
     static const char *const gpt2[] = {"<|endoftext|>", NULL};
     static const char *const bert[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL};
-    if (o->need.files == BP_TOKENIZER_JSON) {
+    if (o->need.files == BP_TOKENIZER_JSON || o->need.files == BP_TOKENIZER_PIECES) {
         return BP_OK;
     }
     for (const char *const *name = o->need.files == BP_TOKENIZER_GPT2 ? gpt2 : bert; *name != NULL;
@@ -304,7 +330,16 @@ static bp_status set_template(opening *o, bp_tokenizer *t)
 {
     bp_token_rules *rules = &t->rules;
     bp_template_part *before = &rules->single.before;
-    if (o->need.files == BP_TOKENIZER_GPT2 && o->load.config.add_bos && t->special.bos >= 0) {
+    const bool pieces = o->need.files == BP_TOKENIZER_PIECES;
+    const bool t5 = strncmp(o->load.config.class_name, "T5", 2) == 0;
+    if (pieces && t5 && t->special.eos >= 0) {
+        rules->single.after = (bp_template_part){.ids = {(uint32_t)t->special.eos}, .count = 1};
+        rules->pair.between = rules->pair.after = rules->single.after;
+    }
+    /* Those classes put it there unless they are told not to. */
+    const bool begins = pieces && !t5 && (o->load.config.add_bos || !o->load.config.bos_said);
+    if ((begins || (o->need.files == BP_TOKENIZER_GPT2 && o->load.config.add_bos)) &&
+        t->special.bos >= 0) {
         *before = (bp_template_part){.ids = {(uint32_t)t->special.bos}, .count = 1};
         rules->pair.before = rules->pair.between = *before;
         rules->pair.between.types[0] = 1;
@@ -355,6 +390,19 @@ static bp_status tokenizer_finish(opening *o, bp_tokenizer *t)
                    : tokenizer_refuse(o, rules->unknown,
                                       "the vocabulary lacks the token for unknown words");
     }
+    if (rules->native) {
+        bp_token_pieces_finish(&o->load);
+        t->special.unk = rules->unknown_id;
+        return rules->charsmap
+                   ? bp_charsmap_open(&t->charsmap, t->map, t->map_used, where, o->error)
+                   : BP_OK;
+    }
+    if (rules->kind == BP_TOKENIZER_UNIGRAM) {
+        BP_TRY(bp_token_unigram_finish(t, o->error));
+        return rules->charsmap
+                   ? bp_charsmap_open(&t->charsmap, t->map, t->map_used, where, o->error)
+                   : BP_OK;
+    }
     BP_TRY(find_bytes(o, t));
     bool bytes = rules->kind == BP_TOKENIZER_BYTE_BPE && rules->split == BP_SPLIT_WHOLE;
     if (bytes && rules->prefix == BP_PREFIX_NEVER && !rules->compose && t->merge_count == 0 &&
@@ -375,7 +423,7 @@ bp_status bp_tokenizer_open(bp_tokenizer *t, bp_store *store, const char *direct
     if (now->files == BP_TOKENIZER_NONE || now->files != need->files || now->bytes != need->bytes ||
         now->tokens != need->tokens || now->entries != need->entries ||
         now->merges != need->merges || now->added != need->added ||
-        now->text_bytes != need->text_bytes) {
+        now->text_bytes != need->text_bytes || now->map_bytes != need->map_bytes) {
         return tokenizer_refuse(&o, directory,
                                 "the tokenizer's files changed since they were measured");
     }

@@ -3,11 +3,14 @@
  *
  * What is read, the first that is there in a directory:
  *
- *   tokenizer.json           byte-level BPE (split as GPT-2, Llama 3, Qwen2 or
- *                            SmolLM, or not at all), BPE with byte fallback
- *                            (Llama 2), WordPiece (BERT)
+ *   tokenizer.json           byte-level BPE (split as GPT-2, Llama 3, Qwen2,
+ *                            SmolLM, tekken or GPT-4o, or not at all), BPE with byte fallback
+ *                            (Llama 2, Gemma), WordPiece (BERT), Unigram with
+ *                            the precompiled character map (XLM-R, T5)
  *   vocab.json, merges.txt   GPT-2
  *   vocab.txt                BERT WordPiece
+ *   tokenizer.model,         SentencePiece's own models, of the types unigram and
+ *   spiece.model             BPE, to the ids of that library
  *
  * and beside any of them tokenizer_config.json for the names of the special tokens (and, beside
  * vocab.txt, for do_lower_case and its like). What a tokenizer.json asks for and is not
@@ -35,16 +38,18 @@
 typedef enum bp_tokenizer_kind {
     BP_TOKENIZER_BYTES, /* 256 byte-level tokens, nothing merged: any bytes come back as they were
                          */
-    BP_TOKENIZER_BYTE_BPE, /* GPT-2, Llama 3, Qwen2 */
-    BP_TOKENIZER_CHAR_BPE, /* Llama 2: characters, unknown ones as bytes */
-    BP_TOKENIZER_WORDPIECE /* BERT */
+    BP_TOKENIZER_BYTE_BPE,  /* GPT-2, Llama 3, Qwen2 */
+    BP_TOKENIZER_CHAR_BPE,  /* Llama 2: characters, unknown ones as bytes */
+    BP_TOKENIZER_WORDPIECE, /* BERT */
+    BP_TOKENIZER_UNIGRAM    /* XLM-R, T5: the best of all ways to cut a text into pieces */
 } bp_tokenizer_kind;
 
 typedef enum bp_tokenizer_files {
-    BP_TOKENIZER_NONE, /* the directory has no tokenizer */
-    BP_TOKENIZER_JSON, /* tokenizer.json */
-    BP_TOKENIZER_GPT2, /* vocab.json and merges.txt */
-    BP_TOKENIZER_BERT  /* vocab.txt */
+    BP_TOKENIZER_NONE,  /* the directory has no tokenizer */
+    BP_TOKENIZER_JSON,  /* tokenizer.json */
+    BP_TOKENIZER_GPT2,  /* vocab.json and merges.txt */
+    BP_TOKENIZER_BERT,  /* vocab.txt */
+    BP_TOKENIZER_PIECES /* tokenizer.model, or spiece.model */
 } bp_tokenizer_files;
 
 /* What a first pass over the files found; a plan is made from it before anything is loaded. */
@@ -56,6 +61,8 @@ typedef struct bp_tokenizer_need {
     uint32_t merges;
     uint32_t added;      /* added tokens */
     uint64_t text_bytes; /* of all tokens */
+    bool scored;         /* tokens have scores */
+    uint32_t map_bytes;  /* of the character map */
 } bp_tokenizer_need;
 
 /* Ids of special tokens; -1 where the tokenizer has none. */

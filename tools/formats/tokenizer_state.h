@@ -3,6 +3,7 @@
 #ifndef BP_FORMATS_TOKENIZER_STATE_H
 #define BP_FORMATS_TOKENIZER_STATE_H
 
+#include "tools/formats/token_charsmap.h"
 #include "tools/formats/tokenizer.h"
 #include "tools/formats/unicode.h"
 
@@ -17,6 +18,9 @@ typedef enum bp_split_rule {
     BP_SPLIT_DIGITS, /* every digit a word by itself, the rest as GPT-2 (SmolLM) */
     BP_SPLIT_LLAMA3, /* up to three digits in a word */
     BP_SPLIT_QWEN2,  /* one digit in a word, else as Llama 3 */
+    BP_SPLIT_TEKKEN, /* as Qwen2, and words end where an upper case letter follows a lower */
+    BP_SPLIT_GPT4O,  /* the same with contractions, and up to three digits */
+    BP_SPLIT_SPACES, /* before every U+2581 behind another character */
     BP_SPLIT_META,   /* before every U+2581 */
     BP_SPLIT_BERT    /* spaces dropped, punctuation by itself */
 } bp_split_rule;
@@ -29,6 +33,13 @@ typedef enum bp_prefix_rule {
     BP_PREFIX_META,       /* Metaspace "always": unless one is there */
     BP_PREFIX_META_FIRST, /* Metaspace "first": the same, at the beginning of the document only */
 } bp_prefix_rule;
+
+/* What two and more spaces become. */
+typedef enum bp_runs_rule {
+    BP_RUNS_STAY,
+    BP_RUNS_SPACE, /* one space */
+    BP_RUNS_META   /* U+2581 */
+} bp_runs_rule;
 
 /* What decoding does to the first token's leading space. */
 typedef enum bp_strip_rule {
@@ -66,11 +77,18 @@ typedef struct bp_token_rules {
     bool ideographs; /* spaces around them */
     bool accents;    /* stripped */
     bool lower;
+    bool charsmap;    /* the precompiled character map comes first */
+    bool strip_right; /* white space at the end of a segment is dropped */
+    bp_runs_rule runs;
+    bool words;          /* white space is dropped, and every word begins with U+2581 */
+    bool fallback;       /* Unigram: unknown text is its bytes */
+    bool native;         /* a model of SentencePiece's: what that library does */
     bool ignore_merges;  /* a word that is a token is that token, whatever the merges say */
     bool tidy;           /* WordPiece decoding without the space before punctuation */
     uint32_t word_chars; /* a longer word is unknown to WordPiece */
     char continuing[BP_TOKEN_PREFIX_MAX]; /* WordPiece's "##" */
     char unknown[64];                     /* unk_token; "" for none */
+    uint32_t unknown_id;                  /* Unigram's unk_id */
     bp_template single;
     bp_template pair;
 } bp_token_rules;
@@ -100,7 +118,8 @@ typedef struct bp_token_added {
 
 #define BP_TOKEN_SPECIAL 0x8000u /* in lengths: the token is special */
 #define BP_TOKEN_ABSENT  0x4000u /* in lengths: no token has this id */
-#define BP_TOKEN_LENGTH  0x3fffu
+#define BP_TOKEN_USER    0x2000u /* in lengths: a piece of users, of SentencePiece's models */
+#define BP_TOKEN_LENGTH  0x1fffu
 
 struct bp_tokenizer {
     bp_token_rules rules;
@@ -127,6 +146,14 @@ struct bp_tokenizer {
     uint32_t merge_mask;
     bp_token_merge *merges;
     bp_token_added *added;
+    double *scores;       /* (tokens) Unigram's */
+    double unknown_score; /* of a character that is no token */
+    uint64_t *beginnings; /* Unigram: bit hash & beginning_mask: some token begins so */
+    uint64_t beginning_mask;
+    unsigned char *map; /* what the file's character map is decoded to */
+    uint32_t map_used;
+    uint32_t map_room;
+    bp_charsmap charsmap;
     uint64_t *bridges; /* (256 x 256 bits) some merge joins a last byte and a first byte */
 };
 
@@ -146,6 +173,7 @@ typedef struct bp_word_work {
     uint32_t *before;
     uint32_t *rank; /* of the pair that begins here */
     uint32_t *tree; /* a tournament over the ranks */
+    float *carried; /* the score of the document so far (SentencePiece's Unigram) */
 } bp_word_work;
 
 #define BP_WORD_CACHE     16384 /* words an encoder remembers */
@@ -170,6 +198,17 @@ typedef struct bp_added_found {
     size_t end;
     const bp_token_added *token;
 } bp_added_found;
+
+/* How far Unigram's normaliser is. */
+typedef struct bp_spelling {
+    unsigned char cluster[8]; /* characters that are one to a reader, up to 5 bytes of them */
+    uint32_t cluster_length;
+    uint32_t before; /* the last character */
+    int32_t state;
+    bool long_cluster; /* it had more */
+    uint32_t spaces;   /* that wait: 2 for any more */
+    bool fresh;        /* nothing of the segment, or of the word, was written yet */
+} bp_spelling;
 
 typedef struct bp_tracing bp_tracing;
 
@@ -200,11 +239,14 @@ struct bp_encoder {
     unsigned char *text;
     size_t text_at;
     size_t text_end;
+    size_t text_held; /* bytes before text_end that may yet be dropped */
     bool segment_end; /* nothing follows text_end in this segment */
     bool overlong;    /* WordPiece: the rest of a word that is already unknown */
     bp_split split;
     uint32_t composing[BP_COMPOSE_MAX];
     uint32_t composing_count;
+    bp_spelling spelling;
+    float carried;
 
     /* Ids of work.id that the caller did not take yet. */
     size_t out_at;

@@ -47,6 +47,25 @@ bp_char_class bp_char_class_of(uint32_t c)
     }
 }
 
+bp_char_case bp_char_case_of(uint32_t c)
+{
+    switch (utf8proc_category((utf8proc_int32_t)c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LT:
+        return BP_CASE_UPPER;
+    case UTF8PROC_CATEGORY_LL:
+        return BP_CASE_LOWER;
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+        return BP_CASE_BOTH;
+    default:
+        return bp_char_class_of(c) == BP_CHAR_LETTER ? BP_CASE_BOTH : BP_CASE_NONE;
+    }
+}
+
 bool bp_char_is_punctuation(uint32_t c)
 {
     if (c < 0x80) {
@@ -87,6 +106,15 @@ bool bp_char_is_ideograph(uint32_t c)
 bool bp_char_is_mark(uint32_t c)
 {
     return c >= 0x300 && unicode_has(&bp_unicode_marks, c);
+}
+
+bool bp_char_breaks(uint32_t before, uint32_t c, int32_t *state)
+{
+    utf8proc_int32_t own = *state;
+    const bool breaks =
+        utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c, &own);
+    *state = own;
+    return breaks;
 }
 
 static uint32_t lower_of(uint32_t c)

@@ -22,6 +22,16 @@ typedef enum bp_char_class {
 
 bp_char_class bp_char_class_of(uint32_t c);
 
+/* What a letter or a mark is to patterns that tell cases apart. */
+typedef enum bp_char_case {
+    BP_CASE_NONE,
+    BP_CASE_UPPER, /* \p{Lu}, \p{Lt} */
+    BP_CASE_LOWER, /* \p{Ll} */
+    BP_CASE_BOTH   /* \p{Lm}, \p{Lo}, \p{M} */
+} bp_char_case;
+
+bp_char_case bp_char_case_of(uint32_t c);
+
 /* As BERT's BasicTokenizer and the tokenizers library see them: category P and all of ASCII that is
  * neither letter, digit, space nor control; Cc, Cf and Co but tab and line ends; ideographs. */
 bool bp_char_is_punctuation(uint32_t c);
@@ -29,6 +39,10 @@ bool bp_char_is_control(uint32_t c);
 bool bp_char_is_ideograph(uint32_t c);
 /* Category Mn: what is stripped as accents. */
 bool bp_char_is_mark(uint32_t c);
+
+/* Whether a new cluster of characters (UAX 29, extended) begins with c behind `before`; *state is 0
+ * at the beginning of a text. */
+bool bp_char_breaks(uint32_t before, uint32_t c, int32_t *state);
 
 /* The simple lower-case form. */
 uint32_t bp_char_lower(uint32_t c);

@@ -9,7 +9,8 @@ Run from the repository root, after `make -s all`: tools/golden/answers.py (need
                  that normalising drops or takes apart, of less than a row and of many windows
   flat.jsonl     the questions that have an answer, a flat object a line
   windows.txt    a line a window of squad.json: ids, where the second text begins, first and last token of the answer
-  eval.json      loss in float64 over all windows, exact match and F1; keys flat_* for the other file
+  eval.json      loss in float64 over all windows, exact match and F1; keys flat_* for the other file,
+                 smooth_* with smoothed labels (learn)
   answers.txt    a JSON string a question of squad.json: what run_qa.py's postprocessing answers; flat.txt of the other
 
 of the model that `bedplate train --max-steps 0` makes of that directory (random weights of seed 42), with rows of 40
@@ -136,6 +137,18 @@ def measure(rows, found, prefix):
     return {prefix + "exact_match": 100 * exact / len(rows), prefix + "f1": 100 * f1 / len(rows)}
 
 
+def learn(model, inputs, ends):
+    """Loss and gradient norm of all windows as one batch, both ends' labels smoothed as CrossEntropyLoss does it in
+    place of the one of transformers' class (whose Trainer leaves question answering as it is)."""
+    model.zero_grad()
+    out = model(**inputs)
+    loss = sum(torch.nn.functional.cross_entropy(logits, ends[:, i], label_smoothing=0.2)
+               for i, logits in enumerate((out.start_logits, out.end_logits))) / 2
+    loss.backward()
+    norm = torch.sqrt(sum((p.grad ** 2).sum() for p in model.parameters() if p.grad is not None))
+    return {"smooth_loss": loss.item(), "smooth_norm": norm.item()}
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     rows = write_inputs()
@@ -163,6 +176,8 @@ def main():
             measures.update({prefix + "loss": out.loss.item(), prefix + "windows": len(ends)}, **measure(some, found, prefix))
             with open(OUT + (prefix and "flat.txt" or "answers.txt"), "w", encoding="utf-8") as f:
                 f.writelines(json.dumps(t, ensure_ascii=False) + "\n" for t in found)
+            if prefix == "flat_":
+                measures.update(learn(model, inputs, ends))
             if prefix == "":
                 with open(OUT + "windows.txt", "w") as f:
                     for i in range(len(ends)):

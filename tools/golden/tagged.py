@@ -8,7 +8,8 @@ Run from the repository root, after `make -s all`: tools/golden/tagged.py (needs
   rows.jsonl     sentences with `tokens` and `ner_tags`, of one word and of more than a row takes
   columns.txt    the same as CoNLL has them
   eval.json      what eval has to say, without and with all tokens labelled (keys all_*): loss in float64, accuracy, and
-                 entities counted by regular expression over strings of tags
+                 entities counted by regular expression over strings of tags; with weighted classes and smoothed
+                 labels (learn) also the norm of all gradients
   words.txt      a line a sentence: the likeliest classes of its words, - where one was cut off
 
 of the model that `bedplate train --max-steps 0` makes of that directory (random weights of seed 42), the sentences
@@ -24,6 +25,7 @@ import tempfile
 
 import torch
 import transformers
+from transformers.trainer_pt_utils import LabelSmoother
 
 OUT = "tests/golden/tagged/"
 LENGTH = 24
@@ -97,6 +99,32 @@ def measure(logits, labels, names, prefix):
         f1=2 * right / (found + given)).items()}
 
 
+def learn(model, batch, labels, classes):
+    """Loss and gradient norm of all rows as one batch, by CrossEntropyLoss with class weights and smoothed labels; and
+    the loss of transformers' LabelSmoother."""
+    weights = torch.tensor([0.25 * (1 + i % 4) for i in range(classes)], dtype=torch.float64)
+    found = {}
+    for name, weight, smoothing in (("weighted", weights, 0.0), ("both", weights, 0.2)):
+        model.zero_grad()
+        logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1), weight=weight,
+                                                 label_smoothing=smoothing)
+        loss.backward()
+        norm = torch.sqrt(sum((p.grad ** 2).sum() for p in model.parameters() if p.grad is not None))
+        found[name + "_loss"], found[name + "_norm"] = loss.item(), norm.item()
+    found["smooth_loss"] = LabelSmoother(epsilon=0.2)({"logits": logits.detach()}, labels).item()
+    return found
+
+
+def balance(tokenizer, rows, names):
+    """scikit-learn's balanced weights over the words that have pieces."""
+    counts = {n: 0 for n in names}
+    for words, tags in rows:
+        for i in {w for w in tokenizer(words, is_split_into_words=True).word_ids() if w is not None}:
+            counts[tags[i]] += 1
+    return ",".join(f"{sum(counts.values()) / len(names) / counts[n]:.9g}" for n in names)
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     rows = write_inputs()
@@ -117,6 +145,8 @@ def main():
             with torch.no_grad():
                 logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
             measures.update(measure(logits, labels, names, "all_" if every else ""))
+            if not every:
+                measures.update(learn(model, batch, labels, len(names)), balanced=balance(tokenizer, rows, names))
     with open(OUT + "words.txt", "w") as f:
         for i, (words, _) in enumerate(rows):
             ids = batch.word_ids(i)

@@ -4,6 +4,8 @@
 
     tools/golden/tokens.py train            small tokenizers into tests/golden/tokenizers/NAME (with other
                                             ties each time; digests are due after it)
+    tools/golden/tokens.py pieces           the same for the tokenizers that SentencePiece trains
+    tools/golden/tokens.py cases            the tokenizers whose patterns tell cases apart
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
@@ -35,10 +37,18 @@ LINES = 10000
 DECODED = 1000
 PAIRED = ["llama3", "llama2", "bert_uncased"]
 NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "smollm",
-         "gpt2"]
+         "gpt2", "unigram", "unigram_strip", "unigram_bytes", "gemma", "tekken", "gpt4o", "phi4",
+         "spm_unigram", "spm_bytes", "spm_bpe", "spm_bpe_map"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+LEAD, END = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+TEKKEN = f"{LEAD}{UPPER}*{LOWER}+|{LEAD}{UPPER}+{LOWER}*" + r"|\p{N}" + REST
+GPT4O = f"{LEAD}{UPPER}*{LOWER}+{END}|{LEAD}{UPPER}+{LOWER}*{END}" + r"|\p{N}{1,3}" + REST
+PHI4 = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
+        r"|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
 
 MASK = (1 << 64) - 1
@@ -230,6 +240,183 @@ def train_llama2():
     save(Tokenizer.from_str(json.dumps(metaspace)), "metaspace")
 
 
+def rules_of_map(path):
+    """A character map as nmt_nfkc is one, with fewer rules, so that the file is small."""
+    import unicodedata
+    rules = {}
+    for low, high in RANGES + [(0x1, 0x1F), (0x7F, 0x9F), (0xA0, 0xFF), (0x2000, 0x200F), (0x2028, 0x202F),
+                               (0x3000, 0x3000), (0xFEFF, 0xFEFF)]:
+        for c in range(low, high + 1):
+            if 0xAC00 <= c <= 0xD7A3 or 0x4E00 <= c <= 0x9FFF or 0xF900 <= c <= 0xFA6D:
+                continue
+            text = unicodedata.normalize("NFKC", chr(c))
+            kind = unicodedata.category(chr(c))
+            if kind in ("Cc", "Cf"):
+                text = " " if c in SPACES or c in (0x200B, 0x200E, 0x200F, 0xFEFF) else ""
+            elif kind in ("Zs", "Zl", "Zp"):
+                text = " "
+            if text != chr(c) and c != 0x20:
+                rules[chr(c)] = text
+            parts = unicodedata.normalize("NFD", chr(c))
+            if c < 0x180 and len(parts) > 1 and text == chr(c):
+                rules[parts] = text
+    # The library takes the first entry that a cluster of at most five bytes begins with.
+    rules.update({chr(c): chr(c).lower() for c in range(0x41, 0x5B)})
+    rules["\ufffd"] = " "
+    rules["\ufdfa"] = unicodedata.normalize("NFKC", "\ufdfa")
+    with open(path, "w", encoding="utf-8") as file:
+        for key, value in sorted(rules.items()):
+            spell = lambda text: " ".join(f"{ord(c):X}" for c in text)
+            file.write(f"{spell(key)}\t{spell(value)}\n")
+
+
+def sentences(path):
+    with open(path, "w", encoding="utf-8") as file:
+        for text in corpus():
+            for one in text.split("\n"):
+                if one.strip() and "\0" not in one:
+                    file.write(one[:500] + "\n")
+
+
+def save_model(model, name):
+    os.makedirs(f"{HERE}/{name}", exist_ok=True)
+    model.trainer_spec.input[:] = []
+    model.trainer_spec.model_prefix = ""
+    with open(f"{HERE}/{name}/tokenizer.model", "wb") as file:
+        file.write(model.SerializeToString())
+
+
+class Pieces:
+    """SentencePiece behind the calls that are used of a Tokenizer."""
+
+    def __init__(self, folder):
+        import sentencepiece
+        from sentencepiece import sentencepiece_model_pb2
+        self.own = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/tokenizer.model")
+        model = sentencepiece_model_pb2.ModelProto()
+        with open(f"{folder}/tokenizer.model", "rb") as file:
+            model.ParseFromString(file.read())
+        self.prefix = model.normalizer_spec.add_dummy_prefix
+
+    def encode(self, text, add_special_tokens=False):
+        class Encoding:
+            ids = self.own.encode(text, out_type=int)
+        return Encoding
+
+    def bytes_of(self, ids):
+        """The pieces' text, unknown ones by their name; of the first without the space before it."""
+        out = b""
+        for place, one in enumerate(ids):
+            piece = self.own.id_to_piece(one)
+            if self.own.is_byte(one):
+                out += bytes([int(piece[3:5], 16)])
+                continue
+            text = piece.replace("\u2581", " ")
+            out += (text[1:] if place == 0 and self.prefix and text[0] == " " else text).encode()
+        return out
+
+
+def train_pieces():
+    import base64
+    import tempfile
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+    with tempfile.TemporaryDirectory() as work:
+        rules_of_map(f"{work}/rules.tsv")
+        sentences(f"{work}/text.txt")
+
+        def train(name, **more):
+            sentencepiece.SentencePieceTrainer.train(
+                input=f"{work}/text.txt", model_prefix=f"{work}/{name}", character_coverage=0.995, num_threads=1,
+                minloglevel=2, input_sentence_size=20000, shuffle_input_sentence=False, **more)
+            model = sentencepiece_model_pb2.ModelProto()
+            with open(f"{work}/{name}.model", "rb") as file:
+                model.ParseFromString(file.read())
+            model.trainer_spec.input[:] = []
+            model.trainer_spec.model_prefix = ""
+            return model
+        model = train("unigram", vocab_size=900, model_type="unigram", normalization_rule_tsv=f"{work}/rules.tsv")
+        save_model(model, "spm_unigram")
+        pieces = [(piece.piece, piece.score) for piece in model.pieces]
+        charsmap = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(
+            model.normalizer_spec.precompiled_charsmap).decode()}
+        meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        words = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, meta]}
+        # As XLM-R has them: <pad>, and every piece one further.
+        xlmr = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces[3:] + [("<mask>", 0.0)]
+        tokenizer = Tokenizer(models.Unigram(xlmr, 3, False))
+        tree = json.loads(tokenizer.to_str())
+        tree["normalizer"] = charsmap
+        tree["pre_tokenizer"] = words
+        tree["decoder"] = meta
+        tokenizer = Tokenizer.from_str(json.dumps(tree))
+        tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+        save(tokenizer, "unigram")
+        # As transformers 4 converts such a model.
+        strip = [charsmap, {"type": "Strip", "strip_left": False, "strip_right": True},
+                 {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}]
+        tree["normalizer"] = {"type": "Sequence", "normalizers": strip}
+        tree["pre_tokenizer"] = meta
+        save(Tokenizer.from_str(json.dumps(tree)), "unigram_strip")
+        # Unknown text as bytes, no map, U+2581 before the document only.
+        blank = train("bytes", vocab_size=1400, model_type="unigram", byte_fallback=True,
+                      normalization_rule_name="identity")
+        tree["model"]["vocab"] = [(piece.piece, piece.score) for piece in blank.pieces]
+        tree["model"].update({"unk_id": 0, "byte_fallback": True})
+        first = {**meta, "prepend_scheme": "first"}
+        tree["normalizer"] = {"type": "Sequence", "normalizers": strip[1:]}
+        tree["normalizer"]["normalizers"][1]["content"] = " "
+        tree["pre_tokenizer"] = first
+        tree["decoder"] = {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+            {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+        save(Tokenizer.from_str(json.dumps(tree)), "unigram_bytes")
+        # SentencePiece's own files: spaces as they are, BPE with and without bytes, a map and what users defined.
+        save_model(train("users", vocab_size=1400, model_type="unigram", byte_fallback=True,
+                         normalization_rule_name="identity", remove_extra_whitespaces=False), "spm_bytes")
+        save_model(train("bpe", vocab_size=1500, model_type="bpe", byte_fallback=True, split_digits=True,
+                         normalization_rule_name="identity", remove_extra_whitespaces=False,
+                         user_defined_symbols=["<tool>", "\u2581\u2581\u2581"], allow_whitespace_only_pieces=True),
+                   "spm_bpe")
+        save_model(train("map", vocab_size=1200, model_type="bpe", normalization_rule_tsv=f"{work}/rules.tsv",
+                         add_dummy_prefix=False), "spm_bpe_map")
+    train_gemma()
+    train_cases()
+
+
+def train_cases():
+    for name, pattern in (("tekken", TEKKEN), ("gpt4o", GPT4O), ("phi4", PHI4)):
+        # The tokens of qwen2's file, so that words alone make the difference.
+        tree = json.loads(Tokenizer.from_file(f"{HERE}/qwen2/tokenizer.json").to_str())
+        tree["normalizer"] = None
+        tree["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {"Regex": pattern}
+        # What only a word of upper and of lower case letters is, and what crosses their border.
+        vocab = tree["model"]["vocab"]
+        for piece in ("McD", "aB", "Ab", "AB", "'s", "x's"):
+            if piece not in vocab:
+                vocab[piece] = 5000 + len(vocab)
+        tree["model"]["vocab"] = {key: number for number, key in enumerate(sorted(vocab, key=vocab.get))}
+        tree["added_tokens"] = []
+        tree["model"]["merges"] += [["a", "B"], ["A", "b"], ["A", "B"], ["'", "s"], ["x", "'s"]]
+        save(Tokenizer.from_str(json.dumps(tree)), name)
+
+
+def train_gemma():
+    tokenizer = Tokenizer.from_file(f"{HERE}/llama2/tokenizer.json")
+    tree = json.loads(tokenizer.to_str())
+    tree["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    tree["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                             "invert": False}
+    tree["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+        {"type": "Fuse"}]}
+    tokenizer = Tokenizer.from_str(json.dumps(tree))
+    tokenizer.add_tokens([AddedToken("\n\n", normalized=False), AddedToken("\t", normalized=False)])
+    save(tokenizer, "gemma")
+
+
 def train_bert(name, lower):
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -303,6 +490,8 @@ def open_bert(folder):
 
 
 def open_one(name, gpt2=None):
+    if name.startswith("spm_"):
+        return Pieces(f"{HERE}/{name}")
     if name.startswith("gpt2"):
         return open_gpt2(gpt2 if name == "gpt2" else f"{HERE}/{name}")
     if name == "bert_cased":
@@ -340,8 +529,11 @@ def digests(gpt2):
         tokenizer = open_one(name, gpt2)
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in lines]
         out += struct.pack(f"<{LINES}I", *map(digest, ids))
-        decoded = [tokenizer.decode(one, skip_special_tokens=False) for one in ids[:DECODED]]
-        texts += struct.pack(f"<{DECODED}I", *(digest_bytes(text.encode()) for text in decoded))
+        if name.startswith("spm_"):
+            decoded = [tokenizer.bytes_of(one) for one in ids[:DECODED]]
+        else:
+            decoded = [tokenizer.decode(one, skip_special_tokens=False).encode() for one in ids[:DECODED]]
+        texts += struct.pack(f"<{DECODED}I", *map(digest_bytes, decoded))
         print(name, sum(map(len, ids)), "ids")
     with open(f"{HERE}/digests.bin", "wb") as file:
         file.write(out)
@@ -360,6 +552,10 @@ def digests(gpt2):
 def main():
     if sys.argv[1:] == ["spaces"]:
         make_spaces()
+    elif sys.argv[1:] == ["pieces"]:
+        train_pieces()
+    elif sys.argv[1:] == ["cases"]:
+        train_cases()
     elif sys.argv[1:] == ["train"]:
         train_gpt2()
         train_llama3()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs the Debian packages that building (`build`) or building and proving (`all`) needs, if
-# something is missing. On another system it says which commands and headers are missing.
+# Installs the Debian packages that building (`build`) or building and proving (`all`) needs, or
+# proving runs of several processes (`ranks`), if something is missing. On another system it says which commands and headers are missing.
 set -u
 what=${1:-all}
 
@@ -12,10 +12,12 @@ proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov pkg-config pk
     /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
     '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev
     python3 python3 script bsdutils qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross)
+    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross arm-none-eabi-gcc gcc-arm-none-eabi
+    /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm)
 
 needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")
+[[ $what != ranks ]] || needs=(mpirun.openmpi openmpi-bin mpirun.mpich mpich)
 
 list_missing() {
     local i probe

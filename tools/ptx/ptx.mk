@@ -22,7 +22,7 @@ ptx:
 
 # What the tests execute of the kernels' sources and instructions, on the instrument.
 PTX_COVERED := $(addprefix $(BUILD)/tests/unit/device/cuda/test_,kernels kernels16 tf32 families update \
-                                                         device_training)
+                                                         device_training flip)
 .PHONY: ptx-coverage
 ptx-coverage: $(PTX_COVERED)
 	@rm -rf $(BUILD)/ptx-coverage && mkdir -p $(BUILD)/ptx-coverage

@@ -42,6 +42,22 @@ typedef struct abi_copy {
     size_t height;
 } abi_copy;
 
+/* CUmemAllocationProp, CUmemAccessDesc */
+typedef struct abi_memory {
+    int type;
+    int handles;
+    int location;
+    int device;
+    void *reserved;
+    unsigned char flags[8];
+} abi_memory;
+
+typedef struct abi_access {
+    int location;
+    int device;
+    int flags;
+} abi_access;
+
 typedef struct abi_uuid {
     char bytes[16];
 } abi_uuid;
@@ -73,6 +89,19 @@ PTXVM_API int cuCtxGetStreamPriorityRange(int *least, int *greatest);
 PTXVM_API int cuGetErrorName(int error, const char **text);
 PTXVM_API int cuGetErrorString(int error, const char **text);
 
+PTXVM_API int cuMemGetAllocationGranularity(size_t *bytes, const abi_memory *wanted, int option);
+PTXVM_API int cuMemAddressReserve(uint64_t *address, size_t bytes, size_t alignment,
+                                  uint64_t wanted, unsigned long long flags);
+PTXVM_API int cuMemAddressFree(uint64_t address, size_t bytes);
+PTXVM_API int cuMemCreate(uint64_t *handle, size_t bytes, const abi_memory *wanted,
+                          unsigned long long flags);
+PTXVM_API int cuMemRelease(uint64_t handle);
+PTXVM_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, uint64_t handle,
+                       unsigned long long flags);
+PTXVM_API int cuMemUnmap(uint64_t address, size_t bytes);
+PTXVM_API int cuMemSetAccess(uint64_t address, size_t bytes, const abi_access *wanted,
+                             size_t count);
+PTXVM_API int cuMemRetainAllocationHandle(uint64_t *handle, void *address);
 PTXVM_API int cuMemAlloc_v2(uint64_t *address, size_t bytes);
 PTXVM_API int cuMemFree_v2(uint64_t address);
 PTXVM_API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);

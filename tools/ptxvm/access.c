@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tools/ptxvm/machine.h"
+#include "tools/ptxvm/mbarrier.h"
 
 /* A resolved access: the bytes and their shadow. */
 typedef struct spot {
@@ -38,6 +39,10 @@ static bool find_shared(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_
     uint64_t size = block->launch->shared_bytes;
     if (address > size || bytes > size - address) {
         return fail_bounds(warp, in, lane, "shared", address, bytes, size);
+    }
+    if (block->mbarrier_count != 0 && vm_mbarrier_touched(block, address, bytes)) {
+        return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                       "ordinary access to shared bytes that belong to an mbarrier");
     }
     found->data = block->shared + address;
     found->defined = block->shared_defined;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tools/ptxvm/async.h"
+#include "tools/ptxvm/mbarrier.h"
 
 enum { SLICE_NATURAL = 1 << 20, SLICE_SEEDED = 96 };
 
@@ -88,6 +89,7 @@ void vm_cluster_free(vm_cluster *cluster)
         free(block->groups);
         free(block->actors);
         free(block->acquired.items);
+        vm_mbarrier_free(block);
     }
     free(cluster->blocks);
     memset(cluster, 0, sizeof *cluster);
@@ -155,6 +157,7 @@ static void start_block(vm_cluster *cluster, vm_launch *launch, uint32_t rank, u
     block->warps_done = 0;
     block->time = 1;
     block->actor_count = 0;
+    vm_mbarrier_start(block);
     block->acquired.count = 0;
     memset(block->barriers, 0, sizeof block->barriers);
     memset(block->groups, 0, block->threads * sizeof(uint32_t));
@@ -238,7 +241,7 @@ static bool check_leftovers(vm_block *block)
                            block->barriers[i].arrived);
         }
     }
-    return vm_async_finish(block);
+    return vm_async_finish(block) && vm_bulk_finish(block);
 }
 
 /* ---- running ---- */

@@ -57,6 +57,7 @@ typedef enum dr_work_kind {
 
 typedef struct dr_module {
     uint32_t magic;
+    uint32_t device;
     vm_module *program;
     struct dr_function *functions; /* one for each of the program's */
     struct dr_module *next;
@@ -133,6 +134,7 @@ typedef struct dr_stream {
     uint32_t magic;
     bool blocking; /* ordered with the legacy stream */
     bool busy;     /* its first work is being run */
+    uint32_t device;
     uint32_t slot;
     dr_clock clock; /* what its next work comes after */
     dr_work *head;
@@ -157,12 +159,19 @@ typedef struct dr_event {
     struct dr_event *next; /* of all events */
 } dr_event;
 
+/* Devices that this process has: alike, each with memory of its own. */
+enum { DR_DEVICES = 16 };
+typedef struct dr_context {
+    int users;
+} dr_context;
+
 typedef struct dr_driver {
     pthread_mutex_t lock;
     pthread_cond_t progress; /* work was queued, or has ended */
     bool initialised;
     int sticky;
-    int context_users;
+    int device_count;
+    dr_context contexts[DR_DEVICES];
     uint32_t capability; /* 80, 86, 90 ... */
     uint32_t version;
     dr_stream legacy;
@@ -184,6 +193,8 @@ extern dr_driver dr_state;
  * bare) and the sticky error. 0: go on, the lock is held until dr_leave. */
 int dr_enter(const char *name, bool bare);
 int dr_leave(int result);
+/* Of this thread's current context; 0: it has none. */
+uint32_t dr_device(void);
 /* Takes device, driver version and memory size from the settings. */
 void dr_read_settings(void);
 #define DR_ENTER(name)                                                                             \
@@ -217,6 +228,8 @@ dr_work dr_work_clone(const dr_work *work);
 
 /* Runs queues until the stream's is empty (NULL: all), or the event is complete. */
 int dr_drain_stream(dr_stream *stream);
+/* The same for the streams of this thread's device. */
+int dr_drain_device(void);
 int dr_drain_event(const dr_event *event);
 /* Runs one piece of work that is ready; false when none is. */
 bool dr_run_one(void);

@@ -9,7 +9,7 @@ dr_driver dr_state = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_CON
 
 __thread bool dr_calling;
 
-static __thread void *current_context;
+static __thread dr_context *current_context;
 static __thread unsigned pushed_contexts;
 
 int dr_enter(const char *name, bool bare)
@@ -53,6 +53,8 @@ void dr_read_settings(void)
     dr_state.capability = capability != 0 ? capability : 80;
     dr_state.version = (uint32_t)vm_config_number("PTXVM_DRIVER", 13000);
     dr_state.memory_total = vm_config_number("PTXVM_MEMORY", 4ull << 30);
+    const uint64_t count = vm_config_number("PTXVM_DEVICES", 1);
+    dr_state.device_count = (int)(count < 1 ? 1 : count > DR_DEVICES ? DR_DEVICES : count);
 }
 
 int cuInit(unsigned flags)
@@ -87,24 +89,34 @@ int cuDriverGetVersion(int *version)
     return dr_leave(VM_OK);
 }
 
+static bool is_device(int device)
+{
+    return device >= 0 && device < dr_state.device_count;
+}
+
+uint32_t dr_device(void)
+{
+    return current_context != NULL ? (uint32_t)(current_context - dr_state.contexts) : 0;
+}
+
 int cuDeviceGetCount(int *count)
 {
     DR_ENTER(cuDeviceGetCount);
-    *count = 1;
+    *count = dr_state.device_count;
     return dr_leave(VM_OK);
 }
 
 int cuDeviceGet(int *device, int ordinal)
 {
     DR_ENTER(cuDeviceGet);
-    *device = 0;
-    return dr_leave(ordinal == 0 ? VM_OK : CR_INVALID_DEVICE);
+    *device = is_device(ordinal) ? ordinal : 0;
+    return dr_leave(is_device(ordinal) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 int cuDeviceGetName(char *name, int size, int device)
 {
     DR_ENTER(cuDeviceGetName);
-    if (device != 0 || size <= 0) {
+    if (!is_device(device) || size <= 0) {
         return dr_leave(VM_INVALID_VALUE);
     }
     snprintf(name, (size_t)size, "ptxvm sm_%u", dr_state.capability);
@@ -116,14 +128,15 @@ int cuDeviceGetUuid_v2(abi_uuid *uuid, int device)
     DR_ENTER(cuDeviceGetUuid_v2);
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "ptxvm", 5);
-    return dr_leave(device == 0 ? VM_OK : CR_INVALID_DEVICE);
+    uuid->bytes[15] = (char)device;
+    return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     DR_ENTER(cuDeviceTotalMem_v2);
     *bytes = (size_t)dr_state.memory_total;
-    return dr_leave(device == 0 ? VM_OK : CR_INVALID_DEVICE);
+    return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 size_t dr_shared_optin(void)
@@ -143,20 +156,20 @@ size_t dr_shared_optin(void)
 static const struct {
     int attribute;
     int value;
-} attributes[] = {{1, 1024},        {2, 1024},   {3, 1024},     {4, 64},    {5, 2147483647},
-                  {6, 65535},       {7, 65535},  {8, 49152},    {9, 65536}, {10, 32},
-                  {11, 2147483647}, {12, 65536}, {13, 1000000}, {14, 512},  {15, 1},
-                  {16, 4},          {17, 0},     {18, 0},       {19, 1},    {20, 0},
-                  {31, 1},          {32, 0},     {33, 0},       {34, 0},    {35, 0},
-                  {36, 1000000},    {37, 256},   {38, 4194304}, {40, 1},    {41, 1},
-                  {50, 0},          {78, 1},     {79, 1},       {80, 1},    {82, 65536},
-                  {83, 0},          {88, 0},     {89, 0},       {90, 1},    {91, 1},
-                  {95, 0},          {108, 0},    {111, 1024},   {115, 0}};
+} attributes[] = {{1, 1024},        {2, 1024},   {3, 1024},     {4, 64},     {5, 2147483647},
+                  {6, 65535},       {7, 65535},  {8, 49152},    {9, 65536},  {10, 32},
+                  {11, 2147483647}, {12, 65536}, {13, 1000000}, {14, 512},   {15, 1},
+                  {16, 4},          {17, 0},     {18, 0},       {19, 1},     {20, 0},
+                  {31, 1},          {32, 0},     {33, 0},       {34, 0},     {35, 0},
+                  {36, 1000000},    {37, 256},   {38, 4194304}, {40, 1},     {41, 1},
+                  {50, 0},          {78, 1},     {79, 1},       {80, 1},     {82, 65536},
+                  {83, 0},          {88, 0},     {89, 0},       {90, 1},     {91, 1},
+                  {95, 0},          {108, 0},    {110, 1},      {111, 1024}, {115, 0}};
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     DR_ENTER(cuDeviceGetAttribute);
-    if (device != 0) {
+    if (!is_device(device)) {
         return dr_leave(CR_INVALID_DEVICE);
     }
     uint32_t capability = dr_state.capability;
@@ -177,6 +190,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case 97: /* shared memory per block, opted in */
         *value = (int)dr_shared_optin();
         return dr_leave(VM_OK);
+    case 102: /* mapped memory */
+        *value = vm_config_number("PTXVM_MAPS", 1) != 0;
+        return dr_leave(VM_OK);
     case 106: /* blocks per multiprocessor */
         *value = large ? 32 : (capability == 86 || capability == 87 ? 16 : 24);
         return dr_leave(VM_OK);
@@ -195,27 +211,38 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return dr_leave(VM_INVALID_VALUE);
 }
 
-/* ---- context: the primary one is the only one ---- */
+/* ---- context: a device's primary one is its only one ---- */
+
+static bool is_context(const void *context)
+{
+    for (int i = 0; i < dr_state.device_count; i++) {
+        if (context == &dr_state.contexts[i]) {
+            return true;
+        }
+    }
+    return false;
+}
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     DR_ENTER(cuDevicePrimaryCtxRetain);
-    if (device != 0) {
+    if (!is_device(device)) {
         return dr_leave(CR_INVALID_DEVICE);
     }
     dr_state.live[DK_CONTEXT]++;
-    dr_state.context_users++;
-    *context = &dr_state;
+    dr_state.contexts[device].users++;
+    *context = &dr_state.contexts[device];
     return dr_leave(VM_OK);
 }
 
 static int release_context(int device)
 {
-    if (device != 0 || dr_state.context_users == 0) {
+    if (!is_device(device) || dr_state.contexts[device].users == 0) {
         return CR_INVALID_CONTEXT;
     }
     dr_state.live[DK_CONTEXT]--;
-    if (--dr_state.context_users == 0) {
+    dr_state.contexts[device].users--;
+    if (dr_state.live[DK_CONTEXT] == 0) { /* the last of all devices: their queues are one table */
         dr_drop_queues();
         dr_state.sticky = VM_OK; /* a new context may follow */
     }
@@ -236,28 +263,28 @@ int cuDevicePrimaryCtxReset_v2(int device)
     }
     dr_drop_queues();
     dr_state.sticky = VM_OK;
-    return dr_leave(device == 0 ? VM_OK : CR_INVALID_DEVICE);
+    return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
     DR_ENTER(cuDevicePrimaryCtxGetState);
     *flags = 0;
-    *active = dr_state.context_users > 0;
-    return dr_leave(device == 0 ? VM_OK : CR_INVALID_DEVICE);
+    *active = is_device(device) && dr_state.contexts[device].users > 0;
+    return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
 {
     DR_ENTER(cuDevicePrimaryCtxSetFlags_v2);
     (void)flags;
-    return dr_leave(device == 0 ? VM_OK : CR_INVALID_DEVICE);
+    return dr_leave(is_device(device) ? VM_OK : CR_INVALID_DEVICE);
 }
 
 int cuCtxSetCurrent(void *context)
 {
     DR_ENTER(cuCtxSetCurrent);
-    if (context != NULL && context != (void *)&dr_state) {
+    if (context != NULL && !is_context(context)) {
         return dr_leave(CR_INVALID_CONTEXT);
     }
     current_context = context;
@@ -276,13 +303,13 @@ int cuCtxCreate_v2(void **context, unsigned flags, int device)
 {
     DR_ENTER(cuCtxCreate_v2);
     (void)flags;
-    if (device != 0) {
+    if (!is_device(device)) {
         return dr_leave(CR_INVALID_DEVICE);
     }
     dr_state.live[DK_CONTEXT]++;
-    dr_state.context_users++;
-    *context = &dr_state;
-    current_context = &dr_state;
+    dr_state.contexts[device].users++;
+    current_context = &dr_state.contexts[device];
+    *context = current_context;
     return dr_leave(VM_OK);
 }
 
@@ -292,18 +319,19 @@ int cuCtxDestroy_v2(void *context)
     if (fault != VM_OK) {
         return fault;
     }
-    if (context != (void *)&dr_state) {
+    if (!is_context(context)) {
         return dr_leave(CR_INVALID_CONTEXT);
     }
     current_context = NULL;
-    return dr_leave(release_context(0));
+    return dr_leave(release_context((int)((dr_context *)context - dr_state.contexts)));
 }
 
-/* One context needs no stack: what is pushed is current, and what is popped was. */
+/* One context needs no stack: what is pushed is current, and what is popped was. Of several
+ * devices none is remembered below another. */
 int cuCtxPushCurrent_v2(void *context)
 {
     DR_ENTER(cuCtxPushCurrent_v2);
-    if (context != (void *)&dr_state) {
+    if (!is_context(context)) {
         return dr_leave(CR_INVALID_CONTEXT);
     }
     pushed_contexts += current_context != NULL ? 1u : 0u;
@@ -331,7 +359,7 @@ int cuCtxPopCurrent_v2(void **context)
 int cuCtxGetDevice(int *device)
 {
     DR_ENTER(cuCtxGetDevice);
-    *device = 0;
+    *device = (int)dr_device();
     return dr_leave(current_context != NULL ? VM_OK : CR_INVALID_CONTEXT);
 }
 
@@ -339,7 +367,7 @@ int cuCtxSynchronize(void)
 {
     DR_ENTER(cuCtxSynchronize);
     int forbidden = dr_forbid_in_capture(NULL);
-    return dr_leave(forbidden != VM_OK ? forbidden : dr_drain_stream(NULL));
+    return dr_leave(forbidden != VM_OK ? forbidden : dr_drain_device());
 }
 
 int cuCtxSetLimit(int limit, size_t value)

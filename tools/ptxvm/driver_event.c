@@ -32,7 +32,7 @@ int cuEventDestroy_v2(void *handle)
     if (event == NULL) {
         return dr_leave(CR_INVALID_HANDLE);
     }
-    int result = dr_drain_stream(NULL);
+    int result = dr_drain_device();
     for (dr_event **at = &dr_state.events; *at != NULL; at = &(*at)->next) {
         if (*at == event) {
             *at = event->next;

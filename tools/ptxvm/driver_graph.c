@@ -262,7 +262,7 @@ int cuGraphExecDestroy(void *handle)
     if (exec == NULL) {
         return dr_leave(CR_INVALID_HANDLE);
     }
-    int result = dr_drain_stream(NULL);
+    int result = dr_drain_device();
     for (uint32_t i = 0; i < exec->count; i++) {
         dr_work_free(&exec->nodes[i]);
         free(exec->ordered[i]);

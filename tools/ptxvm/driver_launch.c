@@ -134,6 +134,9 @@ static int launch_any(const abi_launch *config, void *handle, void **parameters,
     if (function == NULL || function->magic != MAGIC_FUNCTION || stream == NULL) {
         return CR_INVALID_HANDLE;
     }
+    if (stream->device != function->module->device && stream != &dr_state.legacy) {
+        return CR_INVALID_HANDLE; /* a kernel of another device */
+    }
     dr_work work;
     memset(&work, 0, sizeof work);
     work.kind = DW_LAUNCH;
@@ -185,7 +188,7 @@ int cuLaunchKernelEx(const abi_launch *config, void *function, void **parameters
 
 /* Replaces a pointer parameter by its window's address. False: the operand is no memory. */
 static bool make_window(vm_launch *run, const vm_function *code, const ptxvm_operand *operand,
-                        uint32_t slot)
+                        uint32_t slot, uint32_t device)
 {
     vm_window *window = &run->windows[slot];
     if (operand->parameter >= code->param_count || code->params[operand->parameter].bytes != 8) {
@@ -200,6 +203,10 @@ static bool make_window(vm_launch *run, const vm_function *code, const ptxvm_ope
     window->allocation = vm_memory_find(address);
     if (span != 0 && (window->allocation == NULL ||
                       span > window->allocation->bytes - (address - window->allocation->address))) {
+        return false;
+    }
+    if (window->allocation != NULL && !window->allocation->host &&
+        window->allocation->device != device) {
         return false;
     }
     window->parameter = code->params[operand->parameter].offset;
@@ -255,9 +262,10 @@ int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count
     run.owned_count = count;
     int result = VM_OK;
     for (uint32_t i = 0; i < work->operand_count && result == VM_OK; i++) {
-        if (!make_window(&run, code, &work->operands[i], i)) {
+        if (!make_window(&run, code, &work->operands[i], i, work->function->module->device)) {
             snprintf(report, sizeof report,
-                     "kernel %s: declared operand %u is no memory of that extent", code->name, i);
+                     "kernel %s: declared operand %u is no memory of its device of that extent",
+                     code->name, i);
             result = VM_ILLEGAL_ADDRESS;
         }
     }

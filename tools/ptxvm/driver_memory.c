@@ -17,10 +17,11 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     if (bytes == 0) {
         return dr_leave(VM_INVALID_VALUE);
     }
-    if (bytes > dr_state.memory_total || vm_memory_used() > dr_state.memory_total - bytes) {
+    if (bytes > dr_state.memory_total ||
+        vm_memory_used(dr_device()) > dr_state.memory_total - bytes) {
         return dr_leave(VM_OUT_OF_MEMORY);
     }
-    vm_allocation *made = vm_memory_add(0, bytes, NULL);
+    vm_allocation *made = vm_memory_add(0, bytes, NULL, dr_device());
     if (made == NULL) {
         return dr_leave(VM_OUT_OF_MEMORY);
     }
@@ -39,7 +40,7 @@ int cuMemFree_v2(uint64_t address)
     if (address == 0) {
         return dr_leave(VM_OK);
     }
-    int result = dr_drain_stream(NULL);
+    int result = dr_drain_device();
     vm_allocation *found = vm_memory_find(address);
     if (found == NULL || found->address != address || found->host || found->variable) {
         return dr_leave(VM_INVALID_VALUE);
@@ -60,7 +61,7 @@ static int allocate_host(void **memory, size_t bytes)
         return bytes == 0 ? VM_INVALID_VALUE : VM_OUT_OF_MEMORY;
     }
     memset(made, 0, bytes);
-    vm_memory_add((uint64_t)(uintptr_t)made, bytes, made);
+    vm_memory_add((uint64_t)(uintptr_t)made, bytes, made, 0);
     dr_state.live[DK_HOST_MEMORY]++;
     *memory = made;
     return VM_OK;
@@ -87,7 +88,7 @@ int cuMemFreeHost(void *memory)
     if (found == NULL || !found->host || found->address != address) {
         return dr_leave(VM_INVALID_VALUE);
     }
-    int result = dr_drain_stream(NULL);
+    int result = dr_drain_device();
     vm_memory_remove(address);
     free(memory);
     dr_state.live[DK_HOST_MEMORY]--;
@@ -108,7 +109,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     DR_ENTER(cuMemGetInfo_v2);
-    uint64_t used = (vm_memory_used() + GRANULE - 1) / GRANULE * GRANULE;
+    uint64_t used = (vm_memory_used(dr_device()) + GRANULE - 1) / GRANULE * GRANULE;
     *total = (size_t)dr_state.memory_total;
     *free_bytes = used > dr_state.memory_total ? 0 : (size_t)(dr_state.memory_total - used);
     return dr_leave(VM_OK);

@@ -72,8 +72,8 @@ static bool place_variables(const vm_module *program)
         }
         vm_allocation *made = NULL;
         if (variable->bytes <= dr_state.memory_total &&
-            vm_memory_used() <= dr_state.memory_total - variable->bytes) {
-            made = vm_memory_add(variable->address, variable->bytes, NULL);
+            vm_memory_used(dr_device()) <= dr_state.memory_total - variable->bytes) {
+            made = vm_memory_add(variable->address, variable->bytes, NULL, dr_device());
         }
         if (made == NULL) {
             remove_variables(program, i);
@@ -114,6 +114,7 @@ static int driver_module_load(void **module, const void *image, unsigned count, 
     }
     dr_module *made = vm_allocate(sizeof *made);
     made->magic = MAGIC_MODULE;
+    made->device = dr_device();
     made->program = program;
     made->functions = vm_allocate(program->function_count * sizeof(dr_function));
     for (uint32_t i = 0; i < program->function_count; i++) {
@@ -190,7 +191,7 @@ int cuModuleUnload(void *handle)
     if (module == NULL) {
         return dr_leave(CR_INVALID_HANDLE);
     }
-    int result = dr_drain_stream(NULL);
+    int result = dr_drain_device();
     for (dr_module **at = &dr_state.modules; *at != NULL; at = &(*at)->next) {
         if (*at == module) {
             *at = module->next;

@@ -388,6 +388,29 @@ int dr_drain_stream(dr_stream *stream)
     return dr_state.sticky;
 }
 
+/* What is queued on the device of this thread's context: those of others wait for nobody here. */
+static bool device_idle(void)
+{
+    bool idle = dr_state.legacy.head == NULL;
+    for (const dr_stream *at = dr_state.streams; at != NULL; at = at->next) {
+        idle = idle && (at->head == NULL || at->device != dr_device());
+    }
+    return idle;
+}
+
+int dr_drain_device(void)
+{
+    if (dr_state.device_count == 1) {
+        return dr_drain_stream(NULL);
+    }
+    while (dr_state.sticky == VM_OK && !device_idle()) {
+        if (!dr_run_one() && !wait_for_others()) {
+            dr_fail(VM_LAUNCH_TIMEOUT, "streams wait for each other");
+        }
+    }
+    return dr_state.sticky;
+}
+
 int dr_drain_event(const dr_event *event)
 {
     while (dr_state.sticky == VM_OK && event->completed < event->recorded) {
@@ -408,6 +431,7 @@ static int create_stream(void **stream, unsigned flags)
     }
     dr_stream *made = vm_allocate(sizeof *made);
     made->magic = MAGIC_STREAM;
+    made->device = dr_device();
     made->blocking = flags != STREAM_NON_BLOCKING;
     made->next = dr_state.streams;
     dr_clock_open(made);

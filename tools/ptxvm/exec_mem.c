@@ -2,6 +2,7 @@
 /* Loads and stores of every state space, prefetches, fences. */
 #include "tools/ptxvm/config.h"
 #include "tools/ptxvm/machine.h"
+#include "tools/ptxvm/mbarrier.h"
 #include "tools/ptxvm/parse.h"
 #include "tools/ptxvm/softfloat.h"
 
@@ -223,6 +224,13 @@ static bool exec_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
+/* Towards other proxies, or of mbarriers just made. */
+static bool exec_proxy_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
+{
+    vm_mbarrier_fence(warp);
+    return exec_fence(warp, in, mask);
+}
+
 static bool exec_prefetch(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     (void)warp;
@@ -309,7 +317,9 @@ const vm_row vm_rows_memory[] = {
         hook_store),
     ROW("membar.cta|gl|sys", exec_fence, hook_none),
     ROW("fence.sc|acq_rel|acquire|release?." SCOPES, exec_fence, hook_none),
-    ROW("fence.proxy.async|alias.global|shared::cta?", exec_fence, hook_none),
+    ROW("fence.proxy.alias", exec_fence, hook_none),
+    ROW("fence.proxy.async.global|shared::cta?", exec_proxy_fence, hook_none),
+    ROW("fence.mbarrier_init.release.cluster", exec_proxy_fence, hook_none),
     ROW("prefetch.global|local?.L1|L2|L2::evict_last|L2::evict_normal", exec_prefetch, hook_none),
     ROW("applypriority.global?.L2::evict_normal", exec_prefetch, hook_none),
     ROW("prefetchu.L1", exec_prefetch, hook_none),

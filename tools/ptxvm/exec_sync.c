@@ -120,6 +120,42 @@ static bool exec_match(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
+/* elect.sync d|p, members: the first of those that take part. */
+static bool exec_elect(vm_warp *warp, const vm_insn *in, uint32_t mask)
+{
+    if (warp->meeting.gathering) {
+        return true;
+    }
+    const unsigned leader = vm_first_lane(warp->meeting.lanes);
+    put_all(warp, in, mask, leader);
+    vm_put_predicate(warp, in, 1, mask, 1u << leader);
+    return true;
+}
+
+/* setmaxnreg: the instrument's registers are there anyway. */
+static bool exec_registers(vm_warp *warp, const vm_insn *in, uint32_t mask)
+{
+    (void)warp;
+    (void)in;
+    (void)mask;
+    return true;
+}
+
+static bool hook_registers(vm_parser *parser, vm_insn *in)
+{
+    const vm_node *count = &parser->nodes[0];
+    (void)in;
+    if (parser->module->target != 90 || !parser->module->target_specific) {
+        return vm_parse_fail(parser, VM_INVALID_PTX, "setmaxnreg needs .target sm_90a");
+    }
+    if (parser->node_count != 1 || count->kind != ND_INTEGER || count->bits % 8 != 0 ||
+        count->bits < 24 || count->bits > 256) {
+        return vm_parse_fail(parser, VM_INVALID_PTX,
+                             "a number of registers is a multiple of 8 from 24 to 256");
+    }
+    return true;
+}
+
 static uint32_t reduce(const vm_meeting *meeting, vm_choice what, bool is_signed)
 {
     uint32_t left = meeting->lanes;
@@ -326,6 +362,9 @@ const vm_row vm_rows_sync[] = {
     MEET("vote.sync.ballot.b32", "d0 p u", exec_vote),
     MEET("match.any.sync.b32|b64", "U R s0 u", exec_match),
     MEET("match.all.sync.b32|b64", "U R s0 u", exec_match),
+    MEET("elect.sync", "U R u", exec_elect),
+    {"setmaxnreg.inc|dec.sync.aligned.u32", NULL, exec_registers, NULL, 0, SY_ALIGNED,
+     hook_registers},
     MEET("redux.sync.add|min|max.u32|s32", "d0 s0 u", exec_reduce),
     MEET("redux.sync.and|or|xor.b32", "d0 s0 u", exec_reduce),
     MEET("bar.warp.sync", "u", exec_warp_barrier),

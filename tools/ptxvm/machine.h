@@ -99,6 +99,7 @@ typedef struct vm_warp {
     vm_meeting meeting;
     uint32_t carry; /* the condition code, one bit for each lane */
     int barrier;    /* the block barrier waited at, or -1 */
+    bool pauses;    /* it waits in vain: the others' turn */
     uint32_t barrier_result;
     uint64_t executed;
     uint64_t patient_until;   /* of executed: until then lanes wait at joins for their siblings */
@@ -151,7 +152,14 @@ typedef struct vm_block {
     vm_actor *actors;
     size_t actor_count;
     size_t actor_capacity;
-    uint32_t time; /* of the happens-before order; grows at every synchronisation */
+    struct vm_mbarrier *mbarriers; /* live ones */
+    uint32_t mbarrier_count;
+    uint32_t mbarrier_capacity;
+    struct vm_bulk *bulks; /* copies in flight that complete on them */
+    uint32_t bulk_count;
+    uint32_t bulk_capacity;
+    uint32_t pauses; /* waits in vain since something last happened to an mbarrier */
+    uint32_t time;   /* of the happens-before order; grows at every synchronisation */
     vm_acquired acquired;
 } vm_block;
 

@@ -15,8 +15,7 @@ static struct {
     vm_allocation **items; /* by address */
     size_t count;
     size_t capacity;
-    uint64_t used;
-} registry = {VM_DEVICE_BASE, NULL, 0, 0, 0};
+} registry = {VM_DEVICE_BASE, NULL, 0, 0};
 
 uint64_t vm_device_reserve(uint64_t bytes)
 {
@@ -47,11 +46,12 @@ vm_allocation *vm_memory_find(uint64_t address)
     return inside ? registry.items[at] : NULL;
 }
 
-vm_allocation *vm_memory_add(uint64_t address, uint64_t bytes, uint8_t *host_data)
+vm_allocation *vm_memory_add(uint64_t address, uint64_t bytes, uint8_t *host_data, uint32_t device)
 {
     vm_allocation *made = vm_allocate(sizeof *made);
     made->bytes = bytes;
     made->host = host_data != NULL;
+    made->device = device;
     made->address = address != 0 ? address : vm_device_reserve(bytes);
     made->data = host_data != NULL ? host_data : calloc((size_t)bytes + 64, 1);
     if (made->data == NULL) {
@@ -60,7 +60,6 @@ vm_allocation *vm_memory_add(uint64_t address, uint64_t bytes, uint8_t *host_dat
     }
     if (!made->host) {
         made->defined = vm_allocate((size_t)(bytes / 64 + 2) * 8);
-        registry.used += bytes;
     }
     vm_race_init(&made->race, bytes, true);
     if (registry.count == registry.capacity) {
@@ -87,7 +86,6 @@ bool vm_memory_remove(uint64_t address)
             (registry.count - at) * sizeof *registry.items);
     vm_race_free(&gone->race);
     if (!gone->host) {
-        registry.used -= gone->bytes;
         free(gone->data);
     }
     free(gone->defined);
@@ -95,9 +93,14 @@ bool vm_memory_remove(uint64_t address)
     return true;
 }
 
-uint64_t vm_memory_used(void)
+uint64_t vm_memory_used(uint32_t device)
 {
-    return registry.used;
+    uint64_t used = 0;
+    for (size_t i = 0; i < registry.count; i++) {
+        const vm_allocation *at = registry.items[i];
+        used += !at->host && at->device == device ? at->bytes : 0;
+    }
+    return used;
 }
 
 /* ---- bits ---- */

@@ -13,6 +13,8 @@ typedef struct vm_allocation {
     uint64_t *defined; /* one bit per byte; NULL: every byte is (pinned host memory) */
     vm_race race;
     bool host;
+    uint32_t
+        device;    /* whose it is, and whose kernels alone may touch it, unless it is the host's */
     bool variable; /* a module's, reachable from any kernel of it */
 } vm_allocation;
 
@@ -63,12 +65,12 @@ typedef struct vm_region {
 /* Address space for device memory is handed out once and never again. */
 uint64_t vm_device_reserve(uint64_t bytes);
 
-/* The registry. `address` 0: reserve one. NULL: no memory. */
-vm_allocation *vm_memory_add(uint64_t address, uint64_t bytes, uint8_t *host_data);
+/* The registry. `address` 0: reserve one. NULL: no memory. `device` without host_data. */
+vm_allocation *vm_memory_add(uint64_t address, uint64_t bytes, uint8_t *host_data, uint32_t device);
 bool vm_memory_remove(uint64_t address);
 /* The allocation that holds the byte, or NULL. */
 vm_allocation *vm_memory_find(uint64_t address);
-uint64_t vm_memory_used(void);
+uint64_t vm_memory_used(uint32_t device);
 
 void vm_defined_set(vm_allocation *allocation, uint64_t offset, uint64_t bytes, bool defined);
 void vm_bits_set(uint64_t *bits, uint64_t from, uint64_t count, bool value);

@@ -420,6 +420,8 @@ static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
             if (mask != 0 && !in->exec(warp, in, mask)) {
                 return false;
             }
+            *quantum = warp->pauses ? 1 : *quantum;
+            warp->pauses = false;
             fragment->pc++;
             if (fragment->join >= 0 && warp->joins[fragment->join].pc == fragment->pc &&
                 vm_warp_arrive(warp, fragment)) {

@@ -39,26 +39,26 @@ static float attention_at(const head *h, uint64_t first, uint64_t row, uint64_t 
     return bp_element_load(h->qkv, first + row * h->s->row + d, h->s->type);
 }
 
-/* Keys that query i looks at: the first so many. */
-static uint64_t attention_count_of(const head *h, uint64_t i)
+/* score = (q . k, fused, in order of the elements) * scale, for a row's keys from its first on;
+ * under a cap `slope` gets what their gradients are multiplied by. */
+static void row_scores(const head *h, uint64_t i, bp_attention_span keys, float *score,
+                       float *slope)
 {
-    return h->s->causal ? bp_least(i + 1, h->keys) : h->keys;
-}
-
-/* score = (q . k, fused, in order of the elements) * scale, for keys 0 .. count-1. */
-static void row_scores(const head *h, uint64_t i, uint64_t count, float *score)
-{
-    for (uint64_t j = 0; j < count; j++) {
+    for (uint64_t j = keys.first; j < keys.last; j++) {
+        const uint64_t n = j - keys.first;
         float dot = 0.0f;
         for (uint64_t d = 0; d < h->s->width; d++) {
             dot = fmaf(attention_at(h, h->q, i, d), attention_at(h, h->k, j, d), dot);
         }
-        score[j] = dot * h->s->scale;
+        score[n] = dot * h->s->scale;
+        if (h->s->cap > 0.0f) {
+            score[n] = bp_attention_capped(score[n], h->s->cap, &slope[n]);
+        }
     }
 }
 
-/* Scores become probabilities e * (1 / sum), e = exp(score - max), the sum in lanes from key 0;
- * returns max + log(sum), 0 without keys. */
+/* Scores become probabilities e * (1 / sum), e = exp(score - max), the sum in lanes from the first
+ * key; returns max + log(sum), 0 without keys. */
 static float row_softmax(float *score, uint64_t count)
 {
     float most = bp_row_max(score, count);
@@ -79,40 +79,43 @@ static float row_softmax(float *score, uint64_t count)
 }
 
 /* out = sum over keys, in order, of p_j v_j, fused. */
-static void row_output(const head *h, const float *p, uint64_t count, void *out, uint64_t place)
+static void row_output(const head *h, const float *p, bp_attention_span keys, void *out,
+                       uint64_t place)
 {
     for (uint64_t d = 0; d < h->s->width; d++) {
         float sum = 0.0f;
-        for (uint64_t j = 0; j < count; j++) {
-            sum = fmaf(p[j], attention_at(h, h->v, j, d), sum);
+        for (uint64_t j = keys.first; j < keys.last; j++) {
+            sum = fmaf(p[j - keys.first], attention_at(h, h->v, j, d), sum);
         }
         bp_element_store(out, place + d, sum, h->s->type);
     }
 }
 
-/* Masks of row i, keys 0 .. count-1; the dropout element is (head * T + i) * T + j. */
-static void row_mask(const head *h, uint64_t i, uint64_t count, float *factor)
+/* Masks of row i and its keys; the dropout element is (head * T + i) * T + j. */
+static void row_mask(const head *h, uint64_t i, bp_attention_span keys, float *factor)
 {
-    bp_mask_fill(&h->mask, bp_attention_element(h->s, h->number, i), count, factor);
+    bp_mask_fill(&h->mask, bp_attention_element(h->s, h->number, i) + keys.first,
+                 keys.last - keys.first, factor);
 }
 
 static void forward_row(const head *h, uint64_t i, float *score, void *out, uint64_t place,
                         float *lse)
 {
-    float *factor = score + h->s->sequence;
-    uint64_t count = attention_count_of(h, i);
-    row_scores(h, i, count, score);
+    const bp_attention_span keys = bp_attention_span_of(h->s, h->keys, i);
+    const uint64_t count = keys.last - keys.first;
+    float *factor = score + h->s->pitch;
+    row_scores(h, i, keys, score, factor);
     float row_lse = row_softmax(score, count);
     if (lse != NULL) {
         lse[i] = row_lse;
     }
     if (h->s->dropout > 0.0) {
-        row_mask(h, i, count, factor);
+        row_mask(h, i, keys, factor);
         for (uint64_t j = 0; j < count; j++) {
             score[j] *= factor[j];
         }
     }
-    row_output(h, score, count, out, place);
+    row_output(h, score, keys, out, place);
 }
 
 static void attention_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
@@ -144,8 +147,9 @@ typedef struct head_gradient {
     const void *out;
     uint64_t out_place;
     const float *lse;
-    float *score; /* (T), as the next */
+    float *score; /* of a row's keys, as the next two */
     float *factor;
+    float *slope;
     float *d_q; /* (D) */
     float *d_k; /* (T, D), as the next: of the key-value head */
     float *d_v;
@@ -156,26 +160,27 @@ static float of_out(const head *h, const head_gradient *g, const void *x, uint64
     return bp_element_load(x, g->out_place + i * h->s->heads * h->s->width + d, h->s->type);
 }
 
-/* Row i: with p_j = exp(score_j - lse) and mask f_j,
+/* Row i and key j, number n of the row's: with p_j = exp(score_j - lse) and mask f_j,
  *   d_v_j = fma(p_j * f_j, d_out_i, d_v_j);
  *   delta = d_out_i . out_i, fused, in order;
  *   d_p_j = (d_out_i . v_j, fused, in order) * f_j;
- *   ds_j = (p_j * (d_p_j - delta)) * scale;
+ *   ds_j = (p_j * (d_p_j - delta)) * scale, under a cap times 1 - (score_j / cap)^2 before scale;
  *   d_q_i = fma(ds_j, k_j, d_q_i) for j in order;  d_k_j = fma(ds_j, q_i, d_k_j).
  * Rows come in order, which orders the sums of d_k and d_v. */
-static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint64_t j, float delta)
+static void backward_key(const head *h, const head_gradient *g, const uint64_t at[3], float delta)
 {
-    uint64_t width = h->s->width;
+    uint64_t width = h->s->width, i = at[0], j = at[1], n = at[2];
     float *d_k = g->d_k + j * width, *d_v = g->d_v + j * width;
-    float p = bp_expf_inline(g->score[j] - g->lse[i]);
-    float factor = h->s->dropout > 0.0 ? g->factor[j] : 1.0f;
+    float p = bp_expf_inline(g->score[n] - g->lse[i]);
+    float factor = h->s->dropout > 0.0 ? g->factor[n] : 1.0f;
     float kept = p * factor, d_p = 0.0f;
     for (uint64_t d = 0; d < width; d++) {
         float d_out = of_out(h, g, g->d_out, i, d);
         d_v[d] = fmaf(kept, d_out, d_v[d]);
         d_p = fmaf(d_out, attention_at(h, h->v, j, d), d_p);
     }
-    float ds = (p * (d_p * factor - delta)) * h->s->scale;
+    float ds = p * (d_p * factor - delta);
+    ds = (h->s->cap > 0.0f ? ds * g->slope[n] : ds) * h->s->scale;
     for (uint64_t d = 0; d < width; d++) {
         g->d_q[d] = fmaf(ds, attention_at(h, h->k, j, d), g->d_q[d]);
         d_k[d] = fmaf(ds, attention_at(h, h->q, i, d), d_k[d]);
@@ -184,18 +189,19 @@ static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint
 
 static void backward_row(const head *h, const head_gradient *g, uint64_t i)
 {
-    uint64_t count = attention_count_of(h, i), width = h->s->width;
+    const bp_attention_span keys = bp_attention_span_of(h->s, h->keys, i);
+    uint64_t width = h->s->width;
     float delta = 0.0f;
     for (uint64_t d = 0; d < width; d++) {
         delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
         g->d_q[d] = 0.0f;
     }
-    row_scores(h, i, count, g->score);
+    row_scores(h, i, keys, g->score, g->slope);
     if (h->s->dropout > 0.0) {
-        row_mask(h, i, count, g->factor);
+        row_mask(h, i, keys, g->factor);
     }
-    for (uint64_t j = 0; j < count; j++) {
-        backward_key(h, g, i, j, delta);
+    for (uint64_t j = keys.first; j < keys.last; j++) {
+        backward_key(h, g, (uint64_t[]){i, j, j - keys.first}, delta);
     }
     for (uint64_t d = 0; d < width; d++) {
         bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
@@ -231,12 +237,13 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
     const bp_attention_shape s = bp_attention_backward_shape(call);
     float *work = bp_worker_part(
         p->work, bp_attention_backward_workspace(call->scalars, call->dtypes), worker);
-    float *d_q = work + 2 * s.sequence, *d_k = d_q + s.width;
+    float *d_q = work + 3 * s.pitch, *d_k = d_q + s.width;
     head_gradient g = {.d_qkv = p->d_qkv,
                        .d_out = p->d_out,
                        .out = p->out,
                        .score = work,
-                       .factor = work + s.sequence,
+                       .factor = work + s.pitch,
+                       .slope = work + 2 * s.pitch,
                        .d_q = d_q,
                        .d_k = d_k,
                        .d_v = d_k + s.sequence * s.width};
@@ -260,3 +267,6 @@ const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, at
                                                   bp_attention_forward_workspace};
 const bp_host_kernel bp_host_attention_backward = {
     bp_attention_backward_tasks, attention_backward_run, bp_attention_backward_workspace};
+
+#define BP_PACKED(name) bp_host_##name
+#include "device/host/attention/attention_packed.h"

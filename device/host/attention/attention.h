@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/number/math_inline.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 #include "device/host/elements/mask.h"
@@ -19,8 +20,11 @@ typedef struct bp_attention_shape {
     uint64_t group; /* query heads of a key-value head */
     uint64_t width; /* of a head */
     uint64_t row;   /* elements of a row of qkv */
+    uint64_t pitch; /* scores of a row of a block's */
     bool causal;
+    uint64_t window; /* 0: none */
     float scale;
+    float cap; /* 0: none */
     double dropout;
     uint64_t span; /* positions that dropout's elements are counted by */
     int64_t site;
@@ -37,6 +41,29 @@ static inline uint64_t bp_attention_keys(const bp_attention_shape *s, uint64_t s
 {
     int64_t length = s->lengths != NULL ? s->lengths[sample] : (int64_t)s->sequence;
     return length > 0 ? bp_least((uint64_t)length, s->sequence) : 0;
+}
+
+/* Keys first .. last - 1 of the sample's `keys` that query i looks at. */
+typedef struct bp_attention_span {
+    uint64_t first;
+    uint64_t last;
+} bp_attention_span;
+
+static inline bp_attention_span bp_attention_span_of(const bp_attention_shape *s, uint64_t keys,
+                                                     uint64_t i)
+{
+    const uint64_t near = s->window != 0 ? s->window : s->sequence;
+    bp_attention_span span = {.last = bp_least(s->causal ? i + 1 : i + near, keys)};
+    span.first = bp_least(i + 1 > near ? i + 1 - near : 0, span.last);
+    return span;
+}
+
+/* A scaled score under a cap, and what its derivative is then multiplied by. */
+static inline float bp_attention_capped(float score, float cap, float *slope)
+{
+    const float t = bp_tanhf_inline(score / cap);
+    *slope = 1.0f - t * t;
+    return cap * t;
 }
 
 /* Places of a head's first element: in qkv its queries, keys and values, in out. */
@@ -75,15 +102,19 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
 
 /* Bytes of workspace per worker, O(T x (const + D)), the same for every form. With T' and D'
  * rounded up to 16 elements: forward 32 rows of T' scores and keys regrouped; backward the same for
- * scores and their gradients, keys and values. Elements of 16 bits need the head's rows and their
- * gradients as floats too. */
+ * scores and their gradients, keys and values. Rows of scores are no longer than what 32 queries
+ * see through their windows. Elements of 16 bits need the head's rows and their gradients as floats
+ * too. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 
 /* Floats of a workspace that f32 needs; what else there is comes after them. */
-uint64_t bp_attention_forward_floats(int64_t sequence, int64_t head_width);
-uint64_t bp_attention_backward_floats(int64_t sequence, int64_t head_width);
+uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s);
+uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
+
+/* Scores in a row of a block's. */
+uint64_t bp_attention_score_pitch(int64_t sequence, int64_t window, bool causal);
 
 /* Floats of one (T, D) matrix in a workspace. */
 static inline uint64_t bp_attention_matrix(uint64_t sequence, uint64_t width)
@@ -92,6 +123,36 @@ static inline uint64_t bp_attention_matrix(uint64_t sequence, uint64_t width)
 }
 
 #define BP_ATTENTION_CACHED 64 /* cached rows of 16 bits that are floats at a time */
+
+/* What a task of attention_decode has: one key-value head of the new rows first .. first + rows -
+ * 1, whose keys and values have their places from `place` on in both caches, in elements. */
+typedef struct bp_decode_task {
+    uint64_t head;
+    uint64_t first;
+    uint64_t rows;
+    uint64_t place;
+} bp_decode_task;
+
+/* Key-value heads, of each sequence where rows are of several. */
+static inline uint64_t bp_decode_tasks(const bp_attention_decode_scalars *s)
+{
+    return (uint64_t)s->kv_heads * (s->apart != 0 ? (uint64_t)s->rows : 1);
+}
+
+static inline bp_decode_task bp_decode_task_of(const bp_attention_decode_scalars *s,
+                                               uint64_t position, uint64_t number)
+{
+    const uint64_t heads = (uint64_t)s->kv_heads, positions = (uint64_t)s->positions;
+    const uint64_t row = s->apart != 0 ? number / heads : 0;
+    const uint64_t asked = s->apart != 0 ? 1 : (uint64_t)s->rows;
+    const uint64_t left = position < positions ? positions - position : 0;
+    const uint64_t pitch = heads * (uint64_t)s->head_width;
+    return (bp_decode_task){.head = number % heads,
+                            .first = row,
+                            .rows = asked < left ? asked : left,
+                            .place = (row * positions + position) * pitch +
+                                     number % heads * (uint64_t)s->head_width};
+}
 
 /* One row of keys, at element `k` of qkv, and of values, `apart` further, enter the caches at `to`.
  */
@@ -102,6 +163,23 @@ static inline void bp_attention_cache(const bp_attention_decode_pointers *p, uin
     const char *from = (const char *)p->qkv + k * element;
     memcpy((char *)p->k_cache + to * element, from, width * element);
     memcpy((char *)p->v_cache + to * element, from + apart * element, width * element);
+}
+
+/* The task's keys and values enter its caches: all of them, or those of its sequence. */
+static inline void bp_decode_enter(const bp_host_call *call, const bp_decode_task *task)
+{
+    const bp_attention_decode_scalars *s = call->scalars;
+    const uint64_t width = (uint64_t)s->head_width, pitch = (uint64_t)s->kv_heads * width;
+    const uint64_t keys = ((uint64_t)s->heads + task->head) * width;
+    const uint64_t row = (uint64_t)s->heads * width + 2 * pitch;
+    const uint64_t caches = s->apart != 0 ? 1 : (uint64_t)s->others + 1;
+    for (uint64_t r = 0; r < task->rows; r++) {
+        for (uint64_t c = 0; c < caches; c++) {
+            const uint64_t to = task->place + (c * (uint64_t)s->positions + r) * pitch;
+            bp_attention_cache(call->pointers, (task->first + r) * row + keys, pitch, to, width,
+                               (bp_dtype)call->dtypes[0]);
+        }
+    }
 }
 
 /* The worker's own part of a workspace whose parts are `bytes` each. */

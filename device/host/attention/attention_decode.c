@@ -8,11 +8,10 @@
 
 static uint64_t decode_tasks(const void *scalars)
 {
-    const bp_attention_decode_scalars *s = scalars;
-    return (uint64_t)s->kv_heads;
+    return bp_decode_tasks(scalars);
 }
 
-/* One query, and the first `count` cached rows of its key-value head, in elements. */
+/* One query, and `count` cached rows of its key-value head, in elements. */
 typedef struct cached {
     const bp_attention_decode_pointers *p;
     bp_dtype type;
@@ -22,6 +21,7 @@ typedef struct cached {
     uint64_t count;
     uint64_t width;
     float scale;
+    float cap; /* 0: none */
 } cached;
 
 /* out = softmax(scale q k^T) v: the same operations in the same order as attention_forward. */
@@ -33,7 +33,9 @@ static void decode_row(const cached *c, float *score, uint64_t out)
             float k = bp_element_load(c->p->k_cache, c->place + j * c->pitch + d, c->type);
             dot = fmaf(bp_element_load(c->p->qkv, c->q + d, c->type), k, dot);
         }
+        float slope;
         score[j] = dot * c->scale;
+        score[j] = c->cap > 0.0f ? bp_attention_capped(score[j], c->cap, &slope) : score[j];
     }
     float most = bp_row_max(score, c->count);
     float lane[BP_LANES] = {0.0f};
@@ -61,26 +63,24 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
     uint64_t qkv_row = (heads + 2 * kv_heads) * width;
     uint64_t position = ((const bp_step_block *)p->step)->position;
-    uint64_t positions = (uint64_t)s->positions;
-    uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
     cached c = {.p = p,
                 .type = bp_call_type(call, 0),
                 .pitch = kv_heads * width,
                 .width = width,
-                .scale = (float)s->scale};
+                .scale = (float)s->scale,
+                .cap = (float)s->cap};
+    const uint64_t near = (uint64_t)s->window;
     float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
     for (uint64_t number = first; number < last; number++) {
-        c.place = number * width;
-        for (uint64_t r = 0; r < rows; r++) {
-            uint64_t to = c.place + (position + r) * c.pitch;
-            bp_attention_cache(p, r * qkv_row + (heads + number) * width, c.pitch, to, width,
-                               c.type);
-        }
-        for (uint64_t i = 0; i < rows * group; i++) {
-            uint64_t r = i / group, head = number * group + i % group;
-            c.q = r * qkv_row + head * width;
+        const bp_decode_task task = bp_decode_task_of(s, position, number);
+        bp_decode_enter(call, &task);
+        for (uint64_t i = 0; i < task.rows * group; i++) {
+            uint64_t r = i / group, row = task.first + r, head = task.head * group + i % group;
+            c.q = row * qkv_row + head * width;
             c.count = position + r + 1;
-            decode_row(&c, score, (r * heads + head) * width);
+            c.count = near != 0 ? bp_least(c.count, near) : c.count;
+            c.place = task.place + r * c.pitch - (c.count - 1) * c.pitch;
+            decode_row(&c, score, (row * heads + head) * width);
         }
     }
 }

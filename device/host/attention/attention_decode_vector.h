@@ -10,6 +10,7 @@ typedef struct cached {
     int64_t pitch;
     int64_t width;
     float scale;
+    float cap;    /* 0: none */
     float *score; /* (positions) */
     float *some;  /* (BP_ATTENTION_CACHED, width) for 16 bits, as the next two */
     float *query; /* (width) */
@@ -71,6 +72,7 @@ static void decode_row(const cached *c, const void *q, int64_t count, void *out)
     }
     decode_products(c, query, count);
     float most = scale_max(c->score, (uint64_t)count, c->scale);
+    most = c->cap > 0.0f ? cap_max(c->score, (uint64_t)count, c->cap) : most;
     float sum = bp_v_row_exp(c->score, (uint64_t)count, most);
     bp_v_row_scale(c->score, (uint64_t)count, 1.0f / sum);
     if (c->type == BP_F32) {
@@ -88,8 +90,7 @@ static void decode_row(const cached *c, const void *q, int64_t count, void *out)
 
 static uint64_t decode_tasks(const void *scalars)
 {
-    const bp_attention_decode_scalars *s = scalars;
-    return (uint64_t)s->kv_heads;
+    return bp_decode_tasks(scalars);
 }
 
 static cached cache_make(const bp_host_call *call, uint32_t worker)
@@ -102,6 +103,7 @@ static cached cache_make(const bp_host_call *call, uint32_t worker)
         .pitch = s->kv_heads * s->head_width,
         .width = s->head_width,
         .scale = (float)s->scale,
+        .cap = (float)s->cap,
         .score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker)};
     c.query = c.score + bp_size_align((uint64_t)s->positions, BP_LANES);
     c.out = c.query + width;
@@ -118,21 +120,20 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
     uint64_t qkv_row = (heads + 2 * kv_heads) * width, pitch = kv_heads * width;
     uint64_t position = ((const bp_step_block *)p->step)->position;
-    uint64_t positions = (uint64_t)s->positions;
-    uint64_t rows = position < positions ? bp_least((uint64_t)s->rows, positions - position) : 0;
     cached c = cache_make(call, worker);
     for (uint64_t number = first; number < last; number++) {
-        c.k = bp_element_at(p->k_cache, (int64_t)(number * width), c.type);
-        c.v = bp_element_at(p->v_cache, (int64_t)(number * width), c.type);
-        for (uint64_t r = 0; r < rows; r++) {
-            uint64_t to = (position + r) * pitch + number * width;
-            bp_attention_cache(p, r * qkv_row + (heads + number) * width, pitch, to, width, c.type);
-        }
-        for (uint64_t i = 0; i < rows * group; i++) {
-            uint64_t r = i / group, of = number * group + i % group;
-            int64_t q = (int64_t)(r * qkv_row + of * width);
-            int64_t out = (int64_t)((r * heads + of) * width), bytes = c.type == BP_F32 ? 4 : 2;
-            decode_row(&c, bp_element_at(p->qkv, q, c.type), (int64_t)(position + r + 1),
+        const bp_decode_task task = bp_decode_task_of(s, position, number);
+        bp_decode_enter(call, &task);
+        for (uint64_t i = 0; i < task.rows * group; i++) {
+            uint64_t r = i / group, row = task.first + r, of = task.head * group + i % group;
+            uint64_t count = position + r + 1;
+            count = s->window != 0 ? bp_least(count, (uint64_t)s->window) : count;
+            int64_t place = (int64_t)(task.place + r * pitch - (count - 1) * pitch);
+            c.k = bp_element_at(p->k_cache, place, c.type);
+            c.v = bp_element_at(p->v_cache, place, c.type);
+            int64_t q = (int64_t)(row * qkv_row + of * width);
+            int64_t out = (int64_t)((row * heads + of) * width), bytes = c.type == BP_F32 ? 4 : 2;
+            decode_row(&c, bp_element_at(p->qkv, q, c.type), (int64_t)count,
                        (char *)p->out + out * bytes);
         }
     }

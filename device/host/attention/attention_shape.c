@@ -7,22 +7,36 @@ static uint64_t rounded(int64_t count)
     return bp_size_align((uint64_t)count, BP_LANES);
 }
 
-/* Rows of 16 elements or more, with 32 rows to spare, of `fixed` + `matrices` D' floats each. */
-static uint64_t floats_of(int64_t sequence, int64_t head_width, uint64_t fixed, uint64_t matrices)
+#define PANEL_MOST 64 /* columns of a panel, which rows of scores begin at a multiple of */
+
+uint64_t bp_attention_score_pitch(int64_t sequence, int64_t window, bool causal)
 {
-    uint64_t per_position = bp_size_add(fixed, bp_size_mul(matrices, rounded(head_width)));
-    uint64_t rows = bp_size_add(rounded(sequence), BP_ATTENTION_QUERIES);
-    return bp_size_mul(rows, per_position);
+    const uint64_t near = (uint64_t)window, most = rounded(sequence);
+    if (window <= 0 || near > most) {
+        return most;
+    }
+    return bp_least(
+        most, rounded((int64_t)((causal ? near : 2 * near) + BP_ATTENTION_QUERIES + PANEL_MOST)));
 }
 
-uint64_t bp_attention_forward_floats(int64_t sequence, int64_t head_width)
+/* Rows of 16 elements or more, with 32 rows to spare, of `matrices` D' floats each, and a block's
+ * scores `fixed` times. */
+static uint64_t floats_of(const bp_attention_forward_scalars *s, uint64_t fixed, uint64_t matrices)
 {
-    return floats_of(sequence, head_width, BP_ATTENTION_QUERIES, 2);
+    const uint64_t pitch = bp_attention_score_pitch(s->sequence, s->window, s->causal != 0);
+    const uint64_t rows = bp_size_add(rounded(s->sequence), BP_ATTENTION_QUERIES);
+    const uint64_t scores = bp_size_mul(bp_size_add(pitch, BP_ATTENTION_QUERIES), fixed);
+    return bp_size_add(scores, bp_size_mul(rows, bp_size_mul(matrices, rounded(s->head_width))));
 }
 
-uint64_t bp_attention_backward_floats(int64_t sequence, int64_t head_width)
+uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s)
 {
-    return floats_of(sequence, head_width, 2 * BP_ATTENTION_QUERIES, 4);
+    return floats_of(s, BP_ATTENTION_QUERIES, 2);
+}
+
+uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s)
+{
+    return floats_of(s, 2 * BP_ATTENTION_QUERIES, 4);
 }
 
 static bool halves(const uint8_t *dtypes)
@@ -34,7 +48,7 @@ uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtyp
 {
     const bp_attention_forward_scalars *s = scalars;
     uint64_t sequence = (uint64_t)s->sequence, width = (uint64_t)s->head_width;
-    uint64_t floats = bp_attention_forward_floats(s->sequence, s->head_width);
+    uint64_t floats = bp_attention_forward_floats(s);
     if (halves(dtypes)) {
         /* q, k, v, and a block of out */
         uint64_t matrix = bp_attention_matrix(sequence, width);
@@ -46,9 +60,9 @@ uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtyp
 
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
 {
-    const bp_attention_backward_scalars *s = scalars;
+    const bp_attention_forward_scalars *s = scalars; /* both rows have the same */
     uint64_t matrix = bp_attention_matrix((uint64_t)s->sequence, (uint64_t)s->head_width);
-    uint64_t floats = bp_attention_backward_floats(s->sequence, s->head_width);
+    uint64_t floats = bp_attention_backward_floats(s);
     if (halves(dtypes)) {
         /* q, k, v, d_out, out, d_q, and the sums of d_k, d_v */
         floats = bp_size_add(floats, bp_size_mul(8, matrix));
@@ -85,6 +99,8 @@ static void complete(bp_attention_shape *shape)
     const bool longer = shape->dropout > 0.0 && step->mask_span > shape->sequence;
     shape->span = longer ? step->mask_span : shape->sequence;
     shape->group = shape->heads / shape->kv_heads;
+    shape->pitch =
+        bp_attention_score_pitch((int64_t)shape->sequence, (int64_t)shape->window, shape->causal);
     shape->row = (shape->heads + 2 * shape->kv_heads) * shape->width;
 }
 
@@ -97,7 +113,9 @@ bp_attention_shape bp_attention_forward_shape(const bp_host_call *call)
                                 .kv_heads = (uint64_t)s->kv_heads,
                                 .width = (uint64_t)s->head_width,
                                 .causal = s->causal != 0,
+                                .window = (uint64_t)s->window,
                                 .scale = (float)s->scale,
+                                .cap = (float)s->cap,
                                 .dropout = s->dropout,
                                 .site = s->site,
                                 .type = bp_call_type(call, 0),
@@ -116,7 +134,9 @@ bp_attention_shape bp_attention_backward_shape(const bp_host_call *call)
                                 .kv_heads = (uint64_t)s->kv_heads,
                                 .width = (uint64_t)s->head_width,
                                 .causal = s->causal != 0,
+                                .window = (uint64_t)s->window,
                                 .scale = (float)s->scale,
+                                .cap = (float)s->cap,
                                 .dropout = s->dropout,
                                 .site = s->site,
                                 .type = bp_call_type(call, 0),

@@ -53,3 +53,30 @@ static void table_run(const bp_host_call *call, uint64_t first, uint64_t last, u
 }
 
 const bp_host_kernel bp_host_rotary_table = {table_tasks, table_run, NULL};
+
+static uint64_t angles_tasks(const void *scalars)
+{
+    const bp_rotary_angles_scalars *s = scalars;
+    return (uint64_t)s->count;
+}
+
+/* A task is a frequency, as above. */
+static void angles_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_rotary_angles_scalars *s = call->scalars;
+    const bp_rotary_angles_pointers *p = call->pointers;
+    const double frequencies[] = {s->f0, s->f1, s->f2, s->f3, s->f4, s->f5, s->f6, s->f7};
+    uint64_t start = s->decode != 0 ? ((const bp_step_block *)p->step)->position : 0;
+    for (uint64_t i = first; i < last; i++) {
+        const float f = (float)frequencies[i], magnitude = (float)s->magnitude;
+        float *cosine = (float *)p->cosines + i, *sine = (float *)p->sines + i;
+        for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
+            float angle = (float)(start + row) * f;
+            cosine[row * (uint64_t)s->width] = (float)bp_cos((double)angle) * magnitude;
+            sine[row * (uint64_t)s->width] = (float)bp_sin((double)angle) * magnitude;
+        }
+    }
+}
+
+const bp_host_kernel bp_host_rotary_angles = {angles_tasks, angles_run, NULL};

@@ -2,12 +2,20 @@
 /* SwiGLU and the activations of core/number/activation.h; portable form. */
 #include "core/number/activation.h"
 #include "core/number/math_inline.h"
+#include "device/host/elements/gated.h"
 #include "device/host/elements/plain.h"
 
 static uint64_t swiglu_forward_tasks(const void *scalars)
 {
     const bp_swiglu_forward_scalars *s = scalars;
     return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static inline float gate_active(int64_t kind, float x)
+{
+    return kind == BP_GATE_SILU        ? bp_silu_inline(x)
+           : kind == BP_GATE_GELU_TANH ? bp_gelu_inline(x)
+                                       : bp_gelu_erf_inline(x);
 }
 
 /* A task is a run of elements. */
@@ -18,14 +26,15 @@ static void swiglu_forward_run(const bp_host_call *call, uint64_t first, uint64_
     const bp_swiglu_forward_scalars *s = call->scalars;
     const bp_swiglu_forward_pointers *p = call->pointers;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
-        uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
-        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
+    bp_gated_place at = bp_gated_begin(s, first * BP_RUN_ELEMENTS);
+    for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {
+        count = bp_gated_count(&at, end, BP_LANES);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + at.from, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + at.from, count);
         for (int l = 0; l < BP_LANES; l++) {
-            up.lane[l] *= bp_silu_inline(gate.lane[l]);
+            up.lane[l] *= gate_active(s->kind, gate.lane[l]);
         }
-        bp_plain_store((bp_element *)p->y + i, count, &up);
+        bp_plain_store((bp_element *)p->y + at.i, count, &up);
     }
 }
 
@@ -47,6 +56,17 @@ static inline void swiglu_slopes(float gate, float *active, float *slope)
     *slope = q * fmaf(g, e * q, 1.0f);
 }
 
+static inline void gate_slopes(int64_t kind, float gate, float *active, float *slope)
+{
+    if (kind == BP_GATE_SILU) {
+        swiglu_slopes(gate, active, slope);
+    } else {
+        *active = gate_active(kind, gate);
+        *slope =
+            kind == BP_GATE_GELU_TANH ? bp_gelu_slope_inline(gate) : bp_gelu_erf_slope_inline(gate);
+    }
+}
+
 static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
                                 uint32_t worker)
 {
@@ -54,19 +74,20 @@ static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64
     const bp_swiglu_backward_scalars *s = call->scalars;
     const bp_swiglu_backward_pointers *p = call->pointers;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i += BP_LANES) {
-        uint64_t count = bp_least(end - i, BP_LANES);
-        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + i, count);
-        bp_plain_block up = bp_plain_load((const bp_element *)p->up + i, count);
-        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + i, count);
+    bp_gated_place at = bp_gated_begin(call->scalars, first * BP_RUN_ELEMENTS);
+    for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {
+        count = bp_gated_count(&at, end, BP_LANES);
+        bp_plain_block gate = bp_plain_load((const bp_element *)p->gate + at.from, count);
+        bp_plain_block up = bp_plain_load((const bp_element *)p->up + at.from, count);
+        bp_plain_block d_y = bp_plain_load((const bp_element *)p->d_y + at.i, count);
         for (int l = 0; l < BP_LANES; l++) {
             float active, slope;
-            swiglu_slopes(gate.lane[l], &active, &slope);
+            gate_slopes(s->kind, gate.lane[l], &active, &slope);
             gate.lane[l] = (d_y.lane[l] * up.lane[l]) * slope;
             up.lane[l] = d_y.lane[l] * active;
         }
-        bp_plain_store((bp_element *)p->d_gate + i, count, &gate);
-        bp_plain_store((bp_element *)p->d_up + i, count, &up);
+        bp_plain_store((bp_element *)p->d_gate + at.from, count, &gate);
+        bp_plain_store((bp_element *)p->d_up + at.from, count, &up);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* SwiGLU and the activations in vectors: the operations of activation.c, and of math_inline.h where
  * those are of one number. Included after a vector header, once per form and working type. */
+#include "device/host/elements/gated.h"
 #include "core/number/activation.h"
 #include "device/host/forms.h"
 #include "device/host/vector/element_vector.h"
@@ -28,9 +29,8 @@ static inline bp_v activation_central(bp_v a)
 /* erfc(a) for a >= 1. */
 static inline bp_v activation_tail(bp_v a)
 {
-    const bp_v reach = bp_v_set(BP_ERFC_REACH), zero = bp_v_set(0.0f);
-    bp_part beyond = bp_v_less(reach, a);
-    a = bp_v_choose(beyond, reach, a);
+    const bp_v reach = bp_v_set(BP_ERFC_REACH);
+    a = bp_v_min(reach, a);
     bp_v q = activation_term(bp_v_set(BP_ERFC_C8), a, BP_ERFC_C7);
     q = activation_term(q, a, BP_ERFC_C6);
     q = activation_term(q, a, BP_ERFC_C5);
@@ -40,35 +40,36 @@ static inline bp_v activation_tail(bp_v a)
     q = activation_term(q, a, BP_ERFC_C1);
     q = activation_term(q, a, BP_ERFC_C0);
     bp_v e = bp_v_exp(bp_v_fnma(a, a, q));
-    return bp_v_choose(bp_v_less(a, reach), e, bp_v_choose(bp_v_less(zero, a), zero, e));
+    return bp_v_clear(bp_v_reaches(a, reach), e);
 }
 
-/* The normal distribution. */
-static inline bp_v activation_normal(bp_v x)
+/* The normal distribution. Inlined by order: two registers by way of memory cost more than what
+ * happens to them. */
+static inline __attribute__((always_inline)) bp_v activation_normal(bp_v x)
 {
     const bp_v zero = bp_v_set(0.0f), half = bp_v_set(0.5f), one = bp_v_set(1.0f);
     bp_part negative = bp_v_less(x, zero);
-    bp_v a = bp_v_mul(bp_v_choose(negative, bp_v_sub(zero, x), x), bp_v_set(BP_SQRT_HALF));
+    bp_v a = bp_v_mul(bp_v_max(bp_v_sub(zero, x), x), bp_v_set(BP_SQRT_HALF));
     bp_part near = bp_v_less(a, one);
-    bp_v inner = bp_v_mul(half, activation_central(bp_v_choose(bp_v_less(one, a), one, a)));
-    bp_v tail = bp_v_mul(half, activation_tail(bp_v_choose(near, one, a)));
+    bp_v inner = bp_v_mul(half, activation_central(bp_v_min(one, a)));
+    bp_v tail = bp_v_mul(half, activation_tail(bp_v_max(one, a)));
     bp_v below = bp_v_choose(near, bp_v_sub(half, inner), tail);
     bp_v above = bp_v_choose(near, bp_v_add(half, inner), bp_v_sub(one, tail));
     return bp_v_choose(negative, below, above);
 }
 
-static inline bp_v activation_gelu(bp_v x)
+static inline __attribute__((always_inline)) bp_v activation_gelu(bp_v x)
 {
     return bp_v_mul(x, activation_normal(x));
 }
 
-static inline bp_v activation_gelu_slope(bp_v x)
+static inline __attribute__((always_inline)) bp_v activation_gelu_slope(bp_v x)
 {
-    const bp_v zero = bp_v_set(0.0f), reach = bp_v_set(BP_GELU_REACH);
+    const bp_v reach = bp_v_set(BP_GELU_REACH);
     bp_v square = bp_v_mul(bp_v_mul(bp_v_set(-0.5f), x), x);
     bp_v density = bp_v_mul(bp_v_set(BP_NORMAL_TOP), bp_v_exp(square));
-    bp_v inside = bp_v_choose(bp_v_less(reach, x), zero, x);
-    inside = bp_v_choose(bp_v_less(x, bp_v_set(-BP_GELU_REACH)), zero, inside);
+    bp_v inside = bp_v_clear(bp_v_less(reach, x), x);
+    inside = bp_v_clear(bp_v_less(x, bp_v_set(-BP_GELU_REACH)), inside);
     return bp_v_fma(inside, density, activation_normal(x));
 }
 
@@ -128,6 +129,7 @@ static inline __attribute__((always_inline)) void activation_each(const bp_host_
 
 static inline bp_v activation_get(const void *x, uint64_t i, bp_part part)
 {
+    bp_v_ask((const bp_element *)x + i);
     return bp_v_get((const bp_element *)x + i, part);
 }
 
@@ -136,26 +138,42 @@ static inline void activation_put(void *y, uint64_t i, bp_v value, bp_part part)
     bp_v_put((bp_element *)y + i, value, part);
 }
 
-static inline void swiglu_forward_step(const bp_host_call *call, uint64_t i, bp_part part)
+/* f(gate) and, in backward, its slope. */
+static inline __attribute__((always_inline)) bp_v gate_active(int64_t kind, bp_v gate)
+{
+    return kind == BP_GATE_SILU        ? activation_silu(gate)
+           : kind == BP_GATE_GELU_TANH ? bp_v_gelu(gate)
+                                       : activation_gelu(gate);
+}
+
+static inline __attribute__((always_inline)) void
+gated_forward_step(const bp_host_call *call, const bp_gated_place *at, int64_t kind, bp_part part)
 {
     const bp_swiglu_forward_pointers *p = call->pointers;
-    bp_v active = activation_silu(activation_get(p->gate, i, part));
-    activation_put(p->y, i, bp_v_mul(activation_get(p->up, i, part), active), part);
+    bp_v active = gate_active(kind, activation_get(p->gate, at->from, part));
+    activation_put(p->y, at->i, bp_v_mul(activation_get(p->up, at->from, part), active), part);
 }
 
 /* See activation.c. */
-static inline void swiglu_backward_step(const bp_host_call *call, uint64_t i, bp_part part)
+static inline __attribute__((always_inline)) void
+gated_backward_step(const bp_host_call *call, const bp_gated_place *at, int64_t kind, bp_part part)
 {
     const bp_swiglu_backward_pointers *p = call->pointers;
     const bp_v one = bp_v_set(1.0f);
-    bp_v gate = activation_get(p->gate, i, part), d_y = activation_get(p->d_y, i, part);
-    bp_v up = activation_get(p->up, i, part);
-    bp_v g = bp_v_max(bp_v_set(-80.0f), gate);
-    bp_v e = bp_v_exp(bp_v_sub(bp_v_set(0.0f), g));
-    bp_v q = bp_v_div(one, bp_v_add(one, e));
-    bp_v slope = bp_v_mul(q, bp_v_fma(g, bp_v_mul(e, q), one));
-    activation_put(p->d_gate, i, bp_v_mul(bp_v_mul(d_y, up), slope), part);
-    activation_put(p->d_up, i, bp_v_mul(d_y, bp_v_mul(gate, q)), part);
+    bp_v gate = activation_get(p->gate, at->from, part), d_y = activation_get(p->d_y, at->i, part);
+    bp_v up = activation_get(p->up, at->from, part), active, slope;
+    if (kind == BP_GATE_SILU) {
+        bp_v g = bp_v_max(bp_v_set(-80.0f), gate);
+        bp_v e = bp_v_exp(bp_v_sub(bp_v_set(0.0f), g));
+        bp_v q = bp_v_div(one, bp_v_add(one, e));
+        slope = bp_v_mul(q, bp_v_fma(g, bp_v_mul(e, q), one));
+        active = bp_v_mul(gate, q);
+    } else {
+        active = gate_active(kind, gate);
+        slope = kind == BP_GATE_GELU_TANH ? bp_v_gelu_slope(gate) : activation_gelu_slope(gate);
+    }
+    activation_put(p->d_gate, at->from, bp_v_mul(bp_v_mul(d_y, up), slope), part);
+    activation_put(p->d_up, at->from, bp_v_mul(d_y, active), part);
 }
 
 /* The steps of one activation. */
@@ -182,20 +200,41 @@ ACTIVATION_STEPS(tanh)
         return bp_cut(((const bp_##name##_scalars *)scalars)->count, BP_RUN_ELEMENTS);             \
     }
 
-#define SWIGLU_RUN(name)                                                                           \
-    ACTIVATION_TASKS(name)                                                                         \
-    static void name##_run(const bp_host_call *call, uint64_t first, uint64_t last,                \
-                           uint32_t worker)                                                        \
+/* A loop of its own for SiLU, and a smaller one for the others. */
+#define GATED_RUN(way)                                                                             \
+    ACTIVATION_TASKS(swiglu_##way)                                                                 \
+    static inline __attribute__((always_inline)) void gated_##way##_each(                          \
+        const bp_host_call *call, const uint64_t task[2], bool silu)                               \
+    {                                                                                              \
+        const bp_swiglu_##way##_scalars *s = call->scalars;                                        \
+        const int64_t kind = s->kind;                                                              \
+        const uint64_t end = bp_least((uint64_t)s->count, task[1] * BP_RUN_ELEMENTS);              \
+        bp_gated_place at = bp_gated_begin(call->scalars, task[0] * BP_RUN_ELEMENTS);              \
+        for (uint64_t count; at.i < end; bp_gated_next(&at, count)) {                              \
+            count = bp_gated_count(&at, end, BP_V);                                                \
+            if (silu && count == BP_V) {                                                           \
+                gated_##way##_step(call, &at, BP_GATE_SILU, bp_part_whole());                      \
+            } else {                                                                               \
+                gated_##way##_step(call, &at, silu ? BP_GATE_SILU : kind, bp_part_first(count));   \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void swiglu_##way##_run(const bp_host_call *call, uint64_t first, uint64_t last,        \
+                                   uint32_t worker)                                                \
     {                                                                                              \
         const uint64_t task[2] = {first, last};                                                    \
         (void)worker;                                                                              \
-        activation_each(call, ((const bp_##name##_scalars *)call->scalars)->count, task,           \
-                        name##_step);                                                              \
+        if (((const bp_swiglu_##way##_scalars *)call->scalars)->kind == BP_GATE_SILU) {            \
+            gated_##way##_each(call, task, true);                                                  \
+        } else {                                                                                   \
+            gated_##way##_each(call, task, false);                                                 \
+        }                                                                                          \
     }                                                                                              \
-    const bp_host_kernel BP_BUILT(BP_FORM(bp_##name)) = {name##_tasks, name##_run, NULL};
+    const bp_host_kernel BP_BUILT(BP_FORM(bp_swiglu_##way)) = {swiglu_##way##_tasks,               \
+                                                               swiglu_##way##_run, NULL};
 
-SWIGLU_RUN(swiglu_forward)
-SWIGLU_RUN(swiglu_backward)
+GATED_RUN(forward)
+GATED_RUN(backward)
 
 /* A loop of its own for each kind. */
 #define ACTIVATION_RUN(way)                                                                        \

@@ -49,6 +49,8 @@ static uint64_t gelu_backward_tasks(const void *scalars)
 
 static inline void gelu_backward_step(const bp_gelu_backward_pointers *p, uint64_t i, bp_part part)
 {
+    bp_v_ask((const bp_element *)p->x + i);
+    bp_v_ask((const bp_element *)p->d_y + i);
     bp_v slope = bp_v_gelu_slope(bp_v_get((const bp_element *)p->x + i, part));
     bp_v d_y = bp_v_get((const bp_element *)p->d_y + i, part);
     bp_v_put((bp_element *)p->d_x + i, bp_v_mul(d_y, slope), part);

@@ -18,6 +18,10 @@ typedef struct bp_mask {
 /* The mask of sample number `sample` of this micro-batch. */
 bp_mask bp_mask_make(const void *step_block, uint64_t sample, int64_t site, double dropout);
 
+/* out[i] = the signed word of element first + i times unit: uniform from -2^31 unit to 2^31 unit.
+ */
+void bp_noise_fill(const bp_mask *mask, float unit, uint64_t first, uint64_t count, float *out);
+
 /* out[i] = factor or 0 for elements first .. first + count - 1. */
 void bp_mask_fill(const bp_mask *mask, uint64_t first, uint64_t count, float *out);
 

@@ -19,6 +19,10 @@ static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     const bp_random_normal_scalars *s = call->scalars;
     const bp_random_normal_pointers *p = call->pointers;
     uint64_t seed = ((const bp_step_block *)p->step)->seed;
+    if (s->interval > 0 && p->control != NULL) {
+        const uint64_t applied = ((const bp_control_block *)p->control)->applied;
+        seed = bp_interval_key(seed, (applied > 0 ? applied - 1 : 0) / (uint64_t)s->interval);
+    }
     bp_dtype dtype = (bp_dtype)call->dtypes[0];
     bp_master form = (bp_master)s->form;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);

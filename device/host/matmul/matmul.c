@@ -131,7 +131,7 @@ static void matmul_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     matmul_run_tasks(&x, first, last);
 }
 
-const bp_host_kernel bp_host_matmul = {matmul_tasks, matmul_run, bp_matmul_workspace};
+const bp_host_kernel bp_host_matmul = {matmul_tasks, matmul_run, NULL};
 
 static uint64_t quantised_tasks(const void *scalars)
 {
@@ -149,5 +149,4 @@ static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t las
     matmul_run_tasks(&x, first, last);
 }
 
-const bp_host_kernel bp_host_matmul_quantised = {quantised_tasks, quantised_run,
-                                                 bp_matmul_quantised_workspace};
+const bp_host_kernel bp_host_matmul_quantised = {quantised_tasks, quantised_run, NULL};

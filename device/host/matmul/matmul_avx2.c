@@ -5,6 +5,7 @@
 #include "device/host/forms.h"
 #include "device/host/vector/half_avx2.h"
 #include "device/host/vector/math_avx2.h"
+#include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/matmul/matmul_turn.h"
 
@@ -12,6 +13,7 @@
 #define LANES   8
 #define COLUMNS 16
 #define TERMS   512
+#define LEAD    2
 #define BLOCK   256
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
@@ -86,24 +88,14 @@ static inline __m256i mask_of(int64_t left)
         }                                                                                          \
     }
 
-/* The next request of a walk, without a branch: it would be mispredicted once a tile. */
-#define ASK(walk)                                                                                  \
-    _mm_prefetch(walk##_at, _MM_HINT_T1);                                                          \
-    _mm_prefetch(walk##_at + t->walk.second, _MM_HINT_T1);                                         \
-    walk##_left--;                                                                                 \
-    walk##_turn = -(int64_t)(walk##_left == 0);                                                    \
-    walk##_at += t->walk.step + (walk##_turn & t->walk.jump);                                      \
-    walk##_left += walk##_turn & t->walk.run;
-
 static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const bool whole,
                                                           const bool packed)
 {
     const __m256i mask0 = mask_of(t->columns);
     const __m256i mask1 = mask_of(t->columns - LANES);
     const float *a = t->a, *b = t->panel;
-    const int64_t stride = packed && whole ? BP_MATMUL_STRIDE : BP_MATMUL_STRIDE / 2;
-    const char *next_at = t->next.from, *ahead_at = t->ahead.from;
-    int64_t next_left = t->next.run, ahead_left = t->ahead.run, next_turn, ahead_turn;
+    const int64_t stride = packed ? BP_MATMUL_STRIDE : BP_MATMUL_STRIDE / 2;
+    const bp_matmul_asks *asks = t->walks.asks;
     int64_t k = 0;
     EACH_ROW(DECLARE)
     if (t->from != NULL) {
@@ -111,10 +103,9 @@ static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *
     }
     while (k + stride <= t->depth) {
         if (packed) {
-            ASK(next)
-            ASK(ahead)
+            BP_MATMUL_ASK
         }
-        TERM TERM TERM TERM if (packed && whole)
+        TERM TERM TERM TERM if (packed)
         {
             TERM TERM TERM TERM
         }
@@ -274,8 +265,9 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx2 = {
-    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, NULL};
+    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    narrow, dequantise, gelu,         row_codes, NULL};
 
 static uint64_t tasks(const void *scalars)
 {

@@ -4,12 +4,14 @@
 #include "device/host/vector/half_avx512.h"
 #include "device/host/vector/math_avx512.h"
 #include "device/host/matmul/matmul_amx.h"
+#include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define ROWS    8
 #define LANES   16
 #define COLUMNS 48
 #define TERMS   384
+#define LEAD    1
 #define BLOCK   384
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -102,23 +104,24 @@ static inline __mmask16 mask_of(int64_t left)
 #define STORE(i)                                                                                   \
     if (i < t->rows) {                                                                             \
         float *to = t->to + i * t->to_pitch;                                                       \
-        _mm512_mask_storeu_ps(to, mask0, c##i##0);                                                 \
+        store_vector(to, c##i##0, whole, mask0);                                                   \
         if (vectors > 1) {                                                                         \
-            _mm512_mask_storeu_ps(to + LANES, mask1, c##i##1);                                     \
+            store_vector(to + LANES, c##i##1, whole, mask1);                                       \
         }                                                                                          \
         if (vectors > 2) {                                                                         \
-            _mm512_mask_storeu_ps(to + 2 * LANES, mask2, c##i##2);                                 \
+            store_vector(to + 2 * LANES, c##i##2, whole, mask2);                                   \
         }                                                                                          \
     }
 
-/* The next request of a walk, without a branch: it would be mispredicted once a tile. */
-#define ASK(walk)                                                                                  \
-    _mm_prefetch(walk##_at, _MM_HINT_T1);                                                          \
-    _mm_prefetch(walk##_at + t->walk.second, _MM_HINT_T1);                                         \
-    walk##_left--;                                                                                 \
-    walk##_turn = -(int64_t)(walk##_left == 0);                                                    \
-    walk##_at += t->walk.step + (walk##_turn & t->walk.jump);                                      \
-    walk##_left += walk##_turn & t->walk.run;
+static inline __attribute__((always_inline)) void store_vector(float *to, __m512 x,
+                                                               const bool whole, __mmask16 mask)
+{
+    if (whole) {
+        _mm512_storeu_ps(to, x);
+    } else {
+        _mm512_mask_storeu_ps(to, mask, x);
+    }
+}
 
 static inline __attribute__((always_inline)) void
 tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool packed)
@@ -127,9 +130,8 @@ tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool
     const __mmask16 mask1 = mask_of(t->columns - LANES);
     const __mmask16 mask2 = mask_of(t->columns - 2 * LANES);
     const float *a = t->a, *b = t->panel;
-    const int64_t stride = packed && whole ? BP_MATMUL_STRIDE : BP_MATMUL_STRIDE / 2;
-    const char *next_at = t->next.from, *ahead_at = t->ahead.from;
-    int64_t next_left = t->next.run, ahead_left = t->ahead.run, next_turn, ahead_turn;
+    const int64_t stride = packed ? BP_MATMUL_STRIDE : BP_MATMUL_STRIDE / 2;
+    const bp_matmul_asks *asks = t->walks.asks;
     int64_t k = 0;
     EACH_ROW(DECLARE)
     if (t->from != NULL) {
@@ -137,10 +139,9 @@ tile_of(const bp_matmul_tile *t, const int vectors, const bool whole, const bool
     }
     while (k + stride <= t->depth) {
         if (packed) {
-            ASK(next)
-            ASK(ahead)
+            BP_MATMUL_ASK
         }
-        TERM TERM TERM TERM if (packed && whole)
+        TERM TERM TERM TERM if (packed)
         {
             TERM TERM TERM TERM
         }
@@ -319,8 +320,9 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_form bp_matmul_form_avx512 = {
-    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, NULL};
+    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    narrow, dequantise, gelu,         row_codes, NULL};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -349,8 +351,9 @@ const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_ru
 
 /* The same with products of bf16 by AMX tiles. */
 static const bp_matmul_form amx_form = {
-    ROWS,      COLUMNS,   TERMS, BLOCK,      LANES,  tile,       load, store,     pack_columns,
-    pack_rows, transpose, row,   row_turned, narrow, dequantise, gelu, row_codes, bp_matmul_amx};
+    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,        LEAD, tile,
+    load,   store,      pack_columns, pack_rows, transpose,    row,  row_turned,
+    narrow, dequantise, gelu,         row_codes, bp_matmul_amx};
 
 static void amx_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {

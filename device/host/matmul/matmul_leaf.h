@@ -17,8 +17,9 @@
 #include "device/host/vector/half.h"
 #include "device/host/matmul/matmul_turn.h"
 
-/* Rows that are not there are row 0 again. A store of a column of eight spills over the tile's rows
- * into the next column, which is stored after it. */
+/* Rows that are not there are row 0 again. The lines of the rows that come next are asked for: rows
+ * side by side, and short, are no streams that the processor would follow. A store of a column of
+ * eight spills over the tile's rows into the next column, which is stored after it. */
 static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows, int64_t depth)
 {
     const float *row[BP_TURNED];
@@ -28,6 +29,9 @@ static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows,
     int64_t whole = depth - depth % 4;
     for (int64_t k = 0; k < whole; k += 4, to += 4 * ROWS) {
         __m256 column[4];
+        for (int64_t r = 0; k % 16 == 0 && r < ROWS; r++) {
+            _mm_prefetch((const char *)(from + (ROWS + r) * pitch + k), _MM_HINT_T0);
+        }
         bp_turn_columns4(column, row, k);
         /* Not as a loop: where the four lie side by side, a compiler would join two at a time into
          * a longer vector by way of memory, which waits for what was just stored. */

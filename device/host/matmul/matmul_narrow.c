@@ -182,9 +182,7 @@ static void thin_terms(const matmul_thin *t, const float *a, int64_t term, int64
                                .panel = from,
                                .panel_pitch = t->wide_pitch,
                                .from_pitch = columns,
-                               .to_pitch = columns,
-                               .next = {.from = (const char *)a, .run = 1},
-                               .ahead = {.from = (const char *)a, .run = 1}};
+                               .to_pitch = columns};
         thin_ahead(t, term, t->column + column + j, here);
         if (w->type != BP_F32) {
             form->load(panel, form->columns, from, t->wide_pitch, terms, here, w->type);

@@ -149,6 +149,16 @@ uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form)
     return (uint64_t)(grid.down * grid.across);
 }
 
+static matmul_grid joined_grid(const bp_matmul_scalars *s)
+{
+    return (matmul_grid){BP_JOIN_ROWS, s->n, ceil_div(s->m, BP_JOIN_ROWS), 1, true};
+}
+
+uint64_t bp_matmul_joined_tasks(const void *scalars)
+{
+    return (uint64_t)joined_grid(scalars).down;
+}
+
 /* Rows of 16-bit elements turned by way of floats: panels of b whose rows run along k. */
 static void turn_panel(const matmul_work *w, const void *from, int64_t columns, int64_t terms)
 {
@@ -275,7 +285,8 @@ static void run_own(const matmul_work *w, const matmul_block *block)
 static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
     const bp_matmul_scalars *s = w->s;
-    matmul_grid grid = grid_of(s, w->form);
+    const bool squeezes = w->then != NULL && w->then->squeeze != NULL;
+    matmul_grid grid = squeezes ? joined_grid(s) : grid_of(s, w->form);
     int64_t per_slow = grid.rows_slow ? grid.across : grid.down;
     int64_t task = (int64_t)first;
     w->work = work;
@@ -332,6 +343,14 @@ static void run_with(matmul_work *w, const bp_host_call *call, void *work, uint6
         then.s = call->then->call.scalars;
         then.a = p->a;
         then.b = p->b;
+        then.squeeze = NULL;
+        then.factor = call->then->factor;
+        if (call->then->squeeze != NULL) {
+            const bp_matmul_pointers *q = call->then->squeeze->pointers;
+            then.squeeze = call->then->squeeze->scalars;
+            then.squeeze_b = q->b;
+            then.u = q->c;
+        }
         w->then = &then;
         work = call->then->work;
         bytes = call->then->bytes;

@@ -23,16 +23,29 @@
 #define BP_MATMUL_WIDE      2048 /* columns and terms of such a row that are at hand at once */
 #define BP_MATMUL_NARROW    8    /* columns of a c that is computed by vectors of rows */
 
-/* Memory that will soon be needed, asked for while a tile computes, a request of each walk every
- * few terms: `run` requests `step` bytes apart, then `jump` bytes more than that, and so on. A
- * request is of the line there and of the one `second` bytes further. */
-typedef struct bp_matmul_walk {
-    const char *from;
-    int64_t run;
-    int64_t step;
-    int64_t jump;
-    int64_t second;
-} bp_matmul_walk;
+#define BP_MATMUL_LINE   64 /* bytes of a cache line */
+#define BP_MATMUL_STRIDE 8  /* terms from one request to the next */
+#define BP_MATMUL_ASKS   64 /* requests that the longest tile makes */
+
+/* Memory that will soon be needed, asked for while a tile computes: three walks, of each a request
+ * every few terms. Of each request its distance in bytes from where the walk begins, so that no
+ * unit that could multiply counts lines. The first two ask for the line there and for another one.
+ */
+typedef struct bp_matmul_asks {
+    int64_t next[BP_MATMUL_ASKS];  /* where a later tile's chains start or end */
+    int64_t ahead[BP_MATMUL_ASKS]; /* what the next panel will be packed from */
+    int64_t later[BP_MATMUL_ASKS]; /* and the next block of a */
+} bp_matmul_asks;
+
+/* Where the walks of a tile begin, and the first two's other lines. */
+typedef struct bp_matmul_walks {
+    const bp_matmul_asks *asks;
+    const char *next;
+    const char *next_other;
+    const char *ahead;
+    const char *ahead_other;
+    const char *later;
+} bp_matmul_walks;
 
 /* One tile: rows x columns of c, at most the form's own, over `depth` terms of k. Row r may run
  * over r * extra more terms: with extra = 1 a tile on the diagonal of a causal product adds to each
@@ -53,12 +66,8 @@ typedef struct bp_matmul_tile {
     int64_t to_pitch;
     const float *bias;     /* (columns) or NULL; added to the finished chain */
     const float *residual; /* (rows, columns; to_pitch) or NULL; may be `to` */
-    bp_matmul_walk next;   /* over where the next tile's chains start or end */
-    bp_matmul_walk ahead;  /* over what the next panel will be packed from */
+    bp_matmul_walks walks; /* where packed */
 } bp_matmul_tile;
-
-#define BP_MATMUL_LINE   64 /* bytes of a cache line */
-#define BP_MATMUL_STRIDE 8  /* terms from one request to the next, in tiles that are whole */
 
 struct matmul_work;
 struct matmul_block;
@@ -69,6 +78,7 @@ typedef struct bp_matmul_form {
     int64_t terms;   /* of a panel that the first-level cache holds */
     int64_t block;   /* rows of a block of c: they share what packing b costs */
     int64_t lanes;   /* floats of a vector */
+    int64_t lead;    /* tiles from asking for where one ends to that one */
     void (*tile)(const bp_matmul_tile *tile);
     /* to (rows, columns; to_pitch) = from (rows, columns; from_pitch) of that type. */
     void (*load)(float *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows,
@@ -127,6 +137,10 @@ bool bp_matmul_fits(bp_kernel kernel, const void *scalars, const uint8_t *dtypes
 /* bp_host_kernel's tasks and run for a form. Tasks are tiles of c, numbered so that a range of them
  * is a few rectangles, each of which is then blocked as a whole. */
 uint64_t bp_matmul_tasks(const void *scalars, const bp_matmul_form *form);
+
+/* Of a product that makes u along (bp_host_then.squeeze), by the scalars of what adds it: rows. */
+uint64_t bp_matmul_joined_tasks(const void *scalars);
+
 void bp_matmul_run(const bp_matmul_form *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A product of low rank that is added to each tile of another one as soon as that is finished. */
+/* A product of low rank that is added to each tile of another one as soon as that is finished, and
+ * its left factor, made of what the other one packs. */
 #include "device/host/matmul/matmul_work.h"
 
 void bp_matmul_then_panel(const matmul_work *w, int64_t column, int64_t columns)
@@ -38,9 +39,7 @@ void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, in
                            .from = (float *)w->c + at,
                            .from_pitch = ldc,
                            .to = (float *)w->c + at,
-                           .to_pitch = ldc,
-                           .next = {.from = (const char *)w->then->panel, .run = 1},
-                           .ahead = {.from = (const char *)w->then->panel, .run = 1}};
+                           .to_pitch = ldc};
     if (w->type != BP_F32) {
         form->load(a, BP_JOIN_RANK_MOST, bp_element_at(w->then->a, row * s->lda, w->type), s->lda,
                    rows, s->k, w->type);
@@ -57,4 +56,46 @@ void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, in
     form->load(c, form->columns, to, ldc, rows, columns, w->c_type);
     form->tile(&tile);
     form->store(to, ldc, c, form->columns, rows, columns, w->c_type);
+}
+
+/* u *= factor, in the rows and columns of a tile. */
+static void then_scale(const bp_matmul_tile *tile, float factor)
+{
+    for (int64_t r = 0; factor != 1.0f && r < tile->rows; r++) {
+        for (int64_t j = 0; j < tile->columns; j++) {
+            tile->to[r * tile->to_pitch + j] *= factor;
+        }
+    }
+}
+
+void bp_matmul_then_squeeze(const matmul_work *w, const matmul_block *part, const float *packed_a,
+                            bool ends)
+{
+    static const bp_matmul_asks nothing;
+    const bp_matmul_form *form = w->form;
+    const bp_matmul_scalars *s = w->then->squeeze;
+    const char *panel = (const char *)w->panel;
+    const matmul_work narrow = {
+        .form = form, .s = s, .type = BP_F32, .b = w->then->squeeze_b, .panel = w->panel};
+    for (int64_t j = 0; j < s->n; j += form->columns) {
+        bp_matmul_tile tile = {.columns = least(form->columns, s->n - j),
+                               .depth = part->terms,
+                               .packed = true,
+                               .panel = w->panel,
+                               .panel_pitch = form->columns,
+                               .from_pitch = s->ldc,
+                               .to_pitch = s->ldc,
+                               .walks = {&nothing, panel, panel, panel, panel, panel}};
+        bp_matmul_pack_panel(&narrow, part, j, tile.columns);
+        for (int64_t i = 0; i < part->rows; i += form->rows) {
+            tile.rows = least(form->rows, part->rows - i);
+            tile.a = packed_a + i * part->terms;
+            tile.to = w->then->u + (part->row + i) * s->ldc + j;
+            tile.from = part->term == 0 ? NULL : tile.to;
+            form->tile(&tile);
+            if (ends) {
+                then_scale(&tile, w->then->factor);
+            }
+        }
+    }
 }

@@ -11,12 +11,38 @@
 #define PACK_PANELS 4           /* panels of b that pay for packing a */
 #define TILE_MAX    (8 * BP_MATMUL_PANEL_MAX) /* elements of a form's tile */
 
+/* Memory that tiles ask for, each its share of so many rows. */
+typedef struct tiles_region {
+    const char *from;
+    int64_t pitch; /* bytes from row to row */
+    int64_t rows;
+    int64_t bytes; /* of a row */
+    int64_t share; /* rows that each tile asks for, at most */
+    int64_t tiles; /* that ask for it */
+    int64_t step;  /* bytes from tile to tile, but a row more for `rest` of the tiles */
+    int64_t rest;
+    int64_t left; /* what rest has come to */
+} tiles_region;
+
+/* What tiles ask for, and what that was planned for: parts of one block are mostly alike. */
+typedef struct tiles_asks {
+    tiles_region ahead;   /* the next panel */
+    tiles_region later;   /* the next block of a */
+    tiles_region planned; /* the panel that it was planned for, */
+    int64_t terms;        /* a part's terms then, */
+    bool ends;            /* and whether k ended; */
+    int64_t other;        /* bytes to the other line of a request */
+    int64_t ahead_other;
+    bp_matmul_asks asks;
+} tiles_asks;
+
 /* How a rectangle of c is cut into blocks and parts. */
 typedef struct tiles_cut {
     int64_t rows;    /* of a block of c */
     int64_t columns; /* of a block of c */
     int64_t depth;   /* of a block of k */
     int64_t part;    /* of a part of it */
+    int64_t end;     /* the row after the rectangle's last */
     bool packed;     /* a is */
     bool in_c;       /* chains wait in c between blocks of k; else in the buffer, a whole block */
     bool buffered;   /* chains wait in the buffer between parts */
@@ -75,10 +101,16 @@ static void cut_closely(const matmul_work *w, const matmul_block *all, tiles_cut
     cut->in_c = false;
 }
 
+static bool squeezes(const matmul_work *w)
+{
+    return w->then != NULL && w->then->squeeze != NULL;
+}
+
 /* Few columns would not pay for packing an a that can be read in place. */
 static tiles_cut cut_rectangle(const matmul_work *w, const matmul_block *all)
 {
-    tiles_cut cut = {.packed = w->s->transpose_a != 0 || w->type != BP_F32 ||
+    tiles_cut cut = {.end = all->row + all->rows,
+                     .packed = w->s->transpose_a != 0 || w->type != BP_F32 || squeezes(w) ||
                                all->columns >= PACK_PANELS * w->form->columns};
     bool free = w->c_type == BP_F32 && w->residual != w->c && w->s->k > 0;
     if (!free || !cut_freely(w, all, &cut)) {
@@ -87,24 +119,43 @@ static tiles_cut cut_rectangle(const matmul_work *w, const matmul_block *all)
     return cut;
 }
 
-/* What the next panel will be packed from. */
-typedef struct tiles_ahead {
-    const char *from;
-    int64_t pitch; /* bytes from row to row */
-    int64_t rows;
-    int64_t bytes; /* of a row */
-    int64_t rows_per_tile;
-} tiles_ahead;
-
-/* After a panel's part comes its next part, then the next panel's first. */
-static tiles_ahead next_panel(const matmul_work *w, const tiles_cut *cut, const tiles_part *part,
-                              int64_t column)
+/* Nothing but the panel, which is near. */
+static tiles_region region_none(const matmul_work *w)
 {
-    tiles_ahead ahead = {.from = (const char *)w->panel};
+    return (tiles_region){.from = (const char *)w->panel, .tiles = 1};
+}
+
+/* Shares a region's rows among so many tiles. */
+static void region_share(tiles_region *region, int64_t tiles)
+{
+    region->tiles = tiles;
+    region->share = ceil_div(region->rows, tiles);
+    region->step = region->rows / tiles * region->pitch;
+    region->rest = region->rows % tiles;
+}
+
+/* Where the next tile's share begins. */
+static const char *region_next(tiles_region *region)
+{
+    const char *from = region->from;
+    region->from += region->step;
+    region->left += region->rest;
+    if (region->left >= region->tiles) {
+        region->left -= region->tiles;
+        region->from += region->pitch;
+    }
+    return from;
+}
+
+/* What the next panel is packed from, for so many tiles to ask for. After a panel's part comes its
+ * next part, then the next panel's first. What a quantised b has is small. */
+static tiles_region next_panel(const matmul_work *w, const tiles_cut *cut, const tiles_part *part,
+                               int64_t column, int64_t tiles)
+{
     int64_t bytes = (int64_t)bp_dtype_bytes(w->type), columns = w->form->columns;
     int64_t term = part->at.term + part->at.terms;
     if (w->weights != NULL) {
-        return ahead; /* it is small */
+        return region_none(w);
     }
     if (part->closes && column + columns < part->at.column + part->at.columns) {
         column += columns;
@@ -118,11 +169,38 @@ static tiles_ahead next_panel(const matmul_work *w, const tiles_cut *cut, const 
     int64_t terms = least(cut->part, w->s->k - term);
     columns = least(columns, w->s->n - column);
     bool along_k = w->s->transpose_b != 0;
-    ahead.from = place_b(w, term, column);
-    ahead.pitch = w->s->ldb * bytes;
-    ahead.rows = along_k ? columns : terms;
-    ahead.bytes = (along_k ? terms : columns) * bytes;
-    return ahead;
+    tiles_region next = {.from = place_b(w, term, column), .pitch = w->s->ldb * bytes};
+    next.rows = along_k ? columns : terms;
+    next.bytes = (along_k ? terms : columns) * bytes;
+    region_share(&next, tiles);
+    return next;
+}
+
+/* What the next block of a is packed from: the same rows' next terms, then the next rows. */
+static tiles_region next_block(const matmul_work *w, const tiles_cut *cut,
+                               const matmul_block *block)
+{
+    const bp_matmul_scalars *s = w->s;
+    int64_t bytes = (int64_t)bp_dtype_bytes(w->type), row = block->row;
+    int64_t term = block->term + cut->depth,
+            parts = block->terms > 0 ? ceil_div(block->terms, cut->part) : 1;
+    if (term >= s->k) {
+        term = 0;
+        row += cut->rows;
+    }
+    if (!cut->packed || row >= cut->end) {
+        return region_none(w);
+    }
+    int64_t rows = least(cut->rows, cut->end - row), terms = least(cut->depth, s->k - term);
+    int64_t tiles =
+        ceil_div(block->rows, w->form->rows) * parts * ceil_div(block->columns, w->form->columns);
+    bool along_k = s->transpose_a == 0;
+    int64_t place = along_k ? row * s->lda + term : term * s->lda + row;
+    tiles_region next = {.from = bp_element_at(w->a, place, w->type), .pitch = s->lda * bytes};
+    next.rows = along_k ? rows : terms;
+    next.bytes = (along_k ? terms : rows) * bytes;
+    region_share(&next, tiles);
+    return next;
 }
 
 /* Lines of a row of so many bytes, wherever in a line it begins. */
@@ -131,13 +209,24 @@ static int64_t lines_of(int64_t bytes)
     return ceil_div(bytes + (bytes % BP_MATMUL_LINE != 0 ? BP_MATMUL_LINE - 1 : 0), BP_MATMUL_LINE);
 }
 
-/* A walk over rows of lines, two at a time where so many are to be asked for. */
-static bp_matmul_walk walk_over(int64_t bytes, int64_t pitch, bool pairs)
+/* The requests of a tile's share, `step` lines from one to the next, evenly over its time: those
+ * that are not needed repeat the one before. */
+static void ask_for(const tiles_region *region, int64_t step, int64_t requests, int64_t *to)
 {
-    int64_t lines = pairs ? 2 : 1, step = lines * BP_MATMUL_LINE;
-    int64_t run = ceil_div(lines_of(bytes), lines);
-    return (bp_matmul_walk){
-        .run = run, .step = step, .jump = pitch - run * step, .second = step - BP_MATMUL_LINE};
+    const int64_t run = ceil_div(lines_of(region->bytes), step), asks = run * region->share;
+    int64_t left = 0, at = 0, row = 0;
+    for (int64_t i = 0; i < requests; i++) {
+        to[i] = row * region->pitch + at * step * BP_MATMUL_LINE;
+        left += asks;
+        if (left >= requests) {
+            left -= requests;
+            at++;
+        }
+        if (at == run) {
+            at = 0;
+            row += row + 1 < region->share;
+        }
+    }
 }
 
 /* Bytes from c to what the last part of k touches beside it: the residual, or what was before GELU.
@@ -148,36 +237,52 @@ static int64_t beside_c(const matmul_work *w)
     return other != NULL ? (int64_t)((uintptr_t)other - (uintptr_t)w->c) : 0;
 }
 
-/* The walks of a panel's tiles, without their starts. */
-static void plan_walks(const matmul_work *w, const tiles_part *part, tiles_ahead *ahead,
-                       int64_t tiles, bp_matmul_tile *tile)
+/* Whether the requests for the present panel are those that were planned. */
+static bool plan_holds(const tiles_part *part, const tiles_asks *to)
 {
-    int64_t element = (int64_t)bp_dtype_bytes(w->c_type), below = w->form->columns * element;
-    int64_t requests = tile->depth / BP_MATMUL_STRIDE;
-    bool pairs = w->form->rows * lines_of(below) > requests;
-    ahead->rows_per_tile = ceil_div(ahead->rows, tiles);
-    tile->ahead = walk_over(ahead->bytes, ahead->pitch,
-                            ahead->rows_per_tile * lines_of(ahead->bytes) > requests);
-    tile->next = walk_over(below, w->s->ldc * element, pairs);
-    if (part->ends && !pairs) {
-        tile->next.second = beside_c(w);
-    }
+    const tiles_region *x = &to->ahead, *y = &to->planned;
+    return to->terms == part->at.terms && to->ends == part->ends && x->share == y->share &&
+           x->bytes == y->bytes && x->pitch == y->pitch;
 }
 
-/* Starts the walks of tile number `number` of those that use the present panel. The tile after it
- * lies below, or at the top of the next panel. */
-static void start_walks(const matmul_work *w, const tiles_part *part, const tiles_ahead *ahead,
-                        const int64_t at[2], int64_t number, bp_matmul_tile *tile)
+/* Plans what the tiles of a panel's part ask for. */
+static void plan_asks(const matmul_work *w, const tiles_part *part, tiles_asks *to)
 {
-    const matmul_block *block = &part->at;
-    int64_t row = at[0] + w->form->rows, column = at[1];
+    int64_t element = (int64_t)bp_dtype_bytes(w->c_type), rows = w->form->rows;
+    int64_t requests = part->at.terms / BP_MATMUL_STRIDE;
+    const tiles_region below = {
+        .pitch = w->s->ldc * element, .bytes = w->form->columns * element, .share = rows};
+    bool pairs = rows * lines_of(below.bytes) > requests;
+    bool more = to->ahead.share * lines_of(to->ahead.bytes) > requests;
+    if (plan_holds(part, to)) {
+        return;
+    }
+    ask_for(&below, pairs ? 2 : 1, requests, to->asks.next);
+    ask_for(&to->ahead, more ? 2 : 1, requests, to->asks.ahead);
+    ask_for(&to->later, 1, requests, to->asks.later);
+    to->other = pairs ? BP_MATMUL_LINE : part->ends ? beside_c(w) : 0;
+    to->ahead_other = more ? BP_MATMUL_LINE : 0;
+    to->planned = to->ahead;
+    to->terms = part->at.terms;
+    to->ends = part->ends;
+}
+
+/* Starts the walks of the next tile of those that use the present panel. The one that is asked for
+ * lies some tiles below, or at the top of the next panel. */
+static void start_walks(const matmul_work *w, const matmul_block *block, tiles_asks *asks,
+                        const int64_t at[2], bp_matmul_tile *tile)
+{
+    bp_matmul_walks *walks = &tile->walks;
+    int64_t row = at[0] + w->form->lead * w->form->rows, column = at[1];
     if (row >= block->row + block->rows) {
-        row = block->row;
+        row = least(row - round_up(block->rows, w->form->rows), w->s->m - 1);
         column = least(column + w->form->columns, w->s->n - 1);
     }
-    tile->next.from = bp_element_at(w->c, row * w->s->ldc + column, w->c_type);
-    tile->ahead.from =
-        ahead->from + least(number * ahead->rows_per_tile, ahead->rows) * ahead->pitch;
+    walks->next = bp_element_at(w->c, row * w->s->ldc + column, w->c_type);
+    walks->next_other = walks->next + asks->other;
+    walks->ahead = region_next(&asks->ahead);
+    walks->ahead_other = walks->ahead + asks->ahead_other;
+    walks->later = region_next(&asks->later);
 }
 
 /* Where a tile's chains come from and go to: c, or the buffer. */
@@ -259,8 +364,10 @@ static void finish_gelu(const matmul_work *w, const bp_matmul_tile *tile, const 
 
 /* All tiles of a block of c that use one panel's part of b. */
 static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_part *part,
-                      int64_t column, const float *packed_a)
+                      int64_t column, tiles_asks *asks)
 {
+    const float *packed_a =
+        w->packed_a + round_up(part->at.rows, w->form->rows) * (part->at.term % cut->depth);
     const bp_matmul_form *form = w->form;
     const matmul_block *block = &part->at;
     int64_t tiles = ceil_div(block->rows, form->rows), tile_count = form->rows * form->columns;
@@ -273,8 +380,9 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
                            .panel_pitch = form->columns};
     tile.columns = least(form->columns, block->column + block->columns - column);
     bp_matmul_pack_panel(w, block, column, tile.columns);
-    tiles_ahead ahead = next_panel(w, cut, part, column);
-    plan_walks(w, part, &ahead, tiles, &tile);
+    asks->ahead = next_panel(w, cut, part, column, tiles);
+    plan_asks(w, part, asks);
+    tile.walks.asks = &asks->asks;
     const bool then = w->then != NULL && part->ends;
     if (then) {
         bp_matmul_then_panel(w, column, tile.columns);
@@ -284,7 +392,7 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
         tile.rows = least(form->rows, block->rows - row);
         tile.a = cut->packed ? packed_a + row * block->terms
                              : (const float *)w->a + at[0] * w->s->lda + block->term;
-        start_walks(w, part, &ahead, at, row / form->rows, &tile);
+        start_walks(w, block, asks, at, &tile);
         if (w->c_type == BP_F32) {
             place_ends(w, cut, part, &tile, at, waiting);
             form->tile(&tile);
@@ -327,12 +435,17 @@ static void run_depth(const matmul_work *w, const tiles_cut *cut, const matmul_b
     for (int64_t term = block->term; cut->packed && term < end; term += cut->part) {
         tiles_part part = part_of(w, cut, block, term);
         bp_matmul_pack_a(w, &part.at, w->packed_a + rows * (term - block->term));
+        if (squeezes(w) && block->column == 0) {
+            bp_matmul_then_squeeze(w, &part.at, w->packed_a + rows * (term - block->term),
+                                   part.ends);
+        }
     }
+    tiles_asks asks = {.later = next_block(w, cut, block), .terms = -1};
     for (int64_t j = 0; j < block->columns; j += w->form->columns) {
         int64_t term = block->term;
         do {
             tiles_part part = part_of(w, cut, block, term);
-            run_panel(w, cut, &part, block->column + j, w->packed_a + rows * (term - block->term));
+            run_panel(w, cut, &part, block->column + j, &asks);
             term += cut->part;
         } while (term < end);
     }

@@ -47,6 +47,10 @@ typedef struct matmul_then {
     const bp_matmul_scalars *s;
     const void *a;
     const void *b;
+    const bp_matmul_scalars *squeeze; /* makes a, in fp32, of the rows of w->a; NULL: a is there */
+    const void *squeeze_b;
+    float *u;                                             /* a, where it is made */
+    float factor;                                         /* of its finished chains */
     float panel[BP_JOIN_RANK_MOST * BP_MATMUL_PANEL_MAX]; /* of b: the columns at hand */
 } matmul_then;
 
@@ -121,6 +125,11 @@ void bp_matmul_then_panel(const matmul_work *w, int64_t column, int64_t columns)
  * just now: its lines may still be on their way, and the processor would wait for them. */
 void bp_matmul_then_tile(const matmul_work *w, int64_t rows, int64_t columns, int64_t row,
                          int64_t column);
+
+/* Takes the chains of w->then->u on by a part of k, of whose rows the packed a is: those of the
+ * block. Uses w->panel. `ends`: k ends here. */
+void bp_matmul_then_squeeze(const matmul_work *w, const matmul_block *part, const float *packed_a,
+                            bool ends);
 
 /* Packs the panel of a quantised b that the tiles of these columns read. */
 void bp_matmul_quantised_panel(const matmul_work *w, const matmul_block *block, int64_t column,

@@ -10,11 +10,15 @@ typedef struct row_terms {
     const bp_element *token;
     const bp_element *place; /* or NULL */
     const bp_element *type;  /* or NULL */
+    float unit;              /* of the noise; 0: there is none */
 } row_terms;
 
-static float row_value(const row_terms *x, uint64_t i)
+static float row_value(const row_terms *x, uint64_t i, float noise)
 {
     float value = bp_get(x->token, i);
+    if (x->unit > 0.0f) {
+        value += noise;
+    }
     if (x->place != NULL) {
         value += bp_get(x->place, i);
     }
@@ -28,18 +32,21 @@ static float row_value(const row_terms *x, uint64_t i)
 static void row_forward(const row_terms *x, uint64_t width, const bp_mask *mask, uint64_t first,
                         bp_element *out)
 {
-    float factor[BP_COLUMNS];
+    float factor[BP_COLUMNS], noise[BP_COLUMNS] = {0.0f};
     for (uint64_t at = 0; at < width; at += BP_COLUMNS) {
         uint64_t end = bp_least(width, at + BP_COLUMNS);
+        if (x->unit > 0.0f) {
+            bp_noise_fill(mask, x->unit, first + at, end - at, noise);
+        }
         if (mask->threshold == 0) {
             for (uint64_t i = at; i < end; i++) {
-                bp_put(out, i, row_value(x, i));
+                bp_put(out, i, row_value(x, i, noise[i - at]));
             }
             continue;
         }
         bp_mask_fill(mask, first + at, end - at, factor);
         for (uint64_t i = at; i < end; i++) {
-            bp_put(out, i, row_value(x, i) * factor[i - at]);
+            bp_put(out, i, row_value(x, i, noise[i - at]) * factor[i - at]);
         }
     }
 }
@@ -67,7 +74,8 @@ static void embedding_forward_run(const bp_host_call *call, uint64_t first, uint
         position = bp_least(position, (uint64_t)s->positions - 1);
         bp_mask mask = bp_mask_make(step, row / (uint64_t)s->sequence, s->site, s->dropout);
         row_terms terms = {.token = (const bp_element *)p->wte + (uint64_t)ids[row] * width,
-                           .type = p->type_row};
+                           .type = p->type_row,
+                           .unit = (float)(s->noise * 0x1p-31)};
         if (p->wpe != NULL) {
             terms.place = (const bp_element *)p->wpe + position * width;
         }
@@ -163,6 +171,23 @@ static void token_gathered(const token_slice *at, bp_dtype type)
     }
 }
 
+/* Zeros in the columns of some slices: runs of memory as long as they come, for the table is large.
+ */
+static void token_clear(const bp_embedding_token_backward_scalars *s, void *d_wte, size_t size,
+                        uint64_t first, uint64_t last)
+{
+    const uint64_t width = (uint64_t)s->width, rows = (uint64_t)s->vocabulary;
+    const uint64_t column = first * BP_COLUMNS, end = bp_least(width, last * BP_COLUMNS);
+    char *to = (char *)d_wte + column * size;
+    if (end - column == width) {
+        memset(to, 0, rows * width * size);
+        return;
+    }
+    for (uint64_t v = 0; v < rows; v++) {
+        memset(to + v * width * size, 0, (end - column) * size);
+    }
+}
+
 /* A task is a slice of 64 columns: all rows are added into it in order. */
 static void token_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
@@ -171,14 +196,12 @@ static void token_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     const bp_embedding_token_backward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     bp_dtype type = bp_call_type(call, BP_OPERAND(embedding_token_backward, d_wte));
-    size_t size = bp_dtype_bytes(type);
+    if (s->accumulate == 0 && first < last) {
+        token_clear(s, p->d_wte, bp_dtype_bytes(type), first, last);
+    }
     for (uint64_t task = first; task < last; task++) {
         token_slice at = {s, p, task * BP_COLUMNS, 0};
         at.count = bp_least(width - at.column, BP_COLUMNS);
-        char *d_wte = (char *)p->d_wte + at.column * size;
-        for (uint64_t v = 0; s->accumulate == 0 && v < (uint64_t)s->vocabulary; v++) {
-            memset(d_wte + v * width * size, 0, at.count * size);
-        }
         if (type == BP_F32) {
             token_direct(&at);
         } else {

@@ -29,6 +29,16 @@ static float row_rms(const bp_element *x, uint64_t width, float epsilon)
     return 1.0f / sqrtf(bp_lanes_sum(lane) / (float)width + epsilon);
 }
 
+/* A block of a norm's weights. */
+static inline bp_plain_block rms_weights(const bp_element *weight, uint64_t count, bool offset)
+{
+    bp_plain_block w = bp_plain_load(weight, count);
+    for (int l = 0; offset && l < BP_LANES; l++) {
+        w.lane[l] += 1.0f;
+    }
+    return w;
+}
+
 /* A task is a head of a row. y = (x * rstd) * weight. */
 static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
                                 uint32_t worker)
@@ -46,7 +56,7 @@ static void rmsnorm_forward_run(const bp_host_call *call, uint64_t first, uint64
         for (uint64_t i = 0; i < width; i += BP_LANES) {
             uint64_t count = bp_least(width - i, BP_LANES);
             v = bp_plain_load(x + i, count);
-            w = bp_plain_load((const bp_element *)p->weight + i, count);
+            w = rms_weights((const bp_element *)p->weight + i, count, s->offset != 0);
             for (int l = 0; l < BP_LANES; l++) {
                 v.lane[l] = (v.lane[l] * rstd) * w.lane[l];
             }
@@ -73,6 +83,7 @@ typedef struct rms_row {
     bp_element *d_x;
     uint64_t width;
     float rstd;
+    bool offset;
 } rms_row;
 
 /* g = d_y * weight and h = x * rstd of a block; lanes beyond count are 0. */
@@ -81,7 +92,7 @@ static inline void rms_block(const rms_row *r, uint64_t i, uint64_t count, bp_pl
 {
     *g = bp_plain_load(r->d_y + i, count);
     *h = bp_plain_load(r->x + i, count);
-    bp_plain_block w = bp_plain_load(r->weight + i, count);
+    bp_plain_block w = rms_weights(r->weight + i, count, r->offset);
     for (int l = 0; l < BP_LANES; l++) {
         g->lane[l] *= w.lane[l];
         h->lane[l] *= r->rstd;
@@ -136,7 +147,8 @@ static void rmsnorm_input_run(const bp_host_call *call, uint64_t first, uint64_t
                      .residual = p->residual != NULL ? (const bp_element *)p->residual + at : NULL,
                      .d_x = (bp_element *)p->d_x + at,
                      .width = width,
-                     .rstd = ((const float *)p->rstd)[row]};
+                     .rstd = ((const float *)p->rstd)[row],
+                     .offset = s->offset != 0};
         rms_input_row(&r);
     }
 }
@@ -217,7 +229,7 @@ static void rotary_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     for (uint64_t row = first; row < last; row++) {
         bp_element *x = (bp_element *)p->x + row * (uint64_t)s->pitch;
         const float *angles = (const float *)p->table + row % (uint64_t)s->sequence * width;
-        for (uint64_t head = 0; head < (uint64_t)s->heads; head++, x += width) {
+        for (uint64_t head = 0; head < (uint64_t)s->heads; head++, x += s->apart) {
             rotate(x, x + half, angles, angles + half, half, sign);
         }
     }

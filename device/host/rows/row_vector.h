@@ -6,20 +6,15 @@
 
 #include "device/host/vector/lanes.h"
 
-static inline float bp_v_sum(bp_v x)
-{
-    float lane[BP_LANES];
-    bp_v_spill(x, lane);
-    return bp_lanes_sum(lane);
-}
-
 /* Runs STEP(i, part) for whole vectors and then for the rest of `count` elements. */
 #define BP_FOR_VECTORS(i, count, STEP)                                                             \
     uint64_t i = 0;                                                                                \
     for (; i + BP_V <= (count); i += BP_V) {                                                       \
         STEP(bp_part_whole())                                                                      \
     }                                                                                              \
-    STEP(bp_part_first((count)-i))
+    if (i < (count)) {                                                                             \
+        STEP(bp_part_first((count)-i))                                                             \
+    }
 
 /* x = e^(x - most), which is added to sum. */
 static inline bp_v bp_v_exp_step(float *x, bp_v most, bp_v sum, bp_part part)

@@ -168,28 +168,44 @@ static uint64_t layernorm_parameters_tasks(const void *scalars)
     return bp_cut(s->width, BP_COLUMNS);
 }
 
-/* A vector of columns: rows are added in order. */
-static inline void parameters_columns(const bp_host_call *call, uint64_t column, bp_part part)
+#define SLICE     4 /* vectors of columns at once, where there are so many */
+#define ROWS_NEXT 8 /* rows between asking for a slice's lines and adding them */
+
+/* Vectors of columns: rows are added in order. */
+static inline __attribute__((always_inline)) void
+parameters_columns(const bp_host_call *call, uint64_t column, bp_part part, const int vectors)
 {
     const bp_layernorm_backward_parameters_scalars *s = call->scalars;
     const bp_layernorm_backward_parameters_pointers *p = call->pointers;
     bp_dtype weight_type = bp_call_type(call, 0), bias_type = bp_call_type(call, 1);
     uint64_t width = (uint64_t)s->width;
-    bp_v weight = bp_v_set(0.0f), bias = weight;
-    if (s->accumulate != 0) {
-        weight = bp_v_load_as(p->d_weight, column, weight_type, part);
-        bias = bp_v_load_as(p->d_bias, column, bias_type, part);
+    const bp_element *d_y = (const bp_element *)p->d_y + column;
+    const bp_element *x = (const bp_element *)p->x + column;
+    bp_v weight[SLICE], bias[SLICE];
+    for (int i = 0; i < vectors; i++) {
+        const uint64_t at = column + (uint64_t)i * BP_V;
+        weight[i] = bias[i] = bp_v_set(0.0f);
+        if (s->accumulate != 0) {
+            weight[i] = bp_v_load_as(p->d_weight, at, weight_type, part);
+            bias[i] = bp_v_load_as(p->d_bias, at, bias_type, part);
+        }
     }
-    for (uint64_t r = 0; r < (uint64_t)s->rows; r++) {
-        bp_v d_y = bp_v_get((const bp_element *)p->d_y + r * width + column, part);
-        bp_v x = bp_v_get((const bp_element *)p->x + r * width + column, part);
+    for (uint64_t r = 0; r < (uint64_t)s->rows; r++, d_y += width, x += width) {
         bp_v mean = bp_v_set(((const float *)p->mean)[r]);
         bp_v rstd = bp_v_set(((const float *)p->rstd)[r]);
-        weight = bp_v_fma(d_y, bp_v_mul(bp_v_sub(x, mean), rstd), weight);
-        bias = bp_v_add(bias, d_y);
+        for (int i = 0; i < vectors; i++) {
+            bp_v g = bp_v_get(d_y + i * BP_V, part), of = bp_v_get(x + i * BP_V, part);
+            __builtin_prefetch(d_y + ROWS_NEXT * width + i * BP_V);
+            __builtin_prefetch(x + ROWS_NEXT * width + i * BP_V);
+            weight[i] = bp_v_fma(g, bp_v_mul(bp_v_sub(of, mean), rstd), weight[i]);
+            bias[i] = bp_v_add(bias[i], g);
+        }
     }
-    bp_v_store_as(p->d_weight, column, weight, weight_type, part);
-    bp_v_store_as(p->d_bias, column, bias, bias_type, part);
+    for (int i = 0; i < vectors; i++) {
+        const uint64_t at = column + (uint64_t)i * BP_V;
+        bp_v_store_as(p->d_weight, at, weight[i], weight_type, part);
+        bp_v_store_as(p->d_bias, at, bias[i], bias_type, part);
+    }
 }
 
 static void layernorm_parameters_run(const bp_host_call *call, uint64_t first, uint64_t last,
@@ -198,10 +214,13 @@ static void layernorm_parameters_run(const bp_host_call *call, uint64_t first, u
     (void)worker;
     const bp_layernorm_backward_parameters_scalars *s = call->scalars;
     uint64_t column = first * BP_COLUMNS, end = bp_least((uint64_t)s->width, last * BP_COLUMNS);
-    for (; column + BP_V <= end; column += BP_V) {
-        parameters_columns(call, column, bp_part_whole());
+    for (; column + SLICE * BP_V <= end; column += SLICE * BP_V) {
+        parameters_columns(call, column, bp_part_whole(), SLICE);
     }
-    parameters_columns(call, column, bp_part_first(end - column));
+    for (; column + BP_V <= end; column += BP_V) {
+        parameters_columns(call, column, bp_part_whole(), 1);
+    }
+    parameters_columns(call, column, bp_part_first(end - column), 1);
 }
 
 static inline bp_v max_step(const bp_element *x, bp_v most, bp_part part)
@@ -211,13 +230,11 @@ static inline bp_v max_step(const bp_element *x, bp_v most, bp_part part)
 
 static float row_max(const bp_element *x, uint64_t count)
 {
-    float lane[BP_LANES];
     bp_v most = bp_v_set(-INFINITY);
 #define STEP(part) most = max_step(x + i, most, part);
     BP_FOR_VECTORS(i, count, STEP)
 #undef STEP
-    bp_v_spill(most, lane);
-    return bp_row_max(lane, BP_LANES);
+    return bp_v_most(most);
 }
 
 /* sum += e^(x - most). */

@@ -157,7 +157,7 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
         float *losses = (float *)p->losses + b * sequence;
         int32_t label = ((const int32_t *)p->labels)[b * sequence];
         memset(losses, 0, sequence * sizeof(float));
-        if (!there(s, label, ((const int32_t *)p->lengths)[b])) {
+        if (!there(s, label, p->lengths != NULL ? ((const int32_t *)p->lengths)[b] : 1)) {
             memset(x, 0, s->gradient != 0 ? classes * sizeof(bp_element) : 0);
         } else if (s->kind == BP_TASK_CLASSES) {
             losses[0] = class_slope(x, classes, (uint64_t)label, &target, weight);

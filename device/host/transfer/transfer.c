@@ -26,6 +26,25 @@ static void copy_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
+static uint64_t rows_tasks(const void *scalars)
+{
+    const bp_rows_begin_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void rows_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_rows_begin_scalars *s = call->scalars;
+    const bp_rows_begin_pointers *p = call->pointers;
+    const int32_t *ids = p->ids;
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t row = first; row < last; row++) {
+        memcpy((char *)p->to + row * width, (const char *)p->from + (uint64_t)ids[row] * width,
+               (size_t)width);
+    }
+}
+
 /* Part of one piece, which may already be where it goes. */
 static void copy_piece(void *to, const void *from, int64_t bytes, uint64_t first, uint64_t last)
 {
@@ -94,6 +113,8 @@ static void no_run(const bp_host_call *call, uint64_t first, uint64_t last, uint
 
 const bp_host_kernel bp_host_copy_begin = {copy_tasks, copy_run, NULL};
 const bp_host_kernel bp_host_copy_wait = {no_tasks, no_run, NULL};
+const bp_host_kernel bp_host_rows_begin = {rows_tasks, rows_run, NULL};
+const bp_host_kernel bp_host_rows_wait = {no_tasks, no_run, NULL};
 const bp_host_kernel bp_host_all_gather_begin = {gather_tasks, gather_run, NULL};
 const bp_host_kernel bp_host_exchange_begin = {exchange_tasks, exchange_run, NULL};
 const bp_host_kernel bp_host_broadcast_begin = {broadcast_tasks, broadcast_run, NULL};

@@ -125,10 +125,9 @@ static inline void codec_code8_unsigned(const float *x, __m256 inverse, uint8_t 
     codec_store(to, codec_pack(index, false));
 }
 
-static void encode_block8(bool has_sign, const float *x, uint8_t *state)
+/* One block of BLOCK8 whose scale is known. */
+static inline void finish_block8(bool has_sign, const float *x, float scale, uint8_t *state)
 {
-    const float scale =
-        has_sign ? bp_codec_largest(x, BP_CODEC_BLOCK) : bp_codec_most(x, BP_CODEC_BLOCK);
     const float inverse = bp_codec_inverse(scale);
     bp_codec_put_float(state, inverse != 0.0f ? scale : 0.0f);
     if (inverse == 0.0f) {
@@ -144,6 +143,13 @@ static void encode_block8(bool has_sign, const float *x, uint8_t *state)
     }
 }
 
+static void encode_block8(bool has_sign, const float *x, uint8_t *state)
+{
+    finish_block8(has_sign, x,
+                  has_sign ? bp_codec_largest(x, BP_CODEC_BLOCK) : bp_codec_most(x, BP_CODEC_BLOCK),
+                  state);
+}
+
 /* What y is beyond its power of two, times the width of its decade, from its low end on. */
 static inline __m256 codec_book(const codec_table *t, __m256 y)
 {
@@ -153,25 +159,26 @@ static inline __m256 codec_book(const codec_table *t, __m256 y)
                            codec_entry(t->low, key));
 }
 
-/* Of a code, y is its interval's number and a half. That of unsigned code 0 is 1 1/2, whose entry
- * is that of 256 1/2. */
+/* Eight codes' values before they are scaled. Of a code, y is its interval's number and a half.
+ * That of unsigned code 0 is 1 1/2, whose entry is that of 256 1/2. */
+static inline __m256 codec_value8(bool has_sign, const uint8_t *codes)
+{
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
+    const __m256 from = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    if (has_sign) {
+        const __m256 n = _mm256_sub_ps(from, _mm256_set1_ps(127.0f));
+        const __m256 y = _mm256_add_ps(codec_abs(n), _mm256_set1_ps(0.5f));
+        return _mm256_or_ps(codec_book(&codec_signed, y), _mm256_and_ps(n, _mm256_set1_ps(-0.0f)));
+    }
+    const __m256 a = codec_book(&codec_unsigned, _mm256_add_ps(from, _mm256_set1_ps(1.5f)));
+    return _mm256_and_ps(a, _mm256_cmp_ps(from, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
 static void decode_block8(bool has_sign, const uint8_t *state, float *x)
 {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
     const __m256 scale = _mm256_set1_ps(bp_codec_get_float(state));
     for (uint32_t i = 0; i < BP_CODEC_BLOCK; i += 8) {
-        const __m128i codes = _mm_loadl_epi64((const __m128i *)(const void *)(state + 4 + i));
-        const __m256 from = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes));
-        __m256 a;
-        if (has_sign) {
-            const __m256 n = _mm256_sub_ps(from, _mm256_set1_ps(127.0f));
-            a = codec_book(&codec_signed, _mm256_add_ps(codec_abs(n), _mm256_set1_ps(0.5f)));
-            a = _mm256_or_ps(a, _mm256_and_ps(n, sign));
-        } else {
-            a = codec_book(&codec_unsigned, _mm256_add_ps(from, _mm256_set1_ps(1.5f)));
-            a = _mm256_and_ps(a, _mm256_cmp_ps(from, _mm256_setzero_ps(), _CMP_GT_OQ));
-        }
-        _mm256_storeu_ps(x + i, _mm256_mul_ps(a, scale));
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(codec_value8(has_sign, state + 4 + i), scale));
     }
 }
 
@@ -191,7 +198,7 @@ static inline __m256i largest_of_each(__m256i v[8])
 }
 
 /* The groups' scales into the state, and their inverses; `most` is 1, or 0 where there is no scale,
- * so that all codes are 0, a NaN's too. A root of the largest is the largest root. */
+ * so that all codes are 0, a NaN's too. What has no sign is given as roots. */
 static inline void store_groups(bool has_sign, const float *x, float inverse[GROUPS],
                                 float most[GROUPS], uint8_t *state)
 {
@@ -205,9 +212,8 @@ static inline void store_groups(bool has_sign, const float *x, float inverse[GRO
             largest[g] = _mm256_max_epi32(largest[g], _mm256_castps_si256(v));
         }
     }
-    __m256 top = _mm256_castsi256_ps(largest_of_each(largest));
-    const __m256i bits = _mm256_castps_si256(has_sign ? top : _mm256_sqrt_ps(top));
-    const __m256i up = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0xffff)), 16);
+    const __m256i top = largest_of_each(largest);
+    const __m256i up = _mm256_srli_epi32(_mm256_add_epi32(top, _mm256_set1_epi32(0xffff)), 16);
     const __m256i half = _mm256_min_epi32(up, _mm256_set1_epi32(0x7f7f));
     const __m256 scale = _mm256_castsi256_ps(_mm256_slli_epi32(half, 16));
     const __m256 normal = _mm256_cmp_ps(scale, _mm256_set1_ps(0x1p-126f), _CMP_GE_OQ);
@@ -237,15 +243,15 @@ static inline __m256i codec_compand(bool has_sign, __m256 x, __m256 a)
     return _mm256_max_epi32(code, _mm256_srli_epi32(above, 31));
 }
 
-static void encode_companded(bool has_sign, const float *x, uint8_t *state)
+/* A state's codes, of values or, without a sign, of their roots. */
+static inline void finish_companded(bool has_sign, const float *x, uint8_t *state)
 {
     float inverse[GROUPS], most[GROUPS];
     store_groups(has_sign, x, inverse, most, state);
     for (uint32_t g = 0; g < GROUPS; g++) {
         __m256i code[BESIDE];
         for (uint32_t k = 0; k < BESIDE; k++) {
-            __m256 v = _mm256_loadu_ps(x + BP_CODEC_GROUP8 * g + 8 * k);
-            v = has_sign ? v : _mm256_sqrt_ps(v);
+            const __m256 v = _mm256_loadu_ps(x + BP_CODEC_GROUP8 * g + 8 * k);
             const __m256 n = _mm256_mul_ps(v, _mm256_set1_ps(inverse[g]));
             code[k] = codec_compand(has_sign, v, codec_magnitude(n, _mm256_set1_ps(most[g])));
         }
@@ -253,37 +259,44 @@ static void encode_companded(bool has_sign, const float *x, uint8_t *state)
     }
 }
 
+static void encode_companded(bool has_sign, const float *x, uint8_t *state)
+{
+    float root[BP_CODEC_BLOCK];
+    for (uint32_t i = 0; !has_sign && i < BP_CODEC_BLOCK; i += 8) {
+        _mm256_storeu_ps(root + i, _mm256_sqrt_ps(_mm256_loadu_ps(x + i)));
+    }
+    finish_companded(has_sign, has_sign ? x : root, state);
+}
+
+/* The nearest float to c / d (codec_avx512.h's codec_quotient): y is 1 / d within 2^-22. */
+static inline __m256 codec_quotient(__m256 c, __m256 d)
+{
+    __m256 y = _mm256_rcp_ps(d);
+    y = _mm256_fmadd_ps(_mm256_fnmadd_ps(d, y, _mm256_set1_ps(1.0f)), y, y);
+    const __m256 q = _mm256_mul_ps(c, y);
+    return _mm256_fmadd_ps(_mm256_fnmadd_ps(d, q, c), y, q);
+}
+
+/* bp_codec_expand_signed, _unsigned of eight codes of a group with this scale. */
+static inline __m256 codec_expanded(bool has_sign, const uint8_t *codes, float scale)
+{
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
+    if (has_sign) {
+        const __m256 c = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+        const __m256 d = _mm256_sub_ps(_mm256_set1_ps(254.0f), codec_abs(c));
+        return _mm256_mul_ps(_mm256_set1_ps(scale), codec_quotient(c, d));
+    }
+    const __m256 c = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    const __m256 root = _mm256_mul_ps(c, _mm256_set1_ps(scale * (1.0f / 255.0f)));
+    return _mm256_mul_ps(root, root);
+}
+
 static void decode_companded(bool has_sign, const uint8_t *state, float *x)
 {
-    for (uint32_t g = 0; g < GROUPS; g++) {
-        bp_codec_expand(has_sign, state + 16 + BP_CODEC_GROUP8 * g, BP_CODEC_GROUP8,
-                        bp_codec_get_half(state + 2 * g), x + BP_CODEC_GROUP8 * g);
+    for (uint32_t i = 0; i < BP_CODEC_BLOCK; i += 8) {
+        const float scale = bp_codec_get_half(state + i / BP_CODEC_GROUP8 * 2);
+        _mm256_storeu_ps(x + i, codec_expanded(has_sign, state + 16 + i, scale));
     }
-}
-
-/* A state of a whole block; false: not a form of this file. */
-static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
-{
-    if (form == BP_CODEC_BLOCK8) {
-        decode_block8(has_sign, state, x);
-    } else if (form == BP_CODEC_COMPANDED8) {
-        decode_companded(has_sign, state, x);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *state)
-{
-    if (form == BP_CODEC_BLOCK8) {
-        encode_block8(has_sign, x, state);
-    } else if (form == BP_CODEC_COMPANDED8) {
-        encode_companded(has_sign, x, state);
-    } else {
-        return false;
-    }
-    return true;
 }
 
 #endif

@@ -21,10 +21,34 @@ bp_update_factors bp_update_factors_of(uint32_t rule, const bp_update_scalars *s
 {
     bp_update_factors f;
     float trust = view->trust != NULL ? *view->trust : 1.0f;
-    double beta3 =
-        rule == BP_UPDATE_ADEMAMIX ? ademamix_beta3(scalars, (double)view->control->applied) : 0.0;
+    double beta3 = rule == BP_UPDATE_ADEMAMIX
+                       ? ademamix_beta3(scalars, (double)view->control->applied)
+                   : rule == BP_UPDATE_SCALED && view->trust != NULL ? (double)view->trust[1]
+                                                                     : 1.0;
     bp_update_prepare(&f, rule, scalars, view->control, view->step, trust, beta3);
     return f;
+}
+
+void bp_update_take_factors(bp_update_view *view)
+{
+    view->rows = (const float *)(const void *)view->state[1];
+    view->columns = (const float *)(const void *)view->state[2];
+    view->state[1] = view->state[2] = NULL;
+}
+
+void bp_update_fill_factors(const bp_update_view *view, uint64_t width, uint64_t first,
+                            uint32_t count, float *to)
+{
+    uint64_t row = first / width, column = first % width;
+    for (uint32_t i = 0; i < count; row++, column = 0) {
+        const uint64_t left = width - column;
+        const uint32_t some = left < count - i ? (uint32_t)left : count - i;
+        const float factor = view->rows != NULL ? view->rows[row] : 1.0f;
+        for (uint32_t k = 0; k < some; k++) {
+            to[i + k] = view->columns != NULL ? factor * view->columns[column + k] : factor;
+        }
+        i += some;
+    }
 }
 
 static uint64_t trust_tasks(const void *scalars)

@@ -4,6 +4,6 @@
 
 #define BP_UPDATE_ROW(name) bp_##name##_avx2
 
-#include "device/host/update/codec_avx2.h"
+#include "device/host/update/update_vector_avx2.h"
 
 #include "device/host/update/update_blocks.h"

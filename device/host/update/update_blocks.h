@@ -11,7 +11,32 @@
 
 #define RUN_BLOCKS (BP_RUN_ELEMENTS / BP_CODEC_BLOCK)
 
-#ifndef BP_UPDATE_CODEC
+#ifdef BP_UPDATE_CODEC
+/* A state of a whole block; false: not a form that the file has vectors for. */
+static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
+{
+    if (form == BP_CODEC_BLOCK8) {
+        decode_block8(has_sign, state, x);
+    } else if (form == BP_CODEC_COMPANDED8) {
+        decode_companded(has_sign, state, x);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *state)
+{
+    if (form == BP_CODEC_BLOCK8) {
+        encode_block8(has_sign, x, state);
+    } else if (form == BP_CODEC_COMPANDED8) {
+        encode_companded(has_sign, x, state);
+    } else {
+        return false;
+    }
+    return true;
+}
+#else
 /* A form without code of its own for states of whole blocks. */
 static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
 {
@@ -185,6 +210,11 @@ static void update_whole(const bp_update_scalars *s, const bp_update_view *v,
     store_master(s, v, at, BP_CODEC_BLOCK, b);
 }
 
+static uint64_t scaled_width(const bp_update_scalars *s)
+{
+    return (uint64_t)((const bp_scaled_scalars *)(const void *)s)->width; /* and its norms' */
+}
+
 static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_update_view *v,
                        const bp_update_factors *f, uint64_t at)
 {
@@ -204,6 +234,10 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
         b.state[i] = load_state(s->form, (signs >> i & 1) != 0, state_at(v->state[i], s->form, at),
                                 count, b.state_scratch[i]);
+    }
+    if (rule == BP_UPDATE_SCALED) {
+        bp_update_fill_factors(v, scaled_width(s), at, count, b.state_scratch[1]);
+        b.state[1] = b.state_scratch[1];
     }
     update_rules[rule](f, count, b.w, g, b.state);
     for (int i = 0; i < BP_UPDATE_STATES; i++) {
@@ -228,6 +262,9 @@ static void update_run(uint32_t rule, const bp_host_call *call, uint64_t first, 
     bp_update_view v = view_of(call);
     if (v.control->skip != 0) {
         return;
+    }
+    if (rule == BP_UPDATE_SCALED) {
+        bp_update_take_factors(&v);
     }
     bp_update_factors f = bp_update_factors_of(rule, s, &v);
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
@@ -281,6 +318,11 @@ static void norms_chunk(uint32_t rule, const bp_update_scalars *s, const bp_upda
         }
         if (rule == BP_UPDATE_LAMB) {
             lamb_block(s, v, f, at, count, &b, u);
+        } else if (rule == BP_UPDATE_SCALED) {
+            bp_update_fill_factors(v, scaled_width(s), at, count, b.state_scratch[1]);
+            for (uint32_t i = 0; i < count; i++) {
+                u[i] = b.gradient[i] * b.state_scratch[1][i];
+            }
         } else {
             memcpy(u, b.gradient, count * sizeof *u);
         }
@@ -306,6 +348,11 @@ static void norms_run(uint32_t rule, const bp_host_call *call, uint64_t chunk, u
                         .step = p->step,
                         .weight_type = (bp_dtype)call->dtypes[1],
                         .gradient_type = (bp_dtype)call->dtypes[5]};
+    if (rule == BP_UPDATE_SCALED) { /* where lamb has its states */
+        v.rows = p->state1;
+        v.columns = p->state2;
+        v.state[0] = v.state[1] = NULL;
+    }
     bp_update_factors f = bp_update_factors_of(rule, s, &v);
     for (uint64_t task = first; task < last; task++) {
         uint64_t end = bp_least((uint64_t)s->count, (task + 1) * chunk);
@@ -324,6 +371,71 @@ static void lamb_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
     (void)worker;
     const bp_lamb_norms_scalars *s = call->scalars;
     norms_run(BP_UPDATE_LAMB, call, (uint64_t)s->chunk, first, last);
+}
+
+static uint64_t scaled_norms_tasks(const void *scalars)
+{
+    const bp_scaled_norms_scalars *s = scalars;
+    return bp_cut(s->count, (uint64_t)s->chunk);
+}
+
+static void scaled_norms_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                             uint32_t worker)
+{
+    (void)worker;
+    const bp_scaled_norms_scalars *s = call->scalars;
+    norms_run(BP_UPDATE_SCALED, call, (uint64_t)s->chunk, first, last);
+}
+
+static uint64_t direction_tasks(const void *scalars)
+{
+    const bp_direction_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static void direction_block(const bp_direction_scalars *s, const bp_update_view *v, uint64_t at)
+{
+    update_block b;
+    float x[BP_CODEC_BLOCK];
+    const uint32_t count = (uint32_t)bp_least((uint64_t)s->count - at, BP_CODEC_BLOCK);
+    unsigned char *to = v->weight + at * bp_dtype_bytes(v->weight_type);
+    unsigned char *state = state_at(v->state[0], s->form, at);
+    unsigned char *second = state_at(v->state[1], s->form, at);
+    if (v->control->skip != 0) {
+        memset(to, 0, count * bp_dtype_bytes(v->weight_type));
+        return;
+    }
+    const float *g = gradient_of(v, at, count, v->control->clip, b.gradient);
+    float *m = load_state(s->form, true, state, count, b.state_scratch[0]);
+    float *w = load_state(s->form, false, second, count, b.state_scratch[1]);
+    if (second != NULL) {
+        const float numbers[4] = {(float)(1.0 - s->beta), (float)s->beta2, (float)(1.0 - s->beta2),
+                                  (float)s->epsilon};
+        loop_ratios(g, m, w, count, numbers, x);
+    } else {
+        loop_directions(g, m, count, (float)(1.0 - s->beta),
+                        s->nesterov != 0 ? (float)s->beta : 0.0f, x);
+    }
+    store_state(s->form, false, w, count, second);
+    store_state(s->form, true, m, count, state);
+    store_floats(v->weight_type, x, count, to);
+}
+
+static void direction_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_direction_scalars *s = call->scalars;
+    const bp_direction_pointers *p = call->pointers;
+    const bp_update_view v = {.weight = p->x,
+                              .state = {p->state1, p->state2},
+                              .gradient = p->gradient,
+                              .control = p->control,
+                              .weight_type = (bp_dtype)call->dtypes[0],
+                              .gradient_type = (bp_dtype)call->dtypes[3]};
+    const uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t at = first * BP_RUN_ELEMENTS; at < end; at += BP_CODEC_BLOCK) {
+        direction_block(s, &v, at);
+    }
 }
 
 static uint64_t lars_norms_tasks(const void *scalars)
@@ -357,6 +469,9 @@ UPDATE_ROW(adagrad, BP_UPDATE_ADAGRAD)
 UPDATE_ROW(lamb, BP_UPDATE_LAMB)
 UPDATE_ROW(lars, BP_UPDATE_LARS)
 UPDATE_ROW(ademamix, BP_UPDATE_ADEMAMIX)
+UPDATE_ROW(scaled, BP_UPDATE_SCALED)
 
 const bp_host_kernel BP_UPDATE_ROW(lamb_norms) = {lamb_norms_tasks, lamb_norms_run, NULL};
+const bp_host_kernel BP_UPDATE_ROW(direction) = {direction_tasks, direction_run, NULL};
+const bp_host_kernel BP_UPDATE_ROW(scaled_norms) = {scaled_norms_tasks, scaled_norms_run, NULL};
 const bp_host_kernel BP_UPDATE_ROW(lars_norms) = {lars_norms_tasks, lars_norms_run, NULL};

@@ -151,9 +151,44 @@ static void lamb_directions(const bp_update_factors *factors, uint32_t count,
     }
 }
 
+/* state[1] holds the factors of rows and columns. */
+static void rule_scaled(const bp_update_factors *factors, uint32_t count, float *restrict w,
+                        const float *restrict g, float *const state[BP_UPDATE_STATES])
+{
+    const bp_update_factors f = *factors;
+    float *restrict m = state[0];
+    const float *restrict factor = state[1];
+    if (m == NULL) {
+        for (uint32_t i = 0; i < count; i++) {
+            bp_update_scaled(&f, g[i], &w[i], factor[i]);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bp_update_scaled_mean(&f, g[i], &w[i], &m[i], factor[i]);
+    }
+}
+
+static void loop_directions(const float *restrict g, float *restrict m, uint32_t count, float gain,
+                            float nesterov, float *restrict x)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        x[i] = bp_update_direction(g[i], &m[i], gain, nesterov);
+    }
+}
+
+static void loop_ratios(const float *restrict g, float *restrict m, float *restrict v,
+                        uint32_t count, const float numbers[4], float *restrict x)
+{
+    const float gain = numbers[0], keep2 = numbers[1], gain2 = numbers[2], epsilon = numbers[3];
+    for (uint32_t i = 0; i < count; i++) {
+        x[i] = bp_update_ratio(g[i], &m[i], &v[i], gain, keep2, gain2, epsilon);
+    }
+}
+
 /* By BP_UPDATE_ number. */
-static update_rule *const update_rules[] = {rule_sgd,  rule_adam,    rule_adamw,
-                                            loop_lion, rule_rmsprop, loop_adagrad,
-                                            loop_lamb, loop_lars,    loop_ademamix};
+static update_rule *const update_rules[] = {rule_sgd,      rule_adam,    rule_adamw, loop_lion,
+                                            rule_rmsprop,  loop_adagrad, loop_lamb,  loop_lars,
+                                            loop_ademamix, rule_scaled};
 
 #endif

@@ -165,29 +165,14 @@ static inline void decode_values(int64_t form, bool has_sign, const uint8_t *sta
     }
 }
 
-/* A state of a whole block; false: not a form of this file. */
-static bool decode_block(int64_t form, bool has_sign, const uint8_t *state, float *x)
+static void decode_block8(bool has_sign, const uint8_t *state, float *x)
 {
-    if (form == BP_CODEC_BLOCK8) {
-        decode_values(BP_CODEC_BLOCK8, has_sign, state, x);
-    } else if (form == BP_CODEC_COMPANDED8) {
-        decode_values(BP_CODEC_COMPANDED8, has_sign, state, x);
-    } else {
-        return false;
-    }
-    return true;
+    decode_values(BP_CODEC_BLOCK8, has_sign, state, x);
 }
 
-static bool encode_block(int64_t form, bool has_sign, const float *x, uint8_t *state)
+static void decode_companded(bool has_sign, const uint8_t *state, float *x)
 {
-    if (form == BP_CODEC_BLOCK8) {
-        encode_block8(has_sign, x, state);
-    } else if (form == BP_CODEC_COMPANDED8) {
-        encode_companded(has_sign, x, state);
-    } else {
-        return false;
-    }
-    return true;
+    decode_values(BP_CODEC_COMPANDED8, has_sign, state, x);
 }
 
 /* What a block of an update works on. */

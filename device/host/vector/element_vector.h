@@ -35,4 +35,12 @@ static inline void bp_v_put(bp_element *x, bp_v value, bp_part part)
     bp_v_store_as(x, 0, value, BP_ELEMENT, part);
 }
 
+/* Asks for the line of elements that a loop through x comes to later: by then memory has answered.
+ */
+#define BP_ASK_AHEAD 1024
+static inline void bp_v_ask(const bp_element *x)
+{
+    __builtin_prefetch(x + BP_ASK_AHEAD);
+}
+
 #endif

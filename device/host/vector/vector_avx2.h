@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "device/host/vector/fold.h"
 #include "device/host/vector/half_avx2.h"
 #include "device/host/vector/math_avx2.h"
 
@@ -137,10 +138,28 @@ static inline bp_v bp_v_max(bp_v x, bp_v y)
     return (bp_v){_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
 }
 
+static inline bp_v bp_v_min(bp_v x, bp_v y)
+{
+    return (bp_v){_mm256_min_ps(x.low, y.low), _mm256_min_ps(x.high, y.high)};
+}
+
 static inline bp_part bp_v_less(bp_v x, bp_v y)
 {
     return (bp_part){false, BP_V, _mm256_castps_si256(_mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ)),
                      _mm256_castps_si256(_mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ))};
+}
+
+static inline bp_part bp_v_reaches(bp_v x, bp_v y)
+{
+    return (bp_part){false, BP_V, _mm256_castps_si256(_mm256_cmp_ps(x.low, y.low, _CMP_GE_OQ)),
+                     _mm256_castps_si256(_mm256_cmp_ps(x.high, y.high, _CMP_GE_OQ))};
+}
+
+/* A choice takes three operations here, this one. */
+static inline bp_v bp_v_clear(bp_part part, bp_v x)
+{
+    return (bp_v){_mm256_andnot_ps(_mm256_castsi256_ps(part.low), x.low),
+                  _mm256_andnot_ps(_mm256_castsi256_ps(part.high), x.high)};
 }
 
 static inline bp_v bp_v_exp(bp_v x)
@@ -162,6 +181,16 @@ static inline void bp_v_spill(bp_v x, float lanes[BP_V])
 {
     _mm256_storeu_ps(lanes, x.low);
     _mm256_storeu_ps(lanes + 8, x.high);
+}
+
+static inline float bp_v_sum(bp_v x)
+{
+    return bp_half_sum(_mm256_add_ps(x.low, x.high));
+}
+
+static inline float bp_v_most(bp_v x)
+{
+    return bp_half_most(_mm256_max_ps(x.low, x.high));
 }
 
 typedef struct bp_v_double {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/host/vector/fold.h"
 #include "device/host/vector/half_avx512.h"
 #include "device/host/vector/math_avx512.h"
 
@@ -121,10 +122,28 @@ static inline bp_v bp_v_max(bp_v x, bp_v y)
     return _mm512_max_ps(x, y);
 }
 
-/* The lanes where x < y; only bp_v_choose may be given them. */
+/* Of max and min: y where either is no number. */
+static inline bp_v bp_v_min(bp_v x, bp_v y)
+{
+    return _mm512_min_ps(x, y);
+}
+
+/* The lanes where x < y; only bp_v_choose and bp_v_clear may be given them. */
 static inline bp_part bp_v_less(bp_v x, bp_v y)
 {
     return (bp_part){false, _mm512_cmp_ps_mask(x, y, _CMP_LT_OQ)};
+}
+
+/* The lanes where x >= y, likewise. */
+static inline bp_part bp_v_reaches(bp_v x, bp_v y)
+{
+    return (bp_part){false, _mm512_cmp_ps_mask(x, y, _CMP_GE_OQ)};
+}
+
+/* x, but 0 in those lanes. */
+static inline bp_v bp_v_clear(bp_part part, bp_v x)
+{
+    return _mm512_mask_mov_ps(x, part.mask, _mm512_setzero_ps());
 }
 
 static inline bp_v bp_v_exp(bp_v x)
@@ -146,6 +165,20 @@ static inline bp_v bp_v_gelu_slope(bp_v x)
 static inline void bp_v_spill(bp_v x, float lanes[BP_V])
 {
     _mm512_storeu_ps(lanes, x);
+}
+
+/* The lanes added pairwise at distance 8, 4, 2, 1 (bp_lanes_sum), and the largest of them, none of
+ * which is a NaN. */
+static inline float bp_v_sum(bp_v x)
+{
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    return bp_half_sum(half);
+}
+
+static inline float bp_v_most(bp_v x)
+{
+    __m256 half = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    return bp_half_most(half);
 }
 
 /* Sixteen doubles. */

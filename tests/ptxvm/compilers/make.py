@@ -201,6 +201,18 @@ def atoms():
     return p
 
 
+def ring():
+    p = Program("tiles through a ring of two stages, by bulk copies and mbarriers", 1, 96)
+    a = random.randint(-50, 50, 5 * 64).astype(np.float32)
+    o = np.zeros(64, np.float32)
+    for t in T(64):
+        for i in T(5):
+            o[t] = o[t] * 2 + a[64 * i + (t ^ i)]
+    p.want("o", "f32", o)
+    p.give("a", "f32", a)
+    return p
+
+
 def lanes():
     p = Program("shuffles, votes, matches, reductions", 1, 32)
     ballot = lambda c: sum(1 << t for t in T(32) if c(t))
@@ -361,6 +373,7 @@ MADE = (
     ("nvcc130_packed", packed, nvcc, "PACKED", ["-arch=sm_90"]),
     ("nvcc130_rounds", rounds, nvcc, "ROUNDS", ["-arch=sm_100"]),
     ("nvcc130_atoms", atoms, nvcc, "ATOMS", ["-arch=sm_80", "-G"]),
+    ("nvcc130_ring", ring, nvcc, "RING", ["-arch=sm_90a"]),
     ("clang14_wide", wide, clang, "WIDE", ["-O2", "--cuda-gpu-arch=sm_80"]),
     ("clang14_choice", choice, clang, "CHOICE", ["-O1", "--cuda-gpu-arch=sm_70"]),
     ("clang14_record", record, clang, "RECORD", ["-O0", "--cuda-gpu-arch=sm_80"]),
@@ -372,6 +385,6 @@ if __name__ == "__main__":
     for name, answer, compiler, *rest in MADE:
         program = answer()
         if any(word in " ".join(map(str, rest)) for word in ("_90", "_100", "_120", "_86")):
-            program.line("set PTXVM_DEVICE sm_" + str(rest[-1]).split("_")[1].split("'")[0])
+            program.line("set PTXVM_DEVICE sm_" + str(rest[-1]).split("_")[1].split("'")[0].rstrip("a"))
         program.write(name, compiler(*rest))
     triton()

@@ -286,3 +286,62 @@ extern "C" __global__ void k(unsigned *o, const float *a)
     r[7] = (unsigned)__double2int_rd((double)x * 1e3);
 }
 #endif
+
+#ifdef RING /* Hopper: a warp that copies tiles into a ring, elected, and two that read them */
+#define STAGES 2
+#define TILES  5
+#define TILE   64
+__device__ unsigned address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+__device__ void await(unsigned barrier, unsigned parity)
+{
+    asm volatile("{\n.reg .pred p;\nloop:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@p bra done;\nbra loop;\ndone:\n}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+extern "C" __global__ void k(float *o, const float *a)
+{
+    __shared__ __align__(128) float tile[STAGES][TILE];
+    __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
+    unsigned t = threadIdx.x;
+    if (t == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(&full[s])));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" ::"r"(address(&empty[s])));
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (t >= 64) {
+        unsigned chosen;
+        asm volatile(
+            "{\n.reg .pred p;\n.reg .b32 r;\nelect.sync r|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}"
+            : "=r"(chosen));
+        for (int i = 0; chosen && i < TILES; i++) {
+            int s = i % STAGES;
+            await(address(&empty[s]), (i / STAGES & 1) ^ 1);
+            asm volatile(
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(&full[s])),
+                "r"(TILE * 4)
+                : "memory");
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+                         "[%1], %2, [%3];" ::"r"(address(tile[s])),
+                         "l"(a + i * TILE), "r"(TILE * 4), "r"(address(&full[s]))
+                         : "memory");
+        }
+        return;
+    }
+    float sum = 0;
+    for (int i = 0; i < TILES; i++) {
+        int s = i % STAGES;
+        await(address(&full[s]), i / STAGES & 1);
+        sum = sum * 2 + tile[s][t ^ i];
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(&empty[s]))
+                     : "memory");
+    }
+    o[t] = sum;
+}
+#endif

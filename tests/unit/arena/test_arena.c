@@ -8,6 +8,7 @@
 
 #include "arena/arena.h"
 
+/* verifies arena-1.2520 */
 static void carves_aligned_pieces_that_do_not_overlap(void **state)
 {
     (void)state;
@@ -29,6 +30,7 @@ static void carves_aligned_pieces_that_do_not_overlap(void **state)
     assert_int_equal(bp_arena_left(&arena), 1023 - arena.used);
 }
 
+/* verifies arena-2.a75f */
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
@@ -49,6 +51,7 @@ static void refuses_what_does_not_fit(void **state)
     assert_int_equal(bp_arena_carve(&arena, 0, (size_t)1 << 62, &piece), BP_ERR_FIT);
 }
 
+/* verifies arena-2.a75f */
 static void refuses_an_alignment_that_is_no_power_of_two(void **state)
 {
     (void)state;
@@ -62,6 +65,7 @@ static void refuses_an_alignment_that_is_no_power_of_two(void **state)
     assert_int_equal(arena.used, 0);
 }
 
+/* verifies arena-4.9927 */
 static void rewinds_to_a_mark_and_keeps_the_peak(void **state)
 {
     (void)state;
@@ -78,6 +82,7 @@ static void rewinds_to_a_mark_and_keeps_the_peak(void **state)
     assert_int_equal(bp_arena_rewind(&arena, 9), BP_ERR_USAGE);
 }
 
+/* verifies arena-3.14f5 */
 static void a_sealed_arena_refuses_and_counts(void **state)
 {
     (void)state;

@@ -13,6 +13,7 @@
 
 static char output[4096];
 
+/* verifies arena-14.3b04 */
 static void reads_columns_in_any_order(void **state)
 {
     (void)state;
@@ -38,6 +39,7 @@ static void reads_columns_in_any_order(void **state)
     }
 }
 
+/* verifies arena-14.3b04 */
 static void refuses_with_line_and_column(void **state)
 {
     (void)state;
@@ -138,6 +140,12 @@ static void writes_json(void **state)
         assert_int_equal(json_is_true(json_object_get(root, "fits")), good);
         json_t *list = json_object_get(root, "buffers");
         assert_int_equal(json_array_size(list), 4);
+        for (size_t i = 0; i < 4; i++) {
+            const json_t *buffer = json_array_get(list, i);
+            assert_int_equal(json_integer_value(json_object_get(buffer, "lower")), rows[i].lower);
+            assert_int_equal(json_integer_value(json_object_get(buffer, "upper")), rows[i].upper);
+            assert_int_equal(json_integer_value(json_object_get(buffer, "size")), rows[i].size);
+        }
         json_t *row = json_array_get(list, 0);
         assert_string_equal(json_string_value(json_object_get(row, "id")), "\"q\"");
         row = json_array_get(list, 1);

@@ -61,6 +61,7 @@ static const char *form_of(map_form form, const bp_map *map)
     return output;
 }
 
+/* verifies arena-12.cc7d */
 static void totals_count_each_class(void **state)
 {
     (void)state;
@@ -81,6 +82,7 @@ static void totals_count_each_class(void **state)
     assert_int_equal(at_peak[1], 60);
 }
 
+/* verifies arena-12.cc7d */
 static void text_lists_by_offset(void **state)
 {
     (void)state;
@@ -106,6 +108,7 @@ static void text_lists_by_offset(void **state)
     assert_non_null(strstr(text, "waste 0\npeak at op 0 with 1 buffer alive\n"));
 }
 
+/* verifies arena-12.cc7d */
 static void json_reads_back(void **state)
 {
     (void)state;
@@ -160,6 +163,7 @@ static size_t count_of(const char *text, const char *needle)
     return count;
 }
 
+/* verifies arena-13.2aff */
 static void the_page_stands_alone(void **state)
 {
     (void)state;

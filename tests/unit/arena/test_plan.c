@@ -13,6 +13,7 @@
 #include "tests/support/arena_set.h"
 
 static bp_interval shuffled[SET_MOST];
+/* verifies arena-6.72d9 */
 static void every_layout_is_valid(void **state)
 {
     (void)state;
@@ -42,6 +43,7 @@ static int compare_placed(const void *a, const void *b)
     return 0;
 }
 
+/* verifies arena-7.8aef */
 static void the_order_of_rows_does_not_matter(void **state)
 {
     (void)state;
@@ -112,6 +114,7 @@ static uint32_t training_set(uint32_t layers, uint32_t tape, bool checkpoints)
     return count;
 }
 
+/* verifies arena-11.fcf3 */
 static void training_steps_waste_nothing(void **state)
 {
     (void)state;
@@ -132,6 +135,7 @@ static void training_steps_waste_nothing(void **state)
     }
 }
 
+/* verifies arena-10.b68d */
 static void calls_that_make_no_sense_are_refused(void **state)
 {
     (void)state;

@@ -23,6 +23,7 @@ static void read_set(const char *text, uint32_t count)
     }
 }
 
+/* verifies arena-8.9600 */
 static void small_sets_reach_the_true_optimum(void **state)
 {
     (void)state;
@@ -48,6 +49,7 @@ static const char *const unreachable[] = {
     "1:4-7 1:2-5 3:3-6 3:5-7 2:1-4 3:0-1 3:0-2 2:1-3",
 };
 
+/* verifies arena-8.9600 */
 static void a_bound_that_no_layout_reaches_is_refuted(void **state)
 {
     (void)state;
@@ -184,6 +186,7 @@ static void tight_sets_are_packed_perfectly(void **state)
     assert_true(searched > 0);
 }
 
+/* verifies arena-9.a98d */
 static void a_search_that_finds_nothing_stops_at_its_limit(void **state)
 {
     (void)state;
@@ -223,6 +226,7 @@ static void a_search_returns_to_lower_capacities(void **state)
 
 /* Everybody in the first part conflicts with everybody, so each placement changes all the others:
  * more than the searches remember. They give up, and the greedy layout stands. */
+/* verifies arena-9.a98d */
 static void searches_that_would_need_too_much_memory_give_up(void **state)
 {
     (void)state;

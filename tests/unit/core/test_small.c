@@ -13,6 +13,7 @@
 #include "core/compile/optimizer.h"
 #include "core/number/order.h"
 
+/* verifies error-1.c4b2 */
 static void test_first_error_sticks(void **state)
 {
     (void)state;
@@ -27,6 +28,7 @@ static void test_first_error_sticks(void **state)
     assert_int_equal(bp_error_numbers(NULL, BP_ERR_STORE, "x", "y", "z", 0, 0), BP_ERR_STORE);
 }
 
+/* verifies error-2.e818 */
 static void test_words_that_were_found(void **state)
 {
     (void)state;
@@ -37,6 +39,17 @@ static void test_words_that_were_found(void **state)
     assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", "z"), BP_ERR_DATA);
     bp_error_found(&error, "a\tb\xc3\xa9 \"c\"rest", 9);
     assert_string_equal(error.word, "a?b?? \"c\"");
+    bp_error_found(&error, "~\x7f", 2);
+    assert_string_equal(error.word, "~?");
+    bp_error_right(NULL, "x");
+    bp_error_right(&error, "another one");
+    assert_string_equal(error.right, "another one");
+    bp_error fresh = {.code = BP_OK};
+    bp_error_right(&fresh, "nothing is wrong");
+    assert_string_equal(fresh.right, "");
+    assert_string_equal(bp_limit_words(BP_LIMIT_BELOW), "below ");
+    assert_string_equal(bp_limit_words(BP_LIMIT_EXACT), "");
+    assert_string_equal(bp_limit_words((bp_limit)99), "");
     char text[2 * BP_ERROR_WORD_MAX];
     memset(text, 'w', sizeof text);
     bp_error_found(&error, text, sizeof text);
@@ -70,6 +83,7 @@ static void test_names_are_prefixed_and_cut(void **state)
     assert_string_equal(error.name, "file");
 }
 
+/* verifies error-2.e818 */
 static void test_exit_codes(void **state)
 {
     (void)state;
@@ -130,6 +144,7 @@ static void refused(const bp_spec *spec, const char *name)
     assert_string_equal(error.name, name);
 }
 
+/* verifies compile-1.aa19 */
 static void test_spec_ranges(void **state)
 {
     (void)state;

@@ -89,12 +89,14 @@ static void run_corpus(fuzz_target target, const char *folder)
     assert_true(count >= 10);
 }
 
+/* verifies formats-19.1559 */
 static void json_corpus(void **state)
 {
     (void)state;
     run_corpus(fuzz_json, "tests/fuzz/corpus/json");
 }
 
+/* verifies file-5.585f */
 static void safetensors_corpus(void **state)
 {
     (void)state;
@@ -107,6 +109,7 @@ static void documents_corpus(void **state)
     run_corpus(fuzz_documents, "tests/fuzz/corpus/documents");
 }
 
+/* verifies formats-19.1559 */
 static void gguf_corpus(void **state)
 {
     (void)state;
@@ -125,6 +128,7 @@ static void index_corpus(void **state)
     run_corpus(fuzz_index, "tests/fuzz/corpus/index");
 }
 
+/* verifies formats-19.1559 */
 static void config_corpus(void **state)
 {
     (void)state;
@@ -137,6 +141,7 @@ static void adapter_corpus(void **state)
     run_corpus(fuzz_adapter, "tests/fuzz/corpus/adapter");
 }
 
+/* verifies formats-19.1559 */
 static void tokenizer_corpus(void **state)
 {
     (void)state;

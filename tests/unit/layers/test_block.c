@@ -138,6 +138,7 @@ static void sample_sets(const char *name, uint32_t seed)
     }
 }
 
+/* verifies layers-5.febc */
 static void test_families_under_options(void **state)
 {
     (void)state;
@@ -156,6 +157,7 @@ static void test_families_under_options(void **state)
 }
 
 /* Every subset of what a block of GPT-2 can keep. */
+/* verifies layers-5.febc */
 static void test_all_subsets(void **state)
 {
     (void)state;

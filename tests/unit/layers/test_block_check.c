@@ -35,7 +35,7 @@ static bp_block sound(void)
                                 .in = {INPUT},
                                 .out = {NORM, STATISTICS},
                                 .class_of = BP_RECOMPUTE_NORM,
-                                .norm = {0, 1, 8, 1e-5}},
+                                .norm = {0, 1, 8, 1e-5, false}},
                  [NODE_DENSE] = {.kind = BP_NODE_DENSE,
                                  .in = {NORM},
                                  .out = {BEFORE},
@@ -67,6 +67,7 @@ static void test_a_sound_list_is_accepted(void **state)
     assert_int_equal(bp_block_check(&block, &error), BP_OK);
 }
 
+/* verifies layers-6.5ba0 */
 static void test_kinds_and_numbers(void **state)
 {
     (void)state;
@@ -124,6 +125,7 @@ static void test_chains(void **state)
     refused(&block, "no node makes the block's output");
 }
 
+/* verifies layers-6.5ba0 */
 static void test_shapes(void **state)
 {
     (void)state;
@@ -214,6 +216,164 @@ static void test_pieces_of_time(void **state)
     refused(&block, "runs once");
 }
 
+/* A node of one kind behind a product that makes what it reads: x (6, 16) and, where it reads two,
+ * a second of x's shape; y, and where the kind has them statistics. */
+enum { KIND_INPUT, KIND_X, KIND_SECOND, KIND_Y, KIND_STATISTICS };
+
+static bp_block of_kind(bp_node node, uint64_t y_width, uint64_t statistics)
+{
+    const bp_linear make = {.in = 8, .out = 16};
+    const uint32_t outputs = statistics != 0 ? 2 : 1;
+    bp_block block = {.value = {[KIND_INPUT] = {"input", "d_input", {6, 8}, false},
+                                [KIND_X] = {"x", "d_x", {6, 16}, false},
+                                [KIND_SECOND] = {"second", "d_second", {6, 16}, false},
+                                [KIND_Y] = {"y", "d_y", {6, y_width}, false},
+                                [KIND_STATISTICS] = {"statistics", NULL, {statistics, 6}, true}},
+                      .values = KIND_Y + outputs,
+                      .node = {{.kind = BP_NODE_DENSE,
+                                .out = {KIND_X, KIND_SECOND},
+                                .parts = 2,
+                                .part = {make, make}}},
+                      .nodes = 2};
+    node.in[0] = KIND_X;
+    node.in[1] = KIND_SECOND;
+    node.out[0] = KIND_Y;
+    node.out[1] = KIND_STATISTICS;
+    block.node[1] = node;
+    return block;
+}
+
+typedef struct kind_case {
+    bp_node node;
+    uint64_t y_width, statistics;
+    bool any_width; /* of x and y together */
+} kind_case;
+
+static void one_value_wrong(const bp_block *good, const kind_case *k)
+{
+    bp_block block = *good;
+    block.value[KIND_Y].shape[0]++;
+    refused(&block, "shapes");
+    block = *good;
+    block.value[KIND_Y].shape[1]++;
+    refused(&block, "shapes");
+    /* x alone, with the product that makes it. */
+    block = *good;
+    block.value[KIND_X].shape[1]++;
+    block.node[0].part[0].out++;
+    refused(&block, "shapes");
+    if (k->statistics != 0) {
+        block = *good;
+        block.value[KIND_STATISTICS].shape[0]++;
+        refused(&block, "shapes");
+        block = *good;
+        block.value[KIND_STATISTICS].statistics = false;
+        refused(&block, "shapes");
+    }
+}
+
+/* More rows of the product's input and outputs, and at last of y and its statistics. */
+static void more_rows(const bp_block *good, const kind_case *k)
+{
+    bp_error error = {0};
+    bp_block block = *good;
+    block.value[KIND_INPUT].shape[0]++;
+    block.value[KIND_X].shape[0]++;
+    block.value[KIND_SECOND].shape[0]++;
+    refused(&block, "shapes");
+    block.value[KIND_Y].shape[0]++;
+    if (k->statistics != 0) {
+        refused(&block, "shapes");
+        block.value[KIND_STATISTICS].shape[1]++;
+    }
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+}
+
+/* x and y wider together, which the kind's own numbers may not allow. */
+static void more_columns(const bp_block *good, const kind_case *k)
+{
+    bp_error error = {0};
+    bp_block block = *good;
+    block.value[KIND_X].shape[1] += 2;
+    block.value[KIND_SECOND].shape[1] += 2;
+    block.value[KIND_Y].shape[1] += k->y_width == 16 ? 2 : 1;
+    block.node[0].part[0].out += 2;
+    block.node[0].part[1].out += 2;
+    assert_int_equal(bp_block_check(&block, &error), k->any_width ? BP_OK : BP_ERR_USAGE);
+}
+
+/* Each relation of shapes that a kind asks for, broken alone. */
+static void test_shapes_of_each_kind(void **state)
+{
+    (void)state;
+    const bp_norm four = {0, 1, 4, 1e-5, false}, sixteen = {0, 1, 16, 1e-5, false};
+    const kind_case kinds[] = {
+        {{.kind = BP_NODE_NORM, .norm = sixteen}, 16, 2, false},
+        {{.kind = BP_NODE_HEAD_NORM, .head_norm = {{four, 2, 16}, {four, 1, 16}}}, 16, 3, false},
+        {{.kind = BP_NODE_ROTARY, .heads = 4, .rotary = {.width = 4}}, 16, 0, true},
+        {{.kind = BP_NODE_ROTARY, .heads = 4, .rotary = {.width = 2, .apart = 4}}, 16, 0, true},
+        {{.kind = BP_NODE_ATTENTION, .attention = {.heads = 2, .kv_heads = 1, .head_width = 4}},
+         8,
+         2,
+         false},
+        {{.kind = BP_NODE_SWIGLU}, 16, 0, true},
+        {{.kind = BP_NODE_ADD}, 16, 0, true},
+        {{.kind = BP_NODE_GATED}, 8, 0, true},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        bp_error error = {0};
+        const bp_block good = of_kind(kinds[i].node, kinds[i].y_width, kinds[i].statistics);
+        if (bp_block_check(&good, &error) != BP_OK) {
+            fail_msg("kind %zu: %s", i, error.text);
+        }
+        one_value_wrong(&good, &kinds[i]);
+        more_rows(&good, &kinds[i]);
+        more_columns(&good, &kinds[i]);
+    }
+}
+
+/* Numbers of a kind's own that do not go with its values. */
+static void test_numbers_of_a_kind(void **state)
+{
+    (void)state;
+    const bp_norm four = {0, 1, 4, 1e-5, false};
+    bp_block block =
+        of_kind((bp_node){.kind = BP_NODE_ROTARY, .heads = 5, .rotary = {.width = 4}}, 16, 0);
+    refused(&block, "shapes");
+    block = of_kind(
+        (bp_node){.kind = BP_NODE_HEAD_NORM, .head_norm = {{four, 2, 17}, {four, 1, 16}}}, 16, 3);
+    refused(&block, "shapes");
+    block = of_kind(
+        (bp_node){.kind = BP_NODE_HEAD_NORM, .head_norm = {{four, 2, 16}, {four, 1, 17}}}, 16, 3);
+    refused(&block, "shapes");
+    block = of_kind((bp_node){.kind = BP_NODE_SWIGLU}, 16, 0);
+    block.value[KIND_SECOND].shape[1]--;
+    block.node[0].part[1].out--;
+    refused(&block, "shapes");
+    block = of_kind((bp_node){.kind = BP_NODE_ADD}, 16, 0);
+    block.value[KIND_SECOND].shape[1]--;
+    block.node[0].part[1].out--;
+    refused(&block, "shapes");
+    block = sound();
+    block.value[INPUT].shape[0] = block.value[NORM].shape[0] = block.value[STATISTICS].shape[1] = 7;
+    refused(&block, "shapes"); /* the product's rows are not its input's */
+    block = sound();
+    block.node[NODE_DENSE].part[0].in = 7;
+    refused(&block, "shapes");
+    block = sound();
+    block.node[NODE_RESIDUAL].residual.projection.in = 23;
+    refused(&block, "shapes");
+    block = sound();
+    block.node[NODE_RESIDUAL].residual.projection.out = 7;
+    refused(&block, "shapes");
+    block = sound();
+    block.node[NODE_NORM].norm.width = 7;
+    refused(&block, "shapes");
+    block = sound();
+    block.values = 1;
+    refused(&block, "needs nodes");
+}
+
 /* A node with effects is never computed again: every tape variant keeps what it made. */
 static void test_effects_are_kept(void **state)
 {
@@ -255,6 +415,7 @@ static void forward_unsound(bp_emit *emit, bp_stage_call *call)
 }
 
 /* The plan fails with what is wrong with the list, so nothing of it ever runs. */
+/* verifies layers-6.5ba0 */
 static void test_a_plan_with_such_a_list_is_refused(void **state)
 {
     (void)state;
@@ -281,6 +442,8 @@ int main(void)
         cmocka_unit_test(test_kinds_and_numbers),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_shapes_of_each_kind),
+        cmocka_unit_test(test_numbers_of_a_kind),
         cmocka_unit_test(test_nodes_with_effects),
         cmocka_unit_test(test_pieces_of_time),
         cmocka_unit_test(test_effects_are_kept),

@@ -141,6 +141,7 @@ static void test_evaluation(void **state)
 }
 
 /* ReLU has a kink where biases are 0: it is compared with PyTorch (tests/golden). */
+/* verifies layers-4.97f8 */
 static void test_differences(void **state)
 {
     (void)state;

@@ -50,7 +50,8 @@ static bp_spec spec_of(bp_task task, bool bert)
     } else {
         SET_OWN(config, bp_llama_config, kv_heads, 2);
         SET_OWN(config, bp_llama_config, rope_theta, 100.0);
-        SET_OWN(config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+        SET_OWN(config, bp_llama_config, rope_scaling,
+                (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
         SET_OWN(config, bp_llama_config, qkv_bias, true);
     }
     config->task = task;
@@ -106,6 +107,7 @@ static const struct {
              {BP_TASK_CLASSES, true}};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
+/* verifies run-1.e4fa */
 static void test_policies(void **state)
 {
     (void)state;
@@ -168,6 +170,7 @@ static double loss_of(rig *r)
 }
 
 /* Along each parameter's gradient the loss changes as the gradient's norm says, dropout on. */
+/* verifies layers-4.97f8 */
 static void test_differences(void **state)
 {
     (void)state;
@@ -213,6 +216,7 @@ static void test_differences(void **state)
 }
 
 /* What lies behind a sample's end changes nothing. */
+/* verifies layers-9.e558 */
 static void test_padding_is_not_seen(void **state)
 {
     (void)state;

@@ -52,6 +52,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
 }
 
 /* Every policy, with and without dropout, one and three micro-batches, poisoned and not. */
+/* verifies run-1.e4fa */
 static void test_policies(void **state)
 {
     (void)state;
@@ -255,6 +256,7 @@ static void check_differences(const bp_spec *spec)
     rig_close(&r);
 }
 
+/* verifies layers-4.97f8 */
 static void test_differences(void **state)
 {
     (void)state;

@@ -184,6 +184,7 @@ static void test_cuts(void **state)
     }
 }
 
+/* verifies layers-4.97f8 */
 static void test_differences(void **state)
 {
     (void)state;
@@ -264,6 +265,7 @@ static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
 }
 
 /* Each step a stage: four times the length, twice the tape and checkpoints of sqrt. */
+/* verifies layers-11.ea8b */
 static void test_memory_grows_as_the_root(void **state)
 {
     (void)state;

@@ -123,6 +123,7 @@ static void test_update(void **state)
 }
 
 /* Gradients far above the bound, far below it, and no bound at all. */
+/* verifies optim-5.f2a2 */
 static void test_clip(void **state)
 {
     (void)state;
@@ -150,6 +151,7 @@ static void test_long_tensor(void **state)
     run_steps(&spec, 1);
 }
 
+/* verifies optim-5.f2a2 */
 static void test_skip(void **state)
 {
     (void)state;

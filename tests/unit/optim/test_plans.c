@@ -10,13 +10,17 @@
 
 #include <cmocka.h>
 
+#include "optim/adafactor.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
+#include "optim/adam_mini.h"
 #include "optim/adamw.h"
 #include "optim/ademamix.h"
+#include "optim/apollo.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
 #include "optim/lion.h"
+#include "optim/muon.h"
 #include "optim/rmsprop.h"
 #include "optim/rule.h"
 #include "optim/sgd.h"
@@ -38,7 +42,12 @@ static const struct {
            {&bp_optimizer_adagrad, 3e-2},    {&bp_optimizer_adagrad_8bit, 3e-2},
            {&bp_optimizer_lamb, 3e-2},       {&bp_optimizer_lamb_8bit, 3e-2},
            {&bp_optimizer_lars, 0.2},        {&bp_optimizer_lars_8bit, 0.2},
-           {&bp_optimizer_ademamix, 1e-2},   {&bp_optimizer_ademamix_8bit, 1e-2}};
+           {&bp_optimizer_ademamix, 1e-2},   {&bp_optimizer_ademamix_8bit, 1e-2},
+           {&bp_optimizer_adafactor, 1e-2},  {&bp_optimizer_adalomo, 5e-2},
+           {&bp_optimizer_adam_mini, 1e-2},  {&bp_optimizer_adam_mini_8bit, 1e-2},
+           {&bp_optimizer_muon, 1e-2},       {&bp_optimizer_muon_8bit, 1e-2},
+           {&bp_optimizer_apollo, 1e-2},     {&bp_optimizer_apollo_8bit, 1e-2},
+           {&bp_optimizer_apollo_mini, 1e-2}};
 #define ALL (sizeof all / sizeof all[0])
 
 static const bp_parameter_rule every_state[] = {
@@ -85,6 +94,7 @@ static uint64_t train(const bp_spec *spec, double *first, double *last)
     return digest;
 }
 
+/* verifies optim-6.74aa */
 static void test_every_rule_learns(void **state)
 {
     (void)state;
@@ -106,6 +116,7 @@ static bp_status check_of(const bp_spec *spec, bp_error *error)
     return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }
 
+/* verifies optim-6.74aa */
 static void test_what_rules_refuse(void **state)
 {
     (void)state;
@@ -126,6 +137,10 @@ static void test_what_rules_refuse(void **state)
     assert_int_equal(check_of(&spec, &error), BP_OK);
     spec.optimizer_options.dampening = 0.5;
     assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);
+    spec = spec_of(4); /* no rule with momentum of this kind: nesterov is nothing to it */
+    spec.optimizer_options.nesterov = true;
+    spec.optimizer_options.momentum = 0.0;
+    assert_int_equal(check_of(&spec, &error), BP_OK);
     spec = spec_of(1);
     spec.optimizer_options.momentum = 0.0;
     assert_int_equal(check_of(&spec, &error), BP_ERR_USAGE);

@@ -38,6 +38,7 @@ static void test_constant(void **state)
     assert_near(bp_rate_constant(&cold, 0), 0.5);
 }
 
+/* verifies optim-4.eab5 */
 static void test_linear(void **state)
 {
     (void)state;
@@ -71,6 +72,7 @@ static void test_linear(void **state)
     assert_near(bp_rate_linear(&floor, 9), 1e-3);
 }
 
+/* verifies optim-4.eab5 */
 static void test_cosine(void **state)
 {
     (void)state;

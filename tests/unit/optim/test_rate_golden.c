@@ -33,6 +33,7 @@ static const rate_case cases[] = {
 #include "tests/golden/rates.def"
 };
 
+/* verifies optim-4.eab5 */
 static void test_cases(void **state)
 {
     (void)state;

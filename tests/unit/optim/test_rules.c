@@ -140,6 +140,7 @@ static void run_case(update_desk *d, const struct rule_case *c, const update_set
     }
 }
 
+/* verifies optim-1.ca07 */
 static void every_rule_follows_its_reference(void **state)
 {
     static const char *const variants[] = {"portable", NULL};
@@ -170,6 +171,7 @@ static void every_rule_follows_its_reference(void **state)
 
 /* A bf16 weight with an fp32 master and one with a remainder hold the same numbers in every step,
  * whatever the rule; gradients are bf16. */
+/* verifies optim-2.b969 */
 static void split_masters_equal_separate_ones(void **state)
 {
     (void)state;
@@ -229,6 +231,7 @@ static void every_form_stays_near(void **state)
 
 /* Steps of the bf16 weight alone: the mean over many elements moves as the update says, with
  * steps far below the last place, the same bits for the same seed, others for another. */
+/* verifies optim-3.3540 */
 static void stochastic_rounding_is_unbiased_and_repeats(void **state)
 {
     enum { MANY = 40000, TIMES = 20 };
@@ -264,6 +267,7 @@ static void stochastic_rounding_is_unbiased_and_repeats(void **state)
 }
 
 /* The bits that a step adds are those of core/number/random.h, for any place in a parameter. */
+/* verifies optim-3.3540 */
 static void rounding_bits_are_the_documented_ones(void **state)
 {
     const update_setup setup = {.weight = BP_BF16, .master = BP_MASTER_STOCHASTIC};

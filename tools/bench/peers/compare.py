@@ -29,10 +29,11 @@ CHECKPOINT = (["--gradient-checkpointing", "full"], ["--checkpoint"])
 LORA = (["--lora-r", "8", "--target-modules", "all-linear"], ["--lora-r", "8"])
 QLORA = (LORA[0] + ["--load-in-4bit"], LORA[1] + ["--load-in-4bit"])
 BF16 = (["--bf16"], ["--bf16"])
+AMX = (["--bf16", "--kernels", "amx"], ["--bf16"])
 NOTHING = ([], [])
 RECIPES = [("full", [NOTHING]), ("full, checkpointed", [CHECKPOINT]), ("LoRA", [LORA]),
            ("LoRA, checkpointed", [LORA, CHECKPOINT]), ("QLoRA", [QLORA]), ("QLoRA, checkpointed", [QLORA, CHECKPOINT]),
-           ("full, bf16", [BF16])]
+           ("full, bf16", [BF16]), ("full, bf16 by AMX", [AMX])]
 SHAPES = [("gpt2", 4, 64), ("gpt2", 1, 512), ("llama", 2, 128), ("minilm", 16, 64)]
 LENGTHS = "12,20,9,33,16,24,14,64,18,11,27,40,15,22,10,30"
 
@@ -69,7 +70,8 @@ def bedplate_step(args, model, batch, sequence, options):
     return last_json(args, [
         args.bedplate, "bench", "step", "--model", os.path.join(args.models, model),
         "--per-device-train-batch-size", str(batch), "--max-seq-length", str(sequence), "--dropout", "0",
-        "--threads", str(args.threads), "--kernels", args.kernels, "--repeat", str(args.steps), "--json"] + options)
+        "--threads", str(args.threads), "--repeat", str(args.steps), "--json"]
+        + ([] if "--kernels" in options else ["--kernels", args.kernels]) + options)
 
 
 def least(results):

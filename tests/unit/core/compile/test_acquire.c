@@ -27,6 +27,7 @@ static bp_status plan(const bp_spec *spec)
 }
 
 /* The emitter refuses an op on a parameter that is not held, so that a plan is the proof. */
+/* verifies compile-10.2ede */
 static void test_every_family_acquires(void **state)
 {
     (void)state;
@@ -100,6 +101,7 @@ static void behave(bp_emit *emit, bp_stage_call *call)
     bp_emit_release(emit, 0);
 }
 
+/* verifies compile-10.2ede */
 static void test_what_is_not_held_is_refused(void **state)
 {
     (void)state;
@@ -158,6 +160,15 @@ static void test_tuples_need_it_too(void **state)
     bp_emit_tuple(&emit, (const bp_ref *)&second, &scalars);
     assert_int_equal(emit.status, BP_ERR_INTERNAL);
     assert_string_equal(error.name, "update: b");
+    /* Nothing is held after an error, and nothing where there is no parameter. */
+    const uint32_t held = emit.held;
+    assert_true(bp_emit_acquire_update(&emit, 1).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&emit, 1, BP_FOR_FORWARD).buffer == BP_ABSENT.buffer);
+    emit.status = BP_OK;
+    assert_true(bp_emit_acquire_update(&emit, BP_NO_PARAMETER).buffer == BP_ABSENT.buffer);
+    assert_true(bp_emit_acquire(&emit, BP_NO_PARAMETER, BP_FOR_BACKWARD).buffer ==
+                BP_ABSENT.buffer);
+    assert_int_equal(emit.held, held);
 }
 
 int main(void)

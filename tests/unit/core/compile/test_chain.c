@@ -58,6 +58,7 @@ static uint64_t choose(uint64_t n, uint64_t k)
 /* Griewank and Walther, "Algorithm 799: Revolve" (2000): l = C(s + r, s) equal steps are reversed
  * from s checkpoints, the input among them, with r l - C(s + r, r - 1) forward steps. Their current
  * state is one of our boundaries, so s of those fit beside the input. */
+/* verifies compile-3.6b2f */
 static void test_uniform_chains_are_binomial(void **state)
 {
     (void)state;
@@ -224,6 +225,7 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
     return peak;
 }
 
+/* verifies compile-3.6b2f */
 static void test_uneven_chains_against_exhaustive_search(void **state)
 {
     (void)state;

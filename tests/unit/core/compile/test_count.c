@@ -12,6 +12,7 @@
 #include "core/compile/fit.h"
 #include "device/cuda/cuda.h"
 #include "tests/support/plan_bytes.h"
+#include "tests/support/plan_checker.h"
 #include "tests/support/spec_case.h"
 
 static bp_runtime runtime;
@@ -21,6 +22,29 @@ static void equal_rows(const char *name, const char *table, uint32_t used, uint3
     if (used != reserved) {
         fail_msg("%s: %u of %u rows of %s are used", name, used, reserved, table);
     }
+}
+
+/* The checker that is proved right agrees with the program's verifier. */
+static void check_places(const char *name)
+{
+    static plan_checked checked[8192];
+    const bp_graph *graph = &runtime.graph;
+    uint32_t count = 0;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *b = &graph->buffers[i];
+        if (b->space == BP_SPACE_DEVICE && b->lower < b->upper) {
+            assert_true(count < sizeof checked / sizeof checked[0]);
+            checked[count++] = (plan_checked){b->lower, b->upper, b->offset, b->bytes};
+            end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
+        }
+    }
+    if (end > runtime.report.arena_bytes || !plan_checker(checked, count, end)) {
+        fail_msg("%s: buffers share bytes or lie outside the arena", name);
+    }
+    /* Two that live together at one place are seen. */
+    checked[1] = checked[0];
+    assert_true(count < 2 || !plan_checker(checked, count, end));
 }
 
 static void check_plan(const bp_spec *spec, const char *name)
@@ -46,9 +70,11 @@ static void check_plan(const bp_spec *spec, const char *name)
     equal_rows(name, "scalars", used->scalars, limit->scalars);
     equal_rows(name, "names", used->name_bytes, limit->name_bytes);
     assert_true(runtime.report.host_bytes <= bytes);
+    check_places(name);
     free(memory);
 }
 
+/* verifies compile-6.ea09 */
 static void test_tables_are_full(void **state)
 {
     (void)state;
@@ -75,6 +101,7 @@ static void test_tables_are_full(void **state)
 
 /* A device that keeps tables of list ops in the arena has one buffer more; poison needs rows of its
  * own. */
+/* verifies compile-6.ea09 */
 static void test_other_forms(void **state)
 {
     (void)state;
@@ -93,6 +120,7 @@ static void test_other_forms(void **state)
 }
 
 /* Counting needs the memory that the closed form says, and planning what was counted. */
+/* verifies compile-7.7394 */
 static void test_small_memories(void **state)
 {
     (void)state;

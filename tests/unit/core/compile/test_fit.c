@@ -50,6 +50,7 @@ static uint64_t arena_of(const bp_fit_request *request, bp_policy policy)
     return runtime.report.arena_bytes;
 }
 
+/* verifies compile-4.ecdd */
 static void test_twenty_budgets(void **state)
 {
     (void)state;
@@ -100,6 +101,7 @@ static uint64_t digest_of(const bp_spec *spec)
     return digest;
 }
 
+/* verifies compile-4.ecdd */
 static void test_the_choice_keeps_the_bits(void **state)
 {
     (void)state;
@@ -230,6 +232,7 @@ static void test_a_plan_that_fails_says_why(void **state)
     free(memory);
 }
 
+/* verifies compile-5.3a79 */
 static void test_explicit_choices_stay(void **state)
 {
     (void)state;

@@ -69,6 +69,7 @@ static bool same_buffer(rig *a, rig *b, uint32_t i, uint32_t j)
 }
 
 /* After one step without clipping, equal optimizer state and weights mean equal gradients. */
+/* verifies compile-9.cceb */
 static void test_the_rest_learns_the_same(void **state)
 {
     (void)state;
@@ -147,6 +148,7 @@ static bp_status plan_status(const bp_spec *spec, bp_error *error)
     return status;
 }
 
+/* verifies compile-9.cceb */
 static void test_rules_that_make_no_sense(void **state)
 {
     (void)state;

@@ -179,7 +179,7 @@ static bp_embedding toy_embedding(const bp_emit *emit)
 
 static bp_head toy_head(const bp_emit *emit)
 {
-    return (bp_head){HEAD, BP_NO_PARAMETER, emit->spec->config.vocabulary, WIDTH};
+    return (bp_head){HEAD, BP_NO_PARAMETER, emit->spec->config.vocabulary, WIDTH, 0.0};
 }
 
 static void toy_forward(bp_emit *emit, bp_stage_call *call)

@@ -75,6 +75,7 @@ static void merge(rig *r)
     }
 }
 
+/* verifies layers-7.a5cd */
 static void test_it_starts_as_nothing_and_merges(void **state)
 {
     (void)state;
@@ -107,6 +108,7 @@ static void test_it_starts_as_nothing_and_merges(void **state)
 }
 
 /* Gradients of A and B against differences of the loss. */
+/* verifies layers-7.a5cd */
 static void test_gradients(void **state)
 {
     (void)state;

@@ -72,6 +72,7 @@ static double compare(const bp_spec *plain, const bp_spec *released, bool *exact
 }
 
 /* One micro-batch: everything is added in the same order, so all bits are equal. */
+/* verifies compile-8.52a8 */
 static void test_one_micro_batch_is_exact(void **state)
 {
     (void)state;
@@ -98,6 +99,7 @@ static void test_one_micro_batch_is_exact(void **state)
     }
 }
 
+/* verifies compile-8.52a8 */
 static void test_accumulation_and_clipping(void **state)
 {
     (void)state;
@@ -118,6 +120,7 @@ static void test_accumulation_and_clipping(void **state)
 }
 
 /* With the shared table frozen nothing is added in another order. */
+/* verifies compile-8.52a8 */
 static void test_accumulation_is_exact_without_sharing(void **state)
 {
     (void)state;
@@ -165,6 +168,7 @@ static void test_tables_of_their_own_are_sliced(void **state)
 }
 
 /* A loss that is not finite changes no weight, in one pass or two. */
+/* verifies run-5.fe52 */
 static void test_nonfinite_loss(void **state)
 {
     (void)state;

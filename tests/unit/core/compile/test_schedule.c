@@ -55,6 +55,7 @@ static void check_policy(bp_policy policy, uint32_t stages)
                      BP_ERR_FIT);
 }
 
+/* verifies compile-2.20c3 */
 static void test_every_policy_is_legal(void **state)
 {
     (void)state;
@@ -101,6 +102,7 @@ static void test_checkpoint_slots(void **state)
     assert_int_equal(slots((bp_policy){.kind = BP_POLICY_SQRT}, 17), 4);
 }
 
+/* verifies compile-2.20c3 */
 static void test_nonsense_is_refused(void **state)
 {
     (void)state;

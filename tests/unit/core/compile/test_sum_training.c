@@ -57,6 +57,7 @@ static uint64_t digest_of(const bp_spec *spec, double *loss)
 }
 
 /* Any policy, number of threads and form of kernels; freed bytes are poisoned once. */
+/* verifies compile-11.8eee */
 static void test_bits_are_the_specs_alone(void **state)
 {
     (void)state;
@@ -166,6 +167,7 @@ static void compare_gradients(const bp_spec *spec, double widths)
 }
 
 /* One micro-batch and several; a table of several slices, and one of the update's slices. */
+/* verifies compile-11.8eee */
 static void test_gradients_are_those_within_a_code(void **state)
 {
     (void)state;

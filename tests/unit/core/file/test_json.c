@@ -74,6 +74,7 @@ static void skips_values_of_any_form(void **state)
     assert_int_equal(bp_json_skip(&d.json), BP_ERR_DATA);
 }
 
+/* verifies file-2.efdf */
 static void limits_depth(void **state)
 {
     (void)state;
@@ -91,6 +92,7 @@ static void limits_depth(void **state)
     assert_string_equal(d.error.name, "byte 1");
 }
 
+/* verifies file-2.efdf */
 static void limits_size(void **state)
 {
     (void)state;
@@ -108,6 +110,7 @@ static void limits_size(void **state)
     assert_string_equal(d.error.name, "byte 4");
 }
 
+/* verifies file-2.efdf */
 static void limits_keys_and_numbers(void **state)
 {
     (void)state;

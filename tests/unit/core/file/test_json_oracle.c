@@ -239,6 +239,7 @@ static const char *const invalid[] = {
     "{\"a\":1,",
 };
 
+/* verifies file-1.7ade */
 static void takes_the_documents_of_the_standard(void **state)
 {
     (void)state;
@@ -248,6 +249,7 @@ static void takes_the_documents_of_the_standard(void **state)
     }
 }
 
+/* verifies file-1.7ade */
 static void refuses_everything_else(void **state)
 {
     (void)state;
@@ -322,6 +324,7 @@ static void agrees_with_jansson_on_random_documents(void **state)
     }
 }
 
+/* verifies file-1.7ade */
 static void agrees_with_jansson_on_damaged_documents(void **state)
 {
     (void)state;

@@ -37,6 +37,7 @@ static void check(const char *text)
     }
 }
 
+/* verifies file-3.4e34 */
 static void rounds_as_strtod(void **state)
 {
     (void)state;
@@ -84,6 +85,7 @@ static void rounds_as_strtod(void **state)
     }
 }
 
+/* verifies file-3.4e34 */
 static void rounds_random_numbers_as_strtod(void **state)
 {
     (void)state;

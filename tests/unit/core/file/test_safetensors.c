@@ -126,6 +126,7 @@ static void keeps_an_earlier_error(void **state)
         BP_ERR_DATA);
 }
 
+/* verifies file-7.181b */
 static void store_failures_while_reading_are_reported(void **state)
 {
     safetensors_desk *d = *state;

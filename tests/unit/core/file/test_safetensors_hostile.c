@@ -36,6 +36,7 @@ static const char good[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offset
                            "\"__metadata__\":{\"k\":\"v\"}}";
 
 /* Class 1: a count or length from the file drives memory or loops. */
+/* verifies file-4.61ad */
 static void hostile_header_length(void **state)
 {
     safetensors_desk *d = *state;
@@ -81,6 +82,7 @@ static void hostile_number_of_entries(void **state)
 }
 
 /* Class 2: products that wrap. */
+/* verifies file-4.61ad */
 static void hostile_products(void **state)
 {
     safetensors_desk *d = *state;
@@ -97,6 +99,7 @@ static void hostile_products(void **state)
 }
 
 /* Classes 3 and 4: additions that wrap. */
+/* verifies file-4.61ad */
 static void hostile_sums(void **state)
 {
     safetensors_desk *d = *state;
@@ -205,6 +208,7 @@ static void hostile_duplicates_and_holes(void **state)
 }
 
 /* Class 12: ranges outside the data, and over one another. */
+/* verifies file-4.61ad */
 static void hostile_ranges(void **state)
 {
     safetensors_desk *d = *state;
@@ -220,6 +224,7 @@ static void hostile_ranges(void **state)
 }
 
 /* Class 13: a declared size beyond the data. */
+/* verifies file-4.61ad */
 static void hostile_declared_sizes(void **state)
 {
     safetensors_desk *d = *state;
@@ -287,6 +292,7 @@ static void hostile_nesting(void **state)
 }
 
 /* Class 16: every cut of a good file, and every flipped bit of its header, ends in a status. */
+/* verifies file-5.585f */
 static void hostile_truncation_and_flips(void **state)
 {
     safetensors_desk *d = *state;

@@ -86,6 +86,7 @@ static bp_status write_all(safetensors_desk *d, writing *w, size_t capacity)
     return bp_safetensors_end(&writer);
 }
 
+/* verifies file-6.cc81 */
 static void what_is_written_is_read_back(void **state)
 {
     safetensors_desk *d = *state;
@@ -144,6 +145,7 @@ static void the_order_is_canonical(void **state)
     assert_int_equal(w.plan.file_bytes, 8 + w.plan.header_bytes + offset);
 }
 
+/* verifies file-6.cc81 */
 static void the_same_input_gives_the_same_file(void **state)
 {
     safetensors_desk *d = *state;
@@ -236,6 +238,7 @@ static void metadata_must_keep_its_length(void **state)
     assert_int_equal(bp_safetensors_end(&writer), BP_ERR_INTERNAL);
 }
 
+/* verifies file-7.181b */
 static void failures_while_writing_are_reported(void **state)
 {
     safetensors_desk *d = *state;

@@ -41,6 +41,7 @@ static void check_book(const float *book, uint32_t size, uint32_t zero, const do
     }
 }
 
+/* verifies number-8.7adc */
 static void books_are_as_constructed(void **state)
 {
     double right[300];
@@ -136,6 +137,7 @@ static void check_nearest(bp_codec form, bool has_sign, const double *values, ui
     assert_true(has_sign || form == BP_CODEC_F32 || x <= 0.0f || got > 0.0);
 }
 
+/* verifies number-8.7adc */
 static void quantisers_find_the_nearest(void **state)
 {
     (void)state;

@@ -34,6 +34,7 @@ static bool finite(uint32_t bits)
 }
 
 /* Every pattern of 16 bits, in arrays that begin at odd addresses. */
+/* verifies number-3.4e56 */
 static void every_half_is_widened(void **state)
 {
     (void)state;
@@ -59,11 +60,12 @@ static uint16_t narrowed(bp_dtype to, float value)
 }
 
 /* Patterns of 32 bits: all of them, or in the short form every 251st, in arrays of odd lengths. */
+/* verifies number-3.4e56 */
 static void every_single_is_narrowed(void **state)
 {
     (void)state;
     static const bp_dtype types[] = {BP_F16, BP_BF16};
-    static float values[COUNT];
+    static float values[COUNT], rounded[COUNT];
     static uint16_t out[COUNT];
     const uint32_t stride = getenv("BP_TEST_SHORT") != NULL ? 251 : 1;
     for (uint64_t first = 0, n = 0; first < UINT64_C(1) << 32; n++) {
@@ -80,6 +82,13 @@ static void every_single_is_narrowed(void **state)
                 const uint16_t right = narrowed(types[t], values[i]);
                 wrong += out[i] != right;
                 kept = kept && ((right & 0x7fffu) != infinity || !finite(bits_of(values[i])));
+            }
+            memcpy(rounded, values, sizeof rounded);
+            bp_elements_round(types[t], rounded, count);
+            for (uint32_t i = 0; i < count; i++) {
+                const float right =
+                    types[t] == BP_F16 ? bp_f32_from_f16(out[i]) : bp_f32_from_bf16(out[i]);
+                wrong += bits_of(rounded[i]) != bits_of(right);
             }
             assert_int_equal(wrong, 0);
             assert_true(all == kept);

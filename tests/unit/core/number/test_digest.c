@@ -10,6 +10,7 @@
 
 #include "core/number/digest.h"
 
+/* verifies number-7.d44f */
 static void gives_the_published_values(void **state)
 {
     (void)state;
@@ -19,6 +20,7 @@ static void gives_the_published_values(void **state)
     assert_true(bp_digest_of("abc", 3, 1) != 0x44bc2cf5ad770999u);
 }
 
+/* verifies number-7.d44f */
 static void pieces_make_no_difference(void **state)
 {
     (void)state;
@@ -127,6 +129,29 @@ static void the_form_is_the_documented_one(void **state)
     assert_true(digest_rows(&one, 1) == bp_digest_of(bytes, sizeof bytes - 1, 0));
 }
 
+/* A sum over words in pieces of any order is that of the whole, and each changed word changes it.
+ */
+static void sums_over_words_are_formed_in_any_order(void **state)
+{
+    (void)state;
+    unsigned char bytes[403];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 37 + 5);
+    }
+    const uint64_t whole = bp_word_sum(bytes, sizeof bytes, 9);
+    uint64_t parts = bp_word_sum(bytes + 200, sizeof bytes - 200, 9 + 50);
+    parts += bp_word_sum(bytes, 120, 9) + bp_word_sum(bytes + 120, 80, 9 + 30);
+    assert_true(parts == whole);
+    assert_true(bp_word_sum(bytes, sizeof bytes, 8) != whole);
+    assert_true(bp_word_sum(NULL, 0, 3) == 0);
+    assert_true(bp_word_sum("\1\0\0\0", 4, 1) == (UINT64_C(2) * 0x9e3779b97f4a7c15u | 1));
+    for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_true(bp_word_sum(bytes, sizeof bytes, 9) != whole);
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +159,7 @@ int main(void)
         cmocka_unit_test(pieces_make_no_difference),
         cmocka_unit_test(text_goes_both_ways),
         cmocka_unit_test(every_part_of_a_tensor_counts),
+        cmocka_unit_test(sums_over_words_are_formed_in_any_order),
         cmocka_unit_test(the_form_is_the_documented_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

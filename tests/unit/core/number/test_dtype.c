@@ -68,6 +68,7 @@ static void bf16_is_the_upper_half(void **state)
     }
 }
 
+/* verifies number-3.4e56 */
 static void bf16_rounds_half_away_from_zero(void **state)
 {
     (void)state;
@@ -140,6 +141,7 @@ static uint16_t nearest_f16(float value)
     return (uint16_t)(best | (signbit(value) ? 0x8000u : 0u));
 }
 
+/* verifies number-3.4e56 */
 static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;

@@ -29,6 +29,7 @@ static uint32_t bits_of(float value)
 
 /* All 2^32 patterns but NaN: splitting and joining gives the same bits, and the weight is the one
  * that a separate fp32 master gives (half away from zero). */
+/* verifies number-1.d059 */
 static void test_split_is_exact_for_every_pattern(void **state)
 {
     (void)state;
@@ -52,6 +53,7 @@ static void test_split_is_exact_for_every_pattern(void **state)
 }
 
 /* 24 bits: the nearest of 2^24 masters, and joining what was split of a 24-bit value is exact. */
+/* verifies number-2.639c */
 static void test_split8_keeps_24_bits(void **state)
 {
     (void)state;

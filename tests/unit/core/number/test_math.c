@@ -52,6 +52,7 @@ static double worst(float (*f)(float), double (*right)(double), float low, float
     return most;
 }
 
+/* verifies number-4.5c37 */
 static void expf_is_within_one_unit(void **state)
 {
     (void)state;
@@ -77,6 +78,7 @@ static void expf_handles_the_ends(void **state)
     assert_true(isnan(bp_expf(NAN)));
 }
 
+/* verifies number-4.5c37 */
 static void logf_is_within_one_unit(void **state)
 {
     (void)state;
@@ -95,6 +97,7 @@ static void logf_is_within_one_unit(void **state)
     assert_true(bp_logf(1.0f) == 0.0f);
 }
 
+/* verifies number-4.5c37 */
 static void erff_is_within_two_and_a_half_units(void **state)
 {
     (void)state;
@@ -107,6 +110,7 @@ static void erff_is_within_two_and_a_half_units(void **state)
     assert_true(bp_float_bits(bp_erff(-0.0f)) == UINT32_C(0x80000000));
 }
 
+/* verifies number-4.5c37 */
 static void tanhf_is_within_two_and_a_half_units(void **state)
 {
     (void)state;

@@ -12,6 +12,7 @@
 #include "core/number/random.h"
 
 /* The known-answer vectors that come with Random123 (philox4x32, 10 rounds). */
+/* verifies number-5.10ed */
 static void philox_matches_the_published_vectors(void **state)
 {
     (void)state;
@@ -35,6 +36,7 @@ static void philox_matches_the_published_vectors(void **state)
     }
 }
 
+/* verifies number-5.10ed */
 static void dropout_words_use_the_stated_counter(void **state)
 {
     (void)state;
@@ -90,6 +92,7 @@ static void uniforms_fill_their_range(void **state)
     }
 }
 
+/* verifies number-6.2553 */
 static void permutation_is_a_bijection(void **state)
 {
     (void)state;
@@ -109,6 +112,7 @@ static void permutation_is_a_bijection(void **state)
     }
 }
 
+/* verifies number-6.2553 */
 static void permutation_depends_on_seed_and_epoch(void **state)
 {
     (void)state;

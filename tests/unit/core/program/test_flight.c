@@ -92,6 +92,7 @@ static void legal_programs_pass(void **state)
     accepted();
 }
 
+/* verifies program-6.0f88 */
 static void what_is_in_flight_is_left_alone(void **state)
 {
     (void)state;
@@ -160,6 +161,7 @@ static void other_bytes_of_the_buffers_are_free(void **state)
     }
 }
 
+/* verifies program-6.0f88 */
 static void begins_and_waits_come_in_pairs(void **state)
 {
     (void)state;

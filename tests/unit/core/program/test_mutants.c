@@ -243,6 +243,7 @@ static uint32_t tally_sum(const tally *t, verdict v)
 /* All options of the families whose "family, option" holds BP_TEST_MUTANTS. Nothing escapes; there
  * is no list of exceptions. What golden values cannot tell from the sound program, only its bits
  * can, stays rare: ends of sums and parts that are nearly zero. */
+/* verifies program-5.4d64 */
 static void test_mutants(void **state)
 {
     (void)state;
@@ -322,6 +323,7 @@ static void misplace_all(job *j, uint32_t family, uint32_t counts[3])
     }
 }
 
+/* verifies program-5.4d64 */
 static void test_plans(void **state)
 {
     (void)state;

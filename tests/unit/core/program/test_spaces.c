@@ -263,14 +263,15 @@ static void words(void **state)
         engines[info->engine]++;
         assert_true((info->engine == BP_ENGINE_COMPUTE) == (info->flight == BP_FLIGHT_NONE));
         if (info->flight != BP_FLIGHT_NONE) { /* what the verifier and the devices rely on */
-            assert_int_equal(info->operand_count, 2);
+            const bool rows = kernel == BP_KERNEL_rows_begin || kernel == BP_KERNEL_rows_wait;
+            assert_int_equal(info->operand_count, rows ? 3 : 2);
             assert_string_equal(info->operand[0].name, "to");
             assert_string_equal(info->operand[1].name, "from");
             assert_string_equal(info->scalar[0].name, "ticket");
             assert_false(info->list);
         }
     }
-    assert_int_equal(engines[BP_ENGINE_COPY], 2);
+    assert_int_equal(engines[BP_ENGINE_COPY], 4);
     assert_int_equal(engines[BP_ENGINE_FABRIC], 4);
 }
 

@@ -21,6 +21,7 @@ static void test_a_legal_program_passes(void **state)
     assert_int_equal(f->error.code, BP_OK);
 }
 
+/* verifies program-1.d199 */
 static void test_reading_before_writing(void **state)
 {
     (void)state;
@@ -107,6 +108,7 @@ static void test_the_working_type_is_one(void **state)
     made_refused(f, "working type");
 }
 
+/* verifies program-2.b754 */
 static void test_negative_and_huge_scalars(void **state)
 {
     (void)state;
@@ -120,6 +122,7 @@ static void test_negative_and_huge_scalars(void **state)
     }
 }
 
+/* verifies program-3.94c6 */
 static void test_in_place_pairs(void **state)
 {
     (void)state;
@@ -209,6 +212,7 @@ static void test_list_ops_tuple_by_tuple(void **state)
 }
 
 /* Tuples of one op run side by side: none may read or write what another one writes. */
+/* verifies program-3.94c6 */
 static void test_tuples_stay_apart(void **state)
 {
     (void)state;

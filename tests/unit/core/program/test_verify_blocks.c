@@ -24,7 +24,7 @@ static void write_columns(made_graph *f, bp_ref to, bp_ref from, uint64_t first,
 static void turn(made_graph *f, bp_ref x, bp_ref table, uint64_t first, int64_t width)
 {
     const bp_rotary_scalars scalars = {
-        .rows = 4, .sequence = 4, .heads = 1, .width = width, .pitch = 12};
+        .rows = 4, .sequence = 4, .heads = 1, .width = width, .pitch = 12, .apart = width};
     bp_rotary_operands operands = {.x = x, .table = table};
     operands.x.offset = first * sizeof(float);
     made_op(f, BP_KERNEL_rotary, 1, &operands, &scalars);
@@ -59,6 +59,7 @@ static void test_columns_written_are_not_the_rows(void **state)
     }
 }
 
+/* verifies program-1.d199 */
 static void test_blocks_read_past_what_is_written(void **state)
 {
     (void)state;

@@ -57,6 +57,36 @@ static void look_up(const inputs *in, bp_ref ids, bp_ref step, int64_t rows, int
     made_op(in->f, BP_KERNEL_embedding_forward, 1, &operands, &scalars);
 }
 
+static void bring(const inputs *in, bp_ref ids, int64_t vocabulary)
+{
+    const bp_rows_begin_scalars s = {bp_graph_ticket(&in->f->graph), IDS, WIDTH * 4, vocabulary};
+    bp_ref to = made_buffer(in->f, "to", BP_SCOPE_PROGRAM, BP_F32);
+    bp_ref from = in->table;
+    to.dtype = from.dtype = BP_U8;
+    const bp_rows_begin_operands operands = {to, from, ids};
+    made_op(in->f, BP_KERNEL_rows_begin, 1, &operands, &s);
+    made_op(in->f, BP_KERNEL_rows_wait, 1, &operands, &s);
+}
+
+/* Rows are brought by ids of the host, in range: others might change while they come. */
+static void test_rows_are_brought_by_the_hosts_ids(void **state)
+{
+    (void)state;
+    inputs in = make_inputs();
+    bring(&in, in.ids, VOCABULARY);
+    assert_int_equal(made_verify(in.f), BP_OK);
+    bring(&in, in.ids, VOCABULARY - 1);
+    made_refused(in.f, "out of range");
+    in = make_inputs();
+    const bp_ref turned = made_buffer(in.f, "turned", BP_SCOPE_PROGRAM, BP_I32);
+    const bp_time_slice_scalars all = {.batch = 1, .sequence = IDS, .length = IDS};
+    const bp_time_slice_operands slice = {.y = turned, .x = in.ids};
+    made_op(in.f, BP_KERNEL_time_slice, 1, &slice, &all);
+    bring(&in, turned, VOCABULARY);
+    made_refused(in.f, "work in flight reads what an op may write");
+}
+
+/* verifies program-7.2176 */
 static void test_ids_are_in_range(void **state)
 {
     (void)state;
@@ -123,6 +153,7 @@ static void test_ids_that_are_copied(void **state)
     }
 }
 
+/* verifies program-7.2176 */
 static void test_the_step_block(void **state)
 {
     (void)state;
@@ -187,6 +218,7 @@ static void update(made_graph *f, bp_ref w, bp_ref state, bp_ref block, bp_adamw
     made_op(f, BP_KERNEL_adamw, 1, &operands, &scalars);
 }
 
+/* verifies program-7.2176 */
 static void test_scalars_that_mean_nothing(void **state)
 {
     (void)state;
@@ -259,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids_are_in_range),
+        cmocka_unit_test(test_rows_are_brought_by_the_hosts_ids),
         cmocka_unit_test(test_ids_that_are_copied),
         cmocka_unit_test(test_the_step_block),
         cmocka_unit_test(test_the_host_fills_and_takes),

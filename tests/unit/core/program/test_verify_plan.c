@@ -9,6 +9,7 @@
 
 #include "tests/support/graph_made.h"
 
+/* verifies program-4.15f3 */
 static void test_plan_is_checked(void **state)
 {
     (void)state;
@@ -53,6 +54,7 @@ static void test_plan_is_checked(void **state)
 }
 
 /* Every use lies in the buffer's lifetime, whoever says how long that is. */
+/* verifies program-4.15f3 */
 static void test_lifetimes_are_checked(void **state)
 {
     (void)state;

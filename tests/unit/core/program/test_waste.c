@@ -96,6 +96,7 @@ static void check_preset(const char *name, bool everything)
     }
 }
 
+/* verifies arena-11.fcf3 */
 static void test_gpt2(void **state)
 {
     (void)state;
@@ -132,6 +133,7 @@ static void test_gpt2_large_of_one_sequence(void **state)
 
 /* Short sequences with the gradients of a large vocabulary: full at the loss and again in the
  * backward of the lowest block, and what lives at both times must fit at both. */
+/* verifies arena-11.fcf3 */
 static void test_bert(void **state)
 {
     (void)state;
@@ -164,6 +166,7 @@ static void test_release(void **state)
 }
 
 /* Chains of equal stages with few sizes, computed again and again. */
+/* verifies arena-11.fcf3 */
 static void test_recurrent(void **state)
 {
     (void)state;

@@ -46,13 +46,14 @@ static int make_all(void **state)
             for (uint64_t pitch = 1; pitch <= 7; pitch++) {
                 for (uint64_t width = 1; width <= pitch; width++) {
                     if (first + (rows - 1) * pitch + width <= BYTES) {
-                        assert_true(all_count < ALL);
+                        assert_true(all_count + 1 < ALL);
                         all[all_count++] = of(first, rows, width, pitch);
                     }
                 }
             }
         }
     }
+    all[all_count] = bp_rectangle_flat(0, 0); /* behind the others, which sets are made of */
     return 0;
 }
 
@@ -74,15 +75,49 @@ static void test_forms(void **state)
     assert_true(bp_rectangle_equal(&r, &bytes));
 }
 
+/* Each of the four numbers counts. */
+static void test_equal(void **state)
+{
+    (void)state;
+    const bp_rectangle a = {8, 3, 4, 6};
+    const bp_rectangle others[] = {{9, 3, 4, 6}, {8, 2, 4, 6}, {8, 3, 5, 6}, {8, 3, 4, 7}};
+    assert_true(bp_rectangle_equal(&a, &a));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(bp_rectangle_equal(&a, &others[i]));
+    }
+}
+
+/* What is known of integers is the weaker of what was known and what comes; an empty set knows
+ * nothing that would weaken it. */
+static void test_indices(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t count;
+        bp_indices had, come, known;
+    } rows[] = {
+        {0, {0, true}, {5, false}, {5, false}},  {0, {9, true}, {0, true}, {0, true}},
+        {1, {0, false}, {5, false}, {0, false}}, {1, {9, false}, {5, false}, {9, false}},
+        {1, {5, false}, {9, true}, {9, true}},   {1, {5, true}, {9, false}, {9, true}},
+        {1, {5, false}, {0, false}, {0, false}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_written set = {.count = rows[i].count, .indices = rows[i].had};
+        bp_written_indices(&set, rows[i].come);
+        assert_true(set.indices.below == rows[i].known.below);
+        assert_int_equal(set.indices.negative, rows[i].known.negative);
+    }
+}
+
 /* `touch` may only err where the pitches of two blocks differ, `contains` where they do, too; both
  * to the safe side. */
 static void test_every_pair(void **state)
 {
     (void)state;
     uint64_t touching = 0;
-    for (uint32_t a = 0; a < all_count; a++) {
+    for (uint32_t a = 0; a <= all_count; a++) {
         const map x = paint(&all[a]);
-        for (uint32_t b = 0; b < all_count; b++) {
+        for (uint32_t b = 0; b <= all_count; b++) {
             const map y = paint(&all[b]);
             bool touch = false, inside = true;
             for (uint32_t i = 0; i < BYTES; i++) {
@@ -193,10 +228,9 @@ static void test_neighbours_become_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_every_pair),
-        cmocka_unit_test(test_sets_are_sound),
-        cmocka_unit_test(test_neighbours_become_one),
+        cmocka_unit_test(test_forms),          cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_indices),        cmocka_unit_test(test_every_pair),
+        cmocka_unit_test(test_sets_are_sound), cmocka_unit_test(test_neighbours_become_one),
     };
     return cmocka_run_group_tests(tests, make_all, NULL);
 }

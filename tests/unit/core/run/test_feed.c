@@ -41,6 +41,35 @@ static bp_feed make_feed(uint32_t batch, uint32_t group, bool shuffle)
                      .shuffle = shuffle};
 }
 
+/* Labels that are given need examples, whatever their kind. */
+static void test_labels_need_examples(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(2, 2, true);
+    feed.kind = BP_LABELS_GIVEN;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
+    assert_string_equal(error.text, "the data has no labels");
+}
+
+/* Pairs of rows are whole: an even batch of an even number of windows. */
+static void test_pairs_are_whole(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_feed feed = make_feed(3, 9, true);
+    feed.pairs = true; /* 26 windows */
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
+    feed = make_feed(2, 2, true);
+    feed.pairs = true;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+    bp_source odd = ramp;
+    odd.count = TOKENS - T; /* 25 windows */
+    feed.source = &odd;
+    assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
+}
+
+/* verifies number-6.2553 */
 static void test_epoch_visits_every_window_once(void **state)
 {
     (void)state;
@@ -91,6 +120,7 @@ static void test_order_in_file_without_shuffle(void **state)
     assert_int_equal(group.valid, 6);
 }
 
+/* verifies run-4.8194 */
 static void test_accumulation_sees_the_same_samples(void **state)
 {
     (void)state;
@@ -232,6 +262,7 @@ static void test_labels_of_rows(void **state)
     assert_int_equal(bp_feed_init(&feed, &error), BP_ERR_USAGE);
 }
 
+/* verifies run-6.fa71 */
 static void test_bad_data(void **state)
 {
     (void)state;
@@ -477,10 +508,80 @@ static void test_answers(void **state)
     assert_string_equal(error.text, "an answer lies outside of its row");
 }
 
+/* Example i has 2 + i * 7 % 4 tokens. */
+static bp_status uneven_example(bp_source *source, uint64_t index, bp_example *to)
+{
+    if (source->context != NULL) {
+        return BP_ERR_STORE;
+    }
+    *to = (bp_example){.first = index, .count = 2 + index * 7 % 4};
+    return BP_OK;
+}
+
+/* Stretches of 50 groups, or of a quarter of a small epoch's: each window once an epoch, in each
+ * stretch the longest first and equal ones in the shuffled order, whichever position is asked for
+ * first. */
+static void test_groups_by_length(void **state)
+{
+    (void)state;
+    static bp_stretch_row rows[3 * BP_STRETCH_GROUPS];
+    static const struct {
+        uint64_t examples, stretch;
+    } cases[] = {{90, 21}, {5, 3}, {1000, 150}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const uint64_t count = cases[c].examples, length = cases[c].stretch;
+        bp_error error = {0};
+        bp_source source = {.name = "uneven", .count = 2000, .read = read_ramp};
+        source.examples = count;
+        source.example = uneven_example;
+        bp_stretch stretch = {.rows = rows};
+        bp_feed feed = make_feed(3, 3, true);
+        feed.source = &source;
+        assert_int_equal(bp_feed_init(&feed, &error), BP_OK);
+        bp_feed plain = feed;
+        feed.stretch = &stretch;
+        feed.order = bp_feed_by_length;
+        for (uint64_t epoch = 0; epoch < 2; epoch++) {
+            uint8_t seen[1000] = {0};
+            uint32_t before = 0;
+            for (uint64_t at = 0; at < count; at++) {
+                uint64_t window_here, again;
+                uint32_t tokens;
+                assert_int_equal(bp_feed_window(&feed, epoch, at, &window_here), BP_OK);
+                assert_int_equal(seen[window_here]++, 0);
+                assert_int_equal(bp_feed_length(&feed, window_here, &tokens), BP_OK);
+                assert_true(at % length == 0 || tokens <= before);
+                before = tokens;
+                bool inside = false; /* the same samples as without, stretch by stretch */
+                for (uint64_t i = at / length * length; i < count && i < (at / length + 1) * length;
+                     i++) {
+                    assert_int_equal(bp_feed_window(&plain, epoch, i, &again), BP_OK);
+                    inside = inside || again == window_here;
+                }
+                assert_true(inside);
+            }
+        }
+        uint64_t last, first;
+        assert_int_equal(bp_feed_window(&feed, 1, count - 1, &last), BP_OK);
+        bp_stretch other = {.rows = rows};
+        feed.stretch = &other;
+        assert_int_equal(bp_feed_window(&feed, 1, count - 1, &first), BP_OK);
+        assert_int_equal(first, last);
+        source.context = &source; /* nothing can be read: what was half made is not used */
+        assert_int_equal(bp_feed_window(&feed, 7, 0, &first), BP_ERR_STORE);
+        source.context = NULL;
+        assert_int_equal(bp_feed_window(&feed, 1, count - 1, &first), BP_OK);
+        assert_int_equal(first, last);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_labels_need_examples),
+        cmocka_unit_test(test_pairs_are_whole),
         cmocka_unit_test(test_epoch_visits_every_window_once),
+        cmocka_unit_test(test_groups_by_length),
         cmocka_unit_test(test_order_in_file_without_shuffle),
         cmocka_unit_test(test_accumulation_sees_the_same_samples),
         cmocka_unit_test(test_masked_targets),

@@ -147,6 +147,7 @@ static void compare_masters(session *a, session *b)
 }
 
 /* A split master is the fp32 master in half the bytes: nothing else may differ. */
+/* verifies run-8.f13d */
 static void split_masters_train_as_fp32_masters(void **state)
 {
     (void)state;
@@ -267,6 +268,7 @@ static bp_outcome step_with_overflow(session *s)
 
 /* Scale, skip and tracker after each step as GradScaler has them; a skipped step counts for the
  * schedule and not for the bias corrections. */
+/* verifies run-9.f721 */
 static void the_scale_moves_as_in_pytorch(void **state)
 {
     (void)state;

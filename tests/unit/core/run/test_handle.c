@@ -123,6 +123,7 @@ static uint64_t digest_of(run *r)
     return digest;
 }
 
+/* verifies run-10.e313 */
 static void a_saved_run_goes_on_in_another_runtime(void **state)
 {
     (void)state;

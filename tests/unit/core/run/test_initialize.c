@@ -132,6 +132,7 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
     rig_close(&r);
 }
 
+/* verifies run-19.3c27 */
 static void only_what_is_not_given_is_drawn(void **state)
 {
     (void)state;

@@ -165,6 +165,7 @@ static void ranks_with_one_plan_open(void **state)
     }
 }
 
+/* verifies ranks-4.e03f */
 static void ranks_with_another_plan_are_refused(void **state)
 {
     (void)state;

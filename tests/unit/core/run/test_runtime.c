@@ -204,6 +204,7 @@ static uint64_t train(const bp_spec *spec, int steps)
     return hash;
 }
 
+/* verifies run-1.e4fa */
 static void test_policies_threads_and_poison_keep_the_bits(void **state)
 {
     (void)state;
@@ -224,6 +225,7 @@ static void test_policies_threads_and_poison_keep_the_bits(void **state)
     }
 }
 
+/* verifies run-4.8194 */
 static void test_short_tail_group(void **state)
 {
     (void)state;
@@ -242,6 +244,7 @@ static void test_short_tail_group(void **state)
     session_close(&s);
 }
 
+/* verifies compile-7.7394 */
 static void test_memory_smaller_than_planned(void **state)
 {
     (void)state;
@@ -283,6 +286,7 @@ static bp_status whole_session(session *s, const bp_spec *spec)
     return bp_runtime_read(&s->runtime, buffer, 0, &loss, sizeof loss);
 }
 
+/* verifies run-7.0da2 */
 static void test_every_device_call_may_fail(void **state)
 {
     (void)state;
@@ -355,6 +359,7 @@ static void test_group_without_targets_is_skipped(void **state)
     session_close(&s);
 }
 
+/* verifies run-5.fe52 */
 static void test_nonfinite_step_changes_no_tensor(void **state)
 {
     (void)state;
@@ -384,6 +389,50 @@ static void test_nonfinite_step_changes_no_tensor(void **state)
     session_close(&s);
 }
 
+/* Three sequences go on at once from one prompt, twice, each with the logits that it has alone; a
+ * prompt of one token is read by the program of all. */
+/* verifies run-18.bb6f */
+static void test_sequences_go_on_together(void **state)
+{
+    (void)state;
+    enum { SEQUENCES = 3, MADE = 5 };
+    static session s, alone;
+    static float logits[SEQUENCES * VOCABULARY];
+    bp_spec spec = tiny_spec();
+    const int32_t prompt[] = {3, 1, 4, 1, 5};
+    assert_int_equal(session_open(&alone, &spec), BP_OK);
+    spec.generate_sequences = SEQUENCES;
+    assert_int_equal(session_open(&s, &spec), BP_OK);
+    for (uint32_t begun = 1; begun <= 5; begun += 2) {
+        bool kept = false;
+        assert_int_equal(bp_runtime_restart(&s.runtime), BP_OK);
+        assert_int_equal(bp_runtime_accept(&s.runtime, prompt, begun), BP_OK);
+        for (int turn = 0; turn < 2; turn++) {
+            assert_int_equal(bp_runtime_rewind(&s.runtime, begun, &kept), BP_OK);
+            for (int made = 0; made < MADE; made++) {
+                const int32_t ids[SEQUENCES] = {made, turn + 7, 11 + 2 * made};
+                assert_int_equal(bp_runtime_accept_each(&s.runtime, ids), BP_OK);
+            }
+            memcpy(logits, s.runtime.logits_host, sizeof logits);
+            for (int i = 0; i < SEQUENCES; i++) {
+                assert_int_equal(bp_runtime_restart(&alone.runtime), BP_OK);
+                assert_int_equal(bp_runtime_accept(&alone.runtime, prompt, begun), BP_OK);
+                for (int made = 0; made < MADE; made++) {
+                    const int32_t ids[SEQUENCES] = {made, turn + 7, 11 + 2 * made};
+                    assert_int_equal(bp_runtime_accept(&alone.runtime, &ids[i], 1), BP_OK);
+                }
+                assert_memory_equal(logits + i * VOCABULARY, alone.runtime.logits_host,
+                                    VOCABULARY * sizeof(float));
+            }
+        }
+    }
+    const int32_t wrong[SEQUENCES] = {0, 0, VOCABULARY};
+    assert_int_equal(bp_runtime_accept_each(&s.runtime, wrong), BP_ERR_DATA);
+    session_close(&alone);
+    session_close(&s);
+}
+
+/* verifies run-18.bb6f */
 static void test_prefill_equals_one_by_one(void **state)
 {
     (void)state;
@@ -402,6 +451,18 @@ static void test_prefill_equals_one_by_one(void **state)
         assert_int_equal(bp_runtime_accept(&s.runtime, &ids[i], 1), BP_OK);
     }
     assert_memory_equal(together, s.runtime.logits_host, sizeof together);
+    for (uint32_t from = 0; from < 17; from += 8) {
+        bool kept = false;
+        assert_int_equal(bp_runtime_accept(&s.runtime, ids, 2), BP_OK);
+        assert_int_equal(bp_runtime_rewind(&s.runtime, from, &kept), BP_OK);
+        assert_true(kept);
+        assert_int_equal(bp_runtime_accept(&s.runtime, ids + from, 17 - from), BP_OK);
+        assert_memory_equal(together, s.runtime.logits_host, sizeof together);
+    }
+    bool kept = false;
+    assert_int_equal(bp_runtime_rewind(&s.runtime, 18, &kept), BP_ERR_USAGE);
+    assert_false(kept);
+    s.runtime.error = (bp_error){0};
     ids[0] = VOCABULARY;
     assert_int_equal(bp_runtime_accept(&s.runtime, ids, 1), BP_ERR_DATA);
     s.runtime.error = (bp_error){0};
@@ -410,6 +471,7 @@ static void test_prefill_equals_one_by_one(void **state)
     session_close(&s);
 }
 
+/* verifies run-6.fa71 */
 static void test_bad_data_in_a_step(void **state)
 {
     (void)state;
@@ -461,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_group_without_targets_is_skipped),
         cmocka_unit_test(test_nonfinite_step_changes_no_tensor),
         cmocka_unit_test(test_prefill_equals_one_by_one),
+        cmocka_unit_test(test_sequences_go_on_together),
         cmocka_unit_test(test_bad_data_in_a_step),
         cmocka_unit_test(test_learning_rate_schedule),
     };

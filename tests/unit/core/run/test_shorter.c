@@ -185,6 +185,7 @@ static bool case_of(uint32_t index, bp_spec *spec, char name[SPEC_CASE_NAME])
     return true;
 }
 
+/* verifies compile-13.5a54 */
 static void test_every_case_without_and_with_dropout(void **state)
 {
     (void)state;
@@ -233,6 +234,7 @@ static void test_chunks_of_rounded_gradients(void **state)
 }
 
 /* Poisoned memory as well: nothing is read that a shorter program has not written. */
+/* verifies compile-13.5a54 */
 static void test_forms_threads_and_poison(void **state)
 {
     (void)state;

@@ -91,6 +91,7 @@ static void other_programs_can_read_the_files(void **state)
     assert_memory_equal(config, "{\"model_type\":\"gpt2\"}\n", 22);
 }
 
+/* verifies run-14.2657 */
 static void sizes_are_exact(void **state)
 {
     snapshot_desk *d = *state;
@@ -111,6 +112,7 @@ static void sizes_are_exact(void **state)
     assert_int_equal(found, bytes);
 }
 
+/* verifies run-14.2657 */
 static void space_is_checked_beforehand(void **state)
 {
     snapshot_desk *d = *state;
@@ -221,6 +223,7 @@ static void flip(snapshot_desk *d, const char *path, size_t at)
     bytes[at < size ? at : size - 1] ^= 4;
 }
 
+/* verifies run-13.17d9 */
 static void the_newest_valid_one_is_taken(void **state)
 {
     snapshot_desk *d = *state;
@@ -424,6 +427,7 @@ static void a_replaced_one_is_found_until_its_replacement_is_there(void **state)
     assert_false(there(d, "run/old-checkpoint-4"));
 }
 
+/* verifies run-13.17d9 */
 static void pruning_keeps_the_newest(void **state)
 {
     snapshot_desk *d = *state;
@@ -466,6 +470,48 @@ static void pruning_spares_one(void **state)
     assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
     assert_false(there(d, "run/checkpoint-9"));
     assert_false(there(d, "run/checkpoint-11"));
+    assert_int_equal(find_step(d, NULL, NULL), 12);
+}
+
+/* verifies run-13.17d9 */
+static void pruning_spares_the_verified_one(void **state)
+{
+    snapshot_desk *d = *state;
+    for (uint64_t step = 8; step <= 12; step++) {
+        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+    }
+    d->place.spare = 9;
+    d->place.verified = 10;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_false(there(d, "run/checkpoint-8"));
+    assert_true(there(d, "run/checkpoint-9"));
+    assert_true(there(d, "run/checkpoint-10"));
+    assert_false(there(d, "run/checkpoint-11"));
+    assert_int_equal(find_step(d, NULL, NULL), 12);
+}
+
+/* Where a run may go back to, step 0 included, which is nothing special otherwise. */
+/* verifies run-13.17d9 */
+static void pruning_spares_the_one_to_go_back_to(void **state)
+{
+    snapshot_desk *d = *state;
+    uint64_t back = 0;
+    assert_int_equal(snapshot_desk_save(d, 0), BP_OK);
+    for (uint64_t step = 8; step <= 12; step++) {
+        assert_int_equal(snapshot_desk_save(d, step), BP_OK);
+    }
+    d->place.back = &back;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 3), BP_OK);
+    assert_true(there(d, "run/checkpoint-0"));
+    assert_false(there(d, "run/checkpoint-9"));
+    back = 10;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_false(there(d, "run/checkpoint-0"));
+    assert_true(there(d, "run/checkpoint-10"));
+    assert_false(there(d, "run/checkpoint-11"));
+    d->place.back = NULL;
+    assert_int_equal(bp_snapshot_prune(&d->place, 12, 1), BP_OK);
+    assert_false(there(d, "run/checkpoint-10"));
     assert_int_equal(find_step(d, NULL, NULL), 12);
 }
 
@@ -544,6 +590,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(pruning_keeps_the_newest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pruning_spares_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pruning_spares_the_verified_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pruning_spares_the_one_to_go_back_to, set_up, tear_down),
         cmocka_unit_test_setup_teardown(output_directories_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failing_copies_are_passed_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_empty_state_is_a_state, set_up, tear_down),

@@ -15,6 +15,7 @@
 #include "device/host/store_posix.h"
 #include "tests/support/snapshot_desk.h"
 
+/* verifies run-10.e313 */
 static void a_run_saves_finds_prunes_and_resumes(void **state)
 {
     (void)state;

@@ -15,6 +15,7 @@
 
 #include "device/cuda/context.h"
 #include "device/cuda/share.h"
+#include "device/fabric/leave.h"
 #include "tests/support/instrument.h"
 
 #define ARENA_BYTES (UINT64_C(4) << 20)
@@ -442,7 +443,7 @@ static int fail_in_child(bench *b, const char *variant, int n, int result)
         int code = fail_call(b, variant, n, result);
         if (bp_cu_result_fatal(result) ||
             strstr(b->error.name, "from cuStreamEndCapture") != NULL) {
-            _exit(code); /* and with it what the instrument still holds */
+            bp_leave(code); /* and with it what the instrument still holds */
         }
         exit(code);
     }
@@ -464,6 +465,7 @@ static void every_call_fails(bench *b, const char *variant, int result)
     assert_true(n > 40);
 }
 
+/* verifies device-12.8cb0 */
 static void every_call_may_fail(void **state)
 {
     if (!on.real) {
@@ -496,7 +498,7 @@ static void closing_survives_failures(void **state)
             snprintf(fault, sizeof fault, "*:%d:%d", n / 2 + 1, results[n % 2]);
             on.set("PTXVM_FAULT", fault);
             cuda->close(b->context);
-            _exit(lived && b->error.code == BP_OK && !opened(b) ? 0 : 1);
+            bp_leave(lived && b->error.code == BP_OK && !opened(b) ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_int_equal(ended, 0);

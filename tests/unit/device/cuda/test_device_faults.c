@@ -16,6 +16,7 @@
 #include "core/run/snapshot.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
+#include "device/fabric/leave.h"
 #include "layers/transformer.h"
 #include "tests/support/config.h"
 #include "tests/support/instrument.h"
@@ -99,7 +100,7 @@ static void need(bool there, const char *what)
 {
     if (!there) {
         print_error("there is no %s\n", what);
-        _exit(FAILED_BADLY);
+        bp_leave(FAILED_BADLY);
     }
 }
 
@@ -221,7 +222,7 @@ static int fail_in_child(life *l, int stage, int n, int result)
         int code = fail_call(l, stage, n, result);
         const char *name = l->runtime.error.name;
         if (bp_cu_result_fatal(result) || strstr(name, "from cuStreamEndCapture") != NULL) {
-            _exit(code); /* and with it what the instrument still holds */
+            bp_leave(code); /* and with it what the instrument still holds */
         }
         life_free(l);
         exit(code);
@@ -255,6 +256,7 @@ static void walk(const char *variant, int result, int stride)
     assert_true(calls > 200);
 }
 
+/* verifies device-12.8cb0 */
 static void every_call_of_a_run_may_fail(void **state)
 {
     (void)state;

@@ -103,6 +103,7 @@ static void nothing_is_left(void)
 
 /* The host's losses; graph, plain launches, undefined bytes watched for, another order of whatever
  * may run in any order: one result to the bit. */
+/* verifies device-11.4def */
 static void training_is_the_hosts_and_always_the_same(void **state)
 {
     (void)state;
@@ -195,6 +196,31 @@ static void gradients_added_up_in_8_bits_agree(void **state)
     }
     assert_memory_equal(c[1].loss, c[2].loss, steps * sizeof c[1].loss[0]);
     assert_true(c[1].digest == c[2].digest);
+    nothing_is_left();
+}
+
+/* The tape in 8 bits: near the host's, and equal to the bit whatever is kept. */
+static void a_tape_in_8_bits_agrees(void **state)
+{
+    (void)state;
+    const uint32_t steps = 3;
+    course c[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        bp_spec spec = i == 0 ? on_host() : on_cuda(i == 1 ? NULL : "plain");
+        spec.tape = BP_TAPE_FP8;
+        spec.policy.kind = i == 2 ? BP_POLICY_FULL : i == 3 ? BP_POLICY_SELECTIVE : BP_POLICY_NONE;
+        spec.policy.recompute = BP_RECOMPUTE_ATTENTION;
+        spec.poison = i == 2;
+        c[i] = train(&spec, steps);
+    }
+    for (uint32_t i = 0; i < steps; i++) {
+        assert_near(c[1].loss[i], c[0].loss[i], 1e-3, "loss", i);
+        assert_near(c[1].norm[i], c[0].norm[i], 2e-2, "norm", i);
+    }
+    for (uint32_t i = 2; i < 4; i++) {
+        assert_memory_equal(c[1].loss, c[i].loss, steps * sizeof c[1].loss[0]);
+        assert_true(c[1].digest == c[i].digest);
+    }
     nothing_is_left();
 }
 
@@ -369,6 +395,7 @@ static void snapshots_move_between_devices(void **state)
 
 /* Planned bytes are the bytes taken, to the granularity of the driver, and a plan asks no driver.
  */
+/* verifies device-11.4def */
 static void planned_is_used(void **state)
 {
     (void)state;
@@ -467,6 +494,7 @@ int main(void)
         cmocka_unit_test(planned_is_used),
         cmocka_unit_test(a_step_takes_nothing),
         cmocka_unit_test(gradients_added_up_in_8_bits_agree),
+        cmocka_unit_test(a_tape_in_8_bits_agrees),
         cmocka_unit_test(dropout_and_micro_batches_agree),
         cmocka_unit_test(evaluation_and_generation_agree),
         cmocka_unit_test(snapshots_move_between_devices),

@@ -259,6 +259,7 @@ static int with_an_old_driver(void)
 static int missing;
 static int old;
 
+/* verifies device-13.a20e */
 static void missing_and_old_drivers_are_told(void **state)
 {
     (void)state;

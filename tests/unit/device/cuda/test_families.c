@@ -60,7 +60,8 @@ static bp_spec spec_of(const struct kind *kind)
     } else {
         SET_OWN(config, bp_llama_config, kv_heads, 2);
         SET_OWN(config, bp_llama_config, rope_theta, 100.0);
-        SET_OWN(config, bp_llama_config, rope_scaling, (bp_rope_scaling){4.0, 1.0, 4.0, 8});
+        SET_OWN(config, bp_llama_config, rope_scaling,
+                (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8});
         SET_OWN(config, bp_llama_config, qkv_bias, true);
     }
     config->task = kind->task;
@@ -149,6 +150,7 @@ static void check_again(const bp_spec *spec, const course *graph)
     assert_true(on.real || on.ledger(NULL, 0) == 0);
 }
 
+/* verifies device-11.4def */
 static void training_is_the_hosts(void **state)
 {
     (void)state;

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/context.h"
+#include "device/fabric/leave.h"
 #include "tests/support/instrument.h"
 
 #define DEVICE_BYTES (UINT64_C(1) << 20)
@@ -351,7 +352,7 @@ static int in_child(int (*what)(bench *b, const void *about), bench *b, const vo
     int ended = 0;
     pid_t child = fork();
     if (child == 0) {
-        _exit(what(b, about));
+        bp_leave(what(b, about));
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &ended, 0), child);

@@ -270,6 +270,7 @@ static void products_test(bp_dtype dtype)
     }
 }
 
+/* verifies device-10.ca2f */
 static void products_bf16(void **state)
 {
     (void)state;
@@ -481,6 +482,8 @@ static int close_devices(void **state)
     X(sample_row)                                                                                  \
     X(sample_row_backward)                                                                         \
     X(sample_loss)                                                                                 \
+    X(pool_rows)                                                                                   \
+    X(pool_rows_backward)                                                                          \
     X(state_begin)                                                                                 \
     X(gru_forward)                                                                                 \
     X(gru_backward)                                                                                \

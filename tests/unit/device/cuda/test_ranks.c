@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/context.h"
+#include "device/fabric/leave.h"
 #include "tests/support/instrument.h"
 #include "tests/support/ranks.h"
 
@@ -41,8 +42,8 @@ static void ranks_compute_what_loops_compute(void **state)
     static const uint32_t sizes[] = {1, 2, 3, 4};
     (void)state;
     for (uint32_t i = 0; i < 8; i++) {
-        const ranks_setup setup = {&bp_device_cuda, variants[i % 2],          sizes[i / 2],
-                                   i % 2,           i > 1 ? RANKS_POISON : 0, RANKS_LONG_WAIT};
+        const ranks_setup setup = {&bp_device_cuda,          variants[i % 2], sizes[i / 2], i % 2,
+                                   i > 1 ? RANKS_POISON : 0, RANKS_LONG_WAIT, NULL};
         set_seed(i);
         ranks_play(&setup);
         ranks_compare(&setup);
@@ -55,7 +56,7 @@ static void groups_compute_apart(void **state)
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         const ranks_setup setup = {&bp_device_cuda, variants[i], 4, i, RANKS_GROUP | RANKS_POISON,
-                                   RANKS_LONG_WAIT};
+                                   RANKS_LONG_WAIT, NULL};
         set_seed(i);
         ranks_play(&setup);
         ranks_compare(&setup);
@@ -242,7 +243,7 @@ static void a_rank_that_leaves_ends_the_runs(void **state)
 static int fail_call(int n, const char *variant)
 {
     char fault[64], left[512] = "";
-    const ranks_setup setup = {&bp_device_cuda, variant, 1, 0, 0, RANKS_LONG_WAIT};
+    const ranks_setup setup = {&bp_device_cuda, variant, 1, 0, 0, RANKS_LONG_WAIT, NULL};
     snprintf(fault, sizeof fault, "*:%d:1", n);
     on.set("PTXVM_FAULT", fault);
     ranks_play(&setup);
@@ -266,7 +267,7 @@ static void every_call_may_fail(void **state)
         for (; ended == 1 && n < 1000; n++) {
             pid_t child = fork();
             if (child == 0) {
-                _exit(fail_call(n, variants[i]));
+                bp_leave(fail_call(n, variants[i]));
             }
             assert_int_equal(waitpid(child, &ended, 0), child);
             ended = WIFEXITED(ended) ? WEXITSTATUS(ended) : 2;

@@ -17,7 +17,7 @@ static bp_threads_world world;
 
 static ranks_setup setup_of(uint32_t size, uint64_t seed, uint32_t form)
 {
-    return (ranks_setup){&bp_device_host, NULL, size, seed, form, LONG_WAIT};
+    return (ranks_setup){&bp_device_host, NULL, size, seed, form, LONG_WAIT, NULL};
 }
 
 static void ranks_compute_what_loops_compute(void **state)

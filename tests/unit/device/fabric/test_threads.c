@@ -246,6 +246,7 @@ static void groups_meet_apart(void **state)
 }
 
 /* Every rank is told which rank has another plan, and both digests. */
+/* verifies ranks-4.e03f */
 static void plans_that_differ_are_refused(void **state)
 {
     (void)state;
@@ -370,6 +371,7 @@ static void act_mischief(player *p)
     }
 }
 
+/* verifies ranks-5.1fd2 */
 static void a_rank_that_is_lost_ends_the_calls(void **state)
 {
     (void)state;
@@ -477,6 +479,30 @@ static void calls_that_differ_are_refused(void **state)
     }
 }
 
+static void who_has_left_is_known_at_once(void **state)
+{
+    (void)state;
+    bp_error error = {.code = BP_OK};
+    void *contexts[2];
+    assert_int_equal(bp_threads_world_open(&world, 2, 0), BP_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        const bp_fabric_options options = {
+            .world = &world, .rank = i, .size = 2, .patience_ms = LONG_WAIT};
+        contexts[i] = malloc(bp_fabric_threads.context_bytes);
+        assert_int_equal(bp_fabric_threads.open(contexts[i], &options, &error), BP_OK);
+    }
+    assert_int_equal(bp_fabric_threads.check(contexts[0], &error), BP_OK);
+    bp_fabric_threads.close(contexts[1]);
+    assert_int_equal(bp_fabric_threads.check(contexts[0], &error), BP_ERR_FABRIC);
+    assert_string_equal(error.text, "a rank has left");
+    assert_string_equal(error.name, "rank 1");
+    assert_int_equal(bp_fabric_threads.check(contexts[0], NULL), BP_ERR_FABRIC); /* it stays */
+    bp_fabric_threads.close(contexts[0]);
+    bp_threads_world_close(&world);
+    free(contexts[0]);
+    free(contexts[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_lost_ends_the_calls),
         cmocka_unit_test(patience_ends),
         cmocka_unit_test(calls_that_differ_are_refused),
+        cmocka_unit_test(who_has_left_is_known_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,12 +72,11 @@ static void activations_give_equal_bits(void **state)
     }
 }
 
-static void swiglu_gives_equal_bits(void **state)
+static void gate_gives_equal_bits(bp_gate kind)
 {
     static float right[3][COUNT], got[3][COUNT];
-    const bp_swiglu_forward_scalars s = {COUNT};
-    const bp_swiglu_backward_scalars t = {COUNT};
-    (void)state;
+    const bp_swiglu_forward_scalars s = {COUNT, kind, COUNT, COUNT};
+    const bp_swiglu_backward_scalars t = {COUNT, kind, COUNT, COUNT};
     fill();
     for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
         for (uint32_t i = 0; bp_host_form_runs(form) && i < 2; i++) {
@@ -91,6 +90,14 @@ static void swiglu_gives_equal_bits(void **state)
         for (int i = 0; bp_host_form_runs(form) && i < 3; i++) {
             assert_same(got[i], right[i], bp_host_form_name(form));
         }
+    }
+}
+
+static void swiglu_gives_equal_bits(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < BP_GATE_COUNT; kind++) {
+        gate_gives_equal_bits((bp_gate)kind);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "core/number/quantised.h"
 #include "device/host/form_table.h"
 #include "device/host/matmul/matmul_amx.h"
+#include "device/host/matmul/matmul_pack.h"
 #include "device/host/vector/half.h"
 
 #define AMX  BP_HOST_FORMS /* its number */
@@ -111,7 +112,7 @@ static void compare(const product *x)
 {
     const uint8_t half = BP_BF16, to = x->floats ? BP_F32 : BP_BF16;
     const uint8_t dtypes[7] = {to, half, half, half, half, half, BP_F32};
-    const uint64_t bytes = bp_host_portable.kernels[0][BP_KERNEL_matmul]->workspace(&x->s, dtypes);
+    const uint64_t bytes = bp_matmul_workspace(&x->s, dtypes);
     void *work = malloc(bytes + 1);
     const bp_matmul_pointers p = {.c = x->floats ? (void *)c_floats : c,
                                   .before = x->follows ? before : NULL,
@@ -128,6 +129,7 @@ static void compare(const product *x)
     free(work);
 }
 
+/* verifies device-4.66f5 */
 static void products_are_what_the_header_says(void **state)
 {
     static const int64_t shapes[][3] = {{2, 1, 1},    {16, 16, 32},  {33, 47, 70},  {64, 96, 31},
@@ -195,8 +197,7 @@ static void quantised_products_are_those_of_their_values(void **state)
             b[i] = bp_bf16_even_from_f32(bp_quantised_value(&weights, i));
         }
         compute_right(&x);
-        const uint64_t bytes =
-            bp_host_portable.kernels[0][BP_KERNEL_matmul_quantised]->workspace(&s, dtypes);
+        const uint64_t bytes = bp_matmul_quantised_workspace(&s, dtypes);
         void *work = malloc(bytes + 1);
         const bp_matmul_quantised_pointers p = {
             .c = c, .a = a, .codes = codes, .scales = absmax, .work = work};
@@ -206,6 +207,7 @@ static void quantised_products_are_those_of_their_values(void **state)
     }
 }
 
+/* verifies device-4.66f5 */
 static void only_its_name_chooses_it(void **state)
 {
     static const bool all[BP_HOST_FORMS_ALL] = {true, true, true, true};

@@ -23,6 +23,8 @@ typedef struct head {
     int64_t width;
     int64_t keys; /* the sample's length */
     bool causal;
+    int64_t window;
+    double cap;
     double scale;
     double *q; /* (T, D), as are k, v, d_out */
     double *k;
@@ -31,10 +33,11 @@ typedef struct head {
     double *mask; /* (T, T) */
 } head;
 
-/* Keys that row i looks at. */
-static int64_t count_of(const head *h, int64_t i)
+/* Whether row i looks at key j. */
+static bool looks(const head *h, int64_t i, int64_t j)
 {
-    return h->causal && i + 1 < h->keys ? i + 1 : h->keys;
+    const int64_t away = i < j ? j - i : i - j;
+    return j < h->keys && (!h->causal || j <= i) && (h->window == 0 || away < h->window);
 }
 
 static double *numbers(int64_t count)
@@ -78,6 +81,8 @@ static head head_make(const bp_attention_forward_scalars *s, const float *qkv, c
               width,
               lengths != NULL ? lengths[sample] : t_count,
               s->causal != 0,
+              s->window,
+              s->cap,
               s->scale,
               numbers(t_count * width),
               numbers(t_count * width),
@@ -101,34 +106,40 @@ static head head_make(const bp_attention_forward_scalars *s, const float *qkv, c
     return h;
 }
 
+/* Before a cap. */
+static double raw_score(const head *h, int64_t i, int64_t j)
+{
+    double score = 0.0;
+    for (int64_t d = 0; d < h->width; d++) {
+        score += h->q[i * h->width + d] * h->k[j * h->width + d];
+    }
+    return score * h->scale;
+}
+
 /* Probabilities of row i and their log-sum-exp. */
 static double row_probabilities(const head *h, int64_t i, double *p)
 {
     double most = -(double)INFINITY, sum = 0.0;
-    int64_t count = count_of(h, i);
-    for (int64_t j = 0; j < count; j++) {
-        p[j] = 0.0;
-        for (int64_t d = 0; d < h->width; d++) {
-            p[j] += h->q[i * h->width + d] * h->k[j * h->width + d];
-        }
-        p[j] *= h->scale;
-        most = p[j] > most ? p[j] : most;
+    for (int64_t j = 0; j < h->sequence; j++) {
+        p[j] = raw_score(h, i, j);
+        p[j] = h->cap > 0.0 ? h->cap * tanh(p[j] / h->cap) : p[j];
+        most = looks(h, i, j) && p[j] > most ? p[j] : most;
     }
-    for (int64_t j = 0; j < count; j++) {
-        p[j] = exp(p[j] - most);
+    for (int64_t j = 0; j < h->sequence; j++) {
+        p[j] = looks(h, i, j) ? exp(p[j] - most) : 0.0;
         sum += p[j];
     }
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = 0; j < h->sequence && sum > 0.0; j++) {
         p[j] /= sum;
     }
-    return count > 0 ? most + log(sum) : 0.0;
+    return sum > 0.0 ? most + log(sum) : 0.0;
 }
 
 static void row_output(const head *h, int64_t i, const double *p, double *out)
 {
     for (int64_t d = 0; d < h->width; d++) {
         out[d] = 0.0;
-        for (int64_t j = 0; j < count_of(h, i); j++) {
+        for (int64_t j = 0; j < h->sequence; j++) {
             out[d] += p[j] * h->mask[i * h->sequence + j] * h->v[j * h->width + d];
         }
     }
@@ -160,14 +171,25 @@ static void check_forward_head(const kernel_case *c, const bp_attention_forward_
 #define OPEN   0
 
 static const bp_attention_forward_scalars shapes[] = {
-    {1, 1, 1, 1, 1, CAUSAL, 5, 1.0, 0.0},      {2, 3, 2, 2, 5, CAUSAL, 5, 0.4, 0.0},
-    {1, 9, 1, 1, 4, CAUSAL, 6, 0.5, 0.3},      {2, 7, 4, 2, 3, OPEN, 6, 0.7, 0.3},
-    {2, 33, 3, 3, 16, CAUSAL, 7, 0.25, 0.0},   {1, 67, 2, 2, 17, CAUSAL, 8, 0.24, 0.1},
-    {1, 130, 1, 1, 64, CAUSAL, 9, 0.125, 0.2}, {3, 70, 4, 1, 16, OPEN, 9, 0.2, 0.0},
-    {3, 97, 6, 2, 20, CAUSAL, 9, 0.2, 0.1},
+    {1, 1, 1, 1, 1, CAUSAL, 5, 1.0, 0.0, 0, 0.0},
+    {2, 3, 2, 2, 5, CAUSAL, 5, 0.4, 0.0, 0, 0.0},
+    {1, 9, 1, 1, 4, CAUSAL, 6, 0.5, 0.3, 0, 0.0},
+    {2, 7, 4, 2, 3, OPEN, 6, 0.7, 0.3, 0, 0.0},
+    {2, 9, 2, 1, 4, CAUSAL, 6, 0.5, 0.3, 3, 1.5},
+    {1, 8, 2, 2, 3, OPEN, 6, 0.5, 0.0, 2, 0},
+    {2, 33, 3, 3, 16, CAUSAL, 7, 0.25, 0.0, 0, 0.0},
+    {1, 67, 2, 2, 17, CAUSAL, 8, 0.24, 0.1, 0, 0.0},
+    {1, 130, 1, 1, 64, CAUSAL, 9, 0.125, 0.2, 0, 0.0},
+    {3, 70, 4, 1, 16, OPEN, 9, 0.2, 0.0, 0, 0.0},
+    {3, 97, 6, 2, 20, CAUSAL, 9, 0.2, 0.1, 0, 0.0},
+    {3, 201, 4, 2, 16, CAUSAL, 9, 0.2, 0.1, 40, 2.0},
+    {3, 201, 2, 1, 20, OPEN, 9, 0.2, 0.1, 33, 0.0},
+    {2, 70, 2, 2, 17, CAUSAL, 9, 0.1, 0.0, 1, 5.0},
+    {2, 67, 2, 2, 17, CAUSAL, 9, 0.3, 0.0, 66, 0.0},
+    {1, 300, 1, 1, 64, CAUSAL, 9, 0.1, 0.0, 100, 0.0},
 };
-#define SHAPES 9
-#define SMALL  4 /* of them are small enough for differences */
+#define SHAPES 16
+#define SMALL  6 /* of them are small enough for differences */
 
 /* Lengths of samples: whole, none, some; around the edges of blocks and tiles. */
 static void fill_lengths(int32_t *lengths, const bp_attention_forward_scalars *s)
@@ -178,6 +200,7 @@ static void fill_lengths(int32_t *lengths, const bp_attention_forward_scalars *s
     }
 }
 
+/* verifies device-3.0681 */
 static void forward_agrees_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
@@ -323,9 +346,8 @@ static void head_backward(const head *h, double *d_q, double *d_k, double *d_v)
     for (int64_t i = 0; i < h->sequence; i++) {
         const double *d_out = h->d_out + i * h->width;
         double delta = 0.0;
-        int64_t count = count_of(h, i);
         row_probabilities(h, i, p);
-        for (int64_t j = 0; j < count; j++) {
+        for (int64_t j = 0; j < h->sequence; j++) {
             double mask = h->mask[i * h->sequence + j];
             d_p[j] = 0.0;
             for (int64_t d = 0; d < h->width; d++) {
@@ -334,8 +356,9 @@ static void head_backward(const head *h, double *d_q, double *d_k, double *d_v)
             }
             delta += p[j] * d_p[j];
         }
-        for (int64_t j = 0; j < count; j++) {
-            double ds = p[j] * (d_p[j] - delta) * h->scale;
+        for (int64_t j = 0; j < h->sequence; j++) {
+            const double t = h->cap > 0.0 ? tanh(raw_score(h, i, j) / h->cap) : 0.0;
+            double ds = p[j] * (d_p[j] - delta) * h->scale * (1.0 - t * t);
             for (int64_t d = 0; d < h->width; d++) {
                 d_q[i * h->width + d] += ds * h->k[j * h->width + d];
                 d_k[j * h->width + d] += ds * h->q[i * h->width + d];
@@ -358,11 +381,11 @@ static void backward_agrees_on(kernel_device *on)
 TEST_ON_HOST(backward_agrees)
 
 /* Rows fed to the cache in pieces give the bits that one forward over all of them gives. */
-static void decode_equals_forward_on(kernel_device *on)
+static void decode_equals(kernel_device *on, int64_t window, double cap)
 {
     enum { T = 40, H = 4, K = 2, D = 18, ROW = (H + 2 * K) * D };
     static const int64_t pieces[] = {1, 17, 20, 2};
-    bp_attention_forward_scalars s = {1, T, H, K, D, CAUSAL, 0, 0.3, 0.0};
+    bp_attention_forward_scalars s = {1, T, H, K, D, CAUSAL, 0, 0.3, 0.0, window, cap};
     kernel_case forward;
     kernel_case_init(&forward, on->device, BP_KERNEL_attention_forward, &s, 1,
                      1u << OPERAND(attention_forward, lengths));
@@ -374,7 +397,7 @@ static void decode_equals_forward_on(kernel_device *on)
     static float k_cache[T * K * D], v_cache[T * K * D];
     uint32_t position = 0;
     for (uint32_t i = 0; i < 4; i++) {
-        bp_attention_decode_scalars d = {pieces[i], T, H, K, D, 0.3};
+        bp_attention_decode_scalars d = {pieces[i], T, H, K, D, 0.3, window, cap, 0, 0};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_attention_decode, &d, 1, 0);
         memcpy(AT(&c, attention_decode, qkv), qkv + position * ROW,
@@ -392,13 +415,20 @@ static void decode_equals_forward_on(kernel_device *on)
     }
     kernel_case_free(&forward);
 }
+
+static void decode_equals_forward_on(kernel_device *on)
+{
+    decode_equals(on, 0, 0.0);
+    decode_equals(on, 18, 0.0);
+    decode_equals(on, 5, 1.25);
+}
 TEST_ON_HOST(decode_equals_forward)
 
 /* Rows past the cache's end leave everything as it was. */
 static void decode_stops_at_the_caches_end_on(kernel_device *on)
 {
     for (uint32_t position = 3; position < 7; position++) {
-        bp_attention_decode_scalars s = {3, 5, 2, 2, 4, 0.5};
+        bp_attention_decode_scalars s = {3, 5, 2, 2, 4, 0.5, 0, 0.0, 0, 0};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_attention_decode, &s, 1, 0);
         fill_normal(AT(&c, attention_decode, qkv), 3 * 24, 1, 1.0);
@@ -415,6 +445,67 @@ static void decode_stops_at_the_caches_end_on(kernel_device *on)
 }
 TEST_ON_HOST(decode_stops_at_the_caches_end)
 
+enum { APART_T = 9, APART_H = 4, APART_K = 2, APART_D = 18, APART_N = 3 };
+enum { APART_ROW = (APART_H + 2 * APART_K) * APART_D, APART_CACHE = APART_T * APART_K * APART_D };
+
+/* One call from these rows and caches, which become what it leaves. */
+static void decode_apart(kernel_device *on, const bp_attention_decode_scalars *s,
+                         const bp_step_block *step, const float *qkv, float *caches[2], float *out)
+{
+    const size_t rows = (size_t)s->rows;
+    const size_t held = (size_t)(s->others + 1) * APART_CACHE * sizeof(float);
+    kernel_case c;
+    kernel_case_init(&c, on->device, BP_KERNEL_attention_decode, s, 1, 0);
+    memcpy(AT(&c, attention_decode, qkv), qkv, rows * APART_ROW * sizeof(float));
+    memcpy(AT(&c, attention_decode, k_cache), caches[0], held);
+    memcpy(AT(&c, attention_decode, v_cache), caches[1], held);
+    *(bp_step_block *)AT(&c, attention_decode, step) = *step;
+    kernel_case_run(&c, on);
+    memcpy(out, AT(&c, attention_decode, out), rows * APART_H * APART_D * sizeof(float));
+    memcpy(caches[0], AT(&c, attention_decode, k_cache), held);
+    memcpy(caches[1], AT(&c, attention_decode, v_cache), held);
+    kernel_case_free(&c);
+}
+
+/* Rows that begin all sequences enter all caches; then rows of sequences of their own have the bits
+ * that each has alone. */
+static void sequences_decode_apart_on(kernel_device *on)
+{
+    static float qkv[APART_N * APART_ROW], out[APART_N * APART_H * APART_D],
+        own[APART_N * APART_H * APART_D], all[2][APART_N * APART_CACHE], one[2][APART_CACHE];
+    const bp_attention_decode_scalars alone = {1,   APART_T, APART_H, APART_K, APART_D,
+                                               0.3, 4,       0.0,     0,       0};
+    bp_attention_decode_scalars together = alone;
+    float *caches[2] = {all[0], all[1]}, *cache[2] = {one[0], one[1]};
+    memset(all, 0, sizeof all);
+    fill_normal(qkv, APART_N * APART_ROW, 1, 1.0);
+    together.rows = APART_N;
+    together.others = APART_N - 1;
+    decode_apart(on, &together, &(bp_step_block){.position = 0}, qkv, caches, out);
+    for (int i = 0; i < 2 * APART_N; i++) {
+        assert_memory_equal(all[i % 2] + i / 2 * APART_CACHE, all[i % 2], sizeof one[0]);
+    }
+    assert_true(all[1][2 * APART_K * APART_D] != 0.0f && all[1][3 * APART_K * APART_D] == 0.0f);
+    together.apart = 1;
+    for (uint32_t position = 3; position < APART_T; position += 2) {
+        const bp_step_block step = {.position = position};
+        static float was[2][APART_N * APART_CACHE];
+        memcpy(was, all, sizeof was);
+        fill_normal(qkv, APART_N * APART_ROW, position, 1.0);
+        decode_apart(on, &together, &step, qkv, caches, out);
+        for (int r = 0; r < APART_N; r++) {
+            memcpy(one[0], was[0] + r * APART_CACHE, sizeof one[0]);
+            memcpy(one[1], was[1] + r * APART_CACHE, sizeof one[1]);
+            decode_apart(on, &alone, &step, qkv + r * APART_ROW, cache, own);
+            assert_memory_equal(out + r * APART_H * APART_D, own,
+                                APART_H * APART_D * sizeof(float));
+            assert_memory_equal(all[0] + r * APART_CACHE, one[0], sizeof one[0]);
+            assert_memory_equal(all[1] + r * APART_CACHE, one[1], sizeof one[1]);
+        }
+    }
+}
+TEST_ON_HOST(sequences_decode_apart)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +514,7 @@ int main(void)
         cmocka_unit_test(backward_agrees),
         cmocka_unit_test(decode_equals_forward),
         cmocka_unit_test(decode_stops_at_the_caches_end),
+        cmocka_unit_test(sequences_decode_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

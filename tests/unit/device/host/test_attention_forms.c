@@ -99,13 +99,15 @@ static void run(const bp_host_kernel *kernel, const void *pointers, void **work,
 typedef const bp_host_kernel *form_kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
 
 static const bp_attention_forward_scalars shapes[] = {
-    {1, 1, 1, 1, 1, 1, 5, 1.0, 0.0},      {1, 32, 1, 1, 16, 1, 5, 0.4, 0.0},
-    {2, 33, 3, 3, 16, 1, 7, 0.25, 0.3},   {1, 67, 2, 1, 17, 1, 8, 0.24, 0.1},
-    {2, 70, 4, 2, 50, 0, 9, 0.2, 0.0},    {3, 100, 4, 4, 64, 0, 9, 0.125, 0.2},
-    {3, 97, 6, 2, 20, 1, 9, 0.2, 0.1},    {2, 5, 8, 1, 3, 0, 9, 0.2, 0.5},
-    {1, 130, 2, 2, 64, 1, 9, 0.125, 0.0},
+    {1, 1, 1, 1, 1, 1, 5, 1.0, 0.0, 0, 0.0},      {1, 32, 1, 1, 16, 1, 5, 0.4, 0.0, 0, 0.0},
+    {2, 33, 3, 3, 16, 1, 7, 0.25, 0.3, 0, 0.0},   {1, 67, 2, 1, 17, 1, 8, 0.24, 0.1, 0, 0.0},
+    {2, 70, 4, 2, 50, 0, 9, 0.2, 0.0, 0, 0.0},    {3, 100, 4, 4, 64, 0, 9, 0.125, 0.2, 0, 0.0},
+    {3, 97, 6, 2, 20, 1, 9, 0.2, 0.1, 0, 0.0},    {2, 5, 8, 1, 3, 0, 9, 0.2, 0.5, 0, 0.0},
+    {1, 130, 2, 2, 64, 1, 9, 0.125, 0.0, 0, 0.0}, {2, 100, 4, 2, 17, 1, 9, 0.2, 0.1, 30, 1.5},
+    {3, 190, 2, 1, 20, 1, 9, 0.2, 0.0, 65, 0.0},  {2, 130, 2, 2, 16, 0, 9, 0.2, 0.2, 20, 3.0},
+    {2, 210, 2, 1, 50, 0, 9, 0.2, 0.0, 49, 0.0},  {2, 67, 2, 2, 16, 1, 9, 0.2, 0.0, 1, 0.0},
 };
-#define SHAPES 9
+#define SHAPES 14
 
 static const int32_t some_lengths[][3] = {{-4, 1 << 20, 0}, {1, 31, 65}, {33, 32, 64}, {49, 5, 96}};
 #define LENGTHS 4
@@ -207,6 +209,7 @@ static void check_both(const bp_attention_forward_scalars *s, const int32_t *len
     both_free(&b);
 }
 
+/* verifies device-1.a01f */
 static void forward_and_backward(void **unused)
 {
     (void)unused;
@@ -222,10 +225,11 @@ static void forward_and_backward(void **unused)
 }
 
 /* Rows that end past the cache, heads in groups. */
-static void decode_in(bp_dtype type)
+static void decode_in(bp_dtype type, bool near)
 {
     enum { T = 150, H = 4, K = 2, D = 50, ROWS = 9, ROW = (H + 2 * K) * D };
-    const bp_attention_decode_scalars s = {ROWS, T, H, K, D, 0.3};
+    const bp_attention_decode_scalars s = {ROWS, T, H, K, D, 0.3, near ? 37 : 0, near ? 2.0 : 0.0,
+                                           0,    0};
     const bp_step_block step = {.position = T - 6};
     form_kernels kernels;
     tensor qkv = tensor_make(ROWS * ROW, type, 1), out = tensor_make(ROWS * H * D, type, 2);
@@ -259,7 +263,8 @@ static void decode(void **unused)
     (void)unused;
     state = 2;
     for (int type = BP_F32; type <= BP_F16; type++) {
-        decode_in((bp_dtype)type);
+        decode_in((bp_dtype)type, false);
+        decode_in((bp_dtype)type, true);
     }
 }
 

@@ -32,6 +32,15 @@ static double factor(uint32_t sample, uint64_t element, double dropout)
     return words[element % 4] < bp_dropout_threshold(dropout) ? 0.0 : 1.0 / (1.0 - dropout);
 }
 
+/* The noise of one element: uniform, of a key of its own. */
+static double noise_at(uint32_t sample, uint64_t element, double most)
+{
+    const bp_step_block step = step_make(sample);
+    uint32_t words[4];
+    bp_dropout_words(bp_noise_key(step.seed), step.step, sample, SITE, element / 4, words);
+    return ((double)(words[element % 4] ^ 0x80000000u) / 0x1p31 - 1.0) * most;
+}
+
 /* Rows, sequence, width, vocabulary. */
 static const int64_t sizes[][4] = {{1, 1, 1, 1}, {6, 3, 5, 4}, {10, 5, 64, 9}, {14, 7, 131, 3}};
 #define SIZES 4
@@ -43,12 +52,20 @@ static void fill_ids(int32_t *ids, int64_t rows, int64_t vocabulary)
     }
 }
 
+/* verifies device-3.0681 */
 static void forward_agrees_on(kernel_device *on)
 {
-    for (uint32_t i = 0; i < 2 * SIZES; i++) {
-        const int64_t *size = sizes[i / 2];
-        bp_embedding_forward_scalars s = {size[0],     size[1], size[2], size[3],
-                                          size[1] + 2, SITE,    0,       i % 2 == 0 ? 0.0 : 0.25};
+    for (uint32_t i = 0; i < 4 * SIZES; i++) {
+        const int64_t *size = sizes[i / 4];
+        bp_embedding_forward_scalars s = {size[0],
+                                          size[1],
+                                          size[2],
+                                          size[3],
+                                          size[1] + 2,
+                                          SITE,
+                                          0,
+                                          i % 2 == 0 ? 0.0 : 0.25,
+                                          i % 4 < 2 ? 0.0 : 0.7};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_embedding_forward, &s, 1, 0);
         float *wte = AT(&c, embedding_forward, wte), *wpe = AT(&c, embedding_forward, wpe);
@@ -66,8 +83,10 @@ static void forward_agrees_on(kernel_device *on)
                 double mask = s.dropout > 0.0 ? factor(4 + (uint32_t)(row / s.sequence),
                                                        (uint64_t)(t * s.width + j), s.dropout)
                                               : 1.0;
-                right[j] =
-                    mask * ((double)wte[ids[row] * s.width + j] + (double)wpe[t * s.width + j]);
+                const double noise = noise_at(4 + (uint32_t)(row / s.sequence),
+                                              (uint64_t)(t * s.width + j), s.noise);
+                right[j] = mask * ((double)wte[ids[row] * s.width + j] + noise +
+                                   (double)wpe[t * s.width + j]);
             }
             assert_close_to(out + row * s.width, right, (uint64_t)s.width, 2e-7, 1.0);
         }
@@ -79,7 +98,7 @@ TEST_ON_HOST(forward_agrees)
 /* While generating, rows continue at the step's position; those past the last stay inside wpe. */
 static void decode_starts_at_the_position_on(kernel_device *on)
 {
-    bp_embedding_forward_scalars s = {4, 4, 3, 2, 7, 0, 1, 0.0};
+    bp_embedding_forward_scalars s = {4, 4, 3, 2, 7, 0, 1, 0.0, 0.0};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_embedding_forward, &s, 1, 0);
     float *wpe = AT(&c, embedding_forward, wpe);

@@ -57,6 +57,7 @@ static bp_status open_with(bench *b, const char *variant, uint32_t threads)
     return host->open(b->context, &options, &places, &b->error);
 }
 
+/* verifies device-5.2dc3 */
 static void open_refuses_what_makes_no_sense(void **state)
 {
     bench *b = *state;
@@ -102,6 +103,7 @@ static void every_variant_opens_or_is_a_device_error(void **state)
 }
 
 /* A table in which this processor runs nothing but the portable form: what a plain CPU sees. */
+/* verifies device-5.2dc3 */
 static void a_missing_form_is_a_device_error(void **state)
 {
     bench *b = *state;
@@ -117,6 +119,7 @@ static void a_missing_form_is_a_device_error(void **state)
     (void)b;
 }
 
+/* verifies device-6.2f83 */
 static void transfers_stay_inside_the_arena(void **state)
 {
     bench *b = *state;
@@ -208,7 +211,7 @@ static void link_reports_too_little_memory(void **state)
 static void workspace_grows_with_the_threads(void **state)
 {
     (void)state;
-    bp_attention_forward_scalars attention = {1, 65, 2, 2, 20, 1, 0, 0.2, 0.0};
+    bp_attention_forward_scalars attention = {1, 65, 2, 2, 20, 1, 0, 0.2, 0.0, 0, 0.0};
     bp_matmul_scalars matmul = {70, 80, 90, 90, 80, 80, 0, 0, 0, 0};
     bp_copy_scalars copy = {5};
     for (uint32_t threads = 0; threads < 5; threads++) {
@@ -224,7 +227,7 @@ static void workspace_grows_with_the_threads(void **state)
                          times * single);
         assert_int_equal(host->workspace(&options, BP_KERNEL_copy, &copy, NULL), 0);
     }
-    bp_attention_forward_scalars huge = {1, INT64_MAX, 1, 1, INT64_MAX, 1, 0, 0.2, 0.0};
+    bp_attention_forward_scalars huge = {1, INT64_MAX, 1, 1, INT64_MAX, 1, 0, 0.2, 0.0, 0, 0.0};
     bp_device_options options = {.threads = 2};
     assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &huge, NULL),
                      BP_SIZE_INVALID);
@@ -250,9 +253,30 @@ static void forms_fall_back(void **state)
     assert_true(bp_cpu_count() >= 1);
 }
 
+/* Another form to compute the same bits again: never the same one where there are others, and not
+ * for a form with bits of its own. */
+static void other_forms_are_others(void **state)
+{
+    (void)state;
+    const uint32_t last = BP_HOST_FORMS_ALL - 1;
+    assert_int_equal(bp_host_form_other(0, 1), 0); /* its plan has room for no other */
+    assert_int_equal(bp_host_form_other(0, 2), 0);
+    for (uint32_t i = 1; i < BP_HOST_FORMS; i++) {
+        const uint32_t fast = bp_host_form_other(i, 1), third = bp_host_form_other(i, 2);
+        assert_int_equal(bp_host_form_other(i, 0), i);
+        assert_true(bp_host_form_runs(fast) || fast == i);
+        assert_true(fast > 0);
+        assert_true(third != i);
+        assert_true(!bp_host_form_runs(2) || (fast != i && third != fast));
+    }
+    assert_int_equal(bp_host_form_other(last, 1), last);
+    assert_int_equal(bp_host_form_other(last, 2), last);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_forms_are_others),
         cmocka_unit_test_setup_teardown(open_refuses_what_makes_no_sense, bench_setup,
                                         bench_teardown),
         cmocka_unit_test_setup_teardown(every_variant_opens_or_is_a_device_error, bench_setup,

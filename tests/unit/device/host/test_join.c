@@ -18,7 +18,7 @@
 #define ARENA_BYTES (UINT64_C(24) << 20)
 #define PLACE       (UINT64_C(2) << 20) /* of each operand its own part of the arena */
 
-enum { X = 0, W, A, B, U, Y, WORK, RESIDUAL, BIAS };
+enum { X = 0, W, A, B, U, Y, RESIDUAL, BIAS, WORK }; /* the last has the rest */
 
 /* y = x W^T + bias + residual; u = x A^T; u *= 2; y += u B^T, as an adapter emits them. */
 typedef struct adapter_program {
@@ -102,6 +102,8 @@ static void joins_where_nothing_is_between(void **state)
     assert_int_equal(join.before, 3);
     assert_int_equal(join.work, WORK * PLACE);
     assert_int_equal(join.work_bytes, workspace_of(NULL, &p.ops[0]));
+    assert_int_equal(join.squeezed, 0); /* too few rows for so many threads */
+    assert_int_equal(bp_host_join(&p.program, 3, 1, workspace_of, NULL).squeezed, 2);
     assert_int_equal(bp_host_join(&p.program, 1, CASE_THREADS, workspace_of, NULL).before, 0);
 }
 
@@ -127,6 +129,40 @@ static void stays_apart_where_something_is(void **state)
     assert_int_equal(join_of(&p).before, 0);
 }
 
+static uint32_t squeezed_of(const adapter_program *p)
+{
+    const bp_join join = bp_host_join(&p->program, 3, 1, workspace_of, NULL);
+    assert_int_equal(join.before, 3);
+    return join.squeezed;
+}
+
+/* u is made along only of all that the product reads, whole, and for what is added. */
+static void another_left_factor_is_made_apart(void **state)
+{
+    adapter_program p;
+    (void)state;
+    make_program(&p, 100, 96, 80, 8, BP_BF16);
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[1][2] = RESIDUAL * PLACE; /* another x, as where dropout is between */
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.squeeze.k = 79;
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.squeeze.accumulate = 1;
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[1][4] = BIAS * PLACE;
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.scale.count = 99 * 8;
+    assert_int_equal(squeezed_of(&p), 0);
+    make_program(&p, 100, 96, 80, 8, BP_F32);
+    p.offsets[2][1] = RESIDUAL * PLACE; /* not u times a factor */
+    assert_int_equal(squeezed_of(&p), 0);
+}
+
 /* The squeeze's result may lie in the product's workspace, which was free by then. */
 static void the_workspace_shrinks(void **state)
 {
@@ -150,9 +186,9 @@ static void the_workspace_shrinks(void **state)
     assert_int_equal(join_of(&p).before, 0);
 }
 
-/* Runs the program in a form and copies y. */
-static void run_program(const adapter_program *p, const char *form, uint32_t threads, void *y,
-                        size_t bytes)
+/* Runs the program in a form and copies y, and u behind it. */
+static void run_program(const adapter_program *p, const char *form, uint32_t threads,
+                        unsigned char *y, const size_t bytes[2])
 {
     const uint64_t link = bp_device_host.link_bytes(4, 28, 40);
     kernel_device on;
@@ -170,7 +206,8 @@ static void run_program(const adapter_program *p, const char *form, uint32_t thr
     for (uint32_t i = 0; i < 2; i++) { /* once more: nothing of the first run counts */
         assert_int_equal(bp_device_host.run(on.context, 0), BP_OK);
     }
-    memcpy(y, on.arena + Y * PLACE, bytes);
+    memcpy(y, on.arena + Y * PLACE, bytes[0]);
+    memcpy(y + bytes[0], on.arena + U * PLACE, bytes[1]);
     kernel_device_close(&on);
     free(memory);
     free(floats);
@@ -178,8 +215,9 @@ static void run_program(const adapter_program *p, const char *form, uint32_t thr
 
 static void joined_products_give_equal_bits(void **state)
 {
-    static const int64_t shapes[][4] = {{100, 96, 80, 8},  {33, 200, 513, 4}, {7, 130, 64, 16},
-                                        {60, 50, 1100, 1}, {2, 48, 24, 64},   {129, 385, 40, 9}};
+    static const int64_t shapes[][4] = {{100, 96, 80, 8},  {33, 200, 513, 4},  {7, 130, 64, 16},
+                                        {60, 50, 1100, 1}, {2, 48, 24, 64},    {129, 385, 40, 9},
+                                        {601, 20, 800, 8}, {590, 410, 40, 50}, {579, 98, 60, 3}};
     static const bp_dtype types[] = {BP_F32, BP_BF16, BP_F16};
     static unsigned char right[PLACE], got[PLACE];
     (void)state;
@@ -187,13 +225,20 @@ static void joined_products_give_equal_bits(void **state)
         const int64_t *s = shapes[i / 3];
         adapter_program p;
         make_program(&p, s[0], s[1], s[2], s[3], types[i % 3]);
+        if (s[0] % 3 == 0) { /* as backward squeezes: A is (k, r) */
+            p.squeeze.transpose_b = 0;
+            p.squeeze.ldb = s[3];
+        }
         assert_int_equal(join_of(&p).before, 3);
-        const size_t bytes = (size_t)(s[0] * s[1]) * bp_dtype_bytes(types[i % 3]);
+        assert_int_equal(bp_host_join(&p.program, 3, 3, workspace_of, NULL).squeezed,
+                         s[0] >= 576 && i % 3 == 0 ? 2 : 0);
+        const size_t width = bp_dtype_bytes(types[i % 3]);
+        const size_t bytes[2] = {(size_t)(s[0] * s[1]) * width, (size_t)(s[0] * s[3]) * width};
         run_program(&p, "portable", 1, right, bytes);
         for (uint32_t form = 1; form < BP_HOST_FORMS; form++) {
             for (uint32_t threads = 1; bp_host_form_runs(form) && threads < 4; threads += 2) {
                 run_program(&p, bp_host_form_name(form), threads, got, bytes);
-                assert_memory_equal(got, right, bytes);
+                assert_memory_equal(got, right, bytes[0] + bytes[1]);
             }
         }
     }
@@ -204,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joins_where_nothing_is_between),
         cmocka_unit_test(stays_apart_where_something_is),
+        cmocka_unit_test(another_left_factor_is_made_apart),
         cmocka_unit_test(the_workspace_shrinks),
         cmocka_unit_test(joined_products_give_equal_bits),
     };

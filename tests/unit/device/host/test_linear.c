@@ -83,6 +83,7 @@ static void fill_matmul(kernel_case *c, uint64_t seed)
 #define BIAS     (1u << OPERAND(matmul, bias))
 #define RESIDUAL (1u << OPERAND(matmul, residual))
 
+/* verifies device-3.0681 */
 static void matmul_agrees_in_every_transposition_on(kernel_device *on)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 5},   {7, 1, 33},    {3, 5, 7},

@@ -40,10 +40,11 @@ static void doubles(const float *from, int64_t count, double *to)
     }
 }
 
+/* verifies device-3.0681 */
 static void rmsnorm_forward_agrees_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < SIZES; i++) {
-        bp_rmsnorm_forward_scalars s = {sizes[i][0], sizes[i][1], EPSILON, 1, sizes[i][1]};
+        bp_rmsnorm_forward_scalars s = {sizes[i][0], sizes[i][1], EPSILON, 1, sizes[i][1], 0};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rmsnorm_forward, &s, 1, 0);
         float *x = AT(&c, rmsnorm_forward, x), *weight = AT(&c, rmsnorm_forward, weight);
@@ -79,7 +80,7 @@ static double rms_value(const double *x, const float *d_y, const float *weight, 
 /* variant 0: no residual; 1: one; 2: one that is d_x; 3: none, and d_y is d_x. */
 static void check_rms_input(kernel_device *on, int64_t rows, int64_t width, uint32_t variant)
 {
-    bp_rmsnorm_backward_input_scalars s = {rows, width, 1, width};
+    bp_rmsnorm_backward_input_scalars s = {rows, width, 1, width, 0};
     bool added = variant == 1 || variant == 2;
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_rmsnorm_backward_input, &s, 1,
@@ -213,7 +214,7 @@ static void rotary_turns_and_returns_on(kernel_device *on)
     static const int64_t widths[] = {2, 6, 16, 40, 64};
     for (uint32_t w = 0; w < 5; w++) {
         int64_t width = widths[w], half = width / 2, pitch = 4 * width;
-        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0};
+        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0, width};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rotary, &s, 1, 0);
         float *x = AT(&c, rotary, x), *table = AT(&c, rotary, table);
@@ -266,8 +267,8 @@ static void fill_wide(float *x, uint64_t count)
 static void swiglu_agrees_on(kernel_device *on)
 {
     enum { COUNT = 517 };
-    bp_swiglu_forward_scalars s = {COUNT};
-    bp_swiglu_backward_scalars t = {COUNT};
+    bp_swiglu_forward_scalars s = {COUNT, BP_GATE_SILU, COUNT, COUNT};
+    bp_swiglu_backward_scalars t = {COUNT, BP_GATE_SILU, COUNT, COUNT};
     kernel_case c;
     double right[COUNT], right_up[COUNT];
     kernel_case_init(&c, on->device, BP_KERNEL_swiglu_forward, &s, 1, 0);

@@ -42,6 +42,7 @@ static int32_t label_of(int64_t row, int64_t vocabulary)
     return row % 3 == 2 ? -1 : (int32_t)((row * 7 + 5) % vocabulary);
 }
 
+/* verifies device-3.0681 */
 static void loss_and_gradient_agree_on(kernel_device *on)
 {
     for (uint32_t n = 0; n < 3 * SIZES; n++) {

@@ -133,7 +133,9 @@ static void weighted_classes_agree_on(kernel_device *on)
         const bp_sample_loss_scalars s = {ROWS, 1, CLASSES,          BP_TASK_CLASSES,
                                           1,    0, wanted->smoothing};
         kernel_case c;
-        kernel_case_init(&c, on->device, BP_KERNEL_sample_loss, &s, 1, 0);
+        /* Samples of a length, or rows that have none. */
+        const uint32_t absent = i % 2 != 0 ? 1u << OPERAND(sample_loss, lengths) : 0;
+        kernel_case_init(&c, on->device, BP_KERNEL_sample_loss, &s, 1, absent);
         *(bp_step_block *)AT(&c, sample_loss, step) =
             (bp_step_block){.inverse_valid = (float)(1.0 / weight)};
         memcpy(AT(&c, sample_loss, logits), logits, sizeof logits);
@@ -141,7 +143,7 @@ static void weighted_classes_agree_on(kernel_device *on)
         for (int n = 0; n < CLASSES; n++) {
             ((float *)AT(&c, sample_loss, class_weights))[n] = (float)wanted->weights[n];
         }
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; absent == 0 && r < ROWS; r++) {
             ((int32_t *)AT(&c, sample_loss, lengths))[r] = 1;
         }
         kernel_case_run(&c, on);

@@ -33,6 +33,7 @@ static void statistics(const double *x, int64_t width, double *mean, double *rst
     *rstd = 1.0 / sqrt(square / (double)width + EPSILON);
 }
 
+/* verifies device-3.0681 */
 static void forward_agrees_on(kernel_device *on)
 {
     for (uint32_t i = 0; i < 2 * SIZES; i++) {

@@ -59,6 +59,7 @@ static void check_tally(const tally *t, uint64_t tasks, uint32_t threads)
     assert_int_equal(sum, tasks);
 }
 
+/* verifies device-7.3897 */
 static void every_task_is_done_once(void **state)
 {
     (void)state;
@@ -100,6 +101,57 @@ static void slow_tasks_are_shared(void **state)
         assert_true(others > 0);
         bp_pool_close(&pool);
     }
+}
+
+typedef struct seen_places {
+    bp_pool *pool;
+    uint32_t first, count, outside;
+} seen_places;
+
+static void look_around(void *context, uint64_t first, uint64_t last, uint32_t worker)
+{
+    seen_places *seen = context;
+    const uint32_t here = bp_cpu_here();
+    bool inside = false;
+    (void)worker;
+    for (uint32_t i = seen->first; i < seen->first + seen->count; i++) {
+        inside = inside || seen->pool->processor[i] == here;
+    }
+    if (!inside) {
+        (void)__atomic_fetch_add(&seen->outside, (uint32_t)(last - first), __ATOMIC_RELAXED);
+    }
+}
+
+/* Moved workers run where they were sent, cut their tasks the other way, and come back. */
+static void workers_move_and_come_back(void **state)
+{
+    (void)state;
+    static bp_pool pool;
+    static tally work;
+    assert_int_equal(bp_pool_open(&pool, 3), BP_OK);
+    const uint32_t all = pool.processors;
+    assert_true(all >= 1);
+    static uint16_t before[BP_POOL_PROCESSORS], after[BP_POOL_PROCESSORS];
+    assert_int_equal(bp_cpu_allowed(before, BP_POOL_PROCESSORS), all);
+    bp_pool_run(&pool, count_tasks, &work, 60, false); /* every worker has begun, or will */
+    for (uint32_t first = 0; first < all; first++) {
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            seen_places seen = {&pool, first, all - first, 0};
+            bp_pool_move(&pool, first, all - first, turn);
+            bp_pool_run(&pool, look_around, &seen, 1, false);
+            assert_int_equal(seen.outside, 0);
+            memset(&work, 0, sizeof work);
+            bp_pool_run(&pool, count_tasks, &work, 60, false);
+            check_tally(&work, 60, 3);
+            assert_true(work.ranges <= 3); /* equal shares, which were not asked for */
+        }
+    }
+    bp_pool_move(&pool, 0, 0, 0);
+    assert_int_equal(bp_cpu_allowed(after, BP_POOL_PROCESSORS), all);
+    assert_memory_equal(before, after, all * sizeof before[0]);
+    bp_pool_move(&pool, all, 1, 0); /* there is no such one: nobody moves */
+    assert_int_equal(bp_cpu_allowed(after, BP_POOL_PROCESSORS), all);
+    bp_pool_close(&pool);
 }
 
 static volatile sig_atomic_t handled_by_main;
@@ -149,6 +201,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return real(thread, attributes, start, argument);
 }
 
+/* verifies device-7.3897 */
 static void refused_threads_are_an_error(void **state)
 {
     (void)state;
@@ -208,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once),
+        cmocka_unit_test(workers_move_and_come_back),
         cmocka_unit_test(slow_tasks_are_shared),
         cmocka_unit_test(signals_reach_the_caller),
         cmocka_unit_test(refused_threads_are_an_error),

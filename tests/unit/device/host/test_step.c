@@ -57,6 +57,7 @@ static void decide(kernel_case *c, kernel_device *on, double max_norm, double ea
     kernel_case_run(c, on);
 }
 
+/* verifies optim-5.f2a2 */
 static void decision_clips_and_counts_on(kernel_device *on)
 {
     static const double max_norms[] = {0.0, 1.0, 100.0};
@@ -80,6 +81,7 @@ static void decision_clips_and_counts_on(kernel_device *on)
 }
 TEST_ON_HOST(decision_clips_and_counts)
 
+/* verifies optim-5.f2a2 */
 static void decision_skips_what_is_not_finite_on(kernel_device *on)
 {
     static const double cases[][2] = {
@@ -287,7 +289,7 @@ static void random_normal_draws_by_number_on(kernel_device *on)
 {
     static const int64_t counts[] = {1, 2, 4095, 4096, 4097, 12289};
     for (uint32_t i = 0; i < 6; i++) {
-        bp_random_normal_scalars s = {counts[i], 7, 0, 0.02};
+        bp_random_normal_scalars s = {.count = counts[i], .stream = 7, .deviation = 0.02};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_random_normal, &s, 1, 0);
         *(bp_step_block *)AT(&c, random_normal, step) = (bp_step_block){.seed = 99};

@@ -176,6 +176,7 @@ static void fails_with(desk *d, bp_status status, int code, const char *reason)
     assert_string_equal(d->store->reason, reason);
 }
 
+/* verifies device-9.7d36 */
 static void files_hold_what_was_written(void **state)
 {
     desk *d = *state;
@@ -224,6 +225,7 @@ static void reading_past_the_end_fails(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void interrupted_and_short_calls_go_on(void **state)
 {
     desk *d = *state;
@@ -245,6 +247,7 @@ static void interrupted_and_short_calls_go_on(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void failing_calls_are_reported_and_not_repeated(void **state)
 {
     desk *d = *state;
@@ -341,6 +344,24 @@ static void directories_are_made_listed_and_removed(void **state)
     drop(d, "link");
 }
 
+/* As ranks write one file: nothing is lost of what is there, and nothing is made. */
+static void files_are_opened_to_change_them(void **state)
+{
+    desk *d = *state;
+    bp_store *store = d->store;
+    bp_file file, beside;
+    put(d, "f", "abcdef");
+    assert_int_equal(store->open_update(store, "f", &file), BP_OK);
+    assert_int_equal(store->open_update(store, "f", &beside), BP_OK);
+    assert_int_equal(store->write_at(store, file, 2, "XY", 2), BP_OK);
+    assert_int_equal(store->write_at(store, beside, 5, "Z", 1), BP_OK);
+    assert_int_equal(store->close(store, file), BP_OK);
+    assert_int_equal(store->close(store, beside), BP_OK);
+    check(d, "f", "abXYeZ");
+    fails_with(d, store->open_update(store, "g", &file), ENOENT, "no such file or directory");
+    drop(d, "f");
+}
+
 static void existence_and_space_are_told(void **state)
 {
     desk *d = *state;
@@ -415,6 +436,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(only_regular_files_are_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(directories_are_made_listed_and_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_are_opened_to_change_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(existence_and_space_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(paths_that_are_too_long_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_root_may_be_the_working_directory, set_up, tear_down),

@@ -18,6 +18,7 @@
 #include "tools/bedplate/listing.c"
 #include "tools/bedplate/output.c"
 #include "tools/bedplate/progress.c"
+#include "tools/bedplate/told.c"
 
 #define BYTES 1024
 
@@ -90,8 +91,9 @@ static void listings_show_engines_and_spaces(void **state)
         begin_output();
         listing_put(&out.text, &runtime);
         (void)end_output();
-        has(far != 0 ? "program step: 5 ops, 1,024 bytes copied, 768 bytes from other ranks\n"
-                     : "program step: 1 ops\n",
+        has(far != 0 ? "program step: 5 ops, 2,048 bytes of operands, 1,024 bytes copied, "
+                       "768 bytes from other ranks\n"
+                     : "program step: 1 ops, 2,048 bytes of operands\n",
             true);
         has("    0  copy count=256\n", true);
         has("to = far @host:0x00000100 1024 bytes", far != 0);

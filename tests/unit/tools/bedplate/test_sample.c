@@ -48,6 +48,7 @@ static void case_is(const sampling *how, const float *logits, const int32_t *ids
     }
 }
 
+/* verifies face-19.bfb9 */
 static void what_may_follow_is_what_transformers_says(void **state)
 {
     (void)state;

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/host/store_posix.h"
+#include "tests/support/disk_file.h"
+#include "tests/support/golden_words.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/answer_score.h"
 #include "tools/formats/data_answers.h"
@@ -20,11 +21,8 @@
 enum { LENGTH = 40, STRIDE = 9, LINE = 4096 };
 
 typedef struct desk {
-    bp_store_posix posix;
-    bp_tokenizer tokenizer;
-    bp_encoder encoder;
-    bp_tokenizer_need need;
-    void *memory, *room, *scratch, *offsets;
+    golden_words words;
+    void *scratch, *offsets;
     memory_store store;
     bp_error error;
     bp_data data;
@@ -33,21 +31,11 @@ typedef struct desk {
 
 static void desk_begin(desk *d)
 {
-    static const char directory[] = "tests/golden/tokenizers/bert_uncased";
     memset(d, 0, sizeof *d);
-    bp_store *store = &d->posix.store;
     memory_store_init(&d->store);
-    assert_int_equal(posix_memalign(&d->scratch, 64, BP_ANSWERS_SCRATCH + BP_TOKENIZER_SCRATCH), 0);
+    assert_int_equal(posix_memalign(&d->scratch, 64, BP_ANSWERS_SCRATCH), 0);
     d->offsets = malloc((size_t)bp_encoder_offsets_bytes());
-    assert_int_equal(bp_store_posix_init(&d->posix, ""), BP_OK);
-    assert_int_equal(bp_tokenizer_measure(store, directory, d->scratch, &d->need, &d->error),
-                     BP_OK);
-    assert_int_equal(posix_memalign(&d->memory, 64, (size_t)d->need.bytes), 0);
-    assert_int_equal(posix_memalign(&d->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
-    assert_int_equal(bp_tokenizer_open(&d->tokenizer, store, directory, &d->need, d->memory,
-                                       d->scratch, &d->error),
-                     BP_OK);
-    assert_int_equal(bp_encoder_init(&d->encoder, &d->tokenizer, 1024, d->room), BP_OK);
+    golden_words_open(&d->words, "tests/golden/tokenizers/bert_uncased");
 }
 
 static void desk_end(desk *d)
@@ -55,8 +43,7 @@ static void desk_end(desk *d)
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->store.open_files, 0);
     memory_store_free(&d->store);
-    free(d->memory);
-    free(d->room);
+    golden_words_close(&d->words);
     free(d->scratch);
     free(d->offsets);
 }
@@ -65,26 +52,13 @@ static bp_answers work_of(desk *d)
 {
     return (bp_answers){.data = &d->data,
                         .path = "tokens",
-                        .encoder = &d->encoder,
-                        .vocabulary = d->need.tokens,
+                        .encoder = &d->words.encoder,
+                        .vocabulary = d->words.need.tokens,
                         .sequence = LENGTH,
                         .stride = STRIDE,
                         .scratch = d->scratch,
                         .offsets = d->offsets,
                         .error = &d->error};
-}
-
-static char *read_whole(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *bytes = (size_t)ftell(file);
-    rewind(file);
-    char *text = malloc(*bytes);
-    assert_int_equal(fread(text, 1, *bytes, file), *bytes);
-    fclose(file);
-    return text;
 }
 
 /* "ID ID .. | SECOND FIRST LAST" against an example. */
@@ -111,17 +85,15 @@ static void compare_line(desk *d, char *line, uint64_t index)
     assert_int_equal(row.label >> 16 & 0xffff, last);
 }
 
+/* verifies formats-22.c8a1 */
 static void test_windows(void **state)
 {
     (void)state;
     desk d;
-    size_t bytes;
     char line[LINE];
     uint64_t index = 0, question = 0;
     desk_begin(&d);
-    char *text = read_whole("tests/golden/answers/squad.json", &bytes);
-    memory_store_put(&d.store, "squad.json", text, bytes);
-    free(text);
+    disk_file_put(&d.store, "tests/golden/answers/squad.json", "squad.json");
     bp_data_file file = {.path = "squad.json"};
     assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
                      BP_OK);
@@ -174,6 +146,43 @@ static void test_key(void **state)
     desk_end(&d);
 }
 
+/* An answer that is said to lie behind its context, in part or as a whole, is in no window, as
+ * transformers' examples have it: both places are [CLS]. */
+static void test_beyond(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *answer;
+        uint64_t start;
+        uint64_t label;
+    } cases[] = {{"d", 4, 5 | 5 << 16},
+                 {"dx", 4, 0},
+                 {"d", 5, 0},
+                 {"d", 1000000, 0},
+                 {"b c d", 0, 3 | 5 << 16}};
+    desk d;
+    desk_begin(&d);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[LINE];
+        bp_example row;
+        snprintf(text, sizeof text,
+                 "{\"question\": \"a\", \"context\": \"b c d\", \"answers\": {\"text\": [\"%s\"], "
+                 "\"answer_start\": [%d]}}\n",
+                 cases[i].answer, (int)cases[i].start);
+        memory_store_put(&d.store, "a.jsonl", text, strlen(text));
+        bp_data_file file = {.path = "a.jsonl"};
+        assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
+                         BP_OK);
+        bp_answers work = work_of(&d);
+        assert_int_equal(bp_answers_open(&work, &d.tokens), BP_OK);
+        assert_int_equal(d.tokens.source.example(&d.tokens.source, 0, &row), BP_OK);
+        assert_int_equal(row.label & 0xffffffff, cases[i].label);
+        bp_tokens_close(&d.tokens);
+        bp_data_close(&d.data);
+    }
+    desk_end(&d);
+}
+
 /* Bytes that tokens were made of, where normalising changes their number. */
 static void test_offsets(void **state)
 {
@@ -186,22 +195,24 @@ static void test_offsets(void **state)
     desk d;
     desk_begin(&d);
     const bp_encoder_trace to = {ids, starts, ends, ROOM, d.offsets};
-    assert_int_equal(bp_encoder_offsets(&d.encoder, text, sizeof text - 1, &to, &count), BP_OK);
-    bp_encoder_text(&d.encoder, text, sizeof text - 1, BP_ENCODE_PLAIN, plain, ROOM, &same);
+    assert_int_equal(bp_encoder_offsets(&d.words.encoder, text, sizeof text - 1, &to, &count),
+                     BP_OK);
+    bp_encoder_text(&d.words.encoder, text, sizeof text - 1, BP_ENCODE_PLAIN, plain, ROOM, &same);
     assert_int_equal(count, same);
     assert_memory_equal(ids, plain, count * sizeof *ids);
     assert_true(starts[0] == 0 && ends[0] == 1);
     for (size_t i = 0; i < count; i++) {
         assert_true(starts[i] < ends[i] && ends[i] <= sizeof text - 1);
         assert_true(i == 0 || starts[i] >= ends[i - 1]);
-        const bool separator = (int64_t)ids[i] == bp_tokenizer_special_of(&d.tokenizer)->sep;
+        const bool separator = (int64_t)ids[i] == bp_tokenizer_special_of(&d.words.tokenizer)->sep;
         assert_true(!separator || memcmp(text + starts[i], "[SEP]", 5) == 0);
     }
     assert_int_equal(ends[count - 1], sizeof text - 1);
     /* What does not fit is counted. */
     const bp_encoder_trace little = {ids, starts, ends, 2, d.offsets};
     ends[2] = 77;
-    assert_int_equal(bp_encoder_offsets(&d.encoder, text, sizeof text - 1, &little, &same), BP_OK);
+    assert_int_equal(bp_encoder_offsets(&d.words.encoder, text, sizeof text - 1, &little, &same),
+                     BP_OK);
     assert_true(same == count && ends[2] == 77);
     desk_end(&d);
 }
@@ -216,6 +227,7 @@ static void check_score(const char *a, const char *b, double exact, double f1)
     assert_true(fabs(bp_answer_f1(&second, &first) - f1) < 1e-12);
 }
 
+/* verifies formats-22.c8a1 */
 static void test_scores(void **state)
 {
     (void)state;
@@ -237,9 +249,8 @@ static void test_scores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_key),
-        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_windows), cmocka_unit_test(test_key),
+        cmocka_unit_test(test_beyond),  cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights that bitsandbytes quantised, into a runtime, into floats and out again; and files that
- * only look like them. */
+/* Weights that bitsandbytes quantised, into a runtime, floats and out; and files that look so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -354,6 +353,7 @@ static void bad_parts_are_refused_by_name(void **state)
     }
 }
 
+/* verifies formats-13.dd0a */
 static void other_forms_are_refused(void **state)
 {
     (void)state;

@@ -103,6 +103,7 @@ typedef struct refusal {
     const char *name; /* of the error, behind "config.json: " */
 } refusal;
 
+/* verifies formats-1.08bd */
 static void every_wrong_value_is_refused_by_name(void **state)
 {
     (void)state;
@@ -287,6 +288,7 @@ static uint64_t count_parameters(const bp_model *model, const bp_model_config *c
     return count;
 }
 
+/* verifies formats-2.1f4a */
 static void every_preset_is_written_and_read_back(void **state)
 {
     (void)state;
@@ -408,7 +410,7 @@ static void what_other_families_lack_is_refused_by_name(void **state)
         const char *name;
     } refusals[] = {
         {"llama", "\"hidden_act\": \"gelu\"", "hidden_act"},
-        {"llama", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 4}",
          "rope_scaling.rope_type"},
         {"llama", "\"rope_scaling\": {\"rope_type\": \"llama3\"}", "rope_scaling"},
         {"llama", "\"rope_scaling\": 7", "rope_scaling"},

@@ -62,7 +62,7 @@ typedef struct refusal {
 static void each_is_refused(const refusal *cases, size_t count, const char *end)
 {
     for (size_t i = 0; i < count; i++) {
-        char members[1024], message[512];
+        char members[1024], message[768];
         bp_model_config config;
         bp_error error;
         snprintf(members, sizeof members, "%s%s", cases[i].members, end);
@@ -146,6 +146,21 @@ static void documents_that_end_too_soon_are_refused(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0], "");
 }
 
+static void lists_of_layers_are_read_and_refused(void **state)
+{
+    (void)state;
+    static const refusal layers[] = {
+        {"smollm3", "'num_hidden_layers': 3, 'no_rope_layers': [1, 0]}",
+         "no_rope_layers: the list"},
+        {"smollm3", "'no_rope_layers': [2]}", "no_rope_layers: this value"},
+        {"gemma2", "'layer_types': ['other']}", "layer_types: this value"}};
+    each_is_refused(layers, sizeof layers / sizeof layers[0], "");
+    const bp_model_config config =
+        config_of("smollm3", "'num_hidden_layers': 3, 'no_rope_layers': [1, 0, 1]");
+    const bp_llama_config own = bp_llama_config_of(&config);
+    assert_true(!bp_layer_in(&own.still, 0) && bp_layer_in(&own.still, 1));
+}
+
 static void positions_that_are_not_implemented_are_refused(void **state)
 {
     (void)state;
@@ -178,9 +193,13 @@ static void positions_that_are_not_implemented_are_refused(void **state)
         {"llama", "'rope_scaling': {'partial_rotary_factor': '1'}", number},
         {"llama", "'rope_scaling': {'type': 3}",
          "rope_scaling.type: this value is not supported (found 3, "},
-        {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}",
+        {"llama", "'rope_scaling': {'type': 'proportional', 'factor': 2}",
          "rope_scaling.type: this value is not supported (found "
-         "\"linear\", right would be \"default\" or"},
+         "\"proportional\", right would be \"default\", "},
+        {"llama", "'rope_scaling': {'type': 'linear'}", "linear and dynamic need factor"},
+        {"llama", "'rope_scaling': {'type': 'longrope', 'short_factor': [1]}",
+         "needs short_factor"},
+        {"llama", "'rope_scaling': {'type': 'longrope', 'long_factor': [0]}", "long_factor: this"},
         {"llama", "'rope_scaling': []",
          "supported (found a list, right would be null or an object"},
     };
@@ -308,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_out_of_place_are_refused),
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
+        cmocka_unit_test(lists_of_layers_are_read_and_refused),
         cmocka_unit_test(positions_that_are_not_implemented_are_refused),
         cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
         cmocka_unit_test(values_that_say_nothing),

@@ -13,6 +13,7 @@
 
 #define HEAD(bytes) (const unsigned char *)(bytes), sizeof(bytes) - 1
 
+/* verifies formats-17.ac5c */
 static void magic_numbers_are_known(void **state)
 {
     (void)state;
@@ -104,6 +105,7 @@ static const char *checked(const void *bytes, size_t size, bp_data_format format
     return status == BP_OK ? "" : error.text;
 }
 
+/* verifies formats-17.ac5c */
 static void what_is_no_text_is_refused(void **state)
 {
     (void)state;

@@ -165,6 +165,7 @@ static void refused(const char *path, const void *bytes, size_t size, bp_data_fo
     desk_end(&d);
 }
 
+/* verifies formats-11.6e9f */
 static void damaged_token_files_are_refused(void **state)
 {
     (void)state;

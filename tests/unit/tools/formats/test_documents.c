@@ -317,6 +317,7 @@ static void arrays_of_objects(void **state)
     }
 }
 
+/* verifies formats-16.301b */
 static void malformed_lines_are_named(void **state)
 {
     (void)state;
@@ -422,6 +423,7 @@ static void tables_with_quotes(void **state)
     refuses_labels("1,\"two\nlines\"\n9,x\n", BP_DATA_CSV, "a.file: line 3", "no class");
 }
 
+/* verifies formats-16.301b */
 static void bad_tables_are_refused(void **state)
 {
     (void)state;

@@ -345,6 +345,7 @@ static const struct {
     {SECOND_OFFSET, 8, 64, "hole or an overlap"},
 };
 
+/* verifies formats-10.4a5c */
 static void every_lie_of_a_header_is_refused(void **state)
 {
     (void)state;
@@ -362,6 +363,7 @@ static void every_lie_of_a_header_is_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-10.4a5c */
 static void every_cut_and_every_addition_is_refused(void **state)
 {
     (void)state;
@@ -375,6 +377,7 @@ static void every_cut_and_every_addition_is_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-10.4a5c */
 static void keys_twice_are_refused(void **state)
 {
     (void)state;

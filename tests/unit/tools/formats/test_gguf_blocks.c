@@ -13,6 +13,7 @@
 #include "tests/support/golden.h"
 #include "tools/formats/gguf_blocks.h"
 
+/* verifies formats-9.80e4 */
 static void blocks_have_the_values_of_ggml(void **state)
 {
     (void)state;

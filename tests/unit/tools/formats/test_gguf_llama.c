@@ -178,10 +178,10 @@ static void scaled_frequencies_are_written(void **state)
 {
     (void)state;
     float factors[32];
-    bp_model_config config =
-        config_with((bp_model_config){.family = NULL},
-                    OWN(bp_llama_config, .stack = {.width = 128, .heads = 2},
-                        .rope_theta = 500000.0, .rope_scaling = {8.0, 1.0, 4.0, 8192}));
+    bp_model_config config = config_with(
+        (bp_model_config){.family = NULL},
+        OWN(bp_llama_config, .stack = {.width = 128, .heads = 2}, .rope_theta = 500000.0,
+            .rope_scaling = {.factor = 8.0, .low = 1.0, .high = 4.0, .original = 8192}));
     assert_int_equal(bp_gguf_llama_frequencies(&config, factors, 32), 32);
     for (size_t i = 0; i < 32; i++) {
         assert_true(fabs((double)factors[i] - llama3[i]) < 2e-6);
@@ -192,7 +192,8 @@ static void scaled_frequencies_are_written(void **state)
 
     desk *d = desk_new();
     config = llama_config();
-    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){8.0, 1.0, 4.0, 16});
+    SET_OWN(&config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 4.0, .original = 16});
     const bp_model_config whole = llama_config();
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     const bp_gguf_family *family = bp_gguf_family_find("llama");
@@ -202,7 +203,8 @@ static void scaled_frequencies_are_written(void **state)
     const bp_rope_scaling back = bp_llama_config_of(&d->config).rope_scaling;
     assert_true(back.factor == 8.0 && back.low == 1.0 && back.high == 4.0 && back.original == 16);
     assert_int_equal(d->file.part.entry_count, 36);
-    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){8.0, 1.0, 5.0, 16});
+    SET_OWN(&config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 8.0, .low = 1.0, .high = 5.0, .original = 16});
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
     assert_int_equal(take(d, "out", family), BP_ERR_DATA); /* other numbers than Llama 3's */

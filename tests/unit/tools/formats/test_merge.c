@@ -189,8 +189,9 @@ static void test_input_major(void **state)
 {
     (void)state;
     static const float a[3] = {1.0f, 2.0f, 3.0f}, b[2] = {5.0f, 7.0f}; /* rank 1: 3 in, 2 out */
-    bp_merge_pair pairs[2] = {{.a = a, .b = b, .in = 3, .out = 2}, {.a = NULL}};
-    const struct bp_merge merge = {.pairs = pairs, .rank = 1, .scale = 0.5f, .input_major = true};
+    bp_merge_pair pairs[2] = {{.rank = 1, .scale = 0.5f, .a = a, .b = b, .in = 3, .out = 2},
+                              {.a = NULL}};
+    const struct bp_merge merge = {.pairs = pairs, .input_major = true};
     bp_wanted list[2];
     memset(list, 0, sizeof list);
     for (size_t i = 0; i < 2; i++) {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/host/store_posix.h"
 #include "tests/support/columns.h"
+#include "tests/support/golden_words.h"
 #include "tests/support/store_memory.h"
 #include "tools/formats/data_tokenise.h"
 
@@ -29,12 +29,7 @@ static const char *const texts[ROWS][2] = {
 };
 
 typedef struct desk {
-    bp_store_posix posix;
-    bp_tokenizer tokenizer;
-    bp_encoder encoder;
-    bp_tokenizer_need need;
-    void *memory;
-    void *room;
+    golden_words words;
     memory_store store;
     uint64_t *scratch;
     bp_error error;
@@ -47,21 +42,11 @@ typedef struct desk {
 static void desk_begin(desk *d, const char *directory)
 {
     memset(d, 0, sizeof *d);
-    d->scratch = malloc(BP_TOKENISE_SCRATCH + BP_TOKENIZER_SCRATCH);
+    d->scratch = malloc(BP_TOKENISE_SCRATCH);
     memory_store_init(&d->store);
-    if (directory == NULL) {
-        return;
+    if (directory != NULL) {
+        golden_words_open(&d->words, directory);
     }
-    bp_store *store = &d->posix.store;
-    assert_int_equal(bp_store_posix_init(&d->posix, ""), BP_OK);
-    assert_int_equal(bp_tokenizer_measure(store, directory, d->scratch, &d->need, &d->error),
-                     BP_OK);
-    assert_int_equal(posix_memalign(&d->memory, 64, (size_t)d->need.bytes), 0);
-    assert_int_equal(posix_memalign(&d->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
-    assert_int_equal(bp_tokenizer_open(&d->tokenizer, store, directory, &d->need, d->memory,
-                                       d->scratch, &d->error),
-                     BP_OK);
-    assert_int_equal(bp_encoder_init(&d->encoder, &d->tokenizer, 1024, d->room), BP_OK);
 }
 
 static void desk_end(desk *d)
@@ -69,8 +54,7 @@ static void desk_end(desk *d)
     bp_tokens_close(&d->tokens);
     assert_int_equal(d->store.open_files, 0);
     memory_store_free(&d->store);
-    free(d->memory);
-    free(d->room);
+    golden_words_close(&d->words);
     free(d->scratch);
 }
 
@@ -80,11 +64,11 @@ static bp_status tokenise(desk *d, const char *name, const char *text)
     bp_data_file file = {.path = name};
     assert_int_equal(bp_data_open(&d->data, &d->store.store, &file, 1, BP_DATA_AUTO, &d->error),
                      BP_OK);
-    const bool bytes = d->room == NULL;
+    const bool bytes = d->words.room == NULL;
     bp_tokenise work = {.data = &d->data,
                         .path = "tokens",
-                        .encoder = bytes ? NULL : &d->encoder,
-                        .vocabulary = bytes ? 256 : d->need.tokens,
+                        .encoder = bytes ? NULL : &d->words.encoder,
+                        .vocabulary = bytes ? 256 : d->words.need.tokens,
                         .end_token = -1,
                         .labels = BP_LABELS_CLASS,
                         .classes = ROWS,
@@ -113,7 +97,7 @@ static size_t expected(desk *d, int i, size_t sequence, int32_t *ids, size_t *se
     uint32_t all[LONGEST];
     uint8_t types[LONGEST];
     size_t count = 0;
-    if (bp_encoder_pair(&d->encoder, texts[i][0], strlen(texts[i][0]), texts[i][1],
+    if (bp_encoder_pair(&d->words.encoder, texts[i][0], strlen(texts[i][0]), texts[i][1],
                         strlen(texts[i][1]), BP_ENCODE_TEMPLATE, all, types, sequence, &count,
                         NULL) != BP_OK) {
         return 0;
@@ -137,7 +121,7 @@ static void compare_rows(desk *d, uint32_t sequence, bool apart)
                     .sequence = sequence,
                     .batch = 1,
                     .group = 1,
-                    .vocabulary = d->need.tokens,
+                    .vocabulary = d->words.need.tokens,
                     .kind = BP_LABELS_CLASS,
                     .classes = ROWS};
     assert_int_equal(bp_feed_init(&feed, &d->error), BP_OK);

@@ -44,6 +44,7 @@ static const char good[] =
     "\"r\": 4, \"rank_pattern\": {}, \"revision\": null, \"target_modules\": [\"v_proj\", "
     "\"q_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_rslora\": true}";
 
+/* verifies formats-12.b2fa */
 static void test_what_peft_writes(void **state)
 {
     (void)state;
@@ -86,16 +87,32 @@ static void test_what_is_refused(void **state)
         {"{\"use_rslora\": 3}", "true or false"},
         {"{\"use_dora\": true}", "not implemented"},
         {"{\"bias\": \"all\"}", "not implemented"},
-        {"{\"rank_pattern\": {\"a\": 2}}", "not implemented"},
+        {"{\"rank_pattern\": {\"a\": 2.5}}", "not whole"},
+        {"{\"rank_pattern\": {\"a\": 9999}}", "in its range"},
+        {"{\"rank_pattern\": {\"\": 2}}", "a name is empty"},
+        {"{\"rank_pattern\": {\"(\": 2}}", "not closed"},
+        {"{\"rank_pattern\": [2]}", "not an object"},
+        {"{\"alpha_pattern\": {\"a\": \"b\"}}", "in its range"},
+        {"{\"exclude_modules\": 5}", "not a list of names"},
+        {"{\"layers_pattern\": [5]}", "not a list of names"},
+        {"{\"layers_to_transform\": \"a\"}", "not a list of numbers"},
+        {"{\"layers_to_transform\": [1, -2]}", "from 0 on"},
+        {"{\"layers_to_transform\": 1.5}", "from 0 on"},
+        {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"a\"], "
+         "\"layers_pattern\": \"h\"}",
+         "goes with layers_to_transform"},
+        {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"a.*\", "
+         "\"layers_to_transform\": 1}",
+         "not with an expression"},
         {"{\"modules_to_save\": [\"score\", 5]}", "not a list of names"},
         {"{\"modules_to_save\": true}", "not a list of names"},
         {"{\"init_lora_weights\": \"pissa\"}", "changes the base"},
         {"{\"init_lora_weights\": \"loftq\"}", "changes the base"},
         {"{\"init_lora_weights\": 3}", "changes the base"},
         {"{\"use_qalora\": true}", "not implemented"},
-        {"{\"target_modules\": \".*proj\"}", "regular expression"},
+        {"{\"target_modules\": \"(?!a).*proj\"}", "look-around"},
         {"{\"target_modules\": {}}", "not a list"},
-        {"{\"target_modules\": [1]}", "not a text"},
+        {"{\"target_modules\": [1]}", "not a list of names"},
         {"{\"base_model_name_or_path\": 5}", "not a text"},
         {"{\"peft_type\": \"LORA\", \"r\": 4}", "lacks"},
         {"{\"r\": 4, \"target_modules\": [\"a\"]}", "lacks"},
@@ -124,10 +141,10 @@ static void test_limits(void **state)
     }
     used += (size_t)sprintf(json + used, "]}");
     assert_int_equal(read_text(json, used, &error), BP_ERR_DATA);
-    assert_non_null(strstr(error.text, "64 targets"));
+    assert_non_null(strstr(error.text, "64 names"));
     used = (size_t)sprintf(json, "{\"target_modules\": [\"");
-    memset(json + used, 'x', 200);
-    used += 200;
+    memset(json + used, 'x', 300);
+    used += 300;
     used += (size_t)sprintf(json + used, "\"]}");
     assert_int_equal(read_text(json, used, &error), BP_ERR_DATA);
     for (size_t length = 0; length < sizeof good - 1; length += 7) {
@@ -153,6 +170,75 @@ static void test_failing_reads(void **state)
         assert_int_equal(bp_peft_config_read(&memory.store, "d", scratch, &config, &error),
                          BP_ERR_DATA);
         memory_store_free(&memory);
+    }
+}
+
+static const char *const modules[] = {"model.layers.0.self_attn.q_proj",
+                                      "model.layers.0.self_attn.v_proj",
+                                      "model.layers.0.mlp.down_proj",
+                                      "model.layers.1.self_attn.q_proj",
+                                      "model.layers.1.self_attn.v_proj",
+                                      "model.layers.1.mlp.down_proj",
+                                      "model.layers.10.self_attn.q_proj",
+                                      "model.layers.10.self_attn.v_proj",
+                                      "model.layers.10.mlp.down_proj",
+                                      "transformer.h.1.attn.c_attn",
+                                      "layers.1.q_proj",
+                                      "encoder.layer.2.attention.output.dense",
+                                      "q_proj",
+                                      "model.my_q_proj"};
+static const struct {
+    const char *json, *right;
+} choices[] = {
+    {"\"target_modules\": [\"q_proj\", \"dense\"], \"rank_pattern\": {\"x\": 1}", "4..4..4...444."},
+    {"\"target_modules\": \".*\\\\.(q|down)_proj\"", "4.44.44.4.4..."},
+    {"\"target_modules\": [\"q_proj\", \"v_proj\", \"c_attn\", \"dense\"], "
+     "\"layers_to_transform\": [1]",
+     "...44....4..4."},
+    {"\"target_modules\": [\"q_proj\", \"v_proj\"], \"layers_to_transform\": 10, "
+     "\"layers_pattern\": \"layers\"",
+     "......44....4."},
+    {"\"target_modules\": [\"q_proj\", \"c_attn\", \"dense\"], \"layers_to_transform\": [1, "
+     "2], "
+     "\"layers_pattern\": [\"h\", \"layer\"]",
+     ".........4.44."},
+    {"\"target_modules\": [\"q_proj\", \"v_proj\", \"down_proj\"], \"exclude_modules\": "
+     "[\"v_proj\"], \"alpha_pattern\": null, \"rank_pattern\": null",
+     "4.44.44.4.4.4."},
+    {"\"target_modules\": [\"q_proj\", \"v_proj\", \"down_proj\"], \"exclude_modules\": "
+     "\"model\\\\.layers\\\\.[01]\\\\..*\"",
+     "......444.4.4."},
+    {"\"target_modules\": [\"q_proj\", \"v_proj\", \"down_proj\", \"dense\"], "
+     "\"rank_pattern\": "
+     "{\"down_proj\": 6, \"layers\\\\.\\\\d+\\\\.self_attn\\\\.[qv]_proj\": 3, \"q_proj\": 5}, "
+     "\"alpha_pattern\": {\"model.layers.1.self_attn.q_proj\": 7, \"dense\": 2}",
+     "336(37)36336.5(42)5."},
+};
+
+/* What check_target_module_exists and get_pattern_key of peft 0.21 say of these names: a letter for
+ * each,
+ * '.' where there is no adapter, else its rank, and where alpha is another than 8 that behind it.
+ */
+static void test_modules_as_peft_chooses(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        char json[512], found[64] = "";
+        bp_error error;
+        size_t at = 0;
+        const int length = sprintf(
+            json, "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, %s}", choices[i].json);
+        assert_int_equal(read_text(json, (size_t)length, &error), BP_OK);
+        const bp_lora *lora = &config.lora;
+        assert_ptr_equal(bp_peft_choice_of(lora), &config.choice);
+        for (size_t k = 0; k < sizeof modules / sizeof modules[0]; k++) {
+            const bp_lora_part part = lora->choose(lora, modules[k], strlen(modules[k]));
+            at += (size_t)(part.rank == 0 ? sprintf(found + at, ".")
+                           : part.alpha == 8.0
+                               ? sprintf(found + at, "%u", part.rank)
+                               : sprintf(found + at, "(%u%.0f)", part.rank, part.alpha));
+        }
+        assert_string_equal(found, choices[i].right);
     }
 }
 
@@ -229,9 +315,13 @@ static void test_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_peft_writes), cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_limits),           cmocka_unit_test(test_failing_reads),
-        cmocka_unit_test(test_saved_modules),    cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_what_peft_writes),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_failing_reads),
+        cmocka_unit_test(test_saved_modules),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_modules_as_peft_chooses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

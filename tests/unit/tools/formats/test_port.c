@@ -130,6 +130,7 @@ static void set_dtype(desk *d, bp_dtype dtype)
     d->target.dtype = dtype;
 }
 
+/* verifies formats-7.5b71 */
 static void gguf_files_are_those_of_gguf_py(void **state)
 {
     (void)state;
@@ -151,6 +152,7 @@ static void gguf_files_are_those_of_gguf_py(void **state)
     desk_free(d);
 }
 
+/* verifies formats-7.5b71 */
 static void gguf_files_come_back_as_they_were(void **state)
 {
     (void)state;
@@ -178,6 +180,7 @@ static void gguf_files_come_back_as_they_were(void **state)
     desk_free(d);
 }
 
+/* verifies formats-11.6e9f */
 static void llmc_files_are_those_of_its_script_and_come_back(void **state)
 {
     (void)state;
@@ -277,6 +280,7 @@ static const struct {
     {7, INT32_MAX, "size differs"},
 };
 
+/* verifies formats-11.6e9f */
 static void hostile_llmc_headers_are_refused(void **state)
 {
     (void)state;
@@ -339,6 +343,7 @@ static void a_value_too_large_stops_before_anything_is_replaced(void **state)
     desk_free(d);
 }
 
+/* verifies formats-20.fa9a */
 static void storage_that_fails_leaves_the_old_file(void **state)
 {
     (void)state;

@@ -136,6 +136,7 @@ static void assert_loaded(desk *d)
     }
 }
 
+/* verifies formats-5.1c0b */
 static void weights_in_three_files_load(void **state)
 {
     (void)state;
@@ -317,6 +318,7 @@ static void what_is_allowed_is_told_and_passes(void **state)
     desk_free(d);
 }
 
+/* verifies formats-6.0edb */
 static void weights_that_are_no_numbers_are_refused(void **state)
 {
     (void)state;
@@ -333,6 +335,7 @@ static void weights_that_are_no_numbers_are_refused(void **state)
     }
 }
 
+/* verifies formats-5.1c0b */
 static void the_source_types_come_back_bit_by_bit(void **state)
 {
     (void)state;

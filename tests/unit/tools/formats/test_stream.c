@@ -46,6 +46,7 @@ static bp_status write_it(desk *d, bp_status last)
     return bp_stream_end(&stream, status == BP_OK ? last : status);
 }
 
+/* verifies formats-20.fa9a */
 static void a_file_is_there_whole_or_not_at_all(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/host/store_posix.h"
+#include "tests/support/golden_words.h"
 #include "tests/support/columns.h"
 #include "tests/support/store_faulty.h"
 #include "tests/support/store_memory.h"
@@ -230,38 +230,6 @@ static void bad_documents_are_refused(void **state)
     refuses("a.tsv", "1\ta\n", BP_LABELS_NEXT_TOKEN, "a.tsv", "does not learn");
 }
 
-/* A tokenizer of tests/golden/tokenizers, open. */
-typedef struct words {
-    bp_store_posix posix;
-    bp_tokenizer tokenizer;
-    bp_encoder encoder;
-    bp_tokenizer_need need;
-    void *memory;
-    void *room;
-} words;
-
-static void words_begin(words *w, const char *directory)
-{
-    bp_error error = {.code = BP_OK};
-    uint64_t *scratch = malloc(BP_TOKENIZER_SCRATCH);
-    assert_int_equal(bp_store_posix_init(&w->posix, ""), BP_OK);
-    bp_store *store = &w->posix.store;
-    assert_int_equal(bp_tokenizer_measure(store, directory, scratch, &w->need, &error), BP_OK);
-    assert_int_equal(posix_memalign(&w->memory, 64, (size_t)w->need.bytes), 0);
-    assert_int_equal(posix_memalign(&w->room, 64, (size_t)bp_encoder_bytes(1024)), 0);
-    assert_int_equal(
-        bp_tokenizer_open(&w->tokenizer, store, directory, &w->need, w->memory, scratch, &error),
-        BP_OK);
-    assert_int_equal(bp_encoder_init(&w->encoder, &w->tokenizer, 1024, w->room), BP_OK);
-    free(scratch);
-}
-
-static void words_end(words *w)
-{
-    free(w->memory);
-    free(w->room);
-}
-
 /* Ids put together: those of texts by themselves, and single ones. */
 typedef struct listing {
     uint32_t ids[64];
@@ -273,7 +241,7 @@ static void put_id(listing *l, uint32_t id)
     l->ids[l->count++] = id;
 }
 
-static void put_text(listing *l, words *w, const char *text)
+static void put_text(listing *l, golden_words *w, const char *text)
 {
     size_t count;
     bp_encoder_text(&w->encoder, text, strlen(text), BP_ENCODE_PLAIN, l->ids + l->count,
@@ -283,8 +251,8 @@ static void put_text(listing *l, words *w, const char *text)
 }
 
 /* Tokenises one file with a tokenizer and compares all ids. */
-static void tokenises(desk *d, words *w, const char *name, const char *text, bp_labels labels,
-                      int64_t end_token, const listing *right)
+static void tokenises(desk *d, golden_words *w, const char *name, const char *text,
+                      bp_labels labels, int64_t end_token, const listing *right)
 {
     int32_t ids[64];
     desk_put(d, name, text);
@@ -316,8 +284,8 @@ static void begins_with(const char *directory, int64_t first)
     static const char sums[] = "{\"prompt\": \"What is it?\", \"completion\": \" Ale\"}";
     enum { END = 5 };
     desk d;
-    words w;
-    words_begin(&w, directory);
+    golden_words w;
+    golden_words_open(&w, directory);
     for (int prompts = 0; prompts < 2; prompts++) {
         listing right = {.count = 0};
         if (first >= 0) {
@@ -341,7 +309,7 @@ static void begins_with(const char *directory, int64_t first)
         }
         desk_end(&d);
     }
-    words_end(&w);
+    golden_words_close(&w);
 }
 
 static void the_first_token_of_a_text(void **state)
@@ -351,20 +319,20 @@ static void the_first_token_of_a_text(void **state)
     begins_with("tests/golden/tokenizers/gpt2_small", -1);
     /* Behind plain text nothing is put. */
     desk d;
-    words w;
+    golden_words w;
     listing right = {.count = 0};
-    words_begin(&w, "tests/golden/tokenizers/gpt2_small");
+    golden_words_open(&w, "tests/golden/tokenizers/gpt2_small");
     put_text(&right, &w, "What is it?");
     desk_begin(&d);
     tokenises(&d, &w, "a.txt", "What is it?", BP_LABELS_NEXT_TOKEN, 5, &right);
     desk_end(&d);
-    words_end(&w);
+    golden_words_close(&w);
 }
 
 enum { CLS = 2, SEP = 3, MASK = 4 }; /* of bert_uncased */
 
 /* The three rows as the feed stages them, four ids each: the first is cut, the second padded. */
-static void stages_labelled(desk *d, words *w, const listing *all)
+static void stages_labelled(desk *d, golden_words *w, const listing *all)
 {
     enum { ROWS = 3, LENGTH = 4, PADDING = 9 };
     const int32_t right[2 * LENGTH] = {
@@ -395,9 +363,9 @@ static void what_frames_a_labelled_text(void **state)
 {
     (void)state;
     desk d;
-    words w;
+    golden_words w;
     listing right = {.count = 0};
-    words_begin(&w, "tests/golden/tokenizers/bert_uncased");
+    golden_words_open(&w, "tests/golden/tokenizers/bert_uncased");
     put_id(&right, CLS);
     put_text(&right, &w, "What is it?");
     put_id(&right, SEP);
@@ -429,7 +397,7 @@ static void what_frames_a_labelled_text(void **state)
     desk_begin(&d);
     tokenises(&d, &w, "a.jsonl", "{\"text\": \"is [MASK] it\"}", BP_LABELS_NEXT_TOKEN, SEP, &right);
     desk_end(&d);
-    words_end(&w);
+    golden_words_close(&w);
 }
 
 /* Whatever call of the store fails, and wherever power goes: the file is the earlier one, or the

@@ -106,6 +106,7 @@ static void each_is_refused(const char *const (*cases)[2], size_t count)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void settings_of_text_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -248,7 +249,7 @@ static void other_files_are_checked_too(void **state)
                      BP_OK);
     assert_int_equal(d.need.files, BP_TOKENIZER_NONE);
     desk_put(&d, "tokenizer.model", "x");
-    desk_refused(&d, "SentencePiece");
+    desk_refused(&d, "the model is cut off");
     desk_put(&d, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##b\n");
     assert_int_equal(desk_open(&d), BP_OK);
     assert_int_equal(bp_tokenizer_special_of(&d.tokenizer)->cls, 1);

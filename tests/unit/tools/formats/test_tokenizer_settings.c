@@ -188,6 +188,7 @@ static void decoders_of_characters_that_are_not_implemented_are_named(void **sta
                     ",'model':{'type':'BPE','vocab':{'a':0},'merges':[]}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void models_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -211,10 +212,12 @@ static void models_that_are_not_implemented_are_named(void **state)
         {"'merges' [", "tokenizer.json"},
     };
     static const refusal kinds[] = {
-        {"{'type':'Unigram','vocab':{'a':0}}",
-         "model Unigram: this kind of model is not among the implemented (BPE, WordPiece)"},
+        {"{'type':'WordLevel','vocab':{'a':0}}",
+         "model WordLevel: this kind of model is not among the implemented (BPE, WordPiece, Uni"},
         {"{'type':'BPE'}", "model.vocab: the vocabulary is missing"},
-        {"{'type':'BPE','vocab':[]}", "vocab: the vocabulary must be an object"},
+        {"{'type':'BPE','byte_fallback':true,'vocab':[]}",
+         "vocab: the vocabulary must be an object"},
+        {"{'type':'BPE','vocab':3}", "vocab: the vocabulary must be an object"},
         {"[]", "model: this part must be an object"},
         {"{'type':'BPE','vocab':{'a':0}},'version':1,'version':1", "a key is there twice"},
     };
@@ -254,6 +257,82 @@ static void settings_that_change_nothing_are_taken(void **state)
         assert_int_equal(bp_tokenizer_tokens(&d.tokenizer), 1);
     }
     desk_free(&d);
+}
+
+#define UNIGRAM(part) "'model':{'type':'Unigram','unk_id':0,'vocab':[['a',0]]}," part
+
+static void unigram_models_that_are_not_implemented_are_named(void **state)
+{
+    (void)state;
+    static const refusal models[] = {
+        {"{'type':'Unigram','unk_id':0,'vocab':{'a':0}}",
+         "vocab: Unigram's vocabulary must be a list"},
+        {"{'type':'Unigram','vocab':[['a',0]]}", "model Unigram.unk_id: this must be the id"},
+        {"{'type':'Unigram','unk_id':null,'vocab':[['a',0]]}",
+         "Unigram.unk_id: this must be the id"},
+        {"{'type':'Unigram','unk_id':1,'vocab':[['a',0]]}", "unk_id: no token has the id for unk"},
+        {"{'type':'Unigram','unk_id':0,'vocab':[['a',1e300]]}",
+         "vocab: the score of a token is no"},
+        {"{'type':'Unigram','unk_id':0,'vocab':[['a',0],['a',0]]}",
+         "two tokens have the same text"},
+        {"{'type':'Unigram','unk_id':0,'vocab':[['a']]}",
+         "vocab: the vocabulary's list must be of"},
+        {"{'type':'Unigram','unk_id':0,'vocab':[[1,0]]}",
+         "vocab: the vocabulary's list must be of"},
+        {"{'type':'Unigram','unk_id':0,'vocab':[['a',0,0]]}",
+         "vocab: the vocabulary's list must be"},
+        {"{'type':'Unigram','unk_id':0,'vocab':['a']}", "vocab: the vocabulary's list must be of"},
+        {"{'type':'Unigram','unk_id':0,'x':1,'vocab':[['a',0]]}", "Unigram.x: this setting is not"},
+        {"{'type':'Unigram','unk_id':0,'byte_fallback':1,'vocab':[['a',0]]}",
+         "Unigram.byte_fallback: this setting must be true or false"},
+    };
+    EACH_IS_REFUSED("{'model':", models, "}");
+}
+
+static void unigram_settings_that_are_not_implemented_are_named(void **state)
+{
+    (void)state;
+    static const refusal parts[] = {
+        {UNIGRAM("'normalizer':{'type':'NFKC'}"),
+         "normalizer NFKC: this kind of part is not among"},
+        {UNIGRAM("'normalizer':{'type':'Strip','strip_left':true}"),
+         "Strip.strip_left: only false"},
+        {UNIGRAM("'normalizer':{'type':'Strip'}"), "Strip.strip_left: only false"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','x':1}"), "Precompiled.x: this setting is"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','precompiled_charsmap':''}"),
+         "precompiled_charsmap: the character map is cut off"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','precompiled_charsmap':'?'}"),
+         "precompiled_charsmap: the character map is not base64"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','precompiled_charsmap':'AAAAAAAAAAA='}"),
+         "precompiled_charsmap: the character map is cut off"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','precompiled_charsmap':'BAAAAAAAAAD/AA=='}"),
+         "precompiled_charsmap: what the character map makes of text is not UTF-8"},
+        {UNIGRAM("'normalizer':{'type':'Precompiled','precompiled_charsmap':'BAAAAAAAAABh'}"),
+         "precompiled_charsmap: what the character map makes of text is not UTF-8"},
+        {UNIGRAM(
+             "'normalizer':{'type':'Sequence','normalizers':[{'type':'Strip','strip_left':false},"
+             "{'type':'Precompiled','precompiled_charsmap':''}]}"),
+         "normalizer Precompiled: this kind of part is not among"},
+        {UNIGRAM("'normalizer':{'type':'Replace','pattern':{'String':' '},'content':' '}"),
+         "normalizer.String: this setting is not"},
+        {UNIGRAM("'normalizer':{'type':'Replace','pattern':{'Regex':' +'},'content':' '}"),
+         "normalizer.Regex: this value is not"},
+        {UNIGRAM("'normalizer':{'type':'Replace','pattern':{'Regex':' {2,}'},'content':'_'}"),
+         "normalizer Replace.content: this value is not"},
+        {UNIGRAM("'pre_tokenizer':{'type':'WhitespaceSplit'}"),
+         "pre_tokenizer WhitespaceSplit: this"},
+        {UNIGRAM(
+             "'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'WhitespaceSplit'}]}"),
+         "pre_tokenizer: this kind of part"},
+        {UNIGRAM("'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'WhitespaceSplit'},"
+                 "{'type':'Metaspace','replacement':'" META "','prepend_scheme':'never'}]}"),
+         "pre_tokenizer Metaspace.prepend_scheme: behind WhitespaceSplit"},
+        {UNIGRAM("'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'WhitespaceSplit'},"
+                 "{'type':'Metaspace','replacement':'" META "','split':false}]}"),
+         "pre_tokenizer Metaspace.split: behind WhitespaceSplit"},
+        {UNIGRAM("'decoder':{'type':'ByteLevel'}"), "decoder ByteLevel: this kind of part"},
+    };
+    EACH_IS_REFUSED("{", parts, "}");
 }
 
 static void wordpiece_settings_that_are_not_implemented_are_named(void **state)
@@ -376,6 +455,8 @@ int main(void)
         cmocka_unit_test(decoders_of_characters_that_are_not_implemented_are_named),
         cmocka_unit_test(models_that_are_not_implemented_are_named),
         cmocka_unit_test(settings_that_change_nothing_are_taken),
+        cmocka_unit_test(unigram_models_that_are_not_implemented_are_named),
+        cmocka_unit_test(unigram_settings_that_are_not_implemented_are_named),
         cmocka_unit_test(wordpiece_settings_that_are_not_implemented_are_named),
         cmocka_unit_test(templates_that_are_not_implemented_are_named),
         cmocka_unit_test(added_tokens_that_are_not_implemented_are_named),

@@ -97,100 +97,108 @@ static void assert_texts(desk *d)
     assert_int_equal(store->remove(store, "out"), BP_OK);
 }
 
+/* Each golden file, read, on a desk of its own. */
+static void for_each_golden(void (*with)(desk *d, size_t i, unsigned char *bytes, size_t size))
+{
+    for (size_t i = 0; i < 2; i++) {
+        desk d;
+        size_t size;
+        desk_begin(&d);
+        unsigned char *bytes = disk_file_read(golden[i], &size);
+        with(&d, i, bytes, size);
+        free(bytes);
+        desk_end(&d);
+    }
+}
+
+static void unpack_whole(desk *d, size_t i, unsigned char *bytes, size_t size)
+{
+    (void)i;
+    assert_int_equal(desk_unpack(d, bytes, size, d->length), BP_OK);
+    assert_texts(d);
+}
+
 static void files_of_several_parts_are_unpacked(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    for (size_t i = 0; i < 2; i++) {
-        size_t size;
-        unsigned char *bytes = disk_file_read(golden[i], &size);
-        assert_int_equal(desk_unpack(&d, bytes, size, d.length), BP_OK);
-        assert_texts(&d);
-        free(bytes);
-    }
-    desk_end(&d);
+    for_each_golden(unpack_whole);
 }
 
+static void unpack_cut(desk *d, size_t i, unsigned char *bytes, size_t size)
+{
+    size_t whole = 0; /* cuts between parts, which leave whole files */
+    for (size_t cut = 4; cut < size; cut++) {
+        if (desk_unpack(d, bytes, cut, 1 << 20) == BP_OK) {
+            assert_true(d->u.written == 5000);
+            assert_int_equal(d->memory.store.remove(&d->memory.store, "out"), BP_OK);
+            whole++;
+            continue;
+        }
+        assert_int_equal(d->error.code, BP_ERR_DATA);
+        assert_string_equal(d->error.name, "in");
+        assert_false(is_there(d));
+    }
+    assert_int_equal(whole, 1 + i); /* zstd: before and behind what is passed over */
+}
+
+/* verifies formats-15.f83f */
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    for (size_t i = 0; i < 2; i++) {
-        size_t size;
-        unsigned char *bytes = disk_file_read(golden[i], &size);
-        size_t whole = 0; /* cuts between parts, which leave whole files */
-        for (size_t cut = 4; cut < size; cut++) {
-            if (desk_unpack(&d, bytes, cut, 1 << 20) == BP_OK) {
-                assert_true(d.u.written == 5000);
-                assert_int_equal(d.memory.store.remove(&d.memory.store, "out"), BP_OK);
-                whole++;
-                continue;
-            }
-            assert_int_equal(d.error.code, BP_ERR_DATA);
-            assert_string_equal(d.error.name, "in");
-            assert_false(is_there(&d));
-        }
-        assert_int_equal(whole, 1 + i); /* zstd: before and behind what is passed over */
-        free(bytes);
-    }
-    desk_end(&d);
+    for_each_golden(unpack_cut);
 }
 
+static void unpack_changed(desk *d, size_t i, unsigned char *bytes, size_t size)
+{
+    (void)i;
+    size_t found = 0;
+    for (size_t at = 0; at < size; at++) {
+        bytes[at] ^= (unsigned char)(1u << at % 8);
+        if (bp_content_of(bytes, size).kind == BP_CONTENT_OTHER) {
+            found++;
+        } else if (desk_unpack(d, bytes, size, 1 << 20) == BP_OK) {
+            assert_texts(d);
+        } else {
+            assert_int_equal(d->error.code, BP_ERR_DATA);
+            assert_false(is_there(d));
+            found++;
+        }
+        bytes[at] ^= (unsigned char)(1u << at % 8);
+    }
+    assert_true(found > size - 40); /* times and names, and what is passed over */
+}
+
+/* verifies formats-15.f83f */
 static void a_changed_byte_is_found_or_of_no_matter(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    for (size_t i = 0; i < 2; i++) {
-        size_t size, found = 0;
-        unsigned char *bytes = disk_file_read(golden[i], &size);
-        for (size_t at = 0; at < size; at++) {
-            bytes[at] ^= (unsigned char)(1u << at % 8);
-            if (bp_content_of(bytes, size).kind == BP_CONTENT_OTHER) {
-                found++;
-            } else if (desk_unpack(&d, bytes, size, 1 << 20) == BP_OK) {
-                assert_texts(&d);
-            } else {
-                assert_int_equal(d.error.code, BP_ERR_DATA);
-                assert_false(is_there(&d));
-                found++;
-            }
-            bytes[at] ^= (unsigned char)(1u << at % 8);
-        }
-        assert_true(found > size - 40); /* times and names, and what is passed over */
-        free(bytes);
+    for_each_golden(unpack_changed);
+}
+
+static void unpack_followed(desk *d, size_t i, unsigned char *bytes, size_t size)
+{
+    unsigned char *more = calloc(1, size + 3000);
+    memcpy(more, bytes, size);
+    /* gzip's files may be padded with zeros, as on tapes. */
+    assert_int_equal(desk_unpack(d, more, size + 3000, 1 << 20), i == 0 ? BP_OK : BP_ERR_DATA);
+    if (i == 0) {
+        assert_texts(d);
     }
-    desk_end(&d);
+    memcpy(more + size, "hello", 5);
+    assert_int_equal(desk_unpack(d, more, size + 5, 1 << 20), BP_ERR_DATA);
+    assert_non_null(strstr(d->error.text, "something else follows"));
+    assert_false(is_there(d));
+    free(more);
 }
 
 static void what_follows_the_packed_data_is_refused(void **state)
 {
     (void)state;
-    desk d;
-    desk_begin(&d);
-    for (size_t i = 0; i < 2; i++) {
-        size_t size;
-        unsigned char *bytes = disk_file_read(golden[i], &size);
-        unsigned char *more = calloc(1, size + 3000);
-        memcpy(more, bytes, size);
-        /* gzip's files may be padded with zeros, as on tapes. */
-        assert_int_equal(desk_unpack(&d, more, size + 3000, 1 << 20), i == 0 ? BP_OK : BP_ERR_DATA);
-        if (i == 0) {
-            assert_texts(&d);
-        }
-        memcpy(more + size, "hello", 5);
-        assert_int_equal(desk_unpack(&d, more, size + 5, 1 << 20), BP_ERR_DATA);
-        assert_non_null(strstr(d.error.text, "something else follows"));
-        assert_false(is_there(&d));
-        free(more);
-        free(bytes);
-    }
-    desk_end(&d);
+    for_each_golden(unpack_followed);
 }
 
 /* A thousand blocks of four bytes that each stand for 128 KiB. */
+/* verifies formats-15.f83f */
 static void a_bomb_ends_at_the_limit(void **state)
 {
     (void)state;
@@ -231,32 +239,30 @@ static void windows_that_are_too_large_are_refused(void **state)
     desk_end(&d);
 }
 
+static void unpack_failing(desk *d, size_t i, unsigned char *bytes, size_t size)
+{
+    static const fault_kind kinds[] = {FAULT_OPEN_READ,  FAULT_FILE_SIZE, FAULT_READ_AT,
+                                       FAULT_OPEN_WRITE, FAULT_WRITE_AT,  FAULT_CLOSE};
+    (void)i;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        size_t at = 1;
+        faulty_store_arm(&d->faulty, kinds[k], at, false);
+        while (desk_unpack(d, bytes, size, 1 << 20) != BP_OK) {
+            assert_true(d->error.code == BP_ERR_STORE || kinds[k] == FAULT_CLOSE ||
+                        kinds[k] == FAULT_OPEN_READ);
+            faulty_store_arm(&d->faulty, kinds[k], ++at, false);
+        }
+        assert_true(at > 1);
+        faulty_store_arm(&d->faulty, kinds[k], 0, false);
+        assert_int_equal(desk_unpack(d, bytes, size, 1 << 20), BP_OK);
+        assert_texts(d);
+    }
+}
+
 static void every_failing_call_is_reported(void **state)
 {
     (void)state;
-    static const fault_kind kinds[] = {FAULT_OPEN_READ,  FAULT_FILE_SIZE, FAULT_READ_AT,
-                                       FAULT_OPEN_WRITE, FAULT_WRITE_AT,  FAULT_CLOSE};
-    desk d;
-    desk_begin(&d);
-    for (size_t i = 0; i < 2; i++) {
-        size_t size;
-        unsigned char *bytes = disk_file_read(golden[i], &size);
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            size_t at = 1;
-            faulty_store_arm(&d.faulty, kinds[k], at, false);
-            while (desk_unpack(&d, bytes, size, 1 << 20) != BP_OK) {
-                assert_true(d.error.code == BP_ERR_STORE || kinds[k] == FAULT_CLOSE ||
-                            kinds[k] == FAULT_OPEN_READ);
-                faulty_store_arm(&d.faulty, kinds[k], ++at, false);
-            }
-            assert_true(at > 1);
-            faulty_store_arm(&d.faulty, kinds[k], 0, false);
-            assert_int_equal(desk_unpack(&d, bytes, size, 1 << 20), BP_OK);
-            assert_texts(&d);
-        }
-        free(bytes);
-    }
-    desk_end(&d);
+    for_each_golden(unpack_failing);
 }
 
 int main(void)

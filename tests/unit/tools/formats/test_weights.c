@@ -185,6 +185,7 @@ static bp_status run_ops_counted(void *context, uint32_t program, uint32_t first
 }
 
 /* What a file holds is not drawn; what it lacks is, to the bits that it has when all is drawn. */
+/* verifies run-19.3c27 */
 static void only_what_files_lack_is_drawn(void **state)
 {
     (void)state;
@@ -254,6 +255,7 @@ static void masks_and_a_tied_head_are_passed_over(void **state)
     desk_free(d);
 }
 
+/* verifies formats-6.0edb */
 static void faults_are_all_named_and_nothing_is_changed(void **state)
 {
     (void)state;

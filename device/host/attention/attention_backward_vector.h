@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* Backward of attention in blocks of 32 queries, in vectors: the second half of attention_vector.h.
+ */
+
+/* A head's gradients, laid out like its rows, and what they need. */
+typedef struct head_gradient {
+    float *d_q;
+    float *d_k;
+    float *d_v;
+    int64_t pitch;      /* of d_q */
+    int64_t key_pitch;  /* of d_k and d_v */
+    bool first;         /* of the group: d_k and d_v begin at 0 */
+    const float *d_out; /* row t at t * out_pitch, as of out */
+    const float *out;
+    int64_t out_pitch;
+    const float *lse;
+    float *gradient; /* of the scores (QUERIES, sequence; score_pitch) */
+    float *v_panels;
+    float *turned; /* (sequence, QUERIES) */
+} head_gradient;
+
+/* delta_r = d_out_i . out_i, fused, in order, for `rows` <= 8 rows side by side. */
+static void row_deltas(const head *at, const head_gradient *to, int64_t row, int64_t rows,
+                       float delta[8])
+{
+    const float *x[8], *y[8];
+    for (int64_t r = 0; r < 8; r++) {
+        int64_t place = (r < rows ? row + r : row) * to->out_pitch;
+        x[r] = to->d_out + place;
+        y[r] = to->out + place;
+        delta[r] = 0.0f;
+    }
+    for (int64_t d = 0; d < at->width; d++) {
+        for (int r = 0; r < 8; r++) {
+            delta[r] = fmaf(x[r][d], y[r][d], delta[r]);
+        }
+    }
+}
+
+/* What one row's scores and their gradients are made with. */
+typedef struct score_row {
+    float *score;
+    float *gradient;
+    const float *factor; /* masks; NULL: nothing is dropped */
+    const float *slope;  /* of scores under a cap, which are scaled already; NULL: there is none */
+    bp_v scale;
+    bp_v by; /* what the scores' gradients are scaled by */
+    bp_v lse;
+    bp_v delta;
+} score_row;
+
+/* p = exp(score - lse); score becomes p * f, gradient ((p * (gradient * f - delta)) * scale). */
+static inline void gradient_step(const score_row *row, uint64_t i, bp_part part)
+{
+    bp_v scaled = bp_v_mul(bp_v_load(row->score + i, part), row->scale);
+    bp_v p = bp_v_exp(bp_v_sub(scaled, row->lse));
+    bp_v d_p = bp_v_load(row->gradient + i, part), kept = p;
+    if (row->factor != NULL) {
+        bp_v factor = bp_v_load(row->factor + i, part);
+        kept = bp_v_mul(p, factor);
+        d_p = bp_v_mul(d_p, factor);
+    }
+    d_p = bp_v_mul(p, bp_v_sub(d_p, row->delta));
+    if (row->slope != NULL) {
+        d_p = bp_v_mul(d_p, bp_v_load(row->slope + i, part));
+    }
+    d_p = bp_v_mul(d_p, row->by);
+    bp_v_store(row->score + i, kept, part);
+    bp_v_store(row->gradient + i, d_p, part);
+}
+
+/* The scores of a run under a cap. */
+static void cap_run(const head *at, float *score, uint64_t run, float *slope)
+{
+    for (uint64_t j = 0; j < run; j++) {
+        score[j] = bp_attention_capped(score[j] * at->s->scale, at->s->cap, &slope[j]);
+    }
+}
+
+static void gradient_row(const head *at, int64_t query, score_row row)
+{
+    const int64_t begin = first_of(at, query);
+    uint64_t count = (uint64_t)(end_of(at, query) - begin);
+    uint64_t element = mask_element(at, query) + (uint64_t)begin;
+    for (uint64_t j = 0; j < count; j += BP_MASK_RUN) {
+        float factor[BP_MASK_RUN], slope[BP_MASK_RUN];
+        uint64_t run = bp_least(count - j, BP_MASK_RUN);
+        if (at->s->cap > 0.0f) {
+            cap_run(at, row.score, run, slope);
+            row.slope = slope;
+        }
+        if (at->s->dropout > 0.0) {
+            bp_mask_row(&at->mask, element + j, run, factor);
+            row.factor = factor;
+        }
+#define STEP(part) gradient_step(&row, i, part);
+        BP_FOR_VECTORS(i, run, STEP)
+#undef STEP
+        row.score += BP_MASK_RUN;
+        row.gradient += BP_MASK_RUN;
+    }
+}
+
+/* The probabilities and score gradients of a block, 0 outside of what a query looks at. */
+static void gradient_rows(const head *at, const head_gradient *to, const int64_t range[2])
+{
+    float delta[8];
+    int64_t keys = keys_of(at, range);
+    for (int64_t i = range[0]; i < range[1]; i++) {
+        int64_t r = i - range[0];
+        float *score = at->score + r * at->score_pitch;
+        float *gradient = to->gradient + r * at->score_pitch;
+        if (r % 8 == 0) {
+            row_deltas(at, to, i, range[1] - i, delta);
+        }
+        gradient_row(at, i,
+                     (score_row){.score = row_keys(at, i, keys, score),
+                                 .gradient = row_keys(at, i, keys, gradient),
+                                 .scale = bp_v_set(at->s->cap > 0.0f ? 1.0f : at->s->scale),
+                                 .by = bp_v_set(at->s->scale),
+                                 .lse = bp_v_set(to->lse[i]),
+                                 .delta = bp_v_set(delta[r % 8])});
+    }
+}
+
+/* Adds the block's queries, in order, to the rows of a gradient by key:
+ * to_j = fma(factor (r, j), x_i, to_j). Rows begin, at 0 in the group's first head, at their own
+ * query on the diagonal or else with the first block; windows to both sides find them cleared. */
+static void add_by_key(const head *at, const head_gradient *g, const int64_t range[2],
+                       const float *x, int64_t x_pitch, float *to)
+{
+    int64_t begin = range[0], queries = range[1] - begin, keys = keys_of(at, range);
+    const bool cleared = at->s->window != 0 && !at->s->causal;
+    for (int64_t j = at->base; j < keys;) {
+        bool diagonal = at->s->causal && j >= begin;
+        int64_t skipped = diagonal ? j - begin : 0;
+        int64_t rows = rows_left(j, at->s->causal && !diagonal ? lower(begin, keys) : keys);
+        for (int64_t d = 0, columns; d < at->width; d += columns) {
+            bp_matmul_tile tile =
+                tile_make(x + (begin + skipped) * x_pitch + d, x_pitch, queries - skipped);
+            columns = columns_next(at->width - d);
+            tile.rows = rows;
+            tile.columns = columns;
+            tile.a = g->turned + (j - at->base) * QUERIES + skipped;
+            tile.a_pitch = QUERIES;
+            tile.to = to + j * g->key_pitch + d;
+            tile.to_pitch = g->key_pitch;
+            tile.from = g->first && !cleared && (diagonal || begin == 0) ? NULL : tile.to;
+            tile.from_pitch = g->key_pitch;
+            FORM->tile(&tile);
+        }
+        j += rows;
+    }
+}
+
+static void backward_block(head *at, const head_gradient *to, const int64_t range[2])
+{
+    at->base = base_of(at, range);
+    int64_t queries = range[1] - range[0], keys = keys_of(at, range) - at->base;
+    products(at, at->q, at->pitch, at->k_panels, range, at->score);
+    products(at, to->d_out, to->out_pitch, to->v_panels, range, to->gradient);
+    gradient_rows(at, to, range);
+    weighted_sums(at, to->gradient, at->k, range, to->d_q + range[0] * to->pitch, to->pitch);
+    FORM->transpose(to->turned, QUERIES, at->score, at->score_pitch, queries, keys);
+    add_by_key(at, to, range, to->d_out, to->out_pitch, to->d_v);
+    FORM->transpose(to->turned, QUERIES, to->gradient, at->score_pitch, queries, keys);
+    add_by_key(at, to, range, at->q, at->pitch, to->d_k);
+}
+
+/* A call of backward as its worker sees it. */
+typedef struct backward_work {
+    const bp_attention_backward_pointers *p;
+    bp_attention_shape s;
+    float *score;
+    float *rows; /* 16-bit elements: q, k, v, d_out, out, d_q, d_k and d_v as floats */
+    uint64_t matrix;
+} backward_work;
+
+static void backward_head(const backward_work *w, head *at, head_gradient *to, uint64_t sample)
+{
+    const bp_attention_shape *s = &w->s;
+    int64_t scores = QUERIES * at->score_pitch, panels = panels_of((int64_t)s->sequence);
+    uint64_t out = bp_attention_out(s, sample, at->number);
+    int64_t out_pitch = to->out_pitch = (int64_t)(s->heads * s->width);
+    to->d_out = rows_of(s, w->p->d_out, out, &to->out_pitch, w->rows + 3 * w->matrix);
+    to->out_pitch = out_pitch;
+    to->out = rows_of(s, w->p->out, out, &to->out_pitch, w->rows + 4 * w->matrix);
+    to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->sequence;
+    to->gradient = w->score + scores;
+    to->turned = w->score + 2 * scores;
+    at->k_panels = w->score + 3 * scores;
+    to->v_panels = at->k_panels + panels * FORM->columns * at->width;
+    transpose_rows(at, at->k, at->k_panels, 0, panels);
+    transpose_rows(at, at->v, to->v_panels, 0, panels);
+    for (uint64_t i = 0; i < s->sequence; i += QUERIES) {
+        const int64_t range[2] = {(int64_t)i, (int64_t)bp_least(i + QUERIES, s->sequence)};
+        backward_block(at, to, range);
+    }
+    if (s->type != BP_F32) {
+        FORM->store((uint16_t *)w->p->d_qkv + bp_attention_q(s, sample, at->number),
+                    (int64_t)s->row, to->d_q, to->pitch, (int64_t)s->sequence, at->width, s->type);
+    }
+}
+
+/* x += 0 over the rows of keys. */
+static void add_zero(const head *at, float *x, int64_t pitch)
+{
+    for (int64_t j = 0; j < at->keys; j++) {
+        for (int64_t d = 0; d < at->width; d++) {
+            x[j * pitch + d] += 0.0f;
+        }
+    }
+}
+
+/* Rows of keys from `first` on. */
+static void clear_rows(const head *at, int64_t first, float *x, int64_t pitch)
+{
+    for (int64_t j = first; j < (int64_t)at->s->sequence; j++) {
+        memset(x + j * pitch, 0, at->s->width * sizeof(float));
+    }
+}
+
+/* Where the gradients of a head go: in place, or to be rounded. */
+static head_gradient gradient_make(const backward_work *w, uint64_t sample, uint64_t kv)
+{
+    const bp_attention_shape *s = &w->s;
+    int64_t width = (int64_t)s->width, row = (int64_t)s->row;
+    if (s->type != BP_F32) {
+        return (head_gradient){.d_q = w->rows + 5 * w->matrix,
+                               .d_k = w->rows + 6 * w->matrix,
+                               .d_v = w->rows + 7 * w->matrix,
+                               .pitch = width,
+                               .key_pitch = width};
+    }
+    float *d_qkv = w->p->d_qkv;
+    return (head_gradient){.d_k = d_qkv + bp_attention_k(s, sample, kv),
+                           .d_v = d_qkv + bp_attention_v(s, sample, kv),
+                           .pitch = row,
+                           .key_pitch = row};
+}
+
+static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
+{
+    const bp_attention_shape *s = &w->s;
+    head_gradient to = gradient_make(w, sample, kv);
+    head at = {0};
+    for (uint64_t i = 0; i < s->group; i++) {
+        at = head_make(s, w->p->qkv, sample, kv * s->group + i, w->score, w->rows);
+        to.first = i == 0;
+        if (s->type == BP_F32) {
+            to.d_q = (float *)w->p->d_qkv + bp_attention_q(s, sample, at.number);
+        }
+        if (i == 0 && s->window != 0 && !s->causal) {
+            clear_rows(&at, 0, to.d_k, to.key_pitch);
+            clear_rows(&at, 0, to.d_v, to.key_pitch);
+        }
+        if (i > 0) {
+            add_zero(&at, to.d_k, to.key_pitch);
+            add_zero(&at, to.d_v, to.key_pitch);
+        }
+        backward_head(w, &at, &to, sample);
+    }
+    clear_rows(&at, at.keys, to.d_k, to.key_pitch);
+    clear_rows(&at, at.keys, to.d_v, to.key_pitch);
+    if (s->type != BP_F32) {
+        uint16_t *d_qkv = w->p->d_qkv;
+        int64_t row = (int64_t)s->row, rows = (int64_t)s->sequence;
+        FORM->store(d_qkv + bp_attention_k(s, sample, kv), row, to.d_k, to.key_pitch, rows,
+                    at.width, s->type);
+        FORM->store(d_qkv + bp_attention_v(s, sample, kv), row, to.d_v, to.key_pitch, rows,
+                    at.width, s->type);
+    }
+}
+
+static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_backward_scalars *s = call->scalars;
+    const bp_attention_backward_pointers *p = call->pointers;
+    backward_work w = {.p = p, .s = bp_attention_backward_shape(call)};
+    w.score = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
+    w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
+    w.rows = w.score + bp_attention_backward_floats(call->scalars);
+    for (uint64_t task = first; task < last; task++) {
+        const uint64_t next = (task + 1) * w.s.group; /* query head of all samples */
+        if (task + 1 < last) {
+            const uint64_t sample = next / w.s.heads, number = next % w.s.heads;
+            const uint64_t out = bp_attention_out(&w.s, sample, number);
+            head_ask_rows(&w.s, p->qkv, sample, number);
+            head_ask(&w.s, p->d_out, out, w.s.heads * w.s.width);
+            head_ask(&w.s, p->out, out, w.s.heads * w.s.width);
+        }
+        backward_group(&w, task / w.s.kv_heads, task % w.s.kv_heads);
+    }
+}
+
+const bp_host_kernel BP_FORM(bp_attention_backward) = {bp_attention_backward_tasks, backward_run,
+                                                       bp_attention_backward_workspace};

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* What walks the tables of a trainer. */
+#include "device/host/trainer.h"
+
+#include <string.h>
+
+#include "core/number/fused.h"
+#include "core/program/step.h"
+#include "device/host/kernel.h"
+
+bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
+                          uint64_t bytes)
+{
+    if (bytes < plan->arena_bytes) {
+        return BP_ERR_FIT;
+    }
+    if ((uintptr_t)arena % sizeof(uint64_t) != 0) {
+        return BP_ERR_USAGE;
+    }
+    if (bp_fused_fault() != NULL) {
+        return BP_ERR_DEVICE;
+    }
+    *trainer = (bp_trainer){plan, arena, 0};
+    memset(arena, 0, plan->arena_bytes);
+    return BP_OK;
+}
+
+/* Every tuple of an op, whose operands become addresses on the way. */
+static void run_op(const bp_trainer *trainer, const bp_trainer_op *op)
+{
+    const uint32_t *offset = op->offsets;
+    const uint64_t *scalars = op->scalars;
+    const uint8_t *dtypes = op->dtypes;
+    for (uint32_t t = 0; t < op->tuples; t++) {
+        void *pointers[BP_OPERANDS_MAX];
+        for (uint32_t i = 0; i < op->operands; i++) {
+            pointers[i] = offset[i] != BP_TRAINER_ABSENT ? trainer->arena + offset[i] : NULL;
+        }
+        const bp_host_call call = {pointers, scalars, dtypes, NULL};
+        op->form->run(&call, 0, op->form->tasks(scalars), 0);
+        offset += op->operands;
+        dtypes += op->operands;
+        scalars += op->scalar_count;
+    }
+}
+
+static void run_program(const bp_trainer *trainer, bp_trainer_program program)
+{
+    const bp_trainer_op *op = trainer->plan->ops + trainer->plan->first[program];
+    for (uint32_t i = 0; i < trainer->plan->count[program]; i++) {
+        run_op(trainer, &op[i]);
+    }
+}
+
+static void put_block(const bp_trainer *trainer, const bp_step_block *block)
+{
+    memcpy(trainer->arena + trainer->plan->step, block, sizeof *block);
+}
+
+void bp_trainer_initialize(bp_trainer *trainer)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    const bp_control_block control = {.scale = plan->scale};
+    const bp_step_block block = {.seed = plan->seed};
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        memset(trainer->arena + plan->state[i].offset, 0, plan->state[i].bytes);
+    }
+    memcpy(trainer->arena + plan->control, &control, sizeof control);
+    for (uint32_t i = 0; i < plan->ones_count; i++) {
+        const bp_trainer_fill *fill = &plan->ones[i];
+        for (uint32_t at = 0; at < fill->bytes; at += 2) {
+            memcpy(trainer->arena + fill->offset + at,
+                   (const unsigned char *)&fill->pattern + at % sizeof fill->pattern, 2);
+        }
+    }
+    trainer->steps = 0;
+    put_block(trainer, &block);
+    run_program(trainer, BP_TRAINER_INITIALIZE);
+}
+
+void *bp_trainer_column(const bp_trainer *trainer, uint32_t input)
+{
+    return trainer->arena + trainer->plan->step + trainer->plan->input[input].offset;
+}
+
+/* The step block and micro-batch number `micro`, of so many samples. */
+static void send(const bp_trainer *trainer, const bp_step_block *block,
+                 const bp_trainer_batch *batch, uint32_t micro, uint32_t samples)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    put_block(trainer, block);
+    for (uint32_t i = 0; i < plan->inputs; i++) {
+        const size_t bytes = (size_t)samples * plan->input[i].elements * 4;
+        const unsigned char *from = (const unsigned char *)batch->column[i] + micro * bytes;
+        void *to = bp_trainer_column(trainer, i);
+        if (from != to) {
+            memcpy(to, from, bytes);
+        }
+    }
+}
+
+void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                     bp_trainer_outcome *outcome)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    const bool whole = plan->count[BP_TRAINER_STEP] > 0;
+    const double rate = plan->rate != NULL ? plan->rate(&plan->rate_options, trainer->steps)
+                                           : plan->rate_options.learning_rate;
+    bp_step_block block = {.seed = plan->seed,
+                           .step = trainer->steps,
+                           .learning_rate = (float)rate,
+                           .inverse_valid = (float)(1.0 / batch->weight)};
+    bp_result_block result;
+    *outcome = (bp_trainer_outcome){.step = ++trainer->steps};
+    if (!(batch->weight > 0.0)) {
+        return;
+    }
+    for (uint32_t micro = 0; micro < (whole ? 1 : batch->micros); micro++) {
+        block.sample = micro * plan->batch;
+        send(trainer, &block, batch, micro, plan->batch);
+        run_program(trainer, whole        ? BP_TRAINER_STEP
+                             : micro == 0 ? BP_TRAINER_FIRST
+                                          : BP_TRAINER_NEXT);
+    }
+    if (!whole) {
+        run_program(trainer, BP_TRAINER_UPDATE);
+    }
+    memcpy(&result, trainer->arena + plan->result, sizeof result);
+    outcome->loss = result.loss_sum / batch->weight;
+    outcome->norm = (double)result.norm;
+    outcome->skipped = result.skip != 0;
+}
+
+double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch)
+{
+    const bp_step_block block = {.seed = trainer->plan->seed, .inverse_valid = 1.0f};
+    bp_result_block result;
+    send(trainer, &block, batch, 0, trainer->plan->evaluated);
+    run_program(trainer, BP_TRAINER_EVALUATE);
+    memcpy(&result, trainer->arena + trainer->plan->result, sizeof result);
+    return result.loss_sum;
+}
+
+uint64_t bp_trainer_state_bytes(const bp_trainer *trainer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < trainer->plan->state_count; i++) {
+        bytes += trainer->plan->state[i].bytes;
+    }
+    return bytes;
+}
+
+/* Copies [offset, offset + bytes) of the state, row by row; `to` or `from` is NULL. */
+static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned char *to,
+                            const unsigned char *from, size_t bytes)
+{
+    for (uint32_t i = 0; i < trainer->plan->state_count && bytes > 0; i++) {
+        const bp_trainer_range *row = &trainer->plan->state[i];
+        if (offset >= row->bytes) {
+            offset -= row->bytes;
+            continue;
+        }
+        unsigned char *at = trainer->arena + row->offset + offset;
+        const size_t left = row->bytes - (size_t)offset, piece = bytes < left ? bytes : left;
+        if (to != NULL) {
+            memcpy(to, at, piece);
+            to += piece;
+        } else {
+            memcpy(at, from, piece);
+            from += piece;
+        }
+        bytes -= piece;
+        offset = 0;
+    }
+    return bytes == 0 ? BP_OK : BP_ERR_USAGE;
+}
+
+bp_status bp_trainer_read_state(const bp_trainer *trainer, uint64_t offset, void *to, size_t bytes)
+{
+    return copy_state(trainer, offset, to, NULL, bytes);
+}
+
+bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const void *from,
+                                 size_t bytes)
+{
+    return copy_state(trainer, offset, NULL, from, bytes);
+}
+
+/* Where bytes of a tensor of the state are; NULL: not in it. */
+static unsigned char *reach(const bp_trainer *trainer, uint64_t handle, uint64_t offset,
+                            size_t bytes)
+{
+    if (handle >= trainer->plan->state_count ||
+        bp_size_add(offset, bytes) > trainer->plan->state[handle].bytes) {
+        return NULL;
+    }
+    return trainer->arena + trainer->plan->state[handle].offset + offset;
+}
+
+static bp_status read_tensor(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
+{
+    const unsigned char *from = reach(user, handle, offset, bytes);
+    if (from == NULL) {
+        return BP_ERR_USAGE;
+    }
+    memcpy(to, from, bytes);
+    return BP_OK;
+}
+
+static bp_status write_tensor(void *user, uint64_t handle, uint64_t offset, const void *from,
+                              size_t bytes)
+{
+    unsigned char *to = reach(user, handle, offset, bytes);
+    if (to == NULL) {
+        return BP_ERR_USAGE;
+    }
+    memcpy(to, from, bytes);
+    return BP_OK;
+}
+
+bp_state_io bp_trainer_state_io(bp_trainer *trainer)
+{
+    return (bp_state_io){trainer, read_tensor, write_tensor};
+}

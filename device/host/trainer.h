@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* A trainer made from a plan: const tables that `bedplate plan --emit-c` writes, and what walks
+ * them. Nothing is compiled, planned, linked or checked any more: that was done where the tables
+ * were made. The bits are those of a run of the library over the same plan.
+ *
+ *     static uint64_t arena[PLAN_ARENA_BYTES / 8];
+ *     bp_trainer_open(&trainer, &plan, arena, sizeof arena);
+ *     bp_trainer_initialize(&trainer);
+ *     while (..) bp_trainer_step(&trainer, &batch, &outcome);
+ *
+ * Needs no heap, no system, and no memory but the arena, the columns of a batch and the stack. */
+/* Installed as part of <bedplate/trainer.h>. */
+#ifndef BP_DEVICE_HOST_TRAINER_H
+#define BP_DEVICE_HOST_TRAINER_H
+
+#include "core/compile/column.h"
+#include "core/compile/spec.h"
+#include "core/run/snapshot.h"
+
+#define BP_TRAINER_ABSENT UINT32_MAX /* an operand that is not there */
+
+/* One op, linked. */
+typedef struct bp_trainer_op {
+    const bp_host_kernel *form;
+    const uint32_t *offsets; /* (tuples, operands) bytes from the arena's start */
+    const uint64_t *scalars; /* (tuples, scalars), integers and bits of doubles */
+    const uint8_t *dtypes;   /* (tuples, operands) of bp_dtype */
+    uint16_t tuples;
+    uint8_t operands;
+    uint8_t scalar_count;
+} bp_trainer_op;
+
+/* The programs that a trainer may have, as ranges of its ops. */
+typedef enum bp_trainer_program {
+    BP_TRAINER_INITIALIZE,
+    BP_TRAINER_STEP, /* a whole step of one micro-batch; of several: first, next .. and update */
+    BP_TRAINER_FIRST,
+    BP_TRAINER_NEXT,
+    BP_TRAINER_UPDATE,
+    BP_TRAINER_EVALUATE,
+    BP_TRAINER_PROGRAMS
+} bp_trainer_program;
+
+/* Bytes of the arena. */
+typedef struct bp_trainer_range {
+    uint32_t offset;
+    uint32_t bytes;
+} bp_trainer_range;
+
+/* The same, filled with a pattern of 4 bytes: a one of 32 bits, or two of 16. */
+typedef struct bp_trainer_fill {
+    uint32_t offset;
+    uint32_t bytes;
+    uint32_t pattern;
+} bp_trainer_fill;
+
+/* An input that the model declares: where a micro-batch's lies, behind the step block. */
+typedef struct bp_trainer_input {
+    uint32_t offset;   /* from the step block */
+    uint32_t elements; /* of a sample, 4 bytes each */
+} bp_trainer_input;
+
+typedef struct bp_trainer_plan {
+    const bp_trainer_op *ops;
+    uint16_t first[BP_TRAINER_PROGRAMS];
+    uint16_t count[BP_TRAINER_PROGRAMS]; /* 0: the program is not there */
+    uint32_t arena_bytes;
+    uint32_t step;      /* offsets of the step block, */
+    uint32_t result;    /* the result block */
+    uint32_t control;   /* and the control block */
+    uint32_t batch;     /* samples of a micro-batch, */
+    uint32_t evaluated; /* and of a run of the evaluation */
+    uint32_t inputs;
+    bp_trainer_input input[BP_INPUTS_MAX];
+    const bp_trainer_fill *ones; /* weights that begin as ones */
+    uint32_t ones_count;
+    const bp_trainer_range *state; /* persistent buffers in the order of their names */
+    uint32_t state_count;
+    float scale; /* of the loss, at first */
+    uint64_t seed;
+    bp_rate rate; /* NULL: rate_options.learning_rate, always */
+    bp_rate_options rate_options;
+} bp_trainer_plan;
+
+/* A plain record owned by the caller. */
+typedef struct bp_trainer {
+    const bp_trainer_plan *plan;
+    unsigned char *arena;
+    uint64_t steps; /* attempted; a state that is put in place brings its own */
+} bp_trainer;
+
+/* What a step or an evaluation reads: of each input, in the order of the plan, micro-batch after
+ * micro-batch, (micros, batch, elements) of 4 bytes. Of a feed's group these are its columns. */
+typedef struct bp_trainer_batch {
+    const void *column[BP_INPUTS_MAX];
+    uint32_t micros; /* micro-batches that are there, at most those of the plan */
+    double weight;   /* targets, or their classes' weights: what the loss is the mean over */
+} bp_trainer_batch;
+
+typedef struct bp_trainer_outcome {
+    uint64_t step;
+    double loss;  /* mean over the targets, nats */
+    double norm;  /* of the gradients, before clipping; 0 where nobody asks */
+    bool skipped; /* loss or norm were not finite: nothing changed but the loss scale, if any */
+} bp_trainer_outcome;
+
+/* Takes the arena, aligned to 8 bytes, and makes it zero. BP_ERR_FIT: it is smaller than the
+ * plan's; BP_ERR_USAGE: it is not aligned; BP_ERR_DEVICE: this machine's arithmetic is another
+ * (core/number/fused.h). */
+bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
+                          uint64_t bytes) BP_MUST_CHECK;
+
+/* Random weights from the seed, zero optimizer state, step 0. */
+void bp_trainer_initialize(bp_trainer *trainer);
+
+/* Where the arena has an input of a micro-batch: who fills it there, and gives it as the column,
+ * needs no memory of his own where a step is one micro-batch. */
+void *bp_trainer_column(const bp_trainer *trainer, uint32_t input);
+
+/* One optimizer step. A batch without targets is counted and changes nothing. */
+void bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
+                     bp_trainer_outcome *outcome);
+
+/* The sum of the losses of one run of the evaluation, (evaluated, elements) of each input, without
+ * dropout; divided by the targets it is the loss. Changes no state. */
+double bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch);
+
+/* Bytes of the whole state; and one part of it after another, into `to` or out of `from`, in the
+ * order of the names: what a file or a flash holds of it. The arithmetic of offsets is over all of
+ * it. BP_ERR_USAGE for bytes outside. */
+uint64_t bp_trainer_state_bytes(const bp_trainer *trainer);
+bp_status bp_trainer_read_state(const bp_trainer *trainer, uint64_t offset, void *to,
+                                size_t bytes) BP_MUST_CHECK;
+bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const void *from,
+                                 size_t bytes) BP_MUST_CHECK;
+
+/* The way of snapshots (bp_snapshot_save, .._load, .._digest) to the state; their list of tensors
+ * is the one that the tables have, whose handles are its rows. */
+bp_state_io bp_trainer_state_io(bp_trainer *trainer);
+
+#endif

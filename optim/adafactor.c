@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Adafactor and AdaLomo. */
+#include "optim/adafactor.h"
+
+#include "optim/matrix.h"
+
+static const bp_rule_argument arguments[] = {
+    {"clip_threshold", offsetof(bp_optimizer_options, clip_threshold), BP_RULE_NOT_NEGATIVE, false},
+    {"decay_rate", offsetof(bp_optimizer_options, decay_rate), BP_RULE_NOT_NEGATIVE, false},
+    {"eps2", offsetof(bp_optimizer_options, scale_floor), BP_RULE_NOT_NEGATIVE, false},
+    {"scale_parameter", offsetof(bp_optimizer_options, scale_parameter), BP_RULE_FLAG, false},
+};
+
+static uint32_t no_states(const bp_optimizer_options *options)
+{
+    (void)options;
+    return 0;
+}
+
+static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+{
+    const bp_matrix m = bp_matrix_of(parameter);
+    (void)spec;
+    (void)elements; /* it is never shared out */
+    return sizeof(float) * (parameter->rank > 1 ? m.rows + m.width : m.rows);
+}
+
+static void declare(bp_emit *emit)
+{
+    bp_clip_declare(emit);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        const bp_matrix m = bp_matrix_of(parameter);
+        if (parameter->optim_bits % 32 != 0 && emit->status == BP_OK) {
+            emit->status = bp_error_set(emit->graph->error, BP_ERR_USAGE, "adafactor",
+                                        "its state is a few floats of rows and columns, and has no "
+                                        "form of fewer bits",
+                                        "param-override");
+        }
+        if (parameter->trainable && parameter->rank > 1) {
+            parameter->state[0] = bp_matrix_state(emit, i, m.rows, "exp_avg_sq_row");
+            parameter->state[1] = bp_matrix_state(emit, i, m.width, "exp_avg_sq_col");
+        } else if (parameter->trainable) {
+            parameter->state[0] = bp_matrix_state(emit, i, m.rows, "exp_avg_sq");
+        }
+    }
+}
+
+static void factors(bp_emit *emit, uint32_t index, uint32_t state,
+                    const bp_moment_factors_scalars *own, bp_ref sums, bp_ref to)
+{
+    bp_moment_factors_scalars scalars = *own;
+    scalars.group = 1;
+    scalars.floor = 1e-30;
+    scalars.power = -emit->spec->optimizer_options.decay_rate;
+    const bp_moment_factors_operands operands = {.means = bp_matrix_state_ref(emit, index, state),
+                                                 .factors = to,
+                                                 .sums = sums,
+                                                 .control = emit->control};
+    bp_emit_moment_factors(emit, &operands, &scalars);
+}
+
+/* Clips the update by its root mean square; room->scale is what the step is multiplied by. */
+static void clip_update(bp_emit *emit, uint32_t index, const bp_matrix_step *step,
+                        const bp_matrix_room *room)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const bp_matrix m = bp_matrix_of(parameter);
+    const bp_adamw_operands at = bp_rule_operands(emit, index);
+    const bp_scaled_norms_scalars norms = {.count = (int64_t)parameter->count,
+                                           .stream = (int64_t)index,
+                                           .master_form = (int64_t)parameter->master_form,
+                                           .rate_scale = 1.0,
+                                           .rows = (int64_t)m.rows,
+                                           .width = (int64_t)m.width,
+                                           .chunk = BP_CLIP_CHUNK};
+    const bp_scaled_norms_operands of = {.partials = room->partials,
+                                         .weight = at.weight,
+                                         .master = at.master,
+                                         .row_factors = step->rows,
+                                         .column_factors = step->columns,
+                                         .gradient = step->x,
+                                         .control = emit->control,
+                                         .step = emit->step};
+    const bp_rms_scale_scalars scalars = {
+        .pairs = (int64_t)bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK),
+        .elements = (double)parameter->count,
+        .threshold = options->clip_threshold,
+        .floor = options->scale_parameter ? options->scale_floor : 0.0};
+    const bp_rms_scale_operands operands = {.scale = room->scale, .partials = room->partials};
+    bp_emit_scaled_norms(emit, &of, &norms);
+    bp_emit_rms_scale(emit, &operands, &scalars);
+}
+
+static void apply_one(bp_emit *emit, uint32_t index, const bp_matrix_room *room)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_matrix m = bp_matrix_of(parameter);
+    const bool matrix = parameter->rank > 1;
+    const bp_matrix_step step = {.x = bp_emit_due_gradient(emit, index, 0),
+                                 .rows = room->rows,
+                                 .columns = matrix ? room->columns : BP_ABSENT,
+                                 .scale = room->scale};
+    const bp_moment_factors_scalars rows = {
+        .count = (int64_t)m.rows, .pieces = 1, .kind = matrix ? 0 : 1, .divisor = (double)m.width};
+    const bp_moment_factors_scalars columns = {.count = (int64_t)m.width,
+                                               .pieces = (int64_t)m.pieces,
+                                               .kind = 1,
+                                               .divisor = (double)m.rows};
+    bp_matrix_squares(emit, &m, step.x, false, room->row_sums,
+                      matrix ? room->column_sums : BP_ABSENT);
+    factors(emit, index, 0, &rows, room->row_sums, room->rows);
+    if (matrix) {
+        factors(emit, index, 1, &columns, room->column_sums, room->columns);
+    }
+    clip_update(emit, index, &step, room);
+    bp_matrix_apply(emit, index, &step);
+}
+
+static void apply(bp_emit *emit)
+{
+    bp_rule_hold(emit, true);
+    const bp_matrix_room room = bp_matrix_make_room(emit, NULL);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due) {
+            apply_one(emit, i, &room);
+        }
+    }
+    bp_rule_hold(emit, false);
+}
+
+static const bp_rule rule = {.name = "adafactor",
+                             .kernel = BP_KERNEL_scaled,
+                             .state_names = {"exp_avg_sq_row", "exp_avg_sq_col"},
+                             .argument_count = sizeof arguments / sizeof arguments[0],
+                             .arguments = arguments,
+                             .states = no_states};
+
+static const bp_optimizer_options defaults = {
+    .clip_threshold = 1.0, .decay_rate = 0.8, .scale_floor = 1e-3};
+static const bp_optimizer_options lomo = {
+    .clip_threshold = 1.0, .decay_rate = 0.8, .scale_floor = 1e-3, .scale_parameter = true};
+
+BP_RULE_OPTIMIZER_MATRIX(adafactor, , "adafactor", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_MATRIX(adalomo, , "adalomo", BP_CODEC_F32, lomo)

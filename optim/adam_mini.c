@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Adam-mini. */
+#include "optim/adam_mini.h"
+
+#include <string.h>
+
+#include "optim/matrix.h"
+
+static const bp_rule_argument arguments[] = {
+    {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
+    {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
+    {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
+};
+
+/* How a parameter is cut into blocks of one second moment each. */
+typedef struct mini_blocks {
+    uint64_t count;
+    uint64_t group; /* rows or columns of a block */
+    bool columns;
+} mini_blocks;
+
+static bool is_bias(const char *name)
+{
+    const size_t length = strlen(name);
+    return length >= 4 && memcmp(name + length - 4, "bias", 4) == 0;
+}
+
+/* Rows of a matrix, or columns where it is stored input-major, those of a head together; each
+ * element of a bias; the whole of another vector. */
+static mini_blocks blocks_of(const bp_parameter *parameter, const char *name)
+{
+    const bp_matrix m = bp_matrix_of(parameter);
+    if (parameter->rank == 1) {
+        const bool each = is_bias(name);
+        return (mini_blocks){each ? m.rows : 1, each ? 1 : m.rows, false};
+    }
+    const uint64_t all = parameter->input_major ? m.width : m.rows;
+    const uint64_t group = all % parameter->together == 0 ? parameter->together : 1;
+    return (mini_blocks){all / group, group, parameter->input_major};
+}
+
+static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+{
+    const uint64_t rows = parameter->rank > 1 ? parameter->shape[0] : parameter->count;
+    return bp_codec_bytes(elements, bp_rule_form(spec, parameter)) + sizeof(float) * rows;
+}
+
+static void declare(bp_emit *emit)
+{
+    bp_clip_declare(emit);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        if (emit->status == BP_OK && parameter->trainable) {
+            const mini_blocks blocks = blocks_of(parameter, bp_emit_name(emit, i));
+            bp_rule_declare_one(emit, i);
+            parameter->state[1] = bp_matrix_state(emit, i, blocks.count, "exp_avg_sq");
+        }
+    }
+}
+
+static void apply_one(bp_emit *emit, uint32_t index, const bp_matrix_room *room)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const bp_matrix m = bp_matrix_of(parameter);
+    const mini_blocks blocks = blocks_of(parameter, bp_emit_name(emit, index));
+    const bp_ref sums = blocks.columns ? room->column_sums : room->row_sums;
+    const bp_ref to = blocks.columns ? room->columns : room->rows;
+    const bp_matrix_step step = {.x = bp_emit_due_gradient(emit, index, 0),
+                                 .rows = blocks.columns ? BP_ABSENT : to,
+                                 .columns = blocks.columns ? to : BP_ABSENT,
+                                 .scale = BP_ABSENT,
+                                 .momentum = true,
+                                 .beta = options->beta1};
+    const bp_moment_factors_scalars scalars = {.count = (int64_t)blocks.count,
+                                               .pieces = blocks.columns ? (int64_t)m.pieces : 1,
+                                               .group = (int64_t)blocks.group,
+                                               .kind = 2,
+                                               .divisor = (double)(parameter->count / blocks.count),
+                                               .beta2 = options->beta2,
+                                               .epsilon = options->epsilon};
+    const bp_moment_factors_operands operands = {.means = bp_matrix_state_ref(emit, index, 1),
+                                                 .factors = to,
+                                                 .sums = sums,
+                                                 .control = emit->control};
+    bp_matrix_squares(emit, &m, step.x, false, blocks.columns ? BP_ABSENT : sums,
+                      blocks.columns ? sums : BP_ABSENT);
+    bp_emit_moment_factors(emit, &operands, &scalars);
+    bp_matrix_apply(emit, index, &step);
+}
+
+static void apply(bp_emit *emit)
+{
+    bp_rule_hold(emit, true);
+    const bp_matrix_room room = bp_matrix_make_room(emit, NULL);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->status == BP_OK && emit->parameters[i].due) {
+            apply_one(emit, i, &room);
+        }
+    }
+    bp_rule_hold(emit, false);
+}
+
+static const bp_rule rule = {.name = "adam_mini",
+                             .kernel = BP_KERNEL_scaled,
+                             .state_names = {"exp_avg"},
+                             .argument_count = sizeof arguments / sizeof arguments[0],
+                             .arguments = arguments};
+
+static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+
+BP_RULE_OPTIMIZER_MATRIX(adam_mini, , "adam_mini", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_MATRIX(adam_mini, _8bit, "adam_mini_8bit", BP_CODEC_BLOCK8, defaults)

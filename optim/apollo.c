@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* APOLLO and APOLLO-Mini. */
+#include "optim/apollo.h"
+
+#include <math.h>
+
+#include "optim/matrix.h"
+
+#define LIMIT  1.01       /* most that the norm of an update grows by */
+#define STREAM 0x40000000 /* of the projections' numbers: behind all of the weights' */
+
+static const bp_rule_argument arguments[] = {
+    {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
+    {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
+    {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
+    {"rank", offsetof(bp_optimizer_options, rank), BP_RULE_NOT_NEGATIVE, false},
+    {"update_proj_gap", offsetof(bp_optimizer_options, interval), BP_RULE_NOT_NEGATIVE, false},
+    {"scale", offsetof(bp_optimizer_options, projection_scale), BP_RULE_NOT_NEGATIVE, false},
+};
+
+/* The longer side's channels, each of as many numbers as the rank; the shorter side is projected.
+ */
+typedef struct apollo_shape {
+    uint64_t channels;
+    uint64_t side;
+    uint64_t rank;
+    bool tall; /* channels are rows */
+} apollo_shape;
+
+static apollo_shape shape_of(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const bp_matrix m = bp_matrix_of(parameter);
+    const bool tall = m.rows >= m.width;
+    apollo_shape shape = {tall ? m.rows : m.width, tall ? m.width : m.rows, 1, tall};
+    const double rank = spec->optimizer_options.rank;
+    shape.rank = rank >= (double)shape.side ? shape.side : rank >= 1.0 ? (uint64_t)rank : 1;
+    return shape;
+}
+
+/* Blocks of codes where there are enough of them. */
+static bp_codec form_of(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const apollo_shape shape = shape_of(spec, parameter);
+    const bool small = shape.channels * shape.rank < BP_RULE_LEAST_STATE;
+    return small && parameter->optim_bits == 0 ? BP_CODEC_F32 : bp_rule_form(spec, parameter);
+}
+
+static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+{
+    return 2 * bp_codec_bytes(elements, bp_rule_form(spec, parameter)); /* at most */
+}
+
+static void declare(bp_emit *emit)
+{
+    bp_clip_declare(emit);
+    for (uint32_t i = 0; i < emit->parameter_count && emit->status == BP_OK; i++) {
+        bp_parameter *parameter = &emit->parameters[i];
+        if (!bp_matrix_hidden(emit, i)) {
+            bp_rule_declare_one(emit, i);
+        } else if (parameter->trainable) {
+            const apollo_shape shape = shape_of(emit->spec, parameter);
+            const uint64_t bytes =
+                bp_codec_bytes(shape.channels * shape.rank, form_of(emit->spec, parameter));
+            parameter->state[0] = bp_emit_state_bytes(emit, i, bytes, bytes, "exp_avg");
+            parameter->state[1] = bp_emit_state_bytes(emit, i, bytes, bytes, "exp_avg_sq");
+            parameter->state[2] = bp_matrix_state(emit, i, 1, "norm");
+        }
+    }
+}
+
+/* Room for the largest projection that is due. */
+typedef struct apollo_room {
+    bp_ref projection; /* (rank, side), of the gradient's type */
+    bp_ref projected;  /* F32 (channels, rank) */
+    bp_ref direction;
+    bp_ref squares[2]; /* F64 (channels): of the direction's rows, and the projected gradient's */
+} apollo_room;
+
+static bool apollo_make_room(bp_emit *emit, apollo_room *room)
+{
+    uint64_t projection = 0, projected = 0, channels = 0;
+    bp_dtype type = BP_F32;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due && bp_matrix_hidden(emit, i)) {
+            const apollo_shape shape = shape_of(emit->spec, &emit->parameters[i]);
+            const uint64_t here = shape.rank * shape.side, there = shape.rank * shape.channels;
+            projection = here > projection ? here : projection;
+            projected = there > projected ? there : projected;
+            channels = shape.channels > channels ? shape.channels : channels;
+            type = bp_emit_due_gradient(emit, i, 0).dtype;
+        }
+    }
+    if (channels == 0) {
+        return false;
+    }
+    const bp_class work = BP_CLASS_WORKSPACE;
+    room->projection = bp_emit_buffer(emit, work, type, projection, 1, "projection");
+    room->projected = bp_emit_buffer(emit, work, BP_F32, projected, 1, "projected");
+    room->direction = bp_emit_buffer(emit, work, BP_F32, projected, 1, "direction");
+    room->squares[0] = bp_emit_buffer(emit, work, BP_F64, channels, 1, "direction_squares");
+    room->squares[1] = bp_emit_buffer(emit, work, BP_F64, channels, 1, "projected_squares");
+    return true;
+}
+
+/* projected (channels, rank) = g P^T, or g^T P^T of a wide matrix; P has normal numbers of variance
+ * 1 / rank. */
+static void project(bp_emit *emit, uint32_t index, const apollo_shape *shape,
+                    const apollo_room *room)
+{
+    const bp_random_normal_scalars normal = {.count = (int64_t)(shape->rank * shape->side),
+                                             .stream = STREAM + (int64_t)index,
+                                             .form = BP_MASTER_STOCHASTIC,
+                                             .deviation = 1.0 / sqrt((double)shape->rank),
+                                             .interval =
+                                                 (int64_t)emit->spec->optimizer_options.interval};
+    const bp_matmul_scalars product = {.m = (int64_t)shape->channels,
+                                       .n = (int64_t)shape->rank,
+                                       .k = (int64_t)shape->side,
+                                       .lda =
+                                           (int64_t)(shape->tall ? shape->side : shape->channels),
+                                       .ldb = (int64_t)shape->side,
+                                       .ldc = (int64_t)shape->rank,
+                                       .transpose_a = shape->tall ? 0 : 1,
+                                       .transpose_b = 1};
+    const bp_random_normal_operands of = {
+        .y = room->projection, .master = BP_ABSENT, .step = emit->step, .control = emit->control};
+    const bp_matmul_operands operands = {.c = room->projected,
+                                         .before = BP_ABSENT,
+                                         .a = bp_emit_due_gradient(emit, index, 0),
+                                         .b = room->projection,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    bp_emit_random_normal(emit, &of, &normal);
+    bp_emit_matmul(emit, &operands, &product);
+}
+
+/* Adam's direction of the projected gradient, and the squares of both. */
+static void direct(bp_emit *emit, uint32_t index, const apollo_shape *shape,
+                   const apollo_room *room)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const bp_matrix rows = {shape->channels, shape->rank, 1};
+    const bp_direction_scalars scalars = {.count = (int64_t)(shape->channels * shape->rank),
+                                          .form = (int64_t)form_of(emit->spec, parameter),
+                                          .beta = options->beta1,
+                                          .beta2 = options->beta2,
+                                          .epsilon = options->epsilon};
+    const bp_direction_operands operands = {.x = room->direction,
+                                            .state1 = {parameter->state[0], BP_U8, 0},
+                                            .state2 = {parameter->state[1], BP_U8, 0},
+                                            .gradient = room->projected,
+                                            .control = emit->control};
+    bp_emit_direction(emit, &operands, &scalars);
+    bp_matrix_squares(emit, &rows, room->direction, true, room->squares[0], BP_ABSENT);
+    bp_matrix_squares(emit, &rows, room->projected, false, room->squares[1], BP_ABSENT);
+}
+
+static void apply_one(bp_emit *emit, uint32_t index, const apollo_room *room,
+                      const bp_matrix_room *own)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_optimizer_options *options = &emit->spec->optimizer_options;
+    const apollo_shape shape = shape_of(emit->spec, parameter);
+    const bp_matrix m = bp_matrix_of(parameter);
+    const bp_ref sums = shape.tall ? own->row_sums : own->column_sums;
+    const bp_ref to = shape.tall ? own->rows : own->columns;
+    const bp_matrix_step step = {.x = bp_emit_due_gradient(emit, index, 0),
+                                 .rows = shape.tall ? to : BP_ABSENT,
+                                 .columns = shape.tall ? BP_ABSENT : to,
+                                 .scale = own->scale};
+    const bp_limited_factors_scalars scalars = {.channels = (int64_t)shape.channels,
+                                                .pieces = shape.tall ? 1 : (int64_t)m.pieces,
+                                                .whole = shape.rank == 1 ? 1 : 0,
+                                                .root = sqrt(options->projection_scale),
+                                                .limit = LIMIT};
+    const bp_limited_factors_operands operands = {.norm = bp_matrix_state_ref(emit, index, 2),
+                                                  .factors = to,
+                                                  .scale = own->scale,
+                                                  .directions = room->squares[0],
+                                                  .projections = room->squares[1],
+                                                  .squares = sums,
+                                                  .control = emit->control};
+    project(emit, index, &shape, room);
+    direct(emit, index, &shape, room);
+    bp_matrix_squares(emit, &m, step.x, false, shape.tall ? sums : BP_ABSENT,
+                      shape.tall ? BP_ABSENT : sums);
+    bp_emit_limited_factors(emit, &operands, &scalars);
+    bp_matrix_apply(emit, index, &step);
+}
+
+static void apply(bp_emit *emit)
+{
+    apollo_room room;
+    bp_rule_hold(emit, true);
+    bp_rule_apply_where(emit, bp_matrix_rest);
+    const bool any = apollo_make_room(emit, &room);
+    const bp_matrix_room own = bp_matrix_make_room(emit, bp_matrix_hidden);
+    for (uint32_t i = 0; any && emit->status == BP_OK && i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due && bp_matrix_hidden(emit, i)) {
+            apply_one(emit, i, &room, &own);
+        }
+    }
+    bp_rule_hold(emit, false);
+}
+
+static const bp_rule rule = {.name = "apollo",
+                             .kernel = BP_KERNEL_adamw,
+                             .state_names = {"exp_avg", "exp_avg_sq"},
+                             .argument_count = sizeof arguments / sizeof arguments[0],
+                             .arguments = arguments,
+                             .fill = bp_matrix_rest_fill};
+
+static const bp_optimizer_options defaults = {.beta1 = 0.9,
+                                              .beta2 = 0.999,
+                                              .epsilon = 1e-6,
+                                              .rank = 256.0,
+                                              .interval = 200.0,
+                                              .projection_scale = 1.0};
+static const bp_optimizer_options mini = {.beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .epsilon = 1e-6,
+                                          .rank = 1.0,
+                                          .interval = 200.0,
+                                          .projection_scale = 128.0};
+
+BP_RULE_OPTIMIZER_MATRIX(apollo, , "apollo", BP_CODEC_F32, defaults)
+BP_RULE_OPTIMIZER_MATRIX(apollo, _8bit, "apollo_8bit", BP_CODEC_BLOCK8, defaults)
+BP_RULE_OPTIMIZER_MATRIX(apollo, _mini, "apollo_mini", BP_CODEC_F32, mini)

@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# `make mcdc`: modified condition/decision coverage by clang-19 of arena, core, optim, layers, tools/formats
+# and device/host (its portable form).
+# Builds with counters, runs the test programs in their short form, and prints for each folder how many
+# conditions are shown to decide by themselves. Fails where more are missing than mcdc.missing allows,
+# where a line of mcdc.justified names a condition that is shown by now or that is not there, and where
+# clang cannot measure a decision. Ends with `N passed, N failed`: the tests', and one for each folder.
+#
+#   mcdc.sh            all of it
+#   mcdc.sh report     without running anything: what the counters say now
+#   mcdc.sh list       the conditions that are missing, in the form of mcdc.justified
+cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MAKELEVEL
+build=build/mcdc
+here=tests/assurance
+conditions=$build/conditions.tsv
+# What an earlier build said is of no account any more.
+rm -f "$conditions" $build/mcdc.txt
+for tool in clang-19 llvm-profdata-19 llvm-cov-19; do
+    command -v $tool >/dev/null && continue
+    echo "skipped: $tool is not installed (Debian: clang-19 llvm-19 libclang-rt-19-dev); no MC/DC was measured"
+    echo "0 passed, 0 failed"
+    exit 0
+done
+passed=0
+failed=0
+
+if [[ ${1:-} != report && ${1:-} != list ]]; then
+    mkdir -p $build && rm -rf $build/raw && mkdir $build/raw
+    make -s VARIANT=mcdc all tests 2>$build/warnings || {
+        grep -E 'error|Error' $build/warnings | head
+        echo "0 passed, 1 failed"
+        exit 1
+    }
+    # A decision that is not measured would be missing without a word. Its object goes, so that the
+    # next build warns again.
+    while IFS=: read -r file line _; do
+        case $file in arena/* | core/* | optim/* | layers/* | tools/formats/* | device/host/*) ;; *) continue ;; esac
+        echo "$file:$line: clang-19 cannot measure this decision; take its inner part out and name it"
+        rm -f "$build/${file%.c}.o"
+        failed=$((failed + 1))
+    done < <(grep -a 'unsupported MC/DC boolean expression' $build/warnings | sort -u)
+    LLVM_PROFILE_FILE=$PWD/$build/raw/%4m.profraw BP_TEST_SHORT=1 tests/run.sh $build programs \
+        >$build/programs.log 2>&1 || grep -a '^failed: ' $build/programs.log
+    read -r p f < <(tail -1 $build/programs.log | sed 's/[a-z,]//g')
+    passed=$((passed + p))
+    failed=$((failed + f))
+fi
+
+# One object that has everything once: files that no test links show nothing instead of vanishing.
+echo 'int main(void) { return 0; }' >$build/whole.c
+{
+    clang-19 -fprofile-instr-generate $build/whole.c -Wl,--whole-archive $build/libbedplate.a \
+        -Wl,--no-whole-archive -l:libutf8proc.a -l:libz.a -l:libzstd.a -lm -lpthread -ldl -o $build/whole &&
+        find $build/raw -name '*.profraw' >$build/raw/list &&
+        llvm-profdata-19 merge -sparse -f $build/raw/list -o $build/all.profdata &&
+        llvm-cov-19 show $build/whole -instr-profile=$build/all.profdata -show-mcdc \
+            -show-instantiations=false -compilation-dir="$PWD" >$build/mcdc.txt
+} 2>$build/mcdc.log || {
+    tail -5 $build/mcdc.log
+    echo "$passed passed, $((failed + 1)) failed"
+    exit 1
+}
+awk -v root="$PWD" -f $here/mcdc_conditions.awk $build/mcdc.txt | sort -u >"$conditions"
+if [[ ${1:-} == list ]]; then
+    awk -F'\t' '$5 == 0 { print $1 ":" $2 " `" $4 "`" }' "$conditions"
+    exit 0
+fi
+awk -F'\t' -v passed=$passed -v failed=$failed -v here=$here -f $here/mcdc_gate.awk "$conditions"

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* How a file with mutants asks whether one of them is the chosen one (mutate.py). */
+#ifndef BP_TESTS_MUTANT_CHOSEN_H
+#define BP_TESTS_MUTANT_CHOSEN_H
+
+extern int bp_mutant_chosen;
+extern unsigned char *bp_mutant_reached;
+
+#define BP_MUTANT(n) (bp_mutant_reached[n] = 1, bp_mutant_chosen == (n))
+
+#endif

@@ -1,0 +1,185 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A second tier of memory: the bits of a run whose frozen weights live in a file are those of the run
+# that has them in its arena, whatever the family, the form, the policy and the threads; the plan says
+# what moves; what cannot be is refused.
+. "$(dirname "$0")/lib.sh"
+
+data=$work/data.txt
+for ((i = 0; i < 300; i++)); do echo "line $i: the quick brown fox jumps over $((i * i % 97)) dogs"; done >"$data"
+# The work folder may be in memory; a file below an arena may not.
+disk=$(mktemp -d "$BUILD/below.XXXXXX")
+trap 'rm -rf "$work" "$disk"' EXIT
+file=$disk/below
+lora=(--lora-r 3 --target-modules all-linear --max-seq-length 32 --device host)
+common=(--data "$data" --max-steps 3 --json)
+below=(--below "file:$file:64MiB")
+# Where the build folder itself is in memory, all of this goes through the page cache.
+dd if=/dev/zero of="$file" bs=4096 count=1 oflag=direct status=none 2>/dev/null &&
+    [[ $(stat -f -c %T "$disk") != tmpfs ]] || below+=(--below-buffered)
+rm -f "$file"
+adapts=("${lora[@]}")
+digest() {
+    rm -rf "$work/out"
+    run train "${adapts[@]}" "${common[@]}" --output-dir "$work/out" "$@"
+    state=$(json state_digest)
+}
+
+# same MODEL OPTIONS: the same state with and without the tier, which holds some of it.
+same() {
+    local plain moved arena
+    digest --model "$@" --threads 2
+    plain=$state
+    arena=$(json arena_bytes)
+    digest --model "$@" --threads 1 "${below[@]}"
+    moved=$state
+    [[ -n $plain && $moved == "$plain" && $(json arena_bytes) -lt $arena ]]
+    check $? "$* has the same bits and a smaller arena" "$plain $moved $out$err"
+    run plan --model "${@/--poison/--json}" "${lora[@]}" --threads 1 "${below[@]}" --json
+    [[ $(json file_bytes) -gt 0 && $(json read_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -eq 0 ]]
+    check $? "and its plan says what moves" "$out$err"
+}
+same tiny --load-in-4bit --gradient-checkpointing full
+same tiny-llama --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor --poison
+same tiny-llama --load-in-8bit --bf16 --gradient-accumulation-steps 2 --per-device-train-batch-size 2 \
+    --gradient-checkpointing full
+same tiny-qwen3 --bf16 --gradient-checkpointing selective:norm,gelu,attention --gradient-release
+same tiny-gemma2 --load-in-4bit --gradient-checkpointing every:2 --kernels portable
+same tiny-bert --task masked-lm --gradient-checkpointing full
+# A table of several slices of 4 MiB.
+mkdir "$work/words"
+cat >"$work/words/config.json" <<'END'
+{"model_type": "llama", "vocab_size": 20000, "max_position_embeddings": 64, "hidden_size": 512, "intermediate_size": 128,
+ "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+ "tie_word_embeddings": true}
+END
+same "$work/words" --bf16 --per-device-train-batch-size 2 --loss-chunk-rows 40
+digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1
+plain=$state
+digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1 "${below[@]}"
+[[ -n $plain && $state == "$plain" ]]
+check $? "in fp32, and with evaluations" "$out$err"
+
+# Masters and optimizer states: every form of them, by whole gradients and released ones. The trust ratios of some rules
+# need whole tensors: theirs stay.
+states() {
+    local plain moved arena
+    digest --model "$@" --threads 2
+    plain=$state
+    arena=$(json arena_bytes)
+    digest --model "$@" --threads 1 "${below[@]}"
+    moved=$state
+    [[ -n $plain && $moved == "$plain" && $(json arena_bytes) -lt $arena ]]
+    check $? "$* has the same bits and a smaller arena" "$plain $moved $out$err"
+}
+adapts=(--max-seq-length 32 --device host)
+small=(--gradient-accumulation-steps 2 --per-device-train-batch-size 4)
+states tiny
+states tiny --bf16 --optim adamw_8bit --master split8 --gradient-dtype int8 "${small[@]}"
+states tiny-llama --bf16 --optim adamw_4bit --gradient-release "${small[@]}"
+states tiny-llama --gradient-release adama --max-grad-norm 0 --poison "${small[@]}"
+states tiny --optim lion --lanes 2 "${small[@]}"
+states tiny-llama --fp16 --optim sgd --optim-args momentum=0.9 --gradient-checkpointing full
+states tiny-bert --task masked-lm --bf16 --master none --optim ademamix
+states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
+# A tensor of more than a part: 1,048,576 elements are brought at once.
+mkdir "$work/wide"
+cat >"$work/wide/config.json" <<'END'
+{"model_type": "gpt2", "vocab_size": 256, "n_positions": 64, "n_embd": 600, "n_layer": 1, "n_head": 4, "resid_pdrop": 0.0,
+ "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+END
+states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
+run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --json
+[[ $(json written_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) ]]
+check $? "what is read of states is written" "$out"
+run plan --model tiny --max-seq-length 32 --device host --threads 1 --optim lamb "${below[@]}" --json
+[[ $code -eq 0 && -z $(json file_bytes) ]]
+check $? "states of LAMB stay" "$out$err"
+
+adapts=("${lora[@]}")
+
+# Steps that are computed again are the same.
+digest --model tiny-llama --threads 2
+plain=$state
+digest --model tiny-llama --threads 2 --replay-every 1 --on-spike skip "${below[@]}"
+[[ -n $plain && $state == "$plain" ]]
+check $? "judged and computed again: the same bits" "$out$err"
+
+# Evaluation and resuming find the file's bytes as well.
+digest --model tiny-llama --load-in-4bit --max-steps 4 --validation-split 0.2 --eval-steps 2 --save-steps 2
+whole=$state
+losses=$(grep -oE '"eval_loss": [0-9.]+' <<<"$out" | sort)
+rm -rf "$work/out"
+run train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --max-steps 4 --validation-split 0.2 --eval-steps 2 \
+    --save-steps 2 --output-dir "$work/out" --stop-at-step 2 "${below[@]}"
+parts=$(grep -oE '"eval_loss": [0-9.]+' <<<"$out")
+rm -f "$file"
+run train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --max-steps 4 --validation-split 0.2 --eval-steps 2 \
+    --save-steps 2 --output-dir "$work/out" --resume "${below[@]}"
+[[ -n $whole && $(json state_digest) == "$whole" ]]
+check $? "resumed with a new file below: the same state" "$out$err"
+parts+=$'\n'$(grep -oE '"eval_loss": [0-9.]+' <<<"$out")
+[[ -n $losses && $(sort -u <<<"$losses") == "$(sort -u <<<"$parts")" ]]
+check $? "evaluations are the same" "$losses / $parts"
+
+# With --arena as little lives below as fits.
+shapes=(--model tiny-llama "${lora[@]}" --load-in-8bit --threads 1 --gradient-checkpointing full --loss-chunk-rows 64
+    --per-device-train-batch-size 8 --gradient-accumulation-steps 1 --json)
+run plan "${shapes[@]}"
+arena=$(json arena_bytes)
+run plan "${shapes[@]}" "${below[@]}"
+least=$(json arena_bytes)
+all=$(json file_bytes)
+run plan "${shapes[@]}" --arena "$arena" "${below[@]}"
+[[ $code -eq 0 && -z $(json file_bytes) ]]
+check $? "what fits has nothing below" "$out$err"
+run plan "${shapes[@]}" --arena $(((arena + least) / 2)) "${below[@]}"
+[[ $code -eq 0 && $(json file_bytes) -gt 0 && $(json file_bytes) -lt $all && $(json arena_bytes) -le $(((arena + least) / 2)) ]]
+check $? "half as much is asked for: less than all lives below ($(json file_bytes) of $all)" "$out$err"
+short=(--model tiny-llama --lora-r 3 --target-modules all-linear --max-seq-length 4 --device host --threads 1 --json
+    --gradient-checkpointing full --per-device-train-batch-size 1 --gradient-accumulation-steps 1)
+run plan "${short[@]}" --arena 1000
+whole=$(grep -oE 'right would be at least [0-9]+' <<<"$err" | grep -oE '[0-9]+')
+expect 3 "it would fit with --below file:PATH:[0-9]+.*: [0-9]+ bytes" plan "${short[@]}" --arena $((whole - 40000))
+
+full=(--model tiny --max-seq-length 32 --device host --threads 1 --json --gradient-checkpointing full --loss-chunk-rows 64
+    --per-device-train-batch-size 2 --gradient-accumulation-steps 1)
+run plan "${full[@]}"
+arena=$(json arena_bytes)
+run plan "${full[@]}" "${below[@]}"
+least=$(json arena_bytes)
+all=$(json file_bytes)
+run plan "${full[@]}" --arena $(((arena + least) / 2)) "${below[@]}"
+[[ $code -eq 0 && $(json file_bytes) -gt 0 && $(json file_bytes) -lt $all ]]
+check $? "some of the states live below where that is enough" "$out$err"
+
+# What cannot be.
+train=(train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --output-dir "$work/no")
+expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below "$file"
+expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below "file:$file:many"
+expect 3 'does not fit the file .found 4096, right would be at least [0-9]+' "${train[@]}" "${below[@]:2}" --below "file:$file:4KiB"
+expect 6 'no such directory' "${train[@]}" --below "file:$disk/none/below:1GiB"
+expect 6 'is a directory' "${train[@]}" --below "file:$disk:1GiB"
+expect 2 'has no tier' plan --model tiny-llama --load-in-4bit "${lora[@]}" --device cuda:sm_80 "${below[@]}"
+if [[ $(stat -f -c %T /dev/shm 2>&1) == tmpfs && -w /dev/shm ]]; then
+    expect 2 'below-buffered' "${train[@]}" --below "file:/dev/shm/below.$$:64MiB"
+    expect 0 '' "${train[@]}" --below "file:/dev/shm/below.$$:64MiB" --below-buffered
+    rm -f "/dev/shm/below.$$"
+fi
+
+# The file goes while the run is on: storage is at fault, and the last snapshot is whole.
+rm -rf "$work/gone"
+"$program" train --model tiny-llama --load-in-4bit "${lora[@]}" --data "$data" --max-steps 100000 --save-steps 20 \
+    --save-total-limit 2 --output-dir "$work/gone" "${below[@]}" >"$work/.out" 2>"$work/.err" </dev/null &
+pid=$!
+for ((i = 0; i < 600; i++)); do
+    compgen -G "$work/gone/checkpoint-*" >/dev/null && break
+    sleep 0.1
+done
+rm -f "$file"
+wait "$pid"
+[[ $? -eq 6 ]] && grep -q 'removed or cut off' "$work/.err"
+check $? "a file that is removed ends the run with 6" "$(tail -3 "$work/.err")"
+expect 0 '' verify "$work/gone"
+
+finish

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Packing: several documents in a row, by every strategy; plans, resuming, what is refused.
+# verifies formats-21.af25
+. "$(dirname "$0")/lib.sh"
+
+for ((i = 0; i < 40; i++)); do
+    text=$(printf 'word%.0s ' $(seq $((1 + i * 7 % 11))))
+    echo "{\"text\": \"$i $text\"}" >>"$work/text.jsonl"
+    echo "{\"prompt\": \"say $i\", \"completion\": \" $text\"}" >>"$work/prompts.jsonl"
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$i\"}, {\"role\": \"assistant\", \"content\": \"$text\"}]}" >>"$work/chat.jsonl"
+done
+cat >"$work/config.json" <<'END'
+{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
+ "rope_theta": 10000.0, "tie_word_embeddings": true, "eos_token_id": 0}
+END
+mkdir "$work/model" && mv "$work/config.json" "$work/model"
+common=(--model "$work/model" --max-seq-length 96 --per-device-train-batch-size 2 --learning-rate 3e-3 --max-steps 20 --threads 2)
+
+for data in text prompts chat; do
+    more=()
+    [[ $data != chat ]] || more=(--chat-template chatml)
+    run train "${common[@]}" --data "$work/$data.jsonl" "${more[@]}" --packing --output-dir "$work/$data" --json
+    [[ $code -eq 0 ]] && grep -qE 'packing: 40 documents in [0-9]+ rows, of whose [0-9]+ places (8|9)[0-9]\.[0-9] % are used' <<<"$err"
+    check $? "$data: rows are full" "$out$err"
+done
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/a" --json
+digest=$(json state_digest)
+arena=$(json arena_bytes)
+run plan "${common[@]}" --data "$work/prompts.jsonl" --packing --length-buckets none --json
+[[ $code -eq 0 && $(json arena_bytes) == "$arena" ]]
+check $? "the plan is that of the run" "$arena $out$err"
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/b" --gradient-checkpointing full --threads 1 --kernels portable --json
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "another policy, fewer threads, portable kernels: the same bits" "$out$err"
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/c" --stop-at-step 7
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/c" --resume --json
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "stopped and resumed: the same bits" "$out$err"
+run train "${common[@]}" --data "$work/prompts.jsonl" --output-dir "$work/c" --resume
+[[ $code -eq 2 ]] && grep -q 'packing differs from the snapshot' <<<"$err"
+check $? "without packing it is another run" "$err"
+run replay "$work/a" --model "$work/model" --data "$work/prompts.jsonl"
+check $((code != 0)) "a replay packs the same rows" "$out$err"
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --bf16 --validation-split 0.2 --output-dir "$work/d" --json
+[[ $code -eq 0 && -n $(json eval_loss) ]]
+check $? "in 16 bits, with an evaluation" "$out$err"
+run train "${common[@]}" --data "$work/text.jsonl" --packing --max-seq-length 24 --output-dir "$work/e"
+grep -q 'tokens are beyond the ends of rows' <<<"$err"
+check $? "what is cut is told" "$err"
+run train "${common[@]}" --data "$work/text.jsonl" --packing --packing-strategy bfd_split --max-seq-length 24 --output-dir "$work/f"
+[[ $code -eq 0 ]] && ! grep -q 'beyond the ends' <<<"$err"
+check $? "or becomes documents of its own" "$err"
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --packing-strategy wrapped --output-dir "$work/g"
+[[ $code -eq 0 ]] && grep -q '40 documents in a stream of' <<<"$err"
+check $? "wrapped" "$err"
+run train --model tiny --data "$work/prompts.jsonl" --packing --packing-strategy wrapped --max-seq-length 32 --max-steps 1 --output-dir "$work/h"
+check $((code != 0)) "wrapped goes with gpt2" "$err"
+expect 2 'packed for training language models whose places' train --model tiny --data "$work/prompts.jsonl" --packing --max-seq-length 32 --max-steps 1 --output-dir "$work/x"
+expect 2 'packed for language models' train "${common[@]}" --task dpo --data "$work/prompts.jsonl" --packing --output-dir "$work/x"
+finish

@@ -1,0 +1,139 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Plans of all ranks: their bytes, what each owns, what a step sends; and what is refused.
+. "$(dirname "$0")/lib.sh"
+
+shapes=(--gradient-accumulation-steps 64 --per-device-train-batch-size 1 --max-seq-length 64)
+
+# number KEY: a whole number of the plan; the first of its name.
+number() {
+    grep -oE "\"$1\": *[0-9]+" <<<"$out" | head -1 | grep -oE '[0-9]+$'
+}
+
+# verifies ranks-12.b236
+# Every rank within 1 % or 1 MiB, fewer bytes with more ranks, and the shares are the whole.
+before=0
+for ranks in 1 2 16; do
+    run plan --model gpt2 --ranks $ranks --shard optimizer "${shapes[@]}" --json
+    least=$(number smallest_arena_bytes) most=$(number largest_arena_bytes)
+    [[ $code -eq 0 ]] && ((most - least < 1048576 || (most - least) * 100 < most)) &&
+        ((before == 0 || most < before))
+    check $? "arenas of $ranks ranks: $least to $most" "$err"
+    before=$most
+    owned=$(grep -oE '"owned_bytes": *[0-9]+' <<<"$out" | grep -oE '[0-9]+$' | paste -sd+ | bc)
+    want=$((ranks > 1 ? 124439808 * 8 : 0))
+    [[ $owned -eq $want ]]
+    check $? "$ranks ranks own $owned bytes of $want"
+done
+
+# verifies ranks-12.b236
+# The ranges of a tensor cover it once.
+run plan --model gpt2 --ranks 8 --shard optimizer "${shapes[@]}" --json
+sum=$(grep -oE '"tensor": "transformer.wte.weight", "first": [0-9]+, "count": [0-9]+' <<<"$out" |
+    grep -oE '[0-9]+$' | paste -sd+ | bc)
+[[ $sum -eq $((50257 * 768)) ]]
+check $? "wte is $sum elements of $((50257 * 768))"
+
+# A stage of any size travels in buckets: LLaMA-13B on 8 ranks, bf16 with split masters and 8-bit
+# states, in bytes per parameter and rank, of which 1.25 and 3 are what is shared out and what is not.
+large=(--model llama-13b --ranks 8 --bf16 --optim adamw_8bit --per-device-train-batch-size 1
+    --gradient-accumulation-steps 8 --max-seq-length 64 --max-grad-norm 0 --gradient-checkpointing full)
+for limit in parameters:1.40 gradients:3.20; do
+    run plan "${large[@]}" --shard "${limit%:*}" --json
+    each=$(awk -v b="$(number largest_arena_bytes)" -v p="$(number parameters)" 'BEGIN { printf "%.3f", b / p }')
+    awk -v e="$each" -v m="${limit#*:}" 'BEGIN { exit !(e > 1 && e <= m) }'
+    check $? "llama-13b, ${limit%:*} shared out: $each bytes per parameter, at most ${limit#*:}" "$err"
+    run plan "${large[@]}" --shard "${limit%:*}" --json --ddp-bucket-cap-mb 1024
+    [[ $code -eq 0 && $(awk -v a="$each" -v b="$(number largest_arena_bytes)" -v p="$(number parameters)" \
+        'BEGIN { print (b / p > a + 0.1) }') -eq 1 ]]
+    check $? "larger buckets take more" "$err"
+done
+
+# Links: peers in the host and beyond; twice the bandwidth is half the time beyond latency.
+run plan --model gpt2 --ranks 8 --ranks-per-host 4 --shard optimizer "${shapes[@]}" --json \
+    --bandwidth 1e9,1e8 --latency 0
+inside=$(grep -oE '"inside_host": \{"peers": [0-9]+, "sent_bytes": [0-9]+' <<<"$out" | grep -oE '[0-9]+$')
+between=$(grep -oE '"between_hosts": \{"peers": [0-9]+, "sent_bytes": [0-9]+' <<<"$out" | grep -oE '[0-9]+$')
+((inside > 0 && inside * 4 == between * 3))
+check $? "inside $inside, between $between: 3 peers and 4"
+slow=$(grep -oE '"exchange_seconds": [0-9.e-]+' <<<"$out" | grep -oE '[0-9.e-]+$')
+run plan --model gpt2 --ranks 8 --ranks-per-host 4 --shard optimizer "${shapes[@]}" --json \
+    --bandwidth 2e9,2e8 --latency 0
+fast=$(grep -oE '"exchange_seconds": [0-9.e-]+' <<<"$out" | grep -oE '[0-9.e-]+$')
+awk -v a="$slow" -v b="$fast" 'BEGIN { exit !(a > 1.999 * b && a < 2.001 * b) }'
+check $? "$slow s and with twice the bandwidth $fast s"
+
+# Weights are gathered ahead of their use: what begins is waited for at once only where nothing is
+# ahead; small tensors are not gathered one by one.
+for ahead in 0 1 2; do
+    run plan --model gpt2 --ranks 2 --shard parameters --shard-ahead $ahead --listing --max-seq-length 64 \
+        --per-device-train-batch-size 1 --gradient-accumulation-steps 2
+    at_once[ahead]=$(awk '/fabric_wait/ && begun { n++ } / = / { next } { begun = /all_gather_begin/ } END { print n + 0 }' <<<"$out")
+    gathers[ahead]=$(grep -c all_gather_begin <<<"$out")
+    [[ $code -eq 0 ]]
+    check $? "--shard-ahead $ahead" "$err"
+done
+((at_once[0] > 50 && at_once[1] < at_once[0] / 10 && at_once[2] < at_once[0] / 10 &&
+    gathers[0] == gathers[1] && gathers[1] == gathers[2] && gathers[0] < 150))
+check $? "gathers waited for at once: ${at_once[*]} of ${gathers[*]}"
+expect 2 'shard-ahead' plan --model gpt2 --ranks 2 --shard parameters --shard-ahead 5 "${shapes[@]}"
+
+# With --arena as many are gathered ahead as fit.
+ahead_of() {
+    run plan --model gpt2 --ranks 2 --shard parameters --max-seq-length 64 --gradient-checkpointing none --json \
+        --per-device-train-batch-size 1 --gradient-accumulation-steps 2 "$@"
+}
+for ahead in 0 1 2; do
+    ahead_of --shard-ahead $ahead
+    bytes=$(number largest_arena_bytes)
+    ahead_of --arena "$bytes"
+    [[ $code -eq 0 && $(number shard_ahead) -eq $ahead && $(number largest_arena_bytes) -le $bytes ]]
+    check $? "$ahead ahead fit into $bytes: $(number shard_ahead)" "$err"
+done
+
+# --shard auto: the fastest of what fits, for as long as something does.
+chosen() {
+    run plan --model gpt2 --ranks 4 --shard auto --gradient-accumulation-steps 4 --per-device-train-batch-size 1 \
+        --max-seq-length 64 --gradient-checkpointing full --json "$@"
+    picked=$(grep -oE '"shard": "[a-z]+"' <<<"$out" | head -1 | cut -d'"' -f4)
+    candidates=$(tr -d '\n ' <<<"$out" | grep -oE '"shard_candidates":\[[^]]*\]' | grep -oE '\{[^}]*\}' |
+        sed -E 's/.*"shard":"([a-z]+)","fits":([a-z]+),"arena_bytes":([0-9]+),"computing_seconds":([0-9.e+-]+),"exchange_seconds":([0-9.e+-]+).*/\1 \2 \3 \4 \5/')
+    fastest=$(awk '$2 == "true" { t = $4 + $5; if (best == "" || t < least) { best = $1; least = t } } END { print best }' <<<"$candidates")
+}
+chosen
+[[ $code -eq 0 && -n $picked && $picked == "$fastest" && $(wc -l <<<"$candidates") -eq 4 ]]
+check $? "without --arena: $picked" "$candidates $err"
+for form in none optimizer gradients; do
+    bytes=$(awk -v f=$form '$1 == f { print $3 }' <<<"$candidates")
+    before=$candidates
+    chosen --arena $((bytes - 1))
+    [[ $code -eq 0 && -n $picked && $picked == "$fastest" && $picked != "$form" ]] &&
+        (($(number largest_arena_bytes) < bytes))
+    check $? "less than $form takes: $picked" "$candidates $err"
+    candidates=$before
+done
+least=$(awk 'NR == 1 || $3 < m { m = $3 } END { print m }' <<<"$candidates")
+chosen --arena $((least / 2))
+[[ $code -eq 3 ]]
+check $? "nothing fits: exit $code" "$err"
+chosen --latency 1
+[[ $code -eq 0 && $picked == "$fastest" ]]
+check $? "slow links: $picked" "$candidates"
+expect 0 "parameters .*chosen" plan --model gpt2 --ranks 4 --shard auto --gradient-accumulation-steps 4 \
+    --per-device-train-batch-size 1 --max-seq-length 64 \
+    --gradient-checkpointing full --arena $((least + 1048576))
+run plan --model gpt2 --ranks 8 --shard auto --optim lamb "${shapes[@]}" --json
+[[ $code -eq 0 && $(grep -c '"arena_bytes"' <<<"$out") -ge 1 && $out == *'"shard": "none"'* ]]
+check $? "a rule that shares nothing" "$err"
+
+expect 0 'sharing +optimizer; the largest arena is 1\.0' plan --model gpt2 --ranks 4 \
+    --shard optimizer "${shapes[@]}"
+expect 0 'transformer.wte.weight +.*0:0\+' plan --model gpt2 --ranks 4 --shard optimizer --map \
+    "${shapes[@]}"
+expect 2 'number of ranks (is a power of two|has to divide)' plan --model gpt2 --ranks 3 "${shapes[@]}"
+expect 2 '--ranks-per-host: .*divides' plan --model gpt2 --ranks 8 --ranks-per-host 3 "${shapes[@]}"
+expect 2 '--bandwidth: .*one number, or two' plan --model gpt2 --ranks 2 --bandwidth fast "${shapes[@]}"
+expect 2 '--latency: .*one number, or two' plan --model gpt2 --ranks 2 --latency 1,2,3 "${shapes[@]}"
+expect 2 '--shard: .*none' plan --model gpt2 --ranks 2 --shard all "${shapes[@]}"
+expect 2 'shard: .*trust ratios' plan --model gpt2 --ranks 2 --shard optimizer --optim lamb "${shapes[@]}"
+finish

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Refusals that no program of the tree provokes: calls of a fabric that its group does not fit,
+ * names of no buffer and no adapter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/compile/adapter.h"
+#include "core/program/device.h"
+#include "core/program/fabric.h"
+
+/* Group 0 has two members, group 7 none, and there is no other. */
+static uint32_t two_members(const void *context, uint32_t group)
+{
+    (void)context;
+    return group == 0 ? 2 : 0;
+}
+
+static const bp_fabric fabric = {.name = "two", .members = two_members};
+
+static void test_calls_that_a_group_does_not_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        bool fabric;
+        bp_kernel kernel;
+        int64_t group, ranks, root;
+        bp_status status;
+    } rows[] = {
+        {true, BP_KERNEL_gelu_forward, 0, 5, 0, BP_OK},
+        {true, BP_KERNEL_all_gather_begin, 0, 2, 0, BP_OK},
+        {true, BP_KERNEL_all_gather_begin, 0, 3, 0, BP_ERR_USAGE},
+        {true, BP_KERNEL_all_gather_begin, 7, 0, 0, BP_ERR_USAGE},
+        {true, BP_KERNEL_all_gather_begin, -1, 2, 0, BP_ERR_USAGE},
+        {true, BP_KERNEL_all_gather_begin, (int64_t)1 << 32, 2, 0, BP_ERR_USAGE},
+        {false, BP_KERNEL_all_gather_begin, 0, 1, 0, BP_OK},
+        {false, BP_KERNEL_all_gather_begin, 0, 2, 0, BP_ERR_USAGE},
+        {false, BP_KERNEL_all_gather_begin, 1, 1, 0, BP_ERR_USAGE},
+        {true, BP_KERNEL_broadcast_begin, 0, 2, 1, BP_OK},
+        {true, BP_KERNEL_broadcast_begin, 0, 2, 2, BP_ERR_USAGE},
+        {true, BP_KERNEL_broadcast_begin, 0, 2, -1, BP_ERR_USAGE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_all_gather_begin_scalars gather = {.group = rows[i].group, .ranks = rows[i].ranks};
+        bp_broadcast_begin_scalars broadcast = {
+            .group = rows[i].group, .ranks = rows[i].ranks, .root = rows[i].root};
+        bp_places places = {.fabric = rows[i].fabric ? &fabric : NULL};
+        bp_linked_op op = {.kernel = rows[i].kernel, .tuples = 1, .scalars = &gather};
+        bp_error error = {.code = BP_OK};
+        op.scalars = rows[i].kernel == BP_KERNEL_broadcast_begin ? (void *)&broadcast : &gather;
+        if (bp_fabric_check(&places, &op, &error) != rows[i].status ||
+            error.code != rows[i].status) {
+            fail_msg("row %zu: %s", i, error.text);
+        }
+    }
+}
+
+static void test_names_of_nothing(void **state)
+{
+    (void)state;
+    static const bp_buffer buffers[2] = {{.bytes = 0}, {.name = 3}};
+    static const char names[] = "no\0one";
+    bp_graph graph = {
+        .names = (char *)names, .buffers = (bp_buffer *)buffers, .used = {.buffers = 2}};
+    assert_string_equal(bp_graph_name(&graph, 1), "one");
+    assert_string_equal(bp_graph_name(&graph, 2), "-");
+    assert_string_equal(bp_graph_name(&graph, BP_NO_BUFFER), "-");
+}
+
+static void test_ends_of_names(void **state)
+{
+    (void)state;
+    assert_true(bp_adapter_ends_with("h.0.attn", 8, "attn"));
+    assert_true(bp_adapter_ends_with("attn", 4, "attn"));
+    assert_false(bp_adapter_ends_with("h.0.xattn", 9, "attn"));
+    assert_false(bp_adapter_ends_with("tn", 2, "attn")); /* longer than the name */
+    assert_false(bp_adapter_ends_with("h.0.attp", 8, "attn"));
+    assert_true(bp_adapter_module_length("h.0.attn.weight") == 8);
+    assert_true(bp_adapter_module_length("h.0.attn.bias.more") == 0);
+    assert_true(bp_adapter_module_length("weight") == 0); /* no longer than the ending */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_that_a_group_does_not_fit),
+        cmocka_unit_test(test_names_of_nothing),
+        cmocka_unit_test(test_ends_of_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Traffic to and from the tier below: bytes counted, and the rate that a program needs, against
+ * programs small enough to reckon by hand. Copying a float takes a second here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/program/traffic.h"
+#include "device/host/host.h"
+#include "tests/support/hand_program.h"
+
+#define COUNT 1024
+
+static hand_program h;
+static bp_ref w, y, at[4], far[4];
+
+/* A floating-point copy of COUNT floats moves 8 COUNT bytes: so many seconds. */
+static const bp_rates rates = {.flops_per_second = 1.0, .bytes_per_second = 8.0};
+
+static void begin(void)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    static const char *const below[] = {"a below", "b below", "c below", "d below"};
+    hand_begin(&h);
+    w = hand_buffer(&h, "w", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, COUNT * 4);
+    y = hand_buffer(&h, "y", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, COUNT * 4);
+    for (int i = 0; i < 4; i++) {
+        at[i] = hand_buffer(&h, names[i], BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, COUNT * 4);
+        far[i] = hand_buffer(&h, below[i], BP_SPACE_BELOW, BP_SCOPE_PERSISTENT, COUNT * 4);
+    }
+}
+
+static bp_traffic count(void)
+{
+    void *scratch = malloc((size_t)bp_traffic_scratch(&h.graph));
+    assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
+    const bp_traffic out = bp_traffic_program(&h.graph, BP_PROGRAM_STEP, &rates, scratch);
+    free(scratch);
+    hand_close(&h);
+    return out;
+}
+
+static int64_t milli(double value)
+{
+    return (int64_t)(value * 1000.0 + 0.5);
+}
+
+static void compute(uint32_t seconds)
+{
+    hand_compute(&h, y, w, (int64_t)seconds);
+}
+
+/* a is waited for before anything runs; b has 10 seconds, c 30 of which b takes its share. */
+static void rates_are_of_the_tightest_stretch(void **state)
+{
+    (void)state;
+    begin();
+    const int64_t a = hand_copy_begin(&h, at[0], far[0], 400);
+    hand_copy_wait(&h, a, at[0], far[0], 400);
+    compute(5);
+    const int64_t b = hand_copy_begin(&h, at[1], far[1], 1000);
+    const int64_t c = hand_copy_begin(&h, at[2], far[2], 2600);
+    compute(10);
+    hand_copy_wait(&h, b, at[1], far[1], 1000);
+    compute(20);
+    hand_copy_wait(&h, c, at[2], far[2], 2600);
+    hand_compute(&h, y, at[0], 1);
+    hand_compute(&h, y, at[1], 1);
+    hand_compute(&h, y, at[2], 1);
+    const bp_traffic t = count();
+    assert_int_equal(t.read, 4000);
+    assert_int_equal(t.written, 0);
+    assert_int_equal(t.first, 400);
+    assert_int_equal(t.flight, 3600);
+    assert_int_equal(milli(t.seconds), 38000);
+    assert_int_equal(milli(t.read_rate), 120000); /* 3600 bytes in 30 s, and not 1000 in 10 */
+}
+
+/* What goes down is counted for itself. */
+static void writes_have_a_way_of_their_own(void **state)
+{
+    (void)state;
+    begin();
+    compute(4);
+    const int64_t out = hand_copy_begin(&h, far[0], w, 2000);
+    const int64_t in = hand_copy_begin(&h, at[1], far[1], 300);
+    compute(5);
+    hand_copy_wait(&h, in, at[1], far[1], 300);
+    compute(5);
+    hand_copy_wait(&h, out, far[0], w, 2000);
+    hand_compute(&h, y, at[1], 1);
+    const bp_traffic t = count();
+    assert_int_equal(t.read, 300);
+    assert_int_equal(t.written, 2000);
+    assert_int_equal(t.first, 0);
+    assert_int_equal(milli(t.read_rate), 60000);
+    assert_int_equal(milli(t.written_rate), 200000);
+}
+
+/* A program without such copies, or that is not there, moves nothing. */
+static void nothing_is_nothing(void **state)
+{
+    (void)state;
+    begin();
+    compute(3);
+    const bp_traffic t = count();
+    assert_int_equal(t.read + t.written + t.first + t.flight, 0);
+    assert_int_equal(milli(t.read_rate + t.written_rate), 0);
+    assert_int_equal(milli(t.seconds), 3000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates_are_of_the_tightest_stretch),
+                                       cmocka_unit_test(writes_have_a_way_of_their_own),
+                                       cmocka_unit_test(nothing_is_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

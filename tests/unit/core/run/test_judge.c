@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that are judged before their update: in two parts they give the bits of whole ones, a
+ * skipped one leaves weights and moments alone, and what a defective device computed once is found.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/number/random.h"
+#include "tests/support/flip.h"
+#include "tests/support/rig.h"
+
+enum { TOKENS = 400, STEPS = 4, TRIALS = 150 };
+
+static int32_t tokens[TOKENS];
+
+/* What a test's judge does, and what it was told. */
+typedef struct bench {
+    uint64_t skip; /* this step; 0: none */
+    bool back;     /* after it */
+    uint64_t clip;
+    bool twice;
+    uint32_t equal, transient, persistent, doubt;
+    bp_again_found found;
+    bp_outcome seen;
+} bench;
+
+static bool bench_again(void *user, const bp_outcome *seen)
+{
+    (void)seen;
+    return ((bench *)user)->twice;
+}
+
+static void bench_found(void *user, const bp_outcome *seen, const bp_again_found *found)
+{
+    bench *b = user;
+    const bp_again result = found->result;
+    b->seen = *seen;
+    b->found = *found;
+    b->persistent += result == BP_AGAIN_PERSISTENT ? 1 : 0;
+    b->equal += result == BP_AGAIN_EQUAL ? 1 : 0;
+    b->transient += result == BP_AGAIN_TRANSIENT ? 1 : 0;
+    b->doubt += result == BP_AGAIN_DOUBT ? 1 : 0;
+}
+
+static bp_judgement bench_decide(void *user, const bp_outcome *seen, double *factor)
+{
+    const bench *b = user;
+    *factor = 0.5;
+    return seen->step == b->skip   ? (b->back ? BP_JUDGE_BACK : BP_JUDGE_SKIP)
+           : seen->step == b->clip ? BP_JUDGE_CLIP
+                                   : BP_JUDGE_APPLY;
+}
+
+static bp_judge judge_of(bench *b)
+{
+    return (bp_judge){b, bench_again, bench_found, bench_decide, NULL};
+}
+
+static void open_rig(rig *r, const bp_spec *spec)
+{
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        uint32_t words[4];
+        bp_philox((const uint32_t[4]){i, 0, 0, 0}, 3, words);
+        tokens[i] = (int32_t)(words[0] % 37);
+    }
+    flip_now = (flip){
+        .runtime = &r->runtime, .device = flip_now.device, .at = UINT64_MAX, .sick_op = UINT32_MAX};
+    rig_open(r, spec, tokens, TOKENS);
+}
+
+static uint64_t digest_of(const bp_spec *spec, bench *b)
+{
+    rig r;
+    open_rig(&r, spec);
+    const bp_judge judge = b != NULL ? judge_of(b) : (bp_judge){.user = NULL};
+    assert_int_equal(bp_runtime_judge(&r.runtime, b != NULL ? &judge : NULL), BP_OK);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        (void)rig_step(&r);
+    }
+    const uint64_t digest = rig_digest(&r);
+    rig_close(&r);
+    return digest;
+}
+
+/* Shapes of a step: one micro-batch, several, released gradients, lanes; clipping by norm and
+ * percentile, loss scaling. */
+enum { VARIANTS = 7 };
+
+static bp_spec variant_of(uint32_t which)
+{
+    bp_spec spec = rig_spec();
+    spec.optimizer_options.max_grad_norm = which > 0 ? 0.5 : 0.0;
+    spec.accumulation = which == 1 || which == 3 ? 3 : which >= 5 ? 4 : 1;
+    spec.lanes = which >= 5 ? 4 : 1;
+    spec.gradient_release =
+        which == 3 || which == 4 || which == 6 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
+    spec.optimizer_options.percentile = which == 2 ? 90 : 0;
+    return spec;
+}
+
+/* verifies run-16.b740 */
+static void judged_steps_have_the_bits_of_whole_ones(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < VARIANTS; which++) {
+        const bp_spec spec = variant_of(which);
+        const uint64_t right = digest_of(&spec, NULL);
+        bench once = {.skip = 0}, twice = {.twice = true}, moved = {.twice = true};
+        bp_spec best = spec;
+        best.device_options = (bp_device_options){.threads = 3};
+        assert_true(digest_of(&best, &moved) == right); /* the second run by another form */
+        assert_int_equal(moved.equal, STEPS);
+        assert_true(digest_of(&spec, &once) == right);
+        assert_true(digest_of(&spec, &twice) == right);
+        assert_int_equal(twice.equal, STEPS);
+        assert_int_equal(twice.transient + twice.doubt, 0);
+        bench clips = {.clip = 3};
+        assert_true(digest_of(&spec, &clips) != right);
+    }
+}
+
+/* Weights, moments and history after a skipped step are those before it, but for the skip flag. */
+/* verifies run-16.b740 */
+static void a_skipped_step_changes_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < VARIANTS; which++) {
+        const bp_spec spec = variant_of(which);
+        rig r;
+        open_rig(&r, &spec);
+        bench b = {.skip = 3, .back = which % 2 == 1};
+        const bp_judge judge = judge_of(&b);
+        assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+        (void)rig_step(&r);
+        (void)rig_step(&r);
+        const uint64_t before = rig_digest(&r);
+        bp_outcome outcome = rig_step(&r);
+        assert_int_equal(outcome.judgement, which % 2 == 0 ? BP_JUDGE_SKIP : BP_JUDGE_BACK);
+        const uint32_t control = rig_find(&r, "control");
+        bp_control_block *block = rig_read(&r, control);
+        assert_int_equal(block->skip, 1);
+        assert_int_equal(block->applied, 2);
+        block->skip = 0;
+        rig_write(&r, control, block);
+        free(block);
+        assert_true(rig_digest(&r) == before);
+        outcome = rig_step(&r);
+        assert_int_equal(outcome.judgement, BP_JUDGE_APPLY);
+        assert_true(rig_digest(&r) != before);
+        rig_close(&r);
+    }
+}
+
+static void plans_without_the_place_are_refused(void **state)
+{
+    (void)state;
+    bp_spec spec = rig_spec();
+    spec.gradient_release = BP_RELEASE_EXACT; /* nothing asks for the norm: updates come at once */
+    rig r;
+    open_rig(&r, &spec);
+    bench b = {.skip = 0};
+    const bp_judge judge = judge_of(&b);
+    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_ERR_USAGE);
+    rig_close(&r);
+}
+
+/* One bit of one output of a random op of a random step, once. A step that is computed twice finds
+ * every one that changes what is learned. BP_FLIP_TRIALS=10000 is the long form. */
+/* verifies run-17.720a */
+static void a_flipped_bit_is_found(void **state)
+{
+    (void)state;
+    const char *asked = getenv("BP_FLIP_TRIALS");
+    const uint32_t trials = asked != NULL ? (uint32_t)strtoul(asked, NULL, 10) : TRIALS;
+    const bp_device defective = flip_device();
+    uint32_t found = 0, harmless = 0, missed = 0;
+    for (uint32_t way = 0; way < 4; way++) {
+        const uint32_t which = way % 2;
+        bp_spec spec = variant_of(which);
+        const uint64_t right = digest_of(&spec, NULL);
+        spec.device = &defective;
+        if (way >= 2) { /* the best form and more workers, so that the second run moves */
+            spec.device_options = (bp_device_options){.threads = 3};
+        }
+        for (uint32_t trial = 0; trial < trials / 4; trial++) {
+            rig r;
+            open_rig(&r, &spec);
+            bench b = {.twice = true};
+            const bp_judge judge = judge_of(&b);
+            assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+            uint32_t random[4];
+            bp_philox((const uint32_t[4]){trial, way, 0, 0}, 11, random);
+            const uint32_t step = random[0] % STEPS;
+            for (uint32_t i = 0; i < step; i++) {
+                (void)rig_step(&r);
+            }
+            /* In forward and backward of the first run: updates are not computed twice. */
+            const bp_linked_program *head =
+                &r.runtime.link.programs[which == 0 ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST];
+            uint32_t ops = head->count;
+            for (uint32_t i = 0; which == 0 && i < head->count; i++) {
+                ops = head->ops[i].kernel == BP_KERNEL_step_decide ? i + 1 : ops;
+            }
+            flip_now.seed = trial;
+            flip_now.at = flip_now.ran + random[1] % ops;
+            for (uint32_t i = step; i < STEPS; i++) {
+                (void)rig_step(&r);
+            }
+            const bool same = rig_digest(&r) == right;
+            assert_int_equal(b.doubt, 0);
+            found += b.transient;
+            harmless += b.transient == 0 && same ? 1 : 0;
+            if (!same) {
+                missed++;
+                print_message("missed: way %u, trial %u, %s\n", way, trial,
+                              bp_kernel_describe(flip_now.kernel)->name);
+            }
+            rig_close(&r);
+        }
+    }
+    print_message("%u trials: %u found in the step, %u changed nothing, %u missed\n",
+                  trials / 4 * 4, found, harmless, missed);
+    assert_int_equal(missed, 0);
+    assert_true(found > trials / 3);
+}
+
+/* An op that writes gradients, so that whatever it writes otherwise is seen. */
+static uint32_t late_op(const rig *r)
+{
+    const bp_linked_program *program = &r->runtime.link.programs[BP_PROGRAM_STEP];
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < program->count; i++) {
+        found = program->ops[i].kernel == BP_KERNEL_layernorm_backward_parameters ? i : found;
+    }
+    return found;
+}
+
+/* What was found names things of a rig that is gone by then. */
+static char sick_tensor[64];
+static char sick_kernels[64];
+
+static void keep_name(char to[64], const char *name)
+{
+    const size_t length = name != NULL ? strnlen(name, 63) : 0;
+    memcpy(to, name != NULL ? name : "", length);
+    to[length] = '\0';
+}
+
+/* A step on a machine that is sick in the way that flip_now says. */
+static bp_status sick_step(uint32_t threads, uint32_t sick, bool form, bench *b)
+{
+    const bp_device defective = flip_device();
+    bp_spec spec = variant_of(0);
+    spec.device = &defective;
+    spec.device_options =
+        (bp_device_options){.threads = threads}; /* the best form, which has others */
+    rig r;
+    open_rig(&r, &spec);
+    *b = (bench){.twice = true};
+    const bp_judge judge = judge_of(b);
+    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    (void)rig_step(&r);
+    assert_int_equal(b->equal, 1);
+    flip_now.sick = sick;
+    flip_now.sick_form = form;
+    flip_now.threads = threads;
+    flip_now.sick_op = late_op(&r);
+    bp_outcome outcome;
+    const bp_status status = bp_runtime_step(&r.runtime, &r.feed, &outcome);
+    assert_int_equal(flip_now.move.count, 0); /* it is where it was opened again */
+    assert_int_equal(flip_now.move.form, 0);
+    keep_name(sick_tensor, b->found.tensor);
+    keep_name(sick_kernels, b->found.kernels);
+    rig_close(&r);
+    return status;
+}
+
+/* Which processor spoils what it computes is found by halving, although every run that all of them
+ * take part in comes out in a way of its own; or by moving a single worker. */
+/* verifies run-17.720a */
+static void a_sick_processor_is_found(void **state)
+{
+    (void)state;
+    bench b;
+    for (uint32_t sick = 1; sick <= FLIP_PROCESSORS; sick++) {
+        assert_int_equal(sick_step(FLIP_PROCESSORS, sick, false, &b), BP_ERR_DEVICE);
+        assert_int_equal(b.persistent, 1);
+        assert_int_equal(b.found.processors, 1);
+        assert_int_equal(b.found.processor[0], sick - 1);
+        assert_true(sick_tensor[0] != '\0');
+    }
+    assert_int_equal(sick_step(1, 1, false, &b), BP_ERR_DEVICE);
+    assert_int_equal(b.persistent, 1);
+    assert_int_equal(b.found.processors, 1);
+    assert_int_equal(b.found.processor[0], 0);
+    assert_int_equal(sick_step(3, 2, false, &b), BP_ERR_DEVICE);
+    assert_int_equal(b.found.processors, 1);
+    assert_int_equal(b.found.processor[0], 1);
+}
+
+/* Kernels that are wrong on every processor give the same wrong bits each time: two other forms
+ * have the majority, and no half of the processors is well. */
+/* verifies run-17.720a */
+static void a_sick_form_is_found(void **state)
+{
+    (void)state;
+    bench b;
+    assert_int_equal(sick_step(FLIP_PROCESSORS, 0, true, &b), BP_ERR_DEVICE);
+    assert_int_equal(b.persistent, 1);
+    assert_true(b.found.processors > 1);
+    assert_true(strncmp(sick_kernels, "host ", 5) == 0);
+}
+
+/* A device that computes wrongly all the time agrees with itself never: the step is not taken. */
+static void a_broken_device_is_in_doubt(void **state)
+{
+    (void)state;
+    const bp_device defective = flip_device();
+    bp_spec spec = variant_of(0);
+    spec.device = &defective;
+    rig r;
+    open_rig(&r, &spec);
+    bench b = {.twice = true};
+    const bp_judge judge = judge_of(&b);
+    assert_int_equal(bp_runtime_judge(&r.runtime, &judge), BP_OK);
+    (void)rig_step(&r);
+    const uint64_t before = rig_digest(&r);
+    flip_now.at = flip_now.ran;
+    flip_now.every = 1;
+    bp_outcome outcome;
+    assert_int_equal(bp_runtime_step(&r.runtime, &r.feed, &outcome), BP_ERR_DEVICE);
+    assert_int_equal(b.doubt, 1);
+    assert_int_equal(bp_runtime_steps(&r.runtime), 1);
+    (void)before;
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(judged_steps_have_the_bits_of_whole_ones),
+        cmocka_unit_test(a_skipped_step_changes_nothing),
+        cmocka_unit_test(plans_without_the_place_are_refused),
+        cmocka_unit_test(a_flipped_bit_is_found),
+        cmocka_unit_test(a_sick_processor_is_found),
+        cmocka_unit_test(a_sick_form_is_found),
+        cmocka_unit_test(a_broken_device_is_in_doubt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

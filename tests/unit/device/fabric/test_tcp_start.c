@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/* How ranks find each other without MPI, and who else may knock at the port: strangers, other runs,
+ * ranks that come twice, that lie or that leave. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/number/digest.h"
+#include "device/fabric/tcp.h"
+
+enum { RANKS = 4, MAGIC = 0x62707431, WAIT_MS = 60000, SHORT_MS = 400 };
+
+/* What is said on the wire (tcp_start.c). */
+typedef struct hello {
+    uint32_t magic, rank, size, port;
+    uint64_t run;
+} hello;
+
+typedef struct place {
+    struct sockaddr_storage address;
+    uint32_t length, local;
+} place;
+
+typedef struct player {
+    pthread_t thread;
+    bp_launcher launcher;
+    uint64_t wait_ms;
+    bp_status status;
+    bp_error error;
+    bp_tcp tcp;
+} player;
+
+static player players[RANKS];
+static char port_text[16];
+static uint16_t port;
+
+static void nap(long ms)
+{
+    const struct timespec span = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&span, NULL);
+}
+
+/* A port of its own for each test: one that the system has just had free, far from others. */
+static int fresh(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    (void)state;
+    int made = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(made, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(made, (struct sockaddr *)&address, &bytes), 0);
+    port = ntohs(address.sin_port);
+    port = port > 65000 ? 40000 : port;
+    close(made);
+    snprintf(port_text, sizeof port_text, "%u", port);
+    memset(players, 0, sizeof players);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        players[i].launcher = (bp_launcher){.kind = BP_LAUNCHER_TORCHRUN,
+                                            .rank = i,
+                                            .size = RANKS,
+                                            .address = "127.0.0.1",
+                                            .port = port_text,
+                                            .run = "a run"};
+        players[i].wait_ms = WAIT_MS;
+    }
+    return 0;
+}
+
+static void *player_main(void *argument)
+{
+    player *p = argument;
+    p->status = bp_tcp_connect(&p->tcp, &p->launcher, p->wait_ms, &p->error);
+    return NULL;
+}
+
+static void begin(player *p)
+{
+    assert_int_equal(pthread_create(&p->thread, NULL, player_main, p), 0);
+}
+
+static bp_status end(player *p)
+{
+    pthread_join(p->thread, NULL);
+    return p->status;
+}
+
+static void sizes(uint32_t size)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        players[i].launcher.size = size;
+    }
+}
+
+/* One byte goes between each pair. */
+static void all_are_joined(uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t k = 0; k < size; k++) {
+            const unsigned char sent = (unsigned char)(i * 16 + k);
+            unsigned char got = 0;
+            if (i == k) {
+                assert_int_equal(players[i].tcp.peers[k].socket, -1);
+                continue;
+            }
+            void *out = NULL, *in = NULL;
+            int gone = 0, come = 0;
+            assert_int_equal(bp_tcp_begin(&players[i].tcp, &sent, NULL, 1, k, 3, &out), 0);
+            assert_int_equal(bp_tcp_begin(&players[k].tcp, NULL, &got, 1, i, 3, &in), 0);
+            for (int rounds = 0; (!gone || !come) && rounds < 100000; rounds++) {
+                assert_int_equal(gone ? 0 : bp_tcp_test(&out, &gone), 0);
+                assert_int_equal(come ? 0 : bp_tcp_test(&in, &come), 0);
+            }
+            assert_int_equal(got, sent);
+        }
+    }
+}
+
+/* All at once, so that none waits for another. */
+static void all_leave(uint32_t size)
+{
+    for (uint32_t i = 0; i < size * size; i++) {
+        if (i / size != i % size) {
+            shutdown(players[i / size].tcp.peers[i % size].socket, SHUT_WR);
+        }
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        bp_tcp_close(&players[i].tcp);
+    }
+}
+
+static void all_meet(uint32_t size)
+{
+    for (uint32_t i = size; i-- > 0;) { /* rank 0 comes last */
+        begin(&players[i]);
+        nap(i == 1 ? 150 : 0);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        assert_int_equal(end(&players[i]), BP_OK);
+    }
+    all_are_joined(size);
+    all_leave(size);
+}
+
+static bool has_six(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int made = socket(AF_INET6, SOCK_STREAM, 0);
+    bool there = made >= 0 && bind(made, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (made >= 0) {
+        close(made);
+    }
+    return there;
+}
+
+static void ranks_meet(void **state)
+{
+    for (uint32_t size = 1; size <= RANKS; size++) {
+        fresh(state);
+        sizes(size);
+        all_meet(size);
+    }
+    for (int run = 0; run < 2; run++) { /* a run without a name, a port that is the agent's */
+        fresh(state);
+        for (uint32_t i = 0; i < RANKS; i++) {
+            players[i].launcher.run = run == 0 ? NULL : "a run";
+            players[i].launcher.port_taken = run == 1;
+        }
+        all_meet(RANKS);
+    }
+    if (!has_six()) {
+        printf("skipped: no IPv6\n");
+        return;
+    }
+    fresh(state);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        players[i].launcher.address = "::1";
+    }
+    all_meet(RANKS);
+}
+
+static void what_the_launcher_says_has_to_make_sense(void **state)
+{
+    static const struct {
+        const char *address, *port;
+        uint32_t size;
+        const char *text;
+    } rows[] = {
+        {"127.0.0.1", NULL, 2, "MASTER_PORT"},
+        {"127.0.0.1", "", 2, "MASTER_PORT"},
+        {"127.0.0.1", "none", 2, "MASTER_PORT"},
+        {"127.0.0.1", "65520", 2, "MASTER_PORT"},
+        {"127.0.0.1", "99999999999999999999", 2, "MASTER_PORT"},
+        {"127.0.0.1", "29500", BP_TCP_RANKS_MAX + 1, "at most 256"},
+        {"no.such.host.invalid", "29500", 2, "MASTER_ADDR is not known"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        player *p = &players[0];
+        p->launcher.address = rows[i].address;
+        p->launcher.port = rows[i].port;
+        p->launcher.size = rows[i].size;
+        p->error = (bp_error){.code = BP_OK};
+        assert_int_equal(bp_tcp_connect(&p->tcp, &p->launcher, SHORT_MS, &p->error), BP_ERR_USAGE);
+        assert_non_null(strstr(p->error.text, rows[i].text));
+    }
+    const bp_launcher kinds[] = {{.kind = BP_LAUNCHER_TORCHRUN, .address = "a"},
+                                 {.kind = BP_LAUNCHER_SLURM, .address = "a"},
+                                 {.kind = BP_LAUNCHER_TORCHRUN},
+                                 {.kind = BP_LAUNCHER_OPENMPI, .address = "a"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        assert_int_equal(bp_tcp_takes(&kinds[i]), i < 2);
+    }
+}
+
+/* Listens at rank 0's port `offset` in its place. */
+static int listens(uint32_t offset)
+{
+    const int yes = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_port = htons((uint16_t)(port + offset));
+    int made = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(made, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(made, 8) != 0) {
+        close(made);
+        return -1;
+    }
+    return made;
+}
+
+static void ports_that_are_taken_are_passed(void **state)
+{
+    int taken[BP_TCP_PORTS];
+    (void)state;
+    for (uint32_t i = 0; i < BP_TCP_PORTS; i++) {
+        taken[i] = listens(i);
+    }
+    player *p = &players[0];
+    assert_int_equal(bp_tcp_connect(&p->tcp, &p->launcher, WAIT_MS, &p->error), BP_ERR_USAGE);
+    assert_non_null(strstr(p->error.text, "cannot listen at the launcher's port"));
+    for (uint32_t i = 3; i < BP_TCP_PORTS; i++) {
+        close(taken[i]);
+    }
+    p->error = (bp_error){.code = BP_OK};
+    sizes(1);
+    players[0].launcher.size = 2;
+    p->wait_ms = SHORT_MS;
+    assert_int_equal(bp_tcp_connect(&p->tcp, &p->launcher, SHORT_MS, &p->error), BP_ERR_FABRIC);
+    assert_string_equal(p->error.text, "a rank did not come in time"); /* so it did listen */
+    for (uint32_t i = 0; i < 3; i++) {
+        close(taken[i]);
+    }
+}
+
+/* Connects to rank 0 and says something; the connection. */
+static int knock(const void *words, size_t bytes)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < 200; i++) {
+        int made = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(made, (const struct sockaddr *)&address, sizeof address) == 0) {
+            assert_int_equal(write(made, words, bytes), bytes);
+            return made;
+        }
+        close(made);
+        nap(10);
+    }
+    return -1;
+}
+
+static hello good(uint32_t rank, uint32_t size)
+{
+    return (hello){MAGIC, rank, size, 9, bp_digest_of("a run", strlen("a run"), 0)};
+}
+
+/* None of them keeps the ranks from meeting. */
+/* verifies ranks-8.3a9e */
+static void strangers_are_sent_away(void **state)
+{
+    hello words[6];
+    int knocks[9];
+    (void)state;
+    begin(&players[0]);
+    for (int i = 0; i < 6; i++) {
+        words[i] = good(1, RANKS);
+    }
+    words[0].magic ^= 1;
+    words[1].size++;
+    words[2].run ^= 1;
+    words[3].rank = 0;
+    words[4].rank = RANKS;
+    words[5].rank = UINT32_MAX;
+    for (int i = 0; i < 6; i++) {
+        unsigned char byte;
+        knocks[i] = knock(&words[i], sizeof words[i]);
+        assert_true(knocks[i] >= 0);
+        assert_true(recv(knocks[i], &byte, 1, 0) <= 0); /* no answer: closed */
+    }
+    knocks[6] = knock("", 0);
+    close(knocks[6]); /* says nothing */
+    knocks[7] = knock("GET / HTTP/1.1\r\n", 16);
+    shutdown(knocks[7], SHUT_WR);
+    for (uint32_t i = 1; i < RANKS; i++) {
+        begin(&players[i]);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(end(&players[i]), BP_OK);
+    }
+    all_are_joined(RANKS);
+    all_leave(RANKS);
+    for (int i = 0; i < 8; i++) {
+        if (i != 6) {
+            close(knocks[i]);
+        }
+    }
+}
+
+/* A second rank 1 is a stranger; the one that is missing is named. */
+static void who_is_missing_is_named(void **state)
+{
+    (void)state;
+    players[0].wait_ms = 1500;
+    begin(&players[0]);
+    const hello one = good(1, RANKS);
+    int first = knock(&one, sizeof one), second = knock(&one, sizeof one);
+    assert_int_equal(end(&players[0]), BP_ERR_FABRIC);
+    assert_string_equal(players[0].error.text, "a rank did not come in time");
+    assert_non_null(strstr(players[0].error.name, "rank 2 by 127.0.0.1 port "));
+    close(first);
+    close(second);
+}
+
+/* Rank 1 does not read its answer: its end is known when rank 0 wants to tell it of the others. */
+static void who_leaves_as_it_comes_is_named(void **state)
+{
+    (void)state;
+    sizes(3);
+    begin(&players[0]);
+    const hello one = good(1, 3), two = good(2, 3);
+    int first = knock(&one, sizeof one);
+    nap(150);
+    close(first);
+    nap(150);
+    int second = knock(&two, sizeof two);
+    assert_int_equal(end(&players[0]), BP_ERR_FABRIC);
+    assert_string_equal(players[0].error.text, "a rank left as it came");
+    assert_non_null(strstr(players[0].error.name, "rank 1 by 127.0.0.1 port "));
+    close(second);
+}
+
+/* What stands in rank 0's place says. ANSWERS: and nothing else. */
+typedef enum liar { NOBODY, OTHER_RUN, NO_HELLO, ANSWERS, NO_PLACE, LIARS } liar;
+
+static void rank_0_may_be_another(void **state)
+{
+    static const char *const texts[LIARS] = {
+        "rank 0 cannot be reached", "rank 0 cannot be reached", "rank 0 cannot be reached",
+        "a rank did not come in time", "a rank cannot be reached"};
+    static place places[3]; /* where nobody listens */
+    for (liar kind = NOBODY; kind < LIARS; kind++) {
+        fresh(state);
+        sizes(3);
+        player *p = &players[2];
+        p->wait_ms = SHORT_MS;
+        int at = kind == NOBODY ? -1 : listens(0), came[8];
+        int count = 0;
+        begin(p);
+        hello answer = good(0, 3);
+        answer.run ^= kind == OTHER_RUN;
+        memset(places, 0, sizeof places);
+        struct sockaddr_in closed = {.sin_family = AF_INET, .sin_port = htons(1)};
+        closed.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        memcpy(&places[1].address, &closed, sizeof closed);
+        places[1].length = sizeof closed;
+        places[1].local = 1;
+        for (; at >= 0 && count < (kind < ANSWERS ? 3 : 1); count++) {
+            came[count] = accept(at, NULL, NULL);
+            if (kind == NO_HELLO) {
+                shutdown(came[count], SHUT_WR);
+                continue;
+            }
+            assert_int_equal(write(came[count], &answer, sizeof answer), sizeof answer);
+            if (kind == NO_PLACE) {
+                assert_int_equal(write(came[count], places, sizeof places), sizeof places);
+            }
+        }
+        if (at >= 0) {
+            close(at); /* and with it who still waits there */
+        }
+        assert_int_equal(end(p), BP_ERR_FABRIC);
+        assert_string_equal(p->error.text, texts[kind]);
+        for (int i = 0; i < count; i++) {
+            close(came[i]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(ranks_meet, fresh),
+        cmocka_unit_test_setup(what_the_launcher_says_has_to_make_sense, fresh),
+        cmocka_unit_test_setup(ports_that_are_taken_are_passed, fresh),
+        cmocka_unit_test_setup(strangers_are_sent_away, fresh),
+        cmocka_unit_test_setup(who_is_missing_is_named, fresh),
+        cmocka_unit_test_setup(who_leaves_as_it_comes_is_named, fresh),
+        cmocka_unit_test_setup(rank_0_may_be_another, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

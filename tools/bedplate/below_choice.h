@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The second tier of memory: --below. */
+#ifndef BP_BEDPLATE_BELOW_CHOICE_H
+#define BP_BEDPLATE_BELOW_CHOICE_H
+
+#include "core/program/traffic.h"
+#include "core/run/runtime.h"
+#include "device/host/tier_posix.h"
+#include "tools/bedplate/choice.h"
+#include "tools/bedplate/memory.h"
+#include "tools/bedplate/settings.h"
+
+typedef struct below_choice {
+    bool asked;
+    char path[1024];
+    uint64_t bytes; /* of the file, at most */
+    bp_tier_posix file;
+    memory_block room;
+} below_choice;
+
+/* Reads --below, if it is given. BP_ERR_USAGE says what is wrong with it. */
+bp_status below_read(below_choice *b, const settings *set, bp_error *error) BP_MUST_CHECK;
+
+/* Everything that may live below does. */
+void below_all(bp_spec *spec);
+
+/* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
+ * record follows. */
+bp_status below_least(choice *c, bp_error *error) BP_MUST_CHECK;
+
+/* Bytes of the process's memory that the file is read and written through; 0: nothing is below. */
+uint64_t below_room(const bp_report *report);
+
+/* Opens the file of a plan with bytes below and puts it into `places`. BP_ERR_FIT where it may not
+ * have as many. */
+bp_status below_open(below_choice *b, const settings *set, const bp_report *report,
+                     bp_places *places, bp_error *error) BP_MUST_CHECK;
+
+void below_close(below_choice *b);
+
+/* What a step moves, and the rate from which on it does not wait: lines of the plan's table, member
+ * "below" of its JSON object. Nothing where nothing is below. */
+typedef struct below_traffic {
+    bp_traffic step;
+    bp_rates rates;
+} below_traffic;
+
+bp_status below_traffic_find(const bp_runtime *runtime, const bp_rates *rates, below_traffic *t,
+                             bp_error *error) BP_MUST_CHECK;
+void below_json(output *out, const bp_report *report, const below_traffic *t);
+void below_put(bp_text *text, const bp_report *report, const below_traffic *t);
+
+#endif

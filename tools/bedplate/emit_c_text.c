@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of a trainer that do not depend on the plan. */
+#include "tools/bedplate/emit_c_text.h"
+
+#include <stddef.h>
+
+#include "core/version.h"
+
+const char emit_c_head[] = "/* Made by bedplate " BP_VERSION " plan --emit-c. */\n";
+const char emit_c_head_hash[] = "# Made by bedplate " BP_VERSION " plan --emit-c.\n";
+
+static const char trainer_header[] =
+    "/* One trainer in static memory. Contracts: <bedplate/trainer.h>. */\n"
+    "#ifndef TRAINER_H\n#define TRAINER_H\n\n#include \"plan.h\"\n\n"
+    "/* Takes the arena: random weights, step 0. */\n"
+    "bp_status trainer_init(void) BP_MUST_CHECK;\n\n"
+    "/* One step over a batch; the loss of one run of the evaluation, if the plan has one. */\n"
+    "void trainer_step(const bp_trainer_batch *batch, bp_trainer_outcome *outcome);\n"
+    "double trainer_evaluate(const bp_trainer_batch *batch);\n\n"
+    "/* Where the arena has an input: filled there, it need not be copied (one micro-batch a "
+    "step). */\n"
+    "void *trainer_column(uint32_t input);\n\n"
+    "/* Bytes of the state, PLAN_STATE_BYTES in all, and the steps that it has made. */\n"
+    "bp_status trainer_read_state(uint64_t offset, void *to, size_t bytes) BP_MUST_CHECK;\n"
+    "bp_status trainer_write_state(uint64_t offset, const void *from, size_t bytes) "
+    "BP_MUST_CHECK;\n"
+    "uint64_t trainer_steps(void);\nvoid trainer_set_steps(uint64_t steps);\n\n"
+    "/* The digest of the state, as `bedplate verify` shows it of a snapshot. */\n"
+    "bp_status trainer_digest(uint64_t *digest) BP_MUST_CHECK;\n\n#endif\n";
+
+static const char trainer_source[] =
+    "#include \"trainer.h\"\n\n"
+    "static uint64_t arena[(PLAN_ARENA_BYTES + 7) / 8];\nstatic bp_trainer trainer;\n\n"
+    "bp_status trainer_init(void)\n{\n"
+    "    BP_TRY(bp_trainer_open(&trainer, &plan, arena, sizeof arena));\n"
+    "    bp_trainer_initialize(&trainer);\n    return BP_OK;\n}\n\n"
+    "void trainer_step(const bp_trainer_batch *batch, bp_trainer_outcome *outcome)\n{\n"
+    "    bp_trainer_step(&trainer, batch, outcome);\n}\n\n"
+    "double trainer_evaluate(const bp_trainer_batch *batch)\n{\n"
+    "    return bp_trainer_evaluate(&trainer, batch);\n}\n\n"
+    "void *trainer_column(uint32_t input)\n{\n"
+    "    return bp_trainer_column(&trainer, input);\n}\n\n"
+    "bp_status trainer_read_state(uint64_t offset, void *to, size_t bytes)\n{\n"
+    "    return bp_trainer_read_state(&trainer, offset, to, bytes);\n}\n\n"
+    "bp_status trainer_write_state(uint64_t offset, const void *from, size_t bytes)\n{\n"
+    "    return bp_trainer_write_state(&trainer, offset, from, bytes);\n}\n\n"
+    "uint64_t trainer_steps(void)\n{\n    return trainer.steps;\n}\n\n"
+    "void trainer_set_steps(uint64_t steps)\n{\n    trainer.steps = steps;\n}\n\n"
+    "bp_status trainer_digest(uint64_t *digest)\n{\n"
+    "    unsigned char staging[512];\n"
+    "    const bp_snapshot_place place = {.staging = {staging, sizeof staging}};\n"
+    "    const bp_snapshot snapshot = {.step = trainer.steps,\n"
+    "                                  .tensors = plan_tensors,\n"
+    "                                  .tensor_count = PLAN_TENSORS,\n"
+    "                                  .io = bp_trainer_state_io(&trainer)};\n"
+    "    return bp_snapshot_digest(&place, &snapshot, digest);\n}\n";
+
+static const char example_source[] =
+    "/* 20 steps over made-up data, in the order in which `bedplate train` would go through it. "
+    "Put\n"
+    " * your own in the place of read_tokens. */\n"
+    "#include \"trainer.h\"\n\n#include <string.h>\n\n#include \"board.h\"\n\n"
+    "#ifndef STEPS\n#define STEPS 20\n#endif\n#define ROWS 64 /* of numbers */\n\n"
+    "static const char text[] =\n"
+    "    \"Tyger Tyger, burning bright,\\nIn the forests of the night;\\nWhat immortal hand or "
+    "eye,\\n\"\n"
+    "    \"Could frame thy fearful symmetry?\\n\\nIn what distant deeps or skies,\\nBurnt the fire "
+    "of \"\n"
+    "    \"thine eyes?\\nOn what wings dare he aspire?\\nWhat the hand, dare seize the "
+    "fire?\\n\";\n\n"
+    "/* Of a step of one micro-batch the columns are those of the arena. */\n"
+    "#define OWN (PLAN_MICROS > 1)\n"
+    "static int32_t memory[OWN ? PLAN_MICROS * PLAN_BATCH * PLAN_SAMPLE_ELEMENTS : 1];\n"
+    "static int32_t window[BP_FEED_SCRATCH(PLAN_SEQUENCE)];\n\n"
+    "/* Bytes of the text; of a model over numbers, fractions of 64. */\n"
+    "static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)\n{\n"
+    "    (void)source;\n"
+    "    for (uint32_t i = 0; i < n; i++) {\n"
+    "        const uint32_t place = (uint32_t)first + i;\n"
+    "        const float number = (float)((int32_t)(place * 7919u % 257u) - 128) / 64.0f;\n"
+    "        to[i] = text[place % (sizeof text - 1)];\n"
+    "        if (PLAN_VOCABULARY == 0) {\n"
+    "            memcpy(&to[i], &number, sizeof number);\n"
+    "        }\n    }\n    return BP_OK;\n}\n\n"
+    "/* Rows with a label each, for models that learn such. */\n"
+    "static bp_status read_row(bp_source *source, uint64_t index, bp_example *to)\n{\n"
+    "    (void)source;\n"
+    "    *to = (bp_example){.first = index * PLAN_SEQUENCE,\n"
+    "                       .count = PLAN_SEQUENCE,\n"
+    "                       .label = PLAN_CLASSES > 0 ? index % PLAN_CLASSES : 0};\n"
+    "    return BP_OK;\n}\n\n"
+    "static void write_hex(const char *before, uint64_t number)\n{\n"
+    "    char digits[18];\n"
+    "    for (int i = 15; i >= 0; i--, number >>= 4) {\n"
+    "        digits[i] = \"0123456789abcdef\"[number & 15];\n    }\n"
+    "    digits[16] = '\\n';\n    digits[17] = '\\0';\n"
+    "    board_write(before);\n    board_write(digits);\n}\n\n"
+    "static bp_status train(const bp_feed *feed)\n{\n"
+    "    bp_group group = {.columns = PLAN_INPUTS};\n"
+    "    bp_trainer_batch batch;\n"
+    "    uint32_t used = 0;\n"
+    "    BP_TRY(trainer_init());\n"
+    "    for (uint32_t i = 0; i < PLAN_INPUTS; i++) {\n"
+    "        group.column[i] = plan_columns[i];\n"
+    "        group.column[i].data = OWN ? memory + used : (int32_t *)trainer_column(i);\n"
+    "        batch.column[i] = group.column[i].data;\n"
+    "        used += PLAN_MICROS * PLAN_BATCH * plan_columns[i].elements;\n    }\n"
+    "    for (uint64_t step = 0; step < STEPS; step++) {\n"
+    "        bp_trainer_outcome outcome;\n"
+    "        BP_TRY(bp_feed_stage(feed, step, &group, window));\n"
+    "        batch.micros = group.micros;\n"
+    "        batch.weight = group.weight;\n"
+    "        trainer_step(&batch, &outcome);\n"
+    "        write_hex(\"loss, in 2^-32 nats, \", (uint64_t)(outcome.loss * 4294967296.0));\n    "
+    "}\n"
+    "#ifndef NO_DIGEST\n"
+    "    uint64_t digest;\n    BP_TRY(trainer_digest(&digest));\n"
+    "    write_hex(\"state digest \", digest);\n"
+    "#endif\n    return BP_OK;\n}\n\n"
+    "int main(void)\n{\n"
+    "    const bool rows = PLAN_LABELS >= BP_LABELS_GIVEN;\n"
+    "    bp_source source = {.name = \"example\",\n"
+    "                        .count = rows ? ROWS * PLAN_SEQUENCE : sizeof text - 1,\n"
+    "                        .read = read_tokens,\n"
+    "                        .examples = rows ? ROWS : 0,\n"
+    "                        .example = read_row};\n"
+    "    bp_error error = {.code = BP_OK};\n"
+    "    bp_feed feed = {.source = &source,\n"
+    "                    .error = &error,\n"
+    "                    .seed = PLAN_SEED,\n"
+    "                    .sequence = PLAN_SEQUENCE,\n"
+    "                    .batch = PLAN_BATCH,\n"
+    "                    .group = PLAN_BATCH * PLAN_MICROS,\n"
+    "                    .vocabulary = PLAN_VOCABULARY,\n"
+    "                    .kind = (bp_labels)PLAN_LABELS,\n"
+    "                    .classes = PLAN_CLASSES,\n"
+    "                    .shuffle = true};\n"
+    "    bp_status status = bp_feed_init(&feed, &error);\n"
+    "    if (status == BP_OK) {\n        status = train(&feed);\n    }\n"
+    "    if (status != BP_OK) {\n"
+    "        board_write(error.text != NULL ? error.text : \"it failed\");\n"
+    "        board_write(\"\\n\");\n    }\n"
+    "    return (int)status;\n}\n";
+
+static const char board_header[] =
+    "#ifndef BOARD_H\n#define BOARD_H\n\n"
+    "/* Shows a text to whoever watches the board; pc.c is a PC's. */\n"
+    "void board_write(const char *text);\n\n#endif\n";
+
+static const char pc_source[] = "#include <stdio.h>\n\n#include \"board.h\"\n\n"
+                                "void board_write(const char *text)\n{\n"
+                                "    (void)fputs(text, stdout);\n}\n";
+
+static const char makefile[] =
+    "# make BEDPLATE=DIR, where `make install-library PREFIX=DIR` put the library for that "
+    "machine;\n"
+    "# BOARD and LDFLAGS name what a board needs in the place of pc.o.\n"
+    "BEDPLATE ?= /usr/local\nBOARD ?= pc.o\nCFLAGS ?= -Os\n"
+    "override CFLAGS += -std=c99 -ffunction-sections -fdata-sections -ffp-contract=off "
+    "-I$(BEDPLATE)/include\n"
+    "example: example.o plan.o trainer.o $(BOARD)\n"
+    "\t$(CC) $(CFLAGS) $^ $(LDFLAGS) -Wl,--gc-sections -L$(BEDPLATE)/lib -lbedplate -lm -o $@\n"
+    "example.o plan.o trainer.o: plan.h trainer.h board.h\n"
+    "clean:\n\trm -f example *.o\n.PHONY: clean\n";
+
+const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, false},
+                                    {"trainer.c", trainer_source, false},
+                                    {"example.c", example_source, false},
+                                    {"board.h", board_header, false},
+                                    {"pc.c", pc_source, false},
+                                    {"Makefile", makefile, true},
+                                    {NULL, NULL, false}};

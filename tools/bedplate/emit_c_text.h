@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* What every trainer made from a plan has in common. */
+#ifndef BP_BEDPLATE_EMIT_C_TEXT_H
+#define BP_BEDPLATE_EMIT_C_TEXT_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+
+/* plan.h, behind the head: bytes of arena and state, tensors, batch, micro-batches, sequence,
+ * vocabulary, classes, labels, seed, inputs, elements of them. */
+#define EMIT_C_HEADER                                                                              \
+    "#ifndef PLAN_H\n#define PLAN_H\n\n#include <bedplate.h>\n\n"                                  \
+    "#define PLAN_ARENA_BYTES %" PRIu64 "\n#define PLAN_STATE_BYTES %" PRIu64 "\n"                 \
+    "#define PLAN_TENSORS %" PRIu32 "\n#define PLAN_BATCH %" PRIu32 "\n"                           \
+    "#define PLAN_MICROS %" PRIu32 "\n#define PLAN_SEQUENCE %" PRIu32 "\n"                         \
+    "#define PLAN_VOCABULARY %" PRIu32 "u\n#define PLAN_CLASSES %" PRIu32 "\n"                     \
+    "#define PLAN_LABELS %d\n#define PLAN_SEED UINT64_C(%" PRIu64 ")\n"                            \
+    "#define PLAN_INPUTS %" PRIu32 "\n#define PLAN_SAMPLE_ELEMENTS %" PRIu64 "\n\n"                \
+    "extern const bp_trainer_plan plan;\n"                                                         \
+    "extern const bp_column plan_columns[PLAN_INPUTS];      /* what a sample is made of */\n"      \
+    "extern const bp_state_tensor plan_tensors[PLAN_TENSORS]; /* for snapshots */\n\n#endif\n"
+
+extern const char emit_c_head[];      /* of a C file */
+extern const char emit_c_head_hash[]; /* of a makefile */
+
+typedef struct emit_c_file {
+    const char *name; /* NULL: the end */
+    const char *text;
+    bool hash; /* whether its comments begin with # */
+} emit_c_file;
+
+extern const emit_c_file emit_c_texts[];
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* A step of many ranks, simulated: the ops of its program as it is planned for so many ranks, with
+ * the costs that the plan counts, and every message of every call over links of a latency and a
+ * bandwidth each. A rank sends one message after the other, beginning with its successor, and
+ * receives one after the other; ranks of a host share one link to the others.
+ *
+ *     build/release/tools/bench/exchange [KEY=VALUE..]
+ *         preset=gpt2 batch=1 sequence=256 micros=1 (micro-batches of one rank) ranks=2 host=0
+ *         (ranks of a host; 0: all) latency=5e-5,5e-5 bandwidth=1e9,1e9 (inside a host, between
+ *         hosts: seconds, bytes per second) computing=0 (seconds of a step of one rank alone; 0: as
+ *         counted) shared=0 (part of the moving that is taken from computing: 0.99 where the thread
+ *         that moves has no processor of its own) levels=1 (2: sums are made inside a host first)
+ *
+ * Prints one JSON object: alone (computing of one rank without others), computing (with the sums of
+ * pieces), exchange (all calls one after the other), step, efficiency (alone over step), and what a
+ * rank sends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/program/cost.h"
+#include "device/host/host.h"
+#include "optim/adamw.h"
+#include "tools/bench/bench_plan.h"
+#include "tools/formats/family.h"
+#include "tools/formats/preset.h"
+
+#define RANKS_MOST 1024
+
+typedef struct network {
+    uint32_t ranks, host;
+    double latency[2], bandwidth[2];                /* inside a host, between hosts */
+    double sends[RANKS_MOST], receives[RANKS_MOST]; /* when a rank's own link is free again */
+    double leaves[RANKS_MOST], arrives[RANKS_MOST]; /* and a host's */
+} network;
+
+typedef struct simulated {
+    double computing, exchange, step;
+    double sent[2];
+    double fabric_free; /* when the calls so far have ended */
+    double ends[64];    /* by ticket */
+} simulated;
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Seconds of a call in which each of `count` ranks, `stride` apart, sends every other one a piece;
+ * groups of them that do not meet do it at once. */
+static double all_to_all(network *net, uint32_t count, uint32_t stride, double piece)
+{
+    double end = 0.0;
+    for (uint32_t r = 0; r < net->ranks; r++) {
+        net->sends[r] = net->receives[r] = net->leaves[r] = net->arrives[r] = 0.0;
+    }
+    for (uint32_t k = 1; k < count; k++) {
+        for (uint32_t r = 0; r < net->ranks; r++) {
+            const uint32_t member = r / stride % count;
+            const uint32_t to = r - member * stride + (member + k) % count * stride;
+            const uint32_t a = r / net->host, b = to / net->host;
+            const int link = a != b;
+            double *out = link ? &net->leaves[a] : &net->sends[r];
+            double *in = link ? &net->arrives[b] : &net->receives[to];
+            const double took = piece / net->bandwidth[link];
+            const double began = *out;
+            *out = began + took;
+            *in = later(began + net->latency[link], *in) + took;
+            end = later(end, *in);
+        }
+    }
+    return end;
+}
+
+static void note_sent(simulated *s, const network *net, uint32_t count, uint32_t stride,
+                      double piece)
+{
+    const uint32_t inside = stride == 1 ? (count < net->host ? count : net->host) - 1 : 0;
+    s->sent[0] += inside * piece;
+    s->sent[1] += (count - 1 - inside) * piece;
+}
+
+/* One call of all ranks. On two levels an exchange adds up what the ranks of a host have, before
+ * every rank sends a host's sums on; an all-gather goes the other way. */
+static double call_seconds(network *net, simulated *s, uint32_t levels, double piece)
+{
+    const uint32_t hosts = net->ranks / net->host;
+    if (levels < 2 || hosts == 1 || net->host == 1) {
+        note_sent(s, net, net->ranks, 1, piece);
+        return all_to_all(net, net->ranks, 1, piece);
+    }
+    note_sent(s, net, net->host, 1, hosts * piece);
+    note_sent(s, net, hosts, net->host, piece);
+    return all_to_all(net, net->host, 1, hosts * piece) + all_to_all(net, hosts, net->host, piece);
+}
+
+/* Computing goes on at a part of its pace while calls are under way. */
+static double compute(const simulated *s, double now, double seconds, double shared)
+{
+    const double busy = later(s->fabric_free - now, 0.0);
+    const double done = busy * (1.0 - shared);
+    return done >= seconds ? now + seconds / (1.0 - shared) : now + busy + (seconds - done);
+}
+
+typedef struct request {
+    uint32_t levels;
+    double computing, shared;
+    double alone; /* counted seconds of one rank's step without others */
+} request;
+
+static void simulate(const bp_graph *graph, network *net, const request *want, simulated *s)
+{
+    const double counted = bp_cost_program(graph, BP_PROGRAM_STEP, &BP_RATES_DEFAULT);
+    const double scale = want->computing > 0.0 ? want->computing / want->alone : 1.0;
+    double now = 0.0;
+    *s = (simulated){.computing = counted * scale};
+    for (uint32_t i = 0; i < graph->program_count[BP_PROGRAM_STEP]; i++) {
+        const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_STEP] + i];
+        const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+        const bp_all_gather_begin_scalars *of = (const void *)(graph->scalars + op->scalar);
+        if (info->engine != BP_ENGINE_FABRIC) {
+            const bp_cost cost = bp_cost_op(graph, op);
+            now = compute(s, now, bp_cost_seconds(cost, &BP_RATES_DEFAULT) * scale, want->shared);
+        } else if (info->flight == BP_FLIGHT_BEGIN) {
+            const double took = call_seconds(net, s, want->levels, (double)of->bytes);
+            s->exchange += took;
+            s->fabric_free = later(s->fabric_free, now) + took;
+            s->ends[(uint64_t)of->ticket % 64] = s->fabric_free;
+        } else {
+            now = later(now, s->ends[(uint64_t)of->ticket % 64]);
+        }
+    }
+    s->step = later(now, s->fabric_free);
+}
+
+static const char *word(int argc, char **argv, const char *key, const char *standard)
+{
+    const size_t length = strlen(key);
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], key, length) == 0 && argv[i][length] == '=') {
+            return argv[i] + length + 1;
+        }
+    }
+    return standard;
+}
+
+static uint32_t number(int argc, char **argv, const char *key, const char *standard)
+{
+    return (uint32_t)strtoul(word(argc, argv, key, standard), NULL, 10);
+}
+
+static void pair(int argc, char **argv, const char *key, const char *standard, double to[2])
+{
+    char *end = NULL;
+    to[0] = strtod(word(argc, argv, key, standard), &end);
+    to[1] = *end == ',' ? strtod(end + 1, NULL) : to[0];
+}
+
+static bp_spec spec_of(int argc, char **argv, const bp_preset *preset, uint32_t ranks)
+{
+    const bp_model_config config = bp_preset_config(preset);
+    bp_spec spec = {.model = config.family->model,
+                    .config = config,
+                    .optimizer = &bp_optimizer_adamw,
+                    .optimizer_options = {.learning_rate = 1e-4,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .epsilon = 1e-8,
+                                          .max_grad_norm = 1.0},
+                    .device = &bp_device_host,
+                    .device_options = {.threads = 1, .variant = "avx512"},
+                    .batch = number(argc, argv, "batch", "1"),
+                    .sequence = number(argc, argv, "sequence", "256"),
+                    .accumulation = ranks * number(argc, argv, "micros", "1"),
+                    .lanes = ranks,
+                    .ranks = ranks};
+    bp_family_set_dropouts(&spec.config, 0.0);
+    return spec;
+}
+
+static bool plan_it(bp_runtime *runtime, const bp_spec *spec, void **memory)
+{
+    if (bench_plan(runtime, spec, memory)) {
+        return true;
+    }
+    const bp_error *error = bp_runtime_error(runtime);
+    fprintf(stderr, "exchange: %s %s\n", error->text, error->name);
+    free(*memory);
+    return false;
+}
+
+/* Counted seconds of the programs of a step. */
+static double count_step(const bp_graph *graph, uint32_t micros)
+{
+    static const bp_program_kind once[] = {BP_PROGRAM_STEP, BP_PROGRAM_MICRO_FIRST,
+                                           BP_PROGRAM_UPDATE};
+    double seconds = 0.0;
+    for (int i = 0; i < 3; i++) {
+        seconds += bp_cost_program(graph, once[i], &BP_RATES_DEFAULT);
+    }
+    return seconds +
+           (micros - 1) * bp_cost_program(graph, BP_PROGRAM_MICRO_NEXT, &BP_RATES_DEFAULT);
+}
+
+int main(int argc, char **argv)
+{
+    static bp_runtime runtime;
+    static network net;
+    const bp_preset *preset = bp_preset_find(word(argc, argv, "preset", "gpt2"));
+    simulated s;
+    net.ranks = number(argc, argv, "ranks", "2");
+    net.host = number(argc, argv, "host", "0");
+    net.host = net.host == 0 ? net.ranks : net.host;
+    pair(argc, argv, "latency", "5e-5", net.latency);
+    pair(argc, argv, "bandwidth", "1e9", net.bandwidth);
+    request want = {.levels = number(argc, argv, "levels", "1"),
+                    .computing = strtod(word(argc, argv, "computing", "0"), NULL),
+                    .shared = strtod(word(argc, argv, "shared", "0"), NULL)};
+    if (preset == NULL || net.ranks < 2 || net.ranks > RANKS_MOST || net.ranks % net.host != 0 ||
+        !(want.shared >= 0.0 && want.shared < 1.0)) {
+        fputs("exchange: no such preset, or numbers of ranks that do not go together\n", stderr);
+        return 2;
+    }
+    const bp_spec one = spec_of(argc, argv, preset, 1),
+                  spec = spec_of(argc, argv, preset, net.ranks);
+    void *memory = NULL;
+    if (!plan_it(&runtime, &one, &memory)) {
+        return 1;
+    }
+    want.alone = count_step(&runtime.graph, one.accumulation);
+    free(memory);
+    memory = NULL;
+    if (!plan_it(&runtime, &spec, &memory)) {
+        return 1;
+    }
+    simulate(&runtime.graph, &net, &want, &s);
+    const double alone = want.computing > 0.0 ? want.computing : want.alone;
+    printf(
+        "{\"ranks\": %u, \"alone\": %.6f, \"computing\": %.6f, \"exchange\": %.6f, \"step\": %.6f, "
+        "\"efficiency\": %.4f, \"inside_bytes\": %.0f, \"between_bytes\": %.0f}\n",
+        net.ranks, alone, s.computing, s.exchange, s.step, alone / s.step, s.sent[0], s.sent[1]);
+    free(memory);
+    return 0;
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+# The examples of microcontrollers: make VARIANT=cortex-m7 board builds them for the board that QEMU has
+# of that core; without a VARIANT they are programs of this machine. They see what is installed.
+BOARD := $(BUILD)/tools/board
+MEMORY-cortex-m4  := 0,4M,0x20000000,4M
+MEMORY-cortex-m7  := 0,4M,0x20000000,4M
+MEMORY-cortex-m33 := 0x10000000,4M,0x38000000,4M
+MEMORY-cortex-m55 := 0,512K,0x21000000,2M
+.PHONY: board
+board: $(BOARD)/train
+$(BOARD)/%.o: CFLAGS := $(filter-out -I.,$(CFLAGS)) -I$(STAGE)/include -iquote .
+$(BOARD)/train.o: $(STAGE)/include/bedplate.h
+ifneq ($(filter $(BARE),$(VARIANT)),)
+split_ := $(subst $(comma), ,$(MEMORY-$(VARIANT)))
+BOARD_LINK := -nostartfiles -T tools/board/mps2.ld -Wl,--gc-sections \
+    -Wl,--defsym=board_code=$(word 1,$(split_)),--defsym=board_code_bytes=$(word 2,$(split_)) \
+    -Wl,--defsym=board_ram=$(word 3,$(split_)),--defsym=board_ram_bytes=$(word 4,$(split_)) \
+    -Wl,--defsym=board_stack_bytes=16384
+$(BOARD)/train: $(BOARD)/train.o $(BOARD)/startup.o $(STAGE)/lib/libbedplate.a tools/board/mps2.ld
+	$(LINK) $(BOARD_LINK) -lm
+else
+$(BOARD)/train: $(BOARD)/train.o $(BOARD)/pc.o $(STAGE)/lib/libbedplate.a
+	$(LINK) $(LDLIBS)
+endif
+# What a trainer made by plan --emit-c is built with for that board (docs/appliance.md).
+.PHONY: board-kit
+board-kit: $(BOARD)/startup.o
+	@$(MAKE) -s install-library DESTDIR= PREFIX=$(abspath $(BUILD)/kit) >/dev/null
+	@printf '%s\n' 'CC = $(CC)' 'CFLAGS = $(OPT) $(CPU-$(VARIANT)) -mthumb -mfloat-abi=hard --specs=nano.specs' \
+	    'BEDPLATE = $(abspath $(BUILD)/kit)' 'BOARD = $(abspath $(BOARD)/startup.o)' \
+	    'LDFLAGS = $(subst tools/board,$(CURDIR)/tools/board,$(BOARD_LINK))' >$(BUILD)/kit/kit.mk

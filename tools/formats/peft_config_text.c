@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* PEFT's adapter_config.json, written. */
+#include <string.h>
+
+#include "arena/text.h"
+#include "core/compile/adapter.h"
+#include "tools/formats/family.h"
+#include "tools/formats/peft_config.h"
+
+static void put_pair(bp_text *text, const char *key, const char *value, bool last)
+{
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, ": ");
+    bp_text_string(text, value);
+    bp_text_string(text, last ? "\n" : ",\n");
+}
+
+static void put_real(bp_text *text, const char *key, double value)
+{
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, ": ");
+    bp_text_general(text, value, 15);
+    bp_text_string(text, ",\n");
+}
+
+/* All dense layers of the blocks, which is not what every family's "all-linear" says. */
+static void put_all_linear(bp_text *text, const bp_spec *spec)
+{
+    const bp_family *family = bp_family_adopt(spec).family;
+    const bool listed = family != NULL && family->all_linear != NULL;
+    bp_text_string(text, listed ? family->all_linear : "\"all-linear\"");
+    bp_text_string(text, ",\n");
+}
+
+static void put_names(bp_text *text, const char *key, const bp_peft_list *list)
+{
+    if (list->count == 0) {
+        return;
+    }
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, list->expression ? ": " : ": [");
+    for (uint32_t i = 0; i < list->count; i++) {
+        bp_text_string(text, i > 0 ? ", " : "");
+        bp_text_json(text, list->item[i]);
+    }
+    bp_text_string(text, list->expression ? ",\n" : "],\n");
+}
+
+static void put_patterns(bp_text *text, const char *key, const bp_peft_patterns *patterns)
+{
+    if (patterns->count == 0) {
+        return;
+    }
+    bp_text_string(text, "  ");
+    bp_text_json(text, key);
+    bp_text_string(text, ": {");
+    for (uint32_t i = 0; i < patterns->count; i++) {
+        bp_text_string(text, i > 0 ? ", " : "");
+        bp_text_json(text, patterns->key[i]);
+        bp_text_string(text, ": ");
+        bp_text_general(text, patterns->value[i], 15);
+    }
+    bp_text_string(text, "},\n");
+}
+
+static void put_layers(bp_text *text, const bp_peft_choice *choice)
+{
+    for (uint32_t i = 0; i < choice->layer_count; i++) {
+        bp_text_string(text, i > 0 ? ", " : "  \"layers_to_transform\": [");
+        bp_text_general(text, choice->layers[i], 15);
+    }
+    bp_text_string(text, choice->layer_count > 0 ? "],\n" : "");
+}
+
+/* The last part of the name of a module that has an adapter; NULL: it has none. */
+static const char *adapted_name(const bp_emit *emit, uint32_t index, size_t *length)
+{
+    const char *name = bp_emit_name(emit, index);
+    size_t end = bp_adapter_module_length(name), begin = end;
+    if (emit->parameters[index].adapter == BP_NO_PARAMETER) {
+        return NULL;
+    }
+    while (begin > 0 && name[begin - 1] != '.') {
+        begin--;
+    }
+    *length = end - begin;
+    return name + begin;
+}
+
+/* PEFT takes layers_to_transform beside a list of names only. False: nothing has an adapter. */
+static bool put_adapted(bp_text *text, const bp_emit *emit)
+{
+    const char *separator = "[";
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        size_t length = 0, other_length = 0;
+        const char *name = adapted_name(emit, i, &length);
+        bool known = name == NULL;
+        for (uint32_t k = 0; k < i && !known; k++) {
+            const char *other = adapted_name(emit, k, &other_length);
+            known = other != NULL && other_length == length && memcmp(other, name, length) == 0;
+        }
+        if (!known) {
+            bp_text_string(text, separator);
+            bp_text_json_bytes(text, name, length);
+            separator = ", ";
+        }
+    }
+    const bool any = separator[0] == ',';
+    bp_text_string(text, any ? "],\n" : "");
+    return any;
+}
+
+static void put_targets(bp_text *text, const bp_emit *emit)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    const bp_peft_choice *choice = bp_peft_choice_of(lora);
+    if (choice != NULL && choice->targets.expression) {
+        put_names(text, "target_modules", &choice->targets);
+        return;
+    }
+    bp_text_string(text, "  \"target_modules\": ");
+    if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {
+        if (choice == NULL || choice->layer_count == 0 || !put_adapted(text, emit)) {
+            put_all_linear(text, emit->spec);
+        }
+        return;
+    }
+    bp_text_string(text, "[");
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        bp_text_string(text, t > 0 ? ", " : "");
+        bp_text_json(text, lora->targets[t]);
+    }
+    bp_text_string(text, "],\n");
+}
+
+/* The same of a parameter's name. */
+static bool is_table_of(const char *name)
+{
+    char module[128];
+    const char *end = strrchr(name, '.');
+    size_t length = end == NULL ? 0 : (size_t)(end - name);
+    if (length == 0 || length >= sizeof module) {
+        return false;
+    }
+    memcpy(module, name, length);
+    module[length] = '\0';
+    return bp_peft_is_table(module);
+}
+
+/* The last part of the name of parameter `index`'s module, if it is trained beside adapters. */
+static bool saved_module(const bp_emit *emit, uint32_t index, const char **name, size_t *length)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const char *full = bp_graph_name(emit->graph, parameter->weight);
+    const char *end = strrchr(full, '.');
+    /* A table that a head is tied to would no longer be tied: PEFT saves a copy. Without its name
+     * the tensor of the file is the table itself. */
+    const bp_model_config config = bp_family_adopt(emit->spec);
+    bool tied = parameter->embedding && is_table_of(full) && !bp_family_untied(&config);
+    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied) {
+        return false;
+    }
+    const char *start = end;
+    while (start > full && start[-1] != '.') {
+        start--;
+    }
+    *name = start;
+    *length = (size_t)(end - start);
+    return true;
+}
+
+static bool is_listed(const bp_emit *emit, uint32_t before, const char *name, size_t length)
+{
+    const char *other;
+    size_t other_length;
+    for (uint32_t i = 0; i < before; i++) {
+        if (saved_module(emit, i, &other, &other_length) && other_length == length &&
+            memcmp(other, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_saved(bp_text *text, const bp_emit *emit)
+{
+    uint32_t count = 0;
+    bp_text_string(text, "  \"modules_to_save\": ");
+    for (uint32_t i = 0; i < emit->parameter_count && count < BP_PEFT_TARGETS_MAX; i++) {
+        const char *name;
+        size_t length;
+        if (saved_module(emit, i, &name, &length) && !is_listed(emit, i, name, length)) {
+            bp_text_string(text, count++ > 0 ? ", " : "[");
+            bp_text_json_bytes(text, name, length);
+        }
+    }
+    bp_text_string(text, count > 0 ? "],\n" : "null,\n");
+}
+
+static const char *task_type(bp_task task)
+{
+    return task == BP_TASK_CAUSAL_LM   ? "\"CAUSAL_LM\""
+           : task == BP_TASK_MASKED_LM ? "null"
+           : task == BP_TASK_TOKENS    ? "\"TOKEN_CLS\""
+           : task == BP_TASK_ANSWERS   ? "\"QUESTION_ANS\""
+           : task == BP_TASK_EMBEDDING ? "\"FEATURE_EXTRACTION\""
+                                       : "\"SEQ_CLS\"";
+}
+
+bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json, size_t room,
+                              size_t *length)
+{
+    bp_text text;
+    const bp_lora *lora = &emit->spec->lora;
+    const bool turned = emit->spec->model->input_major;
+    const bp_peft_choice *choice = bp_peft_choice_of(lora);
+    bp_text_init(&text, NULL, NULL, json, room);
+    bp_text_string(&text, "{\n");
+    if (choice != NULL) {
+        put_patterns(&text, "alpha_pattern", &choice->alphas);
+    }
+    bp_text_string(&text, "  \"base_model_name_or_path\": ");
+    bp_text_json(&text, base);
+    bp_text_string(&text, ",\n");
+    put_pair(&text, "bias", "\"none\"", false);
+    if (choice != NULL) {
+        put_names(&text, "exclude_modules", &choice->excluded);
+    }
+    put_pair(&text, "fan_in_fan_out", turned ? "true" : "false", false);
+    put_pair(&text, "inference_mode", "true", false);
+    put_pair(&text, "init_lora_weights", "true", false);
+    if (choice != NULL) {
+        put_names(&text, "layers_pattern", &choice->layer_names);
+        put_layers(&text, choice);
+    }
+    put_real(&text, "lora_alpha", lora->alpha);
+    put_real(&text, "lora_dropout", lora->dropout);
+    put_saved(&text, emit);
+    put_pair(&text, "peft_type", "\"LORA\"", false);
+    put_real(&text, "r", (double)lora->rank);
+    if (choice != NULL) {
+        put_patterns(&text, "rank_pattern", &choice->ranks);
+    }
+    put_targets(&text, emit);
+    put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
+    put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
+    bp_text_string(&text, "}\n");
+    *length = (size_t)text.written;
+    return bp_text_flush(&text);
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/families/*_vectors_*.safetensors: the loss of sentence-transformers'
+MultipleNegativesRankingLoss (cosine similarity, scale 20) in float64, over vectors of small models, in the files of
+tools/golden/families.py.
+
+Run from the repository root: tools/golden/contrast.py (needs torch, transformers; some seconds on one core). Where
+sentence-transformers is installed its own loss is compared.
+
+texts    int32    texts of an example (2: anchor and positive; 3: and a negative), bp_pooling
+labels   int32    (samples) zeros
+logits   float32  (samples, width): the vectors
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import families  # noqa: E402
+
+EMBEDDING = 7
+POOLING = ["mean", "cls", "lasttoken", "mean_sqrt_len_tokens", "weightedmean"]
+
+
+class Holder(torch.nn.Module):
+    """A model under the name that its parameters have in files."""
+
+    def __init__(self, name, model):
+        super().__init__()
+        setattr(self, name, model)
+        self.of = name
+
+    def forward(self, **inputs):
+        return getattr(self, self.of)(**inputs).last_hidden_state
+
+
+def pool(way, x, mask):
+    m = mask.unsqueeze(-1).to(x.dtype)
+    n = mask.sum(1)
+    if way == "cls":
+        return x[:, 0]
+    if way == "lasttoken":
+        return x[torch.arange(len(x)), n - 1]
+    if way == "weightedmean":
+        m = m * torch.arange(1, x.shape[1] + 1).to(x.dtype)[None, :, None]
+    total = (x * m).sum(1)
+    return total / (torch.sqrt(m.sum(1)) if way == "mean_sqrt_len_tokens" else m.sum(1))
+
+
+def ranking(vectors, texts, scale=20.0):
+    """Anchors against the positives of all examples, then the negatives of all."""
+    unit = torch.nn.functional.normalize(vectors, dim=1).reshape(-1, texts, vectors.shape[1])
+    candidates = torch.cat([unit[:, k] for k in range(1, texts)])
+    scores = unit[:, 0] @ candidates.T * scale
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(unit)))
+
+
+def compare(name, vectors, texts, loss):
+    try:
+        from sentence_transformers.losses import MultipleNegativesRankingLoss
+    except ImportError:
+        return
+    parts = vectors.detach().reshape(-1, texts, vectors.shape[1])
+    found = MultipleNegativesRankingLoss(None).compute_loss_from_embeddings([parts[:, k] for k in range(texts)], None)
+    print(name, "differs from sentence-transformers by", abs(float(found) - float(loss)))
+
+
+def case(name, prefix, model, v, lengths, texts, way, seed):
+    generator = torch.Generator().manual_seed(seed)
+    model = families.draw(Holder(prefix, model), generator)
+    v = {**v, "task": EMBEDDING, "classes": v["width"]}
+    ids, mask = families.samples(v, lengths, generator)
+
+    def vectors():
+        return pool(way, model(input_ids=ids, attention_mask=mask), mask)
+
+    tensors = {"tokens": ids.numpy().astype(np.int32), "lengths": np.array(lengths, np.int32),
+               "labels": np.zeros(len(lengths), np.int32), "logits": families.single(vectors()),
+               "texts": np.array([texts, POOLING.index(way)], np.int32)}
+    compare(name, vectors(), texts, ranking(vectors(), texts))
+    families.finish("families/" + name, model, lambda _: ranking(vectors(), texts), v, tensors)
+
+
+def bert(v):
+    return transformers.BertModel(families.bert_config(v), add_pooling_layer=False)
+
+
+def main():
+    torch.set_num_threads(1)
+    own = dict(vocabulary=41, positions=16, width=16, layers=2, heads=2, inner=24, batch=4, sequence=9, accumulation=2,
+               norm_epsilon=1e-12, types=2)
+    case("bert_vectors_mean", "bert", bert(own), own, [9, 4, 1, 6, 2, 9, 7, 3], 2, "mean", 61)
+    case("bert_vectors_short", "bert", bert(own), {**own, "accumulation": 3}, [5, 4, 9, 6, 2, 1], 2, "weightedmean", 62)
+    three = {**own, "batch": 6, "accumulation": 1}
+    case("bert_vectors_triplets", "bert", bert(three), three, [9, 4, 1, 6, 2, 9], 3, "cls", 63)
+    four = {**own, "batch": 4, "accumulation": 3}
+    case("bert_vectors_two_negatives", "bert", bert(four), four, [9, 4, 1, 6, 2, 9, 3, 3, 8, 7, 5, 4], 4,
+         "mean_sqrt_len_tokens", 64)
+    llama = dict(vocabulary=37, positions=32, width=16, layers=2, heads=2, inner=24, batch=2, sequence=7, accumulation=3,
+                 kv_heads=2, head_width=8, norm_epsilon=1e-6, rope_theta=10000.0)
+    case("llama_vectors_last", "model", transformers.LlamaModel(families.llama_config({**llama, "task": 1})), llama,
+         [7, 3, 1, 5, 4, 6], 2, "lasttoken", 65)
+
+
+if __name__ == "__main__":
+    main()

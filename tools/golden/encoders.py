@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/families/{roberta,xlm_roberta,distilbert,electra}_*.safetensors: what transformers' classes compute in
+float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
+
+Run from the repository root: tools/golden/encoders.py (needs torch, transformers, peft; some seconds on one core).
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import peft
+import torch
+import transformers
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import families  # noqa: E402
+
+MASKED, CLASSES, REGRESSION, TOKENS = 1, 2, 4, 5
+TASK_CLASS = {MASKED: "ForMaskedLM", CLASSES: "ForSequenceClassification", REGRESSION: "ForSequenceClassification",
+              TOKENS: "ForTokenClassification"}
+
+
+def roberta(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"] + v["pad"] + 1, hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                layer_norm_eps=1e-5, type_vocab_size=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                pad_token_id=v["pad"], attn_implementation="sdpa", **more)
+
+
+def distilbert(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], dim=v["width"], n_layers=v["layers"],
+                n_heads=v["heads"], hidden_dim=v["inner"], dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0,
+                pad_token_id=v["pad"], attn_implementation="sdpa", **more)
+
+
+def electra(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], embedding_size=v["embedding"],
+                hidden_size=v["width"], num_hidden_layers=v["layers"], num_attention_heads=v["heads"],
+                intermediate_size=v["inner"], layer_norm_eps=1e-12, type_vocab_size=2, hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0, pad_token_id=v["pad"], attn_implementation="sdpa", **more)
+
+
+KINDS = {"roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
+         "electra": ("Electra", electra)}
+
+
+def samples(v, lengths, generator):
+    """Padding is what the configuration says; no other token is it."""
+    ids, mask = families.samples(v, lengths, generator, low=max(3, v["pad"] + 1))
+    return torch.where(mask == 1, ids, v["pad"]), mask
+
+
+def labels_of(v, ids, mask, generator):
+    if v["task"] in (MASKED, TOKENS):
+        there = (torch.rand(ids.shape, generator=generator) < 0.5) & (mask == 1)
+        there[0, 0] = True
+        own = ids if v["task"] == MASKED else torch.randint(v["classes"], ids.shape, generator=generator)
+        return torch.where(there, own, -100)
+    if v["task"] == CLASSES:
+        return torch.randint(v["classes"], (len(ids),), generator=generator)
+    return torch.randn((len(ids),), generator=generator)
+
+
+def case(name, kind, v, lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    stem, config_of = KINDS[kind]
+    more = {"num_labels": v["classes"]} if v.get("classes") else {}
+    if v["task"] in families.PROBLEM:
+        more["problem_type"] = families.PROBLEM[v["task"]]
+    config = getattr(transformers, stem + "Config")(**config_of(v, **more))
+    config.architectures = [stem + TASK_CLASS[v["task"]]]
+    model = families.draw(getattr(transformers, stem + TASK_CLASS[v["task"]])(config), generator)
+    if v.get("rank"):
+        every = ["q_lin", "v_lin"] if kind == "distilbert" else ["query", "key", "value", "intermediate.dense", "output.dense"]
+        model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
+                                                           target_modules=every, task_type="SEQ_CLS")).double()
+        with torch.no_grad():
+            for n, p in model.named_parameters():
+                if ".lora_" in n:
+                    p.copy_((torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.2).float().double())
+    ids, mask = samples(v, lengths, generator)
+    labels = labels_of(v, ids, mask, generator)
+    inputs = dict(input_ids=ids, attention_mask=mask)
+    target = labels.double() if v["task"] == REGRESSION else labels
+    logits = families.single(model(**inputs).logits)
+    written = json.loads(config.to_json_string(use_diff=False))
+    if v["task"] == MASKED: # the classes of a head that is not there
+        written = {k: w for k, w in written.items() if k not in ("id2label", "label2id")}
+    text = json.dumps(written)
+    tensors = {"tokens": ids.numpy().astype(np.int32), "lengths": np.array(lengths, np.int32),
+               "labels": labels.numpy().view(np.int32) if v["task"] == REGRESSION else labels.numpy().astype(np.int32),
+               "logits": logits.reshape(-1, logits.shape[-1]),
+               "config": np.frombuffer(text.encode(), np.uint8)}
+    families.finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
+
+
+def main():
+    """All, or those whose names begin with a word of the command line."""
+    global case
+    torch.set_num_threads(1)
+    if sys.argv[1:]:
+        every = case
+        case = lambda name, *more: name.startswith(tuple(sys.argv[1:])) and every(name, *more)
+    own = dict(vocabulary=41, positions=12, width=16, layers=2, heads=2, inner=24, batch=4, sequence=9, accumulation=1,
+               pad=1)
+    case("roberta_masked", "roberta", {**own, "task": MASKED}, [9, 4, 7, 6], 71)
+    case("roberta_classes", "roberta", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 72)
+    case("roberta_tokens_two_micros", "roberta", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},
+         [9, 2, 7, 3], 73)
+    case("roberta_lora", "roberta", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 74)
+    case("xlm_roberta_whole", "xlm_roberta", {**own, "task": REGRESSION, "classes": 1, "positions": 9, "heads": 4},
+         [9, 9, 2, 5], 75)
+    own["pad"] = 0
+    case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
+    case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)
+    case("distilbert_tokens", "distilbert", {**own, "task": TOKENS, "classes": 5}, [9, 2, 7, 3], 78)
+    own["embedding"] = 12
+    case("electra_masked", "electra", {**own, "task": MASKED}, [9, 4, 7, 6], 79)
+    case("electra_classes", "electra", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 80)
+    case("electra_tokens_two_micros", "electra", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},
+         [9, 2, 7, 3], 81)
+    case("electra_lora", "electra", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 82)
+    case("electra_same_width", "electra", {**own, "task": MASKED, "embedding": 16}, [9, 4, 7, 6], 83)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the record of a training run with nothing but Python's standard library: a second reader of
+docs/record.md that shares no code with `bedplate verify`.
+
+    record_check.py OUTPUT|RECORD.jsonl [--statement]
+
+prints what the record says and ends with 0, or says which line is wrong and ends with 4. With
+--statement it prints an in-toto statement with a SLSA provenance of the exported weights instead."""
+import hashlib
+import json
+import os
+import re
+import struct
+import sys
+
+MARK = b',"chain":"'
+HEX = re.compile(r"[0-9a-f]+\Z")
+
+
+class Wrong(Exception):
+    pass
+
+
+def unique(pairs):
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def digits(value, count):
+    if not (isinstance(value, str) and len(value) == count and HEX.match(value)):
+        raise Wrong(f"{count} hexadecimal digits were expected, not {value!r}")
+
+
+def real(line, key):
+    """KEY is the decimal of the IEEE bits beside it."""
+    digits(line[key + "_bits"], 16)
+    value = struct.unpack(">d", bytes.fromhex(line[key + "_bits"]))[0]
+    told = line[key]
+    finite = value - value == 0
+    if (told is None) == finite or (finite and float("%.9g" % value) != float(told)):
+        raise Wrong(f"{key} {told} is not what its bits say, {value!r}")
+
+
+def files(items):
+    for item in items:
+        if item["sha256"] is not None:
+            digits(item["sha256"], 64)
+        if not (isinstance(item["bytes"], int) and item["bytes"] >= 0 and item["name"]):
+            raise Wrong("a file without name or size")
+
+
+def check_run(line):
+    for name in ("model", "tokenizer", "adapter", "data", "eval_data"):
+        files(line[name])
+    for key in ("from", "windows", "steps_per_epoch", "total_steps", "seed", "data_seed"):
+        if not isinstance(line[key], int):
+            raise Wrong(f"{key} is no count")
+    digits(line["state_digest"], 16)
+    digits(line["source"], 64)
+    if "plan" in line:  # of several lanes it hangs on the number of ranks
+        digits(line["plan"], 16)
+    if line["run"] != 1:
+        raise Wrong("a format that is not known")
+
+
+def check_step(line):
+    digits(line["batch"], 64)
+    for key in ("loss", "norm", "rate", "scale"):
+        real(line, key)
+    if line["outcome"] not in ("applied", "empty", "nonfinite", "skipped-overflow",
+                               "skipped-anomaly", "rolled-back", "clipped"):
+        raise Wrong("an outcome that is not known")
+
+
+def check_eval(line):
+    real(line, "loss")
+    real(line, "value")
+
+
+def check_state(line):
+    digits(line["state_digest"], 16)
+
+
+    verified = line.get("verified", 0)  # with --replay-every
+    if not isinstance(verified, int) or isinstance(verified, bool) or verified < 0:
+        raise Wrong("verified is no count")
+
+
+def check_roll(line):
+    check_state(line)
+    passed = line["from"] - line["to"]
+    if line["from"] != line["roll"] or line["batches"] != passed or passed < 1:
+        raise Wrong("a way back that leads nowhere")
+
+
+def check_end(line):
+    check_state(line)
+    files(line["files"])
+
+
+CHECKS = {"run": check_run, "step": check_step, "eval": check_eval, "state": check_state,
+          "roll": check_roll, "end": check_end}
+
+
+class Record:
+    def __init__(self, path):
+        self.path = path
+        self.chain = bytes(32)
+        self.offset = 0
+        self.lines = 0
+        self.step = 0
+        self.kind = None
+        self.run = None
+        self.end = None
+        self.states = {}
+        self.verified = 0
+        self.watermarks = {}  # by step
+        self.chains = {}  # by length of the file in bytes
+        with open(path, "rb") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break  # a run that was killed left it
+                self.lines += 1
+                try:
+                    self.take(raw)
+                except (Wrong, ValueError, KeyError, TypeError) as error:
+                    raise Wrong(f"{path}:{self.lines}: {error}") from error
+
+    def take(self, raw):
+        body, mark, tail = raw.rpartition(MARK)
+        if not mark or not tail.endswith(b'"}\n'):
+            raise Wrong("the line has no chain at its end")
+        chain = hashlib.sha256(self.chain + body).digest()
+        if tail[:-3] != chain.hex().encode():
+            raise Wrong("the chain is not that of the lines up to here")
+        line = json.loads(raw, object_pairs_hook=unique)
+        kind = next(iter(line))
+        if kind not in CHECKS:
+            raise Wrong(f"no line of a record begins with {kind!r}")
+        self.follow(kind, line)
+        CHECKS[kind](line)
+        self.chain = chain
+        self.offset += len(raw)
+        self.chains[self.offset] = chain.hex()
+        self.kind = kind
+
+    def follow(self, kind, line):
+        number = line[kind]
+        if (self.kind is None) != (kind == "run") or self.kind == "end":
+            raise Wrong("the line does not follow the one before it")
+        if kind == "run":
+            self.run = line
+            self.step = line["from"]
+            self.states[self.step] = line["state_digest"]
+            return
+        if number != self.step + (kind == "step"):
+            raise Wrong(f"step {number} does not follow {self.step}")
+        self.step = number
+        if kind == "roll" and line["state_digest"] != self.states.get(line["to"]):
+            raise Wrong(f"the state of step {line['to']} that it goes back to is another")
+        if kind in ("state", "end"):
+            self.states[number] = line["state_digest"]
+        if kind == "state" and "verified" in line:
+            if not self.verified <= line["verified"] <= number:
+                raise Wrong("the verified step fell, or is one that is to come")
+            self.watermarks[number] = self.verified = line["verified"]
+        if kind == "end":
+            self.end = line
+
+
+def metadata(path):
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        return json.loads(file.read(size))["__metadata__"]
+
+
+def check_snapshots(record, directory):
+    """Each snapshot names the record's length and chain when it was saved, and the state."""
+    count = 0
+    for name in sorted(os.listdir(directory)):
+        state = os.path.join(directory, name, "state.safetensors")
+        if not re.fullmatch(r"checkpoint-\d+", name) or not os.path.exists(state):
+            continue
+        keys = metadata(state)
+        told = record.states.get(int(name[11:]))
+        if told is not None and told != keys["state_digest"]:
+            raise Wrong(f"{state}: another state than the record's {told}")
+        verified = keys.get("key.run.verified")
+        if None not in (verified, record.watermarks.get(int(name[11:]))):
+            if int(verified) != record.watermarks[int(name[11:])]:
+                raise Wrong(f"{state}: another verified step than the record's")
+        word = keys.get("key.run.record", "-").split(" ")
+        begun = record.run["from"]  # a record that begins at a snapshot says nothing of it
+        if len(word) == 3 and (begun == 0 or int(name[11:]) > begun):
+            if record.chains.get(int(word[0])) != word[1]:
+                raise Wrong(f"{state}: the snapshot was saved with another record")
+            count += 1
+    return count
+
+
+def check_exports(record, directory):
+    count = 0
+    for item in record.end["files"] if record.end else []:
+        path = os.path.join(directory, item["name"])
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                digest = hashlib.sha256()
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+            if digest.hexdigest() != item["sha256"]:
+                raise Wrong(f"{path}: not the file that the run exported")
+            count += 1
+    return count
+
+
+def statement(record):
+    """in-toto Statement v1 with SLSA provenance v1: what was made, of what, by which options."""
+    if record.end is None:
+        raise Wrong(f"{record.path}: the run has not ended: nothing was exported")
+    run = record.run
+    inputs = [item for name in ("model", "tokenizer", "adapter", "data", "eval_data")
+              for item in run[name] if item["sha256"] is not None]
+    described = lambda item: {"name": item["name"], "digest": {"sha256": item["sha256"]}}
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [described(item) for item in record.end["files"]],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "https://bedplate.dev/record/v1",
+                "externalParameters": run["options"],
+                "internalParameters": {"plan": run.get("plan"), "state_digest": run["state_digest"],
+                                       "record_chain": record.chain.hex()},
+                "resolvedDependencies": [described(item) for item in inputs],
+            },
+            "runDetails": {"builder": {
+                "id": "https://bedplate.dev/bedplate",
+                "version": {"bedplate": run["version"], "source": run["source"]}}},
+        },
+    }
+
+
+def main(arguments):
+    words = [word for word in arguments if not word.startswith("--")]
+    if len(words) != 1 or set(arguments) - set(words) - {"--statement"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    directory = words[0] if os.path.isdir(words[0]) else os.path.dirname(words[0]) or "."
+    path = os.path.join(words[0], "record.jsonl") if os.path.isdir(words[0]) else words[0]
+    try:
+        record = Record(path)
+        if record.lines == 0:
+            raise Wrong(f"{path}: there is no line in it")
+        snapshots = check_snapshots(record, directory)
+        exports = check_exports(record, directory)
+        if "--statement" in arguments:
+            print(json.dumps(statement(record), indent=1))
+            return 0
+    except (Wrong, OSError) as error:
+        print(f"record_check: {error}", file=sys.stderr)
+        return 4
+    ended = "ended at" if record.end else "up to"
+    verified = f", verified up to step {record.verified}" if record.verified else ""
+    print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {snapshots} "
+          f"snapshots and {exports} exported files{verified}, chain {record.chain.hex()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
