@@ -53,7 +53,15 @@ cat >"$work/full" <<'END'
 [[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 8
 exec "$@"
 END
-chmod +x "$work/full"
+# Each with a temporary folder of its own: two that are each a first rank to Open MPI's library would
+# make its session folder at the same moment, and the later one dies of that.
+cat >"$work/apart" <<'END'
+#!/bin/bash
+export TMPDIR=${TMPDIR:-/tmp}/rank-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+mkdir -p "$TMPDIR"
+exec "$@"
+END
+chmod +x "$work/full" "$work/apart"
 
 digest_of() { sed -nE 's/.*"state_digest": *"([0-9a-f]+)".*/\1/p' <<<"$out" | tail -1; }
 files_of() { (cd "$1" && find . -type f ! -name 'events*' ! -name '*.lock' | sort | xargs cksum); }
@@ -127,7 +135,7 @@ refusals() {
     ends 2 "has to be a multiple" "a group that is no multiple of the lanes"
     ranks 2 "$work/versions" "${train[@]}" --output-dir "$work/run" "${data[@]}"
     ends 2 "different versions of the program" "another version on one rank"
-    ranks 4 "${begin[@]}" "${data[@]}" --mpi "$other_library"
+    ranks 4 "$work/apart" "${begin[@]}" "${data[@]}" --mpi "$other_library"
     [[ $code -eq 2 && $said == *"launcher started other ranks"* ]] || [[ $code -eq 7 ]]
     check $? "${launcher[0]}: a library of another MPI (exit $code)" "$out$err"
     ranks 2 "${begin[@]}" "${data[@]}" --mpi libno-such-mpi.so
