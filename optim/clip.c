@@ -3,6 +3,7 @@
 #include "optim/clip.h"
 
 #include "core/program/step.h"
+#include "optim/partials.h"
 
 static uint64_t partials_of(const bp_parameter *parameter)
 {
@@ -49,22 +50,10 @@ void bp_clip_declare(bp_emit *emit)
     }
 }
 
-/* Partial sums that a rank forms of what is due. */
-static uint64_t clip_owned(const bp_emit *emit, uint32_t rank)
-{
-    uint64_t partials = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const bool due = emit->parameters[i].due;
-        partials +=
-            due ? bp_size_ceil_div(bp_emit_due_share(emit, i, rank).count, BP_CLIP_CHUNK) : 0;
-    }
-    return partials;
-}
-
 /* Those of this rank, one behind the other. */
-static void clip_norms_owned(bp_emit *emit, bp_ref own)
+static void clip_norms_owned(bp_emit *emit, bp_partials *partials)
 {
-    uint64_t at = 0;
+    bool first = true;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_share share = bp_emit_due_share(emit, i, emit->spec->rank);
         if (!emit->parameters[i].due || share.count == 0) {
@@ -72,65 +61,32 @@ static void clip_norms_owned(bp_emit *emit, bp_ref own)
         }
         const bp_norm_partial_scalars scalars = {.count = (int64_t)share.count,
                                                  .chunk = BP_CLIP_CHUNK};
-        const bp_norm_partial_operands operands = {.partials = bp_ref_at(own, at),
+        const bp_norm_partial_operands operands = {.partials = bp_partials_own(emit, partials, i),
                                                    .x = bp_emit_due_gradient(emit, i, share.first)};
-        if (at == 0) {
+        if (first) {
             bp_emit_norm_partial(emit, &operands, &scalars);
         } else {
             bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
         }
-        at += bp_size_ceil_div(share.count, BP_CLIP_CHUNK);
-    }
-}
-
-/* The partial sums of a parameter from the ranks' pieces to where they lie in the order of
- * parameters, `place` for the first: doubles, copied as pairs of words. at[rank] is the next one of
- * a rank's in `all`. */
-static void clip_place_parts(bp_emit *emit, uint32_t index, uint64_t place, bp_ref all,
-                             uint64_t *at)
-{
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t end = parameter->due_first + parameter->due_count;
-    for (uint64_t next = parameter->due_first; next < end && emit->status == BP_OK;) {
-        const uint32_t rank = bp_shards_owner(&emit->shards, index, parameter->count, next);
-        const bp_share share = bp_emit_due_share(emit, index, rank);
-        const uint64_t count = bp_size_ceil_div(share.count, BP_CLIP_CHUNK);
-        bp_ref to = bp_ref_at(emit->norms, place + (next - parameter->due_first) / BP_CLIP_CHUNK);
-        bp_ref from = bp_ref_at(all, at[rank]);
-        to.dtype = from.dtype = BP_F32;
-        bp_emit_copy(emit, &(bp_copy_operands){.y = to, .x = from},
-                     &(bp_copy_scalars){.count = (int64_t)(2 * count)});
-        at[rank] += count;
-        next = share.first + share.count;
+        first = false;
     }
 }
 
 /* Each rank forms the partial sums of what it owns, and all get all of them. */
 static void clip_norms_shared(bp_emit *emit)
 {
-    uint64_t at[BP_LANES_MAX]; /* ranks are no more than lanes */
-    uint64_t room = 0, next = 0;
-    for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
-        const uint64_t partials = clip_owned(emit, rank);
-        room = partials > room ? partials : room;
-    }
-    if (room == 0) {
-        return;
-    }
-    const bp_ref own = bp_emit_carried(emit, BP_CLASS_WORKSPACE, BP_F64, room, 1, "own_partials");
-    const bp_ref all =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, emit->spec->ranks, room, "all_partials");
-    clip_norms_owned(emit, own);
-    bp_emit_gather(emit, all, own, room * sizeof(double));
-    for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
-        at[rank] = rank * room;
-    }
+    bp_partials partials;
+    uint64_t next = 0;
+    bp_partials_begin(emit, &partials, 1);
+    clip_norms_owned(emit, &partials);
+    bp_partials_gather(emit, &partials);
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
         const uint64_t before = next;
         next += counts(emit, parameter) ? partials_of(parameter) : 0;
         if (parameter->due) {
-            clip_place_parts(emit, i, clip_place_of(emit, parameter, before), all, at);
+            bp_partials_place(emit, &partials, i,
+                              bp_ref_at(emit->norms, clip_place_of(emit, parameter, before)));
             emit->norms_used += bp_size_ceil_div(parameter->due_count, BP_CLIP_CHUNK);
         }
     }

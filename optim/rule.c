@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "optim/clip.h"
+#include "optim/partials.h"
 
 static const bp_optimizer *optimizer_of(const bp_spec *spec)
 {
@@ -197,11 +198,47 @@ static void emit_ratios(bp_emit *emit, bp_ref partials, bp_ref trust)
     }
 }
 
+/* The sums of this rank's elements of what is due: of all of them, by parameter, into `partials`;
+ * where states are shared out into the rank's part of `shared`. */
+static void emit_pairs(bp_emit *emit, bp_ref partials, bp_partials *shared)
+{
+    const bp_rule *rule = optimizer_of(emit->spec)->rule;
+    bool first = true;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        const bool due = emit->parameters[i].due;
+        if (due && bp_emit_due_share(emit, i, emit->spec->rank).count > 0) {
+            const bp_adamw_operands operands = bp_rule_operands(emit, i);
+            const bp_rule_scalars scalars = scalars_of(emit, i);
+            const bp_ref to =
+                shared != NULL ? bp_partials_own(emit, shared, i) : bp_ref_at(partials, 2 * done);
+            rule->norms(emit, &scalars, &operands, to, first);
+            first = false;
+        }
+        done += due ? pairs_of(&emit->parameters[i]) : 0;
+    }
+}
+
+/* The same from all ranks, to where one rank has them. */
+static void gather_pairs(bp_emit *emit, bp_ref partials)
+{
+    bp_partials shared;
+    uint64_t done = 0;
+    bp_partials_begin(emit, &shared, 2);
+    emit_pairs(emit, BP_ABSENT, &shared);
+    bp_partials_gather(emit, &shared);
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        if (emit->parameters[i].due) {
+            bp_partials_place(emit, &shared, i, bp_ref_at(partials, 2 * done));
+            done += pairs_of(&emit->parameters[i]);
+        }
+    }
+}
+
 /* The trust ratios of all tensors, by parameter. */
 static bp_ref emit_trust(bp_emit *emit)
 {
-    const bp_rule *rule = optimizer_of(emit->spec)->rule;
-    uint64_t pairs = 0, done = 0;
+    uint64_t pairs = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         pairs += emit->parameters[i].due ? pairs_of(&emit->parameters[i]) : 0;
     }
@@ -209,13 +246,10 @@ static bp_ref emit_trust(bp_emit *emit)
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F64, 2 * pairs, 1, "trust_partials");
     bp_ref trust =
         bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, emit->parameter_count, 1, "trust");
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        if (emit->parameters[i].due) {
-            const bp_adamw_operands operands = bp_rule_operands(emit, i);
-            const bp_rule_scalars scalars = scalars_of(emit, i);
-            rule->norms(emit, &scalars, &operands, bp_ref_at(partials, 2 * done), done == 0);
-            done += pairs_of(&emit->parameters[i]);
-        }
+    if (bp_emit_shared(emit)) {
+        gather_pairs(emit, partials);
+    } else {
+        emit_pairs(emit, partials, NULL);
     }
     emit_ratios(emit, partials, trust);
     return trust;

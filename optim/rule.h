@@ -100,6 +100,7 @@ bp_codec bp_rule_form(const bp_spec *spec, const bp_parameter *parameter);
                                                              .form = form_of,                      \
                                                              .defaults = &options,                 \
                                                              .whole_tensors = whole,               \
+                                                             .unit_sums = whole,                   \
                                                              .folds = fold,                        \
                                                              .rule = &rule,                        \
                                                              .check = bp_rule_check,               \

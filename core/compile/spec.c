@@ -247,11 +247,10 @@ static bp_status check_sharing(const bp_spec *spec, bp_error *error)
         return bp_error_limit(error, BP_ERR_USAGE, where, "weights gathered ahead", "shard-ahead",
                               spec->gather_ahead, BP_LIMIT_MOST, BP_AHEAD_MOST);
     }
-    if (spec->optimizer != NULL && spec->optimizer->whole_tensors) {
-        return refuse(
-            error, "shard",
-            "the update rule looks at whole tensors (trust ratios, rows and columns, projections), "
-            "which shards would part; take --shard none, or adamw, adam, lion, sgd");
+    if (spec->optimizer != NULL && spec->optimizer->whole_tensors && !spec->optimizer->unit_sums) {
+        return refuse(error, "shard",
+                      "the update rule looks at whole tensors (rows and columns, projections), "
+                      "which shards would part; take --shard none, or adamw, adam, lion, sgd");
     }
     return BP_OK;
 }

@@ -15,6 +15,8 @@
 #include "device/host/host.h"
 #include "layers/gpt2.h"
 #include "optim/adamw.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
 #include "tests/support/plan_bytes.h"
 #include "tests/support/rig.h"
 
@@ -203,6 +205,35 @@ static void test_forms(void **state)
     }
 }
 
+/* Trust ratios over shares of tensors are those of whole ones. */
+static void trust_ratios(void **state)
+{
+    (void)state;
+    static const bp_optimizer *const rules[] = {&bp_optimizer_lamb, &bp_optimizer_lars_8bit};
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        bp_spec spec = large_spec();
+        spec.optimizer = rules[r];
+        spec.optimizer_options.trust_coefficient = 0.1;
+        spec.batch = 1;
+        spec.accumulation = 8;
+        spec.lanes = 8;
+        spec.optimizer_options.max_grad_norm = r == 0 ? 0.5 : 0.0;
+        spec.gradient_release = r == 0 ? BP_RELEASE_NONE : BP_RELEASE_EXACT;
+        if (r == 1) {
+            spec.working = BP_BF16;
+            spec.gradient = BP_BF16;
+            spec.master = BP_MASTER_SPLIT;
+        }
+        const uint64_t alone = play(&spec, 1);
+        for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks *= 4) {
+            for (int s = BP_SHARING_OPTIMIZER; s <= BP_SHARING_PARAMETERS; s++) {
+                spec.sharing = (bp_sharing)s;
+                assert_int_equal(play(&spec, ranks), alone);
+            }
+        }
+    }
+}
+
 /* Lanes that ranks share, whatever else they share: the state of all lanes on one rank; arenas are
  * alike on every rank where nothing is shared out. */
 /* verifies ranks-1.77ab */
@@ -273,7 +304,7 @@ int main(void)
         tokens[i] = i * 7919 % 2503;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(codes_of_a_base),
-                                       cmocka_unit_test(test_forms),
+                                       cmocka_unit_test(test_forms), cmocka_unit_test(trust_ratios),
                                        cmocka_unit_test(lanes_on_any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
