@@ -102,7 +102,7 @@ TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit
 # and X_f16.o are the others'.
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
            rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
-           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale \
+           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale regroup \
            tape tape_avx2 tape_avx512
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)

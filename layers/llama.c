@@ -230,10 +230,39 @@ static bp_status llama_check_ranges(const bp_model_config *config, bp_error *err
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_range counts[] = {{"num_key_value_heads", own.kv_heads, 0, own.stack.heads},
                                {"head_dim", own.head_width, 0, 1u << 14}};
-    const bp_real_range theta = {"rope_theta", own.rope_theta, 0.0, 1e12};
     BP_TRY(bp_transformer_check(config, "llama", error));
-    BP_TRY(bp_ranges_check(counts, 2, "llama", error));
-    return bp_real_ranges_check(&theta, 1, "llama", error);
+    return bp_ranges_check(counts, 2, "llama", error);
+}
+
+bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const char *family,
+                                bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(&spec->config);
+    const uint64_t turned = bp_llama_rotary_width(&own, head_width);
+    const bp_real_range turning[] = {{"rope_theta", own.rope_theta, 0.0, 1e12},
+                                     {"partial_rotary_factor", own.rotary_share, 0.0, 1.5}};
+    BP_TRY(bp_real_ranges_check(turning, 2, family, error));
+    if (turned == 0 || turned > head_width) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "rotary positions turn a part of a head that it does not have",
+                              "partial_rotary_factor", (int64_t)turned,
+                              turned == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              turned == 0 ? 2 : (int64_t)head_width);
+    }
+    if (turned % 2 != 0) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "rotary positions need heads of an even width", "head_dim",
+                              (int64_t)head_width, BP_LIMIT_EXACT, (int64_t)head_width + 1);
+    }
+    if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
+        spec->sequence > spec->config.positions) {
+        return bp_error_limit(error, BP_ERR_USAGE, family,
+                              "frequencies that grow with the sequence (rope_type dynamic) are "
+                              "implemented up to max_position_embeddings",
+                              "max-seq-length", (int64_t)spec->sequence, BP_LIMIT_MOST,
+                              spec->config.positions);
+    }
+    return BP_OK;
 }
 
 static bp_status llama_check(const bp_spec *spec, bp_error *error)
@@ -251,17 +280,7 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
         return llama_refuse(error, "the key-value heads do not divide the heads",
                             "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
     }
-    if (bp_llama_rotary_width(&own, shape.head_width) % 2 != 0) {
-        return llama_refuse(error, "rotary positions need heads of an even width", "head_dim",
-                            shape.head_width, BP_LIMIT_EXACT, shape.head_width + 1);
-    }
-    if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
-        spec->sequence > config->positions) {
-        return llama_refuse(error,
-                            "frequencies that grow with the sequence (rope_type dynamic) are "
-                            "implemented up to max_position_embeddings",
-                            "max-seq-length", spec->sequence, BP_LIMIT_MOST, config->positions);
-    }
+    BP_TRY(bp_llama_check_rotary(spec, shape.head_width, "llama", error));
     return bp_causal_check(spec, "llama", error);
 }
 

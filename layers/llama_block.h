@@ -53,6 +53,11 @@ bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter);
 /* Parameters of one block. */
 uint32_t bp_llama_block_parameters(const bp_model_config *config);
 
+/* Whether heads of this width can be turned as the config says, the beginning of its own struct
+ * being a bp_llama_config: BP_ERR_USAGE naming the field, with `family` as the error's place. */
+bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const char *family,
+                                bp_error *error) BP_MUST_CHECK;
+
 /* The list of nodes of block `index` = call->stage - 1. */
 void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_block *block);
 

@@ -51,9 +51,10 @@ typedef enum bp_node_kind {
     BP_NODE_DROPOUT,    /* x -> y in the place of x; masks belong to rows */
 
     /* node_gates.c: */
-    BP_NODE_GATED, /* gate and up side by side -> f(gate) * up */
-    BP_NODE_SCALE, /* x -> factor * x */
-    BP_NODE_ADD,   /* x, stream -> stream + x */
+    BP_NODE_GATED,   /* gate and up side by side -> f(gate) * up */
+    BP_NODE_SCALE,   /* x -> factor * x */
+    BP_NODE_ADD,     /* x, stream -> stream + x */
+    BP_NODE_REGROUP, /* x, head by head -> y, part by part: kernels.def, regroup */
 
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of emit->input[BP_INPUT_IDS]: layers/embedding.h */
@@ -75,12 +76,12 @@ typedef struct bp_node {
 
     /* Of its kind. */
     bp_norm norm;
-    uint32_t parts;                   /* BP_NODE_DENSE: products */
-    bp_linear part[BP_NODE_OUTPUTS];  /* their pitch is the row of the value they write into */
-    bp_head_norm head_norm[2];        /* BP_NODE_HEAD_NORM: of the queries, then of the keys */
+    uint32_t parts;                  /* BP_NODE_DENSE: products; BP_NODE_REGROUP: parts of a head */
+    bp_linear part[BP_NODE_OUTPUTS]; /* their pitch is the row of the value they write into */
+    bp_head_norm head_norm[2];       /* BP_NODE_HEAD_NORM: of the queries, then of the keys */
     uint64_t column[BP_NODE_OUTPUTS]; /* where their columns begin in it */
     bp_rotary rotary;
-    uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn */
+    uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn; BP_NODE_REGROUP: heads */
     bp_attention attention;
     bp_residual residual;
     bp_activation activation;

@@ -99,6 +99,40 @@ static void add_backward(block_run *run, const bp_node *node)
     }
 }
 
+/* Parts of heads, brought together. */
+
+static bool regroup_fits(const bp_block *block, const bp_node *node)
+{
+    const uint64_t pieces = node->heads * node->parts;
+    return same_fits(block, node) && pieces > 0 &&
+           value_width(input_of(block, node, 0)) % pieces == 0;
+}
+
+/* back: from parts to heads, which is the derivative. */
+static void regroup_move(const block_run *run, const bp_node *node, bp_ref y, bp_ref x, bool back)
+{
+    const bp_value *value = input_of(run->block, node, 0);
+    const int64_t heads = (int64_t)node->heads, parts = node->parts;
+    const bp_regroup_scalars scalars = {.rows = (int64_t)value_rows(value),
+                                        .groups = back ? parts : heads,
+                                        .parts = back ? heads : parts,
+                                        .width = (int64_t)value_width(value) / (heads * parts)};
+    const bp_regroup_operands operands = {.y = y, .x = x};
+    bp_emit_regroup(run->emit, &operands, &scalars);
+}
+
+static void regroup_forward(const block_run *run, const bp_node *node)
+{
+    regroup_move(run, node, ref_of_output(run, node, 0), ref_of_input(run, node, 0), false);
+}
+
+static void regroup_backward(block_run *run, const bp_node *node)
+{
+    const bp_ref d_x = node_make_gradient(run, node->in[0]);
+    regroup_move(run, node, d_x, run->grad[node->out[0]], true);
+    node_take_gradient(run, node->in[0], d_x);
+}
+
 const node_row node_gate_rows[BP_NODE_EMBEDDING - BP_NODE_GATED] = {
     [0] = {.name = "gated",
            .inputs = 1,
@@ -121,4 +155,10 @@ const node_row node_gate_rows[BP_NODE_EMBEDDING - BP_NODE_GATED] = {
                                      .fits = add_fits,
                                      .forward = add_forward,
                                      .backward = add_backward},
+    [BP_NODE_REGROUP - BP_NODE_GATED] = {.name = "regroup",
+                                         .inputs = 1,
+                                         .outputs = 1,
+                                         .fits = regroup_fits,
+                                         .forward = regroup_forward,
+                                         .backward = regroup_backward},
 };

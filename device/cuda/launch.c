@@ -73,6 +73,7 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_rotary_table] = bp_cuda_plan_rotary,
     [BP_KERNEL_rotary_angles] = bp_cuda_plan_rotary,
     [BP_KERNEL_rotary] = bp_cuda_plan_rotary,
+    [BP_KERNEL_regroup] = bp_cuda_plan_rotary,
     [BP_KERNEL_swiglu_forward] = bp_cuda_plan_gated,
     [BP_KERNEL_swiglu_backward] = bp_cuda_plan_gated,
     [BP_KERNEL_activation_forward] = bp_cuda_plan_gated,

@@ -159,10 +159,28 @@ static void plan_rotary_angles(bp_cuda_plan *plan)
     }
 }
 
+static void plan_regroup(bp_cuda_plan *plan)
+{
+    const bp_regroup_scalars *s = plan->op->scalars;
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_rotary, BP_CUDA_FUNCTION_regroup,
+                      bp_cuda_cut(s->rows * s->groups * s->parts * s->width, RUN_THREADS), 1,
+                      RUN_THREADS)) {
+        BP_CUDA_OPERAND_OF(plan, regroup, y, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, regroup, x, BP_ACCESS_READ);
+        bp_cuda_word64(plan, (uint64_t)s->rows);
+        bp_cuda_word64(plan, (uint64_t)s->groups);
+        bp_cuda_word64(plan, (uint64_t)s->parts);
+        bp_cuda_word64(plan, (uint64_t)s->width);
+        bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+    }
+}
+
 bool bp_cuda_plan_rotary(bp_cuda_plan *plan)
 {
     const bp_rotary_scalars *s = plan->op->scalars;
-    if (plan->op->kernel == BP_KERNEL_rotary_table) {
+    if (plan->op->kernel == BP_KERNEL_regroup) {
+        plan_regroup(plan);
+    } else if (plan->op->kernel == BP_KERNEL_rotary_table) {
         plan_rotary_table(plan);
     } else if (plan->op->kernel == BP_KERNEL_rotary_angles) {
         plan_rotary_angles(plan);

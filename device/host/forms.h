@@ -112,6 +112,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(pool_rows)                                                                                   \
     X(pool_rows_backward)                                                                          \
     X(row_scale)                                                                                   \
+    X(regroup)                                                                                     \
     X(gru_forward)                                                                                 \
     X(gru_backward)                                                                                \
     X(lstm_forward)                                                                                \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary positions: the table of their cosines and sines, and turning heads by it. */
+/* Rotary positions: the table of their cosines and sines, and turning heads by it; heads regrouped.
+ */
 #include "device/kernels/double.cuh"
 #include "device/kernels/element.cuh"
 
@@ -89,4 +90,17 @@ BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequenc
     float cosine = angles[0], sine = angles[half] * sign;
     bp_put(x, first, form, fmaf(a, cosine, -(b * sine)));
     bp_put(x, first + half, form, fmaf(b, cosine, a * sine));
+}
+
+/* A thread has one element: of row r, part k, group g what lies there in group g, part k. */
+BP_KERNEL bp_regroup(void *y, const void *x, uint64_t rows, uint64_t groups, uint64_t parts,
+                     uint64_t width, uint32_t form)
+{
+    uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
+    if (i >= rows * groups * parts * width) {
+        return;
+    }
+    uint64_t column = i % width, group = i / width % groups, part = i / width / groups % parts;
+    uint64_t row = i / width / groups / parts;
+    bp_put(y, i, form, bp_get(x, ((row * groups + group) * parts + part) * width + column, form));
 }

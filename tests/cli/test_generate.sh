@@ -33,7 +33,7 @@ run "${say[@]}" --seed 5 --json --num-return-sequences 3 --threads 1
 [[ $(grep -o '"ids": .*' <<<"$out") == "$three" ]]
 check $? "the same again, with other threads" "$out"
 # Many are written at once, as many as --arena has room for, and have the tokens that they have one by one.
-for model in tiny tiny-llama "tiny-phi3 --bf16" tiny-gemma tiny-gemma2; do
+for model in tiny tiny-llama "tiny-phi3 --bf16" tiny-gemma tiny-gemma2 tiny-neox; do
     # shellcheck disable=SC2086
     run generate --model $model --prompt-ids 7,8,9 --max-new-tokens 12 --threads 2 --json
     least=$(json arena_bytes)

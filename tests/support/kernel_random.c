@@ -272,6 +272,9 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
                                         .inverse = flag,
                                         .apart = 2 * half + flag * 6};
         break;
+    case BP_KERNEL_regroup:
+        s->regroup = (bp_regroup_scalars){sequence, heads, roll(d, 1, 4), half};
+        break;
     case BP_KERNEL_sample_row:
         s->sample_row =
             (bp_sample_row_scalars){.batch = batch, .sequence = sequence, .width = width};
@@ -532,6 +535,7 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_rotary_table:
     case BP_KERNEL_rotary_angles:
     case BP_KERNEL_rotary:
+    case BP_KERNEL_regroup:
     case BP_KERNEL_sample_row:
     case BP_KERNEL_sample_row_backward:
     case BP_KERNEL_sample_loss:

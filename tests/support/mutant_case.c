@@ -13,6 +13,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/neox.h"
 #include "layers/rnn.h"
 #include "tests/support/config.h"
 
@@ -52,6 +53,30 @@ static bp_spec qwen2_spec(void)
     return spec;
 }
 
+static bp_spec gemma_spec(void)
+{
+    bp_spec spec = llama_spec();
+    SET_OWN(&spec.config, bp_llama_config, norm_offset, true);
+    SET_OWN(&spec.config, bp_llama_config, gate, BP_GATE_GELU_TANH);
+    SET_OWN(&spec.config, bp_llama_config, embedding_scale, 3.0);
+    SET_OWN(&spec.config, bp_llama_config, head_width, 6);
+    return spec;
+}
+
+static bp_spec neox_spec(void)
+{
+    bp_spec spec = gpt2_spec();
+    spec.model = &bp_model_neox;
+    SET_OWN(&spec.config, bp_transformer, inner, 12);
+    SET_OWN(&spec.config, bp_transformer, heads, 2);
+    SET_OWN(&spec.config, bp_llama_config, rope_theta, 100.0);
+    SET_OWN(&spec.config, bp_llama_config, rotary_share, 0.5);
+    SET_OWN(&spec.config, bp_llama_config, qkv_bias, true);
+    SET_OWN(&spec.config, bp_neox_config, parallel, true);
+    SET_OWN(&spec.config, bp_transformer, untied, true);
+    return spec;
+}
+
 static bp_spec bert_spec(void)
 {
     bp_spec spec = gpt2_spec();
@@ -69,6 +94,14 @@ static bp_spec bert_pairs_spec(void)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 3;
     spec.pairs = true;
+    return spec;
+}
+
+static bp_spec electra_spec(void)
+{
+    bp_spec spec = bert_spec();
+    SET_OWN(&spec.config, bp_bert_config, kind, BP_ELECTRA);
+    SET_OWN(&spec.config, bp_bert_config, embedding, 6);
     return spec;
 }
 
@@ -115,13 +148,11 @@ static const struct {
     bool attends; /* a transformer; it can have adapters */
     bool generates;
 } families[] = {
-    {"gpt2", gpt2_spec, true, true},
-    {"llama", llama_spec, true, true},
-    {"qwen2", qwen2_spec, true, true},
-    {"bert", bert_spec, true, false},
-    {"bert pairs", bert_pairs_spec, true, false},
-    {"mlp", mlp_spec, false, false},
-    {"rnn gru", gru_spec, false, true},
+    {"gpt2", gpt2_spec, true, true},        {"llama", llama_spec, true, true},
+    {"qwen2", qwen2_spec, true, true},      {"gemma", gemma_spec, true, true},
+    {"neox", neox_spec, true, true},        {"bert", bert_spec, true, false},
+    {"electra", electra_spec, true, false}, {"bert pairs", bert_pairs_spec, true, false},
+    {"mlp", mlp_spec, false, false},        {"rnn gru", gru_spec, false, true},
     {"rnn lstm", lstm_spec, false, true},
 };
 

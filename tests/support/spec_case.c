@@ -8,6 +8,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/neox.h"
 #include "layers/rnn.h"
 #include "optim/adamw.h"
 #include "optim/lamb.h"
@@ -43,11 +44,41 @@ static void qwen3(bp_spec *spec)
     SET_OWN(&spec->config, bp_transformer, untied, false);
 }
 
+/* Norms about 1, scaled embeddings, another gate (Gemma). */
+static void gemma(bp_spec *spec)
+{
+    llama(spec);
+    SET_OWN(&spec->config, bp_llama_config, norm_offset, true);
+    SET_OWN(&spec->config, bp_llama_config, gate, BP_GATE_GELU_TANH);
+    SET_OWN(&spec->config, bp_llama_config, embedding_scale, 4.0);
+    SET_OWN(&spec->config, bp_llama_config, head_width, 6);
+    SET_OWN(&spec->config, bp_transformer, untied, false);
+}
+
+/* Heads that turn in part, both sublayers beside each other. */
+static void neox(bp_spec *spec)
+{
+    spec->model = &bp_model_neox;
+    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
+    SET_OWN(&spec->config, bp_llama_config, rotary_share, 0.5);
+    SET_OWN(&spec->config, bp_llama_config, qkv_bias, true);
+    SET_OWN(&spec->config, bp_neox_config, parallel, true);
+    SET_OWN(&spec->config, bp_transformer, untied, true);
+}
+
 static void bert(bp_spec *spec)
 {
     spec->model = &bp_model_bert;
     SET_OWN(&spec->config, bp_bert_config, types, 2);
     spec->config.task = BP_TASK_MASKED_LM;
+}
+
+/* Embeddings of another width than the blocks'. */
+static void electra(bp_spec *spec)
+{
+    bert(spec);
+    SET_OWN(&spec->config, bp_bert_config, kind, BP_ELECTRA);
+    SET_OWN(&spec->config, bp_bert_config, embedding, 6);
 }
 
 static void mlp(bp_spec *spec)
@@ -70,8 +101,9 @@ static void rnn(bp_spec *spec)
 static const struct {
     const char *name;
     void (*make)(bp_spec *spec);
-} families[] = {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3},
-                {"bert", bert}, {"mlp", mlp},     {"rnn", rnn}};
+} families[] = {{"gpt2", gpt2},   {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3},
+                {"gemma", gemma}, {"neox", neox},   {"bert", bert},   {"electra", electra},
+                {"mlp", mlp},     {"rnn", rnn}};
 
 static void plain(bp_spec *spec)
 {

@@ -13,8 +13,9 @@
 
 /* rope_scaling's members, which BP_ROW_ROPE reads and writes. */
 #define ROWS_ROPE(theta_)                                                                          \
-    ROW_REAL("rope_theta", LLAMA(rope_theta), 1e12, theta_, ROTARY),                               \
-        ROW_FIXED("rope_scaling", ROPE, NULL, 0),                                                  \
+    ROW_REAL("rope_theta", LLAMA(rope_theta), 1e12, theta_, ROTARY), ROWS_ROPE_SCALING
+#define ROWS_ROPE_SCALING                                                                          \
+    ROW_FIXED("rope_scaling", ROPE, NULL, 0),                                                      \
         {"rope_scaling.factor",                                                                    \
          BP_ROW_REAL,                                                                              \
          BP_ROLE_NONE,                                                                             \

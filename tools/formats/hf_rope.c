@@ -127,8 +127,8 @@ static bp_status hf_rope_take_list(bp_hf_reading *r, const bp_row *row, bool far
     const size_t place = far ? BP_OWN(bp_llama_long, far) : BP_OWN(bp_llama_long, near);
     uint32_t count = 0;
     BP_TRY(bp_json_next(&r->json, event));
-    if (event->kind != BP_JSON_ARRAY_BEGIN) {
-        return refuse_member(r, row, name, &item, event);
+    if (event->kind != BP_JSON_ARRAY_BEGIN || r->family->model != &bp_model_llama) {
+        return refuse_member(r, row, name, &item, event); /* others have no place for them */
     }
     for (;; count++) {
         BP_TRY(bp_json_next(&r->json, event));
@@ -204,7 +204,9 @@ static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope 
     const bp_rope_kind kind = types[from->type].kind;
     bp_llama_config own = own_of(r);
     own.rope_theta = n[THETA] > 0.0 ? n[THETA] : own.rope_theta;
-    own.rotary_share = n[PARTIAL] > 0.0 && n[PARTIAL] < 1.0 ? n[PARTIAL] : own.rotary_share;
+    if (n[PARTIAL] > 0.0 && bp_family_row(r->family, share_key) != NULL) {
+        own.rotary_share = n[PARTIAL];
+    }
     if (types[from->type].scales) {
         const uint32_t original = n[ORIGINAL] > 0.0 ? (uint32_t)n[ORIGINAL] : 0;
         const bool yarn = kind == BP_ROPE_YARN;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{mistral,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,rope}_*.safetensors: what PyTorch computes
+"""Makes tests/golden/families/{mistral,smollm3,granite,olmo2,gemma,gemma2,gemma3,phi3,neox,rope}_*.safetensors: what PyTorch computes
 in float64 for small models of these families, in the files of tools/golden/families.py with the model's config.json
 beside (uint8 tensor "config").
 
@@ -62,16 +62,16 @@ def stream(name, v, kind, config, seed, form=None, kin=None):
     for module in model.modules(): # in float64 as everything else
         if hasattr(module, "embed_scale"):
             module.embed_scale = module.embed_scale.double() if torch.is_tensor(module.embed_scale) else module.embed_scale
+    own = families.finish, families.adapted
+    if form: # dense layers have the values of their codes
+        families.finish, families.adapted = quantised.finish, quantised.adapted
+        quantised.FORM = form
     if v.get("rank"):
-        targets = ["qkv_proj"] if kin == "phi3" else ["q_proj", "v_proj", "down_proj"]
+        targets = {"phi3": ["qkv_proj"], "neox": ["query_key_value"]}.get(kin, ["q_proj", "v_proj", "down_proj"])
         model = families.adapted(model, v, targets, generator)
     with qwen3.WithConfig(config, kind + "ForCausalLM"):
-        own = families.finish, families.adapted
-        if form:
-            families.finish, families.adapted = quantised.finish, quantised.adapted
-            quantised.FORM = form
         families.stream("families/" + name, model, v, 40, generator)
-        families.finish, families.adapted = own
+    families.finish, families.adapted = own
 
 
 def mistral():
@@ -170,10 +170,38 @@ def phi3():
     stream("phi3_lora", {**v, **LORA}, "Phi3", llama_like(v, "Phi3", drop=("head_dim",)), 66, kin="phi3")
 
 
+def neox():
+    """Of files the head's name, which is another than the module's."""
+    own = families.own_name
+    families.own_name = lambda name: (own(name) or "").replace("lm_head.", "embed_out.") or None
+    v = {**BASE, "kv_heads": 4, "head_width": 8, "width": 32, "untied": 1}
+    many = dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                layer_norm_eps=1e-5, use_cache=False, tie_word_embeddings=False, attn_implementation="eager")
+    quarter = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25}
+    three = dict(quarter, partial_rotary_factor=0.75, rope_theta=500.0)
+    make = transformers.GPTNeoXConfig
+    stream("neox_parallel", v, "GPTNeoX", make(rope_parameters=quarter, **many), 91)
+    stream("neox_one_by_one", v, "GPTNeoX", make(rope_parameters=three, use_parallel_residual=False, attention_bias=False,
+                                                 hidden_act="gelu_new", **many), 92)
+    stream("neox_scaled", v, "GPTNeoX", make(rope_parameters=dict(quarter, rope_type="linear", factor=4.0,
+                                                                  partial_rotary_factor=1.0), **many), 93)
+    lora = {**v, **LORA}
+    stream("neox_lora", lora, "GPTNeoX", make(rope_parameters=quarter, **many), 94, kin="neox")
+    stream("neox_nf4", lora, "GPTNeoX", make(rope_parameters=quarter, **many), 95, form=1, kin="neox")
+    v = {**v, "task": 2, "classes": 3, "batch": 4}
+    config = make(rope_parameters=quarter, pad_token_id=0, num_labels=3, problem_type=families.PROBLEM[2], **many)
+    generator = torch.Generator().manual_seed(96)
+    model = families.draw(transformers.GPTNeoXForSequenceClassification(config), generator)
+    with qwen3.WithConfig(config, "GPTNeoXForSequenceClassification"):
+        families.judge("families/neox_classes", model, v, [9, 3, 1, 5], generator)
+    families.own_name = own
+
+
 def main():
     torch.set_num_threads(1)
     os.makedirs(families.OUT + "families", exist_ok=True)
-    for make in (mistral, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3):
+    for make in (mistral, rope, smollm3, granite, olmo2, gemma, gemma2, gemma3, phi3, neox):
         if len(sys.argv) == 1 or make.__name__ in sys.argv[1:]:
             make()
 

@@ -14,6 +14,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/neox.h"
 #include "layers/rnn.h"
 #include "tests/support/config.h"
 
@@ -91,8 +92,9 @@ static void require_all_refused(const fault *faults, size_t count)
 static void transformers(void **state)
 {
     (void)state;
-    static const bp_model *const models[] = {&bp_model_gpt2, &bp_model_llama, &bp_model_bert};
-    for (size_t i = 0; i < 3; i++) {
+    static const bp_model *const models[] = {&bp_model_gpt2, &bp_model_llama, &bp_model_neox,
+                                             &bp_model_bert};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         const bp_model *m = models[i];
         const fault faults[] = {
             {m, "vocab_size", offsetof(bp_model_config, vocabulary), 4, 0, 0.0},
@@ -117,12 +119,17 @@ static void what_some_families_have(void **state)
 {
     (void)state;
     const bp_model *llama = &bp_model_llama, *bert = &bp_model_bert, *mlp = &bp_model_mlp,
-                   *rnn = &bp_model_rnn;
+                   *rnn = &bp_model_rnn, *neox = &bp_model_neox;
     const fault faults[] = {
         {llama, "num_key_value_heads", AT(bp_llama_config, kv_heads), 3, 0.0},
         {llama, "head_dim", AT(bp_llama_config, head_width), (1 << 14) + 2, 0.0},
         {llama, "head_dim", AT(bp_llama_config, head_width), 5, 0.0},
         {llama, "rope_theta", AT(bp_llama_config, rope_theta), 0, 1e12},
+        {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 1.5},
+        {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 1.25},
+        {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 0.1},
+        {neox, "num_attention_heads", AT(bp_transformer, heads), 3, 0.0},
+        {neox, "rope_theta", AT(bp_llama_config, rope_theta), 0, 1e12},
         {bert, "type_vocab_size", AT(bp_bert_config, types), 0, 0.0},
         {bert, "type_vocab_size", AT(bp_bert_config, types), (1 << 16) + 1, 0.0},
         {bert, "classifier_dropout", AT(bp_bert_config, classifier_dropout), 0, 1.0},

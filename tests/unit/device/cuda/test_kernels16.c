@@ -475,6 +475,7 @@ static int close_devices(void **state)
     X(rmsnorm_backward_input)                                                                      \
     X(rmsnorm_backward_weight)                                                                     \
     X(rotary)                                                                                      \
+    X(regroup)                                                                                     \
     X(swiglu_forward)                                                                              \
     X(swiglu_backward)                                                                             \
     X(activation_forward)                                                                          \

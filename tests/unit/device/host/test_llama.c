@@ -250,6 +250,36 @@ static void rotary_turns_and_returns_on(kernel_device *on)
 }
 TEST_ON_HOST(rotary_turns_and_returns)
 
+/* Queries, keys and values that lie head by head, and back. */
+static void regroup_swaps_and_returns_on(kernel_device *on)
+{
+    static const int64_t shapes[][4] = {{1, 1, 1, 1}, {3, 2, 3, 5}, {2, 5, 3, 1}, {4, 3, 2, 16}};
+    for (uint32_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        const int64_t rows = shapes[k][0], groups = shapes[k][1], parts = shapes[k][2],
+                      width = shapes[k][3];
+        const uint64_t count = (uint64_t)(rows * groups * parts * width);
+        bp_regroup_scalars s = {rows, groups, parts, width};
+        kernel_case there, back;
+        kernel_case_init(&there, on->device, BP_KERNEL_regroup, &s, 1, 0);
+        float *x = AT(&there, regroup, x), *y = AT(&there, regroup, y);
+        fill_normal(x, count, k, 1.0);
+        kernel_case_run(&there, on);
+        for (int64_t i = 0; i < (int64_t)count; i++) {
+            const int64_t c = i % width, g = i / width % groups, p = i / width / groups % parts;
+            const int64_t row = i / width / groups / parts;
+            assert_true(y[i] == x[((row * groups + g) * parts + p) * width + c]);
+        }
+        s = (bp_regroup_scalars){rows, parts, groups, width};
+        kernel_case_init(&back, on->device, BP_KERNEL_regroup, &s, 1, 0);
+        memcpy(AT(&back, regroup, x), y, count * sizeof *y);
+        kernel_case_run(&back, on);
+        assert_memory_equal(AT(&back, regroup, y), x, count * sizeof *x);
+        kernel_case_free(&there);
+        kernel_case_free(&back);
+    }
+}
+TEST_ON_HOST(regroup_swaps_and_returns)
+
 static double silu(double x)
 {
     return x / (1.0 + exp(-x));
@@ -492,10 +522,15 @@ TEST_ON_HOST(sample_losses_agree)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rmsnorm_forward_agrees),   cmocka_unit_test(rmsnorm_backward_agrees),
-        cmocka_unit_test(rmsnorm_weight_agrees),    cmocka_unit_test(rotary_table_agrees),
-        cmocka_unit_test(rotary_turns_and_returns), cmocka_unit_test(swiglu_agrees),
-        cmocka_unit_test(activations_agree),        cmocka_unit_test(sample_rows_are_picked),
+        cmocka_unit_test(rmsnorm_forward_agrees),
+        cmocka_unit_test(rmsnorm_backward_agrees),
+        cmocka_unit_test(rmsnorm_weight_agrees),
+        cmocka_unit_test(rotary_table_agrees),
+        cmocka_unit_test(rotary_turns_and_returns),
+        cmocka_unit_test(regroup_swaps_and_returns),
+        cmocka_unit_test(swiglu_agrees),
+        cmocka_unit_test(activations_agree),
+        cmocka_unit_test(sample_rows_are_picked),
         cmocka_unit_test(sample_losses_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -322,6 +322,64 @@ static void unusual_shapes_read_back_the_same(void **state)
     memory_store_free(&memory);
 }
 
+/* What versions 4 and 5 of transformers write of one model, and of what both say another number. */
+static const struct {
+    const char *type;
+    const char *four;
+    const char *five;
+    const char *other;
+} dialects[] = {
+    {"gpt_neox", "'torch_dtype': 'float16', 'rotary_emb_base': 500, 'rotary_pct': 0.5",
+     "'dtype': 'float16', 'rope_parameters': {'rope_theta': 500, 'rope_type': 'default', "
+     "'partial_rotary_factor': 0.5}",
+     "'rope_parameters': {'rope_theta': 500, 'partial_rotary_factor': 1.0}"},
+    {"gpt_neox", "'rotary_pct': 0.25, 'rope_scaling': {'type': 'linear', 'factor': 2}",
+     "'rope_parameters': {'rope_theta': 10000.0, 'rope_type': 'linear', 'factor': 2.0}",
+     "'use_parallel_residual': false"},
+    {"gpt_neox", "'hidden_act': 'gelu_new', 'attention_bias': true",
+     "'hidden_act': 'gelu_new', 'attention_bias': true, 'rope_parameters': null",
+     "'hidden_act': 'gelu_new', 'attention_bias': false"},
+    {"gemma",
+     "'torch_dtype': 'bfloat16', 'rope_theta': 500, 'rope_scaling': null, "
+     "'hidden_act': 'gelu'",
+     "'dtype': 'bfloat16', 'rope_parameters': {'rope_theta': 500, 'rope_type': 'default'}, "
+     "'hidden_activation': null, 'use_bidirectional_attention': null",
+     "'head_dim': 128"},
+    {"electra",
+     "'torch_dtype': 'float32', 'position_embedding_type': 'absolute', "
+     "'summary_type': 'first', 'embedding_size': 64",
+     "'dtype': 'float32', 'bos_token_id': null, 'is_decoder': false, 'embedding_size': 64, "
+     "'add_cross_attention': false, 'tie_word_embeddings': true",
+     "'embedding_size': 128"},
+};
+
+static void both_dialects_say_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
+        const bp_model_config four = config_of(dialects[i].type, dialects[i].four),
+                              five = config_of(dialects[i].type, dialects[i].five),
+                              other = config_of(dialects[i].type, dialects[i].other);
+        if (!bp_family_same(&four, &five) || bp_family_same(&four, &other)) {
+            fail_msg("%s: %s", dialects[i].type, dialects[i].four);
+        }
+    }
+}
+
+static void what_neox_may_not_say(void **state)
+{
+    (void)state;
+    static const refusal cases[] = {
+        {"gpt_neox", "'hidden_act': 'relu'}", "hidden_act: this value"},
+        {"gpt_neox", "'rotary_pct': -0.5}", "rotary_pct: this value"},
+        {"gpt_neox", "'is_decoder': true}", "is_decoder: this value"},
+        {"gpt_neox", "'num_attention_heads': 5}", "num_attention_heads: "},
+        {"gpt_neox", "'rope_parameters': {'rope_type': 'longrope', 'short_factor': [1.0]}}",
+         "rope_parameters.short_factor: this value"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +390,8 @@ int main(void)
         cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
         cmocka_unit_test(values_that_say_nothing),
         cmocka_unit_test(unusual_shapes_read_back_the_same),
+        cmocka_unit_test(both_dialects_say_the_same),
+        cmocka_unit_test(what_neox_may_not_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* GPT-NeoX and Pythia: transformers' configuration_gpt_neox.py. No GGUF: its readers take GELU's
+ * tanh form whatever the model has. */
+#include "layers/neox.h"
+
+#include "tools/formats/family_llama.h"
+
+#define NEOX(member) BP_OWN(bp_neox_config, member)
+
+static const bp_row rows[] = {
+    ROW_CLASSES,
+    ROW_FLAG("attention_bias", LLAMA(qkv_bias), true),
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    ROW_CHOICE("hidden_act", NEOX(activation), "gelu|gelu_new|gelu_fast|gelu_pytorch_tanh", 0),
+    ROW_REAL("hidden_dropout", STACK(residual_dropout), 1.0, 0.0, DROPOUT),
+    ROW_REAL("hidden_dropout", STACK(embedding_dropout), 1.0, 0.0, DROPOUT),
+    ROWS_STACK(6144, 24576, 2048, 64, 44),
+    ROW_REAL("layer_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
+    ROW_TYPE,
+    ROW_REAL("rotary_emb_base", LLAMA(rope_theta), 1e12, 10000.0, ROTARY),
+    ROW_REAL("rotary_pct", LLAMA(rotary_share), 1.5, 0.25, NONE),
+    ROWS_ROPE_SCALING,
+    ROW_TIED(STACK(untied), true),
+    ROW_FLAG("use_parallel_residual", NEOX(parallel), true),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROWS_TEXT(50432, 0, 2, -1),
+    ROWS_ROPE_WINDOWS,
+    /* the newer object's name of rotary_pct, which some files have beside it */
+    {"partial_rotary_factor", BP_ROW_REAL, BP_ROLE_NONE, BP_ROW_READ, LLAMA(rotary_share), 0, 1.5,
+     0.25, NULL},
+    ROWS_REFUSED,
+    ROW_FIXED("is_decoder", FALSE, NULL, BP_ROW_READ),
+};
+
+/* A bare model leaves the prefix out. */
+static const bp_tensor_rule rules[] = {
+    {"*", "*", BP_FORM_PLAIN},
+    {"gpt_neox.*", "*", BP_FORM_PLAIN},
+    {"embed_out.weight", "lm_head.weight", BP_FORM_PLAIN}, /* the module's name since version 5 */
+};
+
+/* Masks and frequencies that old versions saved as buffers. */
+static const char *const ignored[] = {
+    "*attention.bias",
+    "*attention.masked_bias",
+    "*rotary_emb.inv_freq",
+};
+
+static const bp_tensor_twin twins[] = {
+    {"embed_out.weight", "gpt_neox.embed_in.weight", "score.weight"},
+};
+
+/* Pythia (arXiv 2304.01373): shapes as in the config.json that come with the weights. */
+#define PYTHIA(width_, layers_, heads_)                                                            \
+    {.family = &bp_family_gpt_neox,                                                                \
+     .vocabulary = 50304,                                                                          \
+     .positions = 2048,                                                                            \
+     .bos_token = 0,                                                                               \
+     .eos_token = 0,                                                                               \
+     .pad_token = -1},                                                                             \
+        OWN((const bp_neox_config){.llama = {.stack = {.width = (width_),                          \
+                                                       .layers = (layers_),                        \
+                                                       .heads = (heads_),                          \
+                                                       .inner = 4 * (width_),                      \
+                                                       .norm_epsilon = 1e-5,                       \
+                                                       .initializer_range = 0.02,                  \
+                                                       .untied = true},                            \
+                                             .qkv_bias = true,                                     \
+                                             .rope_theta = 10000.0,                                \
+                                             .rotary_share = 0.25},                                \
+                                   .parallel = true})
+
+static const bp_preset presets[] = {
+    {"pythia-70m", "Pythia, 70 million parameters", PYTHIA(512, 6, 8)},
+    {"pythia-160m", "Pythia, 162 million parameters", PYTHIA(768, 12, 12)},
+    {"pythia-410m", "Pythia, 405 million parameters", PYTHIA(1024, 24, 16)},
+    {"tiny-neox",
+     "a byte-level GPT-NeoX for tests",
+     {.family = &bp_family_gpt_neox,
+      .vocabulary = 256,
+      .positions = 128,
+      .bos_token = -1,
+      .eos_token = -1,
+      .pad_token = -1},
+     OWN((const bp_neox_config){.llama = {.stack = {.width = 64,
+                                                    .layers = 2,
+                                                    .heads = 4,
+                                                    .inner = 256,
+                                                    .norm_epsilon = 1e-5,
+                                                    .initializer_range = 0.02,
+                                                    .untied = true},
+                                          .qkv_bias = true,
+                                          .rope_theta = 10000.0,
+                                          .rotary_share = 0.25},
+                                .parallel = true})},
+};
+
+const bp_family bp_family_gpt_neox = {
+    .model_type = "gpt_neox",
+    .model = &bp_model_neox,
+    .rows = rows,
+    .row_count = ROWS_COUNT(rows),
+    .language_class = "GPTNeoXForCausalLM",
+    .judge_class = "GPTNeoXForSequenceClassification",
+    .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
+    .adapter_targets = "query_key_value",
+    .presets = presets,
+    .preset_count = ROWS_COUNT(presets)};
