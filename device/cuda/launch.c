@@ -97,6 +97,20 @@ static bp_cuda_planner *const planners[BP_KERNEL_COUNT] = {
     [BP_KERNEL_gru_backward] = bp_cuda_plan_cells,
     [BP_KERNEL_lstm_forward] = bp_cuda_plan_cells,
     [BP_KERNEL_lstm_backward] = bp_cuda_plan_cells,
+    [BP_KERNEL_patches] = bp_cuda_plan_patches,
+    [BP_KERNEL_patches_backward] = bp_cuda_plan_patches,
+    [BP_KERNEL_depthwise] = bp_cuda_plan_depthwise,
+    [BP_KERNEL_depthwise_backward_input] = bp_cuda_plan_depthwise,
+    [BP_KERNEL_depthwise_backward_weight] = bp_cuda_plan_depthwise,
+    [BP_KERNEL_window_max] = bp_cuda_plan_window,
+    [BP_KERNEL_window_max_backward] = bp_cuda_plan_window,
+    [BP_KERNEL_window_mean] = bp_cuda_plan_window,
+    [BP_KERNEL_window_mean_backward] = bp_cuda_plan_window,
+    [BP_KERNEL_batchnorm_statistics] = bp_cuda_plan_batchnorm,
+    [BP_KERNEL_batchnorm_forward] = bp_cuda_plan_batchnorm,
+    [BP_KERNEL_batchnorm_sums] = bp_cuda_plan_batchnorm,
+    [BP_KERNEL_batchnorm_backward] = bp_cuda_plan_batchnorm,
+    [BP_KERNEL_batchnorm_running] = bp_cuda_plan_batchnorm,
 };
 
 uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp_dtype dtype)

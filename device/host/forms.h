@@ -60,7 +60,21 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(cross_entropy_forward)                                                                       \
     X(tape_pack)                                                                                   \
     X(tape_unpack)                                                                                 \
-    X(tape_round)
+    X(tape_round)                                                                                  \
+    X(patches)                                                                                     \
+    X(patches_backward)                                                                            \
+    X(depthwise)                                                                                   \
+    X(depthwise_backward_input)                                                                    \
+    X(depthwise_backward_weight)                                                                   \
+    X(window_max)                                                                                  \
+    X(window_max_backward)                                                                         \
+    X(window_mean)                                                                                 \
+    X(window_mean_backward)                                                                        \
+    X(batchnorm_statistics)                                                                        \
+    X(batchnorm_forward)                                                                           \
+    X(batchnorm_sums)                                                                              \
+    X(batchnorm_backward)                                                                          \
+    X(batchnorm_running)
 
 /* The kernels whose one object serves every working type: it looks at the call's dtypes. */
 #define BP_TYPED_KERNELS(X)                                                                        \

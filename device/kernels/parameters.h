@@ -50,4 +50,21 @@ typedef struct bp_moment_factors_parameters {
     double epsilon;
 } bp_moment_factors_parameters;
 
+/* The rows of windows over images: the scalars that all of them begin with. */
+typedef struct bp_window_parameters {
+    uint64_t batch;
+    uint64_t height;
+    uint64_t width;
+    uint64_t channels;
+    uint64_t pitch;
+    uint64_t out_height;
+    uint64_t out_width;
+    uint64_t kernel_height;
+    uint64_t kernel_width;
+    uint64_t stride_height;
+    uint64_t stride_width;
+    uint64_t top;
+    uint64_t left;
+} bp_window_parameters;
+
 #endif

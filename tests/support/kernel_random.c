@@ -346,6 +346,68 @@ static void draw_vectors(dice *d, bp_kernel kernel, any_scalars *s)
     }
 }
 
+static bool is_of_images(bp_kernel kernel)
+{
+    return kernel >= BP_KERNEL_patches && kernel <= BP_KERNEL_batchnorm_running;
+}
+
+/* Windows over images: the rows' own flag stands behind what they share. */
+static void draw_window(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    bp_window_mean_scalars w = {.batch = roll(d, 1, 3),
+                                .height = roll(d, 1, 9),
+                                .width = roll(d, 1, 9),
+                                .channels = size(d, 70),
+                                .out_height = roll(d, 1, 6),
+                                .out_width = roll(d, 1, 6),
+                                .kernel_height = roll(d, 1, 4),
+                                .kernel_width = roll(d, 1, 4),
+                                .stride_height = roll(d, 1, 3),
+                                .stride_width = roll(d, 1, 3),
+                                .top = roll(d, 0, 2),
+                                .left = roll(d, 0, 2)};
+    const bool flag = kernel == BP_KERNEL_patches_backward || kernel == BP_KERNEL_window_mean ||
+                      kernel == BP_KERNEL_depthwise_backward_weight ||
+                      kernel == BP_KERNEL_window_mean_backward;
+    w.pitch = w.channels + roll(d, 0, 1) * roll(d, 1, 9);
+    w.inside = flag ? roll(d, 0, 1) : 0;
+    s->window_mean = w;
+}
+
+static void draw_batchnorm(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    const int64_t batch = roll(d, 1, 4), sequence = size(d, 40), width = size(d, 90);
+    switch (kernel) {
+    case BP_KERNEL_batchnorm_statistics:
+        s->batchnorm_statistics = (bp_batchnorm_statistics_scalars){batch, sequence, width};
+        break;
+    case BP_KERNEL_batchnorm_forward:
+        s->batchnorm_forward =
+            (bp_batchnorm_forward_scalars){.rows = batch * sequence, .width = width};
+        s->batchnorm_forward.epsilon = 1e-5;
+        break;
+    case BP_KERNEL_batchnorm_sums:
+        s->batchnorm_sums = (bp_batchnorm_sums_scalars){batch, sequence, width, 1e-5};
+        break;
+    case BP_KERNEL_batchnorm_backward:
+        s->batchnorm_backward =
+            (bp_batchnorm_backward_scalars){batch, sequence, width, roll(d, 0, 1), 1e-5};
+        break;
+    default:
+        s->batchnorm_running = (bp_batchnorm_running_scalars){batch, sequence, width, 0.1};
+        break;
+    }
+}
+
+static void draw_images(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    if (kernel < BP_KERNEL_batchnorm_statistics) {
+        draw_window(d, kernel, s);
+    } else {
+        draw_batchnorm(d, kernel, s);
+    }
+}
+
 static void draw_activation(dice *d, bp_kernel kernel, int64_t count, any_scalars *s)
 {
     const int64_t kind = roll(d, 0, BP_ACTIVATION_COUNT - 1);
@@ -558,6 +620,8 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     default:
         if (is_of_vectors(kernel)) {
             draw_vectors(d, kernel, s);
+        } else if (is_of_images(kernel)) {
+            draw_images(d, kernel, s);
         } else if (is_update(kernel) || is_sum(kernel)) {
             draw_update(d, kernel, s);
         } else if (is_transfer(kernel)) {
@@ -580,6 +644,12 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool optional = info->operand[i].optional && !info->operand[i].workspace;
         absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
+    }
+    if (kernel == BP_KERNEL_batchnorm_backward) { /* these are there or not as the row says */
+        const uint32_t sized = UINT32_C(1) << OPERAND(batchnorm_backward, x) |
+                               UINT32_C(1) << OPERAND(batchnorm_backward, d_weight) |
+                               UINT32_C(1) << OPERAND(batchnorm_backward, d_bias);
+        absent = s->batchnorm_backward.frozen != 0 ? absent | sized : absent & ~sized;
     }
     if (kernel == BP_KERNEL_matmul && s->matmul.accumulate != 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, bias) | UINT32_C(1) << OPERAND(matmul, residual);

@@ -105,7 +105,10 @@ static void fill_floats(dice *d, const char *name, void *to, bp_dtype dtype, uin
     }
     bool positive = strcmp(name, "norm") == 0 || strcmp(name, "norms") == 0 ||
                     strcmp(name, "means") == 0 || strcmp(name, "rstd") == 0 ||
-                    strcmp(name, "lse") == 0;
+                    strcmp(name, "variance") == 0 || strcmp(name, "lse") == 0;
+    for (uint64_t i = 0; strcmp(name, "place") == 0 && i < count; i++) {
+        at[i] = (float)roll(d, -1, 8); /* of a window */
+    }
     for (uint64_t i = 0; positive && i < count; i++) {
         at[i] = strcmp(name, "lse") == 0 ? 3.0f + 0.1f * fabsf(at[i]) : fabsf(at[i]);
     }

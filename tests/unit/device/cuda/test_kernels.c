@@ -56,6 +56,11 @@ static double terms_of(bp_kernel kernel, const void *scalars)
     case BP_KERNEL_attention_decode:
         /* one rounding of an exponent moves by as much as the exponent is large */
         return 64.0;
+    case BP_KERNEL_depthwise_backward_weight:
+        return 48.0; /* windows of a channel, at most 108 */
+    case BP_KERNEL_batchnorm_statistics:
+    case BP_KERNEL_batchnorm_sums: /* in double */
+        return 1.0;
     case BP_KERNEL_cross_entropy:
     case BP_KERNEL_cross_entropy_columns:
     case BP_KERNEL_cross_entropy_forward:

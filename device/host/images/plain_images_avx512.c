@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* The same compiled for AVX-512. */
+#include "device/host/forms.h"
+
+#define BP_PLAIN(name) bp_##name##_avx512
+
+#include "device/host/images/plain_batchnorm.h"
+#include "device/host/images/plain_windows.h"
