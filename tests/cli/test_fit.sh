@@ -198,6 +198,15 @@ expect 0 'ms_per_step' bench step "${rows[@]}" --repeat 1
 expect 0 'ms_per_step' bench step --model tiny-bert --task classification --repeat 1 --json
 expect 0 'ms_per_step' bench step --model tiny-bert --task regression --repeat 1 --json
 
+# What a step computes is the sum of its products: a table of words that is only looked up is none of them.
+words=(--model tiny-bert --task classification --per-device-train-batch-size 2)
+run plan "${words[@]}" --listing
+flops=$(sed -nE 's/^program step: .* ops, ([0-9,]+) flops of products.*/\1/p' <<<"$out" | tr -d ,)
+run bench step "${words[@]}" --repeat 1 --json
+awk -v counted="$flops" -v rate="$(json gflops)" -v ms="$(json ms_per_step)" \
+    'BEGIN { found = rate * ms * 1e6; exit !(counted > 0 && found > 0.999 * counted && found < 1.001 * counted) }'
+check $? "the operations of a step are those of its products ($flops)" "$out$err"
+
 # verifies compile-14.a94c
 # Of 32 x 250 tokens and 40,000 words all logits would take 1.28 GB, and their gradients as much again.
 mkdir "$work/words"

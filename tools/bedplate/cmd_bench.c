@@ -121,28 +121,20 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
     return feed;
 }
 
-/* 6 per matrix parameter and token, and 12 x layers x width x sequence per token for attention. The
- * numbers of a row that dense layers read are no tokens: it is one. */
-static double step_operations(const bp_runtime *runtime, double tokens)
+/* Multiplications and additions of the products that a step holds: what the device computes. What a policy
+ * computes again counts, gradients that nobody needs and tables that are only looked up do not. */
+static double step_operations(const bp_runtime *runtime)
 {
-    const bp_model_config *config = &runtime->spec.config;
-    double matrices = 0.0;
-    for (uint32_t p = 0; p < runtime->emit.parameter_count; p++) {
-        const bp_parameter *parameter = &runtime->emit.parameters[p];
-        bool position = strstr(bp_graph_name(&runtime->graph, parameter->weight), "wpe") != NULL;
-        if (parameter->rank == 2 && !position) {
-            matrices += (double)parameter->count;
-        }
+    const bp_graph *graph = &runtime->graph;
+    const uint32_t micros = runtime->spec.accumulation;
+    if (micros == 1 || bp_spec_whole_group(&runtime->spec)) {
+        return bp_cost_total(graph, BP_PROGRAM_STEP).flops;
     }
-    if (config->vocabulary == 0) {
-        return tokens / runtime->spec.sequence * 6.0 * matrices;
-    }
-    double attention = 0.0;
-    if (bp_family_count(config, BP_ROLE_HEADS) > 0) {
-        attention = 12.0 * bp_family_count(config, BP_ROLE_LAYERS) *
-                    (double)bp_family_count(config, BP_ROLE_WIDTH) * runtime->spec.sequence;
-    }
-    return tokens * (6.0 * matrices + attention);
+    return micros * bp_cost_total(graph, BP_PROGRAM_VECTORS_FIRST).flops +
+           bp_cost_total(graph, BP_PROGRAM_CONTRAST).flops +
+           bp_cost_total(graph, BP_PROGRAM_MICRO_FIRST).flops +
+           (micros - 1) * bp_cost_total(graph, BP_PROGRAM_MICRO_NEXT).flops +
+           bp_cost_total(graph, BP_PROGRAM_UPDATE).flops;
 }
 
 static bp_status time_steps(session *s, double *seconds)
@@ -201,7 +193,7 @@ static bp_status bench_step(session *s, const settings *set)
         const bp_spec *spec = &s->runtime.spec;
         double tokens = (double)spec->batch * spec->sequence * spec->accumulation;
         speeds v = {.seconds = median(seconds, set->repeat)};
-        v.gflops = step_operations(&s->runtime, tokens) / v.seconds * 1e-9;
+        v.gflops = step_operations(&s->runtime) / v.seconds * 1e-9;
         if (device_takes_memory(spec)) { /* the host */
             v.peak = peak_gflops(spec->device_options.variant, spec->device_options.threads);
         }
