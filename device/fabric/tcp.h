@@ -8,6 +8,8 @@
 #ifndef BP_DEVICE_FABRIC_TCP_H
 #define BP_DEVICE_FABRIC_TCP_H
 
+#include <sys/socket.h>
+
 #include "core/error.h"
 #include "device/fabric/launcher.h"
 
@@ -45,10 +47,17 @@ typedef struct bp_tcp_peer {
     bp_tcp_request requests[BP_TCP_REQUESTS_MAX];
 } bp_tcp_peer;
 
-/* The messages of one process. Zero before it is connected; large: about 1.4 MB. */
+/* Where a rank listens. local: on rank 0's host, by the address that led to rank 0. */
+typedef struct bp_tcp_place {
+    struct sockaddr_storage address;
+    uint32_t length, local;
+} bp_tcp_place;
+
+/* The messages of one process. Zero before it is connected; large: about 1.5 MB. */
 typedef struct bp_tcp {
     uint32_t rank, size;
     int listening;
+    bp_tcp_place places[BP_TCP_RANKS_MAX]; /* that rank 0 tells everybody */
     bp_tcp_peer peers[BP_TCP_RANKS_MAX];
 } bp_tcp;
 

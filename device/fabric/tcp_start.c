@@ -32,12 +32,6 @@ typedef struct tcp_hello {
     uint64_t run;  /* digest of what the launcher calls this run */
 } tcp_hello;
 
-/* Where a rank listens. local: on rank 0's host, by the address that led to rank 0. */
-typedef struct tcp_place {
-    struct sockaddr_storage address;
-    uint32_t length, local;
-} tcp_place;
-
 typedef struct tcp_start {
     bp_tcp *tcp;
     const bp_launcher *launcher;
@@ -45,7 +39,6 @@ typedef struct tcp_start {
     tcp_hello self;
     struct sockaddr_storage first; /* the address at which rank 0 was reached */
     uint32_t first_bytes;
-    tcp_place places[BP_TCP_RANKS_MAX];
 } tcp_start;
 
 static uint64_t tcp_now(void)
@@ -207,7 +200,7 @@ static bp_status tcp_accept(tcp_start *start, uint32_t from, const char *text, b
             close(came);
             continue;
         }
-        tcp_place *place = &start->places[hello.rank];
+        bp_tcp_place *place = &start->tcp->places[hello.rank];
         place->address = address;
         place->length = (uint32_t)bytes;
         place->local = address_local(&address);
@@ -239,8 +232,8 @@ static bp_status first_listens(tcp_start *start, const struct addrinfo *found, b
     }
     BP_TRY(tcp_accept(start, 1, "a rank did not come in time", error));
     for (uint32_t i = 1; i < start->tcp->size; i++) {
-        if (!tcp_all(start->tcp->peers[i].socket, NULL, start->places,
-                     start->tcp->size * sizeof start->places[0], start->until)) {
+        if (!tcp_all(start->tcp->peers[i].socket, NULL, start->tcp->places,
+                     start->tcp->size * sizeof start->tcp->places[0], start->until)) {
             return tcp_late(start, i, "a rank left as it came", error);
         }
     }
@@ -265,7 +258,7 @@ static bp_status other_finds(tcp_start *start, const struct addrinfo *found, bp_
         if (made >= 0 && tcp_all(made, &answer, NULL, sizeof answer, tcp_now() + HELLO_MS) &&
             answer.magic == MAGIC && answer.run == start->self.run) {
             tcp_keep(start->tcp, 0, made);
-            return tcp_all(made, start->places, NULL, start->tcp->size * sizeof start->places[0],
+            return tcp_all(made, start->tcp->places, NULL, start->tcp->size * sizeof start->tcp->places[0],
                            start->until)
                        ? BP_OK
                        : tcp_late(start, 0, "a rank did not come in time", error);
@@ -285,7 +278,7 @@ static bp_status others_meet(tcp_start *start, bp_error *error)
 {
     bp_tcp *tcp = start->tcp;
     for (uint32_t i = 1; i < tcp->rank; i++) {
-        const tcp_place *place = &start->places[i];
+        const bp_tcp_place *place = &start->tcp->places[i];
         struct sockaddr_storage address = place->address;
         if (place->local != 0) { /* seen from rank 0; from here it is where rank 0 is */
             const struct sockaddr_storage told = address;
