@@ -258,8 +258,8 @@ static bp_status other_finds(tcp_start *start, const struct addrinfo *found, bp_
         if (made >= 0 && tcp_all(made, &answer, NULL, sizeof answer, tcp_now() + HELLO_MS) &&
             answer.magic == MAGIC && answer.run == start->self.run) {
             tcp_keep(start->tcp, 0, made);
-            return tcp_all(made, start->tcp->places, NULL, start->tcp->size * sizeof start->tcp->places[0],
-                           start->until)
+            return tcp_all(made, start->tcp->places, NULL,
+                           start->tcp->size * sizeof start->tcp->places[0], start->until)
                        ? BP_OK
                        : tcp_late(start, 0, "a rank did not come in time", error);
         }

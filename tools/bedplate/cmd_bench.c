@@ -121,8 +121,9 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
     return feed;
 }
 
-/* Multiplications and additions of the products that a step holds: what the device computes. What a policy
- * computes again counts, gradients that nobody needs and tables that are only looked up do not. */
+/* Multiplications and additions of the products that a step holds: what the device computes. What a
+ * policy computes again counts, gradients that nobody needs and tables that are only looked up do
+ * not. */
 static double step_operations(const bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->graph;
