@@ -45,6 +45,10 @@ bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *
 bp_status run_group(bp_runtime *runtime, bp_step_block *block) BP_MUST_CHECK;
 bp_status run_rest(bp_runtime *runtime) BP_MUST_CHECK;
 
+/* Every rank gives `bytes` bytes, a multiple of 8, and gets all ranks' in their order. */
+bp_status run_gather(bp_runtime *runtime, const void *mine, uint64_t bytes,
+                     void *all) BP_MUST_CHECK;
+
 /* What a result says of the staged group. */
 void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_outcome *outcome);
 

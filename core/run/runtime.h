@@ -31,9 +31,16 @@ typedef struct bp_sorted {
     uint32_t *tokens;  /* of each sample */
     float *losses;     /* (samples, sequence) */
     float *logits;     /* (samples, kept rows, their width) */
-    float *room;       /* (batch, sequence) */
     uint64_t *windows; /* (batch) */
 } bp_sorted;
+
+/* Results of a round of an evaluation (core/run/evaluate_round.h). */
+typedef struct bp_round {
+    uint8_t *mine;
+    uint8_t *all;  /* of every rank, `bytes` bytes each; with one rank there is none */
+    size_t bytes;  /* of a piece of the round that ran last */
+    size_t logits; /* where in it the logits begin */
+} bp_round;
 
 /* Which program decided the step being run, and what of it is left. */
 typedef struct run_decided {
@@ -58,6 +65,7 @@ struct bp_runtime {
     uint32_t shorter_count;
     const char *left_out; /* why there are fewer of them than asked for; NULL: there are all */
     bp_sorted sorted;
+    bp_round round;
     uint64_t padded_runs; /* micro-batches that ran at full length, as bp_shorter.runs */
     uint64_t padded_evaluations;
     uint64_t places;              /* of the step being run, as bp_outcome.places */

@@ -40,19 +40,19 @@ uint64_t bp_sorted_bytes(const bp_spec *spec)
     const uint64_t groups = groups_of(spec);
     const uint64_t kept =
         bp_size_mul(bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec)), groups);
-    const uint64_t room = (uint64_t)bp_spec_eval_batch(spec) * spec->sequence * sizeof(float);
     const uint64_t windows = (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t);
-    return groups > 0 ? bp_size_add(kept, room + windows + 6 * SORTED_ALIGNMENT) : 0;
+    const uint64_t sorted = groups > 0 ? bp_size_add(kept, windows + 5 * SORTED_ALIGNMENT) : 0;
+    return bp_size_add(sorted, evaluate_round_bytes(spec, groups > 0));
 }
 
 /* Whether the losses lie in the arena when the eval program has ended: their last use is its last
- * op. */
+ * op, and what is dead is not poisoned. */
 static bool losses_stay(const bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->graph;
     const bp_buffer *losses = &graph->buffers[runtime->emit.losses_kept.buffer];
-    return losses->upper ==
-           graph->program_first[BP_PROGRAM_EVAL] + graph->program_count[BP_PROGRAM_EVAL];
+    return !runtime->spec.poison && losses->upper == graph->program_first[BP_PROGRAM_EVAL] +
+                                                         graph->program_count[BP_PROGRAM_EVAL];
 }
 
 bp_status bp_sorted_carve(bp_runtime *runtime)
@@ -60,18 +60,17 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
     const bp_spec *spec = &runtime->spec;
     const uint32_t groups = groups_of(spec);
     bp_sorted *sorted = &runtime->sorted;
+    BP_TRY(evaluate_round_carve(runtime, groups > 0));
     if (groups == 0 || runtime->shorter_count == 0 || !losses_stay(runtime)) {
         return BP_OK;
     }
     const uint64_t samples = (uint64_t)groups * bp_spec_eval_batch(spec);
-    const uint64_t bytes[6] = {samples * sizeof(uint32_t),
-                               samples * sizeof(uint32_t),
+    const uint64_t bytes[5] = {samples * sizeof(uint32_t), samples * sizeof(uint32_t),
                                samples * spec->sequence * sizeof(float),
                                samples * logits_of(spec) * sizeof(float),
-                               (uint64_t)bp_spec_eval_batch(spec) * spec->sequence * sizeof(float),
                                (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t)};
-    void *piece[6];
-    for (int i = 0; i < 6; i++) {
+    void *piece[5];
+    for (int i = 0; i < 5; i++) {
         BP_TRY(bp_arena_carve(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
     }
     *sorted = (bp_sorted){.groups = groups,
@@ -79,8 +78,7 @@ bp_status bp_sorted_carve(bp_runtime *runtime)
                           .tokens = piece[1],
                           .losses = piece[2],
                           .logits = piece[3],
-                          .room = piece[4],
-                          .windows = piece[5]};
+                          .windows = piece[4]};
     return BP_OK;
 }
 
@@ -112,46 +110,70 @@ static bp_status sort_samples(bp_runtime *runtime, const bp_feed *feed, uint64_t
     return BP_OK;
 }
 
-/* Puts the results of the micro-batch that ran where its samples are in the order of the data. */
-static bp_status keep_results(bp_runtime *runtime, const uint32_t *order, uint32_t count)
+/* Samples that follow each other in the order of lengths. */
+typedef struct sorted_samples {
+    const bp_feed *feed;
+    uint64_t first; /* window of the data that sample 0 is */
+    const uint32_t *order;
+    uint32_t count;
+} sorted_samples;
+
+/* How many samples a micro-batch of them has. */
+static uint32_t samples_of(const sorted_samples *samples, uint32_t at)
 {
-    const bp_spec *spec = &runtime->spec;
-    bp_sorted *sorted = &runtime->sorted;
-    const size_t padded = spec->sequence, logits = (size_t)logits_of(spec);
-    const size_t rows = runtime->evaluated != NULL ? runtime->evaluated->sequence : padded;
-    const bp_graph *graph =
-        runtime->evaluated != NULL ? &runtime->evaluated->graph : &runtime->graph;
-    BP_TRY(run_receive(runtime, graph, runtime->emit.losses_kept, sorted->room,
-                       count * rows * sizeof(float)));
-    BP_TRY(evaluate_logits(runtime));
+    const uint32_t before = at * samples->feed->batch, left = samples->count - before;
+    return left < samples->feed->batch ? left : samples->feed->batch;
+}
+
+static bp_status stage_sorted(bp_runtime *runtime, const void *user, uint32_t at)
+{
+    const sorted_samples *samples = user;
+    const uint32_t *order = samples->order + (size_t)at * samples->feed->batch;
+    const uint32_t count = samples_of(samples, at);
+    uint64_t *windows = runtime->sorted.windows;
     for (uint32_t i = 0; i < count; i++) {
-        float *losses = sorted->losses + order[i] * padded;
-        memset(losses, 0, padded * sizeof(float));
-        memcpy(losses, sorted->room + i * rows, rows * sizeof(float));
-        memcpy(sorted->logits + order[i] * logits, runtime->logits_host + i * logits,
-               logits * sizeof(float));
+        windows[i] = samples->first + order[i];
+    }
+    const bp_status status =
+        bp_feed_stage_windows(samples->feed, windows, count, &runtime->group, runtime->window);
+    if (status != BP_OK) {
+        return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
     }
     return BP_OK;
+}
+
+/* Puts the results of a micro-batch where its samples are in the order of the data. */
+static void keep_results(bp_runtime *runtime, const sorted_samples *samples, uint32_t at)
+{
+    const size_t padded = runtime->spec.sequence, logits = (size_t)logits_of(&runtime->spec);
+    const uint32_t *order = samples->order + (size_t)at * samples->feed->batch;
+    bp_sorted *sorted = &runtime->sorted;
+    for (uint32_t i = 0; i < samples_of(samples, at); i++) {
+        memcpy(sorted->losses + order[i] * padded, evaluate_losses_of(runtime, at) + i * padded,
+               padded * sizeof(float));
+        memcpy(sorted->logits + order[i] * logits, evaluate_logits_of(runtime, at) + i * logits,
+               logits * sizeof(float));
+    }
 }
 
 static bp_status run_sorted(bp_runtime *runtime, const bp_feed *feed, uint64_t first,
                             uint32_t count, evaluate_sums *sums)
 {
-    const bp_sorted *sorted = &runtime->sorted;
+    const uint32_t most = evaluate_ranks(runtime) * feed->batch;
     for (uint32_t at = 0, some; at < count; at += some) {
-        some = count - at < feed->batch ? count - at : feed->batch;
-        for (uint32_t i = 0; i < some; i++) {
-            sorted->windows[i] = first + sorted->order[at + i];
+        some = count - at < most ? count - at : most;
+        const sorted_samples samples = {feed, first, runtime->sorted.order + at, some};
+        const evaluate_round round = {.count = (uint32_t)bp_size_ceil_div(some, feed->batch),
+                                      .losses = true,
+                                      .logits = true,
+                                      .stage = stage_sorted,
+                                      .user = &samples};
+        BP_TRY(evaluate_run(runtime, &round));
+        for (uint32_t i = 0; i < round.count; i++) {
+            sums->targets += evaluate_found_of(runtime, i)->targets;
+            sums->weight += evaluate_found_of(runtime, i)->weight;
+            keep_results(runtime, &samples, i);
         }
-        const bp_status status =
-            bp_feed_stage_windows(feed, sorted->windows, some, &runtime->group, runtime->window);
-        if (status != BP_OK) {
-            return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
-        }
-        sums->targets += runtime->group.valid;
-        sums->weight += runtime->group.weight;
-        BP_TRY(evaluate_staged(runtime));
-        BP_TRY(keep_results(runtime, sorted->order + at, some));
     }
     return BP_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef BP_CORE_SORTED_H
 #define BP_CORE_SORTED_H
 
-#include "core/run/run_private.h"
+#include "core/run/evaluate_round.h"
 
 /* What an evaluation was asked. */
 typedef struct bp_evaluation {
@@ -21,7 +21,7 @@ typedef struct evaluate_sums {
     double told[BP_TOLD_NUMBERS];
 } evaluate_sums;
 
-/* Plan memory of it, and taking that; the programs are made. */
+/* Plan memory of it and of rounds, and taking that; the programs are made. */
 uint64_t bp_sorted_bytes(const bp_spec *spec);
 bp_status bp_sorted_carve(bp_runtime *runtime) BP_MUST_CHECK;
 
@@ -32,11 +32,8 @@ uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed);
 bp_status bp_sorted_evaluate(bp_runtime *runtime, const bp_evaluation *all, uint64_t first,
                              uint32_t count, evaluate_sums *sums) BP_MUST_CHECK;
 
-/* Of evaluate.c: stages a group; runs the program that holds what is staged; reads the logits that
- * it kept into runtime->logits_host, as the padded run has them; calls the watcher. */
+/* Of evaluate.c: stages a group; calls the watcher. */
 bp_status evaluate_stage(bp_runtime *runtime, const bp_feed *feed, uint64_t number) BP_MUST_CHECK;
-bp_status evaluate_staged(bp_runtime *runtime) BP_MUST_CHECK;
-bp_status evaluate_logits(bp_runtime *runtime) BP_MUST_CHECK;
 bp_status evaluate_shown(bp_runtime *runtime, bp_evaluated watch, void *user) BP_MUST_CHECK;
 
 #endif

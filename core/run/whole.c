@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors of which every rank has a part, as a whole. */
+#include "core/run/run_private.h"
 #include "core/run/snapshot_ranks.h"
 
 #define WHOLE_RUN                                                                                  \
@@ -103,11 +104,16 @@ static bp_status whole_read_own(void *user, uint64_t handle, uint64_t offset, vo
     return bp_runtime_read(runtime, buffer, offset - buffer->part.first, to, bytes);
 }
 
-static bp_status whole_gather(void *user, const void *mine, uint64_t bytes, void *all)
+bp_status run_gather(bp_runtime *runtime, const void *mine, uint64_t bytes, void *all)
 {
     const bp_fabric_transfer transfer = {
         .call = BP_FABRIC_ALL_GATHER, .bytes = bytes, .to = all, .from = mine};
-    return whole_move(user, &transfer);
+    return whole_move(runtime, &transfer);
+}
+
+static bp_status whole_gather(void *user, const void *mine, uint64_t bytes, void *all)
+{
+    return run_gather(user, mine, bytes, all);
 }
 
 bp_snapshot_ranks bp_runtime_snapshot_ranks(bp_runtime *runtime, uint64_t stamp)

@@ -198,7 +198,7 @@ bp_status training_feed(training *t)
 bp_status training_open(training *t)
 {
     session *s = &t->s;
-    reference_find(&t->reference, s, t->identity);
+    BP_TRY(reference_find(&t->reference, s, t->identity));
     BP_TRY(session_start(s));
     BP_TRY(reference_fill(&t->reference, s, &t->data, t->identity));
     const checkpoint_facts facts = {t->total, t->identity};
@@ -250,7 +250,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
     const bp_evaluated watch = predictions_are_made(&s->spec) ? predictions_take : NULL;
     BP_TRY(predictions_begin(&t->made, &s->names, NULL, &s->error));
     BP_TRY(predictions_data_begin(&t->made, s, t->eval_feed.source));
-    ranks_leave_turn(s->set); /* every rank evaluates by itself: they need not wait in turn */
+    ranks_leave_turn(s->set); /* ranks share the micro-batches out, and wait for each other */
     const bp_status status = bp_runtime_evaluate_each(&s->runtime, &t->eval_feed, 0, watch,
                                                       &t->made, &t->eval_loss, &found->targets);
     ranks_take_turn(s->set);

@@ -99,27 +99,41 @@ static bp_status path_of(const session *s, char path[BP_STORE_PATH_MAX], bp_erro
     return bp_storage_join(path, s->set->output_dir, file_name, error);
 }
 
-void reference_find(reference *r, session *s, const char *identity)
+/* The file of this run is there, whole. */
+static bool read_file(reference *r, const session *s, const char *identity, const char *path)
 {
-    char path[BP_STORE_PATH_MAX];
     reference_head *head = r->memory.address;
     size_t length = 0;
+    return bp_storage_read_file(s->store, path, head, r->memory.bytes, &length, NULL) == BP_OK &&
+           length == sizeof *head + r->rows * sizeof(float) &&
+           memcmp(head->magic, magic, sizeof head->magic) == 0 && head->rows == r->rows &&
+           head->key == key_of(s, identity) && head->digest == digest_of(r);
+}
+
+bp_status reference_find(reference *r, session *s, const char *identity)
+{
+    char path[BP_STORE_PATH_MAX];
+    uint32_t lacks;
     if (r->rows == 0 || !s->state_follows) {
-        return;
+        return BP_OK;
     }
-    r->found =
-        path_of(s, path, NULL) == BP_OK &&
-        bp_storage_read_file(s->store, path, head, r->memory.bytes, &length, NULL) == BP_OK &&
-        length == sizeof *head + r->rows * sizeof(float) &&
-        memcmp(head->magic, magic, sizeof head->magic) == 0 && head->rows == r->rows &&
-        head->key == key_of(s, identity) && head->digest == digest_of(r);
+    const bool found = path_of(s, path, NULL) == BP_OK && read_file(r, s, identity, path);
+    /* Ranks share the evaluation that makes it, so all have it or none. */
+    ranks_leave_turn(s->set);
+    const bp_status status = ranks_first(s->set, !found, &lacks, &s->error);
+    ranks_take_turn(s->set);
+    BP_TRY(status);
+    r->found = lacks == ranks_size(s->set);
     if (!r->found) {
+        s->state_follows = false;
+    }
+    if (!found) {
         fprintf(
             stderr,
             "bedplate: %s: there is no such file of this run: the reference is computed again\n",
             path);
-        s->state_follows = false;
     }
+    return BP_OK;
 }
 
 static bp_status take_rows(void *user, const bp_runtime *runtime)

@@ -26,10 +26,10 @@ typedef struct reference {
 /* Puts the parts' sources in place of data's; nothing where the loss has no reference. */
 bp_status reference_open(reference *r, session *s, data_set *data) BP_MUST_CHECK;
 
-/* Where a run is resumed: reads the file, if it is that of this data (`identity`); else the weights
- * that the run began with will be loaded once more, for which the session is told that no state
- * follows. */
-void reference_find(reference *r, session *s, const char *identity);
+/* Where a run is resumed: reads the file, if every rank has it and it is that of this data
+ * (`identity`); else the weights that the run began with will be loaded once more, for which the
+ * session is told that no state follows. BP_ERR_FABRIC. */
+bp_status reference_find(reference *r, session *s, const char *identity) BP_MUST_CHECK;
 
 /* Computes what was not found, with an open session whose weights are the model's, as they are
  * afterwards, and writes the file where there is an output directory. */
