@@ -7,6 +7,11 @@ static bool is_root_mean_square(const bp_norm *norm)
     return norm->bias == BP_NO_PARAMETER;
 }
 
+static bool has_bias(const bp_norm *norm)
+{
+    return !is_root_mean_square(norm) && norm->bias != BP_NORM_NO_BIAS;
+}
+
 uint64_t bp_norm_statistics(const bp_norm *norm)
 {
     return is_root_mean_square(norm) ? 1 : 2;
@@ -15,7 +20,20 @@ uint64_t bp_norm_statistics(const bp_norm *norm)
 bool bp_norm_trains(const bp_emit *emit, const bp_norm *norm)
 {
     return bp_emit_trainable(emit, norm->weight) ||
-           (!is_root_mean_square(norm) && bp_emit_trainable(emit, norm->bias));
+           (has_bias(norm) && bp_emit_trainable(emit, norm->bias));
+}
+
+/* What stands for the bias, or takes the gradient, of a layer norm without: (width). */
+static bp_ref norm_zeros(bp_emit *emit, const bp_norm *norm)
+{
+    const bp_state_begin_scalars scalars = {.count = (int64_t)norm->width};
+    const bp_state_begin_operands operands = {.y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE,
+                                                                  bp_emit_working(emit), 1,
+                                                                  norm->width, "no_bias"),
+                                              .x = BP_ABSENT,
+                                              .step = emit->step};
+    bp_emit_state_begin(emit, &operands, &scalars);
+    return operands.y;
 }
 
 static bp_ref second_row(bp_ref statistics, uint64_t rows)
@@ -64,9 +82,12 @@ void bp_norm_forward(bp_emit *emit, const bp_norm *norm, uint64_t rows, bp_ref x
         .rstd = second_row(statistics, rows),
         .x = x,
         .weight = bp_emit_acquire(emit, norm->weight, BP_FOR_FORWARD),
-        .bias = bp_emit_acquire(emit, norm->bias, BP_FOR_FORWARD)};
+        .bias = has_bias(norm) ? bp_emit_acquire(emit, norm->bias, BP_FOR_FORWARD)
+                               : norm_zeros(emit, norm)};
     bp_emit_layernorm_forward(emit, &operands, &scalars);
-    bp_emit_release(emit, norm->bias);
+    if (has_bias(norm)) {
+        bp_emit_release(emit, norm->bias);
+    }
     bp_emit_release(emit, norm->weight);
 }
 
@@ -94,7 +115,8 @@ static void backward_parameters(bp_emit *emit, const bp_norm *norm,
     /* Both gradients are written by this one op, so one flag holds for both. */
     const bp_layernorm_backward_parameters_operands operands = {
         .d_weight = bp_emit_gradient(emit, norm->weight, &scalars.accumulate),
-        .d_bias = bp_emit_gradient(emit, norm->bias, &scalars.accumulate),
+        .d_bias = has_bias(norm) ? bp_emit_gradient(emit, norm->bias, &scalars.accumulate)
+                                 : norm_zeros(emit, norm),
         .d_y = call->d_y,
         .x = call->x,
         .mean = call->statistics,

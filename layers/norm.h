@@ -6,9 +6,12 @@
 
 #include "core/compile/emit.h"
 
+#define BP_NORM_NO_BIAS (BP_NO_PARAMETER - 1)
+
 typedef struct bp_norm {
     uint32_t weight; /* parameter number, (width) */
-    uint32_t bias;   /* parameter number, (width); BP_NO_PARAMETER: by the root mean square */
+    uint32_t bias;   /* parameter number, (width); BP_NORM_NO_BIAS: a layer norm without, 0
+                        (ModernBERT);   BP_NO_PARAMETER: by the root mean square */
     uint64_t width;
     double epsilon;
     bool offset; /* of an RMS norm: 1 is added to the weight, which is kept about 0 (Gemma) */

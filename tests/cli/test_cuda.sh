@@ -105,7 +105,8 @@ done
 # Recurrent models, chains over rows of numbers, families of their own words: the losses of the host.
 printf '1,2,3,4,0\n4,3,2,1,2\n0,1,0,1,1\n' >"$work/rows.csv"
 for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv" \
-    "tiny-gemma --data $work/text" "tiny-neox --data $work/text" "tiny-electra --task masked-lm --data $work/text"; do
+    "tiny-gemma --data $work/text" "tiny-neox --data $work/text" "tiny-electra --task masked-lm --data $work/text" \
+    "tiny-modernbert --task masked-lm --data $work/text"; do
     losses=()
     for device in host cuda; do
         rm -rf "$work/f"

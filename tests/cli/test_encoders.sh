@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# RoBERTa, XLM-R, DistilBERT and ELECTRA as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
+# RoBERTa, XLM-R, DistilBERT, ELECTRA and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
 # read back, the same bits by any policy, heads, adapters, what is refused.
 . "$(dirname "$0")/lib.sh"
 { for i in $(seq 60); do echo "the number $i and the word of it"; done; } >"$work/text.txt"
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
 
-for name in roberta distilbert electra; do
+for name in roberta distilbert electra modernbert; do
     learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 8 --quiet --json
         --learning-rate 1e-3)
     rm -rf "$work"/[a-e]
@@ -37,6 +37,17 @@ for name in roberta distilbert electra; do
     check $code "$name: vectors" "$err"
     expect 2 'question-answering is implemented for bert alone' plan --model "tiny-$name" --task question-answering
 done
+# ModernBERT's older and newer words.
+sed 's/"global_rope_theta": 1.6e+05,/"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 160000.0},/
+    s/"local_rope_theta": 1e+04,/"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},/
+    /"local_attention"/d; s/"mlp_bias"/"local_attention": 16, "mlp_bias"/' "$work/x-modernbert/config.json" >"$work/config.json"
+awk '/"rope_parameters"/ { first = $0; next } /"sliding_attention": \{/ { print first; print; next } 1' "$work/config.json" \
+    >"$work/x-modernbert/config.json"
+run eval --model "$work/x-modernbert" --data "$work/text.txt" --max-seq-length 32 --json
+[[ $code -eq 0 && $(json loss) == "$loss" ]]
+check $? "modernbert: rope_parameters" "$out$err$(cat "$work/x-modernbert/config.json")"
+sed -i 's/"classifier_pooling": "cls"/"classifier_pooling": "mean"/' "$work/c-modernbert/config.json"
+expect 2 'of the first token it is' eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32
 # XLM-R is RoBERTa under another name.
 cp -r "$work/x-roberta" "$work/xlm"
 sed -i 's/"model_type": "roberta"/"model_type": "xlm-roberta"/; s/Roberta/XLMRoberta/' "$work/xlm/config.json"

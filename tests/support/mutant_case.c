@@ -13,6 +13,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
 #include "tests/support/config.h"
@@ -105,6 +106,22 @@ static bp_spec electra_spec(void)
     return spec;
 }
 
+static bp_spec modernbert_spec(void)
+{
+    bp_spec spec = gpt2_spec();
+    spec.model = &bp_model_modernbert;
+    SET_OWN(&spec.config, bp_transformer, inner, 12);
+    SET_OWN(&spec.config, bp_llama_config, rope_theta, 1e4);
+    SET_OWN(&spec.config, bp_llama_config, near_theta, 100.0);
+    SET_OWN(&spec.config, bp_llama_config, window, 4);
+    SET_OWN(&spec.config, bp_llama_config, near, (bp_layer_set){.bits = {2}, .listed = 2});
+    SET_OWN(&spec.config, bp_modernbert_config, mlp_dropout, 0.2);
+    SET_OWN(&spec.config, bp_modernbert_config, classifier_dropout, 0.3);
+    spec.config.task = BP_TASK_TOKENS;
+    spec.config.classes = 3;
+    return spec;
+}
+
 static bp_spec mlp_spec(void)
 {
     bp_spec spec = rig_spec();
@@ -148,11 +165,17 @@ static const struct {
     bool attends; /* a transformer; it can have adapters */
     bool generates;
 } families[] = {
-    {"gpt2", gpt2_spec, true, true},        {"llama", llama_spec, true, true},
-    {"qwen2", qwen2_spec, true, true},      {"gemma", gemma_spec, true, true},
-    {"neox", neox_spec, true, true},        {"bert", bert_spec, true, false},
-    {"electra", electra_spec, true, false}, {"bert pairs", bert_pairs_spec, true, false},
-    {"mlp", mlp_spec, false, false},        {"rnn gru", gru_spec, false, true},
+    {"gpt2", gpt2_spec, true, true},
+    {"llama", llama_spec, true, true},
+    {"qwen2", qwen2_spec, true, true},
+    {"gemma", gemma_spec, true, true},
+    {"neox", neox_spec, true, true},
+    {"bert", bert_spec, true, false},
+    {"electra", electra_spec, true, false},
+    {"modernbert", modernbert_spec, true, false},
+    {"bert pairs", bert_pairs_spec, true, false},
+    {"mlp", mlp_spec, false, false},
+    {"rnn gru", gru_spec, false, true},
     {"rnn lstm", lstm_spec, false, true},
 };
 

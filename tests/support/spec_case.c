@@ -8,6 +8,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
 #include "optim/adamw.h"
@@ -81,6 +82,17 @@ static void electra(bp_spec *spec)
     SET_OWN(&spec->config, bp_bert_config, embedding, 6);
 }
 
+/* Norms without bias, every other layer looks at its neighbours. */
+static void modernbert(bp_spec *spec)
+{
+    spec->model = &bp_model_modernbert;
+    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
+    SET_OWN(&spec->config, bp_llama_config, near_theta, 100.0);
+    SET_OWN(&spec->config, bp_llama_config, window, 4);
+    SET_OWN(&spec->config, bp_llama_config, near, (bp_layer_set){.bits = {2}, .listed = 2});
+    spec->config.task = BP_TASK_MASKED_LM;
+}
+
 static void mlp(bp_spec *spec)
 {
     spec->model = &bp_model_mlp;
@@ -101,8 +113,9 @@ static void rnn(bp_spec *spec)
 static const struct {
     const char *name;
     void (*make)(bp_spec *spec);
-} families[] = {{"gpt2", gpt2},   {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3},
-                {"gemma", gemma}, {"neox", neox},   {"bert", bert},   {"electra", electra},
+} families[] = {{"gpt2", gpt2},   {"llama", llama},     {"qwen2", qwen2},
+                {"qwen3", qwen3}, {"gemma", gemma},     {"neox", neox},
+                {"bert", bert},   {"electra", electra}, {"modernbert", modernbert},
                 {"mlp", mlp},     {"rnn", rnn}};
 
 static void plain(bp_spec *spec)
@@ -148,6 +161,9 @@ static void tokens(bp_spec *spec)
     if (spec->model == &bp_model_bert) {
         SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
     }
+    if (spec->model == &bp_model_modernbert) {
+        SET_OWN(&spec->config, bp_modernbert_config, classifier_dropout, 0.1);
+    }
 }
 
 static void answers(bp_spec *spec)
@@ -189,6 +205,10 @@ static void dropout(bp_spec *spec)
     SET_OWN(&spec->config, bp_transformer, attention_dropout, 0.1);
     if (spec->model == &bp_model_bert) {
         SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
+    }
+    if (spec->model == &bp_model_modernbert) {
+        SET_OWN(&spec->config, bp_modernbert_config, classifier_dropout, 0.1);
+        SET_OWN(&spec->config, bp_modernbert_config, mlp_dropout, 0.1);
     }
 }
 

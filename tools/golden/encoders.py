@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{roberta,xlm_roberta,distilbert,electra}_*.safetensors: what transformers' classes compute in
+"""Makes tests/golden/families/{roberta,xlm_roberta,distilbert,electra,modernbert}_*.safetensors: what transformers' classes compute in
 float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
 
 Run from the repository root: tools/golden/encoders.py (needs torch, transformers, peft; some seconds on one core).
@@ -42,8 +42,27 @@ def electra(v, **more):
                 attention_probs_dropout_prob=0.0, pad_token_id=v["pad"], attn_implementation="sdpa", **more)
 
 
-KINDS = {"roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
+def modernbert(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                local_attention=v["local"], pad_token_id=v["pad"], bos_token_id=1, eos_token_id=2, cls_token_id=1,
+                sep_token_id=2, attn_implementation="sdpa",
+                rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                                 "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}, **more)
+
+
+KINDS = {"modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
          "electra": ("Electra", electra)}
+
+
+def turned(q, k, cos, sin, unsqueeze_dim=1):
+    """ModernBERT's rotation, which transformers computes in float32 whatever the type."""
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    half = transformers.models.modernbert.modeling_modernbert.rotate_half
+    return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+
+transformers.models.modernbert.modeling_modernbert.apply_rotary_pos_emb = turned
 
 
 def samples(v, lengths, generator):
@@ -73,13 +92,17 @@ def case(name, kind, v, lengths, seed):
     config.architectures = [stem + TASK_CLASS[v["task"]]]
     model = families.draw(getattr(transformers, stem + TASK_CLASS[v["task"]])(config), generator)
     if v.get("rank"):
-        every = ["q_lin", "v_lin"] if kind == "distilbert" else ["query", "key", "value", "intermediate.dense", "output.dense"]
+        every = {"distilbert": ["q_lin", "v_lin"], "modernbert": ["Wqkv", "Wo", "Wi"]}.get(
+            kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()
         with torch.no_grad():
             for n, p in model.named_parameters():
                 if ".lora_" in n:
                     p.copy_((torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.2).float().double())
+    if kind == "modernbert": # whose own loss is in float32
+        model.loss_function = lambda logits, labels, **_: torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     ids, mask = samples(v, lengths, generator)
     labels = labels_of(v, ids, mask, generator)
     inputs = dict(input_ids=ids, attention_mask=mask)
@@ -125,6 +148,14 @@ def main():
     case("electra_lora", "electra", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
          [9, 4, 1, 6], 82)
     case("electra_same_width", "electra", {**own, "task": MASKED, "embedding": 16}, [9, 4, 7, 6], 83)
+    own.update(local=4, layers=4)
+    case("modernbert_masked", "modernbert", {**own, "task": MASKED}, [9, 4, 7, 6], 84)
+    case("modernbert_classes", "modernbert", {**own, "task": CLASSES, "classes": 3, "local": 3}, [9, 4, 1, 6], 85)
+    case("modernbert_tokens_two_micros", "modernbert", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},
+         [9, 2, 7, 3], 86)
+    case("modernbert_lora", "modernbert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 87)
+    case("modernbert_whole", "modernbert", {**own, "task": MASKED, "local": 128, "layers": 1, "heads": 1}, [9, 9, 2, 5], 88)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
+#include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
 #include "tests/support/config.h"
@@ -25,13 +26,14 @@
 
 static bp_spec spec_of(const bp_model *model)
 {
-    const bool numbers = model == &bp_model_mlp, bert = model == &bp_model_bert;
+    const bool numbers = model == &bp_model_mlp, bert = model == &bp_model_bert,
+               modern = model == &bp_model_modernbert;
     bp_spec spec = {.model = model,
                     .config = {.vocabulary = numbers ? 0 : 11,
                                .positions = 6,
-                               .task = numbers ? BP_TASK_CLASSES
-                                       : bert  ? BP_TASK_MASKED_LM
-                                               : BP_TASK_CAUSAL_LM,
+                               .task = numbers          ? BP_TASK_CLASSES
+                                       : bert || modern ? BP_TASK_MASKED_LM
+                                                        : BP_TASK_CAUSAL_LM,
                                .classes = numbers ? 2 : 0},
                     .device_options = {.threads = 1},
                     .batch = 2,
@@ -41,6 +43,12 @@ static bp_spec spec_of(const bp_model *model)
         spec.config = config_with(spec.config, OWN(bp_mlp_config, .width = 4, .layers = 1));
     } else if (bert) {
         spec.config = config_with(spec.config, OWN(bp_bert_config, .stack = STACK, .types = 2));
+    } else if (modern) {
+        spec.config =
+            config_with(spec.config, OWN(bp_modernbert_config, .llama = {.stack = STACK,
+                                                                         .rope_theta = 10000.0,
+                                                                         .near_theta = 100.0,
+                                                                         .window = 4}));
     } else if (model == &bp_model_rnn) {
         spec.config =
             config_with(spec.config, OWN(bp_rnn_config, .width = 4, .layers = 1, .untied = true));
@@ -93,7 +101,7 @@ static void transformers(void **state)
 {
     (void)state;
     static const bp_model *const models[] = {&bp_model_gpt2, &bp_model_llama, &bp_model_neox,
-                                             &bp_model_bert};
+                                             &bp_model_bert, &bp_model_modernbert};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         const bp_model *m = models[i];
         const fault faults[] = {
@@ -119,7 +127,7 @@ static void what_some_families_have(void **state)
 {
     (void)state;
     const bp_model *llama = &bp_model_llama, *bert = &bp_model_bert, *mlp = &bp_model_mlp,
-                   *rnn = &bp_model_rnn, *neox = &bp_model_neox;
+                   *rnn = &bp_model_rnn, *neox = &bp_model_neox, *modern = &bp_model_modernbert;
     const fault faults[] = {
         {llama, "num_key_value_heads", AT(bp_llama_config, kv_heads), 3, 0.0},
         {llama, "head_dim", AT(bp_llama_config, head_width), (1 << 14) + 2, 0.0},
@@ -128,6 +136,12 @@ static void what_some_families_have(void **state)
         {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 1.5},
         {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 1.25},
         {llama, "partial_rotary_factor", AT(bp_llama_config, rotary_share), 0, 0.1},
+        {modern, "num_attention_heads", AT(bp_transformer, heads), 3, 0.0},
+        {modern, "classifier_pooling", AT(bp_modernbert_config, pooling), 2, 0.0},
+        {modern, "local_attention", AT(bp_llama_config, window), 1, 0.0},
+        {modern, "mlp_dropout", AT(bp_modernbert_config, mlp_dropout), 0, 1.0},
+        {modern, "classifier_dropout", AT(bp_modernbert_config, classifier_dropout), 0, 1.0},
+        {modern, "local_rope_theta", AT(bp_llama_config, near_theta), 0, 1e12},
         {neox, "num_attention_heads", AT(bp_transformer, heads), 3, 0.0},
         {neox, "rope_theta", AT(bp_llama_config, rope_theta), 0, 1e12},
         {bert, "type_vocab_size", AT(bp_bert_config, types), 0, 0.0},
@@ -146,6 +160,31 @@ static void what_some_families_have(void **state)
         {rnn, "initializer_range", AT(bp_rnn_config, initializer_range), 0, 1e6},
     };
     require_all_refused(faults, sizeof faults / sizeof faults[0]);
+}
+
+/* Nor does ModernBERT stretch its positions, which it would have to say for both kinds of layers,
+ * write, find answers, or judge means. */
+static void what_modernbert_does_not_do(void **state)
+{
+    (void)state;
+    bp_spec spec = spec_of(&bp_model_modernbert);
+    bp_error error = {0};
+    spec.generate_context = 6;
+    assert_int_equal(bp_spec_check(&spec, &error), BP_ERR_USAGE);
+    spec.generate_context = 0;
+    spec.config.task = BP_TASK_CAUSAL_LM;
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
+    spec.config.task = BP_TASK_ANSWERS;
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
+    spec.config.task = BP_TASK_CLASSES;
+    spec.config.classes = 2;
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+    SET_OWN(&spec.config, bp_modernbert_config, pooling, 1);
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
+    SET_OWN(&spec.config, bp_modernbert_config, pooling, 0);
+    SET_OWN(&spec.config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LINEAR});
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
 }
 
 static void only_bert_has_token_types(void **state)
@@ -167,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transformers),
         cmocka_unit_test(what_some_families_have),
+        cmocka_unit_test(what_modernbert_does_not_do),
         cmocka_unit_test(only_bert_has_token_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

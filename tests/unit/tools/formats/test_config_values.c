@@ -351,6 +351,14 @@ static const struct {
      "'dtype': 'float32', 'bos_token_id': null, 'is_decoder': false, 'embedding_size': 64, "
      "'add_cross_attention': false, 'tie_word_embeddings': true",
      "'embedding_size': 128"},
+    {"modernbert",
+     "'num_hidden_layers': 4, 'global_attn_every_n_layers': 2, 'global_rope_theta': 500, "
+     "'local_rope_theta': 50, 'repad_logits_with_grad': false",
+     "'num_hidden_layers': 4, 'layer_types': ['full_attention', 'sliding_attention', "
+     "'full_attention', "
+     "'sliding_attention'], 'rope_parameters': {'full_attention': {'rope_theta': 500, 'rope_type': "
+     "'default'}, 'sliding_attention': {'rope_theta': 50, 'rope_type': 'default'}}",
+     "'num_hidden_layers': 4, 'global_rope_theta': 500, 'local_rope_theta': 50"},
 };
 
 static void both_dialects_say_the_same(void **state)
@@ -364,6 +372,25 @@ static void both_dialects_say_the_same(void **state)
             fail_msg("%s: %s", dialects[i].type, dialects[i].four);
         }
     }
+}
+
+static void what_modernbert_may_not_say(void **state)
+{
+    (void)state;
+    static const refusal cases[] = {
+        {"modernbert", "'norm_bias': true}", "norm_bias: this value"},
+        {"modernbert", "'attention_bias': true}", "attention_bias: this value"},
+        {"modernbert", "'mlp_bias': true}", "mlp_bias: this value"},
+        {"modernbert", "'classifier_bias': true}", "classifier_bias: this value"},
+        {"modernbert", "'decoder_bias': false}", "decoder_bias: this value"},
+        {"modernbert", "'classifier_pooling': 'max'}", "classifier_pooling: this value"},
+        {"modernbert", "'hidden_activation': 'silu'}", "hidden_activation: this value"},
+        {"modernbert", "'global_attn_every_n_layers': 0}",
+         "global_attn_every_n_layers: this value"},
+        {"modernbert", "'num_hidden_layers': 3, 'layer_types': ['full_attention']}",
+         "layer_types: the list"},
+    };
+    each_is_refused(cases, sizeof cases / sizeof cases[0], "");
 }
 
 static void what_neox_may_not_say(void **state)
@@ -392,6 +419,7 @@ int main(void)
         cmocka_unit_test(unusual_shapes_read_back_the_same),
         cmocka_unit_test(both_dialects_say_the_same),
         cmocka_unit_test(what_neox_may_not_say),
+        cmocka_unit_test(what_modernbert_may_not_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
