@@ -22,7 +22,7 @@ EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wn
                  -fcoverage-prefix-map=$(CURDIR)=.
 HOSTOPT-mcdc  := -O1
 CC-aarch64    := aarch64-linux-gnu-gcc
-EXTRA-aarch64 := -static -Wno-error
+EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
 CC-riscv64    := riscv64-linux-gnu-gcc
 EXTRA-riscv64 := -static -Wno-error
 OPT-callgraph := -O0
@@ -94,6 +94,9 @@ endif
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))
 endif
+ifneq ($(ARCH),aarch64)
+LIBSRC  := $(filter-out %_neon.c,$(LIBSRC))
+endif
 BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(wildcard tools/bedplate/*.c))
 # tests/unit mirrors the source tree.
 TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit/tools/bedplate \
@@ -103,12 +106,20 @@ TESTSRC := $(wildcard $(addsuffix /test_*.c,$(LIBDIRS:%=tests/unit/%) tests/unit
 TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 elements_avx512 \
            rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
            plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale regroup \
-           tape tape_avx2 tape_avx512
+           tape tape_avx2 tape_avx512 elements_neon rows_neon plain_rows_neon activation_neon \
+           tape_neon
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+TESTLIBS := -lcmocka -ljansson
+# Under an emulator only what compares kernels runs, and brings its own little cmocka.
+ifeq ($(VARIANT),aarch64)
+SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support/kernel_%.o,$(SUPPORT)) \
+            $(BUILD)/tests/support/cross/cmocka.o
+TESTLIBS :=
+endif
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 
@@ -148,6 +159,10 @@ $(addprefix $(BUILD)/%_avx512,.o _bf16.o _f16.o): ISA := -mavx512f -mavx512bw -m
 $(BUILD)/device/host/matmul/matmul_amx_avx512.o: ISA += -mamx-tile -mamx-bf16
 $(BUILD)/device/host/sha256_avx2.o: ISA += -msha
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
+# A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.
+ifeq ($(findstring clang,$(CC)),)
+$(BUILD)/device/host/matmul/matmul_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
+endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
@@ -180,7 +195,7 @@ $(BUILD)/bedplate: $(BINOBJ) $(LIB)
 $(BUILD)/tools/bench/%: $(BUILD)/tools/bench/%.o $(LIB)
 	$(LINK) $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIB)
-	$(LINK) $(LDLIBS) -lcmocka -ljansson
+	$(LINK) $(LDLIBS) $(TESTLIBS)
 # A program of the house tests that must link without the test libraries, for any machine.
 $(BUILD)/tests/house/digest: $(BUILD)/tests/house/digest.o $(BUILD)/tests/support/trial.o \
                              $(BUILD)/tests/support/plan_bytes.o $(LIB)

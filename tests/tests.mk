@@ -25,11 +25,11 @@ sanitize:
 # tsan: ThreadSanitizer on what shares memory among threads: the pool, and fabrics of threads.
 tsan:
 	@tests/variants/threads.sh
-# aarch64: another architecture's compiler, alignment and char; no AVX forms. digests: the same bits
+# aarch64: another architecture's compiler, alignment and char; NEON's forms. digests: the same bits
 # in every build; clang and sanitize are built by then.
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
-	@tests/variants/digests.sh aarch64
+	@tests/variants/aarch64.sh
 # boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.
 boards:
 	@tests/variants/boards.sh

@@ -24,7 +24,7 @@ typedef struct bp_kernel_row {
 /* Part of the plan, so it never depends on the machine found. */
 typedef struct bp_device_options {
     uint32_t threads;    /* host: workers asked for, 1 .. BP_THREADS_MAX */
-    const char *variant; /* host: "portable", "avx2", "avx512" or NULL for the best this CPU has;
+    const char *variant; /* host: "portable", "neon", "avx2", "avx512" or NULL: the best here;
                             cuda: "graph" (NULL), or "plain" for launches one by one */
     uint32_t ordinal;    /* GPU number */
     const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */

@@ -12,6 +12,7 @@
 #endif
 
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 
 #define CPU_WORD_BITS (8 * sizeof(unsigned long))
@@ -163,6 +164,16 @@ void bp_cpu_relax(void)
 }
 
 #endif
+
+bool bp_cpu_has_neon(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    enum { ADVANCED_SIMD = 1 << 1 }; /* of the system's word of capabilities */
+    return (getauxval(AT_HWCAP) & ADVANCED_SIMD) != 0;
+#else
+    return false;
+#endif
+}
 
 uint32_t bp_cpu_count(void)
 {

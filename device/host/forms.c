@@ -7,12 +7,6 @@
 #include "device/host/cpu.h"
 #include "device/host/form_table.h"
 
-#if defined(__x86_64__)
-#define FAST(form) &form
-#else
-#define FAST(form) NULL /* its file is not built */
-#endif
-
 typedef struct form_row {
     const char *name;
     const bp_host_form *form;
@@ -26,9 +20,10 @@ static bool always(void)
 
 static const form_row rows[BP_HOST_FORMS_ALL] = {
     {"portable", &bp_host_portable, always},
-    {"avx2", FAST(bp_host_avx2), bp_cpu_has_avx2},
-    {"avx512", FAST(bp_host_avx512), bp_cpu_has_avx512},
-    {"amx", FAST(bp_host_amx), bp_cpu_has_amx},
+    {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon},
+    {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2},
+    {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512},
+    {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx},
 };
 
 const char *bp_host_form_name(uint32_t index)
@@ -64,7 +59,8 @@ bp_status bp_host_form_find(const char *name, uint32_t *index)
 
 const bp_host_kernel *bp_host_form_kernel(uint32_t index, uint32_t element, uint32_t kernel)
 {
-    while (index > 0 && rows[index].form->kernels[element][kernel] == NULL) {
+    while (index > 0 &&
+           (rows[index].form == NULL || rows[index].form->kernels[element][kernel] == NULL)) {
         index--;
     }
     return rows[index].form->kernels[element][kernel];
@@ -102,7 +98,7 @@ void bp_host_form_kernels(uint32_t index,
 
 bp_host_codes *bp_host_form_codes(uint32_t index)
 {
-    while (rows[index].form->codes == NULL) {
+    while (rows[index].form == NULL || rows[index].form->codes == NULL) {
         index--;
     }
     return rows[index].form->codes;
@@ -110,7 +106,7 @@ bp_host_codes *bp_host_form_codes(uint32_t index)
 
 bp_host_words *bp_host_form_words(uint32_t index)
 {
-    while (index > 0 && rows[index].form->words == NULL) {
+    while (index > 0 && (rows[index].form == NULL || rows[index].form->words == NULL)) {
         index--;
     }
     return rows[index].form->words;

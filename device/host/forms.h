@@ -6,6 +6,19 @@
 
 #include "device/host/kernel.h"
 
+/* The files of another processor's forms are not built. */
+#if defined(__x86_64__)
+#define BP_X86(form) &form
+#else
+#define BP_X86(form) NULL
+#endif
+#if defined(__aarch64__)
+#define BP_ARM(form) &form
+#else
+#define BP_ARM(form) NULL
+#endif
+
+extern const bp_host_form bp_host_neon;
 extern const bp_host_form bp_host_avx2;
 extern const bp_host_form bp_host_avx512;
 extern const bp_host_form bp_host_amx; /* products of bf16; all else is AVX-512's */
@@ -147,7 +160,16 @@ bp_host_codes bp_nf4_blocks_avx2;
 bp_host_words bp_words_avx2;
 bp_host_words bp_words_avx512;
 
+/* The kernels that have NEON forms. Updates, cells and their sums are left to the compiler's
+ * vectors, which on aarch64 the portable form has already. */
+#define BP_NEON_KERNELS(X) BP_TYPED_KERNELS(X) BP_BUILT_KERNELS(X) X(norm_partial)
+
+#define BP_NEON_DECLARE(name) extern const bp_host_kernel bp_##name##_neon;
+BP_NEON_KERNELS(BP_NEON_DECLARE)
+
 #define BP_BUILT_DECLARE(name)                                                                     \
+    extern const bp_host_kernel bp_##name##_neon_bf16;                                             \
+    extern const bp_host_kernel bp_##name##_neon_f16;                                              \
     extern const bp_host_kernel bp_##name##_avx2_bf16;                                             \
     extern const bp_host_kernel bp_##name##_avx2_f16;                                              \
     extern const bp_host_kernel bp_##name##_avx512_bf16;                                           \

@@ -2,11 +2,11 @@
 /* How a kernel of the host device is called, and the tables of forms.
  *
  * A kernel's work is cut into tasks. The cut and every order of addition depend on the scalars
- * only, so neither the number of workers nor the form changes a bit of the result: the AVX2 and
- * AVX-512 forms compute exactly what the portable form, the specification, computes. Sums along a
- * row are kept in 16 lanes (element i goes to lane i mod 16), then lanes are added pairwise at
- * distance 8, 4, 2, 1; a matrix product adds its k terms to each element one by one, in order, by
- * fused multiply-add. */
+ * only, so neither the number of workers nor the form changes a bit of the result: the NEON,
+ * AVX2 and AVX-512 forms compute exactly what the portable form, the specification, computes. Sums
+ * along a row are kept in 16 lanes (element i goes to lane i mod 16), then lanes are added pairwise
+ * at distance 8, 4, 2, 1; a matrix product adds its k terms to each element one by one, in order,
+ * by fused multiply-add. */
 #ifndef BP_DEVICE_HOST_KERNEL_H
 #define BP_DEVICE_HOST_KERNEL_H
 
@@ -54,7 +54,7 @@ typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);
 /* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;
  * rows without a working type are f32's. */
 typedef struct bp_host_form {
-    const char *name; /* "portable", "avx2", "avx512" */
+    const char *name; /* "portable", "neon", "avx2", "avx512" */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     bp_host_codes *codes; /* or NULL, likewise */
     bp_host_words *words; /* or NULL: bp_word_sum */

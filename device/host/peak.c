@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The multiply-add bound of plain C on any CPU. */
+/* The multiply-add bound of plain C on any CPU, and which form has which. */
 #include "device/host/peak.h"
+
+#include "device/host/form_table.h"
+#include "device/host/forms.h"
 
 #define CHAINS 16
 
@@ -23,4 +26,12 @@ uint64_t bp_peak_loop_portable(uint64_t iterations, float *sink)
     }
     *sink = sum;
     return iterations * CHAINS * 2;
+}
+
+bp_peak_loop *bp_peak_of(uint32_t form)
+{
+    static bp_peak_loop *const loops[BP_HOST_FORMS_ALL] = {
+        bp_peak_loop_portable, BP_ARM(bp_peak_loop_neon), BP_X86(bp_peak_loop_avx2),
+        BP_X86(bp_peak_loop_avx512), BP_X86(bp_peak_loop_amx)};
+    return loops[form];
 }

@@ -10,11 +10,16 @@
  * memory, and returns how many floating-point operations (two per multiply-add) that was. The
  * caller times it, one call per thread. `sink` receives a value that depends on every operation, so
  * that no compiler drops them. Only call the loop of a form that this CPU has. */
-uint64_t bp_peak_loop_portable(uint64_t iterations, float *sink);
-uint64_t bp_peak_loop_avx2(uint64_t iterations, float *sink);
-uint64_t bp_peak_loop_avx512(uint64_t iterations, float *sink);
+typedef uint64_t bp_peak_loop(uint64_t iterations, float *sink);
+bp_peak_loop bp_peak_loop_portable;
+bp_peak_loop bp_peak_loop_neon;
+bp_peak_loop bp_peak_loop_avx2;
+bp_peak_loop bp_peak_loop_avx512;
 
 /* The same for products of bf16 by AMX tiles. */
-uint64_t bp_peak_loop_amx(uint64_t iterations, float *sink);
+bp_peak_loop bp_peak_loop_amx;
+
+/* The loop of form number `form` (form_table.h), which runs here. */
+bp_peak_loop *bp_peak_of(uint32_t form);
 
 #endif

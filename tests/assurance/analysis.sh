@@ -34,7 +34,7 @@ stack() {
     local source flags
     make -s VARIANT=stack library >build/stack.log 2>&1 || { tail -5 build/stack.log; return 1; }
     rm -rf build/stack.types && mkdir build/stack.types
-    find arena core layers optim device tools/formats -name '*.c' ! -path 'device/bare/*' | while read -r source; do
+    find arena core layers optim device tools/formats -name '*.c' ! -path 'device/bare/*' ! -name '*_neon.c' | while read -r source; do
         flags=''
         case $source in *_avx2.c | *_avx512.c) flags='-mavx2 -mfma -mf16c -msha -mavx512f -mavx512bw -mavx512dq -mavx512vl -mamx-tile -mamx-bf16' ;; esac
         # shellcheck disable=SC2086

@@ -50,10 +50,11 @@ static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *lo
 int main(int argc, char **argv)
 {
     (void)argv;
-    const char *const forms[] = {"portable", "avx2", "avx512", "none", NULL}; /* NULL: the best */
+    const char *const forms[] = {"portable", "neon", "avx2",
+                                 "avx512",   "none", NULL}; /* NULL: the best */
     const uint32_t threads[] = {1, 2, 5};
-    size_t first = argc > 1 ? 4 : 0;
-    for (size_t f = first; f < first + (argc > 1 ? 1 : 4); f++) {
+    size_t first = argc > 1 ? 5 : 0;
+    for (size_t f = first; f < first + (argc > 1 ? 1 : 5); f++) {
         for (size_t n = 0; n < 3; n++) {
             static trial t;
             uint64_t digest = 0;

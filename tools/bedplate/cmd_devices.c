@@ -10,7 +10,10 @@
 
 static void put_host(output *out, bool json)
 {
-    const char *best = bp_cpu_has_avx512() ? "avx512" : bp_cpu_has_avx2() ? "avx2" : "portable";
+    const char *best = bp_cpu_has_avx512() ? "avx512"
+                       : bp_cpu_has_avx2() ? "avx2"
+                       : bp_cpu_has_neon() ? "neon"
+                                           : "portable";
     if (json) {
         json_begin(out);
         json_text(out, "device", "host");

@@ -4,38 +4,27 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "device/host/cpu.h"
+#include "device/host/form_table.h"
 #include "device/host/peak.h"
 #include "tools/bedplate/progress.h"
 
 #define TRIALS        5
 #define TRIAL_SECONDS 0.05
 
-typedef uint64_t (*peak_loop)(uint64_t iterations, float *sink);
-
 typedef struct lane {
     pthread_t thread;
-    peak_loop loop;
+    bp_peak_loop *loop;
     uint64_t iterations;
     uint64_t operations;
     float sink;
 } lane;
 
-static peak_loop loop_of(const char *form)
+/* Of a form that does not run here, plain C's. */
+static bp_peak_loop *loop_of(const char *form)
 {
-    bool any = form == NULL;
-    if (!any && strcmp(form, "amx") == 0 && bp_cpu_has_amx()) {
-        return bp_peak_loop_amx;
-    }
-    if (bp_cpu_has_avx512() && (any || strcmp(form, "avx512") == 0)) {
-        return bp_peak_loop_avx512;
-    }
-    if (bp_cpu_has_avx2() && (any || strcmp(form, "avx2") == 0)) {
-        return bp_peak_loop_avx2;
-    }
-    return bp_peak_loop_portable;
+    uint32_t index;
+    return bp_peak_of(bp_host_form_find(form, &index) == BP_OK ? index : 0);
 }
 
 static void *run_lane(void *argument)
@@ -69,7 +58,7 @@ double peak_gflops(const char *form, uint32_t threads)
     if (lanes == NULL) {
         return 0.0;
     }
-    peak_loop loop = loop_of(form);
+    bp_peak_loop *loop = loop_of(form);
     uint64_t iterations = 100000;
     double best = 0.0;
     for (int trial = 0; trial < TRIALS; trial++) {

@@ -6,6 +6,7 @@
 #include "device/host/matmul/matmul_amx.h"
 #include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
+#include "device/host/matmul/matmul_turn.h"
 
 #define ROWS    8
 #define LANES   16

@@ -14,22 +14,21 @@
 /* One of three steps that interleave the rows i and i + 4; written out so that all stay in
  * registers. */
 #define TURN_STEP(r, s)                                                                            \
-    s##0 = _mm_unpacklo_epi8(r##0, r##4), s##1 = _mm_unpackhi_epi8(r##0, r##4);                    \
-    s##2 = _mm_unpacklo_epi8(r##1, r##5), s##3 = _mm_unpackhi_epi8(r##1, r##5);                    \
-    s##4 = _mm_unpacklo_epi8(r##2, r##6), s##5 = _mm_unpackhi_epi8(r##2, r##6);                    \
-    s##6 = _mm_unpacklo_epi8(r##3, r##7), s##7 = _mm_unpackhi_epi8(r##3, r##7);
+    s##0 = bp_bytes_zip_low(r##0, r##4), s##1 = bp_bytes_zip_high(r##0, r##4);                     \
+    s##2 = bp_bytes_zip_low(r##1, r##5), s##3 = bp_bytes_zip_high(r##1, r##5);                     \
+    s##4 = bp_bytes_zip_low(r##2, r##6), s##5 = bp_bytes_zip_high(r##2, r##6);                     \
+    s##6 = bp_bytes_zip_low(r##3, r##7), s##7 = bp_bytes_zip_high(r##3, r##7);
 
 #define EACH_PAIR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define TURN_LOAD(i)                                                                               \
-    __m128i r##i = _mm_loadu_si128((const __m128i *)(const void *)(from + i * pitch));
+#define TURN_LOAD(i) bp_bytes r##i = bp_bytes_load(from + i * pitch);
 #define TURN_KEEP(i) pair[i] = s##i;
 
 /* The bytes of eight rows, byte by byte: the halves of pair[i] are bytes 2 i and 2 i + 1 of each.
  */
-static inline __attribute__((always_inline)) void turn_bytes(__m128i pair[BP_TURNED],
+static inline __attribute__((always_inline)) void turn_bytes(bp_bytes pair[BP_TURNED],
                                                              const uint8_t *from, uint64_t pitch)
 {
-    __m128i s0, s1, s2, s3, s4, s5, s6, s7;
+    bp_bytes s0, s1, s2, s3, s4, s5, s6, s7;
     EACH_PAIR(TURN_LOAD)
     TURN_STEP(r, s)
     TURN_STEP(s, r)
@@ -41,23 +40,21 @@ static inline __attribute__((always_inline)) void turn_bytes(__m128i pair[BP_TUR
 static inline void ask_codes(const uint8_t *from, uint64_t pitch)
 {
     for (uint64_t r = LANES; r < 2 * LANES; r++) {
-        _mm_prefetch((const char *)from + r * pitch, _MM_HINT_T0);
+        __builtin_prefetch(from + r * pitch);
     }
 }
 
 #define TURN_HALF(i)                                                                               \
-    _mm_storel_epi64((__m128i *)(void *)(to + 2 * i * LANES), low[i]);                             \
-    _mm_storel_epi64((__m128i *)(void *)(to + (2 * i + 1) * LANES), _mm_srli_si128(low[i], 8));
+    bp_bytes_store_low(to + 2 * i * LANES, low[i]);                                                \
+    bp_bytes_store_high(to + (2 * i + 1) * LANES, low[i]);
 #define TURN_BOTH(i)                                                                               \
-    _mm_storeu_si128((__m128i *)(void *)(to + 2 * i * LANES),                                      \
-                     _mm_unpacklo_epi64(low[i], high[i]));                                         \
-    _mm_storeu_si128((__m128i *)(void *)(to + (2 * i + 1) * LANES),                                \
-                     _mm_unpackhi_epi64(low[i], high[i]));
+    bp_bytes_store(to + 2 * i * LANES, bp_bytes_join_low(low[i], high[i]));                        \
+    bp_bytes_store(to + (2 * i + 1) * LANES, bp_bytes_join_high(low[i], high[i]));
 
 /* to + q * LANES: byte q of LANES rows. What is stored at once is loaded at once. */
 static inline void turn_codes(uint8_t to[CODES_TURNED * LANES], const uint8_t *from, uint64_t pitch)
 {
-    __m128i low[BP_TURNED], high[BP_TURNED];
+    bp_bytes low[BP_TURNED], high[BP_TURNED];
     turn_bytes(low, from, pitch);
     if (LANES == BP_TURNED) {
         EACH_PAIR(TURN_HALF)

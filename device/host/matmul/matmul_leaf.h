@@ -10,12 +10,12 @@
  *   leaf_split(pairs, low, high, type)     the halves of LANES pairs of 16-bit elements
  *   leaf_codes(pairs, table), leaf_bytes(codes), leaf_times(a, b)     of quantised weights
  *   leaf_columns4(column, from, pitch)     column[q] = element q of LANES rows, `pitch` bytes apart
+ *   bp_turned, bp_turn_columns4            eight floats, and 8 rows x 4 columns turned
  */
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
 #define BP_DEVICE_HOST_MATMUL_LEAF_H
 
 #include "device/host/vector/half.h"
-#include "device/host/matmul/matmul_turn.h"
 
 /* Rows that are not there are row 0 again. The lines of the rows that come next are asked for: rows
  * side by side, and short, are no streams that the processor would follow. A store of a column of
@@ -28,17 +28,17 @@ static void pack_rows(float *to, const float *from, int64_t pitch, int64_t rows,
     }
     int64_t whole = depth - depth % 4;
     for (int64_t k = 0; k < whole; k += 4, to += 4 * ROWS) {
-        __m256 column[4];
+        bp_turned column[4];
         for (int64_t r = 0; k % 16 == 0 && r < ROWS; r++) {
-            _mm_prefetch((const char *)(from + (ROWS + r) * pitch + k), _MM_HINT_T0);
+            __builtin_prefetch(from + (ROWS + r) * pitch + k);
         }
         bp_turn_columns4(column, row, k);
         /* Not as a loop: where the four lie side by side, a compiler would join two at a time into
          * a longer vector by way of memory, which waits for what was just stored. */
-        _mm256_storeu_ps(to, column[0]);
-        _mm256_storeu_ps(to + ROWS, column[1]);
-        _mm256_storeu_ps(to + 2 * ROWS, column[2]);
-        _mm256_storeu_ps(to + 3 * ROWS, column[3]);
+        bp_turned_store(to, column[0]);
+        bp_turned_store(to + ROWS, column[1]);
+        bp_turned_store(to + 2 * ROWS, column[2]);
+        bp_turned_store(to + 3 * ROWS, column[3]);
     }
     for (int64_t k = whole; k < depth; k++, to += ROWS) {
         for (int64_t r = 0; r < ROWS; r++) {
@@ -52,7 +52,7 @@ static void pack_columns(float *to, const float *from, int64_t pitch, int64_t re
 {
     int64_t k = 0;
     for (; readable >= BP_TURNED && k < depth - 1; k++, to += ROWS, from += pitch) {
-        _mm256_storeu_ps(to, _mm256_loadu_ps(from)); /* what spills over is stored next */
+        bp_turned_store(to, bp_turned_load(from)); /* what spills over is stored next */
     }
     for (; k < depth; k++, to += ROWS, from += pitch) {
         for (int64_t r = 0; r < ROWS; r++) {
@@ -160,8 +160,7 @@ static inline leaf leaf_of(const void *p, bp_dtype type)
 }
 
 #define ROW_TERM(r) sum = leaf_fma(x##r, leaf_of(bp_element_at(b, r * pitch + j, type), type), sum);
-#define ROW_ASK(r)                                                                                 \
-    _mm_prefetch(bp_element_at(b, (r + ROWS_AT_ONCE) * pitch + j, type), _MM_HINT_T0);
+#define ROW_ASK(r)  __builtin_prefetch(bp_element_at(b, (r + ROWS_AT_ONCE) * pitch + j, type));
 
 /* Four rows of b through all columns: memory is read in the order in which it lies, which no
  * narrower strip of columns does, and is what limits this. */
@@ -263,7 +262,7 @@ static inline __attribute__((always_inline)) void turned_columns(float sum[LANES
     leaf sums = leaf_load(sum);
     for (int64_t i = 0; i < whole; i += LANES) {
         for (int64_t r = 0; i % line == 0 && r < LANES; r++) {
-            _mm_prefetch(bp_element_at(b, r * apart + i + TERMS_BEFORE, type), _MM_HINT_T0);
+            __builtin_prefetch(bp_element_at(b, r * apart + i + TERMS_BEFORE, type));
         }
         sums = turned_step(sums, a + i, bp_element_at(b, i, type), apart, type);
     }
@@ -358,7 +357,7 @@ static inline __attribute__((always_inline)) void narrow_of(float *sums, const v
     NARROW_EACH(NARROW_LOAD)
     for (int64_t k = 0; k < whole; k += 4 * pair) {
         for (int64_t r = 0; k % line == 0 && r < LANES; r++) {
-            _mm_prefetch(bp_element_at(a, (LANES + r) * pitch + k, type), _MM_HINT_T0);
+            __builtin_prefetch(bp_element_at(a, (LANES + r) * pitch + k, type));
         }
         leaf column[4];
         leaf_columns4(column, bp_element_at(a, k, type), bytes);

@@ -124,6 +124,7 @@ typedef struct bp_matmul_form {
 
 extern const bp_matmul_form bp_matmul_form_avx2;
 extern const bp_matmul_form bp_matmul_form_avx512;
+extern const bp_matmul_form bp_matmul_form_neon;
 
 /* Bytes of workspace per worker for the scalars of a matmul; the same for every form. */
 uint64_t bp_matmul_workspace(const void *scalars, const uint8_t *dtypes);

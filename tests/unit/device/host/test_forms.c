@@ -108,7 +108,7 @@ static bool has_form(bp_kernel kernel, bp_dtype dtype)
     return bp_host_portable.kernels[working][kernel] != NULL;
 }
 
-/* verifies device-1.a01f */
+/* verifies device-1.6909 */
 static void all_forms_give_equal_bits(void **state)
 {
     static form_devices all;

@@ -244,7 +244,7 @@ static void check_forms(const int64_t shape[3], int transposed, int epilogue, in
 }
 
 /* Rows around tiles of 6 and 8, columns around vectors and tiles of 16 and 48, and none of k. */
-/* verifies device-1.a01f */
+/* verifies device-1.6909 */
 static void edges_of_tiles(void **unused)
 {
     (void)unused;
