@@ -34,11 +34,13 @@ static bool has_adapter(const bp_emit *emit, const bp_linear *layer)
     return bp_adapter_there(emit, layer->weight);
 }
 
-/* A product whose b is the layer's weight: as it is, or as codes, which are (out, in). */
+/* A product whose b is the layer's weight: as it is, as codes of fp8, or as others, which are
+ * (out, in). */
 static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,
                          const bp_matmul_scalars *scalars, bool by_output)
 {
-    if (!bp_emit_quantised(emit, layer->weight)) {
+    const bool fp8 = bp_emit_fp8(emit, layer->weight);
+    if (!fp8 && !bp_emit_quantised(emit, layer->weight)) {
         bp_emit_matmul(emit, operands, scalars);
         return;
     }
@@ -53,14 +55,15 @@ static void emit_product(bp_emit *emit, const bp_linear *layer, const bp_matmul_
                                                 .residual = operands->residual,
                                                 .work = BP_ABSENT};
     bp_emit_matmul_quantised(emit, &codes,
-                             &(bp_matmul_quantised_scalars){.m = scalars->m,
-                                                            .n = scalars->n,
-                                                            .k = scalars->k,
-                                                            .lda = scalars->lda,
-                                                            .ldc = scalars->ldc,
-                                                            .transpose_b = by_output,
-                                                            .gelu = scalars->gelu,
-                                                            .form = (int64_t)weight->quantised});
+                             &(bp_matmul_quantised_scalars){
+                                 .m = scalars->m,
+                                 .n = scalars->n,
+                                 .k = scalars->k,
+                                 .lda = scalars->lda,
+                                 .ldc = scalars->ldc,
+                                 .transpose_b = fp8 ? scalars->transpose_b : by_output,
+                                 .gelu = scalars->gelu,
+                                 .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)weight->quantised});
 }
 
 static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_operands *operands,

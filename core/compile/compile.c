@@ -85,6 +85,24 @@ static bp_status check_quantised(const bp_emit *emit)
                                                                          : "load-in-4bit");
 }
 
+bool compile_goes_fp8(const bp_emit *emit, uint32_t index)
+{
+    return emit->spec->weights == BP_WEIGHT_FP8 && bp_adapter_dense(emit, index);
+}
+
+/* What was asked to be in fp8 has to be there. */
+static bp_status check_fp8(const bp_emit *emit)
+{
+    bool any = emit->spec->weights == BP_WEIGHT_WORKING || emit->spec->optimizer == NULL;
+    for (uint32_t i = 0; i < emit->parameter_count && !any; i++) {
+        any = bp_emit_fp8(emit, i);
+    }
+    return any ? BP_OK
+               : bp_error_set(emit->graph->error, BP_ERR_USAGE, where,
+                              "this run trains no dense layers in blocks, whose weights fp8 is for",
+                              "weight-dtype");
+}
+
 void compile_find_first(bp_compile *compile, const bp_emit *emit)
 {
     compile->first = compile->stages - 1;
@@ -266,7 +284,7 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
         if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE &&
-            !parameter->below && !parameter->aside) {
+            !parameter->below && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(emit, i);
         }
     }
@@ -453,6 +471,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_emit *emit, bp_graph *graph, co
     bp_adapter_publish(emit);
     BP_TRY(emit->status);
     BP_TRY(check_quantised(emit));
+    BP_TRY(check_fp8(emit));
     if (spec->optimizer != NULL) {
         BP_TRY(check_rules(emit));
         BP_TRY(compile_share_out(emit, memory));

@@ -44,6 +44,9 @@ bool compile_goes_below(bp_emit *emit, uint32_t index);
 /* Whether its master and its state do. */
 bool compile_goes_aside(bp_emit *emit, uint32_t index);
 
+/* Whether its weight is kept as codes of core/number/fp8.h, if it is trained. */
+bool compile_goes_fp8(const bp_emit *emit, uint32_t index);
+
 /* Brings a parameter that lives in storage into buffers that live while it is held. */
 void compile_fetch(bp_emit *emit, uint32_t index);
 

@@ -123,10 +123,12 @@ static bp_buffer shared_part(const bp_emit *emit, uint32_t index, bp_buffer prot
 }
 
 /* The form of a parameter's master. */
-static void choose_master(const bp_emit *emit, bp_parameter *parameter)
+static void choose_master(const bp_emit *emit, uint32_t index)
 {
+    bp_parameter *parameter = &emit->parameters[index];
     bp_master form = emit->spec->master;
     form = form == BP_MASTER_SPLIT8 && parameter->rank < 2 ? BP_MASTER_SPLIT : form;
+    form = compile_goes_fp8(emit, index) ? BP_MASTER_FP8 : form;
     bool updated = parameter->trainable && emit->spec->optimizer != NULL;
     parameter->master_form = updated ? form : BP_MASTER_WEIGHT;
 }
@@ -190,10 +192,16 @@ static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *n
 static void make_weight(bp_emit *emit, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &emit->parameters[index];
+    choose_master(emit, index);
     bp_buffer prototype = weight_buffer(emit, parameter);
+    if (parameter->master_form == BP_MASTER_FP8) {
+        prototype.dtype = BP_U8;
+        prototype.rank = 1;
+        prototype.shape[0] = bp_fp8_bytes(parameter->count);
+        prototype.shape[1] = prototype.shape[2] = prototype.shape[3] = 0;
+    }
     prototype.space = space_of(parameter);
     parameter->weight = make_buffer(emit, &prototype, name);
-    choose_master(emit, parameter);
     if (!bp_emit_shared(emit)) {
         make_master(emit, index, name);
     }
@@ -277,6 +285,11 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index)
 {
     return emit->status == BP_OK && emit->parameters[index].quantised != BP_QUANTISED_NONE;
+}
+
+bool bp_emit_fp8(const bp_emit *emit, uint32_t index)
+{
+    return emit->status == BP_OK && emit->parameters[index].master_form == BP_MASTER_FP8;
 }
 
 bool bp_emit_trainable(const bp_emit *emit, uint32_t index)
@@ -392,7 +405,8 @@ bp_ref bp_emit_weight(bp_emit *emit, uint32_t index)
         return BP_ABSENT;
     }
     const bp_parameter *parameter = &emit->parameters[index];
-    const bool codes = parameter->quantised != BP_QUANTISED_NONE;
+    const bool codes =
+        parameter->quantised != BP_QUANTISED_NONE || parameter->master_form == BP_MASTER_FP8;
     if (parameter->held == 0) {
         bp_emit_unheld(emit, index, "a parameter is asked for that was not acquired");
         return BP_ABSENT;
@@ -419,8 +433,11 @@ bp_ref bp_emit_nested(const bp_emit *emit, uint32_t index)
 bp_ref bp_emit_update_weight(bp_emit *emit, uint32_t index, uint64_t first)
 {
     const bool shared = emit->status == BP_OK && bp_emit_weight_shared(emit, index);
-    return bp_ref_at(bp_emit_weight(emit, index),
-                     shared ? first - emit->parameters[index].share.first : first);
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t own = shared ? first - parameter->share.first : first;
+    bp_ref weight = bp_emit_weight(emit, index);
+    weight.offset += bp_master_weight_bytes(weight.dtype, parameter->master_form, own);
+    return weight;
 }
 
 static uint32_t owner_of(const bp_emit *emit, uint32_t buffer)

@@ -236,6 +236,10 @@ static inline bp_dtype bp_emit_working(const bp_emit *emit)
  * matmul_quantised, and the matrix is (out, in) whatever the model publishes. */
 bool bp_emit_quantised(const bp_emit *emit, uint32_t index);
 
+/* Whether its weight is the codes of core/number/fp8.h, in the order that the model publishes: an
+ * operand of matmul_quantised, and of updates. */
+bool bp_emit_fp8(const bp_emit *emit, uint32_t index);
+
 /* The scales of a quantised parameter that is held, and what scales them: absent where nothing
  * does. */
 bp_ref bp_emit_scales(const bp_emit *emit, uint32_t index);

@@ -166,9 +166,38 @@ static bp_status check_lora(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Codes complete no 16-bit weight, and what moves weights moves elements. */
+static bp_status check_weights(const bp_spec *spec, bp_error *error)
+{
+    const bool narrow = spec->master == BP_MASTER_SPLIT || spec->master == BP_MASTER_SPLIT8;
+    if (spec->master == BP_MASTER_FP8) {
+        return refuse(error, "master", "weights of 8 bits are asked for by weight-dtype");
+    }
+    if (spec->weights == BP_WEIGHT_WORKING || spec->optimizer == NULL) {
+        return BP_OK;
+    }
+    if (spec->working != BP_BF16 || !narrow) {
+        return refuse(error, "weight-dtype",
+                      "weights in fp8 go with --bf16, and with --master split8 or split for the "
+                      "weights that stay in bf16");
+    }
+    if (spec->lora.rank > 0) {
+        return refuse(error, "weight-dtype",
+                      "adapters leave the dense layers' weights as they are; --load-in-8bit keeps "
+                      "frozen ones in 8 bits");
+    }
+    if (spec->ranks > 1 && spec->sharing != BP_SHARING_NONE) {
+        return refuse(error, "weight-dtype", "weights in fp8 are not shared out; --shard none");
+    }
+    return BP_OK;
+}
+
 /* Codes have no gradient. */
 static bp_status check_quantised(const bp_spec *spec, bp_error *error)
 {
+    if (spec->quantised >= BP_QUANTISED_COUNT) {
+        return refuse(error, "load-in-4bit", "there is no such form of frozen weights");
+    }
     if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {
         return BP_OK;
     }
@@ -459,6 +488,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));
     BP_TRY(check_lora(spec, error));
+    BP_TRY(check_weights(spec, error));
     BP_TRY(check_quantised(spec, error));
     BP_TRY(check_below(spec, error));
     BP_TRY(check_loss(spec, error));

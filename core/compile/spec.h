@@ -215,6 +215,7 @@ typedef struct bp_spec {
     bool gradient_int8; /* a stage's gradients, of that type, are added up in 8 bits per element
                            (accumulate_codes of kernels.def), which the update reads */
     bp_master master;
+    bp_weight_form weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
     bp_scaling scaling;
     bp_release gradient_release;
     bp_lora lora;

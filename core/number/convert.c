@@ -218,7 +218,9 @@ static void store_split8(uint16_t *weights, uint8_t *masters, const float *value
 void bp_elements_store(bp_dtype dtype, bp_master form, void *weights, void *masters,
                        const float *values, size_t count)
 {
-    if (form == BP_MASTER_SPLIT8) {
+    if (form == BP_MASTER_FP8) {
+        bp_fp8_store(values, count, weights, masters);
+    } else if (form == BP_MASTER_SPLIT8) {
         store_split8(weights, masters, values, count);
     } else if (form == BP_MASTER_SPLIT) {
         store_split(weights, masters, values, count);
@@ -235,6 +237,10 @@ void bp_elements_load(bp_dtype dtype, bp_master form, const void *weights, const
 {
     if (form == BP_MASTER_FP32) {
         memcpy(values, masters, count * sizeof *values);
+        return;
+    }
+    if (form == BP_MASTER_FP8) {
+        bp_fp8_load(weights, masters, count, values);
         return;
     }
     if (form == BP_MASTER_SPLIT || form == BP_MASTER_SPLIT8) {

@@ -9,12 +9,20 @@
 
 /* How the exact value of a weight is kept beside, or inside, its working copy. */
 typedef enum bp_master {
-    BP_MASTER_WEIGHT,    /* in the weight itself: fp32 weights */
-    BP_MASTER_FP32,      /* in a separate fp32 tensor */
-    BP_MASTER_SPLIT,     /* bf16 weight and 16-bit remainder */
-    BP_MASTER_SPLIT8,    /* bf16 weight and 8-bit remainder; vectors keep SPLIT */
-    BP_MASTER_STOCHASTIC /* nowhere: the update rounds the bf16 weight stochastically */
+    BP_MASTER_WEIGHT,     /* in the weight itself: fp32 weights */
+    BP_MASTER_FP32,       /* in a separate fp32 tensor */
+    BP_MASTER_SPLIT,      /* bf16 weight and 16-bit remainder */
+    BP_MASTER_SPLIT8,     /* bf16 weight and 8-bit remainder; vectors keep SPLIT */
+    BP_MASTER_STOCHASTIC, /* nowhere: the update rounds the bf16 weight stochastically */
+    BP_MASTER_FP8,        /* e4m3 weight and 16-bit remainder: of single weights, not of a spec */
+    BP_MASTER_COUNT
 } bp_master;
+
+/* How weights of the blocks' dense layers that are trained are kept (core/number/fp8.h). */
+typedef enum bp_weight_form {
+    BP_WEIGHT_WORKING, /* in the working type, as their master form says */
+    BP_WEIGHT_FP8      /* as e4m3 codes, which products read, and a 16-bit remainder */
+} bp_weight_form;
 
 /* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. */
 typedef enum bp_quantised {

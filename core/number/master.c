@@ -78,10 +78,8 @@ float bp_master_load(bp_dtype dtype, bp_master form, const void *weight, const v
 
 const char *bp_master_name(bp_master form)
 {
-    static const char *const names[] = {[BP_MASTER_WEIGHT] = "",
-                                        [BP_MASTER_FP32] = "fp32",
-                                        [BP_MASTER_SPLIT] = "split",
-                                        [BP_MASTER_SPLIT8] = "split8",
-                                        [BP_MASTER_STOCHASTIC] = "none"};
+    static const char *const names[] = {
+        [BP_MASTER_WEIGHT] = "",       [BP_MASTER_FP32] = "fp32",       [BP_MASTER_SPLIT] = "split",
+        [BP_MASTER_SPLIT8] = "split8", [BP_MASTER_STOCHASTIC] = "none", [BP_MASTER_FP8] = "fp8"};
     return names[form];
 }

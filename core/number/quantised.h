@@ -21,6 +21,11 @@
 
 #include "arena/base.h"
 #include "core/number/forms.h"
+#include "core/number/fp8.h"
+
+/* What products read besides: the codes of a weight that is trained (core/number/fp8.h), whose
+ * scales lie among them. */
+#define BP_QUANTISED_FP8 BP_QUANTISED_COUNT
 
 #define BP_NF4_BLOCK     64  /* elements that share a scale */
 #define BP_NESTED_BLOCK  256 /* scales that share a scale */
@@ -46,13 +51,15 @@ extern const float bp_nested_map[BP_NESTED_BLOCK];
  * elements, and the floats of `nested` (0: there is none). All saturate. */
 static inline uint64_t bp_quantised_codes(uint64_t count, int64_t form)
 {
-    return form == BP_QUANTISED_INT8 ? count : bp_size_ceil_div(count, 2);
+    return form == BP_QUANTISED_FP8    ? bp_fp8_bytes(count)
+           : form == BP_QUANTISED_INT8 ? count
+                                       : bp_size_ceil_div(count, 2);
 }
 
 static inline uint64_t bp_quantised_scales(uint64_t rows, uint64_t count, int64_t form)
 {
-    if (form == BP_QUANTISED_INT8) {
-        return bp_size_mul(rows, sizeof(float));
+    if (form == BP_QUANTISED_INT8 || form == BP_QUANTISED_FP8) {
+        return form == BP_QUANTISED_FP8 ? 0 : bp_size_mul(rows, sizeof(float));
     }
     uint64_t blocks = bp_size_ceil_div(count, BP_NF4_BLOCK);
     return form == BP_QUANTISED_NF4_DOUBLE ? blocks : bp_size_mul(blocks, sizeof(float));
@@ -76,7 +83,8 @@ typedef struct bp_quantised_matrix {
     const float *nested; /* NULL where there is none */
 } bp_quantised_matrix;
 
-/* The scale of the block (of the row for INT8) that element number `index` belongs to. */
+/* Not for FP8: the scale of the block (of the row for INT8) that element number `index` belongs to.
+ */
 static inline float bp_quantised_scale(const bp_quantised_matrix *matrix, uint64_t index)
 {
     if (matrix->form == BP_QUANTISED_INT8) {
@@ -95,6 +103,9 @@ static inline float bp_quantised_scale(const bp_quantised_matrix *matrix, uint64
 /* Element number `index`, in f32. */
 static inline float bp_quantised_value(const bp_quantised_matrix *matrix, uint64_t index)
 {
+    if (matrix->form == BP_QUANTISED_FP8) {
+        return bp_fp8_read(matrix->codes, index);
+    }
     const float scale = bp_quantised_scale(matrix, index);
     if (matrix->form == BP_QUANTISED_INT8) {
         const int code =

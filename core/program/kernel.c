@@ -22,6 +22,7 @@
 #define CONTROL_BYTES             sizeof(bp_control_block)
 #define RESULT_BYTES              sizeof(bp_result_block)
 #define MASTER_BYTES(f)           bp_master_bytes((int64_t)(f))
+#define WEIGHT_ELEMENTS(n, f)     ((f) == BP_MASTER_FP8 ? bp_fp8_bytes(n) : (n))
 #define STATE_BYTES(n, f)         bp_codec_bytes((n), (int64_t)(f))
 #define TAPE_BYTES(r, w)          bp_tape_bytes((r), (w))
 #define QUANTISED_CODES(n, f)     bp_quantised_codes((n), (int64_t)(f))
@@ -30,9 +31,10 @@
 #define COMPANDED8                BP_CODEC_COMPANDED8
 #define NORM_HISTORY              BP_NORM_HISTORY
 #define CODECS                    BP_CODEC_COUNT
-#define MASTERS                   (BP_MASTER_STOCHASTIC + 1)
+#define MASTERS                   BP_MASTER_COUNT
+#define MASTER_FP8                BP_MASTER_FP8
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
-#define QUANTISED_FORMS           BP_QUANTISED_COUNT
+#define QUANTISED_FORMS           (BP_QUANTISED_FP8 + 1)
 #define TASKS                     (BP_TASK_REGRESSION + 1)
 #define PREFERENCES               BP_PREFERENCES
 #define TASK_CLASSES              BP_TASK_CLASSES
@@ -186,10 +188,11 @@ uint64_t bp_extent_bytes(const bp_extent *extent, size_t element_bytes)
 
 size_t bp_operand_element_bytes(bp_operand_type type, bp_dtype dtype)
 {
-    static const size_t fixed[] = {[BP_TYPE_ANY] = 0,  [BP_TYPE_FLOAT] = 0,   [BP_TYPE_F32] = 4,
-                                   [BP_TYPE_F64] = 8,  [BP_TYPE_I32] = 4,     [BP_TYPE_BYTE] = 1,
-                                   [BP_TYPE_STEP] = 1, [BP_TYPE_CONTROL] = 1, [BP_TYPE_RESULT] = 1};
-    return type <= BP_TYPE_FLOAT ? bp_dtype_bytes(dtype) : fixed[type];
+    static const size_t fixed[] = {
+        [BP_TYPE_ANY] = 0,     [BP_TYPE_FLOAT] = 0, [BP_TYPE_WEIGHT] = 0, [BP_TYPE_F32] = 4,
+        [BP_TYPE_F64] = 8,     [BP_TYPE_I32] = 4,   [BP_TYPE_BYTE] = 1,   [BP_TYPE_STEP] = 1,
+        [BP_TYPE_CONTROL] = 1, [BP_TYPE_RESULT] = 1};
+    return type <= BP_TYPE_WEIGHT ? bp_dtype_bytes(dtype) : fixed[type];
 }
 
 bp_dtype bp_kernel_working(const bp_kernel_info *info, const uint8_t *dtypes)

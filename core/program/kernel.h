@@ -89,8 +89,9 @@ typedef enum bp_access {
 } bp_access;
 
 typedef enum bp_operand_type {
-    BP_TYPE_ANY,   /* the op's working type: f32, bf16 or f16, as the ref states */
-    BP_TYPE_FLOAT, /* one of these, whatever the op's other operands have */
+    BP_TYPE_ANY,    /* the op's working type: f32, bf16 or f16, as the ref states */
+    BP_TYPE_FLOAT,  /* one of these, whatever the op's other operands have */
+    BP_TYPE_WEIGHT, /* FLOAT, or U8: codes of core/number/fp8.h */
     BP_TYPE_F32,
     BP_TYPE_F64,
     BP_TYPE_I32,

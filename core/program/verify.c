@@ -46,6 +46,8 @@ static bool type_fits(bp_operand_type type, bp_dtype dtype)
     case BP_TYPE_ANY:
     case BP_TYPE_FLOAT:
         return dtype == BP_F32 || dtype == BP_BF16 || dtype == BP_F16;
+    case BP_TYPE_WEIGHT:
+        return dtype == BP_F32 || dtype == BP_BF16 || dtype == BP_F16 || dtype == BP_U8;
     case BP_TYPE_F32:
         return dtype == BP_F32;
     case BP_TYPE_F64:

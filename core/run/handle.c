@@ -78,32 +78,17 @@ bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
     return weight;
 }
 
-bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
-{
-    const bp_buffer *buffer = bp_runtime_state(runtime, i);
-    bp_state_tensor tensor = {.name = runtime->graph.names + buffer->name,
-                              .dtype = buffer->dtype,
-                              .rank = buffer->rank,
-                              .bytes = buffer->part.whole > 0 ? buffer->part.whole : buffer->bytes,
-                              .handle = i,
-                              .weight = buffer->class_of == BP_CLASS_WEIGHTS};
-    memcpy(tensor.shape, buffer->shape, sizeof tensor.shape);
-    return tensor;
-}
-
 static bp_status state_read(void *user, uint64_t handle, uint64_t offset, void *to, size_t bytes)
 {
     bp_runtime *runtime = user;
-    return bp_runtime_read_whole(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset, to,
-                                 bytes);
+    return bp_runtime_state_read(runtime, (uint32_t)handle, offset, to, bytes);
 }
 
 static bp_status state_write(void *user, uint64_t handle, uint64_t offset, const void *from,
                              size_t bytes)
 {
     bp_runtime *runtime = user;
-    return bp_runtime_write_whole(runtime, bp_runtime_state(runtime, (uint32_t)handle), offset,
-                                  from, bytes);
+    return bp_runtime_state_write(runtime, (uint32_t)handle, offset, from, bytes);
 }
 
 bp_state_io bp_runtime_state_io(bp_runtime *runtime)

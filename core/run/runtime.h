@@ -152,6 +152,13 @@ bp_status bp_runtime_write_whole(bp_runtime *runtime, const bp_buffer *buffer, u
 void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
                        uint64_t width);
 
+/* Bytes of tensor number i of the state as snapshots see it (core/run/state.h): what
+ * bp_runtime_state_io calls, with read_whole's and write_whole's rules. */
+bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset, void *to,
+                                size_t bytes) BP_MUST_CHECK;
+bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offset, const void *from,
+                                 size_t bytes) BP_MUST_CHECK;
+
 /* The state digest's formula (core/number/digest.h) over the constant weights, the base of
  * adapters, in the order of publication, which a model's configuration fixes. *there is false, and
  * *digest 0, when none is constant. Reads each of their bytes once, through the transfer piece. */

@@ -119,7 +119,7 @@ bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *dig
 }
 
 /* Elements whose weight (4 bytes at most) and master (4 at most) share the transfer piece. */
-#define PIECE (BP_TRANSFER_BYTES / 8)
+#define PIECE (BP_TRANSFER_BYTES / 8 / BP_FP8_BLOCK * BP_FP8_BLOCK)
 
 /* The two halves of the transfer piece, and what a parameter's tensors are. */
 typedef struct weight_desk {
@@ -154,6 +154,26 @@ static bp_status check_plain(bp_runtime *runtime, uint32_t parameter)
                         bp_graph_name(&runtime->graph, weight));
 }
 
+/* Bytes of the weight's first so many elements. */
+static uint64_t desk_bytes(const weight_desk *desk, uint64_t count)
+{
+    return bp_master_weight_bytes(desk->dtype, desk->form, count);
+}
+
+/* Codes of fp8 come in whole blocks. */
+static bp_status check_blocks(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                              uint64_t count)
+{
+    const bp_parameter *p = &runtime->emit.parameters[parameter];
+    const bool ends = first + count == p->count || (first + count) % BP_FP8_BLOCK == 0;
+    if (p->master_form != BP_MASTER_FP8 || (first % BP_FP8_BLOCK == 0 && ends)) {
+        return BP_OK;
+    }
+    return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                        "a weight in fp8 is put in whole blocks of 256 elements",
+                        bp_graph_name(&runtime->graph, p->weight));
+}
+
 /* Where a stretch of a weight and of its master are; false when they cannot be reached. */
 static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, uint64_t count)
 {
@@ -161,8 +181,8 @@ static bool reach_both(bp_runtime *runtime, weight_desk *desk, uint64_t first, u
     if (part || desk->weight->part.whole > 0) {
         return false;
     }
-    uint8_t *weights =
-        bp_runtime_reach(runtime, desk->weight, first, count, bp_dtype_bytes(desk->dtype));
+    const uint64_t at = desk_bytes(desk, first), end = desk_bytes(desk, first + count);
+    uint8_t *weights = bp_runtime_reach(runtime, desk->weight, at, end - at, 1);
     uint8_t *masters = desk->master == NULL ? NULL
                                             : bp_runtime_reach(runtime, desk->master, first, count,
                                                                bp_master_bytes(desk->form));
@@ -178,18 +198,19 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
                                 const float *values, uint64_t count)
 {
     BP_TRY(check_plain(runtime, parameter));
+    BP_TRY(check_blocks(runtime, parameter, first, count));
     weight_desk desk = desk_of(runtime, parameter);
     if (reach_both(runtime, &desk, first, count)) {
         bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values, (size_t)count);
         return BP_OK;
     }
-    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
+    const uint64_t rest = bp_master_bytes(desk.form);
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
         bp_elements_store(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
                           (size_t)piece);
-        BP_TRY(bp_runtime_write_whole(runtime, desk.weight, (first + done) * width, desk.weights,
-                                      (size_t)(piece * width)));
+        BP_TRY(bp_runtime_write_whole(runtime, desk.weight, desk_bytes(&desk, first + done),
+                                      desk.weights, (size_t)desk_bytes(&desk, piece)));
         if (desk.master != NULL) {
             BP_TRY(bp_runtime_write_whole(runtime, desk.master, (first + done) * rest, desk.masters,
                                           (size_t)(piece * rest)));
@@ -199,22 +220,37 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
     return BP_OK;
 }
 
+/* A stretch of a weight that begins with a block, or is of elements that go one by one. */
+static bp_status get_piece(bp_runtime *runtime, const weight_desk *desk, uint64_t first,
+                           float *values, uint64_t count)
+{
+    const uint64_t rest = bp_master_bytes(desk->form);
+    if (desk->master != NULL) {
+        BP_TRY(bp_runtime_read_whole(runtime, desk->master, first * rest, desk->masters,
+                                     (size_t)(count * rest)));
+    }
+    BP_TRY(bp_runtime_read_whole(runtime, desk->weight, desk_bytes(desk, first), desk->weights,
+                                 (size_t)desk_bytes(desk, count)));
+    bp_elements_load(desk->dtype, desk->form, desk->weights, desk->masters, values, (size_t)count);
+    return BP_OK;
+}
+
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
     BP_TRY(check_plain(runtime, parameter));
-    weight_desk desk = desk_of(runtime, parameter);
-    const uint64_t width = bp_dtype_bytes(desk.dtype), rest = bp_master_bytes(desk.form);
-    for (uint64_t done = 0; done < count;) {
-        uint64_t piece = count - done < PIECE ? count - done : PIECE;
-        if (desk.master != NULL) {
-            BP_TRY(bp_runtime_read_whole(runtime, desk.master, (first + done) * rest, desk.masters,
-                                         (size_t)(piece * rest)));
-        }
-        BP_TRY(bp_runtime_read_whole(runtime, desk.weight, (first + done) * width, desk.weights,
-                                     (size_t)(piece * width)));
-        bp_elements_load(desk.dtype, desk.form, desk.weights, desk.masters, values + done,
-                         (size_t)piece);
+    const weight_desk desk = desk_of(runtime, parameter);
+    const uint64_t skipped = desk.form == BP_MASTER_FP8 ? first % BP_FP8_BLOCK : 0;
+    uint64_t done = 0;
+    if (skipped > 0) { /* the end of a block, or a part of it */
+        float block[BP_FP8_BLOCK];
+        done = BP_FP8_BLOCK - skipped < count ? BP_FP8_BLOCK - skipped : count;
+        BP_TRY(get_piece(runtime, &desk, first - skipped, block, skipped + done));
+        memcpy(values, block + skipped, done * sizeof *values);
+    }
+    while (done < count) {
+        const uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        BP_TRY(get_piece(runtime, &desk, first + done, values + done, piece));
         done += piece;
     }
     return BP_OK;

@@ -101,6 +101,9 @@ static bp_status whole_read_own(void *user, uint64_t handle, uint64_t offset, vo
 {
     bp_runtime *runtime = user;
     const bp_buffer *buffer = bp_runtime_state(runtime, (uint32_t)handle);
+    if (buffer->part.whole == 0) {
+        return bp_runtime_state_read(runtime, (uint32_t)handle, offset, to, bytes);
+    }
     return bp_runtime_read(runtime, buffer, offset - buffer->part.first, to, bytes);
 }
 

@@ -246,12 +246,13 @@ static bool types_fit(const bp_linked_op *op, bp_dtype working)
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     for (uint32_t slot = 0; slot < op->tuples * info->operand_count; slot++) {
         const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-        if (operand->type > BP_TYPE_FLOAT || operand->workspace ||
+        if (operand->type > BP_TYPE_WEIGHT || operand->workspace ||
             op->offsets[slot] == BP_OFFSET_ABSENT) {
             continue;
         }
-        bool fits = operand->type == BP_TYPE_FLOAT ? op->dtypes[slot] <= BP_F16
-                                                   : op->dtypes[slot] == working;
+        const bool codes = operand->type == BP_TYPE_WEIGHT && op->dtypes[slot] == BP_U8;
+        bool fits = operand->type != BP_TYPE_ANY ? op->dtypes[slot] <= BP_F16 || codes
+                                                 : op->dtypes[slot] == working;
         if (!fits) {
             return false;
         }

@@ -6,11 +6,22 @@
 
 #include "device/kernels/element.cuh"
 
+#define inline __forceinline__ __device__
+#include "core/number/fp8_element.h"
+#undef inline
+
 /* bp_master of core/number/master.h, whose own includes are no matter of kernels. */
 #define BP_MASTER_FP32       1u
 #define BP_MASTER_SPLIT      2u
 #define BP_MASTER_SPLIT8     3u
 #define BP_MASTER_STOCHASTIC 4u
+#define BP_MASTER_FP8        5u
+
+/* core/number/fp8.h's, likewise. */
+#define BP_FP8_BLOCK  256
+#define BP_FP8_BYTES  260 /* of a block */
+#define BP_FP8_GROUP  64
+#define BP_FP8_HEADER 4
 
 /* Element i of a weight of this form (a type), and of its master, which may be NULL where the kind
  * has none. A bfloat16 weight is rounded half away from zero, as everywhere. */
@@ -97,9 +108,66 @@ typedef struct bp_weight {
     uint32_t kind;
 } bp_weight;
 
+/* Where the block of codes lies that holds element i. */
+BP_DEVICE unsigned char *bp_fp8_block(unsigned char *codes, uint64_t i)
+{
+    return codes + i / BP_FP8_BLOCK * BP_FP8_BYTES;
+}
+
+/* bp_load_weight4 and its pair for codes of fp8, `first` being a multiple of four. */
+BP_DEVICE void bp_load_fp8(const bp_weight *w, uint64_t first, uint64_t count, float x[4])
+{
+    const unsigned char *block = bp_fp8_block(w->weight, first);
+    const uint32_t at = (uint32_t)first % BP_FP8_BLOCK;
+    const uint32_t byte = count > 0 ? block[at / BP_FP8_GROUP] : 0;
+    uint32_t code[4], rest[4];
+    bp_load_bits4(block + BP_FP8_HEADER, at, count, 1, true, code);
+    bp_load_bits4(w->master, first, count, 2, (w->form & BP_WIDE) != 0, rest);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        x[e] = bp_fp8_value(bp_fp8_join(code[e], rest[e]), byte);
+    }
+}
+
+/* Every thread of a warp takes part: 16 threads hold a group. */
+BP_DEVICE void bp_store_fp8(const bp_weight *w, uint64_t first, uint64_t count, const float x[4])
+{
+    uint32_t largest = 0, code[4], rest[4];
+#pragma unroll
+    for (uint32_t e = 0; e < 4; e++) {
+        largest = e < count ? max(largest, bp_float_bits(x[e]) & 0x7fffffffu) : largest;
+    }
+#pragma unroll 1
+    for (int distance = 8; distance > 0; distance /= 2) {
+        largest = max(largest, __shfl_xor_sync(BP_ALL_LANES, largest, distance));
+    }
+    if (count == 0) {
+        return;
+    }
+    const uint32_t byte = bp_fp8_scale(largest), at = (uint32_t)first % BP_FP8_BLOCK;
+    const uint32_t kept = byte == BP_TAPE_NOT_FINITE ? 0 : 0xffffffffu;
+    const float inverse = bp_tape_inverse(byte);
+    unsigned char *block = bp_fp8_block(w->weight, first);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const uint32_t bits = bp_fp8_bits(x[e] * inverse) & kept;
+        code[e] = bp_fp8_code(bits);
+        rest[e] = bits & 0xffff;
+    }
+    if (at % BP_FP8_GROUP == 0) {
+        block[at / BP_FP8_GROUP] = (unsigned char)byte;
+    }
+    bp_store_bits4(block + BP_FP8_HEADER, at, count, 1, true, code);
+    bp_store_bits4(w->master, first, count, 2, (w->form & BP_WIDE) != 0, rest);
+}
+
 /* The exact values of elements first .. first + 3, of which `count` exist. */
 BP_DEVICE void bp_load_weight4(const bp_weight *w, uint64_t first, uint64_t count, float x[4])
 {
+    if (w->kind == BP_MASTER_FP8) {
+        bp_load_fp8(w, first, count, x);
+        return;
+    }
     bool wide = (w->form & BP_WIDE) != 0;
     if (w->kind != BP_MASTER_SPLIT && w->kind != BP_MASTER_SPLIT8) {
         bool own = w->kind == BP_MASTER_FP32;
@@ -117,7 +185,7 @@ BP_DEVICE void bp_load_weight4(const bp_weight *w, uint64_t first, uint64_t coun
     }
 }
 
-/* Stores them; random: 16 bits for each, where the kind rounds stochastically. */
+/* Stores them; random: 16 bits for each, where the kind rounds stochastically. Not for FP8. */
 BP_DEVICE void bp_store_weight4(const bp_weight *w, uint64_t first, uint64_t count,
                                 const uint32_t random[4], const float x[4])
 {

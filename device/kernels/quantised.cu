@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with a frozen b in 4 or 8 bits (core/number/quantised.h): its values are made slice by
+/* Products with a b in 4 or 8 bits (core/number/quantised.h, fp8.h): its values are made slice by
  * slice, on their way into shared memory.
  *
  * A block makes a 64 x 64 tile of c, a thread 4 x 4 of it. Each element is one chain of fused
  * multiply-adds over k in increasing order, as on the host. */
 #include "device/kernels/matmul.cuh"
+
+#define inline __forceinline__ __device__
+#include "core/number/tape_element.h"
+#undef inline
 
 #define TILE    64
 #define DEPTH   16 /* terms of a slice */
@@ -14,6 +18,7 @@
 /* bp_quantised of core/number/quantised.h, and where things lie in `nested`. */
 #define NF4_DOUBLE    2u
 #define INT8          3u
+#define FP8           4u
 #define NESTED_MAP    1
 #define NESTED_SCALES 257
 
@@ -58,6 +63,11 @@ BP_DEVICE float scale_of(const bp_codes *b, uint64_t index)
 
 BP_DEVICE float code_value(const bp_codes *b, uint64_t index, const float *table)
 {
+    if (b->form == FP8) {
+        const uint8_t *block = b->codes + index / 256 * 260;
+        const uint32_t at = (uint32_t)index % 256;
+        return bp_tape_value(block[4 + at], block[at / 64]);
+    }
     float scale = scale_of(b, index);
     if (b->form == INT8) {
         return (float)(int8_t)b->codes[index] * scale * 7.874015718698502e-3f;

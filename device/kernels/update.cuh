@@ -123,6 +123,10 @@ BP_DEVICE void store_weights(const update_tensor *t, const bp_update_scalars *s,
                              const bp_step_block *step, uint64_t i, uint64_t left, const float w[4])
 {
     uint32_t random[4] = {0, 0, 0, 0};
+    if (t->weight.kind == BP_MASTER_FP8) {
+        bp_store_fp8(&t->weight, i, left, w);
+        return;
+    }
     if (left == 0) {
         return;
     }

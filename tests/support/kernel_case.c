@@ -149,7 +149,7 @@ bool kernel_case_typed(const kernel_case *c, uint32_t slot)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-    return operand->type <= BP_TYPE_FLOAT && !operand->workspace &&
+    return operand->type <= BP_TYPE_WEIGHT && !operand->workspace && c->dtypes[slot] != BP_U8 &&
            c->offsets[slot] != BP_OFFSET_ABSENT;
 }
 

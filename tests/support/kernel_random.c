@@ -46,7 +46,7 @@ static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
                                        .k = size(d, 600),
                                        .transpose_b = roll(d, 0, 1),
                                        .gelu = roll(d, 0, 1),
-                                       .form = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_INT8)};
+                                       .form = roll(d, BP_QUANTISED_NF4, BP_QUANTISED_FP8)};
     if (s->m == 1 && s->k % 2 == 0) {
         s->k += 64 - s->k % 64; /* whole blocks */
     }
@@ -659,7 +659,9 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     }
     if (kernel == BP_KERNEL_matmul_quantised) {
         const uint32_t nested = UINT32_C(1) << OPERAND(matmul_quantised, nested);
+        const uint32_t scales = UINT32_C(1) << OPERAND(matmul_quantised, scales);
         bool there = s->matmul_quantised.form == BP_QUANTISED_NF4_DOUBLE;
+        absent = s->matmul_quantised.form == BP_QUANTISED_FP8 ? absent | scales : absent & ~scales;
         absent = there ? absent & ~nested : absent | nested;
         absent |=
             s->matmul_quantised.gelu == 0 ? UINT32_C(1) << OPERAND(matmul_quantised, before) : 0;
@@ -678,7 +680,8 @@ static void draw_types(dice *d, bp_kernel kernel, bp_dtype working, any_scalars 
     bool followed = s->matmul.gelu != 0 || (*absent & followers) != followers;
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bp_operand_type type = info->operand[i].type;
-        bool own = type == BP_TYPE_FLOAT && !(kernel == BP_KERNEL_matmul && followed);
+        bool own = (type == BP_TYPE_FLOAT || type == BP_TYPE_WEIGHT) &&
+                   !(kernel == BP_KERNEL_matmul && followed);
         dtypes[i] = own ? (uint8_t)roll(d, BP_F32, BP_F16) : (uint8_t)working;
     }
     if (kernel == BP_KERNEL_norm_partial) {
@@ -712,6 +715,11 @@ void kernel_random_case_typed(kernel_case *c, const bp_device *device, bp_kernel
         draw_types(&d, kernel, working, &s, &absent, dtypes);
         memcpy(scalars + (tuples - 1) * info->scalar_count, &s,
                info->scalar_count * sizeof(uint64_t));
+    }
+    for (uint32_t i = 0; is_update(kernel) && i < info->operand_count; i++) {
+        const bool codes =
+            info->operand[i].type == BP_TYPE_WEIGHT && s.adamw.master_form == BP_MASTER_FP8;
+        dtypes[i] = codes ? BP_U8 : dtypes[i];
     }
     kernel_case_init_typed(c, device, kernel, scalars, tuples, absent, dtypes);
     fill_operands(&d, c);

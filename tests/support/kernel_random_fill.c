@@ -9,10 +9,26 @@
 #include "core/program/step.h"
 #include "tests/support/kernel_random_update.h"
 
+/* Codes of normal numbers. */
+static void fill_fp8(dice *d, unsigned char *at, uint64_t count)
+{
+    float values[BP_FP8_BLOCK];
+    uint16_t rest[BP_FP8_BLOCK];
+    for (uint64_t first = 0; first < count; first += BP_FP8_BLOCK) {
+        const uint64_t left = count - first, some = left < BP_FP8_BLOCK ? left : BP_FP8_BLOCK;
+        fill_normal(values, some, d->seed + first, 1.0);
+        bp_fp8_store(values, some, at + bp_fp8_bytes(first), rest);
+    }
+}
+
 /* Any codes; scales that are floats are positive. */
 static void fill_quantised(dice *d, const any_scalars *s, const char *name, unsigned char *at,
                            uint64_t bytes)
 {
+    if (strcmp(name, "codes") == 0 && s->matmul_quantised.form == BP_QUANTISED_FP8) {
+        fill_fp8(d, at, (uint64_t)s->matmul_quantised.n * (uint64_t)s->matmul_quantised.k);
+        return;
+    }
     bool floats =
         strcmp(name, "scales") == 0 && s->matmul_quantised.form != BP_QUANTISED_NF4_DOUBLE;
     for (uint64_t i = 0; floats && i < bytes / 4; i++) {
@@ -138,7 +154,8 @@ void fill_operands(dice *d, kernel_case *c)
         bool codes = c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
         if (codes && operand->type == BP_TYPE_BYTE) {
             fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
-        } else if (operand->type >= BP_TYPE_BYTE && !block) {
+        } else if ((operand->type >= BP_TYPE_BYTE && !block) ||
+                   (operand->type == BP_TYPE_WEIGHT && c->dtypes[slot] == BP_U8)) {
             fill_update_bytes(d, c->kernel, &s, operand->name, at);
         } else if (operand->type >= BP_TYPE_BYTE) {
             const int64_t blocks = c->kernel == BP_KERNEL_loss_tree ? s.loss_tree.lanes : 1;

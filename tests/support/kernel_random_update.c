@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/number/codec.h"
+#include "core/number/master.h"
 
 /* The rows of UPDATE_SCALARS: all begin with the same scalars. */
 bool is_update(bp_kernel kernel)
@@ -91,7 +92,9 @@ void draw_update(dice *d, bp_kernel kernel, any_scalars *s)
                                   .first = 256 * roll(d, 0, 3),
                                   .stream = roll(d, 0, 99),
                                   .form = roll(d, 0, BP_CODEC_COUNT - 1),
-                                  .master_form = (int64_t)(d->seed & 1), /* of all tuples */
+                                  .master_form = d->seed % 3 == 2
+                                                     ? BP_MASTER_FP8
+                                                     : (int64_t)(d->seed & 1), /* of all tuples */
                                   .decay = 0.1 * (double)roll(d, 0, 1),
                                   .rate_scale = 1.0};
     draw_update_own(d, kernel, s);
@@ -140,6 +143,20 @@ void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const ch
         fill_codes(d->seed * 7 + state,
                    (bp_codec)(kernel == BP_KERNEL_direction ? s->direction.form : s->adamw.form),
                    (update_states[kernel].signs >> state & 1) != 0, count, at);
+    } else if (s->adamw.master_form == BP_MASTER_FP8) {
+        float values[BP_FP8_BLOCK];
+        uint16_t rest[BP_FP8_BLOCK];
+        const bool codes = strcmp(name, "weight") == 0;
+        for (uint64_t first = 0; first < count; first += BP_FP8_BLOCK) {
+            const uint64_t left = count - first, some = left < BP_FP8_BLOCK ? left : BP_FP8_BLOCK;
+            fill_normal(values, some, d->seed + 5 + first, 1.0);
+            if (codes) {
+                bp_fp8_store(values, some, at + bp_fp8_bytes(first), rest);
+            }
+        }
+        for (uint64_t i = 0; i < count && !codes; i++) {
+            ((uint16_t *)(void *)at)[i] = (uint16_t)roll(d, 0, 65535);
+        }
     } else {
         fill_normal((float *)(void *)at, count, d->seed + 5, 1.0);
     }

@@ -309,6 +309,18 @@ static void summed_whole(bp_spec *spec)
     spec->optimizer = &bp_optimizer_lamb;
 }
 
+static void eighths(bp_spec *spec)
+{
+    half(spec);
+    spec->weights = BP_WEIGHT_FP8;
+}
+
+static void eighths_released(bp_spec *spec)
+{
+    released_clipped(spec);
+    eighths(spec);
+}
+
 static void taped(bp_spec *spec)
 {
     half(spec);
@@ -411,6 +423,8 @@ static const struct {
                {"adamw8bit", eight_bits},
                {"summed", summed},
                {"summed-whole", summed_whole},
+               {"weights-fp8", eighths},
+               {"weights-fp8-released", eighths_released},
                {"tape-fp8", taped},
                {"tape-fp8-released", taped_released},
                {"lora", adapters},

@@ -54,7 +54,7 @@ void update_desk_open(update_desk *d, bp_kernel kernel, const update_scalars *sc
     d->scalars.adamw.master_form = setup->master;
     d->count = (uint64_t)scalars->adamw.count;
     find_states(d);
-    put(d, DESK_WEIGHT, d->count * bp_dtype_bytes(setup->weight));
+    put(d, DESK_WEIGHT, bp_master_weight_bytes(setup->weight, setup->master, d->count));
     put(d, DESK_MASTER, d->count * bp_master_bytes(setup->master));
     for (int i = 0; i < 3; i++) {
         put(d, DESK_STATE + i,
@@ -92,9 +92,13 @@ void update_desk_close(update_desk *d)
 
 void update_desk_set(update_desk *d, const float *weights)
 {
+    void *weight = d->image + d->place[DESK_WEIGHT], *master = d->image + d->place[DESK_MASTER];
+    if (d->setup.master == BP_MASTER_FP8) {
+        bp_fp8_store(weights, d->count, weight, master);
+        return;
+    }
     for (uint64_t i = 0; i < d->count; i++) {
-        bp_master_store(d->setup.weight, d->setup.master, d->image + d->place[DESK_WEIGHT],
-                        d->image + d->place[DESK_MASTER], i, weights[i]);
+        bp_master_store(d->setup.weight, d->setup.master, weight, master, i, weights[i]);
     }
 }
 
@@ -183,10 +187,14 @@ void update_desk_step(update_desk *d, const float *gradients, double rate, doubl
 
 void update_desk_get(const update_desk *d, float *weights)
 {
+    const void *weight = d->image + d->place[DESK_WEIGHT];
+    const void *master = d->image + d->place[DESK_MASTER];
+    if (d->setup.master == BP_MASTER_FP8) {
+        bp_fp8_load(weight, master, d->count, weights);
+        return;
+    }
     for (uint64_t i = 0; i < d->count; i++) {
-        weights[i] =
-            bp_master_load(d->setup.weight, d->setup.master, d->image + d->place[DESK_WEIGHT],
-                           d->image + d->place[DESK_MASTER], i);
+        weights[i] = bp_master_load(d->setup.weight, d->setup.master, weight, master, i);
     }
 }
 

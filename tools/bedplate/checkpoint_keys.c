@@ -367,6 +367,7 @@ static const char *const state_options[] = {
     "result.trainable",
     "result.param-override",
     "result.percentile-clipping",
+    "result.weight-dtype",
     "result.base-digest",
 };
 
@@ -375,9 +376,11 @@ static const char *master_of(bp_pairs keys)
 {
     const char *master = bp_pairs_find(keys, "result.master");
     const char *bf16 = bp_pairs_find(keys, "result.bf16");
+    const char *weights = bp_pairs_find(keys, "result.weight-dtype");
     const bool split = bf16 != NULL && strcmp(bf16, "true") == 0;
+    const bool fp8 = weights != NULL && strcmp(weights, "fp8") == 0;
     const bool chosen = master == NULL || strcmp(master, "auto") == 0;
-    return !chosen ? master : split ? "split" : "fp32";
+    return !chosen ? master : fp8 ? "split8" : split ? "split" : "fp32";
 }
 
 typedef struct state_comparison {

@@ -126,6 +126,9 @@ static bp_status emit_check(session *s)
         if (r->emit.parameters[i].quantised != BP_QUANTISED_NONE) {
             return emit_refuse(s, "a trainer made from a plan has no quantised weights");
         }
+        if (r->emit.parameters[i].master_form == BP_MASTER_FP8) {
+            return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
+        }
     }
     if (r->report.arena_bytes >= BP_TRAINER_ABSENT) {
         return bp_error_limit(&s->error, BP_ERR_FIT, where, "a trainer's arena is below 4 GiB",

@@ -151,6 +151,10 @@ static const option table[] = {
      "where 16-bit weights keep their exact value: fp32 4 bytes more; split 2 (exact); split8 1 "
      "(24 "
      "bits); none 0 (stochastic rounding); auto: split with --bf16, fp32 with --fp16"},
+    {"weight-dtype", OPTION_CHOICE, SHAPES, AT(weight_dtype), 0, 0, "auto", "auto|fp8", true,
+     "weights of the blocks' dense layers that are trained; auto: in the type of activations; fp8: "
+     "as e4m3 codes with a scale for each 64, which products read, and a 16-bit remainder, exact "
+     "together: 3.02 bytes a weight; with --bf16, where other weights have --master split8"},
     {"gradient-dtype", OPTION_CHOICE, SHAPES, AT(gradient_dtype), 0, 0, "auto",
      "auto|fp32|bf16|int8", true,
      "weight gradients; auto: bf16 with split, split8 and none, else fp32; int8: a stage's are as "

@@ -41,6 +41,12 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
                  {"split8", BP_MASTER_SPLIT8},
                  {"none", BP_MASTER_STOCHASTIC}};
     const char *name = set->master;
+    const bool fp8 = strcmp(set->weight_dtype, "fp8") == 0;
+    spec->weights = fp8 ? BP_WEIGHT_FP8 : BP_WEIGHT_WORKING;
+    if (fp8 && spec->working != BP_BF16) {
+        return precision_wrong("weight-dtype", "weights in fp8 are read as bf16", "fp8",
+                               "--bf16 with it, or no --weight-dtype");
+    }
     if (spec->working == BP_F32) {
         bool itself = strcmp(name, "auto") == 0 || strcmp(name, "fp32") == 0;
         spec->master = BP_MASTER_WEIGHT;
@@ -49,7 +55,7 @@ static bp_status fill_master(const settings *set, bp_spec *spec)
                                         "--bf16 with it, or no --master");
     }
     if (strcmp(name, "auto") == 0) {
-        name = spec->working == BP_BF16 ? "split" : "fp32";
+        name = fp8 ? "split8" : spec->working == BP_BF16 ? "split" : "fp32";
     }
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         spec->master = strcmp(name, forms[i].name) == 0 ? forms[i].form : spec->master;

@@ -92,6 +92,7 @@ typedef struct settings {
     const char *master;
     const char *gradient_dtype;
     const char *tape_dtype;
+    const char *weight_dtype;
     const char *gradient_release;
     const char *loss_scale;
     uint64_t lora_r; /* 0: no adapters */

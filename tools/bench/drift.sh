@@ -34,6 +34,8 @@ split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --par
 adamw_4bit              1.5  2    --optim adamw_4bit
 tape_fp8                0.5  1    --optim adamw --bf16 --master split --tape-dtype fp8
 tape_fp8_8bit_all       0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8 --tape-dtype fp8
+weight_fp8              0.5  1    --optim adamw --bf16 --weight-dtype fp8
+weight_fp8_8bit_all     0.5  1    --optim adamw_8bit --bf16 --param-override *:optim_bits=8 --weight-dtype fp8
 previous_norm           1.5  2    --optim adamw --gradient-release previous-norm
 int8_sums_4             1.5  2    --optim adamw --gradient-dtype int8 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 int8_sums_8             1.5  2    --optim adamw_8bit --bf16 --gradient-dtype int8 --per-device-train-batch-size 1 --gradient-accumulation-steps 8

@@ -58,7 +58,10 @@ static layout lay_out(const job *j)
     layout l = {.end = 0};
     info->extents(j->scalars, extents);
     for (uint32_t i = 0; i < info->operand_count; i++) {
-        l.dtypes[i] = (uint8_t)(info->operand[i].type == BP_TYPE_FLOAT ? j->other : j->working);
+        l.dtypes[i] = (uint8_t)(info->operand[i].type == BP_TYPE_FLOAT ||
+                                        info->operand[i].type == BP_TYPE_WEIGHT
+                                    ? j->other
+                                    : j->working);
     }
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool workspace = info->operand[i].workspace;
@@ -132,7 +135,7 @@ static void fill(const job *j, const layout *l, void *context)
         }
         if (strcmp(operand->name, "step") == 0) {
             upload(context, l->offsets[i], &step, sizeof step);
-        } else if (operand->type <= BP_TYPE_FLOAT || operand->type == BP_TYPE_F32) {
+        } else if (operand->type <= BP_TYPE_WEIGHT || operand->type == BP_TYPE_F32) {
             upload_random(context, l->offsets[i],
                           bp_extent_bytes(&extents[i], bp_dtype_bytes(dtype)), dtype);
         }

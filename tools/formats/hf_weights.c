@@ -211,7 +211,8 @@ static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
 {
     const bp_parameter *p = parameter_of(l, parameter);
     bool plain = p->quantised == BP_QUANTISED_NONE;
-    return plain                               ? l->runtime->graph.buffers[p->weight].dtype
+    return p->master_form == BP_MASTER_FP8     ? BP_BF16
+           : plain                             ? l->runtime->graph.buffers[p->weight].dtype
            : p->quantised == BP_QUANTISED_INT8 ? BP_F16
                                                : BP_F32;
 }
@@ -259,7 +260,7 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     float *values = (float *)(void *)((char *)l->room.memory + third);
     size_t room = 2 * third / sizeof *values;
     room = view->transposed || room < CACHED ? room : CACHED;
-    size_t most = room / BP_NF4_BLOCK * BP_NF4_BLOCK;
+    size_t most = room / BP_FP8_BLOCK * BP_FP8_BLOCK; /* whole blocks of NF4 too */
     uint64_t elements = bp_tensor_view_elements(view);
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;

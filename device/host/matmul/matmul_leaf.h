@@ -15,6 +15,7 @@
 #ifndef BP_DEVICE_HOST_MATMUL_LEAF_H
 #define BP_DEVICE_HOST_MATMUL_LEAF_H
 
+#include "core/number/fp8_element.h"
 #include "device/host/vector/half.h"
 
 /* Rows that are not there are row 0 again. The lines of the rows that come next are asked for: rows
@@ -440,11 +441,37 @@ static void dequantise_int8(float *to, const bp_quantised_matrix *from, uint64_t
     }
 }
 
+static void dequantise_fp8(float *to, const uint8_t *codes, uint64_t first, int64_t count,
+                           bp_dtype type)
+{
+    while (count > 0) {
+        const uint8_t *block = codes + bp_fp8_bytes(first / BP_FP8_BLOCK * BP_FP8_BLOCK);
+        const uint64_t within = first % BP_FP8_BLOCK;
+        const uint32_t byte = block[within / BP_FP8_GROUP];
+        const int64_t left = (int64_t)(BP_FP8_GROUP - first % BP_FP8_GROUP);
+        const int64_t some = count < left ? count : left;
+        block += BP_FP8_HEADER + within;
+        for (int64_t i = 0; i < some; i++) {
+            to[i] = bp_tape_value(block[i], byte);
+        }
+        for (int64_t i = 0; i < some && type == BP_F16; i++) {
+            to[i] = bp_element_round(to[i], type); /* other types hold it */
+        }
+        to += some;
+        first += (uint64_t)some;
+        count -= some;
+    }
+}
+
 static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
                        bp_dtype type)
 {
     if (from->form == BP_QUANTISED_INT8) {
         dequantise_int8(to, from, first, count, type);
+        return;
+    }
+    if (from->form == BP_QUANTISED_FP8) {
+        dequantise_fp8(to, from->codes, first, count, type);
         return;
     }
     while (count > 0) {

@@ -77,7 +77,8 @@ static int64_t strip_codes(const matmul_work *w, float *sums, int64_t first, int
 void bp_matmul_quantised_strip(const matmul_work *w, float *sums, int64_t first, int64_t columns)
 {
     float a[STAGE_TERMS];
-    const bool codes = w->s->transpose_b != 0 && w->s->k % BP_NF4_BLOCK == 0;
+    const bool codes = w->s->transpose_b != 0 && w->s->k % BP_NF4_BLOCK == 0 &&
+                       w->weights->form != BP_QUANTISED_FP8;
     const int64_t did = codes ? strip_codes(w, sums, first, columns) : 0;
     if (did == columns) {
         return;

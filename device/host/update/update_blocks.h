@@ -99,8 +99,7 @@ static unsigned char *state_at(unsigned char *state, int64_t form, uint64_t elem
 static void load_master(const bp_update_scalars *s, const bp_update_view *v, uint64_t at,
                         uint32_t count, update_block *b)
 {
-    size_t width = v->weight_type == BP_F32 ? 4 : 2;
-    unsigned char *weight = v->weight + at * width;
+    unsigned char *weight = v->weight + bp_master_weight_bytes(v->weight_type, s->master_form, at);
     b->w = b->weight_scratch;
     switch (s->master_form) {
     case BP_MASTER_FP32:
@@ -111,6 +110,9 @@ static void load_master(const bp_update_scalars *s, const bp_update_view *v, uin
         break;
     case BP_MASTER_SPLIT8:
         load_split8((uint16_t *)(void *)weight, v->master + at, count, b->w);
+        break;
+    case BP_MASTER_FP8:
+        load_fp8(weight, (uint16_t *)(void *)v->master + at, count, b->w);
         break;
     default:
         if (v->weight_type == BP_F32) {
@@ -125,14 +127,15 @@ static void load_master(const bp_update_scalars *s, const bp_update_view *v, uin
 static void store_master(const bp_update_scalars *s, const bp_update_view *v, uint64_t at,
                          uint32_t count, update_block *b)
 {
-    size_t width = v->weight_type == BP_F32 ? 4 : 2;
-    unsigned char *weight = v->weight + at * width;
+    unsigned char *weight = v->weight + bp_master_weight_bytes(v->weight_type, s->master_form, at);
     uint64_t block = ((uint64_t)s->first + at) / BP_CODEC_BLOCK;
     bool rounds = s->master_form == BP_MASTER_STOCHASTIC && v->weight_type == BP_BF16;
     if (s->master_form == BP_MASTER_SPLIT) {
         store_split(b->w, count, (uint16_t *)(void *)weight, (uint16_t *)(void *)v->master + at);
     } else if (s->master_form == BP_MASTER_SPLIT8) {
         store_split8(b->w, count, (uint16_t *)(void *)weight, v->master + at);
+    } else if (s->master_form == BP_MASTER_FP8) {
+        store_fp8(b->w, count, weight, (uint16_t *)(void *)v->master + at);
     } else if (rounds) {
         rounding_block(bp_rounding_key(v->step->seed), (uint32_t)v->step->step, (uint32_t)s->stream,
                        block, b->random);

@@ -6,6 +6,7 @@
 #define BP_DEVICE_HOST_UPDATE_STORE_H
 
 #include "core/number/codec_inline.h"
+#include "core/number/fp8_element.h"
 #include "core/number/master.h"
 
 /* Half precision to single: the exponent moves by a product that is exact, subnormals included. */
@@ -123,6 +124,41 @@ static inline void store_split8(const float *restrict from, uint32_t count,
         uint32_t b24 = (bits >> 8) + (bits >> 7 & 1u);
         weight[i] = (uint16_t)((b24 + 0x80u) >> 8);
         rest[i] = (uint8_t)b24;
+    }
+}
+
+/* A block of at most 256 elements of core/number/fp8.h, group by group. */
+static inline void load_fp8(const uint8_t *restrict codes, const uint16_t *restrict rest,
+                            uint32_t count, float *restrict to)
+{
+    for (uint32_t at = 0; at < count; at += BP_FP8_GROUP) {
+        const uint32_t byte = codes[at / BP_FP8_GROUP];
+        const uint32_t end = count - at < BP_FP8_GROUP ? count : at + BP_FP8_GROUP;
+        for (uint32_t i = at; i < end; i++) {
+            to[i] = bp_fp8_value(bp_fp8_join(codes[BP_FP8_HEADER + i], rest[i]), byte);
+        }
+    }
+}
+
+static inline void store_fp8(const float *restrict from, uint32_t count, uint8_t *restrict codes,
+                             uint16_t *restrict rest)
+{
+    for (uint32_t at = 0; at < count; at += BP_FP8_GROUP) {
+        const uint32_t end = count - at < BP_FP8_GROUP ? count : at + BP_FP8_GROUP;
+        uint32_t largest = 0;
+        for (uint32_t i = at; i < end; i++) {
+            const uint32_t bits = bp_tape_bits(from[i]) & 0x7fffffffu;
+            largest = bits > largest ? bits : largest;
+        }
+        const uint32_t byte = bp_fp8_scale(largest);
+        const float inverse = bp_tape_inverse(byte);
+        const uint32_t kept = byte == BP_TAPE_NOT_FINITE ? 0 : UINT32_MAX;
+        codes[at / BP_FP8_GROUP] = (uint8_t)byte;
+        for (uint32_t i = at; i < end; i++) {
+            const uint32_t bits = bp_fp8_bits(from[i] * inverse) & kept;
+            codes[BP_FP8_HEADER + i] = (uint8_t)bp_fp8_code(bits);
+            rest[i] = (uint16_t)bits;
+        }
     }
 }
 

@@ -207,6 +207,7 @@ static void every_form_stays_near(void **state)
     } forms[] = {{{.weight = BP_F16, .gradient = BP_F16, .master = BP_MASTER_FP32}, 4e-4},
                  {{.weight = BP_F16, .gradient = BP_F32, .master = BP_MASTER_FP32}, 1e-6},
                  {{.weight = BP_BF16, .gradient = BP_F32, .master = BP_MASTER_SPLIT8}, 1.7e-4},
+                 {{.weight = BP_U8, .gradient = BP_F32, .master = BP_MASTER_FP8}, 1.1e-5},
                  {{.weight = BP_BF16, .gradient = BP_F32, .master = BP_MASTER_STOCHASTIC}, 0.12},
                  {{.weight = BP_BF16, .gradient = BP_F16, .master = BP_MASTER_SPLIT}, 4e-4}};
     const struct rule_case *c = &rule_cases[4]; /* adamw */

@@ -102,6 +102,17 @@ typedef void (*change)(bp_spec *s);
 
 CHANGE(nothing, (void)s;)
 CHANGE(no_type, s->working = BP_DTYPE_COUNT;)
+CHANGE(fp8, s->working = BP_BF16; s->master = BP_MASTER_SPLIT8; s->gradient = BP_BF16;
+       s->weights = BP_WEIGHT_FP8;)
+CHANGE(fp8_split, fp8(s); s->master = BP_MASTER_SPLIT;)
+CHANGE(fp8_whole, fp8(s); s->master = BP_MASTER_FP32;)
+CHANGE(fp8_single, s->weights = BP_WEIGHT_FP8;)
+CHANGE(fp8_master, fp8(s); s->master = BP_MASTER_FP8;)
+CHANGE(fp8_inference, s->weights = BP_WEIGHT_FP8; s->optimizer = NULL;)
+CHANGE(fp8_lora, fp8(s); s->lora.rank = 8; s->lora.alpha = 8.0;)
+CHANGE(fp8_shard, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;)
+CHANGE(fp8_ranks, fp8(s); s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_NONE;)
+CHANGE(codes_of_fp8, s->quantised = BP_QUANTISED_COUNT; s->lora.rank = 8; s->lora.alpha = 8.0;)
 CHANGE(fp32_master, s->master = BP_MASTER_FP32;)
 CHANGE(bf16, s->working = BP_BF16; s->master = BP_MASTER_SPLIT; s->gradient = BP_BF16;)
 CHANGE(bf16_alone, s->working = BP_BF16;)
@@ -230,6 +241,16 @@ static const struct {
     {bf16_inference, NULL},
     {fp16, NULL},
     {fp16_split, "master"},
+    {fp8, NULL},
+    {fp8_split, NULL},
+    {fp8_whole, "weight-dtype"},
+    {fp8_single, "weight-dtype"},
+    {fp8_master, "master"},
+    {fp8_inference, NULL},
+    {fp8_lora, "weight-dtype"},
+    {fp8_shard, "weight-dtype"},
+    {fp8_ranks, NULL},
+    {codes_of_fp8, "load-in-4bit"},
     {fp16_unscaled, "loss-scale"},
     {fp16_gradient, "gradient-dtype"},
     {fp16_both, NULL},

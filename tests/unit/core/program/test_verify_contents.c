@@ -224,7 +224,7 @@ static void test_scalars_that_mean_nothing(void **state)
     (void)state;
     const bp_adamw_scalars bad[] = {{.form = BP_CODEC_COUNT},
                                     {.form = -1},
-                                    {.master_form = BP_MASTER_STOCHASTIC + 1},
+                                    {.master_form = BP_MASTER_COUNT},
                                     {.first = 255},
                                     {.fold = 4}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -224,6 +224,31 @@ static void a_tape_in_8_bits_agrees(void **state)
     nothing_is_left();
 }
 
+/* Weights in fp8 with their remainders: the same. */
+static void weights_in_fp8_agree(void **state)
+{
+    (void)state;
+    const uint32_t steps = 3;
+    course c[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        bp_spec spec = i == 0 ? on_host() : on_cuda(i == 1 ? NULL : "plain");
+        spec.working = BP_BF16;
+        spec.gradient = BP_BF16;
+        spec.master = BP_MASTER_SPLIT8;
+        spec.weights = BP_WEIGHT_FP8;
+        spec.policy.kind = i == 2 ? BP_POLICY_FULL : BP_POLICY_NONE;
+        spec.poison = i == 2;
+        c[i] = train(&spec, steps);
+    }
+    for (uint32_t i = 0; i < steps; i++) {
+        assert_near(c[1].loss[i], c[0].loss[i], 1e-2, "loss", i);
+        assert_near(c[1].norm[i], c[0].norm[i], 5e-2, "norm", i);
+    }
+    assert_memory_equal(c[1].loss, c[2].loss, steps * sizeof c[1].loss[0]);
+    assert_true(c[1].digest == c[2].digest);
+    nothing_is_left();
+}
+
 /* Dropout masks are a function of the place, so both devices drop the same elements; micro-batches,
  * recomputation and chunks of the loss change nothing of that. */
 static void dropout_and_micro_batches_agree(void **state)
@@ -495,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_step_takes_nothing),
         cmocka_unit_test(gradients_added_up_in_8_bits_agree),
         cmocka_unit_test(a_tape_in_8_bits_agrees),
+        cmocka_unit_test(weights_in_fp8_agree),
         cmocka_unit_test(dropout_and_micro_batches_agree),
         cmocka_unit_test(evaluation_and_generation_agree),
         cmocka_unit_test(snapshots_move_between_devices),

@@ -64,9 +64,9 @@ static bool narrow(const kernel_case *c, uint32_t slot, const trial *on)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     const bp_operand_info *operand = &info->operand[slot % info->operand_count];
-    mix left_out = operand->type == BP_TYPE_FLOAT ? MIX_WORKING : MIX_OTHERS;
-    return operand->type <= BP_TYPE_FLOAT && !operand->workspace && on->mix != left_out &&
-           c->offsets[slot] != BP_OFFSET_ABSENT;
+    mix left_out = operand->type != BP_TYPE_ANY ? MIX_WORKING : MIX_OTHERS;
+    return operand->type <= BP_TYPE_WEIGHT && !operand->workspace && on->mix != left_out &&
+           c->dtypes[slot] != BP_U8 && c->offsets[slot] != BP_OFFSET_ABSENT;
 }
 
 /* Rounds all narrow elements: the host keeps them as floats, CUDA gets them packed at the start of
@@ -219,7 +219,8 @@ static bool mixable(const kernel_case *c)
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
     bool found = false;
     for (uint32_t i = 0; i < info->operand_count; i++) {
-        found = found || info->operand[i].type == BP_TYPE_FLOAT;
+        found = found || info->operand[i].type == BP_TYPE_FLOAT ||
+                info->operand[i].type == BP_TYPE_WEIGHT;
     }
     if (c->kernel == BP_KERNEL_matmul) {
         const bp_matmul_scalars *s = (const bp_matmul_scalars *)c->scalars;

@@ -30,6 +30,7 @@ static const update_setup setups[] = {
     {.weight = BP_BF16, .gradient = BP_BF16, .master = BP_MASTER_SPLIT},
     {.weight = BP_BF16, .gradient = BP_BF16, .master = BP_MASTER_SPLIT8},
     {.weight = BP_BF16, .gradient = BP_F32, .master = BP_MASTER_STOCHASTIC},
+    {.weight = BP_U8, .gradient = BP_BF16, .master = BP_MASTER_FP8},
 };
 
 #define SETUPS (sizeof setups / sizeof setups[0])
