@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* BERT: transformers' configuration_bert.py and modeling_bert.py. Keys that change nothing about
  * the model are not listed. */
-#include "layers/bert.h"
-#include "tools/formats/family_rows.h"
-
-#define TYPES_MOST (1 << 16)
-
-#define BERT(member) BP_OWN(bp_bert_config, member)
+#include "tools/formats/family_bert.h"
 
 /* A dropout that nobody named is that of the layers. */
 static void family_bert_settle(bp_model_config *config)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* DistilBERT: transformers' configuration_distilbert.py and modeling_distilbert.py. */
-#include "layers/bert.h"
-#include "tools/formats/family_rows.h"
-
-#define BERT(member) BP_OWN(bp_bert_config, member)
+#include "tools/formats/family_bert.h"
 
 /* What its files do not say. */
 static void family_distilbert_settle(bp_model_config *config)
@@ -58,22 +55,8 @@ static const bp_tensor_twin twins[] = {
 };
 
 static const bp_preset presets[] = {
-    {"tiny-distilbert",
-     "a byte-level DistilBERT for tests",
-     {.family = &bp_family_distilbert,
-      .vocabulary = 256,
-      .positions = 128,
-      .bos_token = -1,
-      .eos_token = -1,
-      .pad_token = 0,
-      .task = BP_TASK_MASKED_LM},
-     OWN((const bp_bert_config){.stack = {.width = 64,
-                                          .layers = 2,
-                                          .heads = 4,
-                                          .inner = 256,
-                                          .norm_epsilon = 1e-12,
-                                          .initializer_range = 0.02},
-                                .kind = BP_DISTILBERT})},
+    {"tiny-distilbert", "a byte-level DistilBERT for tests",
+     BERT_TINY(&bp_family_distilbert, 0, 1e-12, .kind = BP_DISTILBERT)},
 };
 
 static const char all_linear[] =

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ELECTRA: transformers' configuration_electra.py and modeling_electra.py; of its two models the
  * generator's head guesses words. */
-#include "layers/bert.h"
-#include "tools/formats/family_rows.h"
-
-#define TYPES_MOST (1 << 16)
-
-#define BERT(member) BP_OWN(bp_bert_config, member)
+#include "tools/formats/family_bert.h"
 
 static void family_electra_settle(bp_model_config *config)
 {
@@ -63,24 +58,8 @@ static const bp_tensor_twin twins[] = {
 };
 
 static const bp_preset presets[] = {
-    {"tiny-electra",
-     "a byte-level ELECTRA for tests",
-     {.family = &bp_family_electra,
-      .vocabulary = 256,
-      .positions = 128,
-      .bos_token = -1,
-      .eos_token = -1,
-      .pad_token = 0,
-      .task = BP_TASK_MASKED_LM},
-     OWN((const bp_bert_config){.stack = {.width = 64,
-                                          .layers = 2,
-                                          .heads = 4,
-                                          .inner = 256,
-                                          .norm_epsilon = 1e-12,
-                                          .initializer_range = 0.02},
-                                .types = 2,
-                                .kind = BP_ELECTRA,
-                                .embedding = 32})},
+    {"tiny-electra", "a byte-level ELECTRA for tests",
+     BERT_TINY(&bp_family_electra, 0, 1e-12, .types = 2, .kind = BP_ELECTRA, .embedding = 32)},
 };
 
 /* Of the blocks; the classifier's dense layers are trained whole. */

@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* Gemma (arXiv 2403.08295): Llama with norms about 1, scaled embeddings and GELU for a gate. */
-#include "tools/formats/family_llama.h"
+#include "tools/formats/family_gemma.h"
 
 #include <math.h>
 
-/* The files of the first release say "gelu" and mean the tanh form, which transformers takes. */
-static void family_gemma_settle(bp_model_config *config)
+void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.norm_offset = true;
     own.gate = BP_GATE_GELU_TANH;
     own.embedding_scale = sqrt((double)own.stack.width);
+    if (every > 0) {
+        own.norms = BP_LLAMA_NORMS_BOTH;
+        own.attention_scale = 1.0 / sqrt(own.query_scalar);
+        for (uint32_t i = 0; own.near.listed == 0 && i < own.stack.layers; i++) {
+            if (i % every != every - 1) {
+                bp_layer_put(&own.near, i);
+            }
+        }
+        own.near.listed = own.stack.layers <= BP_LAYERS_LISTED ? own.stack.layers : 0;
+    }
     bp_config_set_own(config, &own, sizeof own);
+}
+
+/* The files of the first release say "gelu" and mean the tanh form, which transformers takes. */
+static void family_gemma_settle(bp_model_config *config)
+{
+    bp_family_gemma_settle(config, 0);
 }
 
 static const bp_row rows[] = {
@@ -39,8 +54,7 @@ static const bp_row rows[] = {
 
 static const bp_preset presets[] = {
     {"tiny-gemma", "a byte-level Gemma for tests",
-     LLAMA_TINY(&bp_family_gemma, 2, .head_width = 32, .norm_offset = true,
-                .gate = BP_GATE_GELU_TANH, .embedding_scale = 8.0)},
+     GEMMA_TINY(&bp_family_gemma, 2, .norms = BP_LLAMA_NORMS_BEFORE)},
 };
 
 const bp_family bp_family_gemma = {.model_type = "gemma",

@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Gemma 3's text model (arXiv 2503.19786): Gemma 2 without caps, with norms of heads, and five
  * layers of a window and a base of their own to one that sees all. */
-#include "tools/formats/family_llama.h"
-
-#include "tools/formats/gguf_llama.h"
-#include <math.h>
+#include "tools/formats/family_gemma.h"
 
 static void family_gemma3_settle(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
-    own.norms = BP_LLAMA_NORMS_BOTH;
-    own.norm_offset = true;
-    own.gate = BP_GATE_GELU_TANH;
     own.head_norms = true;
-    own.embedding_scale = sqrt((double)own.stack.width);
-    own.attention_scale = 1.0 / sqrt(own.query_scalar);
-    for (uint32_t i = 0; own.near.listed == 0 && i < own.stack.layers; i++) {
-        if (i % 6 != 5) {
-            bp_layer_put(&own.near, i);
-        }
-    }
-    own.near.listed = own.stack.layers <= BP_LAYERS_LISTED ? own.stack.layers : 0;
     bp_config_set_own(config, &own, sizeof own);
+    bp_family_gemma_settle(config, 6);
 }
 
 static const bp_row rows[] = {
@@ -33,11 +20,7 @@ static const bp_row rows[] = {
     ROW_COUNT("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 256, HEAD_WIDTH),
     ROW_FIXED("hidden_activation", TEXT, "gelu_pytorch_tanh", 0),
     ROWS_STACK(2304, 9216, 131072, 8, 26),
-    ROW_LAYER_TYPES,
-    ROW_TYPE,
-    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS, BP_ROW_SETTLED),
-    ROW_REAL("query_pre_attn_scalar", LLAMA(query_scalar), 1e6, 256.0, NONE),
-    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
+    ROWS_GEMMA_LATER,
     ROW_REAL("rope_local_base_freq", LLAMA(near_theta), 1e12, 10000.0, NONE),
     ROWS_ROPE(1000000.0),
     ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 4096, NONE, 0),
@@ -52,10 +35,8 @@ static const bp_row rows[] = {
 
 static const bp_preset presets[] = {
     {"tiny-gemma3-text", "a byte-level Gemma 3 for tests",
-     LLAMA_TINY(&bp_family_gemma3, 6, .head_width = 32, .norms = BP_LLAMA_NORMS_BOTH,
-                .norm_offset = true, .head_norms = true, .gate = BP_GATE_GELU_TANH,
-                .query_scalar = 32.0, .attention_scale = 0.17677669529663687,
-                .embedding_scale = 8.0, .near_theta = 10000.0, .window = 24, .near = {{31, 0}, 6})},
+     GEMMA_LATER_TINY(&bp_family_gemma3, 6, .head_norms = true, .near_theta = 10000.0,
+                      .near = {{31, 0}, 6})},
 };
 
 /* Beside an image model the text model has a longer prefix, which transformers changed with its

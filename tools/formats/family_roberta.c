@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RoBERTa and XLM-R: transformers' configuration_roberta.py and modeling_roberta.py. */
-#include "layers/bert.h"
-#include "tools/formats/family_rows.h"
-
-#define TYPES_MOST (1 << 16)
-
-#define BERT(member) BP_OWN(bp_bert_config, member)
+#include "tools/formats/family_bert.h"
 
 /* The first token's position is the one behind the padding's: of max_position_embeddings rows so
  * many are left. */
@@ -78,25 +73,9 @@ static const bp_tensor_twin twins[] = {
 };
 
 static const bp_preset presets[] = {
-    {"tiny-roberta",
-     "a byte-level RoBERTa for tests",
-     {.family = &bp_family_roberta,
-      .vocabulary = 256,
-      .positions = 128,
-      .bos_token = -1,
-      .eos_token = -1,
-      .pad_token = 1,
-      .task = BP_TASK_MASKED_LM},
-     OWN((const bp_bert_config){.stack = {.width = 64,
-                                          .layers = 2,
-                                          .heads = 4,
-                                          .inner = 256,
-                                          .norm_epsilon = 1e-5,
-                                          .initializer_range = 0.02},
-                                .types = 1,
-                                .kind = BP_ROBERTA,
-                                .position_rows = 130,
-                                .position_first = 2})},
+    {"tiny-roberta", "a byte-level RoBERTa for tests",
+     BERT_TINY(&bp_family_roberta, 1, 1e-5, .types = 1, .kind = BP_ROBERTA, .position_rows = 130,
+               .position_first = 2)},
 };
 
 /* Of the blocks; the classifier's dense layers are trained whole. */

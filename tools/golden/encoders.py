@@ -3,7 +3,7 @@
 """Makes tests/golden/families/{roberta,xlm_roberta,distilbert,electra,modernbert}_*.safetensors: what transformers' classes compute in
 float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
 
-Run from the repository root: tools/golden/encoders.py (needs torch, transformers, peft; some seconds on one core).
+Run from the repository root: tools/golden/encoders.py (needs what quantised.py needs; some seconds on one core).
 """
 import json
 import os
@@ -16,6 +16,7 @@ import transformers
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import families  # noqa: E402
+import quantised  # noqa: E402
 
 MASKED, CLASSES, REGRESSION, TOKENS = 1, 2, 4, 5
 TASK_CLASS = {MASKED: "ForMaskedLM", CLASSES: "ForSequenceClassification", REGRESSION: "ForSequenceClassification",
@@ -91,6 +92,10 @@ def case(name, kind, v, lengths, seed):
     config = getattr(transformers, stem + "Config")(**config_of(v, **more))
     config.architectures = [stem + TASK_CLASS[v["task"]]]
     model = families.draw(getattr(transformers, stem + TASK_CLASS[v["task"]])(config), generator)
+    finish = families.finish
+    if v.get("form"): # dense layers have the values of their codes
+        quantised.FORM, finish = v["form"], quantised.finish
+        quantised.take_codes(model)
     if v.get("rank"):
         every = {"distilbert": ["q_lin", "v_lin"], "modernbert": ["Wqkv", "Wo", "Wi"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
@@ -116,7 +121,7 @@ def case(name, kind, v, lengths, seed):
                "labels": labels.numpy().view(np.int32) if v["task"] == REGRESSION else labels.numpy().astype(np.int32),
                "logits": logits.reshape(-1, logits.shape[-1]),
                "config": np.frombuffer(text.encode(), np.uint8)}
-    families.finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
+    finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
 
 
 def main():
@@ -147,6 +152,8 @@ def main():
          [9, 2, 7, 3], 81)
     case("electra_lora", "electra", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
          [9, 4, 1, 6], 82)
+    case("electra_nf4", "electra", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1, "form": 1},
+         [9, 4, 1, 6], 89)
     case("electra_same_width", "electra", {**own, "task": MASKED, "embedding": 16}, [9, 4, 7, 6], 83)
     own.update(local=4, layers=4)
     case("modernbert_masked", "modernbert", {**own, "task": MASKED}, [9, 4, 7, 6], 84)

@@ -103,8 +103,8 @@ own_finish = families.finish
 
 def is_dense(name):
     """The weights of dense layers in the blocks, by the base's names."""
-    return name.endswith(".weight") and (".layers." in name or ".h." in name) and not any(
-        part in name for part in ("norm", ".ln_", "lora_"))
+    return name.endswith(".weight") and any(part in name for part in (".layers.", ".layer.", ".h.")) and not any(
+        part in name.lower() for part in ("norm", ".ln_", "lora_"))
 
 
 def finish(name, model, losses, values, tensors):
@@ -122,7 +122,7 @@ def finish(name, model, losses, values, tensors):
 own_adapted = families.adapted
 
 
-def adapted(model, *more):
+def take_codes(model):
     """The dense layers take the values of their codes; Conv1D is quantised as its transpose, as transformers does."""
     before.clear()
     turned = isinstance(model, transformers.GPT2LMHeadModel)
@@ -133,6 +133,10 @@ def adapted(model, *more):
                 weight = p.float().T.contiguous() if turned else p.float()
                 values = dequantised(weight, FORM).double()
                 p.copy_(values.T if turned else values)
+
+
+def adapted(model, *more):
+    take_codes(model)
     return own_adapted(model, *more)
 
 

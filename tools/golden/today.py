@@ -121,6 +121,7 @@ def gemma():
     config = llama_like(BASE, "Gemma", hidden_act="gelu")
     stream("gemma_plain", BASE, "Gemma", config, 68, kin="gemma")
     stream("gemma_lora", {**BASE, **LORA}, "Gemma", config, 69, kin="gemma")
+    stream("gemma_nf4", {**BASE, **LORA}, "Gemma", config, 69, form=1, kin="gemma")
 
 
 def gemma2():
