@@ -170,7 +170,7 @@ static bool other_value(const bp_row *row, char value[64])
     case BP_ROW_CHOICE:
         /* The last word is the usual one or is not: the one or the other end. */
         if (row->otherwise == 0.0) {
-            snprintf(value, 64, "\"%s\"", end + 1);
+            snprintf(value, 64, "\"%s\"", strrchr(end, '|') + 1);
         } else {
             snprintf(value, 64, "\"%.*s\"", (int)(end - row->words), row->words);
         }
