@@ -54,7 +54,7 @@ static void answer_loss(bp_emit *emit, uint64_t end, bp_ref logits, bool gradien
         .labels = emit->input[end == 0 ? BP_INPUT_LABELS : BP_INPUT_ENDS],
         .lengths = emit->input[BP_INPUT_LENGTHS],
         .step = emit->step,
-        .control = emit->control};
+        .control = bp_emit_loss_control(emit)};
     bp_emit_sample_loss(emit, &operands, &scalars);
     bp_loss_sum(emit);
 }

@@ -81,7 +81,7 @@ static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref log
                                               .lengths = emit->input[BP_INPUT_LENGTHS],
                                               .class_weights = emit->class_weights,
                                               .step = emit->step,
-                                              .control = emit->control};
+                                              .control = bp_emit_loss_control(emit)};
     bp_emit_sample_loss(emit, &operands, &scalars);
 }
 

@@ -320,7 +320,7 @@ static void emit_weighted_loss(bp_emit *emit, const bp_head *head, const chunk *
                                               .lengths = BP_ABSENT,
                                               .class_weights = emit->class_weights,
                                               .step = emit->step,
-                                              .control = emit->control};
+                                              .control = bp_emit_loss_control(emit)};
     bp_emit_sample_loss(emit, &operands, &scalars);
 }
 
@@ -376,7 +376,7 @@ static void emit_loss(bp_emit *emit, const bp_head *head, const chunk *c, bp_ref
                                                 .losses = c->losses,
                                                 .labels = c->labels,
                                                 .step = emit->step,
-                                                .control = emit->control,
+                                                .control = bp_emit_loss_control(emit),
                                                 .statistics = kept ? bp_ref_at(statistics, c->first)
                                                                    : BP_ABSENT};
     if (loss_weighted(emit)) {
@@ -474,7 +474,7 @@ void bp_loss_slice(bp_emit *emit, const bp_head *head, const bp_loss_slice_call 
             .labels = c.labels,
             .statistics = bp_ref_at(call->statistics, c.first),
             .step = emit->step,
-            .control = emit->control};
+            .control = bp_emit_loss_control(emit)};
         bp_emit_cross_entropy_columns(emit, &operands, &scalars);
         if (loss_pairs(emit)) {
             weigh_rows(emit, &c, part.rows, weights_behind(emit, call->statistics));

@@ -114,7 +114,7 @@ static void contrast_chunk(bp_emit *emit, const contrast *c, uint64_t first, uin
     const bp_contrast_loss_operands operands = {.scores = c->scores,
                                                 .losses = bp_ref_at(c->losses, first),
                                                 .step = emit->step,
-                                                .control = emit->control};
+                                                .control = bp_emit_loss_control(emit)};
     contrast_product(emit, &cosines, c->scores, bp_ref_at(c->units, first * c->width),
                      bp_ref_at(c->units, c->pairs * c->width));
     bp_emit_contrast_loss(emit, &operands, &loss);

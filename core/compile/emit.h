@@ -134,10 +134,12 @@ typedef struct bp_emit {
                            of it lie over them */
     bool loss_written;  /* the result's loss_sum was written earlier in the group */
     bool loss_counted;  /* this is a second backward: its losses are in the sum already */
-    bp_fold fold;       /* what apply emits */
-    bp_ref norms;       /* F64, the gradients' partial sums of squares; absent: not made yet */
-    uint64_t norms_used; /* how many of them are written, where they come stage by stage */
-    char *names;         /* of the parameters: the graph's, or of one that counts its own */
+    bp_ref control_before; /* and this the control block before the decision, which may have moved
+                              the loss scale; absent where there is none */
+    bp_fold fold;          /* what apply emits */
+    bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
+    char *names;           /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
     uint32_t carried;       /* buffers that prefill made for decode, */
@@ -186,6 +188,12 @@ static inline bool bp_emit_weight_shared(const bp_emit *emit, uint32_t index)
 {
     return bp_emit_shared(emit) && emit->spec->sharing == BP_SHARING_PARAMETERS &&
            bp_parameter_divides(&emit->parameters[index]);
+}
+
+/* The control block with the loss scale that gradients carry. */
+static inline bp_ref bp_emit_loss_control(const bp_emit *emit)
+{
+    return bp_ref_present(emit->control_before) ? emit->control_before : emit->control;
 }
 
 /* The name of a parameter, which is that of its weight. */

@@ -25,6 +25,7 @@
 #include "core/compile/adapter.h"
 #include "core/compile/compile_private.h"
 #include "core/compile/lanes.h"
+#include "core/program/step.h"
 
 typedef enum purpose { MEASURE, UPDATE, BOTH, SUM_FIRST, SUM_NEXT, KEEP } purpose;
 
@@ -283,6 +284,23 @@ static void write_folded(bp_compile *compile, bp_emit *emit, uint32_t first)
     emit->fold = BP_FOLD_WHOLE;
 }
 
+/* The decision moves a dynamic loss scale for the next step, but the second backward is of this
+ * one: it reads a copy from before. */
+static bp_ref keep_control(bp_emit *emit)
+{
+    if (emit->spec->scaling.kind != BP_SCALING_DYNAMIC) {
+        return BP_ABSENT;
+    }
+    const uint64_t words = sizeof(bp_control_block) / sizeof(float);
+    bp_ref kept = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, words, 1, "control_before");
+    bp_ref now = emit->control;
+    now.dtype = BP_F32;
+    bp_emit_copy(emit, &(bp_copy_operands){.y = kept, .x = now},
+                 &(bp_copy_scalars){.count = (int64_t)words});
+    kept.dtype = BP_U8;
+    return kept;
+}
+
 void compile_summed(bp_compile *compile, bp_emit *emit, bool later)
 {
     const backward_pass pass = {later ? SUM_NEXT : SUM_FIRST, 0, 1, true};
@@ -324,8 +342,10 @@ void compile_released(bp_compile *compile, bp_emit *emit)
     const backward_pass update = {UPDATE, 0, compile->micros, true};
     write_backward_part(compile, emit, first, &measure);
     bp_lanes_losses(compile, emit);
+    emit->control_before = keep_control(emit);
     emit->spec->optimizer->decide(emit, false, true);
     emit->loss_counted = true;
     write_backward_part(compile, emit, first, &update);
     emit->loss_counted = false;
+    emit->control_before = BP_ABSENT;
 }

@@ -310,6 +310,23 @@ static void the_scale_moves_as_in_pytorch(void **state)
     golden_close(&g);
 }
 
+/* A second backward carries the loss scale of its step, though the decision before it has moved it:
+ * up until it overflows, and down again. */
+static void released_gradients_have_the_scale_of_their_step(void **state)
+{
+    (void)state;
+    for (uint32_t interval = 1; interval <= 3; interval += 2) {
+        bp_spec spec = half_spec(BP_F16, BP_MASTER_FP32, BP_F32);
+        double loss[2];
+        spec.scaling.interval = interval;
+        spec.scaling.initial = 16384.0;
+        const uint64_t whole = digest_of(&spec, &loss[0]);
+        spec.gradient_release = BP_RELEASE_EXACT;
+        assert_int_equal(digest_of(&spec, &loss[1]), whole);
+        assert_true(isfinite(loss[0]) && loss[1] == loss[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +334,7 @@ int main(void)
         cmocka_unit_test(neither_policy_nor_threads_nor_form_matter),
         cmocka_unit_test(losses_are_near_those_of_fp32),
         cmocka_unit_test(the_scale_moves_as_in_pytorch),
+        cmocka_unit_test(released_gradients_have_the_scale_of_their_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void set_precision(bp_spec *spec, int precision)
     spec->master = precision == SPLIT ? BP_MASTER_SPLIT : BP_MASTER_FP32;
     spec->optimizer = precision == SPLIT ? &bp_optimizer_adamw_8bit : &bp_optimizer_adamw;
     if (precision == HALF) {
-        spec->scaling = (bp_scaling){BP_SCALING_DYNAMIC, 65536.0, 2.0, 0.5, 2000, 1, 0.0};
+        spec->scaling = (bp_scaling){BP_SCALING_DYNAMIC, 65536.0, 2.0, 0.5, 2, 1, 0.0};
     }
 }
 
