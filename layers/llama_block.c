@@ -18,19 +18,18 @@ bp_llama_shape bp_llama_shape_of(const bp_model_config *config)
     return shape;
 }
 
-bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
+static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
 {
-    const bp_llama_config own = bp_llama_config_of(config);
     switch (parameter) {
     case BP_LLAMA_NORM_1:
     case BP_LLAMA_NORM_2:
-        return own.norms != BP_LLAMA_NORMS_AFTER;
+        return own->norms != BP_LLAMA_NORMS_AFTER;
     case BP_LLAMA_AFTER_1:
     case BP_LLAMA_AFTER_2:
-        return own.norms != BP_LLAMA_NORMS_BEFORE;
+        return own->norms != BP_LLAMA_NORMS_BEFORE;
     case BP_LLAMA_QKV_WEIGHT:
     case BP_LLAMA_GATE_UP_WEIGHT:
-        return own.fused;
+        return own->fused;
     case BP_LLAMA_QKV_BIAS:
     case BP_LLAMA_GATE_UP_BIAS:
         return false;
@@ -39,41 +38,53 @@ bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
     case BP_LLAMA_V_WEIGHT:
     case BP_LLAMA_GATE_WEIGHT:
     case BP_LLAMA_UP_WEIGHT:
-        return !own.fused;
+        return !own->fused;
     case BP_LLAMA_Q_BIAS:
     case BP_LLAMA_K_BIAS:
     case BP_LLAMA_V_BIAS:
-        return own.qkv_bias && !own.fused;
+        return own->qkv_bias && !own->fused;
     case BP_LLAMA_O_BIAS:
-        return own.output_bias;
+        return own->output_bias;
     case BP_LLAMA_Q_NORM:
     case BP_LLAMA_K_NORM:
-        return own.head_norms || own.whole_norms;
+        return own->head_norms || own->whole_norms;
     case BP_LLAMA_GATE_BIAS:
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
-        return own.mlp_bias && !own.fused;
+        return own->mlp_bias && !own->fused;
     default:
         return true;
     }
 }
 
-uint32_t bp_llama_block_parameters(const bp_model_config *config)
+bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    return own_has(&own, parameter);
+}
+
+static uint32_t own_parameters(const bp_llama_config *own)
 {
     uint32_t count = 0;
     for (uint32_t p = 0; p < BP_LLAMA_BLOCK_PARAMETERS; p++) {
-        count += bp_llama_has(config, (bp_llama_parameter)p) ? 1 : 0;
+        count += own_has(own, (bp_llama_parameter)p) ? 1 : 0;
     }
     return count;
 }
 
+uint32_t bp_llama_block_parameters(const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    return own_parameters(&own);
+}
+
 /* Numbers of a block's parameters, BP_NO_PARAMETER for those it lacks. */
-static void number_parameters(const bp_model_config *config, uint32_t index,
+static void number_parameters(const bp_llama_config *own, uint32_t index,
                               uint32_t numbers[BP_LLAMA_BLOCK_PARAMETERS])
 {
-    uint32_t next = 1 + index * bp_llama_block_parameters(config);
+    uint32_t next = 1 + index * own_parameters(own);
     for (uint32_t p = 0; p < BP_LLAMA_BLOCK_PARAMETERS; p++) {
-        const bool there = bp_llama_has(config, (bp_llama_parameter)p);
+        const bool there = own_has(own, (bp_llama_parameter)p);
         numbers[p] = there ? next : BP_NO_PARAMETER;
         next += there ? 1 : 0;
     }
@@ -328,7 +339,7 @@ void bp_llama_block_describe(const bp_emit *emit, const bp_stage_call *call, bp_
                   .shape = bp_llama_shape_of(config),
                   .rows = emit->rows,
                   .block = block};
-    number_parameters(config, call->stage - 1, b.n);
+    number_parameters(&own, call->stage - 1, b.n);
     block->values = 0;
     block->nodes = 0;
     block->ends = false;
