@@ -135,5 +135,6 @@ expect 2 '--ranks-per-host: .*divides' plan --model gpt2 --ranks 8 --ranks-per-h
 expect 2 '--bandwidth: .*one number, or two' plan --model gpt2 --ranks 2 --bandwidth fast "${shapes[@]}"
 expect 2 '--latency: .*one number, or two' plan --model gpt2 --ranks 2 --latency 1,2,3 "${shapes[@]}"
 expect 2 '--shard: .*none' plan --model gpt2 --ranks 2 --shard all "${shapes[@]}"
-expect 2 'shard: .*trust ratios' plan --model gpt2 --ranks 2 --shard optimizer --optim lamb "${shapes[@]}"
+expect 2 'shard: .*whole tensors' plan --model gpt2 --ranks 2 --shard optimizer --optim muon "${shapes[@]}"
+expect 0 'lamb' plan --model gpt2 --ranks 2 --shard optimizer --optim lamb "${shapes[@]}"
 finish
