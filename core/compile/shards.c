@@ -84,7 +84,8 @@ static uint32_t most_loaded(const bp_shards *shards, const uint64_t *row, uint64
     return most;
 }
 
-/* The last unit, which may be short, goes to whoever has most. */
+/* The last unit, which may be short, goes to whoever has most; where all shares are equal the runs
+ * begin with rank 0. */
 static void deal_tensor(const bp_shards *shards, uint32_t index, const bp_shard_tensor *tensor)
 {
     const uint64_t units = bp_shards_units(tensor->count);
@@ -96,7 +97,8 @@ static void deal_tensor(const bp_shards *shards, uint32_t index, const bp_shard_
         mark_least(shards, row);
     }
     const uint32_t last = most_loaded(shards, row, units);
-    start_of(shards)[index] = last + 1 < shards->ranks ? last + 1 : 0;
+    const bool equal = tensor->count % BP_SHARD_UNIT == 0 && units % shards->ranks == 0;
+    start_of(shards)[index] = !equal && last + 1 < shards->ranks ? last + 1 : 0;
     for (uint32_t rank = 0; rank < shards->ranks; rank++) {
         const uint64_t own = units / shards->ranks + (has_more(row, rank) ? 1 : 0);
         shards->load[rank] += own * tensor->unit_bytes;
@@ -177,6 +179,12 @@ uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t coun
         high = before ? high : middle;
     }
     return low < shards->ranks - start ? low + start : low - (shards->ranks - start);
+}
+
+bool bp_shards_equal(const bp_shards *shards, uint32_t tensor, uint64_t count)
+{
+    return count % BP_SHARD_UNIT == 0 && bp_shards_units(count) % shards->ranks == 0 &&
+           start_of(shards)[tensor] == 0;
 }
 
 void bp_shards_spread(const bp_shards *shards, uint64_t *least, uint64_t *most)

@@ -6,9 +6,9 @@
  * computes of its units is what one rank computes of the tensor. Each rank owns one run of units of
  * a tensor: of U units and N ranks everybody has U / N, and the rest goes, one each, to those ranks
  * that have the fewest bytes so far. The runs lie in the order of ranks, turned so that the last
- * unit falls to the rank that has most. Tensors are dealt by size, the largest first, so that small
- * ones level what large ones leave: no two ranks differ by more than one unit's bytes. A pure
- * function of the tensors and N. */
+ * unit falls to the rank that has most, but where all have as much. Tensors are dealt by size, the
+ * largest first, so that small ones level what large ones leave: no two ranks differ by more than
+ * one unit's bytes. A pure function of the tensors and N. */
 #ifndef BP_CORE_SHARDS_H
 #define BP_CORE_SHARDS_H
 
@@ -59,6 +59,9 @@ bp_share bp_shards_share(const bp_shards *shards, uint32_t tensor, uint64_t coun
 /* The rank that owns an element of a tensor. */
 uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t count,
                          uint64_t element);
+
+/* Whether all shares of a tensor are equal, so that they lie in it in the order of ranks. */
+bool bp_shards_equal(const bp_shards *shards, uint32_t tensor, uint64_t count);
 
 /* The fewest and the most bytes that a rank owns. */
 void bp_shards_spread(const bp_shards *shards, uint64_t *least, uint64_t *most);

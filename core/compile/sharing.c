@@ -420,8 +420,11 @@ void compile_gather(bp_emit *emit, uint32_t index)
     const uint64_t piece = weight_cells(parameter, largest);
     const bp_ref own = {parameter->weight, dtype, 0};
     const bp_ref whole = whole_weight(emit, parameter);
-    const bp_ref pieces =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, emit->spec->ranks, piece, "weight_pieces");
+    /* Equal shares come to lie where they belong; others are moved from the ranks' pieces. */
+    const bool equal = bp_shards_equal(&emit->shards, index, parameter->count);
+    const bp_ref pieces = equal ? whole
+                                : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, emit->spec->ranks,
+                                                 piece, "weight_pieces");
     const uint32_t ahead = emit->spec->gather_ahead;
     const uint64_t turn = ahead == 0 || parameter->applied ? ahead : emit->gathers++ % ahead;
     const bp_ref room = bp_ref_at(emit->piece, turn * emit->piece_count);
@@ -436,7 +439,9 @@ void compile_gather(bp_emit *emit, uint32_t index)
         gather_mark(emit, parameter->weight);
     }
     parameter->held--;
-    join_shares(emit, index, whole, pieces, piece);
+    if (!equal) {
+        join_shares(emit, index, whole, pieces, piece);
+    }
     parameter->whole = whole.buffer;
 }
 

@@ -160,9 +160,31 @@ static void codes_of_a_base(void **state)
     }
 }
 
+/* A weight of equal shares is gathered where it is used; another one, hardly smaller, needs room
+ * for the pieces too. */
+static void equal_shares_need_no_second_place(void **state)
+{
+    (void)state;
+    uint64_t arena[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        bp_spec spec = rig_spec();
+        const crew_messages messages = {.seed = 5};
+        spec.config.vocabulary = 8192 - i; /* of width 16: two units, or some elements less */
+        spec.batch = 1;
+        spec.accumulation = spec.lanes = 2;
+        const uint64_t alone = play(&spec, 1);
+        spec.sharing = BP_SHARING_PARAMETERS;
+        crew_play(&spec, 2, &messages);
+        assert_int_equal(crew_digest(2), alone);
+        arena[i] = crew_at(0)->runtime.report.arena_bytes;
+    }
+    assert_true(arena[0] + 4 * (uint64_t)BP_SHARD_UNIT < arena[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(codes_of_a_base),
+                                       cmocka_unit_test(equal_shares_need_no_second_place),
                                        cmocka_unit_test(test_forms), cmocka_unit_test(trust_ratios),
                                        cmocka_unit_test(lanes_on_any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);

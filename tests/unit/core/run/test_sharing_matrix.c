@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "layers/llama.h"
 #include "layers/mlp_model.h"
 #include "optim/adamw.h"
 #include "tests/support/config.h"
@@ -29,7 +30,8 @@ enum { PLAIN, SPLIT, MASTERS, HALF, PRECISIONS };
 
 #define COUNT(of) ((uint32_t)(sizeof(of) / sizeof((of)[0])))
 
-/* A tensor of more than one unit in each, and as many lanes as there can be ranks. */
+/* A tensor of more than one unit in each, in some of two whole ones, and as many lanes as there can
+ * be ranks. */
 static bp_spec family_spec(const char *family)
 {
     char name[SPEC_CASE_NAME], wanted[SPEC_CASE_NAME];
@@ -43,7 +45,7 @@ static bp_spec family_spec(const char *family)
     if (spec.model == &bp_model_mlp) {
         SET_OWN(&spec.config, bp_mlp_config, hidden_sizes[0], 4200);
     } else {
-        spec.config.vocabulary = 4099;
+        spec.config.vocabulary = spec.model == &bp_model_llama ? 8192 : 4099; /* equal shares */
     }
     spec.optimizer = &bp_optimizer_adamw;
     spec.optimizer_options.max_grad_norm = 0.5;
