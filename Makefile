@@ -107,7 +107,7 @@ TYPED   := bias cross_entropy dropout embedding gelu layernorm elements_avx2 ele
            rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
            plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale regroup \
            tape tape_avx2 tape_avx512 elements_neon rows_neon plain_rows_neon activation_neon \
-           tape_neon
+           tape_neon magnitude magnitude_avx2 magnitude_avx512 magnitude_neon
 TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o

@@ -19,7 +19,13 @@ static int64_t rank_of(const bp_emit *emit, const bp_adapted *layer)
 
 static bp_dropout dropout_of(const bp_emit *emit, const bp_adapted *layer)
 {
-    return (bp_dropout){SITES + layer->weight, emit->spec->lora.dropout};
+    return (bp_dropout){SITES + layer->weight, layer->dropped ? 0.0 : emit->spec->lora.dropout};
+}
+
+bool bp_adapter_drops(const bp_emit *emit, const bp_adapted *layer)
+{
+    const bp_dropout dropout = dropout_of(emit, layer);
+    return bp_dropout_probability(emit, &dropout) > 0.0;
 }
 
 bool bp_adapter_there(const bp_emit *emit, uint32_t weight)
@@ -30,7 +36,13 @@ bool bp_adapter_there(const bp_emit *emit, uint32_t weight)
 bool bp_adapter_trains(const bp_emit *emit, uint32_t weight)
 {
     const uint32_t a = emit->parameters[weight].adapter;
-    return bp_emit_trainable(emit, a) || bp_emit_trainable(emit, a + 1);
+    return bp_emit_trainable(emit, a) || bp_emit_trainable(emit, a + 1) ||
+           (emit->spec->lora.magnitudes && bp_emit_trainable(emit, a + 2));
+}
+
+bool bp_adapter_magnitudes(const bp_emit *emit, uint32_t weight)
+{
+    return emit->spec->lora.magnitudes && bp_adapter_there(emit, weight);
 }
 
 static void product(bp_emit *emit, bp_ref c, bp_ref a, bp_ref b, const bp_matmul_scalars *scalars)
@@ -71,17 +83,23 @@ static void apply_scale(bp_emit *emit, const bp_adapted *layer, bp_ref u)
     bp_emit_scale(emit, &operands, &scalars);
 }
 
-/* What A reads: x, or where it drops elements a copy without them. */
-static bp_ref dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x)
+bp_ref bp_adapter_dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x)
 {
     const bp_dropout dropout = dropout_of(emit, layer);
-    if (bp_dropout_probability(emit, &dropout) <= 0.0) {
+    if (!bp_adapter_drops(emit, layer)) {
         return x;
     }
     const bp_ref y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows,
                                     layer->in, "lora_dropped");
     bp_dropout_apply(emit, &dropout, layer->in, x, BP_ABSENT, y);
     return y;
+}
+
+void bp_adapter_undropped(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref residual,
+                          bp_ref y)
+{
+    const bp_dropout dropout = dropout_of(emit, layer);
+    bp_dropout_apply(emit, &dropout, layer->in, x, residual, y);
 }
 
 /* s x A^T (rows, r) */
@@ -117,9 +135,9 @@ static bp_ref squeeze_gradient(bp_emit *emit, const bp_adapted *layer, bp_ref d_
     return d_u;
 }
 
-void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y)
+void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y, bool add)
 {
-    const bp_ref u = squeeze(emit, layer, dropped(emit, layer, x));
+    const bp_ref u = squeeze(emit, layer, bp_adapter_dropped(emit, layer, x));
     const int64_t rank = rank_of(emit, layer);
     product_with(emit, y, u, a_of(emit, layer) + 1, BP_FOR_FORWARD,
                  &(bp_matmul_scalars){.m = (int64_t)emit->rows,
@@ -129,7 +147,7 @@ void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref
                                       .ldb = rank,
                                       .ldc = (int64_t)layer->pitch,
                                       .transpose_b = 1,
-                                      .accumulate = 1});
+                                      .accumulate = add});
 }
 
 /* gradient (m, n) (+)= left^T right over all rows */
@@ -155,7 +173,7 @@ void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_r
     if (!trains_a && !trains_b) {
         return;
     }
-    const bp_ref read = dropped(emit, layer, x);
+    const bp_ref read = bp_adapter_dropped(emit, layer, x);
     if (trains_b) {
         outer(emit, a + 1, d_y, layer->out, layer->pitch, squeeze(emit, layer, read), rank);
     }
@@ -167,8 +185,7 @@ void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_r
 void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
 {
     const bp_ref d_u = squeeze_gradient(emit, layer, d_y);
-    const bp_dropout dropout = dropout_of(emit, layer);
-    const bool drops = bp_dropout_probability(emit, &dropout) > 0.0;
+    const bool drops = bp_adapter_drops(emit, layer);
     const bp_ref d = drops ? bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit),
                                             emit->rows, layer->in, "lora_d_dropped")
                            : d_x;
@@ -182,6 +199,6 @@ void bp_adapter_backward_input(bp_emit *emit, const bp_adapted *layer, bp_ref d_
                                       .ldc = in,
                                       .accumulate = drops ? 0 : 1});
     if (drops) {
-        bp_dropout_apply(emit, &dropout, layer->in, d, d_x, d_x);
+        bp_adapter_undropped(emit, layer, d, d_x, d_x);
     }
 }

@@ -12,16 +12,30 @@ typedef struct bp_adapted {
     uint64_t in;
     uint64_t out;
     uint64_t pitch; /* elements from row to row of y */
+    bool dropped;   /* x has what the adapter's dropout left of it already */
 } bp_adapted;
 
 /* Whether the layer has an adapter in this plan. */
 bool bp_adapter_there(const bp_emit *emit, uint32_t weight);
 
-/* Whether one of its two matrices is trained, where there is one. */
+/* Whether one of its parameters is trained, where there is one. */
 bool bp_adapter_trains(const bp_emit *emit, uint32_t weight);
 
-/* y (rows, out; pitch) += s (dropout(x) A^T) B^T, x (rows, in). */
-void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y);
+/* Whether the layer's outputs have magnitudes (layers/magnitude.h). */
+bool bp_adapter_magnitudes(const bp_emit *emit, uint32_t weight);
+
+/* What A reads: x (rows, in), or where dropout takes elements a copy without them. */
+bp_ref bp_adapter_dropped(bp_emit *emit, const bp_adapted *layer, bp_ref x);
+
+/* y (rows, in) = residual + mask(x): the derivative of that. */
+void bp_adapter_undropped(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref residual,
+                          bp_ref y);
+
+/* Whether dropout takes elements in the program being emitted. */
+bool bp_adapter_drops(const bp_emit *emit, const bp_adapted *layer);
+
+/* y (rows, out; pitch) = s (dropout(x) A^T) B^T, x (rows, in), or with `add` is added to. */
+void bp_adapter_forward(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref y, bool add);
 
 /* d_A (+)= s (d_y B)^T dropout(x), d_B (+)= d_y^T (s dropout(x) A^T). */
 void bp_adapter_backward_parameters(bp_emit *emit, const bp_adapted *layer, bp_ref x, bp_ref d_y);

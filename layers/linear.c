@@ -3,6 +3,7 @@
 #include "layers/linear.h"
 
 #include "layers/adapter.h"
+#include "layers/magnitude.h"
 
 static int64_t pitch_of(const bp_linear *layer)
 {
@@ -80,7 +81,8 @@ static void emit_forward(bp_emit *emit, const bp_linear *layer, const bp_matmul_
     emit_product(emit, layer, operands, &scalars, true);
 }
 
-void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual, bp_ref y)
+void bp_linear_plain_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual,
+                             bp_ref y)
 {
     const bp_matmul_operands operands = {.c = y,
                                          .before = BP_ABSENT,
@@ -91,9 +93,18 @@ void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref r
                                          .work = BP_ABSENT};
     emit_forward(emit, layer, &operands, 0);
     release_layer(emit, layer);
+}
+
+void bp_linear_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual, bp_ref y)
+{
+    const bp_adapted at = adapted(layer);
+    if (bp_adapter_magnitudes(emit, layer->weight)) {
+        bp_magnitude_forward(emit, layer, x, residual, y);
+        return;
+    }
+    bp_linear_plain_forward(emit, layer, x, residual, y);
     if (has_adapter(emit, layer)) {
-        const bp_adapted at = adapted(layer);
-        bp_adapter_forward(emit, &at, x, y);
+        bp_adapter_forward(emit, &at, x, y, true);
     }
 }
 
@@ -136,8 +147,11 @@ static void backward_bias(bp_emit *emit, const bp_linear *layer, bp_ref d_y)
 }
 
 /* x^T d_y (in, out), or d_y^T x (out, in). */
-static void backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
+void bp_linear_plain_backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
+    if (!bp_emit_trainable(emit, layer->weight)) {
+        return;
+    }
     const bool swap = layer->output_major;
     const int64_t in = (int64_t)layer->in;
     bp_matmul_scalars scalars = {.m = (int64_t)(swap ? layer->out : layer->in),
@@ -160,13 +174,16 @@ static void backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_
 
 void bp_linear_backward_parameters(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
-    if (bp_emit_trainable(emit, layer->weight)) {
-        backward_weight(emit, layer, x, d_y);
+    const bool magnitudes = bp_adapter_magnitudes(emit, layer->weight);
+    if (!magnitudes) {
+        bp_linear_plain_backward_weight(emit, layer, x, d_y);
     }
     if (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias)) {
         backward_bias(emit, layer, d_y);
     }
-    if (has_adapter(emit, layer)) {
+    if (magnitudes) {
+        bp_magnitude_backward_parameters(emit, layer, x, d_y);
+    } else if (has_adapter(emit, layer)) {
         const bp_adapted at = adapted(layer);
         bp_adapter_backward_parameters(emit, &at, x, d_y);
     }
@@ -184,8 +201,8 @@ bool bp_linear_trains(const bp_emit *emit, const bp_linear *layer)
            (layer->bias != BP_NO_PARAMETER && bp_emit_trainable(emit, layer->bias));
 }
 
-static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
-                           bp_ref residual)
+void bp_linear_plain_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y,
+                                    bp_ref residual, bp_ref d_x)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)emit->rows,
                                        .n = (int64_t)layer->in,
@@ -203,8 +220,18 @@ static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp
                                          .work = BP_ABSENT};
     emit_product(emit, layer, &operands, &scalars, false);
     bp_emit_release(emit, layer->weight);
+}
+
+static void backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
+                           bp_ref residual)
+{
+    const bp_adapted at = adapted(layer);
+    if (bp_adapter_magnitudes(emit, layer->weight)) {
+        bp_magnitude_backward_input(emit, layer, d_y, residual, d_x);
+        return;
+    }
+    bp_linear_plain_backward_input(emit, layer, d_y, residual, d_x);
     if (has_adapter(emit, layer)) {
-        const bp_adapted at = adapted(layer);
         bp_adapter_backward_input(emit, &at, d_y, d_x);
     }
 }

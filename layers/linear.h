@@ -37,4 +37,12 @@ void bp_linear_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y,
 /* d_x (rows, in) += d_y weight^T: of layers that read the same x, all but the first. */
 void bp_linear_backward_input_add(bp_emit *emit, const bp_linear *layer, bp_ref d_y, bp_ref d_x);
 
+/* The layer without its adapter: y = x weight + bias + residual, d_x = residual + d_y weight^T,
+ * residual may be absent; and the gradient of the weight, where it is trained. */
+void bp_linear_plain_forward(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref residual,
+                             bp_ref y);
+void bp_linear_plain_backward_input(bp_emit *emit, const bp_linear *layer, bp_ref d_y,
+                                    bp_ref residual, bp_ref d_x);
+void bp_linear_plain_backward_weight(bp_emit *emit, const bp_linear *layer, bp_ref x, bp_ref d_y);
+
 #endif

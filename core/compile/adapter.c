@@ -9,12 +9,13 @@
 
 static const char where[] = "lora";
 static const char prefix[] = "base_model.model.";
-static const char weight[] = ".weight";
+static const char weight_end[] = ".weight";
 
 uint32_t bp_adapter_parameters(const bp_spec *spec)
 {
     uint32_t count = spec->model->parameter_count(&spec->config);
-    return spec->lora.rank > 0 ? 3 * count : count;
+    const uint32_t each = spec->lora.magnitudes ? 3 : 2;
+    return spec->lora.rank > 0 ? (1 + each) * count : count;
 }
 
 uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter)
@@ -27,8 +28,8 @@ uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter)
 
 size_t bp_adapter_module_length(const char *name)
 {
-    size_t length = strlen(name), end = sizeof weight - 1;
-    bool is = length > end && strcmp(name + length - end, weight) == 0;
+    size_t length = strlen(name), end = sizeof weight_end - 1;
+    bool is = length > end && strcmp(name + length - end, weight_end) == 0;
     return is ? length - end : 0;
 }
 
@@ -91,10 +92,12 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
     return found;
 }
 
+/* `form` without a name, that of which parameter it adapts, and what all adapters have. */
 static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t length,
-                        const char *end, uint64_t rows, uint64_t columns, double deviation)
+                        const char *end, const bp_parameter_info *form)
 {
     char name[NAME_BYTES];
+    bp_parameter_info info = *form;
     if (sizeof prefix + length + strlen(end) > sizeof name) {
         emit->status = bp_error_set(emit->graph->error, BP_ERR_FIT, where,
                                     "the name of a module is too long", module);
@@ -103,18 +106,14 @@ static void publish_one(bp_emit *emit, uint32_t base, const char *module, size_t
     memcpy(name, prefix, sizeof prefix - 1);
     memcpy(name + sizeof prefix - 1, module, length);
     memcpy(name + sizeof prefix - 1 + length, end, strlen(end) + 1);
-    const bp_parameter_info info = {.name = name,
-                                    .rank = 2,
-                                    .shape = {rows, columns},
-                                    .init = deviation > 0.0 ? BP_INIT_NORMAL : BP_INIT_ZEROS,
-                                    .deviation = deviation,
-                                    .decay = true,
-                                    .adapts = true,
-                                    .base = base};
+    info.name = name;
+    info.decay = true;
+    info.adapts = true;
+    info.base = base;
     bp_emit_parameter(emit, &info);
 }
 
-static void publish_pair(bp_emit *emit, uint32_t base)
+static void publish_adapter(bp_emit *emit, uint32_t base)
 {
     const uint64_t *shape = emit->parameters[base].shape;
     const char *name = bp_emit_name(emit, base);
@@ -124,8 +123,49 @@ static void publish_pair(bp_emit *emit, uint32_t base)
     const uint64_t rank = bp_adapter_part(emit, base).rank;
     const size_t length = bp_adapter_module_length(name);
     emit->parameters[base].adapter = emit->parameter_count;
-    publish_one(emit, base, name, length, ".lora_A.weight", rank, in, 1.0 / sqrt(3.0 * (double)in));
-    publish_one(emit, base, name, length, ".lora_B.weight", out, rank, 0.0);
+    publish_one(emit, base, name, length, ".lora_A.weight",
+                &(bp_parameter_info){.rank = 2,
+                                     .shape = {rank, in},
+                                     .init = BP_INIT_NORMAL,
+                                     .deviation = 1.0 / sqrt(3.0 * (double)in)});
+    publish_one(emit, base, name, length, ".lora_B.weight",
+                &(bp_parameter_info){.rank = 2, .shape = {out, rank}, .init = BP_INIT_ZEROS});
+    if (emit->spec->lora.magnitudes) {
+        publish_one(emit, base, name, length, ".lora_magnitude_vector",
+                    &(bp_parameter_info){.rank = 1, .shape = {out}, .init = BP_INIT_NORMS});
+    }
+}
+
+void bp_adapter_norms(bp_emit *emit, uint32_t weight, bp_ref norms)
+{
+    if (emit->status != BP_OK) {
+        return;
+    }
+    const bp_parameter *p = &emit->parameters[weight];
+    const uint32_t a = p->adapter;
+    const bool fp8 = bp_emit_fp8(emit, weight), stored = p->quantised != BP_QUANTISED_NONE;
+    const bool codes = fp8 || stored;
+    const bool turned = emit->spec->model->input_major;
+    const bp_ref held = bp_emit_acquire(emit, weight, BP_FOR_FORWARD);
+    const bp_weight_norms_operands operands = {
+        .norms = norms,
+        .weight = codes ? BP_ABSENT : held,
+        .codes = codes ? held : BP_ABSENT,
+        .scales = stored ? bp_emit_scales(emit, weight) : BP_ABSENT,
+        .nested = stored ? bp_emit_nested(emit, weight) : BP_ABSENT,
+        .a = bp_emit_acquire(emit, a, BP_FOR_FORWARD),
+        .b = bp_emit_acquire(emit, a + 1, BP_FOR_FORWARD)};
+    const bp_weight_norms_scalars scalars = {
+        .rows = (int64_t)p->shape[turned ? 1 : 0],
+        .columns = (int64_t)p->shape[turned ? 0 : 1],
+        .rank = (int64_t)emit->parameters[a].shape[0],
+        .turned = turned && !stored,
+        .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)p->quantised,
+        .factor = bp_adapter_scale(&emit->spec->lora, bp_adapter_part(emit, weight))};
+    bp_emit_weight_norms(emit, &operands, &scalars);
+    bp_emit_release(emit, a + 1);
+    bp_emit_release(emit, a);
+    bp_emit_release(emit, weight);
 }
 
 void bp_adapter_publish(bp_emit *emit)
@@ -136,7 +176,7 @@ void bp_adapter_publish(bp_emit *emit)
     bool any = false;
     for (uint32_t i = 0; i < count && lora->rank > 0 && emit->status == BP_OK; i++) {
         if (is_adapted(emit, i, &used)) {
-            publish_pair(emit, i);
+            publish_adapter(emit, i);
             any = true;
         }
     }

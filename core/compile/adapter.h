@@ -5,7 +5,11 @@
  * A weight W of a dense layer with an adapter acts as W + s B A, A (r, in), B (out, r), s = alpha /
  * r or, rank-stabilised (Kalajdzievski, arXiv 2312.03732), alpha / sqrt(r). A starts as normal
  * variates of the variance 1 / (3 in) (that of PEFT's uniform ones), B as zeros. Everything else is
- * frozen but what a rule of the spec trains and a classifier of the model's own. */
+ * frozen but what a rule of the spec trains and a classifier of the model's own.
+ *
+ * With magnitudes (DoRA, Liu et al., arXiv 2402.09353) output o acts as m[o] / n[o] times that,
+ * n[o] the length of row o of W + s B A, a constant of backward (their section 4.3). m (out) begins
+ * as n, so that the model begins as its base. */
 #ifndef BP_CORE_ADAPTER_H
 #define BP_CORE_ADAPTER_H
 
@@ -20,7 +24,8 @@ uint32_t bp_adapter_parameters(const bp_spec *spec);
 bool bp_adapter_dense(const bp_emit *emit, uint32_t parameter);
 
 /* Publishes two parameters for every weight that spec->lora names, under PEFT's names
- * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", after those of the model. A
+ * "base_model.model.<module>.lora_A.weight" and ".lora_B.weight", with magnitudes a third,
+ * ".lora_magnitude_vector", after those of the model. A
  * target is the end of a module's name ("q_proj", "attn.c_attn"), or "all-linear" for every dense
  * layer of the blocks; spec->lora.choose decides in place of targets. BP_ERR_USAGE in emit->status
  * when a target names nothing, or nothing is chosen. */
@@ -37,6 +42,10 @@ double bp_adapter_scale(const bp_lora *lora, bp_lora_part part);
 
 /* The adapter of a weight (a parameter) that has one. */
 bp_lora_part bp_adapter_part(const bp_emit *emit, uint32_t parameter);
+
+/* Emits the lengths of the rows of W + s B A, (out) F32, of a weight with an adapter. Cost:
+ * out * in * rank multiply-adds; nothing of W's size is made. */
+void bp_adapter_norms(bp_emit *emit, uint32_t weight, bp_ref norms);
 
 /* The lowest stage that uses a parameter: the model's answer, for an adapter that of its weight. */
 uint32_t bp_adapter_stage(const bp_emit *emit, uint32_t parameter);

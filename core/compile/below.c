@@ -50,7 +50,7 @@ bool compile_goes_aside(bp_emit *emit, uint32_t index)
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t share = emit->spec->below.states;
     if (share == 0 || emit->spec->optimizer == NULL || !parameter->trainable ||
-        parameter->count < BELOW_LEAST) {
+        parameter->count < BELOW_LEAST || parameter->init == BP_INIT_NORMS) {
         return false;
     }
     const uint64_t before = emit->aside_seen++;

@@ -240,13 +240,39 @@ static void keep_part(bp_emit *emit, bp_ref to, bp_ref from, int64_t bytes)
     bp_emit_copy_wait(emit, &(bp_copy_wait_operands){to, from}, &wait);
 }
 
-/* Draws a parameter. What is shared out is drawn whole, and this rank's part kept. */
+static void draw_normal(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    bp_emit_random_normal(
+        emit, &(bp_random_normal_operands){.y = weight, .master = master, .step = emit->step},
+        &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
+                                    .stream = index,
+                                    .form = parameter->master_form,
+                                    .deviation = parameter->deviation});
+}
+
+/* The magnitude of an adapter, behind its A and B. */
+static void draw_norms(bp_emit *emit, uint32_t index, bp_ref weight, bp_ref master)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const bp_ref norms =
+        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_F32, 1, parameter->count, "norms");
+    bp_adapter_norms(emit, parameter->base, norms);
+    bp_emit_store_values(emit,
+                         &(bp_store_values_operands){.y = weight, .master = master, .x = norms},
+                         &(bp_store_values_scalars){.count = (int64_t)parameter->count,
+                                                    .form = parameter->master_form});
+}
+
+/* Draws a parameter, whose number is its ops' action. What is shared out is drawn whole, and this
+ * rank's part kept. */
 static void write_draw(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t first = parameter->share.first, count = parameter->share.count;
     const uint64_t width = bp_master_bytes(parameter->master_form);
     const bool part = bp_emit_shared(emit) && parameter->master != BP_NO_BUFFER;
+    emit->action = index;
     const bp_ref own = bp_emit_acquire_update(emit, index);
     bp_ref weight = own;
     bp_ref master = {parameter->master, BP_U8, 0};
@@ -256,12 +282,11 @@ static void write_draw(bp_emit *emit, uint32_t index)
     if (part) {
         master = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, BP_U8, parameter->count, width, "master");
     }
-    bp_emit_random_normal(
-        emit, &(bp_random_normal_operands){.y = weight, .master = master, .step = emit->step},
-        &(bp_random_normal_scalars){.count = (int64_t)parameter->count,
-                                    .stream = index,
-                                    .form = parameter->master_form,
-                                    .deviation = parameter->deviation});
+    if (parameter->init == BP_INIT_NORMAL) {
+        draw_normal(emit, index, weight, master);
+    } else {
+        draw_norms(emit, index, weight, master);
+    }
     if (weight.buffer != own.buffer && count > 0) {
         const uint64_t bytes = bp_dtype_bytes(own.dtype);
         keep_part(emit, (bp_ref){own.buffer, BP_U8, 0},
@@ -274,8 +299,8 @@ static void write_draw(bp_emit *emit, uint32_t index)
     bp_emit_release(emit, index);
 }
 
-/* Normal variates come from the device; zeros and ones from the host, they are few, and so do
- * weights that have to be quantised, or that the device does not reach. */
+/* Normal variates and norms come from the device; zeros and ones from the host, they are few, and
+ * so do weights that have to be quantised, or that the device does not reach. */
 static void write_initialization(bp_compile *compile, bp_emit *emit)
 {
     compile_begin(compile, emit, BP_PROGRAM_INITIALIZE, BP_MODE_DECODE);
@@ -283,8 +308,9 @@ static void write_initialization(bp_compile *compile, bp_emit *emit)
     emit->action = UINT32_MAX;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         const bp_parameter *parameter = &emit->parameters[i];
-        if (parameter->init == BP_INIT_NORMAL && parameter->quantised == BP_QUANTISED_NONE &&
-            !parameter->below && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
+        const bool drawn = parameter->init == BP_INIT_NORMAL || parameter->init == BP_INIT_NORMS;
+        if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->below &&
+            !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(emit, i);
         }
     }

@@ -17,7 +17,12 @@
 
 #define BP_NO_PARAMETER UINT32_MAX
 
-typedef enum bp_init_kind { BP_INIT_ZEROS, BP_INIT_ONES, BP_INIT_NORMAL } bp_init_kind;
+typedef enum bp_init_kind {
+    BP_INIT_ZEROS,
+    BP_INIT_ONES,
+    BP_INIT_NORMAL,
+    BP_INIT_NORMS /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
+} bp_init_kind;
 
 /* One weight tensor as a model publishes it. */
 typedef struct bp_parameter_info {
@@ -66,14 +71,14 @@ typedef struct bp_parameter {
     bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
     uint32_t scales;             /* of a quantised one: buffer "<parameter>.absmax" */
     uint32_t nested;             /* buffer "<parameter>.nested_absmax"; BP_NO_BUFFER: none */
-    uint32_t adapter;            /* parameter number of its adapter's A, B follows; or none */
-    uint32_t base;               /* of an adapter: the parameter it adapts; else none */
-    uint32_t weight;             /* buffer; its name is the parameter's */
-    uint32_t master;             /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
-    uint32_t gradient;           /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_program;   /* the program that owns a program-scoped gradient */
-    bool gradient_written;       /* in the program being emitted, or before it */
-    uint32_t gradient_stage;     /* that has written it last */
+    uint32_t adapter; /* parameter number of its adapter's A, B and the magnitude follow; or none */
+    uint32_t base;    /* of an adapter: the parameter it adapts; else none */
+    uint32_t weight;  /* buffer; its name is the parameter's */
+    uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
+    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
+    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
+    bool gradient_written;     /* in the program being emitted, or before it */
+    uint32_t gradient_stage;   /* that has written it last */
     uint32_t leaf;       /* a lane's complete gradient, until it has been sent to other ranks */
     bp_ref root;         /* its sum over all lanes, F32; absent where there is one lane */
     uint64_t root_first; /* the element of the parameter that it begins with */

@@ -371,7 +371,8 @@ void compile_gather_begin(bp_emit *emit)
     emit->piece = BP_ABSENT;
     emit->piece_count = bp_size_ceil_div(most, width);
     emit->gathers = 0;
-    if (most > 0 && emit->graph->program != BP_PROGRAM_INITIALIZE) {
+    const bool reads = emit->graph->program != BP_PROGRAM_INITIALIZE;
+    if (most > 0 && (reads || emit->spec->lora.magnitudes)) { /* norms are of whole weights */
         emit->piece =
             bp_emit_carried(emit, BP_CLASS_WORKSPACE, emit->spec->working, emit->piece_count,
                             ahead == 0 ? 1 : ahead + late, "own_weights");

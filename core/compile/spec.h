@@ -55,8 +55,9 @@ typedef struct bp_lora bp_lora;
 struct bp_lora {
     uint32_t rank; /* 0: none */
     double alpha;
-    double dropout;             /* of what A reads */
-    bool rank_stabilized;       /* alpha / sqrt(rank) instead of alpha / rank */
+    double dropout;       /* of what A reads */
+    bool rank_stabilized; /* alpha / sqrt(rank) instead of alpha / rank */
+    bool magnitudes; /* DoRA: of each output the length of its weights is a parameter of its own */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;
     /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for

@@ -35,6 +35,7 @@
 #define MASTER_FP8                BP_MASTER_FP8
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
 #define QUANTISED_FORMS           (BP_QUANTISED_FP8 + 1)
+#define QUANTISED_FP8             BP_QUANTISED_FP8
 #define TASKS                     (BP_TASK_REGRESSION + 1)
 #define PREFERENCES               BP_PREFERENCES
 #define TASK_CLASSES              BP_TASK_CLASSES

@@ -91,7 +91,8 @@ typedef struct bp_op {
     uint32_t operand; /* index of the first ref: tuples x operand_count of them */
     uint32_t scalar;  /* index of the first scalar: tuples x scalar_count of them */
     uint32_t stage;   /* for reading the listing */
-    uint32_t action;  /* index into the schedule's actions; UINT32_MAX outside one */
+    uint32_t action;  /* index into the schedule's actions, of an op that draws the parameter's
+                         number; UINT32_MAX outside one */
     uint32_t gathers; /* begins to gather the weight of this buffer; or BP_NO_BUFFER */
 } bp_op;
 

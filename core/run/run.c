@@ -195,15 +195,12 @@ static bp_status run_draws(bp_runtime *runtime, uint32_t first, uint32_t end)
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
-/* An op that draws names its parameter by the stream of its random numbers; a copy behind it keeps
- * part of what was drawn. */
-static bool draws_given(const bp_runtime *runtime, const bp_linked_op *op)
+/* Whether op number `index` of the program that draws is for a parameter that was given. */
+static bool draws_given(const bp_runtime *runtime, uint32_t index)
 {
-    while (op->kernel == BP_KERNEL_copy_wait || op->kernel == BP_KERNEL_copy_begin) {
-        op--;
-    }
-    const bp_random_normal_scalars *scalars = op->scalars;
-    return op->kernel == BP_KERNEL_random_normal && runtime->emit.parameters[scalars->stream].given;
+    const bp_graph *graph = &runtime->graph;
+    const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_INITIALIZE] + index];
+    return runtime->emit.parameters[op->action].given;
 }
 
 bp_status bp_runtime_draw_normal(bp_runtime *runtime)
@@ -212,7 +209,7 @@ bp_status bp_runtime_draw_normal(bp_runtime *runtime)
     const bp_step_block block = {.seed = runtime->spec.seed};
     uint32_t left = 0;
     for (uint32_t i = 0; i < draws->count; i++) {
-        left += draws_given(runtime, &draws->ops[i]) ? 0 : 1;
+        left += draws_given(runtime, i) ? 0 : 1;
     }
     if (left == 0) {
         return BP_OK;
@@ -220,7 +217,7 @@ bp_status bp_runtime_draw_normal(bp_runtime *runtime)
     BP_TRY(run_send(runtime, &block, &(run_inputs){.micro = 0}));
     uint32_t first = 0;
     for (uint32_t i = 0; i < draws->count; i++) {
-        if (draws_given(runtime, &draws->ops[i])) {
+        if (draws_given(runtime, i)) {
             BP_TRY(run_draws(runtime, first, i));
             first = i + 1;
         }
@@ -414,10 +411,17 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
     return BP_OK;
 }
 
+/* Whether so many ids go through prefill: several of one sequence, and the first of all where it
+ * leaves what depends on weights alone (layers/magnitude.c). */
+static bool run_prefills(const bp_runtime *runtime, uint32_t tokens)
+{
+    return tokens > 1 || (runtime->position == 0 && runtime->spec.lora.magnitudes);
+}
+
 /* Runs a decode program over the ids that lie in the transfer's memory, and goes on by `tokens`. */
 static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
 {
-    const bool prefills = tokens > 1;
+    const bool prefills = run_prefills(runtime, tokens);
     const bp_step_block block = {.seed = runtime->spec.seed,
                                  .position = runtime->position,
                                  .last_row = prefills ? tokens - 1 : 0};
@@ -446,7 +450,7 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
         padded[i] = ids[0];
     }
     *taken = n;
-    return run_tokens(runtime, n > 1 ? rows : written, n);
+    return run_tokens(runtime, run_prefills(runtime, n) ? rows : written, n);
 }
 
 /* Whether so many ids, one after the other or beside each other, can be appended. */

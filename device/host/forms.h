@@ -71,6 +71,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(cross_entropy)                                                                               \
     X(cross_entropy_columns)                                                                       \
     X(cross_entropy_forward)                                                                       \
+    X(weight_norms)                                                                                \
     X(tape_pack)                                                                                   \
     X(tape_unpack)                                                                                 \
     X(tape_round)                                                                                  \
@@ -101,7 +102,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
 /* The same among the kernels without fast forms. */
 #define BP_TYPED_PORTABLE_KERNELS(X)                                                               \
-    X(copy) X(state_begin) X(pick_row) X(random_normal) X(scale) X(unit)
+    X(copy) X(state_begin) X(pick_row) X(random_normal) X(store_values) X(scale) X(unit)
 
 /* The kernels that are built once per working type (element.h): NAME is f32's object, NAME_bf16 and
  * NAME_f16 are the others'. Those with fast forms: */
@@ -124,6 +125,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(swiglu_backward)                                                                             \
     X(activation_forward)                                                                          \
     X(activation_backward)                                                                         \
+    X(weight_norms)                                                                                \
     X(tape_pack)                                                                                   \
     X(tape_unpack)                                                                                 \
     X(tape_round)
@@ -140,6 +142,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(pool_rows_backward)                                                                          \
     X(row_scale)                                                                                   \
     X(regroup)                                                                                     \
+    X(magnitude_apply)                                                                             \
+    X(magnitude_backward)                                                                          \
     X(gru_forward)                                                                                 \
     X(gru_backward)                                                                                \
     X(lstm_forward)                                                                                \

@@ -5,76 +5,12 @@
  * A block makes a 64 x 64 tile of c, a thread 4 x 4 of it. Each element is one chain of fused
  * multiply-adds over k in increasing order, as on the host. */
 #include "device/kernels/matmul.cuh"
-
-#define inline __forceinline__ __device__
-#include "core/number/tape_element.h"
-#undef inline
+#include "device/kernels/quantised.cuh"
 
 #define TILE    64
 #define DEPTH   16 /* terms of a slice */
 #define THREADS 256
 #define PITCH   (TILE + 4) /* keeps rows 16-byte aligned and spreads a column over the banks */
-
-/* bp_quantised of core/number/quantised.h, and where things lie in `nested`. */
-#define NF4_DOUBLE    2u
-#define INT8          3u
-#define FP8           4u
-#define NESTED_MAP    1
-#define NESTED_SCALES 257
-
-typedef struct bp_codes {
-    const uint8_t *codes;
-    const void *scales;
-    const float *nested;
-    uint64_t columns;
-    uint32_t form;
-} bp_codes;
-
-/* The sixteen values of NF4. */
-BP_DEVICE float nf4_value(uint32_t code)
-{
-    float low = (code & 2) != 0 ? ((code & 1) != 0 ? -0.39491748809814453f : -0.5250730514526367f)
-                                : ((code & 1) != 0 ? -0.6961928009986877f : -1.0f);
-    float second = (code & 2) != 0
-                       ? ((code & 1) != 0 ? 0.0f : -0.09105003625154495f)
-                       : ((code & 1) != 0 ? -0.18477343022823334f : -0.28444138169288635f);
-    float third = (code & 2) != 0 ? ((code & 1) != 0 ? 0.33791524171829224f : 0.24611230194568634f)
-                                  : ((code & 1) != 0 ? 0.16093020141124725f : 0.07958029955625534f);
-    float high = (code & 2) != 0 ? ((code & 1) != 0 ? 1.0f : 0.7229568362236023f)
-                                 : ((code & 1) != 0 ? 0.5626170039176941f : 0.44070982933044434f);
-    float lower = (code & 4) != 0 ? second : low, upper = (code & 4) != 0 ? high : third;
-    return (code & 8) != 0 ? upper : lower;
-}
-
-/* The scale of element number `index`. */
-BP_DEVICE float scale_of(const bp_codes *b, uint64_t index)
-{
-    if (b->form == INT8) {
-        return ((const float *)b->scales)[index / b->columns];
-    }
-    uint64_t block = index / 64;
-    if (b->form == NF4_DOUBLE) {
-        float scale = b->nested[NESTED_MAP + ((const uint8_t *)b->scales)[block]] *
-                      b->nested[NESTED_SCALES + block / 256];
-        return scale + b->nested[0];
-    }
-    return ((const float *)b->scales)[block];
-}
-
-BP_DEVICE float code_value(const bp_codes *b, uint64_t index, const float *table)
-{
-    if (b->form == FP8) {
-        const uint8_t *block = b->codes + index / 256 * 260;
-        const uint32_t at = (uint32_t)index % 256;
-        return bp_tape_value(block[4 + at], block[at / 64]);
-    }
-    float scale = scale_of(b, index);
-    if (b->form == INT8) {
-        return (float)(int8_t)b->codes[index] * scale * 7.874015718698502e-3f;
-    }
-    uint32_t pair = b->codes[index / 2];
-    return table[index % 2 == 0 ? pair >> 4 : pair & 15] * scale;
-}
 
 /* Four elements from `first` on, of which `count` exist, rounded to the working type. */
 BP_DEVICE void code_values(const bp_codes *b, uint64_t first, uint64_t count, uint32_t form,

@@ -84,6 +84,38 @@ plus=$(json state_digest)
 adapt gpt plus-o --param-override '*.lora_B.weight: lr=4e-2'
 [[ $(json state_digest) == "$plus" ]]
 check $? "LoRA+ is B at a rate of its own"
+
+# Magnitudes: the run goes on to the same bits, PEFT's names, merged by the lengths of what is merged.
+for base in gpt llama; do
+    adapt $base dora-$base --use-dora --lora-dropout 0.1
+    digest=$(json state_digest)
+    grep -q '"use_dora": true' "$work/dora-$base/adapter_config.json" &&
+        grep -aq 'lora_magnitude_vector"' "$work/dora-$base/adapter_model.safetensors"
+    check $? "$base: the adapter has magnitudes" "$(cat "$work/dora-$base/adapter_config.json")"
+    adapt $base dora-c-$base --use-dora --lora-dropout 0.1 --gradient-checkpointing every:1 --threads 1
+    [[ $(json state_digest) == "$digest" ]]
+    check $? "$base: and the same ones under another policy"
+    with=$(loss --model "$work/$base" --adapter "$work/dora-$base")
+    expect 0 '' export --model "$work/$base" --adapter "$work/dora-$base" --merge --to "$work/dora-m-$base"
+    near "$with" "$(loss --model "$work/dora-m-$base")" "$base: merged with magnitudes the loss is the same"
+done
+adapt llama dora-r --use-dora --lora-dropout 0.1 --stop-at-step 5
+adapt llama dora-r --use-dora --lora-dropout 0.1 --resume
+[[ $(json state_digest) == "$digest" ]]
+check $? "a run with magnitudes that was stopped goes on to the same bits"
+expect 2 'use-dora' train --model "$work/llama" --output-dir "$work/dora-r" --max-steps 13 --learning-rate 1e-2 \
+    --lora-r 3 --target-modules all-linear --lora-dropout 0.1 --resume "${common[@]}"
+adapt gpt dora-plus --use-dora --loraplus-lr-ratio 4
+plus=$(json state_digest)
+adapt gpt dora-plus-o --use-dora --param-override '*.lora_B.weight: lr=4e-2' \
+    --param-override '*.lora_magnitude_vector: lr=4e-2'
+[[ $(json state_digest) == "$plus" ]]
+check $? "LoRA+ is B and magnitudes at a rate of their own"
+expect 2 'no adapter' plan --model tiny-llama --use-dora
+expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/dora-llama" --use-dora
+sed -i 's/"use_dora": true/"use_dora": false/' "$work/dora-llama/adapter_config.json"
+expect 4 'magnitude_vector' eval --model "$work/llama" --adapter "$work/dora-llama" "${common[@]}"
+expect 4 'magnitude_vector' export --model "$work/llama" --adapter "$work/dora-llama" --merge --to "$work/x"
 expect 2 'look-around' plan --model tiny-llama --lora-r 2 --target-modules '(?!a)q_proj'
 expect 2 'no dense layer' plan --model tiny-llama --lora-r 2 --layers-to-transform 77
 expect 2 'goes with layers_to_transform' plan --model tiny-llama --lora-r 2 --layers-pattern h

@@ -40,6 +40,12 @@ static const struct {
      "llama_regression",
      {.rank = 4, .alpha = 4.0, .targets = all, .target_count = 1}},
     {"bert_labels", "bert_all", {.rank = 3, .alpha = 3.0, .targets = all, .target_count = 1}},
+    {"llama_grouped",
+     "llama_dora",
+     {.rank = 3, .alpha = 2.0, .magnitudes = true, .targets = all, .target_count = 1}},
+    {"gpt2_lm_short",
+     "gpt2_dora",
+     {.rank = 2, .alpha = 4.0, .magnitudes = true, .targets = turned, .target_count = 2}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 

@@ -126,6 +126,7 @@ void family_open(family_case *ref, const char *name)
     if (golden_has(&ref->file, "quantised")) {
         read_form(ref);
     }
+    ref->spec.lora.magnitudes = golden_has(&ref->file, "magnitudes"); /* of dora.py */
     ref->tokens = golden_tensor(&ref->file, "tokens", &bytes);
     ref->token_count = (uint32_t)(bytes / sizeof *ref->tokens);
     if (ref->spec.config.task != BP_TASK_CAUSAL_LM) {

@@ -54,6 +54,35 @@ static void draw_quantised(dice *d, bp_matmul_quantised_scalars *s)
     s->ldc = s->n + roll(d, 0, 1) * roll(d, 0, 20);
 }
 
+static void draw_magnitude(dice *d, bp_kernel kernel, any_scalars *s)
+{
+    const int64_t rows = size(d, 40), n = size(d, 150), pad = roll(d, 0, 1);
+    if (kernel == BP_KERNEL_weight_norms) {
+        const int64_t form = roll(d, 0, 1) * roll(d, BP_QUANTISED_NF4, BP_QUANTISED_FP8);
+        s->weight_norms = (bp_weight_norms_scalars){
+            .rows = n,
+            .columns = size(d, 200),
+            .rank = size(d, 20),
+            .turned = form == 0 || form == BP_QUANTISED_FP8 ? roll(d, 0, 1) : 0,
+            .form = form,
+            .factor = 0.125 * (double)roll(d, 1, 16)};
+    } else if (kernel == BP_KERNEL_magnitude_apply) {
+        s->magnitude_apply = (bp_magnitude_apply_scalars){.rows = rows,
+                                                          .n = n,
+                                                          .pitch = n + pad * roll(d, 0, 20),
+                                                          .x_pitch = n + pad * roll(d, 0, 20),
+                                                          .less = (double)roll(d, 0, 1)};
+    } else if (kernel == BP_KERNEL_magnitude_backward) {
+        s->magnitude_backward =
+            (bp_magnitude_backward_scalars){.rows = roll(d, 0, 3) == 0 ? 300 : rows,
+                                            .n = n,
+                                            .pitch = n + pad * roll(d, 0, 20),
+                                            .accumulate = roll(d, 0, 1)};
+    } else {
+        s->store_values = (bp_store_values_scalars){.count = size(d, 600)};
+    }
+}
+
 static void draw_embedding(dice *d, bp_kernel kernel, any_scalars *s)
 {
     int64_t sequence = size(d, 20), width = size(d, 150), vocabulary = size(d, 50);
@@ -608,6 +637,12 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_lstm_backward:
         draw_samples(d, kernel, s);
         break;
+    case BP_KERNEL_weight_norms:
+    case BP_KERNEL_magnitude_apply:
+    case BP_KERNEL_magnitude_backward:
+    case BP_KERNEL_store_values:
+        draw_magnitude(d, kernel, s);
+        break;
     case BP_KERNEL_preference_loss:
     case BP_KERNEL_row_scale:
         draw_preference(d, kernel, (int64_t[3]){roll(d, 1, 4), size(d, 20), size(d, 150)}, s);
@@ -657,6 +692,16 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     if (kernel == BP_KERNEL_matmul && s->matmul.gelu == 0) {
         absent |= UINT32_C(1) << OPERAND(matmul, before);
     }
+    if (kernel == BP_KERNEL_weight_norms) {
+        const uint32_t weight = UINT32_C(1) << OPERAND(weight_norms, weight);
+        const uint32_t scales = UINT32_C(1) << OPERAND(weight_norms, scales);
+        const uint32_t codes = UINT32_C(1) << OPERAND(weight_norms, codes) | scales;
+        const uint32_t nested = UINT32_C(1) << OPERAND(weight_norms, nested);
+        const int64_t form = s->weight_norms.form;
+        return (form == BP_QUANTISED_NONE ? codes : weight) |
+               (form == BP_QUANTISED_FP8 ? scales : 0) |
+               (form == BP_QUANTISED_NF4_DOUBLE ? 0 : nested);
+    }
     if (kernel == BP_KERNEL_matmul_quantised) {
         const uint32_t nested = UINT32_C(1) << OPERAND(matmul_quantised, nested);
         const uint32_t scales = UINT32_C(1) << OPERAND(matmul_quantised, scales);
@@ -693,6 +738,12 @@ static void draw_types(dice *d, bp_kernel kernel, bp_dtype working, any_scalars 
                                                    : (int64_t)BP_MASTER_FP32;
         *absent = s->random_normal.form == BP_MASTER_STOCHASTIC
                       ? UINT32_C(1) << OPERAND(random_normal, master)
+                      : 0;
+    } else if (kernel == BP_KERNEL_store_values) {
+        s->store_values.form = working == BP_BF16 ? roll(d, BP_MASTER_FP32, BP_MASTER_STOCHASTIC)
+                                                  : (int64_t)BP_MASTER_FP32;
+        *absent = s->store_values.form == BP_MASTER_STOCHASTIC
+                      ? UINT32_C(1) << OPERAND(store_values, master)
                       : 0;
     }
 }

@@ -22,15 +22,14 @@ static void fill_fp8(dice *d, unsigned char *at, uint64_t count)
 }
 
 /* Any codes; scales that are floats are positive. */
-static void fill_quantised(dice *d, const any_scalars *s, const char *name, unsigned char *at,
-                           uint64_t bytes)
+static void fill_quantised(dice *d, int64_t form, const char *name, unsigned char *at,
+                           uint64_t bytes, uint64_t elements)
 {
-    if (strcmp(name, "codes") == 0 && s->matmul_quantised.form == BP_QUANTISED_FP8) {
-        fill_fp8(d, at, (uint64_t)s->matmul_quantised.n * (uint64_t)s->matmul_quantised.k);
+    if (strcmp(name, "codes") == 0 && form == BP_QUANTISED_FP8) {
+        fill_fp8(d, at, elements);
         return;
     }
-    bool floats =
-        strcmp(name, "scales") == 0 && s->matmul_quantised.form != BP_QUANTISED_NF4_DOUBLE;
+    bool floats = strcmp(name, "scales") == 0 && form != BP_QUANTISED_NF4_DOUBLE;
     for (uint64_t i = 0; floats && i < bytes / 4; i++) {
         ((float *)(void *)at)[i] = 0.01f * (float)roll(d, 1, 300);
     }
@@ -151,9 +150,14 @@ void fill_operands(dice *d, kernel_case *c)
         }
         bool block = strcmp(operand->name, "step") == 0 || strcmp(operand->name, "control") == 0 ||
                      strcmp(operand->name, "result") == 0 || strcmp(operand->name, "blocks") == 0;
-        bool codes = c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
+        const bool lengths = c->kernel == BP_KERNEL_weight_norms;
+        const int64_t form = lengths ? s.weight_norms.form : s.matmul_quantised.form;
+        const uint64_t elements =
+            lengths ? (uint64_t)(s.weight_norms.rows * s.weight_norms.columns)
+                    : (uint64_t)s.matmul_quantised.n * (uint64_t)s.matmul_quantised.k;
+        bool codes = lengths || c->kernel == BP_KERNEL_matmul_quantised || is_transfer(c->kernel);
         if (codes && operand->type == BP_TYPE_BYTE) {
-            fill_quantised(d, &s, operand->name, at, c->bytes[slot]);
+            fill_quantised(d, form, operand->name, at, c->bytes[slot], elements);
         } else if ((operand->type >= BP_TYPE_BYTE && !block) ||
                    (operand->type == BP_TYPE_WEIGHT && c->dtypes[slot] == BP_U8)) {
             fill_update_bytes(d, c->kernel, &s, operand->name, at);

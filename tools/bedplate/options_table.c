@@ -189,6 +189,8 @@ static const option table[] = {
      "dropout of what adapters read"},
     {"use-rslora", OPTION_FLAG, SHAPES, AT(use_rslora), 0, 0, "false", NULL, true,
      "adapters count alpha / sqrt(r) times"},
+    {"use-dora", OPTION_FLAG, SHAPES, AT(use_dora), 0, 0, "false", NULL, true,
+     "DoRA: adapters turn weights, and the length of each output's is trained by itself"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
      "layers that get adapters, by the ends of their names, or by an expression that matches whole "
      "names as Python's re.fullmatch does; all-linear: all of the blocks'; default: "
@@ -204,7 +206,7 @@ static const option table[] = {
     {"alpha-pattern", OPTION_TEXT, SHAPES, AT(alpha_pattern), 0, 0, NULL, "KEY=F,..", true,
      "the same of --lora-alpha"},
     {"loraplus-lr-ratio", OPTION_REAL, SHAPES, AT(loraplus_lr_ratio), 0, 1e6, "1", "X", true,
-     "LoRA+: adapters' B learns at this many times the rate of A (16 is usual)"},
+     "LoRA+: adapters' B, and magnitudes, learn at this many times the rate of A (16 is usual)"},
     {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_REPLAY, AT(adapter), 0, 0, NULL, "DIR",
      false, "adapters to use, or to go on training, in PEFT's form"},
     {"load-in-4bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL, true,

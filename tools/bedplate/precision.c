@@ -196,12 +196,13 @@ static bp_status read_override(const char *text, precision_rules *rules)
     return add_rule(rules, &rule);
 }
 
-/* LoRA+ (Hayou et al., arXiv 2402.12354): before other rules, which may say otherwise. */
+/* LoRA+ (Hayou et al., arXiv 2402.12354), of B and, as PEFT does it, of magnitudes: before other
+ * rules, which may say otherwise. */
 static bp_status add_loraplus(const settings *set, precision_rules *rules)
 {
     return set->loraplus_lr_ratio == 1.0
                ? BP_OK
-               : add_rule(rules, &(bp_parameter_rule){.glob = "*.lora_B.weight",
+               : add_rule(rules, &(bp_parameter_rule){.glob = "*.lora_[Bm]*",
                                                       .kind = BP_RULE_OVERRIDE,
                                                       .sets_rate = true,
                                                       .learning_rate = set->loraplus_lr_ratio *

@@ -99,6 +99,7 @@ typedef struct settings {
     double lora_alpha;
     double lora_dropout;
     bool use_rslora;
+    bool use_dora;
     const char *target_modules;
     const char *exclude_modules;
     const char *layers_to_transform;

@@ -8,6 +8,7 @@
 #include "core/compile/adapter.h"
 
 #define NAME_BYTES 400
+#define PIECE      1024 /* elements that are measured at once */
 
 static const char where[] = "merge";
 static const char prefix[] = "base_model.model.";
@@ -76,6 +77,25 @@ static bp_status load_whole(bp_tensor_set *set, const bp_wanted *wanted, bp_merg
     return load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error);
 }
 
+/* m, which is divided by n later. */
+static bp_status load_magnitude(bp_tensor_set *set, const bp_wanted *wanted, bp_merge_pair *pair,
+                                bp_staging *room, bp_error *error)
+{
+    char name[NAME_BYTES];
+    const float *magnitude = NULL;
+    (void)merge_name_of(wanted->name, ".lora_magnitude_vector", name);
+    BP_TRY(load_one(set, name, pair->out, 0, room, &magnitude, error));
+    if (magnitude == NULL) {
+        return foreign(error, "an adapter with use_dora lacks its magnitudes", name);
+    }
+    pair->factor = bp_room_take(room, pair->out * sizeof *pair->factor);
+    if (pair->factor == NULL) {
+        return bp_error_set(error, BP_ERR_FIT, where, "the adapters are too large", name);
+    }
+    memcpy(pair->factor, magnitude, pair->out * sizeof *pair->factor);
+    return BP_OK;
+}
+
 static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
                            const bp_wanted *wanted, bp_merge_pair *pair, bp_staging *room,
                            bp_error *error)
@@ -101,7 +121,8 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
     if ((pair->a == NULL) != (pair->b == NULL)) {
         return foreign(error, "an adapter has one of its two tensors only", name);
     }
-    return BP_OK;
+    return lora->magnitudes && pair->a != NULL ? load_magnitude(set, wanted, pair, room, error)
+                                               : BP_OK;
 }
 
 static void forget_owners(bp_tensor_set *set)
@@ -134,6 +155,59 @@ static bp_status check_owners(const bp_tensor_set *set, size_t found, bp_error *
     return status;
 }
 
+/* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
+static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
+{
+    if (view->heads == 0) {
+        return row;
+    }
+    uint64_t width = view->shape[0] / view->heads, half = width / 2;
+    uint64_t head = row / width, at = row % width;
+    return view->to_halves ? row : head * width + at % 2 * half + at / 2;
+}
+
+static float product(const bp_merge_pair *pair, uint64_t in, uint64_t out)
+{
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < pair->rank; k++) {
+        sum = fmaf(pair->b[out * pair->rank + k], pair->a[k * pair->in + in], sum);
+    }
+    return sum * pair->scale;
+}
+
+/* The squared lengths of rows are added up in double, in the order of the file's elements. */
+static bp_status measure_norms(const struct bp_merge *merge, const bp_weight_source *source,
+                               size_t index, bp_staging room, bp_error *error)
+{
+    bp_merge_pair *pair = &merge->pairs[index];
+    const bp_tensor_view *view = &source->list[index].view;
+    double *squares = bp_room_take(&room, pair->out * sizeof *squares);
+    float *values = bp_room_take(&room, PIECE * sizeof *values);
+    if (squares == NULL || values == NULL || room.capacity < BP_VIEW_WORK_MIN) {
+        return bp_error_set(error, BP_ERR_FIT, where, "the adapters are too large",
+                            source->list[index].name);
+    }
+    memset(squares, 0, pair->out * sizeof *squares);
+    const uint64_t elements = pair->in * pair->out;
+    for (uint64_t first = 0; first < elements; first += PIECE) {
+        const size_t count = elements - first < PIECE ? (size_t)(elements - first) : PIECE;
+        BP_TRY(bp_tensor_view_read(source->set, view, first, count, BP_F32, values, room));
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t row = merge_row_of(view, (first + i) / view->shape[1]);
+            const uint64_t column = (first + i) % view->shape[1];
+            const uint64_t in = merge->input_major ? row : column;
+            const uint64_t out = merge->input_major ? column : row;
+            const double value = (double)(values[i] + product(pair, in, out));
+            squares[out] += value * value;
+        }
+    }
+    for (uint64_t o = 0; o < pair->out; o++) {
+        const double norm = sqrt(squares[o]);
+        pair->factor[o] = norm > 0.0 ? (float)((double)pair->factor[o] / norm) : 0.0f;
+    }
+    return BP_OK;
+}
+
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,
                         bp_error *error)
@@ -153,27 +227,13 @@ bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const b
         found += merge->pairs[i].a != NULL ? 2 : 0;
         found += merge->pairs[i].whole != NULL ? 1 : 0;
     }
-    return check_owners(adapters, found, error);
-}
-
-/* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
-static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
-{
-    if (view->heads == 0) {
-        return row;
+    BP_TRY(check_owners(adapters, found, error));
+    for (size_t i = 0; i < source->count; i++) {
+        if (merge->pairs[i].factor != NULL) {
+            BP_TRY(measure_norms(merge, source, i, *room, error));
+        }
     }
-    uint64_t width = view->shape[0] / view->heads, half = width / 2;
-    uint64_t head = row / width, at = row % width;
-    return view->to_halves ? row : head * width + at % 2 * half + at / 2;
-}
-
-static float product(const bp_merge_pair *pair, uint64_t in, uint64_t out)
-{
-    float sum = 0.0f;
-    for (uint32_t k = 0; k < pair->rank; k++) {
-        sum = fmaf(pair->b[out * pair->rank + k], pair->a[k * pair->in + in], sum);
-    }
-    return sum * pair->scale;
+    return BP_OK;
 }
 
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
@@ -195,6 +255,7 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
         }
         if (pair->a != NULL) {
             values[i] += product(pair, in, out);
+            values[i] *= pair->factor != NULL ? pair->factor[out] : 1.0f;
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters added to the weights that are written: W + s B A (core/compile/adapter.h), element by
- * element, so that no merged matrix is ever in memory. */
+/* Adapters added to the weights that are written: W + s B A, with magnitudes m / n times that
+ * (core/compile/adapter.h), element by element, so that no merged matrix is ever in memory. */
 #ifndef BP_FORMATS_MERGE_H
 #define BP_FORMATS_MERGE_H
 
@@ -13,6 +13,7 @@ typedef struct bp_merge_pair {
     float scale;
     const float *a; /* (rank, in); NULL: this parameter has none */
     const float *b; /* (out, rank) */
+    float *factor;  /* (out), m / n; NULL: there are no magnitudes */
     uint64_t in;
     uint64_t out;
     const float *whole; /* the parameter itself, as it was trained beside the adapters; or NULL */
@@ -24,8 +25,10 @@ struct bp_merge {
 };
 
 /* Reads the adapters of a set (adapter_model.safetensors) for the parameters of a source, and the
- * parameters that come with them; tables and values are taken from *room. BP_ERR_DATA naming the
- * tensor when it is of another base: of a module that the model has not, of another shape or type.
+ * parameters that come with them; tables and values are taken from *room. Where there are
+ * magnitudes it reads the source's weights once, for the lengths n of W + s B A's rows. BP_ERR_DATA
+ * naming the tensor when it is of another base: of a module that the model has not, of another
+ * shape or type.
  */
 bp_status bp_merge_load(struct bp_merge *merge, bp_tensor_set *adapters, const bp_lora *lora,
                         bool input_major, const bp_weight_source *source, bp_staging *room,

@@ -17,25 +17,13 @@ static const char where[] = "adapter_config.json";
 static const struct {
     const char *key;
     const char *text;
-} plain[] = {{"bias", "none"},
-             {"use_dora", ""},
-             {"megatron_config", ""},
-             {"loftq_config", ""},
-             {"eva_config", ""},
-             {"corda_config", ""},
-             {"trainable_token_indices", ""},
-             {"layer_replication", ""},
-             {"lora_bias", ""},
-             {"target_parameters", ""},
-             {"use_qalora", ""},
-             {"use_bdlora", ""},
-             {"arrow_config", ""},
-             {"kasa_config", ""},
-             {"lora_ga_config", ""},
-             {"monteclora_config", ""},
-             {"velora_config", ""},
-             {"ensure_weight_tying", ""},
-             {"alora_invocation_tokens", ""}};
+} plain[] = {
+    {"bias", "none"},          {"megatron_config", ""},     {"loftq_config", ""},
+    {"eva_config", ""},        {"corda_config", ""},        {"trainable_token_indices", ""},
+    {"layer_replication", ""}, {"lora_bias", ""},           {"target_parameters", ""},
+    {"use_qalora", ""},        {"use_bdlora", ""},          {"arrow_config", ""},
+    {"kasa_config", ""},       {"lora_ga_config", ""},      {"monteclora_config", ""},
+    {"velora_config", ""},     {"ensure_weight_tying", ""}, {"alora_invocation_tokens", ""}};
 
 /* Ways to begin that leave the base as it is. PiSSA, OLoRA, LoftQ, CorDA and LoRA-GA change it:
  * beside the plain base their adapters mean something else. */
@@ -285,6 +273,9 @@ static bp_status peft_config_take_value(reading *r, const char *key)
     }
     if (strcmp(key, "use_rslora") == 0) {
         return peft_config_take_flag(r, "use_rslora", &lora->rank_stabilized);
+    }
+    if (strcmp(key, "use_dora") == 0) {
+        return peft_config_take_flag(r, "use_dora", &lora->magnitudes);
     }
     if (strcmp(key, "target_modules") == 0) {
         return take_names(r, key, &choice->targets, true);

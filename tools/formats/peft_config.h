@@ -19,7 +19,7 @@ typedef struct bp_peft_config {
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
- * that is not implemented (DoRA, trained biases, initialisations that change the base). Which
+ * that is not implemented (trained biases, initialisations that change the base). Which
  * modules were saved with it (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH
  * bytes aligned to 8. */
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,

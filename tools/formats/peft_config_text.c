@@ -246,6 +246,9 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     }
     put_targets(&text, emit);
     put_pair(&text, "task_type", task_type(emit->spec->config.task), false);
+    if (lora->magnitudes) {
+        put_pair(&text, "use_dora", "true", false);
+    }
     put_pair(&text, "use_rslora", lora->rank_stabilized ? "true" : "false", true);
     bp_text_string(&text, "}\n");
     *length = (size_t)text.written;

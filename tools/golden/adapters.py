@@ -29,7 +29,8 @@ import families
 OUT = "tests/golden/peft/"
 PROGRAM = "build/release/tests/golden/test_adapters_golden"
 CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_short", "bert": "bert_classes",
-         "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels"}
+         "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels",
+         "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short"}
 
 
 def values_of(golden):
@@ -68,7 +69,8 @@ def logits_of(model, golden, v):
 
 def ours_are_in(model, directory):
     """Every tensor of the file is in the model, bit for bit."""
-    own = {n.replace(".modules_to_save.default", "").replace(".default", ""): p
+    own = {n.replace(".modules_to_save.default", "").removesuffix(".default.weight" * ("magnitude" in n))
+            .replace(".default", ""): p
            for n, p in model.named_parameters() if ".lora_" in n or ".modules_to_save." in n}
     ours = load_file(f"{directory}/adapter_model.safetensors")
     assert own.keys() == ours.keys(), own.keys() ^ ours.keys()

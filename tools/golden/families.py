@@ -88,7 +88,7 @@ def token_loss(logits, labels):
 def own_name(name):
     """PEFT's name of a parameter as its files (adapters) and the base's (the others) have it."""
     if ".lora_" in name:
-        return name.replace(".default", "")
+        return name.replace("magnitude_vector.default.weight", "magnitude_vector").replace(".default", "")
     if ".original_module." in name:
         return None # what the trained copy stands for
     name = name.replace(".modules_to_save.default", "")

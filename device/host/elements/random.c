@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random weights. */
+/* First values of weights: random ones, and those that another op made. */
 #include "core/number/master.h"
 #include "core/number/random.h"
 #include "core/program/step.h"
@@ -39,3 +39,23 @@ static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, 
 }
 
 const bp_host_kernel bp_host_random_normal = {normal_tasks, normal_run, NULL};
+
+static uint64_t store_tasks(const void *scalars)
+{
+    const bp_store_values_scalars *s = scalars;
+    return bp_cut(s->count, BP_RUN_ELEMENTS);
+}
+
+static void store_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_store_values_scalars *s = call->scalars;
+    const bp_store_values_pointers *p = call->pointers;
+    const float *x = p->x;
+    const uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
+    for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i++) {
+        bp_master_store((bp_dtype)call->dtypes[0], (bp_master)s->form, p->y, p->master, i, x[i]);
+    }
+}
+
+const bp_host_kernel bp_host_store_values = {store_tasks, store_run, NULL};

@@ -147,6 +147,7 @@ static void codes_of_a_base(void **state)
         spec.quantised = codes[form];
         spec.optimizer = &bp_optimizer_adamw;
         spec.policy.kind = form == 1 ? BP_POLICY_FULL : BP_POLICY_NONE;
+        spec.lora.magnitudes = form != 0;
         const uint64_t alone = play(&spec, 1);
         const uint32_t ranks = form == 1 ? 4 : 2;
         uint64_t weights[2] = {0};

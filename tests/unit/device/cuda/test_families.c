@@ -197,7 +197,7 @@ static void adapters_agree(void **state)
     static const char *const all_linear[] = {"all-linear"};
     for (size_t k = 0; k < KINDS; k++) {
         bp_spec spec = spec_of(&kinds[k]);
-        spec.lora = (bp_lora){.rank = 3, .alpha = 6.0, .dropout = 0.25};
+        spec.lora = (bp_lora){.rank = 3, .alpha = 6.0, .dropout = 0.25, .magnitudes = k % 2 == 0};
         spec.lora.targets = all_linear;
         spec.lora.target_count = 1;
         if (k % 3 == 0) {

@@ -39,7 +39,9 @@ static double terms_of(bp_kernel kernel, const void *scalars)
     case BP_KERNEL_bias_backward:
     case BP_KERNEL_rmsnorm_backward_weight:
     case BP_KERNEL_loss_sum:
+    case BP_KERNEL_magnitude_backward:
         return (double)*(const int64_t *)scalars;
+    case BP_KERNEL_weight_norms:
     case BP_KERNEL_norm_partial:
     case BP_KERNEL_lamb_norms:
     case BP_KERNEL_lars_norms:

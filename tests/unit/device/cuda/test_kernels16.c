@@ -387,6 +387,16 @@ static void first_weights_have_their_masters(void **state)
         assert_memory_equal(got.image, want.image, want.image_bytes);
         kernel_case_free(&want);
         kernel_case_free(&got);
+        const bp_store_values_scalars stored = {.count = 517, .form = form};
+        absent = none ? UINT32_C(1) << OPERAND(store_values, master) : 0;
+        kernel_shaped_case(&want, &bp_device_host, BP_KERNEL_store_values, &stored, absent, form);
+        kernel_shaped_case(&got, &bp_device_cuda, BP_KERNEL_store_values, &stored, absent, form);
+        memcpy(got.image, want.image, want.image_bytes);
+        run_typed(&want, &host, dtypes);
+        run_typed(&got, &cuda, dtypes);
+        assert_memory_equal(got.image, want.image, want.image_bytes);
+        kernel_case_free(&want);
+        kernel_case_free(&got);
     }
 }
 
@@ -491,6 +501,9 @@ static int close_devices(void **state)
     X(gru_backward)                                                                                \
     X(lstm_forward)                                                                                \
     X(lstm_backward)                                                                               \
+    X(weight_norms)                                                                                \
+    X(magnitude_apply)                                                                             \
+    X(magnitude_backward)                                                                          \
     X(pick_row)
 
 #define X(kernel) ROW(kernel, BP_BF16) ROW(kernel, BP_F16)

@@ -85,7 +85,7 @@ static void test_what_is_refused(void **state)
         {"{\"lora_alpha\": -1}", "in its range"},
         {"{\"lora_dropout\": 1.5}", "in its range"},
         {"{\"use_rslora\": 3}", "true or false"},
-        {"{\"use_dora\": true}", "not implemented"},
+        {"{\"use_dora\": 1}", "true or false"},
         {"{\"bias\": \"all\"}", "not implemented"},
         {"{\"rank_pattern\": {\"a\": 2.5}}", "not whole"},
         {"{\"rank_pattern\": {\"a\": 9999}}", "in its range"},
