@@ -143,24 +143,23 @@ void bp_adapter_norms(bp_emit *emit, uint32_t weight, bp_ref norms)
     }
     const bp_parameter *p = &emit->parameters[weight];
     const uint32_t a = p->adapter;
-    const bool fp8 = bp_emit_fp8(emit, weight), stored = p->quantised != BP_QUANTISED_NONE;
-    const bool codes = fp8 || stored;
+    const bool codes = p->quantised != BP_QUANTISED_NONE;
     const bool turned = emit->spec->model->input_major;
     const bp_ref held = bp_emit_acquire(emit, weight, BP_FOR_FORWARD);
     const bp_weight_norms_operands operands = {
         .norms = norms,
         .weight = codes ? BP_ABSENT : held,
         .codes = codes ? held : BP_ABSENT,
-        .scales = stored ? bp_emit_scales(emit, weight) : BP_ABSENT,
-        .nested = stored ? bp_emit_nested(emit, weight) : BP_ABSENT,
+        .scales = codes ? bp_emit_scales(emit, weight) : BP_ABSENT,
+        .nested = codes ? bp_emit_nested(emit, weight) : BP_ABSENT,
         .a = bp_emit_acquire(emit, a, BP_FOR_FORWARD),
         .b = bp_emit_acquire(emit, a + 1, BP_FOR_FORWARD)};
     const bp_weight_norms_scalars scalars = {
         .rows = (int64_t)p->shape[turned ? 1 : 0],
         .columns = (int64_t)p->shape[turned ? 0 : 1],
         .rank = (int64_t)emit->parameters[a].shape[0],
-        .turned = turned && !stored,
-        .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)p->quantised,
+        .turned = turned && !codes,
+        .form = (int64_t)p->quantised,
         .factor = bp_adapter_scale(&emit->spec->lora, bp_adapter_part(emit, weight))};
     bp_emit_weight_norms(emit, &operands, &scalars);
     bp_emit_release(emit, a + 1);
