@@ -15,7 +15,9 @@
 #include "core/compile/model.h"
 #include "core/number/activation.h"
 #include "layers/attention.h"
+#include "layers/batch_norm.h"
 #include "layers/embedding.h"
+#include "layers/image.h"
 #include "layers/loss.h"
 #include "layers/norm.h"
 #include "layers/recurrent.h"
@@ -61,6 +63,12 @@ typedef enum bp_node_kind {
     BP_NODE_RECURRENT, /* x, boundary -> states, saved, the next boundary: layers/recurrent.h */
     BP_NODE_LOSS,      /* states, boundary -> nothing: the loss of what the states give, in decode
                           the logits of what the boundary's highest layer has: layers/loss.h */
+
+    /* Of images: node_images.c. */
+    BP_NODE_CONVOLUTION, /* x -> y: layers/image.h */
+    BP_NODE_BATCH_NORM,  /* x -> y, statistics: layers/batch_norm.h */
+    BP_NODE_MAX_POOL,    /* x -> y, place: layers/image.h */
+    BP_NODE_MEAN_POOL,   /* x -> y */
     BP_NODE_KIND_COUNT
 } bp_node_kind;
 
@@ -93,6 +101,9 @@ typedef struct bp_node {
     bp_head head;                 /* BP_NODE_LOSS, */
     bp_piece piece;               /* of which the labels are */
     uint64_t row[BP_NODE_INPUTS]; /* BP_NODE_RECURRENT, BP_NODE_LOSS: from which on they read */
+    bp_convolution convolution;
+    bp_batch_norm batch_norm;
+    bp_image_window window; /* of pools */
 } bp_node;
 
 typedef struct bp_block {

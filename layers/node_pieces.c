@@ -174,7 +174,7 @@ static void loss_backward(block_run *run, const bp_node *node)
     node_add_gradient(run, node->in[0], d_x, rows * node->head.width);
 }
 
-const node_row node_piece_rows[BP_NODE_KIND_COUNT - BP_NODE_EMBEDDING] = {
+const node_row node_piece_rows[BP_NODE_CONVOLUTION - BP_NODE_EMBEDDING] = {
     [BP_NODE_EMBEDDING - BP_NODE_EMBEDDING] = {.name = "embedding",
                                                .outputs = 1,
                                                .fits = embedding_fits,

@@ -57,3 +57,8 @@ void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *r
 {
     publish(emit, prefix, row, (bp_parameter_info){.embedding = true});
 }
+
+void bp_publish_statistic(bp_emit *emit, const char *prefix, const bp_publish_row *row)
+{
+    publish(emit, prefix, row, (bp_parameter_info){.statistic = true});
+}

@@ -23,6 +23,9 @@ void bp_publish(bp_emit *emit, const char *prefix, const bp_publish_row *row);
 void bp_publish_dense(bp_emit *emit, const char *prefix, const bp_publish_row *row,
                       bool input_major, uint64_t together);
 
+/* The same for a vector of running statistics (bp_parameter_info). */
+void bp_publish_statistic(bp_emit *emit, const char *prefix, const bp_publish_row *row);
+
 /* The same for a table that is looked up by rows. */
 void bp_publish_table(bp_emit *emit, const char *prefix, const bp_publish_row *row);
 

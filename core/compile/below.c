@@ -37,7 +37,7 @@ bool compile_goes_below(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t share = emit->spec->below.bases;
-    const bool frozen = !parameter->trainable && emit->spec->lora.rank > 0;
+    const bool frozen = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
     if (share == 0 || !frozen || parameter->count < BELOW_LEAST || !base_may(emit, index)) {
         return false;
     }

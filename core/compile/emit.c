@@ -88,7 +88,7 @@ static void apply_rules(const bp_spec *spec, const char *name, bp_parameter *par
         parameter->weight_decay = rule->sets_decay ? rule->weight_decay : parameter->weight_decay;
         parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
     }
-    parameter->trainable = train || !frozen;
+    parameter->trainable = (train || !frozen) && !parameter->statistic;
 }
 
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
@@ -96,7 +96,7 @@ static bp_buffer weight_buffer(const bp_emit *emit, const bp_parameter *paramete
 {
     /* The base of adapters is read again from where it came; what is only frozen belongs to the
      * model that a snapshot holds. */
-    const bool base = !parameter->trainable && emit->spec->lora.rank > 0;
+    const bool base = !parameter->trainable && !parameter->statistic && emit->spec->lora.rank > 0;
     return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
                        .scope = base ? BP_SCOPE_CONSTANT : BP_SCOPE_PERSISTENT,
                        .dtype = emit->spec->working,
@@ -261,6 +261,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
                                 .deviation = info->deviation,
                                 .decay = info->decay,
                                 .embedding = info->embedding,
+                                .statistic = info->statistic,
                                 .input_major = info->input_major,
                                 .together = info->together > 0 ? info->together : 1,
                                 .rate_scale = 1.0,

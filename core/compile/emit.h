@@ -35,6 +35,7 @@ typedef struct bp_parameter_info {
     bool embedding;    /* looked up by row: its optimizer state stays in 32 bits */
     bool input_major;  /* a matrix stored as (in, out): an output's weights are a column */
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
+    bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
     bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
 } bp_parameter_info;
@@ -57,6 +58,7 @@ typedef struct bp_parameter {
     bool applied;          /* some of it has been updated in the program being emitted */
     bool due;              /* its gradient is complete: norms and apply take it now */
     bool trainable;        /* a frozen one has no gradient, no master, no state */
+    bool statistic;        /* of bp_parameter_info */
     bp_master master_form; /* how `master` completes the weight */
     double rate_scale;     /* of its own learning rate to the run's */
     double weight_decay;   /* its own, already 0 where it does not apply */
@@ -152,6 +154,7 @@ typedef struct bp_emit {
     uint32_t carried_next;  /* and behind which buffer the next one lies */
     bool tables;            /* some list op needs a table in the arena */
     bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
+    bool moves;             /* backward moves statistics: a step is not computed again */
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     bp_ref piece; /* of what this rank gives to others when weights are gathered, once for each
                      gather that may be under way; absent: not made */

@@ -365,7 +365,7 @@ bp_status judge_step(bp_runtime *runtime, bp_step_block *block, bp_result_block 
     BP_TRY(judge_norms(runtime, before.norms, false));
     BP_TRY(judge_once(runtime, block, result));
     run_outcome(runtime, result, outcome);
-    if (judge->again(judge->user, outcome)) {
+    if (judge->again(judge->user, outcome) && !runtime->emit.moves) {
         BP_TRY(judge_again(runtime, block, &before, result, &found));
         run_outcome(runtime, result, outcome);
         judge->found(judge->user, outcome, &found);

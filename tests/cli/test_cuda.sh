@@ -104,14 +104,16 @@ for model in tiny-llama "tiny-bert --task masked-lm"; do
 done
 # Recurrent models, chains over rows of numbers, families of their own words: the losses of the host.
 printf '1,2,3,4,0\n4,3,2,1,2\n0,1,0,1,1\n' >"$work/rows.csv"
-for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv" \
+awk 'BEGIN { for (k = 0; k < 6; k++) { for (i = 0; i < 64; i++) printf "%d,", (i * i + 7 * k * i) % 11 - 5; print k % 3 } }' \
+    >"$work/images.csv"
+for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "tiny-mlp --data $work/rows.csv" "tiny-cnn --data $work/images.csv" \
     "tiny-gemma --data $work/text" "tiny-neox --data $work/text" "tiny-electra --task masked-lm --data $work/text" \
     "tiny-modernbert --task masked-lm --data $work/text"; do
     losses=()
     for device in host cuda; do
         rm -rf "$work/f"
         length=(--max-seq-length 7)
-        [[ $model != tiny-mlp* ]] || length=()
+        [[ $model != tiny-mlp* && $model != tiny-cnn* ]] || length=()
         [[ $model != tiny-gru* && $model != tiny-lstm* ]] || length+=(--time-chunk 3)
         run train --model $model "${length[@]}" --per-device-train-batch-size 2 --max-steps 3 --device $device \
             --output-dir "$work/f" --json

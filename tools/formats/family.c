@@ -6,6 +6,7 @@
 
 #include "core/file/number.h"
 #include "layers/llama.h"
+#include "tools/formats/cnn_text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -303,6 +304,8 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
                       sizeof(bp_layer_set)) == 0;
     case BP_ROW_SIZES:
         return same_sizes(a, b, row);
+    case BP_ROW_NET:
+        return bp_cnn_same(a, b);
     case BP_ROW_REAL:
     case BP_ROW_REAL_NULL:
         return row->role == BP_ROLE_DROPOUT || row->role == BP_ROLE_INITIAL ||
@@ -436,6 +439,9 @@ void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
             bp_text_u64(text, size_at(config, row, i));
         }
         bp_text_string(text, sizes == 0 ? "[]" : "]");
+        break;
+    case BP_ROW_NET:
+        bp_cnn_layers_put(text, config);
         break;
     default:
         bp_text_string(text, "null");

@@ -84,6 +84,14 @@ void bp_row_words(bp_text *text, const bp_row *row)
         bp_text_char(text, ' ');
         put_range(text, row);
         break;
+    case BP_ROW_NET:
+        bp_text_string(text, "a list of at most ");
+        put_number(text, row->most);
+        bp_text_string(text,
+                       " texts, a layer each: \"conv 64 3\", \"depthwise 3\", \"separable 64 3\", "
+                       "\"basic 64\", \"bottleneck 256\", \"max-pool 2\" or \"mean-pool all\", "
+                       "with \"stride 2\" and \"padding same\" behind them");
+        break;
     case BP_ROW_LAYERS:
         bp_text_string(text, "null or a list with an item for each of at most 128 layers, ");
         put_choices(text, row->words != NULL ? row->words : "1|0");

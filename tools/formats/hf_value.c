@@ -6,6 +6,7 @@
 
 #include "layers/llama.h"
 #include "tools/formats/bnb.h"
+#include "tools/formats/cnn_text.h"
 #include "tools/formats/hf_rope.h"
 
 static const char where[] = "config.json";
@@ -211,6 +212,26 @@ static bp_status take_sizes(bp_hf_reading *r, const bp_row *row, bp_json_event *
     }
 }
 
+/* Layers of a net, a text each. */
+static bp_status take_net(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    bp_cnn_config own = bp_cnn_config_of(&r->config);
+    if (event->kind != BP_JSON_ARRAY_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    for (own.layers = 0;; own.layers++) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            bp_config_set_own(&r->config, &own, sizeof own);
+            return BP_OK;
+        }
+        if (event->kind != BP_JSON_TEXT || own.layers == BP_CNN_LAYERS_MAX ||
+            !bp_cnn_layer_read(event->text, &own.layer[own.layers])) {
+            return bp_hf_value_refuse(r, row, event);
+        }
+    }
+}
+
 /* Which of two an item of such a list is; -1: neither. */
 static int64_t layer_kind(const bp_row *row, const bp_json_event *event)
 {
@@ -387,6 +408,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_layers(r, row, event);
     case BP_ROW_SIZES:
         return take_sizes(r, row, event);
+    case BP_ROW_NET:
+        return take_net(r, row, event);
     case BP_ROW_TEXTS:
         return take_list(r, row, event, take_choice);
     case BP_ROW_CLASSES:

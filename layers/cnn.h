@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutional nets by description: a chain of layers over images, which judges each image. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_LAYERS_CNN_H
+#define BP_LAYERS_CNN_H
+
+#include "core/compile/spec.h"
+
+#define BP_CNN_LAYERS_MAX 60
+
+typedef enum bp_cnn_kind {
+    BP_CNN_CONV,       /* a convolution, its norm and ReLU */
+    BP_CNN_DEPTHWISE,  /* the same of each channel by itself */
+    BP_CNN_SEPARABLE,  /* depthwise, then 1 x 1, each with norm and ReLU (MobileNet) */
+    BP_CNN_BASIC,      /* two 3 x 3 beside a shortcut (ResNet-18) */
+    BP_CNN_BOTTLENECK, /* 1 x 1 to a quarter, 3 x 3, 1 x 1 beside a shortcut (ResNet-50) */
+    BP_CNN_MAX_POOL,
+    BP_CNN_MEAN_POOL,
+    BP_CNN_KIND_COUNT
+} bp_cnn_kind;
+
+/* A layer. What a kind has no use for is 0. */
+typedef struct bp_cnn_layer {
+    uint8_t kind;
+    uint8_t kernel[2]; /* height and width; of pools 0: the whole image */
+    uint8_t stride[2];
+    uint8_t padding; /* places on each side, or BP_PADDING_ of layers/image.h */
+    uint8_t plain;   /* of BP_CNN_CONV and BP_CNN_DEPTHWISE: a bias, and no norm */
+    uint8_t linear;  /* the same: no ReLU */
+    uint32_t channels;
+} bp_cnn_layer;
+
+/* Keys of config.json that only this family has. config.positions is height * width * channels. */
+typedef struct bp_cnn_config {
+    uint32_t height;
+    uint32_t width;
+    uint32_t channels;
+    uint32_t layers;
+    double epsilon;  /* of norms */
+    double momentum; /* how much of its running statistics a micro-batch's replace */
+    double dropout;  /* before the classifier */
+    bool frozen;     /* norms take the running statistics and leave them */
+    bp_cnn_layer layer[BP_CNN_LAYERS_MAX];
+} bp_cnn_config;
+
+bp_cnn_config bp_cnn_config_of(const bp_model_config *config);
+
+/* Height, width and channels of the image that layer number `layer` reads; of `layers` what the
+ * classifier does. A 0 among them: a window is larger than what it moves over. */
+void bp_cnn_shape(const bp_cnn_config *own, uint32_t layer, uint64_t shape[3]);
+
+/* Stages: one per layer, and the classifier with the loss. Parameters: layers.<i>.convolution and
+ * layers.<i>.normalization of a layer with one convolution; of others layers.<i>.layer.<k> and
+ * layers.<i>.shortcut in their place; classifier. Weights are as PyTorch's modules have them. An
+ * image's numbers are the bits of its (height, width, channels) as float32. */
+extern const bp_model bp_model_cnn;
+
+#endif

@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Convolutional nets by description: training, every policy's bits, round trips, frozen norms, bad descriptions.
+. "$(dirname "$0")/lib.sh"
+
+awk 'BEGIN { for (k = 0; k < 60; k++) {
+    for (i = 0; i < 64; i++) printf "%.3f,", ((i * i + 7 * k * i) % 11 - 5) / 8 + (k % 3 - 1) * (i % 8 - 4) / 3
+    print k % 3 } }' >"$work/images.csv"
+common=(--model tiny-cnn --per-device-train-batch-size 8 --learning-rate 1e-2 --threads 2)
+
+run plan "${common[@]}" --json
+[[ $code -eq 0 && $(json arena_bytes) -gt 0 ]]
+check $? "plan" "$out$err"
+run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/a" --max-steps 40 --json
+[[ $code -eq 0 && $(json device_bytes_in_use) -eq $(json arena_bytes) ]]
+check $? "train: planned bytes are used" "$out$err"
+digest=$(json state_digest)
+for policy in full memory-poor sqrt every:2 list:1 selective:norm; do
+    run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/p-$policy" --max-steps 40 --quiet --json \
+        --gradient-checkpointing $policy
+    [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+    check $? "$policy: the same bits, running statistics among them" "$out$err"
+done
+run eval --model "$work/a" --data "$work/images.csv" --json
+[[ $(json tokens) -eq 60 ]] && awk -v l="$(json loss)" 'BEGIN { exit !(l < 0.9) }'
+check $? "60 images, learned" "$out$err"
+run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/b" --max-steps 40 --stop-at-step 13
+run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/b" --max-steps 40 --resume --json
+[[ $(json state_digest) == "$digest" ]]
+check $? "stopped and resumed: the same bits" "$out$err"
+
+# Groups of micro-batches: whatever the order of stages, each norm sees them in their order.
+for more in "" "--gradient-checkpointing full" "--gradient-release" "--gradient-release --gradient-checkpointing sqrt"; do
+    run train "${common[@]}" --per-device-train-batch-size 4 --gradient-accumulation-steps 3 --data "$work/images.csv" \
+        --output-dir "$work/g${more// /}" --max-steps 20 --quiet --json --max-grad-norm 0 $more
+    [[ -n ${grouped:=$(json state_digest)} && $code -eq 0 && $(json state_digest) == "$grouped" ]]
+    check $? "three micro-batches a step ${more:-keeping all}" "$out$err"
+done
+# A second backward over the same micro-batch leaves the statistics.
+run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/r" --max-steps 40 --quiet --json --gradient-release exact
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "released by the exact norm: the same bits" "$out$err"
+run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/twice" --max-steps 40 --quiet --json --replay-every 1
+[[ $code -eq 0 && $(json state_digest) == "$digest" ]]
+check $? "steps are not computed twice: the same bits" "$out$err"
+
+# The model directory goes in and out unchanged.
+run train --model "$work/a" --data "$work/images.csv" --output-dir "$work/same" --max-steps 0
+[[ $code -eq 0 ]] && cmp -s "$work/a/model.safetensors" "$work/same/model.safetensors" &&
+    cmp -s "$work/a/config.json" "$work/same/config.json"
+check $? "no step: the same files" "$err"
+grep -q '"layers": \["conv 4 3", "basic 8 stride 2", "mean-pool all"\]' "$work/a/config.json"
+check $? "the layers are written down" "$(cat "$work/a/config.json")"
+
+# Frozen norms: the running statistics stay.
+sed 's/"freeze_batch_norm": false/"freeze_batch_norm": true/' "$work/a/config.json" >"$work/same/config.json"
+mkdir "$work/cold"
+cp "$work/same/config.json" "$work/same/model.safetensors" "$work/cold"
+run train --model "$work/cold" --data "$work/images.csv" --per-device-train-batch-size 8 --output-dir "$work/frozen" --max-steps 3
+check $code "train with frozen norms" "$err"
+if command -v python3 >/dev/null; then
+    python3 - "$work/cold/model.safetensors" "$work/frozen/model.safetensors" "$work/a/model.safetensors" <<'END'
+import json, struct, sys
+def tensors(path):
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8 : 8 + n])
+    return {k: data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]] for k, v in head.items() if k != "__metadata__"}
+a, b = tensors(sys.argv[1]), tensors(sys.argv[2])
+still = [k for k in a if "running" in k]
+sys.exit(not (len(still) == 8 and all(a[k] == b[k] for k in still) and all(a[k] != b[k] for k in a if "convolution" in k)))
+END
+    check $? "they stay, and the weights move"
+fi
+
+# Presets, and what cannot be.
+for preset in ds-cnn resnet-8 mobilenet-v1-0.25 resnet-18-cifar; do
+    expect 0 'parameters' plan --model $preset
+done
+describe() { # JSON-MEMBERS
+    mkdir -p "$work/own"
+    printf '{"model_type": "cnn", "image_height": 8, "image_width": 8, "num_channels": 1, "num_labels": 3, %s}\n' "$1" >"$work/own/config.json"
+}
+describe '"layers": ["conv 4 3", "mean-pool all"]'
+expect 0 '67 parameters' plan --model "$work/own"
+describe '"layers": ["conv 4 3", "pool 3"]'
+expect 4 'layers: this value is not supported \(found "pool 3", right would be a list of at most 60 texts' plan --model "$work/own"
+describe '"layers": ["conv 4 3", "max-pool 9"]'
+expect 2 'layers: .*window is larger' plan --model "$work/own"
+describe '"layers": ["conv 4 3 padding 3"]'
+expect 2 'layers: .*padding' plan --model "$work/own"
+describe '"layers": ["bottleneck 6"]'
+expect 2 'layers: .*channels' plan --model "$work/own"
+describe '"layers": []'
+expect 2 'layers' plan --model "$work/own"
+expect 2 'max-seq-length' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/x" --max-seq-length 3
+expect 2 'fp32' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/x" --bf16
+expect 2 'does not generate' generate --model tiny-cnn --prompt-ids 1
+finish

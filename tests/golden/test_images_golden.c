@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutional nets against what PyTorch computed in float64 (tools/golden/images.py): logits,
+ * the loss, every gradient and the running statistics of a step within 1e-5; of twelve steps, short
+ * groups among them, the losses and the running statistics within 1e-4. */
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/cnn.h"
+#include "tests/support/reference.h"
+#include "tools/formats/cnn_text.h"
+
+#define FOLDER "tests/golden/images"
+
+typedef struct images {
+    golden file;
+    bp_spec spec;
+    int32_t *tokens;
+    int32_t *labels;
+    uint32_t token_count;
+} images;
+
+static void read_layers(images *c, bp_cnn_config *own)
+{
+    size_t bytes = 0;
+    char *texts = golden_tensor(&c->file, "layers", &bytes), line[64];
+    for (size_t at = 0, length; at < bytes; at += length + 1) {
+        for (length = 0; texts[at + length] != '\n'; length++) {
+            line[length] = texts[at + length];
+        }
+        line[length] = '\0';
+        assert_true(bp_cnn_layer_read(line, &own->layer[own->layers++]));
+    }
+    free(texts);
+}
+
+static void images_open(images *c, const char *name)
+{
+    char path[320];
+    size_t bytes = 0;
+    snprintf(path, sizeof path, FOLDER "/%s", name);
+    memset(c, 0, sizeof *c);
+    golden_open(&c->file, path);
+    int32_t *n = golden_tensor(&c->file, "shape", &bytes);
+    assert_int_equal(bytes, 7 * sizeof *n);
+    bp_cnn_config own = {.height = (uint32_t)n[0],
+                         .width = (uint32_t)n[1],
+                         .channels = (uint32_t)n[2],
+                         .epsilon = 1e-3,
+                         .momentum = 0.2,
+                         .frozen = n[6] != 0};
+    read_layers(c, &own);
+    c->spec = rig_spec();
+    c->spec.model = &bp_model_cnn;
+    c->spec.config = (bp_model_config){.positions = (uint32_t)(n[0] * n[1] * n[2]),
+                                       .task = BP_TASK_CLASSES,
+                                       .classes = (uint32_t)n[3]};
+    bp_config_set_own(&c->spec.config, &own, sizeof own);
+    c->spec.sequence = c->spec.config.positions;
+    c->spec.batch = (uint32_t)n[4];
+    c->spec.accumulation = (uint32_t)n[5];
+    c->spec.optimizer_options.epsilon = 1e-3;
+    free(n);
+    c->tokens = golden_tensor(&c->file, "tokens", &bytes);
+    c->token_count = (uint32_t)(bytes / sizeof *c->tokens);
+    c->labels = golden_tensor(&c->file, "labels", &bytes);
+}
+
+static void images_close(images *c)
+{
+    free(c->tokens);
+    free(c->labels);
+    golden_close(&c->file);
+}
+
+static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const images *c = source->context;
+    memcpy(to, c->tokens + first, n * sizeof *to);
+    return BP_OK;
+}
+
+static bp_status example(bp_source *source, uint64_t index, bp_example *to)
+{
+    const images *c = source->context;
+    *to = (bp_example){.first = index * c->spec.sequence,
+                       .count = c->spec.sequence,
+                       .label = (uint32_t)c->labels[index]};
+    return BP_OK;
+}
+
+static void open_rig(images *c, rig *r)
+{
+    rig_open(r, &c->spec, c->tokens, 1000000);
+    r->source.context = c;
+    r->source.read = read_tokens;
+    r->source.count = c->token_count;
+    r->source.examples = c->token_count / c->spec.sequence;
+    r->source.example = example;
+    r->feed.classes = c->spec.config.classes;
+    r->feed.kind = BP_LABELS_CLASS;
+    assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
+    reference_weights(&c->file, r);
+}
+
+/* The running statistics after a step, relative to the largest of each tensor. */
+static void check_statistics(const images *c, rig *r, const char *name, const char *when,
+                             double bound)
+{
+    const bp_emit *emit = &r->runtime.emit;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        char tensor[160];
+        size_t bytes = 0;
+        if (!emit->parameters[i].statistic) {
+            continue;
+        }
+        snprintf(tensor, sizeof tensor, "%s.%s", when, bp_emit_name(emit, i));
+        float *right = golden_tensor(&c->file, tensor, &bytes);
+        float *found = rig_read(r, emit->parameters[i].weight);
+        const double largest = reference_largest(right, bytes / sizeof *right);
+        for (size_t k = 0; k < bytes / sizeof *right; k++) {
+            if (fabs((double)found[k] - (double)right[k]) > bound * largest) {
+                fail_msg("%s: %s[%zu] is %.9g, right is %.9g", name, tensor, k, (double)found[k],
+                         (double)right[k]);
+            }
+        }
+        free(right);
+        free(found);
+    }
+}
+
+static uint64_t check(const char *name, const char *variant, uint32_t threads, bp_policy policy)
+{
+    images c;
+    rig r;
+    size_t bytes = 0;
+    images_open(&c, name);
+    c.spec.device_options.variant = variant;
+    c.spec.device_options.threads = threads;
+    c.spec.policy = policy;
+    open_rig(&c, &r);
+    double *losses = golden_tensor(&c.file, "loss", &bytes);
+    const double norm = reference_number(&c.file, "norm", 0);
+    for (size_t step = 0; step < bytes / sizeof *losses; step++) {
+        const bp_outcome outcome = rig_step(&r);
+        const double bound = step == 0 ? 1e-6 : 1e-4;
+        if (fabs(outcome.loss - losses[step]) > bound * losses[step]) {
+            fail_msg("%s: step %zu: loss %.9g for %.9g", name, step, outcome.loss, losses[step]);
+        }
+        if (step == 0) {
+            assert_true(fabs(outcome.norm - norm) <= 1e-5 * norm);
+            print_message("%s: worst gradient %.1e of its scale\n", name,
+                          reference_gradients(&c.file, &r, name));
+            check_statistics(&c, &r, name, "first", 1e-5);
+        }
+    }
+    check_statistics(&c, &r, name, "after", 1e-4);
+    const uint64_t digest = rig_digest(&r);
+    free(losses);
+    rig_close(&r);
+    images_close(&c);
+    return digest;
+}
+
+/* Calls `with` with the name of every file of the folder; how many there are. */
+static size_t each_file(void (*with)(const char *name))
+{
+    size_t count = 0;
+    DIR *folder = opendir(FOLDER);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (strstr(entry->d_name, ".safetensors") != NULL) {
+            with(entry->d_name);
+            count++;
+        }
+    }
+    closedir(folder);
+    return count;
+}
+
+/* Whatever is recomputed, the statistics move once for each micro-batch: the same bits. */
+static void check_training(const char *name)
+{
+    const uint64_t digest = check(name, "portable", 1, (bp_policy){.kind = BP_POLICY_NONE});
+    static const bp_policy others[] = {
+        {.kind = BP_POLICY_FULL}, {.kind = BP_POLICY_EVERY, .every = 2}, {.kind = BP_POLICY_SQRT}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_true(check(name, NULL, 2, others[i]) == digest);
+    }
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    assert_int_equal(each_file(check_training), 7);
+}
+
+/* Evaluation takes the running statistics, the last batch a short one. */
+static void check_logits(const char *name)
+{
+    images c;
+    rig r;
+    images_open(&c, name);
+    c.spec.evaluate = true;
+    c.spec.keep_logits = true;
+    open_rig(&c, &r);
+    r.feed.group = c.spec.batch;
+    assert_int_equal(bp_feed_init(&r.feed, &r.error), BP_OK);
+    (void)reference_kept_logits(&c.file, &r, NULL);
+    rig_close(&r);
+    images_close(&c);
+}
+
+static void test_logits(void **state)
+{
+    (void)state;
+    assert_int_equal(each_file(check_logits), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_training),
+                                       cmocka_unit_test(test_logits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
