@@ -73,6 +73,29 @@ END
     check $? "they stay, and the weights move"
 fi
 
+# CIFAR-10's binary files: pixels of 32 x 32 whose brightness tells the class; damaged ones.
+LC_ALL=C awk 'BEGIN { for (k = 0; k < 24; k++) { printf "%c", substr("XYZ", k % 3 + 1, 1)
+    for (i = 1; i < 3073; i++) printf "%c", 33 + (k % 3) * 15 + (i * 7 + k) % 20 } }' | tr 'XYZ' '\000\001\002' >"$work/batch.bin"
+[[ $(stat -c %s "$work/batch.bin") -eq $((24 * 3073)) ]]
+check $? "24 images of 3073 bytes"
+mkdir "$work/cifar"
+cat >"$work/cifar/config.json" <<'END'
+{"model_type": "cnn", "num_labels": 3, "layers": ["conv 4 3 stride 2", "separable 8 3 stride 2", "max-pool 2 stride 2", "mean-pool all"]}
+END
+images=(--model "$work/cifar" --data "$work/batch.bin" --data-format cifar10)
+expect 0 'batch.bin: 24 rows of 3072 numbers and a label' train "${images[@]}" --per-device-train-batch-size 8 --learning-rate 3e-2 \
+    --max-steps 30 --output-dir "$work/seen"
+expect 0 'accuracy 1\.0000' eval --model "$work/seen" --data "$work/batch.bin" --data-format cifar10
+head -c 9000 "$work/batch.bin" >"$work/cut.bin"
+expect 4 'cut.bin: .*no whole number of images.*found 9000, right would be 6146' train "${images[@]:0:2}" --data "$work/cut.bin" \
+    --data-format cifar10 --output-dir "$work/x"
+{ head -c 3073 "$work/batch.bin"; head -c 1 /dev/zero | tr '\000' '\011'; head -c 3072 "$work/batch.bin"; } >"$work/label.bin"
+expect 4 'label.bin: line 2: the label is no class' train "${images[@]:0:2}" --data "$work/label.bin" --data-format cifar10 \
+    --output-dir "$work/x"
+expect 4 '32 x 32 x 3, and the model.s have another size' train "${common[@]}" --data "$work/batch.bin" --data-format cifar10 \
+    --output-dir "$work/x"
+expect 4 'cifar10, idx' train "${images[@]:0:2}" --data "$work/batch.bin" --output-dir "$work/x"
+
 # Presets, and what cannot be.
 for preset in ds-cnn resnet-8 mobilenet-v1-0.25 resnet-18-cifar; do
     expect 0 'parameters' plan --model $preset

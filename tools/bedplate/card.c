@@ -219,6 +219,7 @@ static bp_status card_model_card(card *c)
     line_text(line, "task", task);
     line_text(line, "architectureFamily",
               chain                           ? "multilayer perceptron"
+              : strcmp(kind.type, "cnn") == 0 ? "convolutional neural network"
               : strcmp(kind.type, "rnn") == 0 ? "recurrent neural network"
                                               : "transformer");
     line_text(line, "modelArchitecture", kind.type);

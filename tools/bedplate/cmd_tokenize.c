@@ -10,6 +10,7 @@
 #include "tools/bedplate/progress.h"
 #include "tools/bedplate/verbs.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_images.h"
 #include "tools/formats/data_tokenise.h"
 #include "tools/formats/llmc_tokens.h"
 
@@ -64,7 +65,8 @@ static bp_status open_coder(job *j)
 static bp_status check_format(job *j)
 {
     bp_data_format format = j->files.data.format;
-    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32) {
+    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32 ||
+        bp_images_format(format)) {
         return bp_error_set(&j->s.error, BP_ERR_DATA, where,
                             "the file holds no text (--data-format text takes it as such)",
                             j->files.data.source.name);

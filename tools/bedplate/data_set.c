@@ -18,6 +18,7 @@
 #include "tools/bedplate/data_tagged.h"
 #include "tools/bedplate/data_tokenised.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_images.h"
 
 #define SAMPLE_TOKENS 4096
 
@@ -28,9 +29,11 @@ static bp_data_format format_of(const char *name)
     static const struct {
         const char *name;
         bp_data_format format;
-    } formats[] = {{"text", BP_DATA_TEXT},   {"llmc", BP_DATA_LLMC},  {"nanogpt", BP_DATA_NANOGPT},
-                   {"jsonl", BP_DATA_JSONL}, {"tsv", BP_DATA_TSV},    {"csv", BP_DATA_CSV},
-                   {"f32", BP_DATA_F32},     {"json", BP_DATA_JSONL}, {"bytes", BP_DATA_BYTES}};
+    } formats[] = {
+        {"text", BP_DATA_TEXT},       {"llmc", BP_DATA_LLMC},  {"nanogpt", BP_DATA_NANOGPT},
+        {"jsonl", BP_DATA_JSONL},     {"tsv", BP_DATA_TSV},    {"csv", BP_DATA_CSV},
+        {"f32", BP_DATA_F32},         {"json", BP_DATA_JSONL}, {"bytes", BP_DATA_BYTES},
+        {"cifar10", BP_DATA_CIFAR10}, {"idx", BP_DATA_IDX}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return formats[i].format;
@@ -128,7 +131,8 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         return data_lacks_labels(files, s);
     }
     const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
-    if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32)) {
+    const bool numbers = format == BP_DATA_F32 || bp_images_format(format);
+    if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || numbers)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "vectors are made of texts: a text a line, JSON lines or a table",
                             files->source->name);
@@ -139,7 +143,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (format == BP_DATA_TOKENS) {
         return data_open_tokens(files, s);
     }
-    if (format == BP_DATA_F32) {
+    if (numbers) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "rows of numbers are no data for a language model",
                             files->source->name);

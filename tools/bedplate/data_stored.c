@@ -11,6 +11,7 @@
 
 #include "core/file/storage.h"
 #include "tools/formats/content.h"
+#include "tools/formats/data_images.h"
 #include "tools/formats/unpack.h"
 
 static const char where[] = "data";
@@ -117,7 +118,8 @@ static bp_status stored_kind(stored *t, bp_file file, bp_content_kind *kind)
     bool named = !row->nameless && bp_data_packed_ending(row->path) > 0;
     bp_data_format format =
         t->format == BP_DATA_AUTO && !row->nameless ? bp_data_format_of_name(row->path) : t->format;
-    bool numbers = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32;
+    bool numbers = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32 ||
+                   bp_images_format(format);
     if (t->format == BP_DATA_BYTES) {
         return BP_OK;
     }

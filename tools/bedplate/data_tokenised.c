@@ -9,6 +9,7 @@
 
 #include "core/file/storage.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "tools/formats/data_images.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"
 #include "tools/formats/label_survey.h"
@@ -329,10 +330,11 @@ static bp_status numbers(data_files *files, session *s)
 bp_status data_open_numbers(data_set *set, data_files *files, session *s, const char *name)
 {
     bp_data_format format = files->data.format;
-    if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32) {
+    if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32 &&
+        !bp_images_format(format)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the model reads rows of numbers; give a table of them (--data-format "
-                            "csv or tsv) or float32 numbers (f32)",
+                            "csv or tsv), float32 numbers (f32) or images (cifar10, idx)",
                             files->data.source.name);
     }
     BP_TRY(data_token_path(set, s, files->path, name));

@@ -6,6 +6,7 @@
 
 #include "core/file/number.h"
 #include "tools/formats/data_documents.h"
+#include "tools/formats/data_images.h"
 #include "tools/formats/data_key.h"
 #include "tools/formats/data_table.h"
 
@@ -236,6 +237,36 @@ static bp_status read_floats(maker *m)
     return BP_OK;
 }
 
+static bp_images images_of(const bp_numbers *work, uint32_t file, bp_data_reader *reader)
+{
+    const bp_data_file *row = &work->data->files[file];
+    return (bp_images){.reader = reader,
+                       .path = row->stored != NULL ? row->stored : row->path,
+                       .format = work->data->format,
+                       .inputs = work->inputs};
+}
+
+/* Images are rows of numbers from 0 to 1; they are counted as lines are. */
+static bp_status read_images(maker *m, uint32_t file)
+{
+    bp_images images = images_of(m->work, file, &m->reader);
+    bp_status status = bp_images_begin(&images);
+    for (uint64_t i = 0; status == BP_OK && i < images.count; i++) {
+        uint8_t pixel = 0, label = 0;
+        m->reader.line = i + 1;
+        m->example = (bp_example){.first = m->writer.head.tokens};
+        for (uint32_t k = 0; status == BP_OK && k < m->work->inputs; k++) {
+            status = bp_images_pixel(&images, i, k, &pixel);
+            status = status == BP_OK ? put_float(m, (float)pixel / 255.0f) : status;
+        }
+        status = status == BP_OK ? bp_images_label(&images, i, &label) : status;
+        status = status == BP_OK ? label_of(m, (float)label) : status;
+        status = status == BP_OK ? bp_tokens_put_example(&m->writer, &m->example) : status;
+    }
+    bp_images_end(&images);
+    return status;
+}
+
 /* The key, and how many rows there can be at most. */
 static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
 {
@@ -253,6 +284,13 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
         BP_TRY(bp_data_key_file(&reader, &digest, rows));
         bytes += reader.size;
         ++*rows;
+        if (bp_images_format(work->data->format)) {
+            bp_images images = images_of(work, i, &reader);
+            BP_TRY(bp_images_key(&images, &digest));
+        }
+    }
+    if (bp_images_format(work->data->format)) {
+        *rows = bytes / (work->inputs > 0 ? work->inputs : 1);
     }
     if (work->data->format == BP_DATA_F32) {
         *rows = bytes / 4 / ((uint64_t)work->inputs + 1);
@@ -268,7 +306,11 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         m->reader = reader_of(work, i);
         BP_TRY(bp_data_reader_begin(&m->reader));
-        BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
+        if (bp_images_format(work->data->format)) {
+            BP_TRY(read_images(m, i));
+        } else {
+            BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
+        }
     }
     if (m->writer.head.examples == 0) {
         return bp_error_set(work->error, BP_ERR_DATA, where, "the data holds no row",
@@ -317,7 +359,7 @@ bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
     uint32_t columns;
     maker m = {.work = (bp_numbers *)work, .reader = reader_of(work, 0)};
     *inputs = 0;
-    if (work->data->format == BP_DATA_F32) {
+    if (work->data->format == BP_DATA_F32 || bp_images_format(work->data->format)) {
         return bp_error_set(work->error, BP_ERR_USAGE, where,
                             "a file of bare numbers does not say how many are a row",
                             work->data->source.name);

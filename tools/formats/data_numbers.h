@@ -7,6 +7,8 @@
  * f32       float32, little-endian, row after row; the last number of each is the label. Of any of
  *           several classes the label is the sum of 2^class.
  *
+ * images    data_images.h: numbers from 0 to 1.
+ *
  * The "ids" of such a source are the bits of the numbers as float32; a feed over it has vocabulary
  * 0 and as many inputs per row as `sequence` says. Labels are classes, or floats (BP_LABELS_BITS
  * without classes). The rows are kept in a token file (data_tokens.h), with a key of their own.
