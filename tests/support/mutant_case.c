@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "layers/bert.h"
+#include "layers/cnn.h"
 #include "layers/gpt2.h"
+#include "layers/image.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
 #include "layers/modernbert.h"
@@ -18,10 +20,10 @@
 #include "layers/rnn.h"
 #include "tests/support/config.h"
 
-enum { TOKENS = 131, SAMPLES = 13, INPUTS = 5, VOCABULARY = 37 };
+enum { TOKENS = 131, SAMPLES = 13, INPUTS = 5, IMAGE = 6 * 5 * 2, VOCABULARY = 37 };
 
 static int32_t tokens[TOKENS];
-static float numbers[SAMPLES * INPUTS];
+static float numbers[SAMPLES * IMAGE];
 
 static bp_spec gpt2_spec(void)
 {
@@ -136,6 +138,23 @@ static bp_spec mlp_spec(void)
     return spec;
 }
 
+static bp_spec cnn_spec(void)
+{
+    bp_spec spec = rig_spec();
+    spec.model = &bp_model_cnn;
+    spec.config =
+        config_with((bp_model_config){.positions = IMAGE, .task = BP_TASK_CLASSES, .classes = 3},
+                    OWN(bp_cnn_config, .height = 6, .width = 5, .channels = 2, .layers = 4,
+                        .epsilon = 1e-5, .momentum = 0.1,
+                        .layer = {{BP_CNN_CONV, {3, 2}, {1, 1}, BP_PADDING_HALF, 0, 0, 3},
+                                  {BP_CNN_SEPARABLE, {3, 3}, {2, 1}, BP_PADDING_SAME, 0, 0, 4},
+                                  {BP_CNN_BASIC, {0, 0}, {2, 2}, BP_PADDING_HALF, 0, 0, 5},
+                                  {BP_CNN_MAX_POOL, {2, 2}, {1, 1}, 1, 0, 0, 0}}));
+    spec.sequence = spec.config.positions;
+    spec.batch = 3;
+    return spec;
+}
+
 static bp_spec rnn_spec(bp_cell cell)
 {
     bp_spec spec = rig_spec();
@@ -175,6 +194,7 @@ static const struct {
     {"modernbert", modernbert_spec, true, false},
     {"bert pairs", bert_pairs_spec, true, false},
     {"mlp", mlp_spec, false, false},
+    {"cnn", cnn_spec, false, false},
     {"rnn gru", gru_spec, false, true},
     {"rnn lstm", lstm_spec, false, true},
 };
@@ -300,7 +320,8 @@ static bp_status example(bp_source *source, uint64_t index, bp_example *to)
 {
     const mutant_case *c = source->context;
     const bool rows = c->spec.config.vocabulary == 0;
-    *to = rows ? (bp_example){.first = index * INPUTS, .count = INPUTS, .label = index % 3}
+    const uint32_t each = c->spec.config.positions;
+    *to = rows ? (bp_example){.first = index * each, .count = each, .label = index % 3}
                : (bp_example){.first = index * 10, .count = 2 + index * 7 % 9, .label = index % 3};
     to->second = c->spec.pairs ? 1 + index % 2 : 0;
     return BP_OK;
@@ -318,7 +339,7 @@ static void make_data(void)
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = (i * i * 7 + i / 5) % VOCABULARY;
     }
-    for (int32_t i = 0; i < SAMPLES * INPUTS; i++) {
+    for (int32_t i = 0; i < SAMPLES * IMAGE; i++) {
         numbers[i] = (float)(i * i % 17) / 8.0f - 1.0f;
     }
 }
@@ -334,7 +355,7 @@ void mutant_case_open(const mutant_case *c, rig *r)
     rig_open(r, &c->spec, rows ? NULL : tokens, rows ? 1000 : TOKENS);
     r->source.context = (void *)(uintptr_t)c;
     r->source.read = rows ? read_numbers : read_tokens;
-    r->source.count = rows ? SAMPLES * INPUTS : TOKENS;
+    r->source.count = rows ? (uint64_t)SAMPLES * c->spec.config.positions : TOKENS;
     if (c->spec.config.task != BP_TASK_CAUSAL_LM) {
         r->source.examples = SAMPLES;
         r->source.example = example;
