@@ -24,7 +24,7 @@ typedef struct bp_cnn_layer {
     uint8_t kind;
     uint8_t kernel[2]; /* height and width; of pools 0: the whole image */
     uint8_t stride[2];
-    uint8_t padding; /* places on each side, or BP_PADDING_ of layers/image.h */
+    uint8_t padding; /* places on each side; 254: half the kernel, 255: TensorFlow's SAME */
     uint8_t plain;   /* of BP_CNN_CONV and BP_CNN_DEPTHWISE: a bias, and no norm */
     uint8_t linear;  /* the same: no ReLU */
     uint32_t channels;
@@ -44,10 +44,6 @@ typedef struct bp_cnn_config {
 } bp_cnn_config;
 
 bp_cnn_config bp_cnn_config_of(const bp_model_config *config);
-
-/* Height, width and channels of the image that layer number `layer` reads; of `layers` what the
- * classifier does. A 0 among them: a window is larger than what it moves over. */
-void bp_cnn_shape(const bp_cnn_config *own, uint32_t layer, uint64_t shape[3]);
 
 /* Stages: one per layer, and the classifier with the loss. Parameters: layers.<i>.convolution and
  * layers.<i>.normalization of a layer with one convolution; of others layers.<i>.layer.<k> and

@@ -8,6 +8,10 @@
 
 #define BP_CNN_SIZE_MOST (1u << 14) /* height, width, channels */
 
+/* Height, width and channels of the image that layer number `layer` reads; of `layers` what the
+ * classifier does. A 0 among them: a window is larger than what it moves over. */
+void bp_cnn_shape(const bp_cnn_config *own, uint32_t layer, uint64_t shape[3]);
+
 /* The number of a layer's first parameter; of `layers` that of the classifier's. */
 uint32_t bp_cnn_first(const bp_cnn_config *own, uint32_t layer);
 

@@ -2,9 +2,9 @@
 /* Looking at a step between its backward pass and its update: loss and norm can be judged, and
  * forward and backward computed again and compared, before a weight is touched. A program is run in
  * two parts for that, up to the op that decides the step and from there on; the bits are those of
- * the whole program. Where backward moves statistics (batch norm) nothing is computed again, and what
- * is skipped has moved them. Costs no byte of an arena; where the device runs ahead of the host, one more
- * wait a step. */
+ * the whole program. Where backward moves statistics (batch norm) nothing is computed again, and a
+ * step that is skipped has moved them. Costs no byte of an arena; where the device runs ahead of
+ * the host, one more wait a step. */
 /* Installed as part of <bedplate/runtime.h>. */
 #ifndef BP_CORE_JUDGE_H
 #define BP_CORE_JUDGE_H
