@@ -113,6 +113,11 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .padding = inside ? (int32_t)padding : 0};
 }
 
+static bool is_rows(bp_data_format format)
+{
+    return format == BP_DATA_F32 || bp_images_format(format);
+}
+
 /* Text is read as bytes where the model is over bytes; other documents are tokenised. */
 static bp_status open_source(data_set *set, data_files *files, session *s, const char *name)
 {
@@ -131,8 +136,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         return data_lacks_labels(files, s);
     }
     const bool texts = data_labels(&s->spec.config) == BP_LABELS_TEXTS;
-    const bool numbers = format == BP_DATA_F32 || bp_images_format(format);
-    if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || numbers)) {
+    if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || is_rows(format))) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "vectors are made of texts: a text a line, JSON lines or a table",
                             files->source->name);
@@ -143,7 +147,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (format == BP_DATA_TOKENS) {
         return data_open_tokens(files, s);
     }
-    if (numbers) {
+    if (is_rows(format)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "rows of numbers are no data for a language model",
                             files->source->name);
