@@ -157,6 +157,7 @@ bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
 
 #define QUANTISED_TILE    64
 #define QUANTISED_THREADS 256
+#define QUANTISED_SHARED  32768 /* on tensor cores, as a product's tile of 64 */
 
 static uint32_t quantised_flags(const bp_cuda_plan *plan)
 {
@@ -166,6 +167,9 @@ static uint32_t quantised_flags(const bp_cuda_plan *plan)
                        BP_CUDA_BIT(matmul_quantised, bias);
     uint32_t flags = s->transpose_b != 0 ? TRANSPOSE_B : 0;
     flags |= s->gelu != 0 ? GELU : 0;
+    const uint64_t elements = 16 / bp_dtype_bytes(plan->dtype);
+    const uint32_t a = BP_CUDA_BIT(matmul_quantised, a);
+    flags |= bp_cuda_wide(plan, a, (uint64_t)s->lda, elements) ? WIDE_A : 0;
     flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
     return flags | (uint32_t)plan->dtype << TYPE_C | (uint32_t)plan->dtype << TYPE_OTHERS;
 }
@@ -174,8 +178,10 @@ bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
     const uint64_t tiles = bp_cuda_cut(s->m, QUANTISED_TILE) * bp_cuda_cut(s->n, QUANTISED_TILE);
+    const bool tensor = plan->dtype != BP_F32;
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised, BP_CUDA_FUNCTION_matmul_quantised, tiles, 1,
-                      QUANTISED_THREADS)) {
+                      tensor ? TENSOR_THREADS : QUANTISED_THREADS)) {
+        plan->launch[plan->count - 1].shared_bytes = tensor ? QUANTISED_SHARED : 0;
         BP_CUDA_OPERAND_OF(plan, matmul_quantised, c, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, matmul_quantised, before, BP_ACCESS_WRITE);
         BP_CUDA_OPERAND_OF(plan, matmul_quantised, a, BP_ACCESS_READ);

@@ -24,7 +24,7 @@ BP_KERNEL bp_weight_norms(float *norms, const void *weight, const uint8_t *codes
     __syncthreads();
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / LANES;
     uint32_t lane = threadIdx.x % LANES;
-    const bp_codes stored = {codes, scales, nested, columns, kind};
+    const bp_codes stored = {codes, scales, nested, kind};
     float sum = 0.0f;
 #pragma unroll 1
     for (uint64_t i = lane; i < columns && row < rows; i += LANES) {
@@ -36,7 +36,7 @@ BP_KERNEL bp_weight_norms(float *norms, const void *weight, const uint8_t *codes
         float w;
         uint64_t at = turned != 0 ? i * rows + row : row * columns + i;
         if (kind != 0) {
-            float x[4] = {code_value(&stored, at, table), 0.0f, 0.0f, 0.0f};
+            float x[4] = {code_value(&stored, at, at / columns, table), 0.0f, 0.0f, 0.0f};
             bp_round4(form, x);
             w = x[0];
         } else {

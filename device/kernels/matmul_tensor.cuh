@@ -128,6 +128,7 @@ BP_DEVICE void NAME(multiply)(uint32_t a, uint32_t b, bool along_a, bool along_b
 
 #include "device/kernels/matmul_finish.cuh"
 
+#ifndef TILE_ALONE /* another kernel makes its own use of the tile */
 extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME(bp_matmul)(BP_PRODUCT_PARAMETERS)
 {
     extern __shared__ float4 memory[];
@@ -180,6 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME(bp_matmul)(BP_PROD
     bp_copy_wait(0);
     NAME(finish)(p, row0, column0, row, column, sum, (float *)memory);
 }
+#endif
 
 #undef QUARTER
 #undef ACROSS

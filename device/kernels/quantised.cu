@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with a b in 4 or 8 bits (core/number/quantised.h, fp8.h): its values are made slice by
- * slice, on their way into shared memory.
+/* Products in single precision with a b in 4 or 8 bits (core/number/quantised.h, fp8.h): its values
+ * are made slice by slice, on their way into shared memory.
  *
  * A block makes a 64 x 64 tile of c, a thread 4 x 4 of it. Each element is one chain of fused
  * multiply-adds over k in increasing order, as on the host. */
@@ -12,16 +12,17 @@
 #define THREADS 256
 #define PITCH   (TILE + 4) /* keeps rows 16-byte aligned and spreads a column over the banks */
 
-/* Four elements from `first` on, of which `count` exist, rounded to the working type. */
-BP_DEVICE void code_values(const bp_codes *b, uint64_t first, uint64_t count, uint32_t form,
-                           const float *table, float x[4])
+/* Four elements of a row of memory from `first` on, of which `count` exist, rounded to the working
+ * type. */
+BP_DEVICE void code_values(const bp_codes *b, uint64_t first, uint64_t row, uint64_t count,
+                           uint32_t form, const float *table, float x[4])
 {
 #pragma unroll 1
     for (uint32_t e = 0; e < 4; e++) {
         x[0] = x[1];
         x[1] = x[2];
         x[2] = x[3];
-        x[3] = e < count ? code_value(b, first + e, table) : 0.0f;
+        x[3] = e < count ? code_value(b, first + e, row, table) : 0.0f;
     }
     bp_round4(form, x);
 }
@@ -51,7 +52,7 @@ BP_DEVICE void bring_b(const bp_product *p, const bp_codes *b, uint64_t left, ui
     uint64_t first = along ? at * p->n + column : column * p->k + at;
     uint64_t count = !inside ? 0 : along ? p->n - column : p->k - at;
     float x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    code_values(b, first, count, bp_form_others(p), table, x);
+    code_values(b, first, along ? at : column, count, bp_form_others(p), table, x);
 #pragma unroll
     for (uint32_t e = 0; e < 4; e++) {
         slice[along ? k * PITCH + j + e : (k + e) * PITCH + j] = x[e];
@@ -111,7 +112,7 @@ BP_KERNEL __launch_bounds__(THREADS, 4)
     const bp_product product = {c, before, a,   NULL, bias, residual, NULL, m,
                                 n, k,      lda, 0,    ldc,  k,        1,    flags};
     const bp_product *p = &product;
-    const bp_codes b = {codes, scales, nested, (flags & BP_TRANSPOSE_B) != 0 ? k : n, form};
+    const bp_codes b = {codes, scales, nested, form};
     float *slice_a = (float *)memory, *slice_b = slice_a + DEPTH * PITCH;
     float sum[4][4] = {{0.0f}};
     uint64_t top, left;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of matrices stored in 4 or 8 bits (core/number/quantised.h) as device code. */
+/* Elements of matrices stored in 4 or 8 bits (core/number/quantised.h, fp8.h) as device code. */
 #ifndef BP_DEVICE_KERNELS_QUANTISED_CUH
 #define BP_DEVICE_KERNELS_QUANTISED_CUH
 
@@ -20,7 +20,6 @@ typedef struct bp_codes {
     const uint8_t *codes;
     const void *scales;
     const float *nested;
-    uint64_t columns;
     uint32_t form;
 } bp_codes;
 
@@ -40,11 +39,11 @@ BP_DEVICE float nf4_value(uint32_t code)
     return (code & 8) != 0 ? upper : lower;
 }
 
-/* The scale of element number `index`. */
-BP_DEVICE float scale_of(const bp_codes *b, uint64_t index)
+/* The scale of element number `index`, which is in this row of memory. Not for FP8. */
+BP_DEVICE float scale_of(const bp_codes *b, uint64_t index, uint64_t row)
 {
     if (b->form == INT8) {
-        return ((const float *)b->scales)[index / b->columns];
+        return ((const float *)b->scales)[row];
     }
     uint64_t block = index / 64;
     if (b->form == NF4_DOUBLE) {
@@ -55,14 +54,14 @@ BP_DEVICE float scale_of(const bp_codes *b, uint64_t index)
     return ((const float *)b->scales)[block];
 }
 
-BP_DEVICE float code_value(const bp_codes *b, uint64_t index, const float *table)
+BP_DEVICE float code_value(const bp_codes *b, uint64_t index, uint64_t row, const float *table)
 {
     if (b->form == FP8) {
         const uint8_t *block = b->codes + index / 256 * 260;
         const uint32_t at = (uint32_t)index % 256;
         return bp_tape_value(block[4 + at], block[at / 64]);
     }
-    float scale = scale_of(b, index);
+    float scale = scale_of(b, index, row);
     if (b->form == INT8) {
         return (float)(int8_t)b->codes[index] * scale * 7.874015718698502e-3f;
     }

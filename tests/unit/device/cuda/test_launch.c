@@ -114,7 +114,9 @@ static void quantised_weights_have_tiles_of_their_own(void **state)
     assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_F32, 0, launches), 1);
     assert_int_equal(launches[0].function, BP_CUDA_FUNCTION_matmul_quantised);
     assert_int_equal(launches[0].grid[0], 6);
+    assert_true(launches[0].block[0] == 256 && launches[0].shared_bytes == 0);
     assert_int_equal(plan(BP_KERNEL_matmul_quantised, &s, BP_BF16, 0, launches), 1);
+    assert_true(launches[0].block[0] == 128 && launches[0].shared_bytes == 32768);
     assert_int_equal(bp_cuda_workspace(&target, BP_KERNEL_matmul_quantised, &s), 0);
 }
 
