@@ -131,7 +131,7 @@ typedef struct pooled {
 
 static pooled pool(bp_emit *emit, const bp_linear *pooler, bp_ref x, bool backward)
 {
-    pooled p = {.first = bp_sample_pick(emit, pooler->in, false, x)};
+    pooled p = {.first = bp_sample_pick(emit, pooler->in, BP_SAMPLE_FIRST, x)};
     bert_head_drop(emit, pooler->in, p.first);
     bp_samples_begin(emit);
     p.before = bert_head_make(emit, pooler->out, "pooler");
@@ -156,8 +156,8 @@ static void backward_judge(bp_emit *emit, bp_stage_call *call, uint32_t first)
     bp_linear_backward_input(emit, &pooler, d, d_first);
     bert_head_drop(emit, pooler.in, d_first);
     bp_samples_end(emit);
-    call->d_input =
-        call->input_wanted ? bp_sample_spread(emit, pooler.in, false, d_first) : BP_ABSENT;
+    call->d_input = call->input_wanted ? bp_sample_spread(emit, pooler.in, BP_SAMPLE_FIRST, d_first)
+                                       : BP_ABSENT;
 }
 
 /* The transform of the masked language model's head. */

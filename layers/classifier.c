@@ -19,28 +19,32 @@ void bp_samples_end(bp_emit *emit)
     emit->rows = (uint64_t)emit->spec->batch * emit->spec->sequence;
 }
 
-bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x)
+bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref x)
 {
-    const bp_sample_row_scalars scalars = {
-        .batch = emit->spec->batch, .sequence = emit->spec->sequence, .width = (int64_t)width};
+    const bp_sample_row_scalars scalars = {.batch = emit->spec->batch,
+                                           .sequence = emit->spec->sequence,
+                                           .width = (int64_t)width,
+                                           .mean = part == BP_SAMPLE_MEAN};
     const bp_sample_row_operands operands = {
         .y = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->spec->batch,
                             width, "sample"),
         .x = x,
-        .lengths = last ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
+        .lengths = part != BP_SAMPLE_FIRST ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
     bp_emit_sample_row(emit, &operands, &scalars);
     return operands.y;
 }
 
-bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y)
+bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref d_y)
 {
-    const bp_sample_row_backward_scalars scalars = {
-        .batch = emit->spec->batch, .sequence = emit->spec->sequence, .width = (int64_t)width};
+    const bp_sample_row_backward_scalars scalars = {.batch = emit->spec->batch,
+                                                    .sequence = emit->spec->sequence,
+                                                    .width = (int64_t)width,
+                                                    .mean = part == BP_SAMPLE_MEAN};
     const bp_sample_row_backward_operands operands = {
         .d_x = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, bp_emit_working(emit), emit->rows, width,
                               "d_sample"),
         .d_y = d_y,
-        .lengths = last ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
+        .lengths = part != BP_SAMPLE_FIRST ? emit->input[BP_INPUT_LENGTHS] : BP_ABSENT};
     bp_emit_sample_row_backward(emit, &operands, &scalars);
     return operands.d_x;
 }
@@ -128,12 +132,13 @@ bp_ref bp_classifier_backward(bp_emit *emit, const bp_classifier *classifier, bp
 
 void bp_classify_last_forward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
 {
-    bp_classifier_forward(emit, classifier, bp_sample_pick(emit, classifier->score.in, true, x));
+    bp_classifier_forward(emit, classifier,
+                          bp_sample_pick(emit, classifier->score.in, BP_SAMPLE_LAST, x));
 }
 
 bp_ref bp_classify_last_backward(bp_emit *emit, const bp_classifier *classifier, bp_ref x)
 {
-    const bp_ref picked = bp_sample_pick(emit, classifier->score.in, true, x);
+    const bp_ref picked = bp_sample_pick(emit, classifier->score.in, BP_SAMPLE_LAST, x);
     const bp_ref d_picked = bp_classifier_backward(emit, classifier, picked);
-    return bp_sample_spread(emit, classifier->score.in, true, d_picked);
+    return bp_sample_spread(emit, classifier->score.in, BP_SAMPLE_LAST, d_picked);
 }

@@ -10,10 +10,17 @@
 /* Whether config.task judges samples. */
 bool bp_classifies(const bp_spec *spec);
 
-/* y (batch, width) = the first row of each sample of x (rows, width), or its last that is no
- * padding; and the other way: (rows, width) from d_y, 0 in all other rows. */
-bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bool last, bp_ref x);
-bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bool last, bp_ref d_y);
+/* What stands for a sample. */
+typedef enum bp_sample_part {
+    BP_SAMPLE_FIRST, /* its first row */
+    BP_SAMPLE_LAST,  /* its last that is no padding */
+    BP_SAMPLE_MEAN   /* the mean of all that are none */
+} bp_sample_part;
+
+/* y (batch, width) = that of each sample of x (rows, width); and the other way: (rows, width) from
+ * d_y, 0 in all other rows. */
+bp_ref bp_sample_pick(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref x);
+bp_ref bp_sample_spread(bp_emit *emit, uint64_t width, bp_sample_part part, bp_ref d_y);
 
 /* x (batch, width) with dropout, whose masks belong to samples, in y, which may be x; x itself
  * where there is none. */

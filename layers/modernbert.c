@@ -218,7 +218,6 @@ static bp_status modernbert_refuse(bp_error *error, const char *text, const char
 static bp_status modernbert_check_task(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
-    const bp_modernbert_config own = bp_modernbert_config_of(config);
     if (config->task == BP_TASK_ANSWERS) {
         return modernbert_refuse(error, "question-answering is implemented for bert alone", "task");
     }
@@ -228,12 +227,6 @@ static bp_status modernbert_check_task(const bp_spec *spec, bp_error *error)
                                  "its tasks are masked-lm, classification, regression, "
                                  "token-classification and embedding",
                                  "task");
-    }
-    if (bp_task_judges_samples(config->task) && own.pooling != 0) {
-        return modernbert_refuse(error,
-                                 "a classifier of the mean of all tokens is not implemented, of "
-                                 "the first token it is: \"cls\" in config.json",
-                                 "classifier_pooling");
     }
     return BP_OK;
 }

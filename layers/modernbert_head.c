@@ -133,7 +133,13 @@ static bp_head describe_head(const bp_emit *emit, uint32_t first)
                      .width = bp_transformer_of(config).width};
 }
 
-static prediction judge_first(bp_emit *emit, bp_ref picked, uint32_t first, bool backward)
+static bp_sample_part part_of(const bp_emit *emit)
+{
+    const bp_modernbert_config own = bp_modernbert_config_of(&emit->spec->config);
+    return own.pooling == 0 ? BP_SAMPLE_FIRST : BP_SAMPLE_MEAN;
+}
+
+static prediction judge_one(bp_emit *emit, bp_ref picked, uint32_t first, bool backward)
 {
     bp_samples_begin(emit);
     const prediction p = predict(emit, picked, first, backward);
@@ -150,8 +156,8 @@ void bp_modernbert_head_forward(bp_emit *emit, bp_stage_call *call, uint32_t fir
         bp_vector_forward(emit, norm.width, y);
     } else if (bp_task_judges_samples(emit->spec->config.task)) {
         const bp_classifier classifier = describe_classifier(emit, first);
-        const bp_ref picked = bp_sample_pick(emit, norm.width, false, y);
-        const prediction p = judge_first(emit, picked, first, false);
+        const bp_ref picked = bp_sample_pick(emit, norm.width, part_of(emit), y);
+        const prediction p = judge_one(emit, picked, first, false);
         bp_classifier_forward(emit, &classifier, p.out);
     } else {
         const bp_head head = describe_head(emit, first);
@@ -166,13 +172,13 @@ static bp_ref backward_judge(bp_emit *emit, bp_ref y, uint32_t first)
 {
     const bp_classifier classifier = describe_classifier(emit, first);
     const uint64_t width = classifier.score.in;
-    const bp_ref picked = bp_sample_pick(emit, width, false, y);
-    const prediction p = judge_first(emit, picked, first, true);
+    const bp_ref picked = bp_sample_pick(emit, width, part_of(emit), y);
+    const prediction p = judge_one(emit, picked, first, true);
     const bp_ref d = bp_classifier_backward(emit, &classifier, p.out);
     bp_samples_begin(emit);
     const bp_ref d_picked = predict_backward(emit, &p, picked, d);
     bp_samples_end(emit);
-    return bp_sample_spread(emit, width, false, d_picked);
+    return bp_sample_spread(emit, width, part_of(emit), d_picked);
 }
 
 static bp_ref backward_rows(bp_emit *emit, bp_ref y, uint32_t first)

@@ -310,6 +310,7 @@ bool bp_cuda_plan_samples(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->sequence);
         bp_cuda_word64(plan, (uint64_t)s->width);
         bp_cuda_word32(plan, bp_cuda_form(plan, 0, 0));
+        bp_cuda_word32(plan, s->mean != 0);
     }
     return true;
 }

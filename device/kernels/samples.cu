@@ -9,43 +9,49 @@
 #define TASK_CLASSES 2u
 #define TASK_LABELS  3u
 
-/* The row of sample b that stands for it. */
-BP_DEVICE uint64_t row_of(const int32_t *lengths, uint64_t b, uint64_t sequence)
+/* How many of sample b's rows, its first, count. */
+BP_DEVICE uint64_t rows_of(const int32_t *lengths, uint64_t b, uint64_t sequence, uint32_t mean)
 {
-    int64_t length = lengths != NULL ? lengths[b] : 1;
+    int64_t length = lengths != NULL ? lengths[b] : mean != 0 ? (int64_t)sequence : 1;
     length = length > (int64_t)sequence ? (int64_t)sequence : length;
-    length = length < 1 ? 1 : length;
-    return b * sequence + (uint64_t)(length - 1);
+    return length < 1 ? 1 : (uint64_t)length;
 }
 
-/* A block has a sample: y = its row of x. */
+/* A block has a sample: y = the last of its rows of x that count, or the mean of them. */
 BP_KERNEL bp_sample_row(void *y, const void *x, const int32_t *lengths, uint64_t batch,
-                        uint64_t sequence, uint64_t width, uint32_t form)
+                        uint64_t sequence, uint64_t width, uint32_t form, uint32_t mean)
 {
     uint64_t b = blockIdx.x;
     if (b >= batch) {
         return;
     }
-    uint64_t row = row_of(lengths, b, sequence);
+    uint64_t count = rows_of(lengths, b, sequence, mean), first = mean != 0 ? 0 : count - 1;
 #pragma unroll 1
     for (uint64_t i = threadIdx.x; i < width; i += THREADS) {
-        bp_put(y, b * width + i, form, bp_get(x, row * width + i, form));
+        float sum = bp_get(x, (b * sequence + first) * width + i, form);
+#pragma unroll 1
+        for (uint64_t t = first + 1; t < count; t++) {
+            sum += bp_get(x, (b * sequence + t) * width + i, form);
+        }
+        bp_put(y, b * width + i, form, sum / (float)(count - first));
     }
 }
 
 /* A block has a row of d_x. */
 BP_KERNEL bp_sample_row_backward(void *d_x, const void *d_y, const int32_t *lengths, uint64_t batch,
-                                 uint64_t sequence, uint64_t width, uint32_t form)
+                                 uint64_t sequence, uint64_t width, uint32_t form, uint32_t mean)
 {
     uint64_t row = blockIdx.x;
     if (row >= batch * sequence) {
         return;
     }
-    uint64_t b = row / sequence;
-    bool picked = row == row_of(lengths, b, sequence);
+    uint64_t b = row / sequence, t = row % sequence;
+    uint64_t count = rows_of(lengths, b, sequence, mean), first = mean != 0 ? 0 : count - 1;
+    bool picked = t >= first && t < count;
 #pragma unroll 1
     for (uint64_t i = threadIdx.x; i < width; i += THREADS) {
-        bp_put(d_x, row * width + i, form, picked ? bp_get(d_y, b * width + i, form) : 0.0f);
+        float d = picked ? bp_get(d_y, b * width + i, form) / (float)(count - first) : 0.0f;
+        bp_put(d_x, row * width + i, form, d);
     }
 }
 

@@ -46,8 +46,12 @@ awk '/"rope_parameters"/ { first = $0; next } /"sliding_attention": \{/ { print 
 run eval --model "$work/x-modernbert" --data "$work/text.txt" --max-seq-length 32 --json
 [[ $code -eq 0 && $(json loss) == "$loss" ]]
 check $? "modernbert: rope_parameters" "$out$err$(cat "$work/x-modernbert/config.json")"
+run eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32 --json
+loss=$(json loss)
 sed -i 's/"classifier_pooling": "cls"/"classifier_pooling": "mean"/' "$work/c-modernbert/config.json"
-expect 2 'of the first token it is' eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32
+run eval --model "$work/c-modernbert" --data "$work/rows.tsv" --max-seq-length 32 --json
+[[ $code -eq 0 && $(json loss) =~ ^[0-9] && $(json loss) != "$loss" ]]
+check $? "modernbert: a classifier of the mean" "$out$err"
 # XLM-R is RoBERTa under another name.
 cp -r "$work/x-roberta" "$work/xlm"
 sed -i 's/"model_type": "roberta"/"model_type": "xlm-roberta"/; s/Roberta/XLMRoberta/' "$work/xlm/config.json"

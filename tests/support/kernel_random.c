@@ -305,12 +305,10 @@ static void draw_samples(dice *d, bp_kernel kernel, any_scalars *s)
         s->regroup = (bp_regroup_scalars){sequence, heads, roll(d, 1, 4), half};
         break;
     case BP_KERNEL_sample_row:
-        s->sample_row =
-            (bp_sample_row_scalars){.batch = batch, .sequence = sequence, .width = width};
+        s->sample_row = (bp_sample_row_scalars){batch, sequence, width, flag};
         break;
     case BP_KERNEL_sample_row_backward:
-        s->sample_row_backward =
-            (bp_sample_row_backward_scalars){.batch = batch, .sequence = sequence, .width = width};
+        s->sample_row_backward = (bp_sample_row_backward_scalars){batch, sequence, width, flag};
         break;
     case BP_KERNEL_time_slice:
         s->time_slice = (bp_time_slice_scalars){

@@ -148,6 +148,9 @@ static void class_pairs(bp_spec *spec)
 static void labels(bp_spec *spec)
 {
     task(spec, BP_TASK_LABELS, 5);
+    if (spec->model == &bp_model_modernbert) { /* of the mean of all tokens */
+        SET_OWN(&spec->config, bp_modernbert_config, pooling, 1);
+    }
 }
 
 static void regression(bp_spec *spec)

@@ -47,7 +47,7 @@ def modernbert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
                 num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
                 local_attention=v["local"], pad_token_id=v["pad"], bos_token_id=1, eos_token_id=2, cls_token_id=1,
-                sep_token_id=2, attn_implementation="sdpa",
+                sep_token_id=2, classifier_pooling="mean" if v.get("mean") else "cls", attn_implementation="sdpa",
                 rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
                                  "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}, **more)
 
@@ -158,6 +158,7 @@ def main():
     own.update(local=4, layers=4)
     case("modernbert_masked", "modernbert", {**own, "task": MASKED}, [9, 4, 7, 6], 84)
     case("modernbert_classes", "modernbert", {**own, "task": CLASSES, "classes": 3, "local": 3}, [9, 4, 1, 6], 85)
+    case("modernbert_mean", "modernbert", {**own, "task": CLASSES, "classes": 3, "mean": 1}, [9, 4, 1, 6], 90)
     case("modernbert_tokens_two_micros", "modernbert", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},
          [9, 2, 7, 3], 86)
     case("modernbert_lora", "modernbert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},

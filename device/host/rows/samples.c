@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One row of each sample, and the losses of whole samples. They are few: plain form only. */
+/* One row of each sample or the mean of them, and the losses of whole samples. They are few: plain
+ * form only. */
 #include <string.h>
 
 #include "core/number/math.h"
@@ -7,12 +8,19 @@
 #include "core/program/step.h"
 #include "device/host/vector/element.h"
 
-/* The row of sample b that stands for it. */
-static uint64_t samples_row_of(const int32_t *lengths, uint64_t b, int64_t sequence)
+/* Rows of a sample. */
+typedef struct sample_rows {
+    uint64_t first;
+    uint64_t count;
+} sample_rows;
+
+/* The rows of sample b that stand for it. */
+static sample_rows samples_rows_of(const int32_t *lengths, uint64_t b, int64_t sequence, bool mean)
 {
-    int64_t length = lengths != NULL ? lengths[b] : 1;
+    int64_t length = lengths != NULL ? lengths[b] : mean ? sequence : 1;
     length = length > sequence ? sequence : length < 1 ? 1 : length;
-    return b * (uint64_t)sequence + (uint64_t)(length - 1);
+    const uint64_t first = b * (uint64_t)sequence, last = first + (uint64_t)(length - 1);
+    return mean ? (sample_rows){first, (uint64_t)length} : (sample_rows){last, 1};
 }
 
 static uint64_t row_tasks(const void *scalars)
@@ -28,9 +36,15 @@ static void row_run(const bp_host_call *call, uint64_t first, uint64_t last, uin
     const bp_sample_row_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
     for (uint64_t b = first; b < last; b++) {
-        memcpy((bp_element *)p->y + b * width,
-               (const bp_element *)p->x + samples_row_of(p->lengths, b, s->sequence) * width,
-               width * sizeof(bp_element));
+        const sample_rows rows = samples_rows_of(p->lengths, b, s->sequence, s->mean != 0);
+        const bp_element *x = (const bp_element *)p->x + rows.first * width;
+        for (uint64_t i = 0; i < width; i++) {
+            float sum = bp_get(x, i);
+            for (uint64_t t = 1; t < rows.count; t++) {
+                sum += bp_get(x, t * width + i);
+            }
+            bp_put((bp_element *)p->y + b * width, i, sum / (float)rows.count);
+        }
     }
 }
 
@@ -47,9 +61,13 @@ static void back_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     const bp_sample_row_backward_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width, sample = (uint64_t)s->sequence * width;
     for (uint64_t b = first; b < last; b++) {
+        const sample_rows rows = samples_rows_of(p->lengths, b, s->sequence, s->mean != 0);
+        const bp_element *d_y = (const bp_element *)p->d_y + b * width;
         memset((bp_element *)p->d_x + b * sample, 0, sample * sizeof(bp_element));
-        memcpy((bp_element *)p->d_x + samples_row_of(p->lengths, b, s->sequence) * width,
-               (const bp_element *)p->d_y + b * width, width * sizeof(bp_element));
+        for (uint64_t k = 0; k < rows.count * width; k++) {
+            bp_put((bp_element *)p->d_x + rows.first * width, k,
+                   bp_get(d_y, k % width) / (float)rows.count);
+        }
     }
 }
 

@@ -163,7 +163,7 @@ static void what_some_families_have(void **state)
 }
 
 /* Nor does ModernBERT stretch its positions, which it would have to say for both kinds of layers,
- * write, find answers, or judge means. */
+ * write or find answers. */
 static void what_modernbert_does_not_do(void **state)
 {
     (void)state;
@@ -179,9 +179,6 @@ static void what_modernbert_does_not_do(void **state)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 2;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
-    SET_OWN(&spec.config, bp_modernbert_config, pooling, 1);
-    assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
-    SET_OWN(&spec.config, bp_modernbert_config, pooling, 0);
     SET_OWN(&spec.config, bp_llama_config, rope_scaling,
             (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LINEAR});
     assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);

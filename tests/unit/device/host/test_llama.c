@@ -384,8 +384,8 @@ TEST_ON_HOST(activations_agree)
 
 static void sample_rows_are_picked_on(kernel_device *on)
 {
-    const bp_sample_row_scalars s = {4, 5, 3};
-    const bp_sample_row_backward_scalars t = {4, 5, 3};
+    const bp_sample_row_scalars s = {4, 5, 3, 0};
+    const bp_sample_row_backward_scalars t = {4, 5, 3, 0};
     const int32_t lengths[] = {5, 1, 0, 9}; /* 0 and 9 are held inside */
     const uint64_t last[] = {4, 0, 0, 4};
     for (uint32_t first = 0; first < 2; first++) {
@@ -420,6 +420,49 @@ static void sample_rows_are_picked_on(kernel_device *on)
     }
 }
 TEST_ON_HOST(sample_rows_are_picked)
+
+/* Lengths beyond the sequence, and of nothing, count as its and as one row. */
+static void sample_rows_are_averaged_on(kernel_device *on)
+{
+    static const int32_t lengths[] = {3, 9, 0, 1};
+    const bp_sample_row_scalars s = {4, 5, 3, 1};
+    const bp_sample_row_backward_scalars t = {4, 5, 3, 1};
+    for (uint32_t absent = 0; absent < 2; absent++) {
+        kernel_case c;
+        kernel_case_init(&c, on->device, BP_KERNEL_sample_row, &s, 1,
+                         absent << OPERAND(sample_row, lengths));
+        float *x = AT(&c, sample_row, x), *y = AT(&c, sample_row, y);
+        fill_normal(x, 60, absent, 1.0);
+        if (absent == 0) {
+            memcpy(AT(&c, sample_row, lengths), lengths, sizeof lengths);
+        }
+        kernel_case_run(&c, on);
+        for (int64_t i = 0; i < 12; i++) {
+            const int64_t b = i / 3, n = absent != 0 || b == 1 ? 5 : b == 0 ? 3 : 1;
+            double sum = 0.0;
+            for (int64_t r = 0; r < n; r++) {
+                sum += (double)x[(b * 5 + r) * 3 + i % 3];
+            }
+            assert_true(fabs((double)y[i] - sum / (double)n) < 1e-6);
+        }
+        kernel_case_free(&c);
+        kernel_case_init(&c, on->device, BP_KERNEL_sample_row_backward, &t, 1,
+                         absent << OPERAND(sample_row_backward, lengths));
+        float *d_x = AT(&c, sample_row_backward, d_x), *d_y = AT(&c, sample_row_backward, d_y);
+        fill_normal(d_y, 12, absent, 1.0);
+        if (absent == 0) {
+            memcpy(AT(&c, sample_row_backward, lengths), lengths, sizeof lengths);
+        }
+        kernel_case_run(&c, on);
+        for (int64_t i = 0; i < 60; i++) {
+            const int64_t b = i / 15, n = absent != 0 || b == 1 ? 5 : b == 0 ? 3 : 1;
+            const double right = i / 3 % 5 < n ? (double)d_y[b * 3 + i % 3] / (double)n : 0.0;
+            assert_true(fabs((double)d_x[i] - right) < 1e-6);
+        }
+        kernel_case_free(&c);
+    }
+}
+TEST_ON_HOST(sample_rows_are_averaged)
 
 /* What a sample loss is asked for. */
 typedef struct sample_ask {
@@ -531,6 +574,8 @@ int main(void)
         cmocka_unit_test(swiglu_agrees),
         cmocka_unit_test(activations_agree),
         cmocka_unit_test(sample_rows_are_picked),
+        cmocka_unit_test(sample_rows_are_averaged),
+
         cmocka_unit_test(sample_losses_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
