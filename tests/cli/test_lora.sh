@@ -116,6 +116,10 @@ expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/dora-lla
 sed -i 's/"use_dora": true/"use_dora": false/' "$work/dora-llama/adapter_config.json"
 expect 4 'magnitude_vector' eval --model "$work/llama" --adapter "$work/dora-llama" "${common[@]}"
 expect 4 'magnitude_vector' export --model "$work/llama" --adapter "$work/dora-llama" --merge --to "$work/x"
+cp -r "$work/expression" "$work/lacking"
+sed -i 's/"use_rslora"/"use_dora": true, "use_rslora"/' "$work/lacking/adapter_config.json"
+expect 4 'magnitude_vector' eval --model "$work/llama" --adapter "$work/lacking" "${common[@]}"
+expect 4 'lacks its magnitudes' export --model "$work/llama" --adapter "$work/lacking" --merge --to "$work/x"
 expect 2 'look-around' plan --model tiny-llama --lora-r 2 --target-modules '(?!a)q_proj'
 expect 2 'no dense layer' plan --model tiny-llama --lora-r 2 --layers-to-transform 77
 expect 2 'goes with layers_to_transform' plan --model tiny-llama --lora-r 2 --layers-pattern h
