@@ -373,15 +373,17 @@ static void swiglu_backward(block_run *run, const bp_node *node)
     node_take_gradient(run, node->in[1], operands.d_up);
 }
 
-/* Dropout in place: its own derivative. */
+/* Dropout in place: its own derivative. A sample's elements are counted from its first, however
+ * many places its row has. */
 static void apply_dropout(bp_emit *emit, const bp_node *node, const bp_value *value, bp_ref x)
 {
     const double probability = bp_dropout_probability(emit, &node->dropout);
     if (!(probability > 0.0)) {
         return;
     }
-    const bp_dropout_scalars scalars = {.count = (int64_t)count_of(value),
-                                        .per_sample = (int64_t)value_width(value),
+    const uint64_t count = count_of(value);
+    const bp_dropout_scalars scalars = {.count = (int64_t)count,
+                                        .per_sample = (int64_t)(count / emit->spec->batch),
                                         .site = node->dropout.site,
                                         .dropout = probability};
     const bp_dropout_operands operands = {

@@ -428,7 +428,7 @@ static void compare_plain(const kernel_case *quantised, const kernel_case *befor
         .nested = kernel_case_at(before, 0, OPERAND(matmul_quantised, nested))};
     uint8_t dtypes[BP_OPERANDS_MAX];
     uint32_t absent = 0;
-    memset(dtypes, dtype, sizeof dtypes);
+    memset(dtypes, (int)dtype, sizeof dtypes);
     for (uint32_t i = 0; i < 5; i++) {
         absent |= kernel_case_at(before, 0, pairs[i][0]) == NULL ? UINT32_C(1) << pairs[i][1] : 0;
     }
