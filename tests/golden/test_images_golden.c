@@ -195,6 +195,7 @@ static void check_training(const char *name)
     }
 }
 
+/* verifies layers-13.c101 */
 static void test_training(void **state)
 {
     (void)state;
@@ -217,6 +218,7 @@ static void check_logits(const char *name)
     images_close(&c);
 }
 
+/* verifies layers-13.c101 */
 static void test_logits(void **state)
 {
     (void)state;
