@@ -251,6 +251,12 @@ bp_status anomaly_attach(anomaly *a, bp_runtime *runtime)
     const bool any = a->policy != ANOMALY_NONE || a->every > 0;
     bool changed; /* the first pass says what is right, so it cannot be */
     a->judge.any = a->ranks.size > 1 ? anomaly_any : NULL;
+    if (a->every > 0 && runtime->emit.moves) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, "anomaly",
+                            "backward moves this model's running statistics, so a step cannot be "
+                            "computed twice; freeze its norms, or leave this out",
+                            "--replay-every");
+    }
     BP_TRY(anomaly_read(a, runtime, UINT64_MAX, &changed));
     return any ? bp_runtime_judge(runtime, &a->judge) : BP_OK;
 }
