@@ -40,7 +40,7 @@ done
 run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/r" --max-steps 40 --quiet --json --gradient-release exact
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "released by the exact norm: the same bits" "$out$err"
-expect 2 'running statistics.*--replay-every' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/twice" \
+expect 2 '--replay-every: .*running statistics' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/twice" \
     --max-steps 40 --quiet --replay-every 1
 
 # The model directory goes in and out unchanged.
