@@ -543,7 +543,7 @@ static void draw_flat(dice *d, bp_kernel kernel, any_scalars *s)
         s->copy.count = count;
         break;
     case BP_KERNEL_state_begin:
-        s->state_begin = (bp_state_begin_scalars){.count = count, .decode = roll(d, 0, 1)};
+        s->state_begin = (bp_state_begin_scalars){.count = count, .decode = roll(d, 0, 3) > 0};
         break;
     case BP_KERNEL_scale:
         s->scale.count = count;
