@@ -201,6 +201,9 @@ static void read_class(reader *r)
         }
         add_member(r, set);
     }
+    if (r->fault != NULL) {
+        return; /* perhaps at the end: nothing lies behind it */
+    }
     r->at++;
     if (turned) {
         set_turn(set);
@@ -503,7 +506,7 @@ const char *bp_regex_make(bp_regex *regex, const char *pattern)
     r.fault = NULL;
     r.count = r.depth = r.atoms = r.choices = r.last = 0;
     r.repeated = false;
-    while (*r.at != '\0' && r.fault == NULL) {
+    while (r.fault == NULL && *r.at != '\0') {
         read_one(&r);
     }
     if (r.depth > 0) {
