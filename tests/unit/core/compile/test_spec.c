@@ -12,6 +12,7 @@
 #include "core/compile/model.h"
 #include "core/compile/optimizer.h"
 #include "core/compile/spec.h"
+#include "core/program/device.h"
 
 static bp_status accept_spec(const bp_spec *spec, bp_error *error)
 {
@@ -51,6 +52,10 @@ static const bp_model any_model = {.name = "any", .check = accept_spec, .pads = 
 static const bp_model no_pads = {.name = "none", .check = accept_spec};
 static const bp_optimizer folds = {.name = "folds", .folds = true, .check = accept_options};
 static const bp_optimizer whole = {.name = "whole", .whole_tensors = true, .check = accept_options};
+static const bp_optimizer rows_sum = {
+    .name = "rows", .whole_tensors = true, .unit_sums = true, .check = accept_options};
+static const bp_device one_level = {.name = "one level"},
+                       two_levels = {.name = "two", .tier = true};
 static const bp_scaling moving = {.kind = BP_SCALING_DYNAMIC,
                                   .initial = 65536.0,
                                   .growth = 2.0,
@@ -71,6 +76,13 @@ static bp_spec good_spec(void)
                      .working = BP_F32,
                      .master = BP_MASTER_WEIGHT,
                      .gradient = BP_F32};
+}
+
+/* What lives in storage below the arena. */
+static void below(bp_spec *s)
+{
+    s->device = &two_levels;
+    s->below = (bp_below){.bases = BP_BELOW_ALL, .states = BP_BELOW_ALL, .ahead = 16};
 }
 
 /* What a loss over pairs takes. */
@@ -227,6 +239,54 @@ CHANGE(eval_many, s->eval_batch = UINT32_MAX;)
 CHANGE(loss_rows, s->loss_rows = 257;)
 CHANGE(prefill_many, s->prefill_rows = 1u << 30;)
 CHANGE(sequences, s->generate_sequences = 4096;)
+CHANGE(belows, below(s);)
+CHANGE(below_bases, below(s); s->below.states = 0; s->optimizer = &whole;)
+CHANGE(below_states, below(s); s->below.bases = 0;)
+CHANGE(below_bases_65, below(s); s->below.bases = 65;)
+CHANGE(below_states_65, below(s); s->below.states = 65;)
+CHANGE(below_ahead_17, below(s); s->below.ahead = 17;)
+CHANGE(below_whole, below(s); s->optimizer = &whole;)
+CHANGE(below_inference, below(s); s->optimizer = NULL;)
+CHANGE(below_no_tier, below(s); s->device = &one_level;)
+CHANGE(below_none, s->device = &one_level;)
+CHANGE(below_ranks, below(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(shard_rows, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+       s->optimizer = &rows_sum;)
+CHANGE(shard_ahead_4, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+       s->gather_ahead = 4;)
+CHANGE(shard_ahead_5, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
+       s->gather_ahead = 5;)
+CHANGE(fp16_inference, s->working = BP_F16; s->optimizer = NULL;)
+CHANGE(scale_infinite, s->scaling = moving; s->scaling.initial = (double)INFINITY;)
+CHANGE(scale_fixed, s->scaling.kind = BP_SCALING_STATIC; s->scaling.initial = 8.0;)
+CHANGE(growth_infinite, s->scaling = moving; s->scaling.growth = (double)INFINITY;)
+CHANGE(growth_1, s->scaling = moving; s->scaling.growth = 1.0;)
+CHANGE(backoff_zero, s->scaling = moving; s->scaling.backoff = 0.0;)
+CHANGE(interval_1, s->scaling = moving; s->scaling.interval = 1;)
+CHANGE(floor_nan, s->scaling = moving; s->scaling.floor = (double)NAN;)
+CHANGE(lora_alpha_most, s->lora.rank = 8; s->lora.alpha = 1e9;)
+CHANGE(lora_dropout_negative, s->lora.rank = 8; s->lora.alpha = 8.0; s->lora.dropout = -0.1;)
+CHANGE(noise_nan, s->noise = (double)NAN;)
+CHANGE(prefer_beta_most, prefer(s); s->preference.beta = 1e9;)
+CHANGE(prefer_noise_negative, prefer(s); s->preference.smoothing = -0.1;)
+CHANGE(embed_scale_most, embed(s); s->similarity = 1e6;)
+CHANGE(embed_lane_ranks, embed(s); s->lanes = 4; s->ranks = 2;)
+CHANGE(classes_1024, s->config.task = BP_TASK_CLASSES; s->config.classes = 1024;)
+CHANGE(labels_32, s->config.task = BP_TASK_LABELS; s->config.classes = 32;)
+CHANGE(answers_1, s->config.task = BP_TASK_ANSWERS; s->config.classes = 1;)
+CHANGE(embed_most, embed(s); s->config.classes = 1u << 20;)
+CHANGE(embed_beyond, embed(s); s->config.classes = (1u << 20) + 1;)
+CHANGE(words_many, s->config.vocabulary = (uint32_t)INT32_MAX + 1;)
+CHANGE(loss_rows_all, s->loss_rows = 256;)
+CHANGE(sequences_beyond, s->generate_sequences = 4097;)
+CHANGE(threads_none, s->device_options.threads = 0;)
+CHANGE(threads_many, s->device_options.threads = BP_THREADS_MAX + 1;)
+CHANGE(context_most, s->generate_context = 1024;)
+CHANGE(context_beyond, s->generate_context = 1025;)
+CHANGE(longer, s->sequence = 1025;)
+CHANGE(lengths_next, s->length_count = 1; s->lengths[0] = 63;)
+CHANGE(lengths_zero, s->length_count = 1;)
+CHANGE(lanes_1024, s->lanes = 1024; s->accumulation = 1024;)
 CHANGE(sequences_padless, s->generate_sequences = 2; s->model = &no_pads;)
 
 static const struct {
@@ -350,6 +410,51 @@ static const struct {
     {prefill_many, "prefill-rows"},
     {sequences, NULL},
     {sequences_padless, "num-return-sequences"},
+    {belows, NULL},
+    {below_bases, NULL},
+    {below_states, NULL},
+    {below_bases_65, "below"},
+    {below_states_65, "below"},
+    {below_ahead_17, "below"},
+    {below_whole, "below"},
+    {below_inference, NULL},
+    {below_no_tier, "below"},
+    {below_none, NULL},
+    {below_ranks, "below"},
+    {shard_rows, NULL},
+    {shard_ahead_4, NULL},
+    {shard_ahead_5, "shard-ahead"},
+    {fp16_inference, NULL},
+    {scale_infinite, "loss-scale"},
+    {scale_fixed, NULL},
+    {growth_infinite, "loss-scale"},
+    {growth_1, NULL},
+    {backoff_zero, "loss-scale"},
+    {interval_1, NULL},
+    {floor_nan, "loss-scale"},
+    {lora_alpha_most, "lora-alpha"},
+    {lora_dropout_negative, "lora-alpha"},
+    {noise_nan, "neftune-noise-alpha"},
+    {prefer_beta_most, "beta"},
+    {prefer_noise_negative, "beta"},
+    {embed_scale_most, "scale"},
+    {embed_lane_ranks, "lanes"},
+    {classes_1024, NULL},
+    {labels_32, NULL},
+    {answers_1, "num-labels"},
+    {embed_most, NULL},
+    {embed_beyond, "num-labels"},
+    {words_many, "vocab_size"},
+    {loss_rows_all, NULL},
+    {sequences_beyond, "num-return-sequences"},
+    {threads_none, "threads"},
+    {threads_many, "threads"},
+    {context_most, NULL},
+    {context_beyond, "generate-context"},
+    {longer, "max-seq-length"},
+    {lengths_next, NULL},
+    {lengths_zero, "length-buckets"},
+    {lanes_1024, NULL},
 };
 
 /* verifies compile-1.aa19 */

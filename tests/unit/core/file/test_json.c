@@ -128,6 +128,7 @@ static void limits_keys_and_numbers(void **state)
     assert_int_equal(json_desk_check(document, 64), BP_ERR_DATA);
 }
 
+/* verifies file-2.efdf */
 static void limits_open_keys(void **state)
 {
     (void)state;
@@ -211,6 +212,7 @@ static bp_status fill_value_and_fail(void *user, const unsigned char **bytes, si
     return (*calls)++ == 0 ? BP_OK : BP_ERR_STORE;
 }
 
+/* verifies file-7.181b */
 static void passes_a_failing_source_on(void **state)
 {
     (void)state;
@@ -238,6 +240,7 @@ static bp_status fill_digits_and_fail(void *user, const unsigned char **bytes, s
     return (*calls)++ == 0 ? BP_OK : BP_ERR_STORE;
 }
 
+/* verifies file-7.181b */
 static void a_number_cut_by_a_failure_is_no_number(void **state)
 {
     (void)state;

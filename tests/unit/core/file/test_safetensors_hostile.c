@@ -119,6 +119,7 @@ static void hostile_sums(void **state)
 }
 
 /* Class 5: a zero dimension in the overflow check. */
+/* verifies file-4.61ad */
 static void hostile_zero_dimensions(void **state)
 {
     safetensors_desk *d = *state;
@@ -130,6 +131,7 @@ static void hostile_zero_dimensions(void **state)
 }
 
 /* Class 6: signs. */
+/* verifies file-4.61ad */
 static void hostile_signs(void **state)
 {
     safetensors_desk *d = *state;
@@ -146,6 +148,7 @@ static void hostile_signs(void **state)
 }
 
 /* Class 9: an element type out of the table. */
+/* verifies file-4.61ad */
 static void hostile_types(void **state)
 {
     safetensors_desk *d = *state;
@@ -186,6 +189,7 @@ static void hostile_names(void **state)
 }
 
 /* Class 11: duplicates, holes, trailing bytes. */
+/* verifies file-4.61ad */
 static void hostile_duplicates_and_holes(void **state)
 {
     safetensors_desk *d = *state;
@@ -244,6 +248,7 @@ static void hostile_declared_sizes(void **state)
 }
 
 /* Class 14: values of another type than expected. */
+/* verifies file-4.61ad */
 static void hostile_value_types(void **state)
 {
     safetensors_desk *d = *state;

@@ -126,6 +126,7 @@ static void what_is_in_flight_is_left_alone(void **state)
 }
 
 /* Only the bytes in flight are forbidden, row by row. */
+/* verifies program-6.0f88 */
 static void other_bytes_of_the_buffers_are_free(void **state)
 {
     (void)state;
@@ -272,6 +273,7 @@ static void lists_and_places_that_do_not_compute(void **state)
 }
 
 /* A workspace counts to the end of its buffer. */
+/* verifies program-6.0f88 */
 static void workspaces_keep_away(void **state)
 {
     (void)state;
@@ -304,6 +306,7 @@ static void workspaces_keep_away(void **state)
 }
 
 /* The calls of a fabric obey the same rules, and a broadcast may be in place. */
+/* verifies program-6.0f88 */
 static void calls_of_a_fabric(void **state)
 {
     (void)state;

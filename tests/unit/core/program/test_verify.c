@@ -50,6 +50,7 @@ static void test_writes_piece_by_piece_add_up(void **state)
     assert_int_equal(made_verify(f), BP_OK);
 }
 
+/* verifies program-1.d199 */
 static void test_writes_too_scattered_are_refused(void **state)
 {
     (void)state;
@@ -66,6 +67,8 @@ static void test_writes_too_scattered_are_refused(void **state)
     made_refused(f, "before it is written");
 }
 
+/* verifies program-2.b754 */
+/* verifies program-3.94c6 */
 static void test_operand_rules(void **state)
 {
     (void)state;
@@ -138,6 +141,7 @@ static void test_in_place_pairs(void **state)
 }
 
 /* What a workspace leaves behind may not be read, and none may lie on what stays. */
+/* verifies program-1.d199 */
 static void test_workspaces_leave_nothing(void **state)
 {
     (void)state;
@@ -194,6 +198,7 @@ static void test_workspaces(void **state)
     made_refused(f, "reaches beyond");
 }
 
+/* verifies program-2.b754 */
 static void test_list_ops_tuple_by_tuple(void **state)
 {
     (void)state;
@@ -289,6 +294,7 @@ static void test_later_micro_batches_may_not_come(void **state)
 }
 
 /* What an earlier program wrote into a program's own buffer is stale, whatever still lies there. */
+/* verifies program-1.d199 */
 static void test_contents_of_earlier_programs(void **state)
 {
     (void)state;
