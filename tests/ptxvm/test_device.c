@@ -119,7 +119,8 @@ static void test_settings(void **state)
     static const struct {
         const char *name;
         int blocks;
-    } all[] = {{"80", 32}, {"86", 16}, {"sm_89", 24}, {"sm_90", 32}, {"120", 24}};
+    } all[] = {{"80", 32},  {"86", 16},          {"sm_89", 24},  {"sm_90", 32},
+               {"120", 24}, {"sm_90a:sums", 32}, {"86:sums", 16}};
     void *module = NULL;
     int value = 0;
     (void)state;
@@ -129,8 +130,12 @@ static void test_settings(void **state)
         assert_int_equal(cuDeviceGetAttribute(&value, 106, 0), 0);
         assert_int_equal(value, all[i].blocks);
     }
-    ptxvmSet("PTXVM_DEVICE", "hopper");
-    assert_int_equal(cuInit(0), 101);
+    static const char *const none_such[] = {"hopper", "sm_75:sums", "sm_90:sum", "sm_90:sums ",
+                                            ":sums"};
+    for (size_t i = 0; i < sizeof none_such / sizeof none_such[0]; i++) {
+        ptxvmSet("PTXVM_DEVICE", none_such[i]);
+        assert_int_equal(cuInit(0), 101);
+    }
     ptxvmSet("PTXVM_DEVICE", "");
     ptxvmSet("PTXVM_MEMORY", "1000000");
     assert_int_equal(cuInit(0), 0);

@@ -35,4 +35,20 @@ extern vm_multiply *const vm_multiply_avx2;
 vm_multiply *vm_arith_multiply(void);
 vm_multiply *vm_arith_wide_multiply(void);
 
+/* The sums of an architecture's tensor cores, bit for bit (sums.c): asked for by its number (80,
+ * 90 ..), 0 asks for none. */
+void vm_sums_choose(unsigned asked);
+bool vm_sums_chosen(void);
+
+/* One element of a product: a[0 .. count-1] times b[0], b[stride] ..; count is at most 16, and for
+ * tf32 a multiple of 4, else of 8. */
+typedef struct vm_sum {
+    const float *a, *b;
+    unsigned stride, count;
+    int least; /* the least exponent of the operands' type */
+    bool tf32;
+    bool half; /* the result is an f16 */
+} vm_sum;
+float vm_sums_add(const vm_sum *sum, float c);
+
 #endif

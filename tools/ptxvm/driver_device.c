@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/ptxvm/arith.h"
 #include "tools/ptxvm/driver.h"
 
 dr_driver dr_state = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
@@ -34,23 +35,29 @@ int dr_leave(int result)
     return result;
 }
 
-/* sm_86, or 86; 0 when PTXVM_DEVICE is neither that nor empty. */
-static uint32_t read_capability(void)
+/* sm_86, or 86, with :sums behind it where the sums of its tensor cores are wanted; 0 when
+ * PTXVM_DEVICE is neither that nor empty. */
+static uint32_t read_capability(bool *sums)
 {
+    *sums = false;
     const char *text = vm_config_text("PTXVM_DEVICE");
     if (text == NULL || *text == '\0') {
         return 80;
     }
     char *end = NULL;
     unsigned long number = strtoul(strncmp(text, "sm_", 3) == 0 ? text + 3 : text, &end, 10);
-    bool known = number >= 50 && number < 200 && (*end == '\0' || strcmp(end, "a") == 0);
+    end += *end == 'a' ? 1 : 0;
+    *sums = strcmp(end, ":sums") == 0;
+    bool known = number >= 50 && number < 200 && (*end == '\0' || (*sums && number >= 80));
     return known ? (uint32_t)number : 0;
 }
 
 void dr_read_settings(void)
 {
-    uint32_t capability = read_capability();
+    bool sums;
+    uint32_t capability = read_capability(&sums);
     dr_state.capability = capability != 0 ? capability : 80;
+    vm_sums_choose(sums && capability != 0 ? capability : 0);
     dr_state.version = (uint32_t)vm_config_number("PTXVM_DRIVER", 13000);
     dr_state.memory_total = vm_config_number("PTXVM_MEMORY", 4ull << 30);
     const uint64_t count = vm_config_number("PTXVM_DEVICES", 1);
@@ -70,8 +77,10 @@ int cuInit(unsigned flags)
     if (device != NULL && strcmp(device, "none") == 0) {
         return dr_leave(CR_NO_DEVICE);
     }
-    if (read_capability() == 0) {
-        dr_fail(VM_OK, "ptxvm: PTXVM_DEVICE is sm_80, sm_86, sm_89, sm_90, sm_100, sm_120 or none");
+    bool sums;
+    if (read_capability(&sums) == 0) {
+        dr_fail(VM_OK, "ptxvm: PTXVM_DEVICE is sm_80, sm_86, sm_89, sm_90, sm_100, sm_120 (each "
+                       "with :sums behind it or not) or none");
         return dr_leave(CR_INVALID_DEVICE);
     }
     dr_state.initialised = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mma.sync for f16, bf16 and tf32, and ldmatrix, stmatrix, movmatrix. Fragment layouts are those of
- * the PTX manual; sums run over k in ascending order, one fused multiply-add each, in f32. */
+ * the PTX manual; sums run over k in ascending order, one fused multiply-add each, in f32, unless
+ * the sums of an architecture are asked for. */
 #include "tools/ptxvm/arith.h"
 #include "tools/ptxvm/machine.h"
 #include "tools/ptxvm/parse.h"
@@ -83,6 +84,21 @@ static void store_d(const float *c, vm_warp *warp, const vm_insn *in, uint32_t m
     }
 }
 
+/* C += A x B as the chosen architecture's tensor cores do it. */
+static void multiply_as_chosen(float *c, const float *a, const float *b, const vm_insn *in)
+{
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++) {
+        const vm_sum sum = {.a = a + i / COLUMNS * in->vector,
+                            .b = b + i % COLUMNS,
+                            .stride = COLUMNS,
+                            .count = in->vector,
+                            .least = in->types[1] == VT_F16 ? -14 : -126,
+                            .tf32 = in->types[1] == VT_TF32,
+                            .half = in->types[0] == VT_F16};
+        c[i] = vm_sums_add(&sum, c[i]);
+    }
+}
+
 /* vector holds k. Operands: d, a, b, c registers in order. */
 static bool exec_mma(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -101,7 +117,11 @@ static bool exec_mma(vm_warp *warp, const vm_insn *in, uint32_t mask)
         load_b(b, vm_source(warp, in, count_d + count_a + r), r, type);
     }
     load_c(c, warp, in, count_d + count_a + count_a / 2);
-    vm_arith_multiply()(c, a, b, ROWS, COLUMNS, depth);
+    if (vm_sums_chosen()) {
+        multiply_as_chosen(c, a, b, in);
+    } else {
+        vm_arith_multiply()(c, a, b, ROWS, COLUMNS, depth);
+    }
     store_d(c, warp, in, mask);
     return true;
 }
