@@ -255,10 +255,12 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
         fprintf(stderr, "bedplate: %s: the GGUF file has no tokenizer: %s\n", directory, refusal);
         return BP_OK;
     }
-    *in = (bp_gguf_tokenizer){&e->tokenizer, &m->config, bp_room_take(&m->room, room), &m->error};
-    return in->order != NULL ? BP_OK
-                             : bp_error_set(&m->error, BP_ERR_FIT, where,
-                                            "the tokenizer is too large", directory);
+    uint32_t *order = bp_room_take(&m->room, room);
+    char *text = bp_room_take(&m->room, BP_GGUF_TOKENIZER_TEXT);
+    *in = (bp_gguf_tokenizer){&e->tokenizer, &m->config, order, text, &m->error};
+    return order != NULL && text != NULL ? BP_OK
+                                         : bp_error_set(&m->error, BP_ERR_FIT, where,
+                                                        "the tokenizer is too large", directory);
 }
 
 static bp_status export_gguf(exporting *e)

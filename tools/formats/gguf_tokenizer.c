@@ -6,8 +6,6 @@
 
 #include "tools/formats/token_table.h"
 
-#define SPELT_MAX (2 * BP_TOKENIZER_DECODED_MAX)
-
 static const char where[] = "gguf";
 
 size_t bp_gguf_tokenizer_room(const bp_tokenizer *tokenizer)
@@ -121,7 +119,7 @@ static int32_t gguf_tokenizer_type_of(const bp_gguf_tokenizer *g, uint32_t id)
 
 static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 {
-    char text[SPELT_MAX];
+    char *text = g->text;
     bp_gguf_put_array(w, "tokenizer.ggml.tokens", BP_GGUF_STRING, g->config->vocabulary);
     for (uint32_t id = 0; id < g->config->vocabulary; id++) {
         if (bp_token_exists(g->tokenizer, id)) {
@@ -129,7 +127,7 @@ static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
             continue;
         }
         bp_text pad;
-        bp_text_init(&pad, NULL, NULL, text, sizeof text);
+        bp_text_init(&pad, NULL, NULL, text, BP_GGUF_TOKENIZER_TEXT);
         bp_text_string(&pad, "[PAD");
         bp_text_u64(&pad, id);
         bp_text_char(&pad, ']');
@@ -168,7 +166,7 @@ static uint32_t order_merges(const bp_gguf_tokenizer *g)
 static void put_merges(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 {
     const bp_tokenizer *t = g->tokenizer;
-    char text[2 * SPELT_MAX + 1];
+    char *text = g->text;
     bp_gguf_put_array(w, "tokenizer.ggml.merges", BP_GGUF_STRING, order_merges(g));
     for (uint32_t r = 0; r < t->merge_count; r++) {
         if (g->order[r] == BP_TOKEN_NONE) {

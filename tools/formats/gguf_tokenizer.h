@@ -9,12 +9,16 @@
 #include "tools/formats/gguf_write.h"
 #include "tools/formats/tokenizer.h"
 
+/* Bytes in which a merge is spelt: two tokens, each byte two at most, and a space. */
+#define BP_GGUF_TOKENIZER_TEXT (4 * BP_TOKENIZER_DECODED_MAX + 1)
+
 /* What is to be written. */
 typedef struct bp_gguf_tokenizer {
     const bp_tokenizer *tokenizer;
     const bp_model_config *config; /* its vocabulary is the number of tokens written: ids without a
                                       token become [PADn], unused */
     uint32_t *order;               /* room for bp_gguf_tokenizer_room(tokenizer) numbers */
+    char *text;                    /* room for BP_GGUF_TOKENIZER_TEXT bytes */
     bp_error *error;
 } bp_gguf_tokenizer;
 

@@ -27,6 +27,7 @@ typedef struct desk {
     char *room;
     char *room2;
     uint32_t order[8192];
+    char text[BP_GGUF_TOKENIZER_TEXT];
     uint64_t scratch[BP_TOKENIZER_SCRATCH / 8];
     uint64_t tables[65536];
     bp_gguf_file file;
@@ -70,7 +71,7 @@ static void open_tokenizer(desk *d, bp_tokenizer *t, const char *directory, char
 static bp_status put(desk *d)
 {
     bp_gguf_writer w;
-    bp_gguf_tokenizer g = {&d->tokenizer, &d->config, d->order, &d->error};
+    bp_gguf_tokenizer g = {&d->tokenizer, &d->config, d->order, d->text, &d->error};
     assert_int_equal(bp_gguf_begin(&w, &d->memory.store, "g", &d->error), BP_OK);
     bp_status status = bp_gguf_put_tokenizer(&g, &w);
     if (status != BP_OK) {
