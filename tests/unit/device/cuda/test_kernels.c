@@ -22,6 +22,7 @@
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
 #define SEEDS       20
+#define SEEDS_SHORT 7 /* with BP_TEST_SHORT set: builds that are slow */
 #define ORDERED     4 /* of them also run in other orders */
 
 static instrument driver;
@@ -160,8 +161,9 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 }
 
 /* verifies device-10.ca2f */
-static void row_test(bp_kernel kernel, uint64_t seeds)
+static void row_test(bp_kernel kernel)
 {
+    uint64_t seeds = getenv("BP_TEST_SHORT") != NULL ? SEEDS_SHORT : SEEDS;
     if (kernel == BP_KERNEL_attention_packed_forward ||
         kernel == BP_KERNEL_attention_packed_backward || kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
@@ -241,7 +243,7 @@ static void shapes_beyond_the_random_ones(void **state)
     static void row_##name(void **state)                                                           \
     {                                                                                              \
         (void)state;                                                                               \
-        row_test(BP_KERNEL_##name, SEEDS);                                                         \
+        row_test(BP_KERNEL_##name);                                                                \
     }
 #include "core/program/kernels.def"
 

@@ -24,7 +24,7 @@
 #include "tests/support/kernel_random.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       10
+#define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 4u : 10u)
 #define ORDERED     1 /* of them also run in other orders */
 
 static instrument driver;

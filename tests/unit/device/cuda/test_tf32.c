@@ -19,7 +19,7 @@
 #include "tests/support/rig.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       20
+#define SEEDS       (getenv("BP_TEST_SHORT") != NULL ? 7u : 20u)
 #define ORDERED     4 /* of them also run in other orders */
 #define TOKENS      400
 #define STEPS       10
