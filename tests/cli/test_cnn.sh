@@ -88,6 +88,32 @@ images=(--model "$work/cifar" --data "$work/batch.bin" --data-format cifar10)
 expect 0 'batch.bin: 24 rows of 3072 numbers and a label' train "${images[@]}" --per-device-train-batch-size 8 --learning-rate 3e-2 \
     --max-steps 30 --output-dir "$work/seen"
 expect 0 'accuracy 1\.0000' eval --model "$work/seen" --data "$work/batch.bin" --data-format cifar10
+# Of more than five classes also how often the label is one of the five likeliest, as the logits have it.
+sed 's/"num_labels": 3/"num_labels": 9/' "$work/cifar/config.json" >"$work/config.json"
+LC_ALL=C awk 'BEGIN { for (k = 0; k < 27; k++) { printf "%c", 65 + k % 9
+    for (i = 1; i < 3073; i++) printf "%c", 80 + (i * 7 + k) % 20 } }' >"$work/letters.bin"
+for ((k = 0; k < 27; k++)); do # letters only where labels are
+    tail -c +$((3073 * k + 1)) "$work/letters.bin" | head -c 1 | tr A-I '\000-\010'
+    tail -c +$((3073 * k + 2)) "$work/letters.bin" | head -c 3072
+done >"$work/nine.bin"
+nine=(--model "$work" --data "$work/nine.bin" --data-format cifar10)
+run eval "${nine[@]}" --predictions "$work/nine.jsonl" --json
+check $code "nine classes" "$err"
+sed -E 's/"[a-z]+"://g; s/"LABEL_//g; s/[^0-9.e-]+/ /g' "$work/nine.jsonl" |
+    awk -v one="$(json accuracy)" -v five="$(json accuracy_top_5)" '
+    { mine = $(5 + $4); above = 0
+      for (c = 0; c < 9; c++) above += $(5 + c) > mine || ($(5 + c) == mine && c < $4)
+      first += above == 0; near += above < 5 }
+    function off(a, b) { return a > b ? a - b : b - a }
+    END { exit !(NR == 27 && five != "" && near > 0 && near < NR && off(first / NR, one) < 1e-6 && off(near / NR, five) < 1e-6) }'
+check $? "top-1 and top-5 accuracy are those of the file" "$out$(head -3 "$work/nine.jsonl")"
+expect 0 'accuracy [0-9.]*, top-5 accuracy [0-9.]*, macro F1' eval "${nine[@]}"
+expect 0 'best_eval_accuracy_top_5' train "${nine[@]}" --per-device-train-batch-size 8 --max-steps 2 --eval-strategy steps --eval-steps 1 \
+    --eval-data "$work/nine.bin" --load-best-model-at-end --metric-for-best-model eval_accuracy_top_5 --json --output-dir "$work/top"
+expect 2 'accuracy_top_5' train "${images[@]}" --metric-for-best-model accuracy_top_5 --eval-data "$work/batch.bin" --output-dir "$work/x"
+run eval "${images[@]}" --json
+[[ $code -eq 0 ]] && ! grep -q top_5 <<<"$out"
+check $? "of three classes only the likeliest" "$out$err"
 head -c 9000 "$work/batch.bin" >"$work/cut.bin"
 expect 4 'cut.bin: .*no whole number of images.*found 9000, right would be 6146' train "${images[@]:0:2}" --data "$work/cut.bin" \
     --data-format cifar10 --output-dir "$work/x"

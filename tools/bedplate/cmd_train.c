@@ -120,7 +120,7 @@ static bp_status check_evaluation(training *t)
                             "the option needs --eval-steps, or --eval-strategy epoch",
                             "--early-stopping-patience");
     }
-    return metric_choose(set, predictions_task(&t->s.spec), &t->metric);
+    return metric_choose(set, &t->s.spec, &t->metric);
 }
 
 /* A number of steps, or the word of a strategy; 0: never. */

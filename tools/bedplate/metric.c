@@ -38,7 +38,7 @@ static const char *without_prefix(const char *name)
 }
 
 /* All names of the task's metrics, those of the loss first. */
-static uint32_t metric_names(bp_task task, const char *names[NAMES_MAX])
+static uint32_t metric_names(bp_task task, uint32_t classes, const char *names[NAMES_MAX])
 {
     uint32_t count = 0;
     const char *name;
@@ -46,16 +46,18 @@ static uint32_t metric_names(bp_task task, const char *names[NAMES_MAX])
         names[count++] = of_loss[i].name;
     }
     for (uint32_t i = 0; (name = predictions_metric(NULL, task, i, NULL)) != NULL; i++) {
-        names[count++] = name;
+        names[count] = name;
+        count += predictions_metric_says(task, name, classes) ? 1 : 0;
     }
     return count;
 }
 
-bp_status metric_choose(const settings *set, bp_task task, metric_choice *metric)
+bp_status metric_choose(const settings *set, const bp_spec *spec, metric_choice *metric)
 {
+    const bp_task task = predictions_task(spec);
     const char *names[NAMES_MAX];
     const char *asked = without_prefix(set->metric);
-    const uint32_t count = metric_names(task, names);
+    const uint32_t count = metric_names(task, spec->config.classes, names);
     uint32_t i = 0;
     while (i < count && strcmp(names[i], asked) != 0) {
         i++;

@@ -13,7 +13,8 @@ typedef struct metric_choice {
 } metric_choice;
 
 /* BP_ERR_USAGE, printed, where evaluations of the task have no such number. */
-bp_status metric_choose(const settings *set, bp_task task, metric_choice *metric) BP_MUST_CHECK;
+bp_status metric_choose(const settings *set, const bp_spec *spec,
+                        metric_choice *metric) BP_MUST_CHECK;
 
 /* Its value in an evaluation of that mean loss. */
 double metric_value(const metric_choice *metric, double loss, const predictions *made,

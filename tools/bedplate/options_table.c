@@ -396,7 +396,7 @@ static const option table[] = {
      "the best evaluation is saved at once and its snapshot is kept beside the newest ones"},
     {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
      "what best means: loss, or another number that evaluations of the task print (accuracy, "
-     "f1_macro, f1_micro, pearson, perplexity), with or without eval_ before it"},
+     "accuracy_top_5, f1_macro, f1_micro, pearson, perplexity), with or without eval_ before it"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
      "auto: false for loss, perplexity and bits_per_token, true for all other metrics"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,

@@ -89,6 +89,20 @@ static uint32_t likely(const row *r)
     return bits;
 }
 
+/* How many classes come before the label. Of equal ones the first comes first, and a NaN never
+ * behind, as for the likeliest: a label that is the prediction is among the first. */
+static uint32_t rank_of(const row *r)
+{
+    const uint32_t label = (uint32_t)r->label;
+    uint32_t rank = 0;
+    for (uint32_t c = 0; c < r->classes; c++) {
+        const bool before =
+            c < label ? !(r->logits[label] > r->logits[c]) : r->logits[c] > r->logits[label];
+        rank += before ? 1 : 0;
+    }
+    return rank;
+}
+
 static void count_class(predictions *p, const row *r)
 {
     const uint32_t best = likeliest(r), label = (uint32_t)r->label;
@@ -97,6 +111,7 @@ static void count_class(predictions *p, const row *r)
     p->counts[label].labelled++;
     p->counts[label].right += right ? 1 : 0;
     p->right += right ? 1 : 0;
+    p->near += rank_of(r) < PREDICTIONS_TOP ? 1 : 0;
 }
 
 static void count_labels(predictions *p, const row *r)
@@ -227,6 +242,7 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
     }
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
     const int32_t *labels = column->data;
+    p->classes = spec->config.classes;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const row r = {.logits = runtime->logits_host + (size_t)i * spec->config.classes,
                        .classes = spec->config.classes,
@@ -262,6 +278,11 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error)
 static double accuracy_of(const predictions *p)
 {
     return (double)p->right / (double)p->labelled;
+}
+
+static double accuracy_top_of(const predictions *p)
+{
+    return (double)p->near / (double)p->labelled;
 }
 
 /* 2 right / (predicted + labelled), the harmonic mean of precision and recall. */
@@ -332,8 +353,11 @@ typedef struct prediction_metric {
     double (*of)(const predictions *p);
 } prediction_metric;
 
+static const char top_name[] = "accuracy_top_5";
+
 static const prediction_metric metrics[] = {
     {BP_TASK_CLASSES, "accuracy", ", accuracy ", accuracy_of},
+    {BP_TASK_CLASSES, top_name, ", top-5 accuracy ", accuracy_top_of},
     {BP_TASK_CLASSES, "f1_macro", ", macro F1 ", f1_macro},
     {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
@@ -363,10 +387,16 @@ static const prediction_metric *metric_at(bp_task task, uint32_t index)
     return NULL;
 }
 
+bool predictions_metric_says(bp_task task, const char *name, uint32_t classes)
+{
+    return task != BP_TASK_CLASSES || classes > PREDICTIONS_TOP || strcmp(name, top_name) != 0;
+}
+
 /* Of vectors those that the data has no word about are left out. */
 static bool metric_counts(const predictions *p, const prediction_metric *metric)
 {
-    return metric->task != BP_TASK_EMBEDDING || !isnan(metric->of(p));
+    return predictions_metric_says(metric->task, metric->name, p->classes) &&
+           (metric->task != BP_TASK_EMBEDDING || !isnan(metric->of(p)));
 }
 
 const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value)

@@ -15,6 +15,7 @@
 
 #define PREDICTIONS_PAIRS   BP_TASK_COUNT /* the task of a loss over pairs, for what judges it */
 #define PREDICTIONS_CLASSES 1024          /* as many as a task may have */
+#define PREDICTIONS_TOP     5             /* of so many likeliest classes one may be the label */
 
 /* Of one class: how often it was the label, the prediction, and both. */
 typedef struct class_counts {
@@ -54,6 +55,8 @@ typedef struct predictions {
     uint64_t rows;
     uint64_t labelled;
     uint64_t right; /* rows whose prediction is the label, whole */
+    uint64_t near;  /* rows whose label is one of the PREDICTIONS_TOP likeliest classes */
+    uint32_t classes;
     class_counts counts[PREDICTIONS_CLASSES];
     number_sums numbers;
     entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
@@ -95,7 +98,12 @@ bp_status predictions_end(predictions *p, const char *path, bp_error *error) BP_
  * NULL past the last. Of all of them greater is better. */
 const char *predictions_metric(const predictions *p, bp_task task, uint32_t index, double *value);
 
+/* Whether evaluations over so many classes have the number of that name: among PREDICTIONS_TOP or
+ * fewer the label is always one of the likeliest, which says nothing. */
+bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
+
 /* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
+ * with more than PREDICTIONS_TOP classes "accuracy_top_5" between them,
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
  * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of
  * each type (entities.h), "exact_match" and "f1" of answers, in percent, of vectors
