@@ -63,7 +63,7 @@ endif
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
-ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 boards digests fuzz fuzz-long \
+ifneq ($(filter test test-variants check coverage sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
                 ptx-coverage mcdc kit format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
@@ -253,7 +253,7 @@ help:
 	@echo "test       every test of one build; what else is tested: below"
 	@echo "  test-variants  the test programs in the builds below, and their digests; one after the other:"
 	@echo "  clang sanitize (AddressSanitizer, UBSan) tsan (threads) coverage (lines, branches)"
-	@echo "  aarch64 (under qemu-user) boards (microcontrollers under QEMU)"
+	@echo "  aarch64 riscv64 (under qemu-user) boards (microcontrollers under QEMU)"
 	@echo "  digests (the same bits in all of them)"
 	@echo "  mcdc (conditions that decide by themselves; needs clang-19)"
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"

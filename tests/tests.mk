@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
-.PHONY: unit tests test test-variants clang sanitize tsan aarch64 boards digests coverage fuzz fuzz-long fuzzers
+.PHONY: unit tests test test-variants clang sanitize tsan aarch64 riscv64 boards digests coverage fuzz fuzz-long fuzzers
 
 unit: $(TESTS)
 tests: unit $(BUILD)/tests/house/digest
@@ -9,7 +9,7 @@ test: all tests
 	@tests/run.sh $(BUILD)
 
 # What only another build can find; each part says what it adds.
-VARIANTS := clang sanitize tsan aarch64 boards coverage digests
+VARIANTS := clang sanitize tsan aarch64 riscv64 boards coverage digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # clang: the warnings of another compiler, its order of evaluation and its vectors: the test programs.
@@ -30,6 +30,9 @@ tsan:
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
 	@tests/variants/aarch64.sh
+# riscv64: 20 steps under qemu-user, the bits of this machine (tests/variants/digests.sh).
+riscv64:
+	@tests/variants/digests.sh riscv64
 # boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.
 boards:
 	@tests/variants/boards.sh

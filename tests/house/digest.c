@@ -2,8 +2,9 @@
 /* Prints the state digest of the same 20 steps under every form of kernels that this processor has,
  * on 1, 2 and 5 threads, one per line: FORM THREADS DIGEST LOSS. tests/variants/digests.sh compares
  * builds.
- * With an argument only the best form runs. "none" is a form that every processor lacks: what was
- * made for it goes back, as the leak check of the sanitized build sees on every machine. */
+ * With an argument only the best form runs, with a second one on that many threads only. "none" is
+ * a form that every processor lacks: what was made for it goes back, as the leak check of the
+ * sanitized build sees on every machine. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,13 +50,16 @@ static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *lo
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     const char *const forms[] = {"portable", "neon", "avx2",
                                  "avx512",   "none", NULL}; /* NULL: the best */
     const uint32_t threads[] = {1, 2, 5};
     size_t first = argc > 1 ? 5 : 0;
+    unsigned long only = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
     for (size_t f = first; f < first + (argc > 1 ? 1 : 5); f++) {
         for (size_t n = 0; n < 3; n++) {
+            if (only != 0 && threads[n] != only) {
+                continue;
+            }
             static trial t;
             uint64_t digest = 0;
             double loss = 0.0;

@@ -12,7 +12,8 @@ proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov pkg-config pk
     /usr/include/cmocka.h libcmocka-dev /usr/include/jansson.h libjansson-dev
     '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*' libclang-rt-14-dev
     python3 python3 script bsdutils qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross arm-none-eabi-gcc gcc-arm-none-eabi
+    /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
+    /usr/riscv64-linux-gnu/lib/libc.a libc6-dev-riscv64-cross arm-none-eabi-gcc gcc-arm-none-eabi
     /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm)
 
 needs=("${build_needs[@]}")
