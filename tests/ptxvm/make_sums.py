@@ -108,6 +108,12 @@ def matrices(kind):
         # 2^23 - 2^23 - 0.5 - 0.25 - 0.125: what is left tells the fraction bits.
         a[0] = [exact(x) for x in (-8192, -0.5, -0.25, -0.125)] + [0] * (k - 4)
         c[0][0] = exact(2 ** 23, out)
+    else:
+        # 2^-23 + 2^-25 + 2^-40: a subnormal accumulator counts as 2^-14, so that the last is cut off
+        # and what is left lies between two f16.
+        a[0] = [exact(Fraction(1, 2 ** 15)), exact(Fraction(1, 2 ** 20))] + [0] * (k - 2)
+        b[0][6], b[1][6] = exact(Fraction(1, 2 ** 10)), exact(Fraction(1, 2 ** 20))
+        c[0][6] = exact(Fraction(1, 2 ** 23), out)
     infinity = ((1 << exponents) - 1) << fraction
     sign = 1 << (exponents + fraction)
     a[1][k - 1] = infinity
@@ -181,10 +187,12 @@ def write(kind, gpu):
     text += ["    ret;", "}", ""]
     with open(os.path.join(HERE, "programs", "sums_%s_sm%d.ptx" % (kind, gpu)), "w") as file:
         file.write("\n".join(text))
-    return d[0][0]
+    return d[0]
 
 
 for kind_name in KINDS:
     found = [write(kind_name, gpu) for gpu in (80, 90)]
     if KINDS[kind_name][4] == "f32":
-        assert [struct.unpack("f", struct.pack("I", x))[0] for x in found] == [-0.5, -0.75], (kind_name, found)
+        assert [struct.unpack("f", struct.pack("I", x[0]))[0] for x in found] == [-0.5, -0.75], (kind_name, found)
+    else:
+        assert [x[6] for x in found] == [2, 2], found
