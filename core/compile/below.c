@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameters that live in storage below the arena.
+/* Parameters that live in storage below the arena, or in the host's memory beside a GPU.
  *
  * A parameter that is acquired is copied from there into buffers that live while it is held; the
  * copies are begun and waited for at once, where it is asked for. Once a program is written each
@@ -25,12 +25,19 @@ static bool table_of(const bp_emit *emit, uint32_t index)
     return index == tables[0] || index == tables[1];
 }
 
-/* Tables go where their rows are all that the first stage makes of them. */
+bp_space compile_below_space(const bp_emit *emit)
+{
+    return emit->spec->below.host ? BP_SPACE_HOST : BP_SPACE_BELOW;
+}
+
+/* Tables go where their rows are all that the first stage makes of them; a GPU reads no rows by
+ * numbers of its own from the host's memory. */
 static bool base_may(const bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];
     const bool table = table_of(emit, index);
-    return table ? emit->spec->model->plain_rows : !parameter->embedding && parameter->rank > 1;
+    return table ? emit->spec->model->plain_rows && !emit->spec->below.host
+                 : !parameter->embedding && parameter->rank > 1;
 }
 
 bool compile_goes_below(bp_emit *emit, uint32_t index)
@@ -168,7 +175,7 @@ static bool below_meet(const bp_graph *graph, const bp_op *from, const bp_op *to
 static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
 {
     return op->kernel == kernel &&
-           graph->buffers[graph->refs[op->operand].buffer].space == BP_SPACE_BELOW;
+           graph->buffers[graph->refs[op->operand].buffer].space != BP_SPACE_DEVICE;
 }
 
 /* Where the begin at `at` goes: as far towards `first` as the waits that it passes are of no more

@@ -41,6 +41,9 @@ void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 /* Whether the parameter that is being published lives in storage (core/compile/below.c). */
 bool compile_goes_below(bp_emit *emit, uint32_t index);
 
+/* The space in which that is. */
+bp_space compile_below_space(const bp_emit *emit);
+
 /* Whether its master and its state do. */
 bool compile_goes_aside(bp_emit *emit, uint32_t index);
 

@@ -144,7 +144,7 @@ static void make_master(bp_emit *emit, uint32_t index, const char *name)
     }
     bp_buffer prototype = weight_buffer(emit, parameter);
     prototype.class_of = BP_CLASS_MASTER;
-    prototype.space = parameter->aside ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
+    prototype.space = parameter->aside ? compile_below_space(emit) : BP_SPACE_DEVICE;
     prototype.dtype = form == BP_MASTER_FP32 ? BP_F32 : form == BP_MASTER_SPLIT8 ? BP_U8 : BP_U16;
     prototype = shared_part(emit, index, prototype, width * BP_SHARD_UNIT,
                             bp_size_mul(parameter->count, width));
@@ -165,9 +165,9 @@ static bp_buffer codes_buffer(uint64_t bytes, bp_dtype dtype)
                        .shape = {bytes}};
 }
 
-static bp_space space_of(const bp_parameter *parameter)
+static bp_space space_of(const bp_emit *emit, const bp_parameter *parameter)
 {
-    return parameter->below ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
+    return parameter->below ? compile_below_space(emit) : BP_SPACE_DEVICE;
 }
 
 /* A weight as codes and scales. */
@@ -179,7 +179,7 @@ static void make_quantised(bp_emit *emit, bp_parameter *parameter, const char *n
     bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
     bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
     bp_buffer second = codes_buffer(nested, BP_F32);
-    codes.space = scales.space = second.space = space_of(parameter);
+    codes.space = scales.space = second.space = space_of(emit, parameter);
     parameter->quantised = form;
     parameter->weight = make_buffer(emit, &codes, name);
     parameter->scales =
@@ -200,7 +200,7 @@ static void make_weight(bp_emit *emit, uint32_t index, const char *name)
         prototype.shape[0] = bp_fp8_bytes(parameter->count);
         prototype.shape[1] = prototype.shape[2] = prototype.shape[3] = 0;
     }
-    prototype.space = space_of(parameter);
+    prototype.space = space_of(emit, parameter);
     parameter->weight = make_buffer(emit, &prototype, name);
     if (!bp_emit_shared(emit)) {
         make_master(emit, index, name);
@@ -363,7 +363,7 @@ static uint32_t make_state(bp_emit *emit, uint32_t index, bp_buffer prototype, c
 {
     prototype.class_of = BP_CLASS_OPTIMIZER;
     prototype.scope = BP_SCOPE_PERSISTENT;
-    prototype.space = emit->parameters[index].aside ? BP_SPACE_BELOW : BP_SPACE_DEVICE;
+    prototype.space = emit->parameters[index].aside ? compile_below_space(emit) : BP_SPACE_DEVICE;
     return make_joined(emit, &prototype, bp_emit_name(emit, index), name);
 }
 

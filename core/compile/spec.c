@@ -470,7 +470,7 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
                       "the update rule needs whole tensors for its trust ratios; take one without "
                       "them: adamw, adam, lion, sgd");
     }
-    if (!spec->device->tier) {
+    if (!below->host && !spec->device->tier) {
         return refuse(error, "below", "this device has no tier of memory below its arena");
     }
     if (spec->ranks > 1) {

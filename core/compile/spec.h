@@ -183,15 +183,17 @@ typedef enum bp_sharing {
     BP_SHARINGS
 } bp_sharing;
 
-/* What lives in storage below the arena (BP_SPACE_BELOW) and is brought when it is used. Shares are
- * parts of BP_BELOW_ALL of what may live there, spread evenly over the order of publication, so
- * that they are asked of storage evenly over a step. They change no bit of a result. */
+/* What lives below the arena, in storage (BP_SPACE_BELOW) or, beside a GPU, in the host's memory
+ * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_BELOW_ALL of what may
+ * live there, spread evenly over the order of publication, so that they are asked for evenly over a
+ * step. They change no bit of a result. */
 #define BP_BELOW_ALL 64
 typedef struct bp_below {
     uint32_t bases;  /* frozen weights of blocks, quantised or not, beside adapters: read only */
     uint32_t states; /* masters and optimizer states: read and written once a step */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
+    bool host;      /* in the host arena; tables, whose rows are read one by one, then stay */
 } bp_below;
 
 #define BP_BELOW_AHEAD_MOST 16

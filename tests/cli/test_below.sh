@@ -92,6 +92,15 @@ states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
 run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --json
 [[ $(json written_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) ]]
 check $? "what is read of states is written" "$out"
+written=$(json written_bytes_per_step)
+seconds=$(json counted_seconds)
+run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --below-endurance 600TB --json
+awk -v w="$written" -v s="$seconds" -v n="$(json steps_until_worn)" -v d="$(json days_until_worn)" '
+    function near(a, b) { return (a - b) ^ 2 < 1e-12 * b * b }
+    BEGIN { exit !(w > 0 && near(n, 600e12 / w) && near(d, n * s / 86400)) }'
+check $? "a drive of 600 TB lasts so many steps and days" "$out"
+expect 0 'worn after +[0-9,]+ steps, [0-9.e+]+ days' plan --model tiny --max-seq-length 32 --device host "${below[@]}" \
+    --below-endurance 600TB
 run plan --model tiny --max-seq-length 32 --device host --threads 1 --optim lamb "${below[@]}" --json
 [[ $code -eq 0 && -z $(json file_bytes) ]]
 check $? "states of LAMB stay" "$out$err"
@@ -156,8 +165,11 @@ check $? "some of the states live below where that is enough" "$out$err"
 # What cannot be.
 train=(train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --output-dir "$work/no")
 expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below "$file"
+expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below host
+expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below host:x:1GiB
+expect 2 "in the host's memory already" "${train[@]}" --below host:1GiB
 expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below "file:$file:many"
-expect 3 'does not fit the file .found 4096, right would be at least [0-9]+' "${train[@]}" "${below[@]:2}" --below "file:$file:4KiB"
+expect 3 'does not fit there .found 4096, right would be at least [0-9]+' "${train[@]}" "${below[@]:2}" --below "file:$file:4KiB"
 expect 6 'no such directory' "${train[@]}" --below "file:$disk/none/below:1GiB"
 expect 6 'is a directory' "${train[@]}" --below "file:$disk:1GiB"
 expect 2 'has no tier' plan --model tiny-llama --load-in-4bit "${lora[@]}" --device cuda:sm_80 "${below[@]}"

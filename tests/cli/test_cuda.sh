@@ -150,4 +150,30 @@ expect 7 'this machine has no GPU of that number; they count from 0 \(found 3, r
 for device in cuda: cuda:x cuda:0x cuda:1000 cuda:sm_70; do
     expect 2 'no such device' train "${common[@]}" --output-dir "$work/d" --device $device
 done
+
+# A second tier: what lives in the host's memory, pinned when the run opens, gives the bits of the run in one arena.
+sed -i 's/"n_embd": 16/"n_embd": 64/' "$work/config.json"
+tier() { # OPTIONS..
+    local plain arena
+    rm -rf "$work/tier"
+    run train "${common[@]}" --output-dir "$work/tier" --json --quiet "$@"
+    plain=$(json state_digest) arena=$(json arena_bytes)
+    rm -rf "$work/tier"
+    run train "${common[@]}" --output-dir "$work/tier" --json --quiet --below host:64MiB "$@"
+    [[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" && $(json arena_bytes) -lt $arena ]]
+    check $? "states in the host's memory, $*: the same bits, a smaller arena ($arena)" "$out$err"
+}
+tier
+tier --gradient-accumulation-steps 2 --gradient-release --bf16 --optim adamw_8bit --master split8
+tier --lora-r 3 --target-modules all-linear --load-in-4bit --gradient-checkpointing full
+planned=(plan --model tiny --max-seq-length 32 --per-device-train-batch-size 1 --gradient-accumulation-steps 1 --device cuda:sm_80)
+run "${planned[@]}" --below host:1GiB --json
+[[ $(json pinned_bytes) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) && -z $(json file_bytes) ]]
+check $? "a plan says what is pinned and moved" "$out$err"
+least=$(json arena_bytes)
+expect 0 "bytes of the host's memory, pinned" "${planned[@]}" --below host:1GiB
+expect 3 'it would fit with --below host:[0-9]+.*: [0-9]+ bytes' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none
+expect 0 '' "${planned[@]}" --arena $((least + 4096)) --gradient-checkpointing none --below host:1GiB
+expect 3 'does not fit there .found 4096, right would be at least [0-9]+' train "${common[@]}" --output-dir "$work/no" --below host:4KiB
+expect 2 'a GPU has no tier in a file' train "${common[@]}" --output-dir "$work/no" --below file:x:1GiB
 finish

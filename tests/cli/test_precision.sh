@@ -66,6 +66,10 @@ sum_below 18.0 --bf16 --master fp32
 sum_below 8.1 --bf16 "${all8[@]}"
 sum_below 6.2 --bf16 "${all8[@]}" --gradient-release
 sum_below 5.2 --bf16 --master split8 "${all8[@]}" --gradient-release
+all4=(--optim adamw_4bit --param-override '*: optim_bits=4')
+sum_below 4.2 --bf16 --master split8 "${all4[@]}" --gradient-release
+sum_below 4.2 --bf16 --master none "${all8[@]}" --gradient-release
+sum_below 3.2 --bf16 --master none "${all4[@]}" --gradient-release
 
 # Full gradients in 2 bytes and in 1, listed as what they are; released ones are neither.
 sum_below 8.1 --bf16 "${all8[@]}" --gradient-accumulation-steps 4 --gradient-dtype bf16

@@ -119,8 +119,8 @@ static void test_settings(void **state)
     static const struct {
         const char *name;
         int blocks;
-    } all[] = {{"80", 32},  {"86", 16},          {"sm_89", 24},  {"sm_90", 32},
-               {"120", 24}, {"sm_90a:sums", 32}, {"86:sums", 16}};
+    } all[] = {{"80", 32},    {"86", 16},  {"sm_87", 16},       {"sm_89", 24},
+               {"sm_90", 32}, {"120", 24}, {"sm_90a:sums", 32}, {"86:sums", 16}};
     void *module = NULL;
     int value = 0;
     (void)state;

@@ -453,15 +453,16 @@ static void test_limits(void **state)
     fixture *f = *state;
     static const struct {
         const char *device;
-        int limit;
-        int major;
-        int minor;
-    } all[] = {
-        {"sm_80", 163, 8, 0}, {"sm_86", 99, 8, 6}, {"sm_90", 227, 9, 0}, {"sm_120", 99, 12, 0}};
+        int limit, major, minor;
+    } all[] = {{"sm_80", 163, 8, 0},
+               {"sm_86", 99, 8, 6},
+               {"sm_87", 163, 8, 7},
+               {"sm_90", 227, 9, 0},
+               {"sm_120", 99, 12, 0}};
     uint64_t memory = f->memory;
     uint32_t one = 1;
     void *parameters[3] = {&memory, &one, &one};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         int value = 0;
         unsigned limit = (unsigned)all[i].limit * 1024;
         ptxvmSet("PTXVM_DEVICE", all[i].device);

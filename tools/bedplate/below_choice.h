@@ -12,8 +12,9 @@
 
 typedef struct below_choice {
     bool asked;
+    bool host; /* in the host's memory beside a GPU, instead of a file */
     char path[1024];
-    uint64_t bytes; /* of the file, at most */
+    uint64_t bytes; /* of either, at most */
     bp_tier_posix file;
     memory_block room;
 } below_choice;
@@ -21,7 +22,10 @@ typedef struct below_choice {
 /* Reads --below, if it is given. BP_ERR_USAGE says what is wrong with it. */
 bp_status below_read(below_choice *b, const settings *set, bp_error *error) BP_MUST_CHECK;
 
-/* Everything that may live below does. */
+/* Whether the device has the kind of tier that is asked for: BP_ERR_USAGE. */
+bp_status below_check(const below_choice *b, const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+
+/* Everything that may live below does: in the host's memory where the device is a GPU. */
 void below_all(bp_spec *spec);
 
 /* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
@@ -43,11 +47,14 @@ void below_close(below_choice *b);
 typedef struct below_traffic {
     bp_traffic step;
     bp_rates rates;
+    uint64_t bytes;   /* that live below; 0: nothing does */
+    bool host;        /* in the host's memory */
+    double endurance; /* --below-endurance; 0: not given */
 } below_traffic;
 
-bp_status below_traffic_find(const bp_runtime *runtime, const bp_rates *rates, below_traffic *t,
-                             bp_error *error) BP_MUST_CHECK;
-void below_json(output *out, const bp_report *report, const below_traffic *t);
-void below_put(bp_text *text, const bp_report *report, const below_traffic *t);
+bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, const bp_rates *rates,
+                             below_traffic *t, bp_error *error) BP_MUST_CHECK;
+void below_json(output *out, const below_traffic *t);
+void below_put(bp_text *text, const below_traffic *t);
 
 #endif

@@ -161,7 +161,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_classes(out, "classes_at_peak", report->class_peak);
     json_anatomy(out, report);
     host_arena_json(out, report);
-    below_json(out, report, &more->below);
+    below_json(out, &more->below);
     json_precision(out, &s->runtime.spec);
     release_json(out, &s->runtime.spec, &more->release);
     if (bp_spec_lanes(&s->runtime.spec) > 1) {
@@ -254,7 +254,7 @@ static void put_spaces(bp_text *text, const bp_report *report, const extras *mor
     put_bytes(text, "lower bound", report->lower_bound_bytes);
     put_bytes(text, "waste", report->arena_bytes - report->lower_bound_bytes);
     host_arena_put(text, report);
-    below_put(text, report, &more->below);
+    below_put(text, &more->below);
 }
 
 static bp_status print_table(output *out, const session *s, const extras *more)
@@ -420,7 +420,7 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));
-    BP_TRY(below_traffic_find(&s->runtime, s->calibrated ? &s->rates : &usual, &more.below,
+    BP_TRY(below_traffic_find(&s->runtime, set, s->calibrated ? &s->rates : &usual, &more.below,
                               &s->error));
     if (set->unit != NULL) {
         BP_TRY(session_check_fit(s)); /* nothing is printed of a plan that does not fit */

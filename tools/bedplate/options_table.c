@@ -314,10 +314,14 @@ static const option table[] = {
      false,
      "the plan must fit in this (4GiB, 512MB, 2e9), and what is not given of checkpointing, batch "
      "and loss chunk is chosen to; 0: take what it needs"},
-    {"below", OPTION_TEXT, LEARNS, AT(below), 0, 0, NULL, "file:PATH:BYTES", false,
-     "a second tier of memory: what --arena has no room for may live in this file, up to so many "
-     "bytes, and is brought when it is used (docs/below.md); without --arena, all that may. It "
-     "changes no bit of the result"},
+    {"below", OPTION_TEXT, LEARNS, AT(below), 0, 0, NULL, "file:PATH:BYTES|host:BYTES", false,
+     "a second tier of memory: what --arena has no room for may live in this file, or, beside a "
+     "GPU, in the host's memory, up to so many bytes, and is brought when it is used "
+     "(docs/below.md); without --arena, all that may. It changes no bit of the result"},
+    {"below-endurance", OPTION_BYTES, VERB_PLAN, AT(below_endurance), 0, 1.8e19, "0", "BYTES",
+     false,
+     "bytes that the drive may be written in its life (600TB): the plan says after how many steps "
+     "and days that is"},
     {"below-buffered", OPTION_FLAG, LEARNS, AT(below_buffered), 0, 0, "false", NULL, false,
      "that file through the page cache, on file systems without O_DIRECT"},
     {"device", OPTION_TEXT, PLANS | VERB_REPLAY | VERB_SELFTEST, AT(device), 0, 0, "auto",

@@ -273,6 +273,7 @@ bp_status session_begin(session *s, const settings *set)
     BP_TRY(below_read(&s->below, set, &s->error));
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
+    BP_TRY(below_check(&s->below, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
     return read_policy(s);
 }

@@ -161,6 +161,7 @@ typedef struct settings {
     uint64_t arena;    /* bytes; 0: what the plan needs */
     const char *below; /* NULL: no second tier */
     bool below_buffered;
+    uint64_t below_endurance; /* bytes; 0: not said */
     const char *device;
     uint64_t threads; /* 0: every processor */
     const char *kernels;

@@ -207,12 +207,13 @@ static bool print_below(const choice *c)
     below_all(&changed.request.spec);
     if (c->request.spec.below.bases > 0 || bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
         counted_report(&changed.request.spec, &report, &ignored) != BP_OK ||
-        report.below.arena_bytes == 0) {
+        report.below.arena_bytes + report.host.arena_bytes == 0) {
         return false;
     }
+    const bool host = changed.request.spec.below.host;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
-    bp_text_string(&text, " --below file:PATH:");
-    bp_text_u64(&text, report.below.arena_bytes);
+    bp_text_string(&text, host ? " --below host:" : " --below file:PATH:");
+    bp_text_u64(&text, host ? report.host.arena_bytes : report.below.arena_bytes);
     return bp_text_flush(&text) == BP_OK && print_technique(c, &changed.request.spec, options);
 }
 

@@ -32,6 +32,10 @@ adamw_8bit_companded    0.5  1    --optim adamw_8bit_companded
 companded_all           0.5  1    --optim adamw_8bit_companded --param-override *:optim_bits=8
 split_8bit_all          0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8
 adamw_4bit              1.5  2    --optim adamw_4bit
+split8_8bit_all         0.5  1    --optim adamw_8bit --bf16 --master split8 --param-override *:optim_bits=8
+split8_4bit_all         1.5  2    --optim adamw_4bit --bf16 --master split8 --param-override *:optim_bits=4
+none_8bit_all           1.5  2    --optim adamw_8bit --bf16 --master none --param-override *:optim_bits=8
+none_4bit_all           1.5  2    --optim adamw_4bit --bf16 --master none --param-override *:optim_bits=4
 tape_fp8                0.5  1    --optim adamw --bf16 --master split --tape-dtype fp8
 tape_fp8_8bit_all       0.5  1    --optim adamw_8bit --bf16 --master split --param-override *:optim_bits=8 --tape-dtype fp8
 weight_fp8              0.5  1    --optim adamw --bf16 --weight-dtype fp8

@@ -79,8 +79,9 @@ int cuInit(unsigned flags)
     }
     bool sums;
     if (read_capability(&sums) == 0) {
-        dr_fail(VM_OK, "ptxvm: PTXVM_DEVICE is sm_80, sm_86, sm_89, sm_90, sm_100, sm_120 (each "
-                       "with :sums behind it or not) or none");
+        dr_fail(VM_OK,
+                "ptxvm: PTXVM_DEVICE is sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120 (each "
+                "with :sums behind it or not) or none");
         return dr_leave(CR_INVALID_DEVICE);
     }
     dr_state.initialised = true;
@@ -155,7 +156,7 @@ size_t dr_shared_optin(void)
     case 10:
         return 227 * 1024;
     case 8:
-        return dr_state.capability == 80 ? 163 * 1024 : 99 * 1024;
+        return dr_state.capability == 80 || dr_state.capability == 87 ? 163 * 1024 : 99 * 1024;
     default:
         return 99 * 1024;
     }

@@ -248,6 +248,7 @@ CHANGE(below_ahead_17, below(s); s->below.ahead = 17;)
 CHANGE(below_whole, below(s); s->optimizer = &whole;)
 CHANGE(below_inference, below(s); s->optimizer = NULL;)
 CHANGE(below_no_tier, below(s); s->device = &one_level;)
+CHANGE(below_host, below(s); s->below.host = true; s->device = &one_level;)
 CHANGE(below_none, s->device = &one_level;)
 CHANGE(below_ranks, below(s); s->lanes = 4; s->ranks = 2;)
 CHANGE(shard_rows, s->lanes = 4; s->ranks = 2; s->sharing = BP_SHARING_GRADIENTS;
@@ -419,6 +420,7 @@ static const struct {
     {below_whole, "below"},
     {below_inference, NULL},
     {below_no_tier, "below"},
+    {below_host, NULL},
     {below_none, NULL},
     {below_ranks, "below"},
     {shard_rows, NULL},
