@@ -10,6 +10,7 @@
 static const char where[] = "lora";
 static const char prefix[] = "base_model.model.";
 static const char weight_end[] = ".weight";
+static const char bias_end[] = ".bias";
 
 uint32_t bp_adapter_parameters(const bp_spec *spec)
 {
@@ -90,6 +91,32 @@ static bool is_adapted(const bp_emit *emit, uint32_t index, uint64_t *used)
         }
     }
     return found;
+}
+
+bool bp_adapter_wraps_bias(const bp_emit *emit, const char *name)
+{
+    const size_t length = strlen(name), end = sizeof bias_end - 1;
+    uint64_t used = 0;
+    if (length <= end || strcmp(name + length - end, bias_end) != 0) {
+        return false;
+    }
+    /* Not the last: a bias that is being published has no name yet. */
+    for (uint32_t i = emit->parameter_count - 1; i > 0; i--) {
+        const char *other = bp_emit_name(emit, i - 1);
+        if (bp_adapter_module_length(other) == length - end &&
+            memcmp(other, name, length - end) == 0) {
+            return is_adapted(emit, i - 1, &used);
+        }
+    }
+    return false;
+}
+
+bool bp_adapter_trains_bias(const bp_emit *emit, const char *name)
+{
+    const bp_lora *lora = &emit->spec->lora;
+    return lora->rank > 0 &&
+           ((lora->bias == BP_LORA_BIAS_ALL && strstr(name, "bias") != NULL) ||
+            (lora->bias == BP_LORA_BIAS_ADAPTED && bp_adapter_wraps_bias(emit, name)));
 }
 
 /* `form` without a name, that of which parameter it adapts, and what all adapters have. */

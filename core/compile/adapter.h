@@ -5,7 +5,8 @@
  * A weight W of a dense layer with an adapter acts as W + s B A, A (r, in), B (out, r), s = alpha /
  * r or, rank-stabilised (Kalajdzievski, arXiv 2312.03732), alpha / sqrt(r). A starts as normal
  * variates of the variance 1 / (3 in) (that of PEFT's uniform ones), B as zeros. Everything else is
- * frozen but what a rule of the spec trains and a classifier of the model's own.
+ * frozen but what a rule of the spec trains, biases where they are asked for and a classifier of
+ * the model's own.
  *
  * With magnitudes (DoRA, Liu et al., arXiv 2402.09353) output o acts as m[o] / n[o] times that,
  * n[o] the length of row o of W + s B A, a constant of backward (their section 4.3). m (out) begins
@@ -36,6 +37,14 @@ size_t bp_adapter_module_length(const char *name);
 
 /* Whether a module's name of `length` bytes is `target`, or ends with a dot and it. */
 bool bp_adapter_ends_with(const char *name, size_t length, const char *target);
+
+/* Whether the parameter of this name, which need not be published yet, is a bias that is trained
+ * beside adapters: with BP_LORA_BIAS_ADAPTED that of a module whose weight, published before it,
+ * has or gets an adapter. */
+bool bp_adapter_trains_bias(const bp_emit *emit, const char *name);
+
+/* Whether such a bias is that of a module with an adapter: PEFT's files then say base_layer. */
+bool bp_adapter_wraps_bias(const bp_emit *emit, const char *name);
 
 /* s of an adapter: alpha / r, or alpha / sqrt(r). */
 double bp_adapter_scale(const bp_lora *lora, bp_lora_part part);

@@ -61,18 +61,21 @@ static bool begins_with(const char *name, const char *start)
     return strncmp(name, start, strlen(start)) == 0;
 }
 
-/* Beside adapters only they are trained, and the head of a task, which no base has. */
-static bool frozen_by_adapters(const bp_spec *spec, const char *name, const bp_parameter *parameter)
+/* Beside adapters only they are trained, the biases that are asked for, and the head of a task,
+ * which no base has. */
+static bool frozen_by_adapters(const bp_emit *emit, const char *name, const bp_parameter *parameter)
 {
     bool own = begins_with(name, "score.") || begins_with(name, "classifier.") ||
                begins_with(name, "qa_outputs.");
-    return spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own;
+    return emit->spec->lora.rank > 0 && parameter->base == BP_NO_PARAMETER && !own &&
+           !bp_adapter_trains_bias(emit, name);
 }
 
 /* What the spec's rules say of a parameter. */
-static void apply_rules(const bp_spec *spec, const char *name, bp_parameter *parameter)
+static void apply_rules(const bp_emit *emit, const char *name, bp_parameter *parameter)
 {
-    bool frozen = frozen_by_adapters(spec, name, parameter);
+    const bp_spec *spec = emit->spec;
+    bool frozen = frozen_by_adapters(emit, name, parameter);
     bool train = false;
     for (uint32_t i = 0; i < spec->rule_count; i++) {
         const bp_parameter_rule *rule = &spec->rules[i];
@@ -277,7 +280,7 @@ void bp_emit_parameter(bp_emit *emit, const bp_parameter_info *info)
     const bp_optimizer_options *options = &emit->spec->optimizer_options;
     bool decays = options->decay_all || info->decay;
     parameter->weight_decay = decays ? options->weight_decay : 0.0;
-    apply_rules(emit->spec, info->name, parameter);
+    apply_rules(emit, info->name, parameter);
     make_tensors(emit, index, info->name);
     note_name(emit, parameter, info->name);
     emit->weights_end = emit->graph->used.buffers;

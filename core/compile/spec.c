@@ -163,6 +163,9 @@ static bp_status check_lora(const bp_spec *spec, bp_error *error)
         return refuse(error, "lora-alpha",
                       "lora-alpha is a positive number and lora-dropout at least 0 and below 1");
     }
+    if (lora->bias >= BP_LORA_BIASES) {
+        return refuse(error, "lora-bias", "the biases to train are none, all or lora_only");
+    }
     return BP_OK;
 }
 

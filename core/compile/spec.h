@@ -50,6 +50,15 @@ typedef struct bp_lora_part {
     double alpha;
 } bp_lora_part;
 
+/* Which biases are trained beside adapters: as PEFT has it all whose name says so, or those of the
+ * modules that have an adapter. */
+typedef enum bp_lora_bias {
+    BP_LORA_BIAS_NONE,
+    BP_LORA_BIAS_ALL,
+    BP_LORA_BIAS_ADAPTED,
+    BP_LORA_BIASES
+} bp_lora_bias;
+
 /* Low-rank adapters (core/compile/adapter.h). */
 typedef struct bp_lora bp_lora;
 struct bp_lora {
@@ -57,6 +66,7 @@ struct bp_lora {
     double alpha;
     double dropout;       /* of what A reads */
     bool rank_stabilized; /* alpha / sqrt(rank) instead of alpha / rank */
+    bp_lora_bias bias;
     bool magnitudes; /* DoRA: of each output the length of its weights is a parameter of its own */
     const char *const *targets; /* ends of modules' names, or "all-linear"; the caller's */
     uint32_t target_count;

@@ -111,6 +111,28 @@ adapt gpt dora-plus-o --use-dora --param-override '*.lora_B.weight: lr=4e-2' \
     --param-override '*.lora_magnitude_vector: lr=4e-2'
 [[ $(json state_digest) == "$plus" ]]
 check $? "LoRA+ is B and magnitudes at a rate of their own"
+# Biases beside adapters: all, or the adapted layers', whose names are PEFT's base_layer; 4 bits; merged.
+for kind in all lora_only; do
+    adapt gpt bias-$kind --target-modules c_attn --lora-bias $kind --load-in-4bit
+    digest=$(json state_digest)
+    names=$(grep -ao '"base_model[^"]*bias"' "$work/bias-$kind/adapter_model.safetensors" | wc -l)
+    layers=$(grep -ao '"base_model[^"]*c_attn.base_layer.bias"' "$work/bias-$kind/adapter_model.safetensors" | wc -l)
+    [[ $layers -gt 0 ]] && { [[ $kind == all ]] && ((names > 4 * layers)) || ((names == layers)); } &&
+        grep -q "\"bias\": \"$kind\"" "$work/bias-$kind/adapter_config.json" &&
+        grep -q '"modules_to_save": null' "$work/bias-$kind/adapter_config.json"
+    check $? "--lora-bias $kind trains $names biases, $layers of them of adapted layers"
+    adapt gpt bias-r --target-modules c_attn --lora-bias $kind --load-in-4bit --gradient-checkpointing every:1 --stop-at-step 5
+    adapt gpt bias-r --target-modules c_attn --lora-bias $kind --load-in-4bit --resume
+    [[ $(json state_digest) == "$digest" ]]
+    check $? "--lora-bias $kind: stopped and resumed, under another policy, the bits are the same"
+    rm -r "$work/bias-r"
+    with=$(loss --model "$work/gpt" --adapter "$work/bias-$kind")
+    expect 0 '' export --model "$work/gpt" --adapter "$work/bias-$kind" --merge --to "$work/bias-m-$kind"
+    near "$with" "$(loss --model "$work/bias-m-$kind")" "--lora-bias $kind: merged the loss is the same"
+done
+expect 2 'lora-bias' plan --model tiny --lora-r 2 --lora-bias some
+expect 2 'no adapter' plan --model tiny --lora-bias all
+expect 2 'own file says it' plan --model "$work/gpt" --adapter "$work/bias-all" --lora-bias all
 expect 2 'no adapter' plan --model tiny-llama --use-dora
 expect 2 'own file says it' plan --model "$work/llama" --adapter "$work/dora-llama" --use-dora
 sed -i 's/"use_dora": true/"use_dora": false/' "$work/dora-llama/adapter_config.json"

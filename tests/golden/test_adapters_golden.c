@@ -46,6 +46,15 @@ static const struct {
     {"gpt2_lm_short",
      "gpt2_dora",
      {.rank = 2, .alpha = 4.0, .magnitudes = true, .targets = turned, .target_count = 2}},
+    {"gpt2_lm_short",
+     "gpt2_bias_all",
+     {.rank = 2, .alpha = 4.0, .bias = BP_LORA_BIAS_ALL, .targets = turned, .target_count = 2}},
+    {"gpt2_lm_short",
+     "gpt2_bias_some",
+     {.rank = 2, .alpha = 4.0, .bias = BP_LORA_BIAS_ADAPTED, .targets = turned, .target_count = 2}},
+    {"bert_classes",
+     "bert_bias_all",
+     {.rank = 2, .alpha = 3.0, .bias = BP_LORA_BIAS_ALL, .targets = queries, .target_count = 2}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 

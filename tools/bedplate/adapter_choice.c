@@ -157,9 +157,9 @@ static bp_status read_directory(const settings *set, bp_store *store, adapter_ch
 {
     static uint64_t scratch[BP_PEFT_CONFIG_SCRATCH / 8];
     static const char *const fixed[] = {
-        "lora-r",        "lora-alpha",         "target-modules", "use-rslora",
-        "use-dora",      "exclude-modules",    "layers-pattern", "rank-pattern",
-        "alpha-pattern", "layers-to-transform"};
+        "lora-r",        "lora-alpha",          "target-modules", "use-rslora",
+        "use-dora",      "exclude-modules",     "layers-pattern", "rank-pattern",
+        "alpha-pattern", "layers-to-transform", "lora-bias"};
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (option_given(set, fixed[i])) {
@@ -186,9 +186,9 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     }
     if (set->lora_r == 0) {
         static const char *const needs[] = {
-            "lora-alpha",    "lora-dropout",        "target-modules",   "use-rslora",
-            "use-dora",      "exclude-modules",     "layers-pattern",   "rank-pattern",
-            "alpha-pattern", "layers-to-transform", "loraplus-lr-ratio"};
+            "lora-alpha",    "lora-dropout",        "target-modules",    "use-rslora",
+            "use-dora",      "exclude-modules",     "layers-pattern",    "rank-pattern",
+            "alpha-pattern", "layers-to-transform", "loraplus-lr-ratio", "lora-bias"};
         for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
             if (option_given(set, needs[i])) {
                 return adapter_choice_wrong(needs[i], "there is no adapter", "no --lora-r",
@@ -203,6 +203,7 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     choice->config.lora.dropout = set->lora_dropout;
     choice->config.lora.rank_stabilized = set->use_rslora;
     choice->config.lora.magnitudes = set->use_dora;
+    choice->config.lora.bias = bp_peft_bias_of(set->lora_bias);
     spec->lora = choice->config.lora;
     return BP_OK;
 }

@@ -352,15 +352,25 @@ bool checkpoint_keys_same(const checkpoint *c, bp_pairs saved, const char *key)
 
 /* Options that decide which tensors a state has and what they mean. */
 static const char *const state_options[] = {
-    "result.optim",          "result.fp32",
-    "result.bf16",           "result.fp16",
-    "result.lora-r",         "result.lora-alpha",
-    "result.use-rslora",     "result.use-dora",
-    "result.target-modules", "result.load-in-4bit",
-    "result.load-in-8bit",   "result.bnb-4bit-use-double-quant",
-    "result.freeze",         "result.trainable",
-    "result.param-override", "result.percentile-clipping",
-    "result.weight-dtype",   "result.base-digest",
+    "result.optim",
+    "result.fp32",
+    "result.bf16",
+    "result.fp16",
+    "result.lora-r",
+    "result.lora-alpha",
+    "result.use-rslora",
+    "result.use-dora",
+    "result.lora-bias",
+    "result.target-modules",
+    "result.load-in-4bit",
+    "result.load-in-8bit",
+    "result.bnb-4bit-use-double-quant",
+    "result.freeze",
+    "result.trainable",
+    "result.param-override",
+    "result.percentile-clipping",
+    "result.weight-dtype",
+    "result.base-digest",
 };
 
 /* --master with its auto resolved. */

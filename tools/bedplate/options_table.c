@@ -191,6 +191,8 @@ static const option table[] = {
      "adapters count alpha / sqrt(r) times"},
     {"use-dora", OPTION_FLAG, SHAPES, AT(use_dora), 0, 0, "false", NULL, true,
      "DoRA: adapters turn weights, and the length of each output's is trained by itself"},
+    {"lora-bias", OPTION_CHOICE, SHAPES, AT(lora_bias), 0, 0, "none", "none|all|lora_only", true,
+     "biases that are trained beside adapters: all, or those of the adapted layers (PEFT's bias)"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
      "layers that get adapters, by the ends of their names, or by an expression that matches whole "
      "names as Python's re.fullmatch does; all-linear: all of the blocks'; default: "
@@ -206,7 +208,8 @@ static const option table[] = {
     {"alpha-pattern", OPTION_TEXT, SHAPES, AT(alpha_pattern), 0, 0, NULL, "KEY=F,..", true,
      "the same of --lora-alpha"},
     {"loraplus-lr-ratio", OPTION_REAL, SHAPES, AT(loraplus_lr_ratio), 0, 1e6, "1", "X", true,
-     "LoRA+: adapters' B, and magnitudes, learn at this many times the rate of A (16 is usual)"},
+     "LoRA+: adapters' B, magnitudes and biases learn at this many times the rate of A (16 is "
+     "usual)"},
     {"adapter", OPTION_TEXT, PLANS | VERB_EXPORT | VERB_REPLAY, AT(adapter), 0, 0, NULL, "DIR",
      false, "adapters to use, or to go on training, in PEFT's form"},
     {"load-in-4bit", OPTION_FLAG, PLANS | VERB_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL, true,

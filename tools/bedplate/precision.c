@@ -196,17 +196,20 @@ static bp_status read_override(const char *text, precision_rules *rules)
     return add_rule(rules, &rule);
 }
 
-/* LoRA+ (Hayou et al., arXiv 2402.12354), of B and, as PEFT does it, of magnitudes: before other
- * rules, which may say otherwise. */
+/* LoRA+ (Hayou et al., arXiv 2402.12354), of B and, as PEFT does it, of magnitudes and biases:
+ * before other rules, which may say otherwise. */
 static bp_status add_loraplus(const settings *set, precision_rules *rules)
 {
-    return set->loraplus_lr_ratio == 1.0
-               ? BP_OK
-               : add_rule(rules, &(bp_parameter_rule){.glob = "*.lora_[Bm]*",
-                                                      .kind = BP_RULE_OVERRIDE,
-                                                      .sets_rate = true,
-                                                      .learning_rate = set->loraplus_lr_ratio *
-                                                                       set->learning_rate});
+    bp_parameter_rule rule = {.glob = "*.lora_[Bm]*",
+                              .kind = BP_RULE_OVERRIDE,
+                              .sets_rate = true,
+                              .learning_rate = set->loraplus_lr_ratio * set->learning_rate};
+    if (set->loraplus_lr_ratio == 1.0) {
+        return BP_OK;
+    }
+    BP_TRY(add_rule(rules, &rule));
+    rule.glob = "*bias*";
+    return add_rule(rules, &rule);
 }
 
 static bp_status fill_rules(const settings *set, precision_rules *rules)

@@ -100,6 +100,7 @@ typedef struct settings {
     double lora_dropout;
     bool use_rslora;
     bool use_dora;
+    const char *lora_bias; /* none|all|lora_only */
     const char *target_modules;
     const char *exclude_modules;
     const char *layers_to_transform;

@@ -8,6 +8,7 @@
 #include "tools/formats/family.h"
 #include "tools/formats/gguf_model.h"
 #include "tools/formats/hf_files.h"
+#include "tools/formats/peft_names.h"
 #include "tools/formats/replace.h"
 
 #define DATA_BYTES 1048576
@@ -126,13 +127,6 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
     return bp_tensor_match(&match);
 }
 
-/* Adapters bear the names of their files, as PEFT has it, and so do parameters that are trained
- * beside them; other files call the model's own parameters as its family does. */
-#define PEFT_PREFIX "base_model.model."
-static const bp_tensor_rule peft_rules[] = {{PEFT_PREFIX "*", PEFT_PREFIX "*", BP_FORM_PLAIN},
-                                            {"*", PEFT_PREFIX "*", BP_FORM_PLAIN}};
-static const bp_tensor_naming peft_naming = {.rules = peft_rules, .rule_count = 2};
-
 static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming **naming)
 {
     const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
@@ -141,7 +135,7 @@ static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming
                             "no table says how files call this model's tensors",
                             l->runtime->spec.model->name);
     }
-    *naming = l->adapters ? &peft_naming : &family->naming;
+    *naming = l->adapters ? &bp_peft_naming : &family->naming;
     if (!l->adapters && gguf && family->gguf != NULL) {
         *naming = family->gguf->naming;
     }
@@ -158,11 +152,8 @@ static bp_status keep_present(loading *l)
         const uint32_t number = l->numbers[p];
         const bool own = emit->parameters[number].base == BP_NO_PARAMETER;
         char theirs[BP_TENSOR_NAME_MAX];
-        uint32_t part = 0;
         const bool there =
-            !own ||
-            (bp_tensor_name(&peft_naming, hf_weights_name_of(l->runtime, number), theirs) != NULL &&
-             bp_tensor_set_find(&l->set, theirs, &part) != NULL);
+            !own || bp_peft_has(&l->set, hf_weights_name_of(l->runtime, number), theirs);
         if (own && there && !emit->parameters[number].trainable && l->runtime->spec.optimizer) {
             return bp_error_set(l->place->error, BP_ERR_USAGE, where,
                                 "the adapter brings this parameter with it, and the run would not "
@@ -544,7 +535,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
         char theirs[BP_TENSOR_NAME_MAX];
-        const bool named = bp_tensor_name(&peft_naming, entries[p].name, theirs) != NULL;
+        const bool named = bp_peft_name(&l->runtime->emit, entries[p].name, theirs);
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {

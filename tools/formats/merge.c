@@ -13,18 +13,25 @@
 static const char where[] = "merge";
 static const char prefix[] = "base_model.model.";
 static const char weight[] = ".weight";
+static const char bias[] = ".bias";
 
 static bp_status foreign(bp_error *error, const char *text, const char *name)
 {
     return bp_error_set(error, BP_ERR_DATA, where, text, name);
 }
 
-/* "base_model.model.<module><end>" of a parameter; false for one that is no weight. */
-static bool merge_name_of(const char *parameter, const char *end, char name[NAME_BYTES])
+static bool merge_ends_with(const char *name, const char *end)
 {
-    size_t length = strlen(parameter), tail = sizeof weight - 1;
-    if (length <= tail || strcmp(parameter + length - tail, weight) != 0 ||
-        sizeof prefix + length + strlen(end) > NAME_BYTES) {
+    const size_t length = strlen(name), tail = strlen(end);
+    return length > tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* "base_model.model.<module><end>" of a parameter that is the module's `kind`; else false. */
+static bool merge_name_of(const char *parameter, const char *kind, const char *end,
+                          char name[NAME_BYTES])
+{
+    size_t length = strlen(parameter), tail = strlen(kind);
+    if (!merge_ends_with(parameter, kind) || sizeof prefix + length + strlen(end) > NAME_BYTES) {
         return false;
     }
     memcpy(name, prefix, sizeof prefix - 1);
@@ -74,7 +81,12 @@ static bp_status load_whole(bp_tensor_set *set, const bp_wanted *wanted, bp_merg
     memcpy(name, prefix, sizeof prefix - 1);
     memcpy(name + sizeof prefix - 1, wanted->name, length + 1);
     const uint64_t columns = wanted->rank == 2 ? wanted->shape[1] : 0;
-    return load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error);
+    BP_TRY(load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error));
+    /* PEFT calls the bias of a module with an adapter that of its base layer. */
+    const bool other = pair->whole == NULL && merge_ends_with(wanted->name, bias);
+    return other && merge_name_of(wanted->name, bias, ".base_layer.bias", name)
+               ? load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error)
+               : BP_OK;
 }
 
 /* m, which is divided by n later. */
@@ -83,7 +95,7 @@ static bp_status load_magnitude(bp_tensor_set *set, const bp_wanted *wanted, bp_
 {
     char name[NAME_BYTES];
     const float *magnitude = NULL;
-    (void)merge_name_of(wanted->name, ".lora_magnitude_vector", name);
+    (void)merge_name_of(wanted->name, weight, ".lora_magnitude_vector", name);
     BP_TRY(load_one(set, name, pair->out, 0, room, &magnitude, error));
     if (magnitude == NULL) {
         return foreign(error, "an adapter with use_dora lacks its magnitudes", name);
@@ -101,7 +113,7 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
                            bp_error *error)
 {
     char name[NAME_BYTES];
-    if (wanted->rank != 2 || !merge_name_of(wanted->name, ".lora_A.weight", name)) {
+    if (wanted->rank != 2 || !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
         return BP_OK;
     }
     const bp_lora_part part =
@@ -116,7 +128,7 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
     pair->in = wanted->shape[input_major ? 0 : 1];
     pair->out = wanted->shape[input_major ? 1 : 0];
     BP_TRY(load_one(set, name, pair->rank, pair->in, room, &pair->a, error));
-    (void)merge_name_of(wanted->name, ".lora_B.weight", name);
+    (void)merge_name_of(wanted->name, weight, ".lora_B.weight", name);
     BP_TRY(load_one(set, name, pair->out, pair->rank, room, &pair->b, error));
     if ((pair->a == NULL) != (pair->b == NULL)) {
         return foreign(error, "an adapter has one of its two tensors only", name);
@@ -141,7 +153,10 @@ static bp_status check_owners(const bp_tensor_set *set, size_t found, bp_error *
     for (uint32_t p = 0; p < set->part_count; p++) {
         for (size_t i = 0; i < set->parts[p].entry_count && nobodys == NULL; i++) {
             const bp_tensor_entry *entry = &set->parts[p].entries[i];
-            nobodys = entry->handle == 0 ? entry->name : NULL;
+            /* PEFT's copies of a bias that the file has by its own name. */
+            const bool spare = merge_ends_with(entry->name, ".modules_to_save.bias") ||
+                               merge_ends_with(entry->name, ".original_module.bias");
+            nobodys = entry->handle == 0 && !spare ? entry->name : NULL;
         }
     }
     if (found > 0 && nobodys == NULL) {

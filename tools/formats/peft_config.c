@@ -17,13 +17,23 @@ static const char where[] = "adapter_config.json";
 static const struct {
     const char *key;
     const char *text;
-} plain[] = {
-    {"bias", "none"},          {"megatron_config", ""},     {"loftq_config", ""},
-    {"eva_config", ""},        {"corda_config", ""},        {"trainable_token_indices", ""},
-    {"layer_replication", ""}, {"lora_bias", ""},           {"target_parameters", ""},
-    {"use_qalora", ""},        {"use_bdlora", ""},          {"arrow_config", ""},
-    {"kasa_config", ""},       {"lora_ga_config", ""},      {"monteclora_config", ""},
-    {"velora_config", ""},     {"ensure_weight_tying", ""}, {"alora_invocation_tokens", ""}};
+} plain[] = {{"megatron_config", ""},
+             {"loftq_config", ""},
+             {"eva_config", ""},
+             {"corda_config", ""},
+             {"trainable_token_indices", ""},
+             {"layer_replication", ""},
+             {"lora_bias", ""},
+             {"target_parameters", ""},
+             {"use_qalora", ""},
+             {"use_bdlora", ""},
+             {"arrow_config", ""},
+             {"kasa_config", ""},
+             {"lora_ga_config", ""},
+             {"monteclora_config", ""},
+             {"velora_config", ""},
+             {"ensure_weight_tying", ""},
+             {"alora_invocation_tokens", ""}};
 
 /* Ways to begin that leave the base as it is. PiSSA, OLoRA, LoftQ, CorDA and LoRA-GA change it:
  * beside the plain base their adapters mean something else. */
@@ -225,6 +235,18 @@ static bp_status take_plain(reading *r, const char *key, const char *text)
                    : peft_config_refuse(r, key, "what this value asks for is not implemented");
 }
 
+static bp_status take_bias(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    const bp_lora_bias bias =
+        event.kind == BP_JSON_TEXT ? bp_peft_bias_of(event.text) : BP_LORA_BIASES;
+    r->config->lora.bias = bias;
+    return bias < BP_LORA_BIASES
+               ? BP_OK
+               : peft_config_refuse(r, "bias", "the value is not none, all or lora_only");
+}
+
 static bp_status take_base(reading *r)
 {
     bp_json_event event;
@@ -300,6 +322,9 @@ static bp_status peft_config_take_value(reading *r, const char *key)
     }
     if (strcmp(key, "init_lora_weights") == 0) {
         return take_beginning(r);
+    }
+    if (strcmp(key, "bias") == 0) {
+        return take_bias(r);
     }
     if (strcmp(key, "base_model_name_or_path") == 0) {
         return take_base(r);

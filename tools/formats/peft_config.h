@@ -19,14 +19,18 @@ typedef struct bp_peft_config {
 } bp_peft_config;
 
 /* Reads the file at `path`. BP_ERR_DATA naming the key when it is no LoRA, or one with something
- * that is not implemented (trained biases, initialisations that change the base). Which
- * modules were saved with it (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH
- * bytes aligned to 8. */
+ * that is not implemented (initialisations that change the base, say). Which modules were saved
+ * with it (modules_to_save) its tensors say. scratch: BP_PEFT_CONFIG_SCRATCH bytes aligned to 8. */
 bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
                               bp_peft_config *config, bp_error *error) BP_MUST_CHECK;
 
 /* Whether a module of this name is a table of tokens. */
 bool bp_peft_is_table(const char *module);
+
+/* PEFT's words for the biases that are trained: "none", "all", "lora_only". BP_LORA_BIASES for
+ * another; "" for BP_LORA_BIASES. */
+bp_lora_bias bp_peft_bias_of(const char *word);
+const char *bp_peft_bias_word(bp_lora_bias bias);
 
 /* The text of such a file for adapters that were emitted, as PEFT writes it: sorted keys. `base`
  * names the base model's directory. modules_to_save are the last parts of the names of modules that

@@ -7,6 +7,23 @@
 #include "tools/formats/family.h"
 #include "tools/formats/peft_config.h"
 
+static const char *const biases[BP_LORA_BIASES] = {
+    [BP_LORA_BIAS_NONE] = "none", [BP_LORA_BIAS_ALL] = "all", [BP_LORA_BIAS_ADAPTED] = "lora_only"};
+
+bp_lora_bias bp_peft_bias_of(const char *word)
+{
+    bp_lora_bias bias = BP_LORA_BIAS_NONE;
+    while (bias < BP_LORA_BIASES && strcmp(biases[bias], word) != 0) {
+        bias++;
+    }
+    return bias;
+}
+
+const char *bp_peft_bias_word(bp_lora_bias bias)
+{
+    return bias < BP_LORA_BIASES ? biases[bias] : "";
+}
+
 static void put_pair(bp_text *text, const char *key, const char *value, bool last)
 {
     bp_text_string(text, "  ");
@@ -160,7 +177,8 @@ static bool saved_module(const bp_emit *emit, uint32_t index, const char **name,
      * the tensor of the file is the table itself. */
     const bp_model_config config = bp_family_adopt(emit->spec);
     bool tied = parameter->embedding && is_table_of(full) && !bp_family_untied(&config);
-    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied) {
+    if (parameter->base != BP_NO_PARAMETER || !parameter->trainable || end == NULL || tied ||
+        bp_adapter_trains_bias(emit, full)) {
         return false;
     }
     const char *start = end;
@@ -225,7 +243,9 @@ bp_status bp_peft_config_text(const bp_emit *emit, const char *base, char *json,
     bp_text_string(&text, "  \"base_model_name_or_path\": ");
     bp_text_json(&text, base);
     bp_text_string(&text, ",\n");
-    put_pair(&text, "bias", "\"none\"", false);
+    bp_text_string(&text, "  \"bias\": ");
+    bp_text_json(&text, bp_peft_bias_word(lora->bias));
+    bp_text_string(&text, ",\n");
     if (choice != NULL) {
         put_names(&text, "exclude_modules", &choice->excluded);
     }

@@ -30,7 +30,8 @@ OUT = "tests/golden/peft/"
 PROGRAM = "build/release/tests/golden/test_adapters_golden"
 CASES = {"gpt2": "gpt2_lm_short", "llama": "llama_grouped", "qwen2": "qwen2_short", "bert": "bert_classes",
          "gpt2_labels": "gpt2_labels", "llama_regression": "llama_regression", "bert_all": "bert_labels",
-         "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short"}
+         "llama_dora": "llama_grouped", "gpt2_dora": "gpt2_lm_short", "gpt2_bias_all": "gpt2_lm_short",
+         "gpt2_bias_some": "gpt2_lm_short", "bert_bias_all": "bert_classes"}
 
 
 def values_of(golden):
@@ -67,11 +68,18 @@ def logits_of(model, golden, v):
     return model(input_ids=ids, attention_mask=mask).logits
 
 
+def bias_trained(model, name):
+    """Whether PEFT trains this bias beside its adapters."""
+    kind = model.peft_config["default"].bias
+    own = name.endswith(".bias") and "original_module" not in name
+    return own and (kind == "all" or kind == "lora_only" and ".base_layer." in name)
+
+
 def ours_are_in(model, directory):
     """Every tensor of the file is in the model, bit for bit."""
     own = {n.replace(".modules_to_save.default", "").removesuffix(".default.weight" * ("magnitude" in n))
             .replace(".default", ""): p
-           for n, p in model.named_parameters() if ".lora_" in n or ".modules_to_save." in n}
+           for n, p in model.named_parameters() if ".lora_" in n or ".modules_to_save." in n or bias_trained(model, n)}
     ours = load_file(f"{directory}/adapter_model.safetensors")
     assert own.keys() == ours.keys(), own.keys() ^ ours.keys()
     for name, p in own.items():

@@ -57,6 +57,17 @@ static void test_what_peft_writes(void **state)
     assert_string_equal(lora->targets[1], "q_proj");
     assert_string_equal(config.base, "base");
     assert_false(config.saves_table);
+    assert_int_equal(lora->bias, BP_LORA_BIAS_NONE);
+    for (int bias = 0; bias < BP_LORA_BIASES; bias++) {
+        char json[200];
+        const int length = sprintf(json,
+                                   "{\"peft_type\": \"LORA\", \"r\": 4, \"bias\": \"%s\", "
+                                   "\"target_modules\": [\"a\"]}",
+                                   bp_peft_bias_word((bp_lora_bias)bias));
+        assert_int_equal(read_text(json, (size_t)length, &error), BP_OK);
+        assert_int_equal(lora->bias, bias);
+    }
+    assert_string_equal(bp_peft_bias_word(BP_LORA_BIASES), "");
     static const char *const more[] = {
         "null", "true", "\"gaussian\"", "\"eva\", \"modules_to_save\": [\"embed_tokens\"]",
         "false, \"modules_to_save\": [\"norm\", \"transformer.wte\"]"};
@@ -86,7 +97,8 @@ static void test_what_is_refused(void **state)
         {"{\"lora_dropout\": 1.5}", "in its range"},
         {"{\"use_rslora\": 3}", "true or false"},
         {"{\"use_dora\": 1}", "true or false"},
-        {"{\"bias\": \"all\"}", "not implemented"},
+        {"{\"bias\": \"some\"}", "not none, all or lora_only"},
+        {"{\"bias\": true}", "not none, all or lora_only"},
         {"{\"rank_pattern\": {\"a\": 2.5}}", "not whole"},
         {"{\"rank_pattern\": {\"a\": 9999}}", "in its range"},
         {"{\"rank_pattern\": {\"\": 2}}", "a name is empty"},

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* How PEFT's files call adapters, and parameters that are trained beside them. */
+#ifndef BP_FORMATS_PEFT_NAMES_H
+#define BP_FORMATS_PEFT_NAMES_H
+
+#include "core/compile/emit.h"
+#include "tools/formats/tensor_match.h"
+
+/* Adapters bear the names of their files, as PEFT has it, and so do parameters that are trained
+ * beside them, of which the bias of a module with an adapter is its base layer's. */
+extern const bp_tensor_naming bp_peft_naming;
+
+/* What a file calls a parameter; false when that does not fit. */
+bool bp_peft_name(const bp_emit *emit, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
+
+/* Whether a file has it, by any of its names; *theirs becomes that. */
+bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
+
+#endif
