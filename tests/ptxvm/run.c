@@ -153,6 +153,13 @@ typedef struct buffer {
     uint64_t address;
 } buffer;
 
+/* A tensor map, with room to align it as the driver wants. */
+typedef struct tensor {
+    unsigned char room[192];
+    char name[NAME_MAX_BYTES];
+    int buffer;
+} tensor;
+
 typedef struct program {
     const char *path;
     char kernel[NAME_MAX_BYTES];
@@ -162,6 +169,9 @@ typedef struct program {
     unsigned cluster;
     buffer buffers[ITEMS_MAX];
     size_t buffer_count;
+    tensor tensors[ITEMS_MAX];
+    size_t tensor_count;
+    void *argument_map[ITEMS_MAX];
     uint64_t arguments[ITEMS_MAX];
     int argument_buffer[ITEMS_MAX];
     size_t argument_count;
@@ -235,11 +245,59 @@ static void read_buffer(program *p, char *rest)
     fill_buffer(p, b, rest + used);
 }
 
+static void *tensor_bytes(tensor *t)
+{
+    return t->room + (64 - (uintptr_t)t->room % 64) % 64;
+}
+
+/* map NAME BUFFER TYPE SWIZZLE FILL RANK extents.. strides.. box.., numbers as the driver has them.
+ */
+static void read_map(program *p, char *rest)
+{
+    tensor *t = &p->tensors[p->tensor_count++];
+    char name[NAME_MAX_BYTES];
+    int used = 0, type = 0, swizzle = 0, fill = 0;
+    unsigned rank = 0;
+    uint64_t numbers[14] = {0};
+    uint32_t box[5] = {0};
+    const uint32_t steps[5] = {1, 1, 1, 1, 1};
+    assert_int_equal(sscanf(rest, "%39s %39s %d %d %d %u %n", t->name, name, &type, &swizzle, &fill,
+                            &rank, &used),
+                     6);
+    const buffer *b = find_buffer(p, name);
+    t->buffer = (int)(b - p->buffers);
+    char *at = rest + used;
+    for (unsigned i = 0; i + 1 < 3 * rank; i++) {
+        numbers[i] = strtoull(at, &at, 10);
+    }
+    for (unsigned i = 0; i < rank; i++) {
+        box[i] = (uint32_t)numbers[2 * rank - 1 + i];
+    }
+    run_expect(cuTensorMapEncodeTiled(tensor_bytes(t), type, rank, (void *)(uintptr_t)b->address,
+                                      numbers, numbers + rank, box, steps, 0, swizzle, 0, fill),
+               0, p->path);
+}
+
+static bool read_map_argument(program *p, const char *name)
+{
+    for (size_t i = 0; i < p->tensor_count; i++) {
+        if (strcmp(p->tensors[i].name, name) == 0) {
+            p->argument_map[p->argument_count] = tensor_bytes(&p->tensors[i]);
+            p->argument_buffer[p->argument_count++] = p->tensors[i].buffer;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_argument(program *p, char *rest)
 {
     char type[NAME_MAX_BYTES] = "";
     char value[NAME_MAX_BYTES] = "";
     int words = sscanf(rest, "%39s %39s", type, value);
+    if (words == 1 && read_map_argument(p, type)) {
+        return;
+    }
     size_t at = p->argument_count++;
     p->argument_buffer[at] = -1;
     if (words == 2) {
@@ -289,6 +347,8 @@ static void read_setup(program *p, char *line)
         assert_true(words >= 3);
     } else if (strcmp(word, "buffer") == 0) {
         read_buffer(p, rest);
+    } else if (strcmp(word, "map") == 0) {
+        read_map(p, rest);
     } else if (strcmp(word, "argument") == 0) {
         read_argument(p, rest);
     } else if (strcmp(word, "operand") == 0) {
@@ -412,7 +472,7 @@ static void launch(program *p, const char *text, uint64_t *digest)
     run_expect(cuModuleLoadData(&module, text), 0, p->path);
     run_expect(cuModuleGetFunction(&function, module, p->kernel), 0, p->path);
     for (size_t i = 0; i < p->argument_count; i++) {
-        parameters[i] = &p->arguments[i];
+        parameters[i] = p->argument_map[i] != NULL ? p->argument_map[i] : &p->arguments[i];
     }
     if (p->shared > 48 * 1024) {
         run_expect(cuFuncSetAttribute(function, 8, (int)p->shared), 0, p->path);

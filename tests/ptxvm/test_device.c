@@ -271,13 +271,66 @@ static void test_attributes(void **state)
     assert_int_equal(cuInit(0), 0);
 }
 
+/* cuTensorMapEncodeTiled: what can be described, and each limit one step beyond. */
+typedef struct map_call {
+    int type;
+    uint32_t rank;
+    uint64_t address, extents[5], strides[4];
+    uint32_t box[5], steps[5];
+    int interleave, swizzle, promotion, fill;
+} map_call;
+
+static int encode(const map_call *c)
+{
+    unsigned char room[192];
+    void *map = room + (64 - (uintptr_t)room % 64);
+    return cuTensorMapEncodeTiled(map, c->type, c->rank, (void *)(uintptr_t)c->address, c->extents,
+                                  c->strides, c->box, c->steps, c->interleave, c->swizzle,
+                                  c->promotion, c->fill);
+}
+
+static void test_maps(void **state)
+{
+    (void)state;
+    const map_call right = {9, 2, 4096, {100, 10}, {208}, {64, 8}, {1, 1}, 0, 3, 2, 1};
+    assert_int_equal(encode(&right), 0);
+    map_call wrong[16];
+    for (unsigned i = 0; i < 16; i++) {
+        wrong[i] = right;
+    }
+    wrong[0].type = 13;
+    wrong[1].rank = 0;
+    wrong[2].rank = 6;
+    wrong[3].address = 4104;
+    wrong[4].extents[1] = 0;
+    wrong[5].extents[0] = (UINT64_C(1) << 32) + 1;
+    wrong[6].strides[0] = 200;
+    wrong[7].strides[0] = UINT64_C(1) << 40;
+    wrong[8].box[1] = 257;
+    wrong[9].box[0] = 4;
+    wrong[10].box[0] = 72; /* wider than the pattern */
+    wrong[11].steps[0] = 9;
+    wrong[12].interleave = 1;
+    wrong[13].swizzle = 4;
+    wrong[14].promotion = 4;
+    wrong[15].type = 1; /* integers have no NaN to fill with */
+    for (unsigned i = 0; i < 16; i++) {
+        assert_int_equal(encode(&wrong[i]), 1);
+    }
+    unsigned char room[192];
+    void *aside = room + (64 - (uintptr_t)room % 64) + 16;
+    assert_int_equal(cuTensorMapEncodeTiled(aside, 9, 2, (void *)(uintptr_t)4096, right.extents,
+                                            right.strides, right.box, right.steps, 0, 3, 2, 1),
+                     1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device),     cmocka_unit_test(test_devices),
         cmocka_unit_test(test_functions),  cmocka_unit_test(test_primary),
         cmocka_unit_test(test_attributes), cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_settings)};
+        cmocka_unit_test(test_settings),   cmocka_unit_test(test_maps)};
     run_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,11 @@ PTXVM_API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned 
 PTXVM_API int cuLaunchKernelEx(const abi_launch *config, void *function, void **parameters,
                                void **extra);
 
+PTXVM_API int cuTensorMapEncodeTiled(void *made, int type, uint32_t rank, void *address,
+                                     const uint64_t *extents, const uint64_t *strides,
+                                     const uint32_t *box, const uint32_t *steps, int interleave,
+                                     int swizzle, int promotion, int fill);
+
 PTXVM_API int cuStreamCreate(void **stream, unsigned flags);
 PTXVM_API int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
 PTXVM_API int cuStreamDestroy_v2(void *stream);

@@ -5,6 +5,7 @@
 
 #include "tools/ptxvm/machine.h"
 #include "tools/ptxvm/mbarrier.h"
+#include "tools/ptxvm/reading.h"
 
 /* A resolved access: the bytes and their shadow. */
 typedef struct spot {
@@ -280,6 +281,17 @@ static bool is_free(vm_warp *warp, const vm_insn *in, unsigned lane, const uint8
                    owned->target ? "target" : "source", owned->address);
 }
 
+/* A store to the block's own shared memory, by an instruction or a copy. */
+static bool access_stored(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
+                          unsigned bytes, unsigned how)
+{
+    if ((how & VA_UNCHECKED) == 0) {
+        vm_race_stored(warp, 1u << lane);
+    }
+    return warp->block->reading_count == 0 ||
+           vm_reading_free(warp, in, lane, warp->block, address, bytes);
+}
+
 uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,
                    uint64_t address, unsigned bytes, unsigned how)
 {
@@ -310,6 +322,10 @@ uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space spa
         if (write) {
             vm_bits_set(found.defined, found.bit, bytes, true);
         }
+    }
+    if (write && found.race == &warp->block->shared_race &&
+        !access_stored(warp, in, lane, found.bit, bytes, how)) {
+        return NULL;
     }
     return found.data;
 }

@@ -53,7 +53,8 @@ static bool issue(vm_warp *warp, const vm_insn *in, unsigned lane, vm_actor *act
         return vm_fail(warp, in, (int)lane, VM_MISALIGNED_ADDRESS,
                        "misaligned source of an asynchronous copy");
     }
-    if (!vm_race_flight(warp, in, lane, &block->shared_race, actor->target, actor->bytes, true)) {
+    if (!vm_race_flight(warp, in, lane, &block->shared_race, actor->target, actor->bytes,
+                        FL_COPY)) {
         return false;
     }
     vm_bits_set(block->shared_defined, actor->target, actor->bytes, false);
@@ -115,8 +116,9 @@ static bool complete(vm_warp *warp, const vm_actor *actor, unsigned lane)
         return false;
     }
     vm_bits_set(block->shared_defined, actor->target, actor->bytes, true);
+    vm_race_stored(warp, 1u << lane); /* through the ordinary proxy */
     return vm_race_flight(warp, actor->insn, lane, &block->shared_race, actor->target, actor->bytes,
-                          false);
+                          FL_ENDS);
 }
 
 /* cp.async.wait_group n: all but the newest n groups; vector != 0: wait_all, open ones too. */

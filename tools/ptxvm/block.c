@@ -7,6 +7,7 @@
 
 #include "tools/ptxvm/async.h"
 #include "tools/ptxvm/mbarrier.h"
+#include "tools/ptxvm/reading.h"
 
 enum { SLICE_NATURAL = 1 << 20, SLICE_SEEDED = 96 };
 
@@ -131,6 +132,8 @@ static void reserve(vm_cluster *cluster, const vm_launch *launch)
         block->shared = vm_allocate(wanted.capacity_shared + 64);
         block->shared_defined = vm_allocate((wanted.capacity_shared / 64 + 2) * 8);
         vm_race_init(&block->shared_race, wanted.capacity_shared, false);
+        block->store_groups = vm_allocate(wanted.capacity_warps * VM_LANES * sizeof(uint32_t));
+        block->tags = vm_allocate((wanted.capacity_shared / VM_MAP_CHUNK + 2) * sizeof(vm_tag));
         block->groups = vm_allocate(wanted.capacity_warps * VM_LANES * sizeof(uint32_t));
         for (size_t w = 0; w < wanted.capacity_warps; w++) {
             vm_warp *warp = &block->warps[w];
@@ -241,7 +244,7 @@ static bool check_leftovers(vm_block *block)
                            block->barriers[i].arrived);
         }
     }
-    return vm_async_finish(block) && vm_bulk_finish(block);
+    return vm_async_finish(block) && vm_bulk_finish(block) && vm_reading_finish(block);
 }
 
 /* ---- running ---- */

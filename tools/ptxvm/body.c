@@ -136,6 +136,20 @@ static bool parse_primary(vm_parser *parser, vm_node *node)
     return true;
 }
 
+static bool parse_vector(vm_parser *parser, size_t head);
+
+/* [map, {x, y}]: where the box begins, as a vector that follows the memory operand. */
+static bool parse_coordinates(vm_parser *parser)
+{
+    vm_lexer_next(&parser->lexer);
+    vm_node *vector = body_add_node(parser);
+    if (vector == NULL || !vm_punct_is(parser, '{')) {
+        return vm_expect(parser, '{');
+    }
+    vector->paired = true;
+    return parse_vector(parser, (size_t)(vector - parser->nodes));
+}
+
 /* [base], [base+4], [base-4], [16]; a base is a register or a variable. */
 static bool parse_memory(vm_parser *parser, vm_node *node)
 {
@@ -162,6 +176,9 @@ static bool parse_memory(vm_parser *parser, vm_node *node)
         int64_t value = (int64_t)parser->lexer.token.bits;
         node->displacement = minus ? -value : value;
         vm_lexer_next(&parser->lexer);
+    }
+    if (vm_punct_is(parser, ',') && !parse_coordinates(parser)) {
+        return false;
     }
     return vm_expect(parser, ']');
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/ptxvm/driver.h"
+#include "tools/ptxvm/tensor_map.h"
 
 enum {
     THREADS_MAX = 1024,
@@ -186,17 +187,28 @@ int cuLaunchKernelEx(const abi_launch *config, void *function, void **parameters
 
 /* ---- execution ---- */
 
-/* Replaces a pointer parameter by its window's address. False: the operand is no memory. */
+/* Replaces a pointer parameter, or the pointer in a tensor map, by its window's address. False: the
+ * operand is no memory. */
 static bool make_window(vm_launch *run, const vm_function *code, const ptxvm_operand *operand,
                         uint32_t slot, uint32_t device)
 {
     vm_window *window = &run->windows[slot];
-    if (operand->parameter >= code->param_count || code->params[operand->parameter].bytes != 8) {
+    vm_tensor_map map;
+    const uint32_t bytes =
+        operand->parameter < code->param_count ? code->params[operand->parameter].bytes : 0;
+    if (bytes != sizeof(uint64_t) && bytes != sizeof map) {
         return false;
     }
     uint8_t *at = run->params + code->params[operand->parameter].offset;
     uint64_t address;
     memcpy(&address, at, sizeof address);
+    if (bytes == sizeof map) {
+        memcpy(&map, at, sizeof map);
+        address = map.address;
+        if (!vm_map_whole(&map)) {
+            return false;
+        }
+    }
     uint64_t span = operand->rows == 0 || operand->row_bytes == 0
                         ? 0
                         : (operand->rows - 1) * operand->pitch + operand->row_bytes;
@@ -218,6 +230,12 @@ static bool make_window(vm_launch *run, const vm_function *code, const ptxvm_ope
     /* The middle of the slot, so that accesses before the operand are charged to it too. */
     window->base = VM_WINDOW_BASE + ((uint64_t)slot << VM_WINDOW_SHIFT) +
                    (1ull << (VM_WINDOW_SHIFT - 1)) + (address & 0xfff);
+    if (bytes == sizeof map) {
+        map.address = window->base;
+        vm_map_seal(&map);
+        memcpy(at, &map, sizeof map);
+        return true;
+    }
     memcpy(at, &window->base, sizeof window->base);
     return true;
 }

@@ -18,7 +18,7 @@ static uint64_t state_of(const vm_mbarrier *m)
     return STATE_MARK | (m->phase & 0xffffffffu) << 20 | m->pending;
 }
 
-static vm_mbarrier *find(const vm_block *block, uint64_t address)
+vm_mbarrier *vm_mbarrier_at(const vm_block *block, uint64_t address)
 {
     for (uint32_t i = 0; i < block->mbarrier_count; i++) {
         if (block->mbarriers[i].address == address) {
@@ -50,7 +50,10 @@ void vm_mbarrier_fence(vm_warp *warp)
 void vm_mbarrier_start(vm_block *block)
 {
     block->mbarrier_count = 0;
-    block->bulk_count = 0;
+    block->bulk_count = block->reading_count = block->store_count = 0;
+    block->copies = 0;
+    memset(block->store_groups, 0, block->threads * sizeof(uint32_t));
+    memset(block->tags, 0, (block->launch->shared_bytes / VM_MAP_CHUNK + 1) * sizeof(vm_tag));
     block->pauses = 0;
 }
 
@@ -58,6 +61,10 @@ void vm_mbarrier_free(vm_block *block)
 {
     free(block->mbarriers);
     free(block->bulks);
+    free(block->readings);
+    free(block->stores);
+    free(block->store_groups);
+    free(block->tags);
 }
 
 /* Where a lane's operand points, in the block's own shared memory. */
@@ -89,7 +96,7 @@ vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand,
     if (!locate(warp, in, operand, lane, &address)) {
         return NULL;
     }
-    vm_mbarrier *m = find(warp->block, address);
+    vm_mbarrier *m = vm_mbarrier_at(warp->block, address);
     if (m == NULL) {
         vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION, "no mbarrier at 0x%x",
                 (unsigned)address);
@@ -166,12 +173,9 @@ static bool exec_inval(vm_warp *warp, const vm_insn *in, uint32_t mask)
 /* What the warp has done and seen goes with the phase: kept for a warp, as fences are. */
 void vm_mbarrier_bring(vm_warp *warp, vm_mbarrier *m)
 {
-    uint32_t *seen = m->gathering.seen;
-    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
-        const uint32_t own = warp->clock.seen[i];
-        seen[i] = own > seen[i] ? own : seen[i];
-    }
-    seen[warp->index] = warp->block->time++;
+    vm_race_join(m->gathering.seen, warp->clock.seen);
+    vm_race_join(m->gathering.proxied, warp->clock.proxied);
+    m->gathering.seen[warp->index] = warp->block->time++;
 }
 
 /* What a phase has brought is before all that the warp does after waiting for it. */

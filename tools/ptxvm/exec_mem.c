@@ -224,11 +224,21 @@ static bool exec_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
-/* Towards other proxies, or of mbarriers just made. */
-static bool exec_proxy_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
+/* Of mbarriers just made. */
+static bool exec_init_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     vm_mbarrier_fence(warp);
     return exec_fence(warp, in, mask);
+}
+
+/* Towards the asynchronous proxy: of global memory alone, or also of what lanes have stored to
+ * shared memory. */
+static bool exec_proxy_fence(vm_warp *warp, const vm_insn *in, uint32_t mask)
+{
+    if (in->space != VS_GLOBAL) {
+        vm_race_proxy_fence(warp, mask);
+    }
+    return exec_init_fence(warp, in, mask);
 }
 
 static bool exec_prefetch(vm_warp *warp, const vm_insn *in, uint32_t mask)
@@ -319,7 +329,7 @@ const vm_row vm_rows_memory[] = {
     ROW("fence.sc|acq_rel|acquire|release?." SCOPES, exec_fence, hook_none),
     ROW("fence.proxy.alias", exec_fence, hook_none),
     ROW("fence.proxy.async.global|shared::cta?", exec_proxy_fence, hook_none),
-    ROW("fence.mbarrier_init.release.cluster", exec_proxy_fence, hook_none),
+    ROW("fence.mbarrier_init.release.cluster", exec_init_fence, hook_none),
     ROW("prefetch.global|local?.L1|L2|L2::evict_last|L2::evict_normal", exec_prefetch, hook_none),
     ROW("applypriority.global?.L2::evict_normal", exec_prefetch, hook_none),
     ROW("prefetchu.L1", exec_prefetch, hook_none),

@@ -158,8 +158,17 @@ typedef struct vm_block {
     struct vm_bulk *bulks; /* copies in flight that complete on them */
     uint32_t bulk_count;
     uint32_t bulk_capacity;
-    uint32_t pauses; /* waits in vain since something last happened to an mbarrier */
-    uint32_t time;   /* of the happens-before order; grows at every synchronisation */
+    struct vm_reading *readings; /* of shared memory, by asynchronous operations */
+    uint32_t reading_count;
+    uint32_t reading_capacity;
+    uint32_t *store_groups; /* per thread: bulk groups committed so far */
+    struct vm_bulk *stores; /* bulk copies towards global memory, until they are waited for */
+    uint32_t store_count;
+    uint32_t store_capacity;
+    struct vm_tag *tags; /* what tensor copies wrote, for each 16 bytes of shared memory */
+    uint32_t copies;     /* tensor copies so far */
+    uint32_t pauses;     /* waits in vain since something last happened to an mbarrier */
+    uint32_t time;       /* of the happens-before order; grows at every synchronisation */
     vm_acquired acquired;
 } vm_block;
 

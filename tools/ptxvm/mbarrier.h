@@ -4,6 +4,7 @@
 #define PTXVM_MBARRIER_H
 
 #include "tools/ptxvm/machine.h"
+#include "tools/ptxvm/tensor_map.h"
 
 /* One mbarrier object: 8 bytes of shared memory that only its own instructions may touch. */
 typedef struct vm_mbarrier {
@@ -20,16 +21,39 @@ typedef struct vm_mbarrier {
     vm_clock_set complete;  /* and those of the one before it have brought */
 } vm_mbarrier;
 
-/* A bulk copy in flight towards shared memory. */
+/* A bulk copy in flight: into shared memory, where it completes on an mbarrier, or out of it, where
+ * it belongs to a group of its thread. */
 typedef struct vm_bulk {
-    uint64_t source;
-    uint32_t target;
+    uint64_t global; /* address; unused of a tensor's */
+    uint32_t shared; /* address */
     uint32_t bytes;
     uint32_t thread;
     uint32_t mbarrier; /* address */
+    uint32_t group;
+    bool tensor;
+    int32_t at[VM_MAP_RANK]; /* where the box begins */
+    vm_tensor_map map;
+    vm_warp *issuer;
     const vm_insn *insn;
     const vm_function *function;
 } vm_bulk;
+
+/* What a tensor copy wrote into 16 bytes: the copy's number (0: none did), and where they lie in
+ * the tensor, as an address that may lie outside of it. */
+typedef struct vm_tag {
+    uint64_t address;
+    uint32_t copy;
+} vm_tag;
+
+/* Reads the operands of a bulk copy's global side: a plain address, or a map and coordinates that
+ * begin at operand `operand`. */
+bool vm_bulk_global(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane,
+                    vm_bulk *bulk);
+/* The shared address of the chunk of 16 bytes. */
+uint32_t vm_bulk_place(const vm_bulk *bulk, uint32_t chunk);
+/* Adds the operands of the global side; *at is the node. */
+bool vm_bulk_decode(struct vm_parser *parser, vm_insn *in, size_t *at);
+void vm_bulk_append(vm_bulk **list, uint32_t *count, uint32_t *capacity, const vm_bulk *bulk);
 
 /* Whether bytes of shared memory belong to an mbarrier. */
 bool vm_mbarrier_touched(const vm_block *block, uint64_t address, unsigned bytes);
@@ -40,6 +64,9 @@ void vm_mbarrier_fence(vm_warp *warp);
 /* The live mbarrier that operand `operand` of a lane names, of whose making the warp knows; NULL:
  * the failure has been told. */
 vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane);
+
+/* The live mbarrier at an address of a block, or NULL. */
+vm_mbarrier *vm_mbarrier_at(const vm_block *block, uint64_t address);
 
 /* Counts bytes awaited, or fewer. */
 enum { VM_MBARRIER_MOST = (1 << 20) - 1 };

@@ -297,28 +297,134 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
     return what == NULL || race_report(warp, in, lane, what, (how & VA_WRITE) != 0, &other);
 }
 
-bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
-                    unsigned bytes, bool begins)
+/* The records of the bytes [offset, offset + bytes) that lie in a cell: one for all, or one each.
+ */
+static vm_cell *cells_of(vm_page *page, vm_cell *cell, uint64_t offset, unsigned bytes,
+                         unsigned *count)
 {
-    if (begins && !vm_race_touch(warp, in, lane, race, offset, bytes, VA_WRITE)) {
+    unsigned from = (unsigned)(offset & 3);
+    if (cell->split == 0) {
+        *count = 1;
+        return cell;
+    }
+    *count = bytes < 4 - from ? bytes : 4 - from;
+    return &page->bytes[(size_t)4 * (cell->split - 1) + from];
+}
+
+bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
+                    unsigned bytes, vm_flight what)
+{
+    if (what != FL_ENDS && !vm_race_touch(warp, in, lane, race, offset, bytes, VA_WRITE)) {
         return false;
     }
     uint64_t index = offset / 4;
     vm_page *page = find_page(race, index / VM_PAGE_CELLS);
+    vm_page_lock(race, page);
     for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
-        vm_cell *cell = &page->cells[index % VM_PAGE_CELLS + i];
-        unsigned count = cell->split == 0 ? 1 : 4;
-        vm_cell *first = cell->split == 0 ? cell : &page->bytes[(size_t)4 * (cell->split - 1)];
+        unsigned count = 0;
+        vm_cell *first =
+            cells_of(page, &page->cells[index % VM_PAGE_CELLS + i], offset, bytes, &count);
         for (unsigned j = 0; j < count; j++) {
-            if (begins) {
-                first[j].write.who |= VM_TOUCH_FLIGHT;
-            } else {
+            if (what == FL_ENDS) {
                 first[j].write.who &= ~(uint32_t)VM_TOUCH_FLIGHT;
                 first[j].write.time = warp->block->time;
+            } else {
+                first[j].write.who |=
+                    VM_TOUCH_FLIGHT | (what == FL_BULK ? (uint32_t)VM_TOUCH_ASYNC : 0);
             }
         }
     }
+    vm_page_unlock(race, page);
     return true;
+}
+
+void vm_race_flight_away(vm_block *home, uint64_t offset, unsigned bytes, bool begins)
+{
+    uint64_t index = offset / 4;
+    vm_page *page = find_page(&home->shared_race, index / VM_PAGE_CELLS);
+    for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
+        unsigned count = 0;
+        vm_cell *cell = &page->cells[index % VM_PAGE_CELLS + i];
+        vm_cell *first = cells_of(page, cell, offset, bytes, &count);
+        cell->write_bytes = 15;
+        for (unsigned j = 0; j < count; j++) {
+            first[j].write.launch = home->launch->serial;
+            first[j].write.block = (uint32_t)home->linear;
+            first[j].write.time = home->time;
+            first[j].write.who =
+                VM_TOUCH_SET | VM_TOUCH_ASYNC | (begins ? (uint32_t)VM_TOUCH_FLIGHT : 0);
+            first[j].read.who = 0;
+        }
+    }
+}
+
+/* ---- the asynchronous proxy ---- */
+
+void vm_race_stored(vm_warp *warp, uint32_t mask)
+{
+    vm_clock *clock = &warp->clock;
+    for (uint32_t fresh = mask & ~clock->unfenced; fresh != 0; fresh &= fresh - 1) {
+        clock->unfenced_from[vm_first_lane(fresh)] = warp->block->time;
+    }
+    clock->unfenced |= mask;
+}
+
+void vm_race_proxy_fence(vm_warp *warp, uint32_t mask)
+{
+    vm_clock *clock = &warp->clock;
+    clock->unfenced &= ~mask;
+    uint32_t known = warp->block->time++;
+    for (uint32_t left = clock->unfenced; left != 0; left &= left - 1) {
+        uint32_t before = clock->unfenced_from[vm_first_lane(left)] - 1;
+        known = before < known ? before : known;
+    }
+    clock->proxied[warp->index] = known;
+}
+
+void vm_race_join(uint32_t *into, const uint32_t *from)
+{
+    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
+        into[i] = from[i] > into[i] ? from[i] : into[i];
+    }
+}
+
+static const char *async_read_cell(const now *at, const vm_cell *cell)
+{
+    const vm_touch *write = &cell->write;
+    if (is_stale(at, write)) {
+        return NULL; /* another launch's: then the bytes are undefined */
+    }
+    if ((write->who & VM_TOUCH_FLIGHT) != 0) {
+        return "shared bytes that a copy in flight writes";
+    }
+    if (!is_ordered(at, write, 0)) {
+        return "shared bytes whose write nothing orders before it";
+    }
+    const uint32_t warp = (write->who & VM_TOUCH_THREAD) / THREAD_LANES;
+    const bool known =
+        (write->who & VM_TOUCH_ASYNC) != 0 || write->time <= at->warp->clock.proxied[warp];
+    return known ? NULL
+                 : "shared bytes that a thread stored and no fence.proxy.async of that thread "
+                   "made known";
+}
+
+bool vm_race_async_read(vm_warp *warp, const vm_insn *in, unsigned lane, vm_block *block,
+                        uint64_t offset, unsigned bytes)
+{
+    now at;
+    fill_now(&at, warp, lane, &block->shared_race);
+    const char *what = NULL;
+    for (uint64_t word = offset / 4; word < (offset + bytes) / 4 && what == NULL; word++) {
+        vm_page *page = find_page(&block->shared_race, word / VM_PAGE_CELLS);
+        unsigned count = 0;
+        vm_cell *first = cells_of(page, &page->cells[word % VM_PAGE_CELLS], word * 4, 4, &count);
+        for (unsigned i = 0; i < count && what == NULL; i++) {
+            what = async_read_cell(&at, &first[i]);
+        }
+    }
+    return what == NULL ||
+           vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                   "an asynchronous operation reads %s (at 0x%x and on)", what, (unsigned)offset);
 }
 
 /* ---- synchronisation ---- */
@@ -368,9 +474,8 @@ void vm_race_bring(vm_warp *warp, vm_clock_set *set)
     uint32_t time = tick(warp->block);
     warp->clock.warp_time = time;
     warp->clock.seen[warp->index] = time;
-    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
-        set->seen[i] = set->seen[i] > warp->clock.seen[i] ? set->seen[i] : warp->clock.seen[i];
-    }
+    vm_race_join(set->seen, warp->clock.seen);
+    vm_race_join(set->proxied, warp->clock.proxied);
 }
 
 void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
@@ -385,11 +490,8 @@ void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
 
 void vm_race_take(vm_warp *warp, const vm_clock_set *set)
 {
-    for (unsigned i = 0; i < VM_WARPS_MAX; i++) {
-        if (set->seen[i] > warp->clock.seen[i]) {
-            warp->clock.seen[i] = set->seen[i];
-        }
-    }
+    vm_race_join(warp->clock.seen, set->seen);
+    vm_race_join(warp->clock.proxied, set->proxied);
 }
 
 void vm_race_fence(vm_warp *warp)
@@ -417,11 +519,8 @@ static void merge(vm_acquired *into, const vm_release *from)
 {
     for (uint32_t i = 0; i < into->count; i++) {
         if (into->items[i].block == from->block) {
-            for (unsigned w = 0; w < VM_WARPS_MAX; w++) {
-                uint32_t seen = from->seen[w];
-                into->items[i].seen[w] =
-                    into->items[i].seen[w] > seen ? into->items[i].seen[w] : seen;
-            }
+            vm_race_join(into->items[i].seen, from->seen);
+            vm_race_join(into->items[i].proxied, from->proxied);
             return;
         }
     }
@@ -438,6 +537,7 @@ void vm_race_release(vm_warp *warp, const vm_race *race, uint64_t offset)
     vm_release release;
     release.block = (uint32_t)warp->block->linear;
     memcpy(release.seen, warp->clock.seen, sizeof release.seen);
+    memcpy(release.proxied, warp->clock.proxied, sizeof release.proxied);
     release.seen[warp->index] = warp->clock.fence_time;
     pthread_mutex_lock(&launch->lock);
     vm_location *location = find_location(launch, race, offset);
@@ -484,6 +584,7 @@ void vm_race_acquire(vm_warp *warp, unsigned lane, const vm_race *race, uint64_t
         }
         vm_clock_set set;
         memcpy(set.seen, release->seen, sizeof set.seen);
+        memcpy(set.proxied, release->proxied, sizeof set.proxied);
         set.seen[warp->index] = 0;
         vm_race_take(warp, &set);
         take_own(warp, lane, release->seen[warp->index]);

@@ -24,7 +24,8 @@ enum {
     VM_TOUCH_STRONG = 1 << 17, /* atomic or volatile and the like */
     VM_TOUCH_FLIGHT = 1 << 18, /* an asynchronous copy that has not completed */
     VM_TOUCH_BLOCKS = 1 << 19, /* reads: from more than one block */
-    VM_TOUCH_SET = 1 << 20
+    VM_TOUCH_SET = 1 << 20,
+    VM_TOUCH_ASYNC = 1 << 21 /* a write through the asynchronous proxy */
 };
 
 /* Four bytes. split: index + 1 of four cells, one for each byte, once their histories differ. */
@@ -75,17 +76,25 @@ typedef struct vm_clock {
     uint32_t warp_time;          /* last synchronisation of the whole warp */
     uint32_t (*lanes)[VM_LANES]; /* [l][m]: time up to which lane l has seen lane m, or NULL */
     uint32_t fence_time;         /* of the last fence, 0 none */
+    /* Up to which time each warp's stores to shared memory are known to the asynchronous proxy, as
+     * far as this warp has heard; and the own lanes that have stored since their fence, since when.
+     */
+    uint32_t proxied[VM_WARPS_MAX];
+    uint32_t unfenced;
+    uint32_t unfenced_from[VM_LANES];
 } vm_clock;
 
 /* Joined clocks of the warps that came to a barrier. */
 typedef struct vm_clock_set {
     uint32_t seen[VM_WARPS_MAX];
+    uint32_t proxied[VM_WARPS_MAX];
 } vm_clock_set;
 
 /* What this block has acquired from others. */
 typedef struct vm_release {
     uint32_t block;
     uint32_t seen[VM_WARPS_MAX];
+    uint32_t proxied[VM_WARPS_MAX];
 } vm_release;
 typedef struct vm_acquired {
     vm_release *items;
@@ -124,9 +133,14 @@ bool vm_race_turn_read(vm_race_turn *turn, unsigned lane, bool many, uint64_t of
 bool vm_race_turn_write(vm_race_turn *turn, unsigned lane, uint64_t offset, unsigned bytes);
 void vm_race_turn_end(vm_race_turn *turn);
 
-/* Marks or unmarks bytes that an asynchronous copy is writing; thread is the issuer's. */
+/* Marks or unmarks bytes that an asynchronous copy is writing; thread is the issuer's. A bulk copy
+ * writes through the asynchronous proxy. */
+typedef enum vm_flight { FL_COPY, FL_BULK, FL_ENDS } vm_flight;
 bool vm_race_flight(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
-                    uint64_t offset, unsigned bytes, bool begins);
+                    uint64_t offset, unsigned bytes, vm_flight what);
+/* The same in the shared memory of another block, whose threads cannot have ordered themselves
+ * before it in ways that are followed here. */
+void vm_race_flight_away(struct vm_block *home, uint64_t offset, unsigned bytes, bool begins);
 
 void vm_race_warp_start(struct vm_warp *warp);
 /* Lanes of `mask` (of one warp) have synchronised. */
@@ -137,6 +151,17 @@ void vm_race_bring(struct vm_warp *warp, vm_clock_set *set);
  * up to now, which keeps the one time of a byte read by many warps from looking too late. */
 void vm_race_complete(struct vm_block *block, vm_clock_set *set, uint32_t waiting);
 void vm_race_take(struct vm_warp *warp, const vm_clock_set *set);
+
+/* Lanes have stored to their block's shared memory, and: lanes have made the fence that tells the
+ * asynchronous proxy of what they stored. */
+void vm_race_stored(struct vm_warp *warp, uint32_t mask);
+void vm_race_proxy_fence(struct vm_warp *warp, uint32_t mask);
+/* A lane starts what reads shared bytes (aligned to 4) through the asynchronous proxy: false, and
+ * reported, where their writes are not ordered before it or no fence made them known there. */
+bool vm_race_async_read(struct vm_warp *warp, const struct vm_insn *in, unsigned lane,
+                        struct vm_block *block, uint64_t offset, unsigned bytes);
+/* What a clock set has heard of the asynchronous proxy joins another. */
+void vm_race_join(uint32_t *into, const uint32_t *from);
 
 /* A fence: what the warp has done and seen so far is what its next strong write releases. */
 void vm_race_fence(struct vm_warp *warp);

@@ -21,7 +21,7 @@ static bool find_shared(const vm_warp *warp, stretch *found)
     stretch all = {0, block->launch->shared_bytes, block->shared, block->shared_defined,
                    0, &block->shared_race,         NULL};
     *found = all;
-    return block->mbarrier_count == 0;
+    return block->mbarrier_count == 0 && block->reading_count == 0;
 }
 
 static bool find_global(vm_warp *warp, uint64_t address, bool write, stretch *found)
@@ -150,6 +150,9 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
     for (uint32_t left = same; left != 0 && fine; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
         data[lane] = data[first[lane]];
+    }
+    if (write && space == VS_SHARED) {
+        vm_race_stored(warp, mask);
     }
     return fine;
 }

@@ -91,6 +91,8 @@ enum {
     VF_ACQUIRE = 1u << 22,
     VF_RELEASE = 1u << 23,
     VF_NOINC = 1u << 24,
+    VF_READ = 1u << 25,      /* only until sources may be overwritten */
+    VF_MULTICAST = 1u << 26, /* to several blocks of a cluster */
     VF_ROUND_MASK = 7u
 };
 
