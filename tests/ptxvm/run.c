@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { NAME_MAX_BYTES = 40, ITEMS_MAX = 16, LINE_BYTES = 8192 };
+enum { NAME_MAX_BYTES = 40, ITEMS_MAX = 16, CYCLE_MAX = 100, LINE_BYTES = 16384 };
 
 void run_open(void)
 {
@@ -213,7 +213,8 @@ static uint64_t number(const char *type, const char *text)
     return bits;
 }
 
-/* The i-th value of "iota", "zero", or of a list whose last value repeats; "i*3+1" is a ramp. */
+/* The i-th value of "iota", of a list whose last value repeats, or behind "cycle" of one that
+ * begins again. */
 static void fill_buffer(program *p, const buffer *b, char *values)
 {
     unsigned char *data = calloc(b->count, b->bytes);
@@ -221,7 +222,18 @@ static void fill_buffer(program *p, const buffer *b, char *values)
     char *word = strtok(values, " \t");
     bool undefined = word != NULL && strcmp(word, "undefined") == 0;
     bool iota = word != NULL && strcmp(word, "iota") == 0;
-    for (size_t i = 0; i < b->count && !undefined; i++) {
+    uint64_t cycle[CYCLE_MAX];
+    size_t period = 0;
+    if (word != NULL && strcmp(word, "cycle") == 0) {
+        for (word = strtok(NULL, " \t"); word != NULL; word = strtok(NULL, " \t")) {
+            assert_true(period < CYCLE_MAX);
+            cycle[period++] = number(b->type, word);
+        }
+    }
+    for (size_t i = 0; i < b->count && period != 0; i++) {
+        memcpy(data + i * b->bytes, &cycle[i % period], b->bytes);
+    }
+    for (size_t i = 0; i < b->count && !undefined && period == 0; i++) {
         char text[40];
         snprintf(text, sizeof text, "%zu", i);
         uint64_t bits = iota ? number(b->type, text) : (word != NULL ? number(b->type, word) : 0);

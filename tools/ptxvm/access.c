@@ -285,11 +285,17 @@ static bool is_free(vm_warp *warp, const vm_insn *in, unsigned lane, const uint8
 static bool access_stored(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_t address,
                           unsigned bytes, unsigned how)
 {
+    vm_block *block = warp->block;
     if ((how & VA_UNCHECKED) == 0) {
         vm_race_stored(warp, 1u << lane);
     }
-    return warp->block->reading_count == 0 ||
-           vm_reading_free(warp, in, lane, warp->block, address, bytes);
+    if (block->copies != 0) { /* what lies there is no box any more */
+        for (uint64_t at = address / VM_MAP_CHUNK; at <= (address + bytes - 1) / VM_MAP_CHUNK;
+             at++) {
+            block->tags[at].copy = 0;
+        }
+    }
+    return block->reading_count == 0 || vm_reading_free(warp, in, lane, block, address, bytes);
 }
 
 uint8_t *vm_access(vm_warp *warp, const vm_insn *in, unsigned lane, vm_space space,

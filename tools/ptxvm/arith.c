@@ -267,22 +267,25 @@ HEAD(f64_of_f32)
     }
 }
 
+enum { TOGETHER = 8 /* columns */ };
+
 static void multiply(float *restrict c, const float *a, const float *b, unsigned rows,
                      unsigned columns, unsigned depth)
 {
-    for (unsigned i = 0; i < rows; i++) {
-        float sums[8];
-        for (unsigned j = 0; j < columns; j++) {
-            sums[j] = c[i * columns + j];
+    for (unsigned at = 0; at < rows * columns; at += TOGETHER) {
+        const float *x = a + (size_t)(at / columns) * depth;
+        const float *y = b + at % columns;
+        float sums[TOGETHER];
+        for (unsigned j = 0; j < TOGETHER; j++) {
+            sums[j] = c[at + j];
         }
         for (unsigned k = 0; k < depth; k++) {
-            const float x = a[i * depth + k];
-            for (unsigned j = 0; j < 8; j++) {
-                sums[j] = fmaf(x, b[k * columns + j], sums[j]);
+            for (unsigned j = 0; j < TOGETHER; j++) {
+                sums[j] = fmaf(x[k], y[(size_t)k * columns + j], sums[j]);
             }
         }
-        for (unsigned j = 0; j < columns; j++) {
-            c[i * columns + j] = canonical(sums[j]);
+        for (unsigned j = 0; j < TOGETHER; j++) {
+            c[at + j] = canonical(sums[j]);
         }
     }
 }

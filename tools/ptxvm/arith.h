@@ -27,7 +27,8 @@ bool vm_arith_has_avx2(void);
 vm_kernel *vm_arith_wide(int index);
 
 /* C = A x B + C over K in ascending order, one fused multiply-add each: the order that mma has
- * here. a: rows x k, b: k x columns, c: rows x columns, all row by row. */
+ * here. a: rows x k, b: k x columns, c: rows x columns, all row by row;
+ * columns are a multiple of 8. */
 typedef void vm_multiply(float *restrict c, const float *a, const float *b, unsigned rows,
                          unsigned columns, unsigned depth);
 extern vm_multiply *const vm_multiply_portable;
@@ -40,14 +41,15 @@ vm_multiply *vm_arith_wide_multiply(void);
 void vm_sums_choose(unsigned asked);
 bool vm_sums_chosen(void);
 
-/* One element of a product: a[0 .. count-1] times b[0], b[stride] ..; count is at most 16, and for
+/* One element of a product: a[0 .. count-1] times b[0], b[stride] ..; count is at most 32, and for
  * tf32 a multiple of 4, else of 8. */
 typedef struct vm_sum {
     const float *a, *b;
     unsigned stride, count;
-    int least; /* the least exponent of the operands' type */
+    int least, least_b; /* the least exponents of the operands' types */
     bool tf32;
-    bool half; /* the result is an f16 */
+    bool eight; /* types of 8 bits */
+    bool half;  /* the result is an f16 */
 } vm_sum;
 float vm_sums_add(const vm_sum *sum, float c);
 

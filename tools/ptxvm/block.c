@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "tools/ptxvm/async.h"
-#include "tools/ptxvm/mbarrier.h"
-#include "tools/ptxvm/reading.h"
+#include "tools/ptxvm/matrix.h"
 
 enum { SLICE_NATURAL = 1 << 20, SLICE_SEEDED = 96 };
 
@@ -82,6 +81,7 @@ void vm_cluster_free(vm_cluster *cluster)
             free(warp->local);
             free(warp->frame);
             free(warp->clock.lanes);
+            free(warp->marks);
         }
         free(block->warps);
         free(block->shared);
@@ -89,6 +89,7 @@ void vm_cluster_free(vm_cluster *cluster)
         vm_race_free(&block->shared_race);
         free(block->groups);
         free(block->actors);
+        free(block->warpgroups);
         free(block->acquired.items);
         vm_mbarrier_free(block);
     }
@@ -134,6 +135,8 @@ static void reserve(vm_cluster *cluster, const vm_launch *launch)
         vm_race_init(&block->shared_race, wanted.capacity_shared, false);
         block->store_groups = vm_allocate(wanted.capacity_warps * VM_LANES * sizeof(uint32_t));
         block->tags = vm_allocate((wanted.capacity_shared / VM_MAP_CHUNK + 2) * sizeof(vm_tag));
+        block->warpgroups =
+            vm_allocate((wanted.capacity_warps / VM_READERS + 1) * sizeof(vm_warpgroup));
         block->groups = vm_allocate(wanted.capacity_warps * VM_LANES * sizeof(uint32_t));
         for (size_t w = 0; w < wanted.capacity_warps; w++) {
             vm_warp *warp = &block->warps[w];
@@ -244,7 +247,8 @@ static bool check_leftovers(vm_block *block)
                            block->barriers[i].arrived);
         }
     }
-    return vm_async_finish(block) && vm_bulk_finish(block) && vm_reading_finish(block);
+    return vm_async_finish(block) && vm_bulk_finish(block) && vm_matrix_finish(block) &&
+           vm_reading_finish(block);
 }
 
 /* ---- running ---- */

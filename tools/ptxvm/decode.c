@@ -23,7 +23,7 @@ static const vm_row *const families[] = {
     vm_rows_move,     vm_rows_integer, vm_rows_bits,   vm_rows_float,    vm_rows_approx,
     vm_rows_half,     vm_rows_convert, vm_rows_memory, vm_rows_atomic,   vm_rows_flow,
     vm_rows_sync,     vm_rows_matrix,  vm_rows_async,  vm_rows_mbarrier, vm_rows_bulk,
-    vm_rows_bulk_out, vm_rows_video};
+    vm_rows_bulk_out, vm_rows_wgmma,   vm_rows_video};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 /* ---- operands ---- */
@@ -348,8 +348,9 @@ static bool match_pattern(const char *pattern, vm_name opcode, vm_insn *in)
         size_t length = strcspn(pattern, ".");
         bool optional = length > 0 && pattern[length - 1] == '?';
         size_t set = optional ? length - 1 : length;
-        if (pending && in_alternatives(pattern, set, word)) {
-            if (!first) {
+        const bool any = set == 1 && pattern[0] == '*';
+        if (pending && (any || in_alternatives(pattern, set, word))) {
+            if (!first && !any) {
                 apply_keyword(in, word, &types);
             }
             pending = at < end;
@@ -416,6 +417,8 @@ bool vm_decode(vm_parser *parser, vm_name opcode, int32_t guard, bool guard_not,
     }
     in.guard = guard;
     in.guard_not = guard_not;
+    in.touches = true;
+    parser->opcode = opcode;
     in.line = line;
     in.place = parser->place;
     in.first = (uint32_t)parser->operands.count;

@@ -36,7 +36,7 @@ static void bulk_fill(uint8_t *bytes, const vm_bulk *bulk)
     }
 }
 
-static bool bulk_fetch(const vm_bulk *bulk, uint32_t chunk, uint8_t *bytes, uint64_t *address)
+static bool bulk_fetch(const vm_bulk *bulk, uint32_t chunk, uint8_t *bytes)
 {
     vm_warp *warp = bulk->issuer;
     const unsigned lane = bulk->thread % VM_LANES;
@@ -46,7 +46,6 @@ static bool bulk_fetch(const vm_bulk *bulk, uint32_t chunk, uint8_t *bytes, uint
         found = vm_map_find(&bulk->map, bulk->at, chunk);
         bulk_fill(bytes, bulk);
     }
-    *address = found.address;
     const bool whole = found.inside == (1u << found.elements) - 1 && found.address % CHUNK == 0;
     const unsigned size = whole ? (unsigned)CHUNK : CHUNK / found.elements;
     for (unsigned e = 0; e < (whole ? 1 : found.elements); e++) {
@@ -67,16 +66,17 @@ static bool bulk_moves(vm_block *block, const vm_bulk *bulk)
 {
     const bool away = bulk->issuer->block != block;
     const uint32_t copy = bulk->tensor ? ++block->copies : 0;
+    const uint32_t width =
+        bulk->tensor ? bulk->map.box[0] * vm_map_element(bulk->map.type) / CHUNK : 0;
     for (uint32_t chunk = 0; chunk < bulk->bytes / CHUNK; chunk++) {
         uint8_t bytes[CHUNK];
-        uint64_t address = 0;
         const uint32_t to = vm_bulk_place(bulk, chunk);
-        if (!bulk_fetch(bulk, chunk, bytes, &address)) {
+        if (!bulk_fetch(bulk, chunk, bytes)) {
             return false;
         }
         memcpy(block->shared + to, bytes, CHUNK);
         vm_bits_set(block->shared_defined, to, CHUNK, true);
-        const vm_tag tag = {address, copy};
+        const vm_tag tag = {copy, chunk, width};
         block->tags[to / CHUNK] = tag;
         if (away) {
             vm_race_flight_away(block, to, CHUNK, false);

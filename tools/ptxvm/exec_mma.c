@@ -93,6 +93,7 @@ static void multiply_as_chosen(float *c, const float *a, const float *b, const v
                             .stride = COLUMNS,
                             .count = in->vector,
                             .least = in->types[1] == VT_F16 ? -14 : -126,
+                            .least_b = in->types[1] == VT_F16 ? -14 : -126,
                             .tf32 = in->types[1] == VT_TF32,
                             .half = in->types[0] == VT_F16};
         c[i] = vm_sums_add(&sum, c[i]);

@@ -4,6 +4,9 @@
 #include "tools/ptxvm/machine.h"
 #include "tools/ptxvm/parse.h"
 
+/* Registers of a processor and the most of a thread; how often a warp asks for some in vain. */
+enum { FILE_REGISTERS = 65536, THREAD_REGISTERS = 255, PAUSES_MOST = 200000 };
+
 /* shfl.sync.mode d|p, a, b, c, members */
 static bool exec_shuffle(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -132,19 +135,47 @@ static bool exec_elect(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
-/* setmaxnreg: the instrument's registers are there anyway. */
+/* Registers of a thread at a kernel's entry: what ptxas gives where a block fills a processor. */
+static uint32_t entry_registers(const vm_block *block)
+{
+    const uint32_t share = FILE_REGISTERS / (block->warp_count * VM_LANES) / 8 * 8;
+    return share < THREAD_REGISTERS ? share : THREAD_REGISTERS;
+}
+
+/* setmaxnreg: the instrument's registers are there anyway; those of the block are counted, and who
+ * asks for more than are left waits until others have given some back. */
 static bool exec_registers(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
-    (void)warp;
-    (void)in;
     (void)mask;
+    vm_block *block = warp->block;
+    const uint32_t wanted = *(const uint32_t *)vm_source(warp, in, 0);
+    const uint32_t entry = entry_registers(block);
+    const uint32_t now = warp->register_limit != 0 ? warp->register_limit : entry;
+    const bool more = in->choice == VX_INC;
+    if (more ? wanted < now : wanted > now) {
+        return vm_fail(warp, in, VM_FULL, VM_ILLEGAL_INSTRUCTION,
+                       "setmaxnreg from %u registers to %u", now, wanted);
+    }
+    uint32_t sum = 0;
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        const uint32_t limit = block->warps[w].register_limit;
+        sum += VM_LANES * (w == warp->index ? wanted : limit != 0 ? limit : entry);
+    }
+    if (more && sum > FILE_REGISTERS) {
+        warp->pauses = warp->again = true;
+        return ++block->pauses <= PAUSES_MOST ||
+               vm_fail(warp, in, VM_FULL, VM_LAUNCH_TIMEOUT,
+                       "setmaxnreg waits for registers that nobody gives back: %u of %d", sum,
+                       FILE_REGISTERS);
+    }
+    warp->register_limit = wanted;
+    block->pauses = 0;
     return true;
 }
 
 static bool hook_registers(vm_parser *parser, vm_insn *in)
 {
     const vm_node *count = &parser->nodes[0];
-    (void)in;
     if (parser->module->target != 90 || !parser->module->target_specific) {
         return vm_parse_fail(parser, VM_INVALID_PTX, "setmaxnreg needs .target sm_90a");
     }
@@ -153,7 +184,7 @@ static bool hook_registers(vm_parser *parser, vm_insn *in)
         return vm_parse_fail(parser, VM_INVALID_PTX,
                              "a number of registers is a multiple of 8 from 24 to 256");
     }
-    return true;
+    return vm_add_source(parser, in, count, VT_U32, false);
 }
 
 static uint32_t reduce(const vm_meeting *meeting, vm_choice what, bool is_signed)

@@ -106,7 +106,14 @@ typedef struct vm_warp {
     const vm_insn *spin_insn; /* the strong global load made last, and how often in a row */
     uint64_t spin_address;
     uint32_t spins;
-    vm_region region; /* the last one found */
+    struct vm_mark *marks; /* of registers, in a kernel that has wgmma */
+    uint32_t epoch;        /* fences of wgmma so far, counted from 1 */
+    uint32_t matrix_done;  /* groups of wgmma waited for */
+    bool matrix_fenced;
+    bool matrix_open;        /* a wgmma that belongs to no group yet */
+    bool again;              /* the instruction has not ended: it is executed once more */
+    uint32_t register_limit; /* that setmaxnreg asked for; 0: the entry's */
+    vm_region region;        /* the last one found */
     vm_clock clock;
     uint64_t sink[VM_LANES * 2];
 } vm_warp;
@@ -167,8 +174,9 @@ typedef struct vm_block {
     uint32_t store_capacity;
     struct vm_tag *tags; /* what tensor copies wrote, for each 16 bytes of shared memory */
     uint32_t copies;     /* tensor copies so far */
-    uint32_t pauses;     /* waits in vain since something last happened to an mbarrier */
-    uint32_t time;       /* of the happens-before order; grows at every synchronisation */
+    struct vm_warpgroup *warpgroups;
+    uint32_t pauses; /* waits in vain since something last happened to an mbarrier */
+    uint32_t time;   /* of the happens-before order; grows at every synchronisation */
     vm_acquired acquired;
 } vm_block;
 

@@ -38,11 +38,12 @@ typedef struct vm_bulk {
     const vm_function *function;
 } vm_bulk;
 
-/* What a tensor copy wrote into 16 bytes: the copy's number (0: none did), and where they lie in
- * the tensor, as an address that may lie outside of it. */
+/* What a tensor copy wrote into 16 bytes: the copy's number (0: none did), which piece of the box,
+ * and how many of them make a row. */
 typedef struct vm_tag {
-    uint64_t address;
     uint32_t copy;
+    uint32_t chunk;
+    uint32_t width;
 } vm_tag;
 
 /* Reads the operands of a bulk copy's global side: a plain address, or a map and coordinates that

@@ -82,7 +82,7 @@ typedef struct vm_node {
     vm_name name;
 } vm_node;
 
-enum { VM_NODES_MAX = 96 };
+enum { VM_NODES_MAX = 160 };
 
 typedef struct vm_label {
     vm_name name;
@@ -143,6 +143,7 @@ typedef struct vm_parser {
     uint32_t place;
     uint32_t device;
     uint32_t driver;
+    vm_name opcode; /* of the instruction being decoded */
     vm_node nodes[VM_NODES_MAX];
     size_t node_count;
     vm_template templates[VM_TEMPLATES];
@@ -206,7 +207,7 @@ struct vm_row;
 typedef bool vm_decode_hook(vm_parser *parser, vm_insn *in);
 
 typedef struct vm_row {
-    const char *pattern; /* opcode words; a|b alternatives, ? optional */
+    const char *pattern; /* opcode words; a|b alternatives, ? optional, * any */
     const char *shape;   /* operand roles, see decode.c; NULL: the hook does it all */
     vm_exec *exec;
     vm_kernel *kernel;
@@ -233,6 +234,7 @@ extern const vm_row vm_rows_async[];
 extern const vm_row vm_rows_mbarrier[];
 extern const vm_row vm_rows_bulk[];
 extern const vm_row vm_rows_bulk_out[];
+extern const vm_row vm_rows_wgmma[];
 
 /* For hooks: appends an operand of the instruction being decoded. */
 bool vm_add_source(vm_parser *parser, vm_insn *in, const vm_node *node, vm_type type, bool wider);

@@ -61,6 +61,7 @@ typedef struct vm_insn {
     uint8_t vector; /* elements of a vector access, or the x of ldmatrix */
     uint8_t sync;
     bool guard_not;
+    bool touches; /* registers, in ways that wgmma has to be fenced from */
 } vm_insn;
 
 /* A .loc: file, line, and the place it was inlined at (index into places, 0 none). */
@@ -95,6 +96,7 @@ typedef struct vm_function {
     char *name;
     bool kernel;
     bool defined;
+    bool matrix; /* has wgmma */
     uint32_t line;
     vm_insn *insns;
     uint32_t insn_count;

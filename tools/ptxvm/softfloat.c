@@ -403,3 +403,17 @@ uint32_t vm_tf32_of_f32(float value, unsigned how)
     }
     return kept;
 }
+
+float vm_f32_of_e4m3(uint8_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x80u) << 24;
+    const uint32_t exponent = bits >> 3 & 15, fraction = bits & 7;
+    if (exponent == 15 && fraction == 7) {
+        return vm_f32_bits(0x7fffffffu);
+    }
+    if (exponent == 0) { /* multiples of 2^-9 */
+        const float value = (float)fraction * 0x1p-9f;
+        return vm_f32_bits(vm_bits_f32(value) | sign);
+    }
+    return vm_f32_bits(sign | (exponent + 120) << 23 | fraction << 20);
+}

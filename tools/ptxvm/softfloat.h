@@ -100,6 +100,8 @@ double vm_add_odd(double a, double b);
 /* Half formats: 16-bit patterns. NaN becomes 0x7fff. */
 double vm_f64_of_f16(uint16_t half);
 double vm_f64_of_bf16(uint16_t half);
+/* Four exponent bits, three of the fraction, no infinity. */
+float vm_f32_of_e4m3(uint8_t bits);
 uint16_t vm_f16_of_f64(double value, unsigned how);
 uint16_t vm_bf16_of_f64(double value, unsigned how);
 uint32_t vm_tf32_of_f32(float value, unsigned how);

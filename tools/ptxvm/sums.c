@@ -10,8 +10,9 @@
 
 enum {
     SINGLE = 23,          /* fraction bits of an f32 */
+    EIGHT = 13,           /* of sums of 8-bit types, before and behind the cut */
     PRODUCT = 2 * SINGLE, /* of the product of two */
-    TERMS_MAX = 17,
+    TERMS_MAX = 33,
     LOWEST = -149 /* the exponent of the smallest f32 */
 };
 
@@ -59,7 +60,7 @@ static unsigned gather(term *terms, const vm_sum *sum, float c)
         const float a = sum->a[i];
         const float b = sum->b[i * sum->stride];
         int first, second;
-        const uint64_t product = split(a, sum->least, &first) * split(b, sum->least, &second);
+        const uint64_t product = split(a, sum->least, &first) * split(b, sum->least_b, &second);
         if (product != 0) {
             terms[count].significand = product;
             terms[count].exponent = first + second;
@@ -69,8 +70,8 @@ static unsigned gather(term *terms, const vm_sum *sum, float c)
     return count;
 }
 
-/* magnitude x 2^unit cut toward zero to what an f32 holds. */
-static double cut_to_single(uint64_t magnitude, int unit)
+/* magnitude x 2^unit cut toward zero to what an f32 of so many fraction bits holds. */
+static double cut_to(uint64_t magnitude, int unit, int fraction)
 {
     int top = unit;
     for (uint64_t rest = magnitude; rest > 1; rest >>= 1) {
@@ -79,7 +80,7 @@ static double cut_to_single(uint64_t magnitude, int unit)
     if (top > 127) {
         return (double)INFINITY;
     }
-    const int last = top - SINGLE > LOWEST ? top - SINGLE : LOWEST;
+    const int last = top - fraction > LOWEST ? top - fraction : LOWEST;
     const int drop = last - unit;
     if (drop > 0) {
         magnitude = drop > 63 ? 0 : magnitude >> drop << drop;
@@ -113,8 +114,8 @@ static float step(const vm_sum *sum, float c, unsigned fraction)
     }
     const int unit = largest - (int)fraction;
     const uint64_t magnitude = (uint64_t)(total < 0 ? -total : total);
-    const double value =
-        sum->half ? ldexp((double)magnitude, unit) : cut_to_single(magnitude, unit);
+    const double value = sum->half ? ldexp((double)magnitude, unit)
+                                   : cut_to(magnitude, unit, sum->eight ? EIGHT : SINGLE);
     const double result = total < 0 ? -value : value;
     const float rounded = (float)(sum->half ? vm_f64_of_f16(vm_f16_of_f64(result, 0)) : result);
     return rounded != 0 ? rounded : 0.0f; /* the model knows no negative zero */
@@ -130,7 +131,7 @@ float vm_sums_add(const vm_sum *sum, float c)
         part.a += k;
         part.b += k * sum->stride;
         part.count = at_once;
-        c = step(&part, c, early ? 24 : 25);
+        c = step(&part, c, sum->eight ? EIGHT : early ? 24 : 25);
     }
     return c;
 }

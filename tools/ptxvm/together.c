@@ -21,7 +21,7 @@ static bool find_shared(const vm_warp *warp, stretch *found)
     stretch all = {0, block->launch->shared_bytes, block->shared, block->shared_defined,
                    0, &block->shared_race,         NULL};
     *found = all;
-    return block->mbarrier_count == 0 && block->reading_count == 0;
+    return block->mbarrier_count == 0 && block->reading_count == 0 && block->copies == 0;
 }
 
 static bool find_global(vm_warp *warp, uint64_t address, bool write, stretch *found)

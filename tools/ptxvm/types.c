@@ -24,7 +24,8 @@ static const type_fact type_facts[] = {
     [VT_BF16X2] = {"bf16x2", 4, false, true}, [VT_TF32] = {"tf32", 4, false, true},
     [VT_F32] = {"f32", 4, false, true},       [VT_F64] = {"f64", 8, false, true},
     [VT_F32X2] = {"f32x2", 8, false, true},   [VT_U16X2] = {"u16x2", 4, false, false},
-    [VT_S16X2] = {"s16x2", 4, true, false}};
+    [VT_S16X2] = {"s16x2", 4, true, false},   [VT_E4M3] = {"e4m3", 1, false, true},
+    [VT_E5M2] = {"e5m2", 1, false, true}};
 
 unsigned vm_type_bytes(vm_type type)
 {
@@ -68,6 +69,8 @@ static const vm_keyword keywords[] = {{"pred", VK_TYPE, VT_PRED},
                                       {"f32", VK_TYPE, VT_F32},
                                       {"f64", VK_TYPE, VT_F64},
                                       {"f32x2", VK_TYPE, VT_F32X2},
+                                      {"e4m3", VK_TYPE, VT_E4M3},
+                                      {"e5m2", VK_TYPE, VT_E5M2},
                                       {"u16x2", VK_TYPE, VT_U16X2},
                                       {"s16x2", VK_TYPE, VT_S16X2},
                                       {"global", VK_SPACE, VS_GLOBAL},

@@ -35,7 +35,9 @@ typedef enum vm_type {
     VT_F64,
     VT_F32X2,
     VT_U16X2,
-    VT_S16X2
+    VT_S16X2,
+    VT_E4M3,
+    VT_E5M2
 } vm_type;
 
 typedef enum vm_space {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/ptxvm/matrix.h"
 #include "tools/ptxvm/warp.h"
 
 /* Instructions of a warp after which waiting lanes no longer wait, and another fragment runs. */
@@ -42,6 +43,8 @@ void vm_warp_start(vm_warp *warp, uint32_t existing)
     warp->patient_until = PATIENCE;
     warp->spin_insn = NULL;
     warp->region.low = warp->region.high = 0;
+    warp->again = warp->pauses = warp->matrix_open = false;
+    vm_matrix_start(warp);
     vm_race_warp_start(warp);
 }
 
@@ -320,8 +323,12 @@ static bool hold_aligned(vm_warp *warp, uint32_t first)
         return false;
     }
     bool waits = in->sync == SY_BARRIER && warp->barrier >= 0;
+    bool again = warp->again;
+    warp->again = false;
     for (uint32_t i = 0; i < warp->fragment_count; i++) {
-        if (waits) {
+        if (again) {
+            warp->fragments[i].state = FS_READY;
+        } else if (waits) {
             warp->fragments[i].state = FS_BLOCK;
         } else {
             advance(&warp->fragments[i]);
@@ -416,6 +423,9 @@ static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
             __atomic_store_n(hit, 1, __ATOMIC_RELAXED);
         }
         warp->executed++;
+        if (warp->function->matrix && mask != 0 && in->touches && !vm_matrix_touch(warp, in)) {
+            return false;
+        }
         if (in->sync == SY_NONE) {
             if (mask != 0 && !in->exec(warp, in, mask)) {
                 return false;
@@ -433,6 +443,8 @@ static bool run_fragment(vm_warp *warp, uint32_t index, uint64_t *quantum)
                                       : !flow(warp, fragment, in, mask)) {
                 return false;
             }
+            *quantum = warp->pauses ? 0 : *quantum;
+            warp->pauses = false;
             vm_warp_arrive_all(warp);
             return true;
         }
