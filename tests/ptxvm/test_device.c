@@ -324,13 +324,101 @@ static void test_maps(void **state)
                      1);
 }
 
+/* ---- Hopper's launches ---- */
+
+static const char *const pair_text =
+    ".version 8.0\n.target sm_90\n.address_size 64\n"
+    ".visible .entry first(.param .u64 a) { .reg .b64 %d<2>; ld.param.u64 %d0, [a];\n"
+    " griddepcontrol.launch_dependents; st.global.u32 [%d0], 5; ret; }\n"
+    ".visible .entry next(.param .u64 a, .param .u32 wait) { .reg .b64 %d<2>; .reg .b32 %r<3>;\n"
+    " .reg .pred %p; ld.param.u64 %d0, [a]; ld.param.u32 %r0, [wait];\n"
+    " setp.ne.u32 %p, %r0, 0;\n"
+    " @%p griddepcontrol.wait;\n"
+    " ld.global.u32 %r1, [%d0]; add.u32 %r1, %r1, 1; st.global.u32 [%d0+4], %r1; ret; }\n"
+    ".visible .entry over(.param .u64 a, .param .u32 wait) { .reg .b64 %d<2>;\n"
+    " ld.param.u64 %d0, [a]; st.global.u32 [%d0], 9; ret; }\n"
+    ".visible .entry two(.param .u64 a) .reqnctapercluster 2 { .reg .b64 %d<2>; .reg .b32 %r<3>;\n"
+    " ld.param.u64 %d0, [a]; mov.u32 %r0, %cluster_ctarank; mad.wide.u32 %d0, %r0, 4, %d0;\n"
+    " mov.u32 %r1, %cluster_nctarank; st.global.u32 [%d0], %r1; ret; }\n";
+
+/* One launch of a block, programmatic where asked, and what the stream then says. */
+static int launch_pair(void *module, const char *name, uint64_t address, uint32_t wait,
+                       bool programmatic)
+{
+    void *function = NULL;
+    void *parameters[] = {&address, &wait};
+    abi_attribute attribute = {6, {0}, {programmatic ? 1 : 0}};
+    const abi_launch config = {{1, 1, 1}, {1, 1, 1}, 0, NULL, &attribute, 1};
+    assert_int_equal(cuModuleGetFunction(&function, module, name), 0);
+    return cuLaunchKernelEx(&config, function, parameters, NULL);
+}
+
+/* A kernel that may begin before the one before it has ended touches what that one touches only
+ * behind griddepcontrol.wait. */
+static void test_dependents(void **state)
+{
+    (void)state;
+    ptxvmSet("PTXVM_DEVICE", "sm_90");
+    void *module = NULL;
+    uint64_t address = 0;
+    uint32_t found[2] = {0, 0};
+    char words[1024];
+    ptxvmReport(words, sizeof words); /* of tests before */
+    run_expect(cuModuleLoadData(&module, pair_text), 0, "load");
+    assert_int_equal(cuMemAlloc_v2(&address, 8), 0);
+    for (uint32_t ordinary = 0; ordinary < 2; ordinary++) {
+        assert_int_equal(launch_pair(module, "first", address, 0, false), 0);
+        assert_int_equal(launch_pair(module, "next", address, 1 - ordinary, ordinary == 0), 0);
+        run_expect(cuCtxSynchronize(), 0, "next");
+        assert_int_equal(cuMemcpyDtoH_v2(found, address, 8), 0);
+        assert_int_equal(found[1], 6);
+    }
+    static const char *const early[] = {"next", "over"};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(launch_pair(module, "first", address, 0, false), 0);
+        assert_int_equal(launch_pair(module, early[i], address, 0, true), 0);
+        assert_int_equal(cuCtxSynchronize(), 719);
+        ptxvmReport(words, sizeof words);
+        ptxvmRevive();
+        assert_non_null(strstr(words, "without griddepcontrol.wait"));
+    }
+    cuMemFree_v2(address);
+    cuModuleUnload(module);
+    ptxvmSet("PTXVM_DEVICE", "");
+}
+
+/* A kernel that says how many blocks make a cluster. */
+static void test_clusters(void **state)
+{
+    (void)state;
+    ptxvmSet("PTXVM_DEVICE", "sm_90");
+    void *module = NULL, *function = NULL;
+    uint64_t address = 0;
+    uint32_t found[2] = {0, 0};
+    void *parameters[] = {&address};
+    run_expect(cuModuleLoadData(&module, pair_text), 0, "load");
+    assert_int_equal(cuMemAlloc_v2(&address, 8), 0);
+    assert_int_equal(cuModuleGetFunction(&function, module, "two"), 0);
+    assert_int_equal(cuLaunchKernel(function, 2, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), 0);
+    run_expect(cuCtxSynchronize(), 0, "two");
+    assert_int_equal(cuMemcpyDtoH_v2(found, address, 8), 0);
+    assert_true(found[0] == 2 && found[1] == 2);
+    abi_attribute four = {4, {0}, {4, 1, 1}};
+    const abi_launch config = {{4, 1, 1}, {1, 1, 1}, 0, NULL, &four, 1};
+    assert_int_equal(cuLaunchKernelEx(&config, function, parameters, NULL), 912);
+    cuMemFree_v2(address);
+    cuModuleUnload(module);
+    ptxvmSet("PTXVM_DEVICE", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device),     cmocka_unit_test(test_devices),
         cmocka_unit_test(test_functions),  cmocka_unit_test(test_primary),
         cmocka_unit_test(test_attributes), cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_settings),   cmocka_unit_test(test_maps)};
+        cmocka_unit_test(test_settings),   cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_dependents), cmocka_unit_test(test_clusters)};
     run_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "tools/ptxvm/machine.h"
+#include "tools/ptxvm/block.h"
 #include "tools/ptxvm/mbarrier.h"
 #include "tools/ptxvm/reading.h"
 
@@ -33,6 +33,9 @@ static bool find_shared(vm_warp *warp, const vm_insn *in, unsigned lane, uint64_
         rank--; /* as mapa made it */
         if (rank >= block->cluster->block_count) {
             return fail_bounds(warp, in, lane, "shared (cluster)", address, bytes, 0);
+        }
+        if (rank != block->rank && !vm_cluster_reaches(warp, in, lane, (uint32_t)rank)) {
+            return false;
         }
         block = &block->cluster->blocks[rank];
         address &= (1u << VM_RANK_SHIFT) - 1;

@@ -181,6 +181,25 @@ static void start_block(vm_cluster *cluster, vm_launch *launch, uint32_t rank, u
 
 /* ---- barriers ---- */
 
+bool vm_cluster_reaches(vm_warp *warp, const vm_insn *in, unsigned lane, uint32_t rank)
+{
+    const vm_cluster *cluster = warp->block->cluster;
+    const vm_block *home = &cluster->blocks[rank];
+    bool lives = false;
+    for (uint32_t w = 0; w < home->warp_count; w++) {
+        lives = lives || home->warps[w].live != 0;
+    }
+    if (!lives) {
+        return vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                       "shared memory of block %u of the cluster, which has ended", rank);
+    }
+    return cluster->phase != 0 ||
+           vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
+                   "shared memory of block %u of the cluster, of which no barrier.cluster has said "
+                   "that it has begun",
+                   rank);
+}
+
 static uint32_t live_warps(const vm_block *block)
 {
     uint32_t count = 0;
@@ -287,6 +306,8 @@ bool vm_cluster_run(vm_cluster *cluster, vm_launch *launch, uint64_t index)
 {
     reserve(cluster, launch);
     cluster->block_count = launch->cluster;
+    cluster->phase = 0;
+    memset(cluster->gathering, 0, sizeof cluster->gathering);
     cluster->random = launch->seed * 0x9e3779b97f4a7c15ull + index + 1;
     for (uint32_t rank = 0; rank < launch->cluster; rank++) {
         start_block(cluster, launch, rank, index * launch->cluster + rank);

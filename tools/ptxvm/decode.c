@@ -20,10 +20,10 @@
 #include "tools/ptxvm/parse.h"
 
 static const vm_row *const families[] = {
-    vm_rows_move,     vm_rows_integer, vm_rows_bits,   vm_rows_float,    vm_rows_approx,
-    vm_rows_half,     vm_rows_convert, vm_rows_memory, vm_rows_atomic,   vm_rows_flow,
-    vm_rows_sync,     vm_rows_matrix,  vm_rows_async,  vm_rows_mbarrier, vm_rows_bulk,
-    vm_rows_bulk_out, vm_rows_wgmma,   vm_rows_video};
+    vm_rows_move,     vm_rows_integer, vm_rows_bits,    vm_rows_float,    vm_rows_approx,
+    vm_rows_half,     vm_rows_convert, vm_rows_memory,  vm_rows_atomic,   vm_rows_flow,
+    vm_rows_sync,     vm_rows_matrix,  vm_rows_async,   vm_rows_mbarrier, vm_rows_bulk,
+    vm_rows_bulk_out, vm_rows_wgmma,   vm_rows_cluster, vm_rows_video};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 /* ---- operands ---- */

@@ -18,6 +18,7 @@ enum {
     CR_NOT_FOUND = 500,
     CR_NOT_READY = 600,
     CR_LAUNCH_OUT_OF_RESOURCES = 701,
+    CR_INVALID_CLUSTER = 912,
     CR_CONTEXT_DESTROYED = 709,
     CR_NOT_PERMITTED = 800,
     CR_NOT_SUPPORTED = 801,
@@ -85,6 +86,7 @@ typedef struct dr_work {
     unsigned grid[3];
     unsigned block[3];
     unsigned cluster;
+    bool programmatic; /* may begin before the launch before it has ended */
     unsigned shared;
     uint8_t *params;         /* owned */
     ptxvm_operand *operands; /* owned; NULL: none were declared */

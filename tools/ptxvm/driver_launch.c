@@ -9,8 +9,8 @@
 enum {
     THREADS_MAX = 1024,
     OPERANDS_MAX = 64,
-    CLUSTER_MAX = 8,
-    ATTRIBUTE_CLUSTER = 4 /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
+    ATTRIBUTE_CLUSTER = 4,     /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
+    ATTRIBUTE_PROGRAMMATIC = 6 /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
 };
 
 /* `extra` is a list of these and values, ended by zero. */
@@ -98,6 +98,9 @@ static int check_shape(const dr_function *function, const vm_function *code, con
             return VM_INVALID_VALUE;
         }
     }
+    if (code->cluster != 0 && code->cluster != work->cluster) {
+        return CR_INVALID_CLUSTER;
+    }
     if (work->grid[0] == 0 || work->grid[1] == 0 || work->grid[2] == 0 ||
         work->grid[0] > 2147483647u || work->grid[1] > 65535 || work->grid[2] > 65535 ||
         work->grid[0] % work->cluster != 0) {
@@ -143,17 +146,20 @@ static int launch_any(const abi_launch *config, void *handle, void **parameters,
     work.kind = DW_LAUNCH;
     work.function = function;
     work.shared = config->shared;
-    work.cluster = 1;
+    const uint32_t wanted = function->module->program->functions[function->index].cluster;
+    work.cluster = wanted != 0 ? wanted : 1;
     memcpy(work.grid, config->grid, sizeof work.grid);
     memcpy(work.block, config->block, sizeof work.block);
     for (unsigned i = 0; i < config->attribute_count; i++) {
         const abi_attribute *attribute = &config->attributes[i];
         if (attribute->id == ATTRIBUTE_CLUSTER) {
             work.cluster = attribute->value[0];
-            if (dr_state.capability < 90 || work.cluster == 0 || work.cluster > CLUSTER_MAX ||
+            if (dr_state.capability < 90 || work.cluster == 0 || work.cluster > VM_CLUSTER_MAX ||
                 attribute->value[1] != 1 || attribute->value[2] != 1) {
                 return VM_INVALID_VALUE;
             }
+        } else if (attribute->id == ATTRIBUTE_PROGRAMMATIC) {
+            work.programmatic = attribute->value[0] != 0;
         }
     }
     return launch(&work, parameters, extra, stream);
@@ -253,6 +259,9 @@ void dr_fail(int result, const char *text)
     }
 }
 
+/* Serials of the launches that ran last, by their stream's slot. */
+static uint32_t last_launch[DR_CLOCKS];
+
 int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count)
 {
     const vm_module *program = work->function->module->program;
@@ -269,6 +278,8 @@ int dr_execute_launch(const dr_work *work, const vm_owned *owned, uint32_t count
     run.shared_bytes = (work->shared != 0 ? code->dynamic_base : code->shared_bytes) + work->shared;
     run.params = vm_copy(work->params, code->param_bytes + 64u);
     run.serial = ++dr_state.launches;
+    run.prerequisite = work->programmatic ? last_launch[work->slot % DR_CLOCKS] : 0;
+    last_launch[work->slot % DR_CLOCKS] = run.serial;
     run.seed = vm_config_number("PTXVM_SEED", 0);
     run.seed = run.seed == 0 ? 0 : run.seed * 1000003u + run.serial;
     run.budget = vm_config_number("PTXVM_BUDGET", 2000000000ull);

@@ -2,6 +2,7 @@
 /* cp.async.bulk and cp.async.bulk.tensor into shared memory. A copy's bytes move when somebody
  * waits in vain for its mbarrier, one copy at a time under a seed: so a phase that ends too soon
  * lets its waiters run into bytes in flight. */
+#include "tools/ptxvm/block.h"
 #include "tools/ptxvm/mbarrier.h"
 #include "tools/ptxvm/parse.h"
 #include "tools/ptxvm/reading.h"
@@ -108,6 +109,8 @@ bool vm_bulk_deliver(vm_warp *waiter, vm_mbarrier *m)
         }
         if (bulk.issuer->block == block) {
             vm_mbarrier_bring(bulk.issuer, m);
+        } else {
+            m->gathering.seen[VM_AWAY_WARP] = block->time++;
         }
         vm_mbarrier_settle(block, m);
     }
@@ -266,6 +269,9 @@ static bool bulk_begin(vm_block *home, vm_bulk *bulk)
     const vm_mbarrier *m = vm_mbarrier_at(home, bulk->mbarrier);
     vm_warp *warp = bulk->issuer;
     const int lane = (int)(bulk->thread % VM_LANES);
+    if (home != warp->block && !vm_cluster_reaches(warp, bulk->insn, (unsigned)lane, home->rank)) {
+        return false;
+    }
     if (m == NULL) {
         return vm_fail(warp, bulk->insn, lane, VM_ILLEGAL_INSTRUCTION,
                        "no mbarrier at 0x%x in block %u of the cluster", bulk->mbarrier,
@@ -294,7 +300,7 @@ static bool exec_bulk(vm_warp *warp, const vm_insn *in, uint32_t mask)
         const unsigned lane = vm_first_lane(left);
         vm_bulk bulk;
         memset(&bulk, 0, sizeof bulk);
-        const vm_mbarrier *m = vm_mbarrier_use(warp, in, barrier, lane);
+        const vm_mbarrier *m = vm_mbarrier_use(warp, in, barrier, lane, NULL);
         if (m == NULL || !vm_bulk_global(warp, in, 1, lane, &bulk)) {
             return false;
         }

@@ -47,7 +47,7 @@ static bool out_write(const vm_bulk *bulk, uint32_t chunk, const uint8_t *bytes)
         }
         uint8_t *to = vm_access(bulk->issuer, bulk->insn, bulk->thread % VM_LANES, VS_GLOBAL,
                                 address, size, VA_WRITE | VA_UNCHECKED);
-        if (to == NULL || !out_mark(bulk, address, size, FL_BULK)) {
+        if (to == NULL || !out_mark(bulk, address, size, FL_COPY)) {
             return false;
         }
         memcpy(to, bytes + (size_t)e * size, size);

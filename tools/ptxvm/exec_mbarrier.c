@@ -2,6 +2,7 @@
 /* mbarrier instructions. What hardware leaves undefined is an error here. */
 #include <stdlib.h>
 
+#include "tools/ptxvm/block.h"
 #include "tools/ptxvm/mbarrier.h"
 #include "tools/ptxvm/parse.h"
 
@@ -67,42 +68,60 @@ void vm_mbarrier_free(vm_block *block)
     free(block->tags);
 }
 
-/* Where a lane's operand points, in the block's own shared memory. */
+/* Where a lane's operand points: the address in its block, and the block. */
 static bool locate(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane,
-                   uint64_t *address)
+                   uint64_t *address, vm_block **home)
 {
     const vm_operand *at = vm_operand_at(warp, in, operand);
+    vm_cluster *cluster = warp->block->cluster;
     *address = vm_lane(vm_source(warp, in, operand), at->bytes, lane) + (uint64_t)at->displacement;
     if ((*address & VM_GENERIC_MASK) == VM_SHARED_GENERIC) {
         *address &= ~VM_GENERIC_MASK;
     }
-    const uint64_t rank = *address >> VM_RANK_SHIFT;
-    if (rank != 0 && rank == warp->block->rank + 1u) {
-        *address &= (1u << VM_RANK_SHIFT) - 1;
-    } else if (rank != 0) {
-        return vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION,
-                       "an mbarrier of another block is not there yet");
-    }
+    uint64_t rank = *address >> VM_RANK_SHIFT;
+    rank = rank == 0 ? warp->block->rank : rank - 1;
+    *address &= (1u << VM_RANK_SHIFT) - 1;
     if (*address % 8 != 0) {
         return vm_fail(warp, in, (int)lane, VM_MISALIGNED_ADDRESS, "an mbarrier is 8-byte aligned");
     }
-    return true;
+    if (rank >= cluster->block_count) {
+        return vm_fail(warp, in, (int)lane, VM_ILLEGAL_ADDRESS, "no block %u in the cluster",
+                       (unsigned)rank);
+    }
+    if (rank != warp->block->rank && home == NULL) {
+        return vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION,
+                       "this is for mbarriers of the own block");
+    }
+    if (home != NULL) {
+        *home = &cluster->blocks[rank];
+    }
+    return rank == warp->block->rank || vm_cluster_reaches(warp, in, lane, (uint32_t)rank);
 }
 
-/* The live mbarrier that a lane names, of whose making the warp knows. */
-vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane)
+/* Whether the warp knows of an mbarrier's making. */
+static bool is_known(const vm_warp *warp, const vm_block *home, const vm_mbarrier *m)
+{
+    if (home != warp->block) {
+        return vm_race_acquired(warp->block, (uint32_t)home->linear, m->maker, m->made);
+    }
+    return m->maker == warp->index || m->made <= warp->clock.seen[m->maker];
+}
+
+vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane,
+                             vm_block **home)
 {
     uint64_t address = 0;
-    if (!locate(warp, in, operand, lane, &address)) {
+    if (!locate(warp, in, operand, lane, &address, home)) {
         return NULL;
     }
-    vm_mbarrier *m = vm_mbarrier_at(warp->block, address);
+    const vm_block *block = home == NULL ? warp->block : *home;
+    vm_mbarrier *m = vm_mbarrier_at(block, address);
     if (m == NULL) {
         vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION, "no mbarrier at 0x%x",
                 (unsigned)address);
         return NULL;
     }
-    if (m->maker != warp->index && m->made > warp->clock.seen[m->maker]) {
+    if (!is_known(warp, block, m)) {
         vm_fail(warp, in, (int)lane, VM_LAUNCH_FAILED,
                 "nothing orders this use of an mbarrier after its init");
         return NULL;
@@ -118,7 +137,7 @@ static bool exec_init(vm_warp *warp, const vm_insn *in, uint32_t mask)
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const unsigned lane = vm_first_lane(left);
         uint64_t address = 0;
-        if (!locate(warp, in, 0, lane, &address)) {
+        if (!locate(warp, in, 0, lane, &address, NULL)) {
             return false;
         }
         if (vm_mbarrier_touched(block, address, 8)) {
@@ -155,7 +174,7 @@ static bool exec_inval(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     vm_block *block = warp->block;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
-        const vm_mbarrier *m = vm_mbarrier_use(warp, in, 0, vm_first_lane(left));
+        const vm_mbarrier *m = vm_mbarrier_use(warp, in, 0, vm_first_lane(left), NULL);
         if (m == NULL) {
             return false;
         }
@@ -179,8 +198,12 @@ void vm_mbarrier_bring(vm_warp *warp, vm_mbarrier *m)
 }
 
 /* What a phase has brought is before all that the warp does after waiting for it. */
-static void take(vm_warp *warp, const vm_mbarrier *m)
+static void take(vm_warp *warp, const vm_insn *in, const vm_mbarrier *m)
 {
+    for (uint32_t left = m->away_complete_ranks; left != 0 && (in->flags & VF_CLUSTER) != 0;
+         left &= left - 1) {
+        vm_race_merge(&warp->block->acquired, &m->away_complete[vm_first_lane(left)]);
+    }
     const uint32_t own = m->complete.seen[warp->index];
     vm_race_take(warp, &m->complete);
     warp->clock.warp_time = own > warp->clock.warp_time ? own : warp->clock.warp_time;
@@ -198,6 +221,9 @@ void vm_mbarrier_settle(vm_block *block, vm_mbarrier *m)
     m->observed = false;
     m->complete = m->gathering;
     memset(&m->gathering, 0, sizeof m->gathering);
+    memcpy(m->away_complete, m->away, sizeof m->away);
+    m->away_complete_ranks = m->away_ranks;
+    m->away_ranks = 0;
 }
 
 bool vm_mbarrier_transact(vm_warp *warp, const vm_insn *in, unsigned lane, vm_mbarrier *m,
@@ -219,11 +245,12 @@ static bool exec_transactions(vm_warp *warp, const vm_insn *in, uint32_t mask)
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const unsigned lane = vm_first_lane(left);
         const int64_t by = counts[lane];
-        vm_mbarrier *m = vm_mbarrier_use(warp, in, 0, lane);
+        vm_block *home = NULL;
+        vm_mbarrier *m = vm_mbarrier_use(warp, in, 0, lane, &home);
         if (m == NULL || !vm_mbarrier_transact(warp, in, lane, m, in->vector != 0 ? -by : by)) {
             return false;
         }
-        vm_mbarrier_settle(warp->block, m);
+        vm_mbarrier_settle(home, m);
     }
     return true;
 }
@@ -253,6 +280,32 @@ static bool arrive(vm_warp *warp, const vm_insn *in, unsigned lane, vm_mbarrier 
     return true;
 }
 
+/* An arrival at another block's mbarrier gives no state. */
+static bool has_sink(vm_warp *warp, const vm_insn *in, unsigned lane, const vm_block *home)
+{
+    return home == warp->block || vm_operand_at(warp, in, 0)->where == VW_SINK ||
+           vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION,
+                   "an arrival at another block's mbarrier has no state to give");
+}
+
+/* What the warp has done and seen goes to another block, where the arrival releases so far. */
+static void bring_away(vm_warp *warp, const vm_insn *in, vm_mbarrier *m)
+{
+    const bool relaxed = (in->flags & VF_STRONG) != 0 && (in->flags & VF_RELEASE) == 0;
+    if (relaxed || (in->flags & VF_CLUSTER) == 0) {
+        return; /* so that what the other block then reads is found to be a race */
+    }
+    vm_release *release = &m->away[warp->block->rank];
+    if ((m->away_ranks >> warp->block->rank & 1) == 0) {
+        memset(release, 0, sizeof *release);
+        release->block = (uint32_t)warp->block->linear;
+        m->away_ranks |= 1u << warp->block->rank;
+    }
+    vm_race_join(release->seen, warp->clock.seen);
+    vm_race_join(release->proxied, warp->clock.proxied);
+    release->seen[warp->index] = warp->block->time++;
+}
+
 /* mbarrier.arrive state|_, [m]{, count}; .expect_tx: the last operand is bytes, one arrival. */
 static bool exec_arrive(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -261,16 +314,22 @@ static bool exec_arrive(vm_warp *warp, const vm_insn *in, uint32_t mask)
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const unsigned lane = vm_first_lane(left);
         const bool expects = in->vector == ARRIVE_EXPECTS;
-        vm_mbarrier *m = vm_mbarrier_use(warp, in, 1, lane);
-        if (m == NULL || (expects && !vm_mbarrier_transact(warp, in, lane, m, numbers[lane]))) {
+        vm_block *home = NULL;
+        vm_mbarrier *m = vm_mbarrier_use(warp, in, 1, lane, &home);
+        if (m == NULL || !has_sink(warp, in, lane, home) ||
+            (expects && !vm_mbarrier_transact(warp, in, lane, m, numbers[lane]))) {
             return false;
         }
         states[lane] = state_of(m);
         if (!arrive(warp, in, lane, m, expects || numbers == NULL ? 1 : numbers[lane])) {
             return false;
         }
-        vm_mbarrier_bring(warp, m);
-        vm_mbarrier_settle(warp->block, m);
+        if (home == warp->block) {
+            vm_mbarrier_bring(warp, m);
+        } else {
+            bring_away(warp, in, m);
+        }
+        vm_mbarrier_settle(home, m);
     }
     vm_put(warp, in, 0, mask, states);
     return true;
@@ -313,7 +372,7 @@ static bool is_over(vm_warp *warp, const vm_insn *in, unsigned lane, const vm_mb
 
 static bool wait_for(vm_warp *warp, const vm_insn *in, unsigned lane, bool *over)
 {
-    vm_mbarrier *m = vm_mbarrier_use(warp, in, 1, lane);
+    vm_mbarrier *m = vm_mbarrier_use(warp, in, 1, lane, NULL);
     if (m == NULL || !is_over(warp, in, lane, m, over)) {
         return false;
     }
@@ -324,7 +383,7 @@ static bool wait_for(vm_warp *warp, const vm_insn *in, unsigned lane, bool *over
     }
     if (*over && m->phase > 0) {
         m->observed = true;
-        take(warp, m);
+        take(warp, in, m);
     }
     if (!*over && ++warp->block->pauses > PAUSES_MOST) {
         return vm_fail(warp, in, (int)lane, VM_LAUNCH_TIMEOUT,

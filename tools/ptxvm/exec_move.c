@@ -189,19 +189,6 @@ static bool hook_is_space(vm_parser *parser, vm_insn *in)
            vm_add_source(parser, in, &parser->nodes[1], VT_B64, false);
 }
 
-/* mapa: the address of the same place in another block of the cluster. */
-static bool exec_mapa(vm_warp *warp, const vm_insn *in, uint32_t mask)
-{
-    const uint32_t *a = vm_source(warp, in, 1);
-    const uint32_t *rank = vm_source(warp, in, 2);
-    uint32_t lanes[VM_LANES];
-    for (unsigned i = 0; i < VM_LANES; i++) {
-        lanes[i] = (a[i] & ((1u << VM_RANK_SHIFT) - 1)) | (rank[i] + 1) << VM_RANK_SHIFT;
-    }
-    vm_put(warp, in, 0, mask, lanes);
-    return true;
-}
-
 static bool exec_activemask(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     if (!vm_config_permits("activemask")) {
@@ -263,7 +250,6 @@ const vm_row vm_rows_move[] = {
         exec_from_generic, NULL),
     ROW("isspacep.global|shared|shared::cta|local|const|param|param::entry", NULL, exec_is_space,
         hook_is_space),
-    ROW("mapa.shared::cluster.u32", "d0 s0 u", exec_mapa, NULL),
     ROW("activemask.b32", "d0", exec_activemask, NULL),
     ROW("createpolicy.fractional.L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_"
         "unchanged.L2::evict_first|L2::evict_unchanged?.b64",

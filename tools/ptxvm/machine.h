@@ -113,7 +113,10 @@ typedef struct vm_warp {
     bool matrix_open;        /* a wgmma that belongs to no group yet */
     bool again;              /* the instruction has not ended: it is executed once more */
     uint32_t register_limit; /* that setmaxnreg asked for; 0: the entry's */
-    vm_region region;        /* the last one found */
+    bool cluster_arrived;    /* at the cluster's barrier, in this phase of it: */
+    uint32_t cluster_phase;
+    bool grid_waited; /* griddepcontrol.wait was executed */
+    vm_region region; /* the last one found */
     vm_clock clock;
     uint64_t sink[VM_LANES * 2];
 } vm_warp;
@@ -184,6 +187,8 @@ typedef struct vm_block {
 typedef struct vm_cluster {
     vm_block *blocks;
     uint32_t block_count;
+    uint32_t phase; /* of the cluster's barrier */
+    vm_clock_set gathering[VM_CLUSTER_MAX], complete[VM_CLUSTER_MAX];
     uint64_t random;
     /* Capacities of what the blocks own, so that they are reused from launch to launch. */
     uint32_t capacity_blocks;
@@ -212,6 +217,7 @@ typedef struct vm_launch {
     uint32_t owned_count;
     bool strict; /* operands were declared: no other allocation may be touched */
     uint32_t serial;
+    uint32_t prerequisite; /* serial of the launch that may still be running; 0 none */
     uint64_t seed;
     uint64_t budget; /* instructions per warp before it is called endless */
     uint64_t next_cluster;

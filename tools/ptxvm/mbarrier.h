@@ -19,6 +19,9 @@ typedef struct vm_mbarrier {
     uint32_t made;          /* time */
     vm_clock_set gathering; /* what arrivals of this phase bring, */
     vm_clock_set complete;  /* and those of the one before it have brought */
+    /* The same from other blocks of the cluster, with .release.cluster, by rank. */
+    vm_release away[VM_CLUSTER_MAX], away_complete[VM_CLUSTER_MAX];
+    uint32_t away_ranks, away_complete_ranks;
 } vm_mbarrier;
 
 /* A bulk copy in flight: into shared memory, where it completes on an mbarrier, or out of it, where
@@ -63,8 +66,9 @@ bool vm_mbarrier_touched(const vm_block *block, uint64_t address, unsigned bytes
 void vm_mbarrier_fence(vm_warp *warp);
 
 /* The live mbarrier that operand `operand` of a lane names, of whose making the warp knows; NULL:
- * the failure has been told. */
-vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane);
+ * the failure has been told. home: the block that has it; NULL, where it must be the warp's own. */
+vm_mbarrier *vm_mbarrier_use(vm_warp *warp, const vm_insn *in, unsigned operand, unsigned lane,
+                             vm_block **home);
 
 /* The live mbarrier at an address of a block, or NULL. */
 vm_mbarrier *vm_mbarrier_at(const vm_block *block, uint64_t address);

@@ -202,13 +202,14 @@ static bool parse_performance(vm_parser *parser, vm_function *function)
     while (parser->lexer.token.kind == TK_WORD && parser->lexer.token.text[0] == '.') {
         bool required = vm_token_is(parser, ".reqntid");
         bool maximum = vm_token_is(parser, ".maxntid");
+        bool clustered = vm_token_is(parser, ".reqnctapercluster");
         bool counted = vm_token_is(parser, ".minnctapersm") || vm_token_is(parser, ".maxnreg") ||
                        vm_token_is(parser, ".maxclusterrank");
-        if (!required && !maximum && !counted && !vm_token_is(parser, ".noreturn")) {
+        bool bare = vm_token_is(parser, ".noreturn") || vm_token_is(parser, ".explicitcluster");
+        if (!required && !maximum && !counted && !clustered && !bare) {
             return vm_parse_fail(parser, VM_INVALID_PTX, "unknown directive '%.*s'",
                                  (int)parser->lexer.token.length, parser->lexer.token.text);
         }
-        bool bare = vm_token_is(parser, ".noreturn");
         vm_lexer_next(&parser->lexer);
         uint32_t triple[3];
         if (!bare && !parse_triple(parser, triple)) {
@@ -216,6 +217,8 @@ static bool parse_performance(vm_parser *parser, vm_function *function)
         }
         if (required) {
             memcpy(function->required_threads, triple, sizeof triple);
+        } else if (clustered) {
+            function->cluster = triple[0] * triple[1] * triple[2];
         } else if (maximum) {
             function->max_threads = triple[0] * triple[1] * triple[2];
         }

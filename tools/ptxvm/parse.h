@@ -235,6 +235,7 @@ extern const vm_row vm_rows_mbarrier[];
 extern const vm_row vm_rows_bulk[];
 extern const vm_row vm_rows_bulk_out[];
 extern const vm_row vm_rows_wgmma[];
+extern const vm_row vm_rows_cluster[];
 
 /* For hooks: appends an operand of the instruction being decoded. */
 bool vm_add_source(vm_parser *parser, vm_insn *in, const vm_node *node, vm_type type, bool wider);

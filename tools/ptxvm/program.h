@@ -123,6 +123,7 @@ typedef struct vm_function {
     uint32_t shared_bytes;
     uint32_t dynamic_base;        /* where extern shared memory starts */
     uint32_t required_threads[3]; /* .reqntid; zero means unsaid */
+    uint32_t cluster;             /* .reqnctapercluster; zero means unsaid */
     uint32_t max_threads;         /* .maxntid's product; zero means unsaid */
     uint32_t callees_mark;        /* recursion check */
 } vm_function;

@@ -53,24 +53,46 @@ typedef struct now {
     uint32_t launch;
     uint32_t linear;
     uint32_t time;
-    bool shared; /* memory of one block: other blocks' records are stale */
+    uint32_t prerequisite; /* a launch that may still be running, 0 none */
+    uint32_t blocks;       /* of a cluster */
+    bool shared;           /* memory of one block: records of other clusters' blocks are stale */
 } now;
 
 static inline bool is_stale(const now *at, const vm_touch *touch)
 {
     return (touch->who & VM_TOUCH_SET) == 0 || touch->launch != at->launch ||
-           (at->shared && touch->block != at->linear);
+           (at->shared && touch->block / at->blocks != at->linear / at->blocks);
 }
 
-static bool acquired_from(const vm_block *block, const vm_touch *touch)
+/* By a launch that nobody has waited for. */
+static inline bool is_running(const now *at, const vm_touch *touch)
+{
+    return at->prerequisite != 0 && (touch->who & VM_TOUCH_SET) != 0 &&
+           touch->launch == at->prerequisite;
+}
+
+bool vm_race_acquired(const vm_block *block, uint32_t other, uint32_t warp, uint32_t time)
 {
     for (uint32_t i = 0; i < block->acquired.count; i++) {
-        if (block->acquired.items[i].block == touch->block) {
-            uint32_t warp = (touch->who & VM_TOUCH_THREAD) / THREAD_LANES;
-            return touch->time <= block->acquired.items[i].seen[warp];
+        if (block->acquired.items[i].block == other) {
+            return time <= block->acquired.items[i].seen[warp];
         }
     }
     return false;
+}
+
+/* Whether a touch by another block, or by several warps of it, is known to this one. */
+static bool acquired_from(const vm_block *block, const vm_touch *touch, uint32_t readers)
+{
+    if ((touch->who & VM_TOUCH_MANY) == 0) {
+        readers = 1u << (touch->who & VM_TOUCH_THREAD) / THREAD_LANES;
+    }
+    for (; readers != 0; readers &= readers - 1) {
+        if (!vm_race_acquired(block, touch->block, vm_first_lane(readers), touch->time)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static inline bool warp_ordered(const now *at, uint32_t warp, uint32_t time)
@@ -82,12 +104,11 @@ static inline bool warp_ordered(const now *at, uint32_t warp, uint32_t time)
 /* Whether everything in `touch` happens before now. */
 static inline bool is_ordered(const now *at, const vm_touch *touch, uint32_t readers)
 {
-    if (touch->block != at->linear) {
-        return (touch->who & (VM_TOUCH_BLOCKS | VM_TOUCH_MANY)) == 0 &&
-               acquired_from(at->block, touch);
-    }
     if ((touch->who & VM_TOUCH_BLOCKS) != 0) {
-        return false;
+        return at->shared; /* readers of several blocks of a cluster: not followed */
+    }
+    if (touch->block != at->linear) {
+        return acquired_from(at->block, touch, readers);
     }
     if ((touch->who & VM_TOUCH_MANY) != 0) {
         for (; readers != 0; readers &= readers - 1) {
@@ -98,8 +119,8 @@ static inline bool is_ordered(const now *at, const vm_touch *touch, uint32_t rea
         return true;
     }
     uint32_t thread = touch->who & VM_TOUCH_THREAD;
-    if (thread == at->thread) {
-        return true;
+    if (thread == at->thread && (touch->who & VM_TOUCH_ASYNC) == 0) {
+        return true; /* but not what its bulk copies have written, before a wait for them */
     }
     uint32_t warp = thread / THREAD_LANES;
     if (warp_ordered(at, warp, touch->time)) {
@@ -123,6 +144,14 @@ static inline const char *touch_cell(const now *at, vm_cell *cell, uint8_t bytes
                                      const vm_touch **other)
 {
     uint32_t strong = (how & VA_STRONG) != 0 ? VM_TOUCH_STRONG : 0;
+    if (is_running(at, &cell->write)) {
+        *other = &cell->write;
+        return "a write by the kernel before it, without griddepcontrol.wait:";
+    }
+    if ((how & VA_WRITE) != 0 && is_running(at, &cell->read)) {
+        *other = &cell->read;
+        return "a read by the kernel before it, without griddepcontrol.wait:";
+    }
     if (is_stale(at, &cell->write)) {
         cell->write.who = 0;
         cell->write_bytes = 0;
@@ -220,7 +249,7 @@ static inline const char *touch_bytes(const now *at, vm_page *page, vm_cell *cel
 static inline const char *read_word(const now *at, vm_page *page, vm_cell *cell, vm_touch *other)
 {
     bool written = !is_stale(at, &cell->write), read = !is_stale(at, &cell->read);
-    if (cell->split != 0 || (written && cell->write_bytes != 15) ||
+    if (cell->split != 0 || at->prerequisite != 0 || (written && cell->write_bytes != 15) ||
         (read && cell->read_bytes != 15) ||
         (written &&
          ((cell->write.who & VM_TOUCH_FLIGHT) != 0 || !is_ordered(at, &cell->write, 0)))) {
@@ -257,6 +286,8 @@ static inline void fill_now(now *at, vm_warp *warp, unsigned lane, const vm_race
     at->linear = (uint32_t)block->linear;
     at->time = block->time;
     at->shared = !race->shared_by_threads;
+    at->blocks = block->launch->cluster;
+    at->prerequisite = at->shared || warp->grid_waited ? 0 : block->launch->prerequisite;
 }
 
 static bool race_report(vm_warp *warp, const vm_insn *in, unsigned lane, const char *what,
@@ -351,8 +382,8 @@ void vm_race_flight_away(vm_block *home, uint64_t offset, unsigned bytes, bool b
             first[j].write.launch = home->launch->serial;
             first[j].write.block = (uint32_t)home->linear;
             first[j].write.time = home->time;
-            first[j].write.who =
-                VM_TOUCH_SET | VM_TOUCH_ASYNC | (begins ? (uint32_t)VM_TOUCH_FLIGHT : 0);
+            first[j].write.who = VM_AWAY_WARP * THREAD_LANES | VM_TOUCH_SET | VM_TOUCH_ASYNC |
+                                 (begins ? (uint32_t)VM_TOUCH_FLIGHT : 0);
             first[j].read.who = 0;
         }
     }
@@ -399,77 +430,7 @@ bool vm_race_async_read(vm_warp *warp, const vm_insn *in, unsigned lane, vm_bloc
                    "an asynchronous operation reads %s (at 0x%x and on)", what, (unsigned)offset);
 }
 
-/* ---- synchronisation ---- */
-
-void vm_race_warp_start(vm_warp *warp)
-{
-    uint32_t(*lanes)[VM_LANES] = warp->clock.lanes;
-    memset(&warp->clock, 0, sizeof warp->clock);
-    free(lanes);
-}
-
-/* All accesses so far lie at or before the returned time; later ones after it. */
-static uint32_t tick(vm_block *block)
-{
-    return block->time++;
-}
-
-void vm_race_lanes_meet(vm_warp *warp, uint32_t mask)
-{
-    vm_clock *clock = &warp->clock;
-    uint32_t time = tick(warp->block);
-    if (mask == warp->live) {
-        clock->warp_time = time;
-        return;
-    }
-    if (clock->lanes == NULL) {
-        clock->lanes = vm_allocate(sizeof(uint32_t[VM_LANES][VM_LANES]));
-    }
-    uint32_t joined[VM_LANES] = {0};
-    for (unsigned l = 0; l < VM_LANES; l++) {
-        for (unsigned m = 0; (mask >> l & 1) != 0 && m < VM_LANES; m++) {
-            joined[m] = joined[m] > clock->lanes[l][m] ? joined[m] : clock->lanes[l][m];
-        }
-    }
-    for (unsigned l = 0; l < VM_LANES; l++) {
-        joined[l] = (mask >> l & 1) != 0 ? time : joined[l];
-    }
-    for (unsigned l = 0; l < VM_LANES; l++) {
-        if ((mask >> l & 1) != 0) {
-            memcpy(clock->lanes[l], joined, sizeof joined);
-        }
-    }
-}
-
-void vm_race_bring(vm_warp *warp, vm_clock_set *set)
-{
-    uint32_t time = tick(warp->block);
-    warp->clock.warp_time = time;
-    warp->clock.seen[warp->index] = time;
-    vm_race_join(set->seen, warp->clock.seen);
-    vm_race_join(set->proxied, warp->clock.proxied);
-}
-
-void vm_race_complete(vm_block *block, vm_clock_set *set, uint32_t waiting)
-{
-    uint32_t time = tick(block);
-    for (; waiting != 0; waiting &= waiting - 1) {
-        unsigned warp = vm_first_lane(waiting);
-        set->seen[warp] = time;
-        block->warps[warp].clock.warp_time = time;
-    }
-}
-
-void vm_race_take(vm_warp *warp, const vm_clock_set *set)
-{
-    vm_race_join(warp->clock.seen, set->seen);
-    vm_race_join(warp->clock.proxied, set->proxied);
-}
-
-void vm_race_fence(vm_warp *warp)
-{
-    warp->clock.fence_time = tick(warp->block);
-}
+/* ---- releases ---- */
 
 typedef struct vm_location {
     const vm_race *race;
@@ -487,7 +448,7 @@ static vm_location *find_location(vm_launch *launch, const vm_race *race, uint64
     return at;
 }
 
-static void merge(vm_acquired *into, const vm_release *from)
+void vm_race_merge(vm_acquired *into, const vm_release *from)
 {
     for (uint32_t i = 0; i < into->count; i++) {
         if (into->items[i].block == from->block) {
@@ -520,7 +481,7 @@ void vm_race_release(vm_warp *warp, const vm_race *race, uint64_t offset)
         location->next = launch->locations;
         launch->locations = location;
     }
-    merge(&location->releases, &release);
+    vm_race_merge(&location->releases, &release);
     pthread_mutex_unlock(&launch->lock);
 }
 
@@ -551,7 +512,7 @@ void vm_race_acquire(vm_warp *warp, unsigned lane, const vm_race *race, uint64_t
     for (uint32_t i = 0; i < count; i++) {
         const vm_release *release = &location->releases.items[i];
         if (release->block != (uint32_t)warp->block->linear) {
-            merge(&warp->block->acquired, release);
+            vm_race_merge(&warp->block->acquired, release);
             continue;
         }
         vm_clock_set set;

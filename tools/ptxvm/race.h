@@ -140,6 +140,7 @@ bool vm_race_flight(struct vm_warp *warp, const struct vm_insn *in, unsigned lan
                     uint64_t offset, unsigned bytes, vm_flight what);
 /* The same in the shared memory of another block, whose threads cannot have ordered themselves
  * before it in ways that are followed here. */
+enum { VM_AWAY_WARP = VM_WARPS_MAX - 1 /* who is said to have written it */ };
 void vm_race_flight_away(struct vm_block *home, uint64_t offset, unsigned bytes, bool begins);
 
 void vm_race_warp_start(struct vm_warp *warp);
@@ -160,6 +161,10 @@ void vm_race_proxy_fence(struct vm_warp *warp, uint32_t mask);
  * reported, where their writes are not ordered before it or no fence made them known there. */
 bool vm_race_async_read(struct vm_warp *warp, const struct vm_insn *in, unsigned lane,
                         struct vm_block *block, uint64_t offset, unsigned bytes);
+/* What a block has released joins what another has acquired. */
+void vm_race_merge(vm_acquired *into, const vm_release *from);
+/* Whether what a warp of another block did up to a time is known to this block. */
+bool vm_race_acquired(const struct vm_block *block, uint32_t other, uint32_t warp, uint32_t time);
 /* What a clock set has heard of the asynchronous proxy joins another. */
 void vm_race_join(uint32_t *into, const uint32_t *from);
 

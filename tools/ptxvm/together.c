@@ -125,7 +125,8 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
                  : space == VS_GLOBAL
                      ? find_global(warp, addresses[vm_first_lane(mask)], write, &at)
                      : false;
-    if (!found || bytes < 4) {
+    const bool early = warp->block->launch->prerequisite != 0 && !warp->grid_waited;
+    if (!found || bytes < 4 || (early && space == VS_GLOBAL)) {
         return false;
     }
     uint32_t same = write ? 0 : followers(addresses, mask, first), followed = 0;

@@ -175,6 +175,7 @@ static const vm_keyword keywords[] = {{"pred", VK_TYPE, VT_PRED},
                                       {"5d", VK_NUMBER, 5},
                                       {"read", VK_FLAG, VF_READ},
                                       {"multicast::cluster", VK_FLAG, VF_MULTICAST},
+                                      {"cluster", VK_FLAG, VF_CLUSTER},
                                       {"x1", VK_NUMBER, 1},
                                       {"x2", VK_NUMBER, 2},
                                       {"x4", VK_NUMBER, 4}};

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VM_LANES = 32, VM_WARPS_MAX = 32, VM_BARRIERS = 16, VM_FULL = -1 };
+enum { VM_CLUSTER_MAX = 8, VM_LANES = 32, VM_WARPS_MAX = 32, VM_BARRIERS = 16, VM_FULL = -1 };
 #define VM_ALL_LANES 0xffffffffu
 
 typedef enum vm_type {
@@ -95,6 +95,7 @@ enum {
     VF_NOINC = 1u << 24,
     VF_READ = 1u << 25,      /* only until sources may be overwritten */
     VF_MULTICAST = 1u << 26, /* to several blocks of a cluster */
+    VF_CLUSTER = 1u << 27,   /* ordered for all blocks of a cluster */
     VF_ROUND_MASK = 7u
 };
 

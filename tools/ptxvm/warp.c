@@ -43,6 +43,7 @@ void vm_warp_start(vm_warp *warp, uint32_t existing)
     warp->patient_until = PATIENCE;
     warp->spin_insn = NULL;
     warp->region.low = warp->region.high = 0;
+    warp->cluster_arrived = warp->grid_waited = false;
     warp->again = warp->pauses = warp->matrix_open = false;
     vm_matrix_start(warp);
     vm_race_warp_start(warp);
