@@ -125,6 +125,11 @@ SUPPORT  := $(filter %/update_desk.o,$(SUPPORT)) $(filter $(BUILD)/tests/support
             $(BUILD)/tests/support/cross/cmocka.o
 TESTLIBS :=
 endif
+# Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
+ifeq ($(VARIANT),mcdc)
+SUPPORT  += $(BUILD)/tests/assurance/mcdc_cases.o
+TESTLIBS += -Wl,--wrap=_cmocka_run_group_tests
+endif
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIB     := $(BUILD)/libbedplate.a
 

@@ -14,13 +14,15 @@ BEGIN {
         sub(/ $/, "", part[1])
         reason[part[1] SUBSEP part[2]] = part[3]
     }
-    printf "%-13s %22s %10s %10s %9s\n", "folder", "conditions shown", "justified", "missing", "may be"
+    printf "%-13s %22s %10s %10s %9s %8s\n", "folder", "conditions shown", "justified", "missing", "may be", "traced"
 }
 {
+    apart = FILENAME ~ /traced/
     folder = $1
     if (folder ~ /^(tools|device)\//) sub(/\/[^\/]*$/, "", folder)
     sub(/^device\/host\/.*/, "device/host", folder)
     if (folder !~ /^(tools|device)\//) sub(/\/.*/, "", folder)
+    if (apart) { traced[folder] += $5; next }
     all[folder]++
     key = $1 ":" $2 SUBSEP $4
     there[key] = 1
@@ -34,8 +36,8 @@ END {
     for (i = 1; i <= folders; i++) {
         f = name[i]
         low = missing[f] + 0 > allowed[f] + 0 || !(f in allowed) || all[f] == 0
-        printf "%-13s %9d/%5d %5.1f %% %10d %10d %9d%s\n", f, shown[f], all[f], \
-            all[f] ? 100 * shown[f] / all[f] : 0, justified[f], missing[f], allowed[f], low ? "   FAILED" : ""
+        printf "%-13s %9d/%5d %5.1f %% %10d %10d %9d %6.1f %%%s\n", f, shown[f], all[f], \
+            all[f] ? 100 * shown[f] / all[f] : 0, justified[f], missing[f], allowed[f], all[f] ? 100 * traced[f] / all[f] : 0, low ? "   FAILED" : ""
         if (low) { printf "%s", where[f]; failed++ } else passed++
         if (!low && missing[f] + 0 < allowed[f] + 0)
             printf "    fewer are missing than may be: mcdc.missing should say %d\n", missing[f]

@@ -5,6 +5,7 @@
     tracing.py check           what is wrong: exit 1; else what there is, and how many tests have no id
     tracing.py list [PATTERN]  each requirement with the tag that tests cite
     tracing.py untraced        test cases without an id, one per line
+    tracing.py traced          test cases with one
     tracing.py matrix OUT [BUILD]   writes OUT/matrix.csv and the pages, with the results in BUILD
 """
 import hashlib
@@ -23,7 +24,7 @@ METHODS = ("test", "proof", "analysis", "inspection")
 CLAIMS = ("README.md", "## What it does beside what others do")
 EVIDENCE = ("tests", "tools/check")
 TAG = re.compile(r"(?:/\*|#) verifies ([^*\n]*?)(?: \*/)?$")
-CASE = re.compile(r"^(?:    )?static void (\w+)\(")
+CASE = re.compile(r"^(?:(?:    )?static void |[A-Z][A-Z_]+\()(\w+)[(,)]")
 LISTED = re.compile(r"cmocka_unit_test\w*\(\s*(\w+)")
 
 
@@ -196,9 +197,9 @@ def test_cases():
     return found
 
 
-def untraced(tags):
+def untraced(tags, cited_ones=False):
     cited = set((t.path, t.case if t.path.endswith(".c") else "") for t in tags)
-    return [c for c in test_cases() if c not in cited]
+    return [c for c in test_cases() if (c in cited) == cited_ones]
 
 
 def load():
@@ -231,8 +232,8 @@ def main(arguments):
             if len(arguments) < 2 or arguments[1] in r.tag() or arguments[1] in r.text:
                 print("%-16s %-8s %s" % (r.tag(), r.method, r.text))
         return 0
-    if what == "untraced":
-        for path, case in untraced(tags):
+    if what in ("untraced", "traced"):
+        for path, case in untraced(tags, what == "traced"):
             print(path + (":" + case if case else ""))
         return 0
     if what == "matrix" and len(arguments) > 1:

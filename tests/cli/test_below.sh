@@ -3,6 +3,7 @@
 # A second tier of memory: the bits of a run whose frozen weights live in a file are those of the run
 # that has them in its arena, whatever the family, the form, the policy and the threads; the plan says
 # what moves; what cannot be is refused.
+# verifies run-24.cfbb
 . "$(dirname "$0")/lib.sh"
 
 data=$work/data.txt

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Conversations: rows of every form, templates, what is learned, bad rows, and talking with a model.
+# verifies formats-16.301b
 . "$(dirname "$0")/lib.sh"
 
 for ((i = 0; i < 12; i++)); do

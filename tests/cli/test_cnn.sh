@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Convolutional nets by description: training, every policy's bits, round trips, frozen norms, bad descriptions.
+# verifies run-1.e4fa
 . "$(dirname "$0")/lib.sh"
 
 awk 'BEGIN { for (k = 0; k < 60; k++) {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Shell completion in fish itself.
+# verifies face-27.6da5
 . "$(dirname "$0")/completion_cases.sh"
 shell_is_here fish
 run completion fish

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Shell completion in zsh itself, which asks its functions only in a terminal.
+# verifies face-27.6da5
 . "$(dirname "$0")/completion_cases.sh"
 shell_is_here zsh
 run completion zsh

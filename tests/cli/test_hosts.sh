@@ -3,6 +3,7 @@
 # Two hosts: network and UTS namespaces with addresses and names of their own, TCP between them. The
 # state is that of one process, on a slow cable too; a cable that is cut ends all ranks that can be
 # reached with exit code 10 within the limits, and the run that goes on ends in the same state.
+# verifies ranks-5.1fd2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/mpi/hosts.sh"
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # --data-weights: shares of an epoch (tests/unit/core/run/test_mixture.c), here the files, resuming and refusals;
 # and data larger than memory: a sparse file of tokens, with memory for a quarter (`long`: a hundredth) of it.
+# verifies run-22.761f
 . "$(dirname "$0")/lib.sh"
 
 for ((i = 0; i < 30; i++)); do printf '{"text": "%d bottles of ale"}\n' "$i"; done >"$work/ale.jsonl"

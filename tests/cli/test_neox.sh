@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # GPT-NeoX from end to end: a directory in and out, the same bits by any policy, adapters, four bits, and what is refused
 # (losses, gradients and logits: tests/golden/test_families_golden.c).
+# verifies run-1.e4fa
 . "$(dirname "$0")/lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"

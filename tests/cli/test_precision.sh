@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Working types, masters, 8-bit state, freezing and released gradients through the program: what
 # contradicts itself, the bytes that the plan promises, and that training keeps its promises.
+# verifies compile-1.aa19
 . "$(dirname "$0")/lib.sh"
 
 # What contradicts itself is refused with what would be right.

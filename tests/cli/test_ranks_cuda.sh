@@ -4,6 +4,7 @@
 # sharing on every number of ranks gives the files of one rank, staged through host memory or by NCCL,
 # which here is a stand-in, strict and without mercy for communicators that are left; each rank takes
 # the GPU of its number on the host, and two on one GPU are refused.
+# verifies ranks-3.d7df
 . "$(dirname "$0")/lib.sh"
 
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm PTXVM_DEVICES=4

@@ -86,6 +86,7 @@ static void a_call_that_fails_for_ever(void **state)
 }
 
 /* Saving the same step again, first with the n-th call of any kind failing. */
+/* verifies run-11.426d */
 static void a_failing_call_while_a_step_is_replaced(void **state)
 {
     (void)state;
@@ -110,6 +111,7 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
 }
 
 /* Reading: a failing call is a storage error of load, and damage to find. */
+/* verifies file-10.d635 */
 static void a_failing_call_while_reading(void **state)
 {
     (void)state;
@@ -141,6 +143,7 @@ static void a_failing_call_while_reading(void **state)
     }
 }
 
+/* verifies file-10.d635 */
 static void a_failing_call_while_looking(void **state)
 {
     (void)state;
@@ -160,6 +163,7 @@ static void a_failing_call_while_looking(void **state)
     assert_true(snapshot_desk_free(d));
 }
 
+/* verifies file-10.d635 */
 static void every_failing_call_of_pruning(void **state)
 {
     (void)state;
@@ -235,6 +239,7 @@ static void a_power_cut_while_a_step_is_replaced(void **state)
 }
 
 /* The same before there was any snapshot: nothing is taken for one, or the first one is whole. */
+/* verifies run-11.426d */
 static void a_power_cut_during_the_first_save(void **state)
 {
     (void)state;
@@ -257,6 +262,7 @@ static void a_power_cut_during_the_first_save(void **state)
 }
 
 /* A second cut while the run saves again after the first one. */
+/* verifies run-11.426d */
 static void a_power_cut_after_a_power_cut(void **state)
 {
     (void)state;
@@ -277,6 +283,7 @@ static void a_power_cut_after_a_power_cut(void **state)
     }
 }
 
+/* verifies file-10.d635 */
 static void small_files_report_every_failing_call(void **state)
 {
     (void)state;
@@ -366,6 +373,7 @@ static void names_that_do_not_fit_are_reported(void **state)
     memory_store_free(&memory);
 }
 
+/* verifies file-10.d635 */
 static void removing_a_directory_reports_every_failing_call(void **state)
 {
     (void)state;

@@ -152,6 +152,7 @@ static void test_training(void **state)
 }
 
 /* Whatever forms of the kernels this processor has, everything recomputed. */
+/* verifies layers-3.84b9 */
 static void test_training_otherwise(void **state)
 {
     (void)state;

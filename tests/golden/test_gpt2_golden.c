@@ -167,6 +167,7 @@ static void test_gradients(void **state)
 }
 
 /* Chunks of the loss that do not divide the tokens, of one token, and exactly all. */
+/* verifies layers-1.1061 */
 static void test_gradients_in_chunks(void **state)
 {
     (void)state;

@@ -117,6 +117,7 @@ static void nf4_is_that_of_bitsandbytes(void **state)
     }
 }
 
+/* verifies number-9.0099 */
 static void nested_scales_are_those_of_bitsandbytes(void **state)
 {
     (void)state;
@@ -282,6 +283,7 @@ static void int8_is_that_of_bitsandbytes(void **state)
     }
 }
 
+/* verifies number-9.0099 */
 static void the_map_is_that_of_bitsandbytes(void **state)
 {
     (void)state;

@@ -369,6 +369,7 @@ static void compare_pairs(const char *directory, size_t place)
     close_desk(&d);
 }
 
+/* verifies formats-3.2920 */
 static void pairs(void **state)
 {
     (void)state;
@@ -438,6 +439,7 @@ static void compare_texts(const char *directory, size_t least)
 }
 
 /* Four spaces of the vocabulary and four of an added token are two tokens. */
+/* verifies formats-3.2920 */
 static void added_tokens_of_the_same_bytes(void **state)
 {
     (void)state;
@@ -445,6 +447,7 @@ static void added_tokens_of_the_same_bytes(void **state)
 }
 
 /* BERT's normalizer takes its classes from an older Unicode than other tables have. */
+/* verifies formats-3.2920 */
 static void characters_that_unicode_assigned_later(void **state)
 {
     (void)state;
@@ -459,29 +462,45 @@ static void characters_that_unicode_assigned_later(void **state)
         compare("tests/golden/tokenizers/" folder_, place);                                        \
     }
 
+/* verifies formats-3.2920 */
 COMPARES(gpt2_files, "gpt2_small", 0)
 /* verifies formats-3.2920 */
 COMPARES(llama3, "llama3", 1)
 /* verifies formats-3.2920 */
 COMPARES(qwen2, "qwen2", 2)
+/* verifies formats-3.2920 */
 COMPARES(llama2, "llama2", 3)
+/* verifies formats-3.2920 */
 COMPARES(metaspace, "metaspace", 4)
 /* verifies formats-3.2920 */
 COMPARES(bert_uncased, "bert_uncased", 5)
+/* verifies formats-3.2920 */
 COMPARES(bert_cased, "bert_cased", 6)
+/* verifies formats-3.2920 */
 COMPARES(smollm, "smollm", 7)
+/* verifies formats-3.2920 */
 COMPARES(unigram, "unigram", 9)
+/* verifies formats-3.2920 */
 COMPARES(unigram_strip, "unigram_strip", 10)
+/* verifies formats-3.2920 */
 COMPARES(unigram_bytes, "unigram_bytes", 11)
+/* verifies formats-3.2920 */
 COMPARES(gemma, "gemma", 12)
+/* verifies formats-3.2920 */
 COMPARES(tekken, "tekken", 13)
+/* verifies formats-3.2920 */
 COMPARES(gpt4o, "gpt4o", 14)
+/* verifies formats-3.2920 */
 COMPARES(phi4, "phi4", 15)
 
 /* Against SentencePiece. */
+/* verifies formats-3.2920 */
 COMPARES(spm_unigram, "spm_unigram", 16)
+/* verifies formats-3.2920 */
 COMPARES(spm_bytes, "spm_bytes", 17)
+/* verifies formats-3.2920 */
 COMPARES(spm_bpe, "spm_bpe", 18)
+/* verifies formats-3.2920 */
 COMPARES(spm_bpe_map, "spm_bpe_map", 19)
 /* The folder with OpenAI's vocab.json and merges.txt, if there is one on this machine. */
 static const char *gpt2_folder(void)

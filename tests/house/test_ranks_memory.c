@@ -231,6 +231,7 @@ static void every_form_stays_in_its_plan(void **state)
     }
 }
 
+/* verifies ranks-13.3161 */
 static void what_is_watched_is_seen(void **state)
 {
     (void)state;

@@ -104,12 +104,14 @@ static void run_cases(const char *portable)
     assert_int_equal(wrong, 0);
 }
 
+/* verifies device-20.1ca2 */
 static void test_wide(void **state)
 {
     (void)state;
     run_cases("0");
 }
 
+/* verifies device-20.1ca2 */
 static void test_portable(void **state)
 {
     (void)state;
@@ -129,6 +131,7 @@ static double inverse_root(double x)
     return 1 / sqrt(x);
 }
 
+/* verifies device-20.1ca2 */
 static void test_approximate(void **state)
 {
     (void)state;

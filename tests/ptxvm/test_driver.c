@@ -146,6 +146,7 @@ static void test_events(void **state)
 }
 
 /* Blocking streams keep order with the legacy stream whatever the seed. */
+/* verifies device-20.1ca2 */
 static void test_legacy_order(void **state)
 {
     fixture *f = *state;
@@ -222,6 +223,7 @@ static void expect_invalid(const fixture *f)
 }
 
 /* Calls that a capture forbids say so and spoil it. */
+/* verifies device-20.1ca2 */
 static void test_capture_rules(void **state)
 {
     fixture *f = *state;

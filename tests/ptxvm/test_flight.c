@@ -215,6 +215,7 @@ static void finds(const fixture *f, middle *what, const char *words)
     }
 }
 
+/* verifies device-20.1ca2 */
 static void kernels_leave_copies_alone(void **state)
 {
     finds(*state, read_source, NULL);
@@ -225,6 +226,7 @@ static void kernels_leave_copies_alone(void **state)
     finds(*state, write_target, "into its target");
 }
 
+/* verifies device-20.1ca2 */
 static void copies_and_fills_leave_them_alone(void **state)
 {
     finds(*state, fill_target, "a copy or fill writes");
@@ -237,6 +239,7 @@ static void copies_and_fills_leave_them_alone(void **state)
 }
 
 /* 4 of 16 words of a row: the gaps are nobody's. */
+/* verifies device-20.1ca2 */
 static void rows_have_gaps(void **state)
 {
     const fixture *f = *state;
@@ -275,6 +278,7 @@ static void rows_have_gaps(void **state)
 }
 
 /* The host's waits order what comes later, and so does the legacy stream. */
+/* verifies device-20.1ca2 */
 static void other_orders_count(void **state)
 {
     const fixture *f = *state;
@@ -313,6 +317,7 @@ static void other_orders_count(void **state)
 }
 
 /* A graph in flight owns what its copies do, for what runs beside it. */
+/* verifies device-20.1ca2 */
 static void graphs_own_memory_too(void **state)
 {
     const fixture *f = *state;
@@ -335,6 +340,7 @@ static void graphs_own_memory_too(void **state)
 }
 
 /* More streams than are followed: their work counts as ordered. */
+/* verifies device-20.1ca2 */
 static void many_streams(void **state)
 {
     const fixture *f = *state;
@@ -370,6 +376,7 @@ static void *wait_for(void *stream)
 }
 
 /* Each waits for the other, on threads that wait for their own streams. */
+/* verifies device-20.1ca2 */
 static void host_functions_do_not_stop_others(void **state)
 {
     const fixture *f = *state;
@@ -403,6 +410,7 @@ static void *allocate(void *unused)
 
 /* What another thread allocates spoils a capture that minds every thread, not one that minds its
  * own. */
+/* verifies device-20.1ca2 */
 static void captures_mind_their_threads(void **state)
 {
     const fixture *f = *state;

@@ -85,6 +85,7 @@ static void refuses_with_line_and_column(void **state)
     }
 }
 
+/* verifies arena-14.3b04 */
 static void the_largest_numbers_are_read(void **state)
 {
     (void)state;
@@ -99,6 +100,7 @@ static void the_largest_numbers_are_read(void **state)
     assert_int_equal(rows[0].size, ((uint64_t)1 << 62) - 1);
 }
 
+/* verifies arena-16.77fb */
 static void writes_the_rows_with_an_offset(void **state)
 {
     (void)state;
@@ -115,6 +117,7 @@ static void writes_the_rows_with_an_offset(void **state)
     assert_string_equal(output, "size,id,lower,upper,offset\n4,a,0,3,0\n5, b ,3,9,12\n");
 }
 
+/* verifies arena-16.77fb */
 static void writes_json(void **state)
 {
     (void)state;

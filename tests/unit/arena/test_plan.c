@@ -178,6 +178,7 @@ static void nothing_to_plan_needs_nothing(void **state)
     assert_int_equal(idle[1].offset, 0);
 }
 
+/* verifies arena-6.72d9 */
 static void sizes_are_rounded_and_capacities_judged_in_bytes(void **state)
 {
     (void)state;

@@ -120,6 +120,7 @@ static const struct {
          "8:6-8 4:2-8"},
 };
 
+/* verifies arena-8.9600 */
 static void the_search_reaches_what_greedy_layouts_miss(void **state)
 {
     (void)state;
@@ -143,6 +144,7 @@ static void the_search_reaches_what_greedy_layouts_miss(void **state)
 
 /* The same sets seven times as large beside a buffer of one byte: capacities between the bound and
  * the optimum exist now, and each of them has to be refuted. */
+/* verifies arena-8.9600 */
 static void capacities_above_the_bound_are_refuted_too(void **state)
 {
     (void)state;
@@ -166,6 +168,7 @@ static void capacities_above_the_bound_are_refuted_too(void **state)
     }
 }
 
+/* verifies arena-8.9600 */
 static void tight_sets_are_packed_perfectly(void **state)
 {
     (void)state;
@@ -213,6 +216,7 @@ static void a_search_that_finds_nothing_stops_at_its_limit(void **state)
 }
 
 /* With few capacities between the bound and the best layout, each is tried more than once. */
+/* verifies arena-8.9600 */
 static void a_search_returns_to_lower_capacities(void **state)
 {
     (void)state;

@@ -30,6 +30,7 @@ static void check(bp_text *text, const char *wanted)
     assert_int_equal(text->written, strlen(wanted));
 }
 
+/* verifies arena-15.c777 */
 static void writes_integers(void **state)
 {
     (void)state;
@@ -58,6 +59,7 @@ static void writes_integers(void **state)
                  "0000beefbeefffffffffffffffff 7 123,456 18,446,744,073,709,551,615");
 }
 
+/* verifies arena-15.c777 */
 static void pads_by_characters_not_bytes(void **state)
 {
     (void)state;
@@ -85,6 +87,7 @@ static void check_double(double value)
     }
 }
 
+/* verifies arena-15.c777 */
 static void doubles_are_what_printf_says(void **state)
 {
     (void)state;
@@ -103,6 +106,7 @@ static void doubles_are_what_printf_says(void **state)
     check_double(-(double)INFINITY);
 }
 
+/* verifies arena-15.c777 */
 static void random_doubles_are_what_printf_says(void **state)
 {
     (void)state;
@@ -126,6 +130,7 @@ static void random_doubles_are_what_printf_says(void **state)
     }
 }
 
+/* verifies arena-15.c777 */
 static void bytes_for_people(void **state)
 {
     (void)state;
@@ -148,6 +153,7 @@ static void bytes_for_people(void **state)
                  "16.00 EiB;");
 }
 
+/* verifies arena-15.c777 */
 static void escapes_json(void **state)
 {
     (void)state;
@@ -161,6 +167,7 @@ static void escapes_json(void **state)
                  "\xf0\x9f\x98\x80\"\"a\\u0000b\"0.25nullnull");
 }
 
+/* verifies arena-15.c777 */
 static void invalid_utf8_becomes_the_replacement_character(void **state)
 {
     (void)state;
@@ -187,6 +194,7 @@ static void invalid_utf8_becomes_the_replacement_character(void **state)
     }
 }
 
+/* verifies arena-15.c777 */
 static void escapes_html(void **state)
 {
     (void)state;
@@ -214,6 +222,7 @@ static bp_status collect(void *user, const char *text, size_t length)
     return BP_OK;
 }
 
+/* verifies arena-15.c777 */
 static void a_sink_receives_everything_in_order(void **state)
 {
     (void)state;
@@ -231,6 +240,7 @@ static void a_sink_receives_everything_in_order(void **state)
     }
 }
 
+/* verifies arena-15.c777 */
 static void a_failing_sink_ends_the_writing(void **state)
 {
     (void)state;
@@ -245,6 +255,7 @@ static void a_failing_sink_ends_the_writing(void **state)
     assert_int_equal(sink.length, 4);
 }
 
+/* verifies arena-15.c777 */
 static void without_a_sink_long_text_is_cut(void **state)
 {
     (void)state;

@@ -103,6 +103,7 @@ static void safetensors_corpus(void **state)
     run_corpus(fuzz_safetensors, "tests/fuzz/corpus/safetensors");
 }
 
+/* verifies formats-19.1559 */
 static void documents_corpus(void **state)
 {
     (void)state;
@@ -116,12 +117,14 @@ static void gguf_corpus(void **state)
     run_corpus(fuzz_gguf, "tests/fuzz/corpus/gguf");
 }
 
+/* verifies formats-19.1559 */
 static void llmc_corpus(void **state)
 {
     (void)state;
     run_corpus(fuzz_llmc, "tests/fuzz/corpus/llmc");
 }
 
+/* verifies formats-19.1559 */
 static void index_corpus(void **state)
 {
     (void)state;
@@ -135,6 +138,7 @@ static void config_corpus(void **state)
     run_corpus(fuzz_config, "tests/fuzz/corpus/config");
 }
 
+/* verifies formats-19.1559 */
 static void adapter_corpus(void **state)
 {
     (void)state;

@@ -239,6 +239,7 @@ static void backward_forked(bp_emit *emit, bp_stage_call *call)
 }
 
 /* What two nodes read has the sum of both gradients, whatever is kept. */
+/* verifies layers-5.febc */
 static void test_gradients_of_a_fork(void **state)
 {
     (void)state;

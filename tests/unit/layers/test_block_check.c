@@ -94,6 +94,7 @@ static void test_kinds_and_numbers(void **state)
     refused(&block, "one to three products");
 }
 
+/* verifies layers-6.5ba0 */
 static void test_chains(void **state)
 {
     (void)state;
@@ -149,6 +150,7 @@ static void test_shapes(void **state)
     refused(&block, "shapes");
 }
 
+/* verifies layers-6.5ba0 */
 static void test_nodes_with_effects(void **state)
 {
     (void)state;
@@ -190,6 +192,7 @@ static bp_block piece_of_time(void)
 }
 
 /* One dimension of one value wrong, or a row. */
+/* verifies layers-6.5ba0 */
 static void test_pieces_of_time(void **state)
 {
     (void)state;
@@ -303,6 +306,7 @@ static void more_columns(const bp_block *good, const kind_case *k)
 }
 
 /* Each relation of shapes that a kind asks for, broken alone. */
+/* verifies layers-6.5ba0 */
 static void test_shapes_of_each_kind(void **state)
 {
     (void)state;
@@ -333,6 +337,7 @@ static void test_shapes_of_each_kind(void **state)
 }
 
 /* Numbers of a kind's own that do not go with its values. */
+/* verifies layers-6.5ba0 */
 static void test_numbers_of_a_kind(void **state)
 {
     (void)state;
@@ -394,6 +399,7 @@ static void test_effects_are_kept(void **state)
 }
 
 /* What an op turns in its place cannot be read by another node. */
+/* verifies layers-6.5ba0 */
 static void test_steps_have_one_reader(void **state)
 {
     (void)state;

@@ -80,6 +80,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
     return digest;
 }
 
+/* verifies run-1.e4fa */
 static void test_policies(void **state)
 {
     (void)state;
@@ -105,6 +106,7 @@ static void test_policies(void **state)
 }
 
 /* Four rows at once or two by two: the same masks, the same sums up to their rounding. */
+/* verifies run-4.8194 */
 static void test_accumulation(void **state)
 {
     (void)state;
@@ -171,6 +173,7 @@ static void refused(const bp_spec *spec, const char *name)
     assert_string_equal(error.name, name);
 }
 
+/* verifies layers-15.2c18 */
 static void test_refusals(void **state)
 {
     (void)state;

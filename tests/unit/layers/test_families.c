@@ -142,6 +142,7 @@ static void test_policies(void **state)
 
 /* Clipping forms the norm in a backward of its own under gradient release, from sums in another
  * order. */
+/* verifies compile-8.52a8 */
 static void test_release_with_clipping(void **state)
 {
     (void)state;
@@ -258,6 +259,7 @@ static void test_evaluation(void **state)
     }
 }
 
+/* verifies layers-15.2c18 */
 static void test_refusals(void **state)
 {
     (void)state;

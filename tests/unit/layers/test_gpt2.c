@@ -114,6 +114,7 @@ static void forced_backward(bp_emit *emit, bp_stage_call *call)
     bp_model_gpt2.backward(emit, call);
 }
 
+/* verifies layers-5.febc */
 static void test_variants(void **state)
 {
     (void)state;
@@ -179,6 +180,7 @@ static float *gradients_of(const bp_spec *spec, uint64_t *count)
 }
 
 /* k micro-batches of b are one of k * b, dropout on: within 1e-6, norm-wise. */
+/* verifies run-4.8194 */
 static void test_accumulation(void **state)
 {
     (void)state;
@@ -285,6 +287,7 @@ static double negative_log_likelihood(const float *logits, uint32_t count, int32
 }
 
 /* Tokens fed one by one predict as evaluation does; a prompt fed in runs predicts as one by one. */
+/* verifies run-18.bb6f */
 static void test_generation(void **state)
 {
     (void)state;

@@ -118,6 +118,7 @@ static void test_stages(void **state)
     }
 }
 
+/* verifies layers-15.2c18 */
 static void test_check(void **state)
 {
     (void)state;

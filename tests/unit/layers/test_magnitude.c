@@ -229,6 +229,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
     return digest;
 }
 
+/* verifies run-1.e4fa */
 static void test_policies_and_release_agree(void **state)
 {
     (void)state;

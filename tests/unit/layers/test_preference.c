@@ -37,6 +37,7 @@ static void refused(const bp_spec *spec, const char *option)
     assert_string_equal(error.name, option);
 }
 
+/* verifies compile-1.aa19 */
 static void what_does_not_go_with_pairs(void **state)
 {
     (void)state;

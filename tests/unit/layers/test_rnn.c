@@ -52,6 +52,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
     return digest;
 }
 
+/* verifies run-1.e4fa */
 static void test_policies(void **state)
 {
     (void)state;
@@ -109,6 +110,7 @@ static void backward_forced(bp_emit *emit, bp_stage_call *call)
 }
 
 /* Whatever is kept of the embedded ids and of the states and gates, the bits are equal. */
+/* verifies layers-5.febc */
 static void test_kept_sets(void **state)
 {
     (void)state;
@@ -131,6 +133,7 @@ static void test_kept_sets(void **state)
 
 /* Under release with several micro-batches, and with clipping, which forms the norm first, sums are
  * added in other orders. */
+/* verifies compile-8.52a8 */
 static void test_release(void **state)
 {
     (void)state;
@@ -283,6 +286,7 @@ static void refused(const bp_spec *spec, const char *name)
     assert_string_equal(error.name, name);
 }
 
+/* verifies layers-15.2c18 */
 static void test_refusals(void **state)
 {
     (void)state;

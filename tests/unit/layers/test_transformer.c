@@ -97,6 +97,7 @@ static void require_all_refused(const fault *faults, size_t count)
     }
 }
 
+/* verifies layers-15.2c18 */
 static void transformers(void **state)
 {
     (void)state;
@@ -123,6 +124,7 @@ static void transformers(void **state)
     }
 }
 
+/* verifies layers-15.2c18 */
 static void what_some_families_have(void **state)
 {
     (void)state;

@@ -115,6 +115,7 @@ static void run_steps(const bp_spec *spec, uint32_t steps)
     rig_close(&r);
 }
 
+/* verifies optim-1.ca07 */
 static void test_update(void **state)
 {
     (void)state;
@@ -134,6 +135,7 @@ static void test_clip(void **state)
     run_steps(&spec, 2);
 }
 
+/* verifies optim-1.ca07 */
 static void test_decay_all(void **state)
 {
     (void)state;
@@ -143,6 +145,7 @@ static void test_decay_all(void **state)
 }
 
 /* More elements than one partial sum holds. */
+/* verifies optim-1.ca07 */
 static void test_long_tensor(void **state)
 {
     (void)state;
@@ -187,6 +190,7 @@ static void test_skip(void **state)
     rig_close(&r);
 }
 
+/* verifies optim-6.74aa */
 static void test_check(void **state)
 {
     (void)state;

@@ -29,6 +29,7 @@ static const bp_rate_options usual = {
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* verifies optim-4.eab5 */
 static void test_constant(void **state)
 {
     (void)state;
@@ -102,6 +103,7 @@ static void test_cosine(void **state)
     assert_near(bp_rate_cosine(&warm, 9), 0.0);
 }
 
+/* verifies optim-4.eab5 */
 static void test_warmup_stable_decay(void **state)
 {
     (void)state;

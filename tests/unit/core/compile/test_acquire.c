@@ -129,6 +129,7 @@ static void test_what_is_not_held_is_refused(void **state)
 }
 
 /* A list op's further tuples are looked at too. */
+/* verifies compile-10.2ede */
 static void test_tuples_need_it_too(void **state)
 {
     (void)state;

@@ -117,6 +117,7 @@ static uint32_t under_way(void)
     return most;
 }
 
+/* verifies compile-16.a218 */
 static void as_far_ahead_as_asked_for(void **state)
 {
     (void)state;
@@ -169,6 +170,7 @@ static uint32_t use_of(uint32_t wait)
 }
 
 /* What moves to where it must not be is refused, and nothing else is. */
+/* verifies compile-16.a218 */
 static void another_order_is_refused(void **state)
 {
     (void)state;
@@ -201,6 +203,7 @@ static void another_order_is_refused(void **state)
     }
 }
 
+/* verifies compile-16.a218 */
 static void too_far_ahead_is_refused(void **state)
 {
     (void)state;

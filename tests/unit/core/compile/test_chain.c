@@ -266,6 +266,7 @@ static void test_uneven_chains_against_exhaustive_search(void **state)
     assert_true(solved > 300);
 }
 
+/* verifies compile-3.6b2f */
 static void test_more_memory_is_never_slower(void **state)
 {
     (void)state;

@@ -123,6 +123,7 @@ static void test_the_choice_keeps_the_bits(void **state)
     free(memory);
 }
 
+/* verifies compile-4.ecdd */
 static void test_batch_and_chunk_are_chosen_too(void **state)
 {
     (void)state;
@@ -155,6 +156,7 @@ static void test_batch_and_chunk_are_chosen_too(void **state)
 }
 
 /* With many words the loss decides: chunks of it are shortened until it fits, and not beyond. */
+/* verifies compile-4.ecdd */
 static void test_chunks_are_shortened(void **state)
 {
     (void)state;
@@ -184,6 +186,7 @@ static void test_chunks_are_shortened(void **state)
 }
 
 /* The first answer fits wherever the best one does, and is not faster. */
+/* verifies compile-4.ecdd */
 static void test_the_first_answer(void **state)
 {
     (void)state;
@@ -252,6 +255,7 @@ static void test_explicit_choices_stay(void **state)
     free(memory);
 }
 
+/* verifies compile-4.ecdd */
 static void test_curve_falls(void **state)
 {
     (void)state;
@@ -274,6 +278,7 @@ static void test_curve_falls(void **state)
     free(memory);
 }
 
+/* verifies compile-4.ecdd */
 static void test_largest_batch(void **state)
 {
     (void)state;

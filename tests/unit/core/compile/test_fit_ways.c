@@ -119,6 +119,7 @@ static bool check_budget(const bp_fit_request *request, void *memory, uint64_t b
     return fit.best.policy.kind == BP_POLICY_ACTIONS;
 }
 
+/* verifies compile-3.6b2f */
 static void test_nothing_that_fits_is_faster(void **state)
 {
     (void)state;
@@ -163,6 +164,7 @@ static uint64_t digest_of(const bp_spec *spec)
 }
 
 /* Schedules of the dynamic programme begin above what is frozen, and train to the same bits. */
+/* verifies compile-4.ecdd */
 static void test_above_frozen_stages_the_bits_stay(void **state)
 {
     (void)state;

@@ -113,6 +113,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
     return digest;
 }
 
+/* verifies compile-9.cceb */
 static void test_policies_agree(void **state)
 {
     (void)state;

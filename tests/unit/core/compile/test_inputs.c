@@ -70,6 +70,7 @@ static void check_family(const bp_spec *spec, const declared *wanted)
     assert_true(bp_input_declared(spec, BP_INPUT_TYPES) == (count >= 4));
 }
 
+/* verifies compile-18.7373 */
 static void test_declarations(void **state)
 {
     (void)state;
@@ -262,6 +263,7 @@ static void describe_snapshot(saved *s, rig *r)
     assert_non_null(s->place.scratch);
 }
 
+/* verifies compile-18.7373 */
 static void test_four_dimensions_train_save_and_resume(void **state)
 {
     (void)state;
@@ -298,6 +300,7 @@ static void test_four_dimensions_train_save_and_resume(void **state)
     memory_store_free(&s.memory);
 }
 
+/* verifies layers-4.97f8 */
 static void test_its_gradients_are_right(void **state)
 {
     (void)state;

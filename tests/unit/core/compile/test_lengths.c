@@ -53,6 +53,7 @@ static void test_chunks_of_the_loss(void **state)
 }
 
 /* Each reason apart. */
+/* verifies compile-1.aa19 */
 static void test_what_is_refused(void **state)
 {
     (void)state;

@@ -170,6 +170,7 @@ static uint64_t digest_after(const bp_spec *spec, uint32_t steps)
     return digest;
 }
 
+/* verifies run-1.e4fa */
 static void test_policies_and_release_agree(void **state)
 {
     (void)state;
@@ -221,6 +222,7 @@ static void test_the_base_has_a_digest(void **state)
     rig_close(&r);
 }
 
+/* verifies compile-1.aa19 */
 static void test_targets_that_are_not_there(void **state)
 {
     (void)state;

@@ -233,6 +233,7 @@ static void compare_sets(const bp_spec *spec, uint32_t first, uint32_t index)
         *spec, (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = actions, .action_count = used});
 }
 
+/* verifies compile-15.03c7 */
 static void test_trials_are_the_programs_ops(void **state)
 {
     (void)state;
@@ -260,6 +261,7 @@ static void test_trials_are_the_programs_ops(void **state)
 }
 
 /* Two declared inputs make other stages: the lengths of a first stage's chain differ. */
+/* verifies compile-15.03c7 */
 static void test_pairs_are_measured(void **state)
 {
     (void)state;

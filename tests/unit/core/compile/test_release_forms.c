@@ -54,6 +54,7 @@ static uint64_t digest_of(const bp_spec *spec, uint32_t steps)
 }
 
 /* One micro-batch leaves nothing to fold: AdamA is Adam, in every form of state. */
+/* verifies compile-17.9698 */
 static void test_one_micro_batch_is_adam(void **state)
 {
     (void)state;
@@ -165,6 +166,7 @@ static void check_step(rig *r, rig *probe, uint32_t t)
     free(g);
 }
 
+/* verifies compile-17.9698 */
 static void test_adama_in_double(void **state)
 {
     (void)state;
@@ -247,6 +249,7 @@ static double scaled_rate(const bp_rate_options *options, uint64_t step)
     return options->learning_rate * factor;
 }
 
+/* verifies compile-17.9698 */
 static void test_previous_norm(void **state)
 {
     (void)state;
@@ -285,6 +288,7 @@ static void test_previous_norm(void **state)
 }
 
 /* Nothing to clip: nothing approximate. */
+/* verifies compile-17.9698 */
 static void test_previous_norm_below_the_bound(void **state)
 {
     (void)state;
@@ -337,6 +341,7 @@ static void expect_refusal(const bp_spec *spec, const char *word)
     assert_non_null(strstr(error.text, word));
 }
 
+/* verifies compile-17.9698 */
 static void test_refusals(void **state)
 {
     (void)state;

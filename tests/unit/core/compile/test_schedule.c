@@ -92,6 +92,7 @@ static uint32_t slots(bp_policy policy, uint32_t stages)
     return checkpoints;
 }
 
+/* verifies compile-2.20c3 */
 static void test_checkpoint_slots(void **state)
 {
     (void)state;
@@ -123,6 +124,7 @@ static void test_nonsense_is_refused(void **state)
     assert_int_equal(bp_schedule_count(&poor, 100000), UINT32_MAX);
 }
 
+/* verifies compile-2.20c3 */
 static void test_names(void **state)
 {
     (void)state;

@@ -184,6 +184,7 @@ static void test_balance(void **state)
     }
 }
 
+/* verifies compile-12.e069 */
 static void test_edges(void **state)
 {
     (void)state;

@@ -242,6 +242,7 @@ static void test_what_it_goes_with(void **state)
 }
 
 /* An overflow in one micro-batch of three skips the step, and the next one starts anew. */
+/* verifies run-5.fe52 */
 static void test_overflow_skips_the_step(void **state)
 {
     (void)state;
@@ -271,6 +272,7 @@ static void test_overflow_skips_the_step(void **state)
     rig_close(&r);
 }
 
+/* verifies compile-1.aa19 */
 static void test_released_gradients_are_refused(void **state)
 {
     (void)state;

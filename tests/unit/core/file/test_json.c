@@ -12,6 +12,7 @@
 
 #include "tests/support/json_desk.h"
 
+/* verifies file-1.7ade */
 static void gives_events_with_their_values(void **state)
 {
     (void)state;
@@ -48,6 +49,7 @@ static void gives_events_with_their_values(void **state)
     assert_int_equal(event.kind, BP_JSON_END);
 }
 
+/* verifies file-1.7ade */
 static void skips_values_of_any_form(void **state)
 {
     (void)state;
@@ -165,6 +167,7 @@ static void finds_no_duplicates_without_a_key_set(void **state)
     assert_int_equal(json_desk_drain(&d), BP_OK);
 }
 
+/* verifies file-2.efdf */
 static void sizes_the_key_set(void **state)
 {
     (void)state;
@@ -265,6 +268,7 @@ static void lets_the_consumer_refuse(void **state)
     assert_int_equal(bp_json_next(&d.json, &event), BP_ERR_DATA);
 }
 
+/* verifies file-1.7ade */
 static void streams_a_long_document(void **state)
 {
     (void)state;

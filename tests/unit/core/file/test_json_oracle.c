@@ -313,6 +313,7 @@ static size_t compose(char *to, size_t room)
     return used;
 }
 
+/* verifies file-1.7ade */
 static void agrees_with_jansson_on_random_documents(void **state)
 {
     (void)state;

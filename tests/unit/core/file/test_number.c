@@ -109,6 +109,7 @@ static void rounds_random_numbers_as_strtod(void **state)
     }
 }
 
+/* verifies file-3.4e34 */
 static void knows_integers(void **state)
 {
     (void)state;
@@ -138,6 +139,7 @@ static void knows_integers(void **state)
     }
 }
 
+/* verifies file-1.7ade */
 static void refuses_what_is_no_number(void **state)
 {
     (void)state;

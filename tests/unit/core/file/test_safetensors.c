@@ -20,6 +20,7 @@ static void accepts(safetensors_desk *d, const char *header, size_t data)
     assert_int_equal(bp_safetensors_close(&d->file), BP_OK);
 }
 
+/* verifies file-8.3d19 */
 static void reads_every_part_of_an_entry(void **state)
 {
     safetensors_desk *d = *state;
@@ -52,6 +53,7 @@ static void reads_every_part_of_an_entry(void **state)
     assert_int_equal(bp_safetensors_close(&d->file), BP_OK);
 }
 
+/* verifies file-8.3d19 */
 static void takes_unusual_but_valid_files(void **state)
 {
     safetensors_desk *d = *state;
@@ -72,6 +74,7 @@ static void takes_unusual_but_valid_files(void **state)
     accepts(d, "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1);
 }
 
+/* verifies file-8.3d19 */
 static void reads_metadata_values_of_any_length(void **state)
 {
     safetensors_desk *d = *state;
@@ -92,6 +95,7 @@ static void reads_metadata_values_of_any_length(void **state)
 static const char good[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
                            "\"__metadata__\":{\"k\":\"v\"}}";
 
+/* verifies file-8.3d19 */
 static void needs_no_more_scratch_than_it_says(void **state)
 {
     safetensors_desk *d = *state;
@@ -110,6 +114,7 @@ static void needs_no_more_scratch_than_it_says(void **state)
     }
 }
 
+/* verifies error-1.c4b2 */
 static void keeps_an_earlier_error(void **state)
 {
     safetensors_desk *d = *state;

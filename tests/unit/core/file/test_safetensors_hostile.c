@@ -49,6 +49,7 @@ static void hostile_header_length(void **state)
 }
 
 /* Class 1 as well: more tables than memory is an answer with a number, not an allocation. */
+/* verifies file-4.61ad */
 static void hostile_number_of_entries(void **state)
 {
     safetensors_desk *d = *state;
@@ -161,6 +162,7 @@ static void hostile_types(void **state)
 }
 
 /* Class 10: names. */
+/* verifies file-4.61ad */
 static void hostile_names(void **state)
 {
     safetensors_desk *d = *state;
@@ -282,6 +284,7 @@ static void hostile_value_types(void **state)
 }
 
 /* Class 15: nesting. */
+/* verifies file-4.61ad */
 static void hostile_nesting(void **state)
 {
     safetensors_desk *d = *state;

@@ -127,6 +127,7 @@ static void what_is_written_is_read_back(void **state)
     }
 }
 
+/* verifies file-6.cc81 */
 static void the_order_is_canonical(void **state)
 {
     (void)state;
@@ -164,6 +165,7 @@ static void the_same_input_gives_the_same_file(void **state)
     assert_true(bp_digest_of(bytes, size, 0) == digest);
 }
 
+/* verifies file-9.1833 */
 static void refuses_to_write_what_it_could_not_read(void **state)
 {
     safetensors_desk *d = *state;
@@ -214,6 +216,7 @@ static void refuses_to_write_what_it_could_not_read(void **state)
     free(value);
 }
 
+/* verifies file-9.1833 */
 static void metadata_must_keep_its_length(void **state)
 {
     safetensors_desk *d = *state;

@@ -180,6 +180,7 @@ static void random_values(float *x, uint32_t count, bool has_sign, uint64_t seed
 /* Sizes on both sides of every group's end: nothing past the state is touched, decoding stays
  * within the form's error, and encoding what was decoded gives the same bytes, but where a 16-bit
  * scale is rounded anew. */
+/* verifies number-11.5b14 */
 static void round_trips_are_idempotent(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 31, 32, 33, 127, 128, 129, 255, 256};
@@ -212,6 +213,7 @@ static void round_trips_are_idempotent(void **state)
     }
 }
 
+/* verifies number-11.5b14 */
 static void zeros_are_zero_bytes(void **state)
 {
     static const uint8_t none[1040] = {0};
@@ -246,6 +248,7 @@ static void scales_reach_far(void **state)
     }
 }
 
+/* verifies number-11.5b14 */
 static void sizes_follow_the_formula(void **state)
 {
     const uint64_t much = UINT64_C(5) << 31; /* beyond 2^31 elements */

@@ -109,6 +109,7 @@ static void compare_forms(bp_kernel kernel, bp_codec codec, const float *gradien
     update_desk_close(&right);
 }
 
+/* verifies device-1.6909 */
 static void test_midpoints_and_codes(void **state)
 {
     (void)state;
@@ -128,6 +129,7 @@ static void test_midpoints_and_codes(void **state)
 }
 
 /* Blocks of nothing, of the least numbers there are, and scales at the ends of the range. */
+/* verifies device-1.6909 */
 static void test_scales(void **state)
 {
     (void)state;

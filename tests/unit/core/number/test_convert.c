@@ -97,6 +97,7 @@ static void every_single_is_narrowed(void **state)
     }
 }
 
+/* verifies number-3.4e56 */
 static void one_narrow_type_becomes_the_other(void **state)
 {
     (void)state;
@@ -147,6 +148,7 @@ static void what_is_not_finite_is_found(void **state)
 }
 
 /* Every form of weight and master, as the functions for one element store and load it. */
+/* verifies number-3.4e56 */
 static void masters_are_those_of_one_element(void **state)
 {
     (void)state;

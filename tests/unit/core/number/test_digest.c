@@ -78,6 +78,7 @@ static uint64_t digest_rows(const row *rows, size_t count)
     return bp_digest_end(&digest);
 }
 
+/* verifies number-12.5283 */
 static void every_part_of_a_tensor_counts(void **state)
 {
     (void)state;
@@ -114,6 +115,7 @@ static void every_part_of_a_tensor_counts(void **state)
 }
 
 /* The form is written down in the header and must not drift: snapshots outlive programs. */
+/* verifies number-12.5283 */
 static void the_form_is_the_documented_one(void **state)
 {
     (void)state;
@@ -131,6 +133,7 @@ static void the_form_is_the_documented_one(void **state)
 
 /* A sum over words in pieces of any order is that of the whole, and each changed word changes it.
  */
+/* verifies number-12.5283 */
 static void sums_over_words_are_formed_in_any_order(void **state)
 {
     (void)state;

@@ -53,6 +53,7 @@ static void unknown_types_have_no_name_and_no_size(void **state)
     assert_false(bp_dtype_parse("", 0, &back));
 }
 
+/* verifies number-3.4e56 */
 static void bf16_is_the_upper_half(void **state)
 {
     (void)state;
@@ -81,6 +82,7 @@ static void bf16_rounds_half_away_from_zero(void **state)
 }
 
 /* Both neighbours of every value, the half between them, and a hair to both sides of it. */
+/* verifies number-3.4e56 */
 static void bf16_rounds_to_nearest_even_when_asked(void **state)
 {
     (void)state;
@@ -100,6 +102,7 @@ static void bf16_rounds_to_nearest_even_when_asked(void **state)
     assert_int_equal(bp_bf16_even_from_f32(float_of(0xffffffff)), 0xffff); /* no zero */
 }
 
+/* verifies number-3.4e56 */
 static void every_f16_comes_back(void **state)
 {
     (void)state;

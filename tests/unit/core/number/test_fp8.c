@@ -74,6 +74,7 @@ static double read_of(double master, int e)
     return copysign(ldexp(floor(ldexp(y, digits) + 0.5), e - digits), master);
 }
 
+/* verifies number-13.d93e */
 static void masters_and_codes_are_what_the_rule_says(void **state)
 {
     static const uint64_t counts[] = {1, 63, 64, 65, 256, 257, 1030};
@@ -105,6 +106,7 @@ static void masters_and_codes_are_what_the_rule_says(void **state)
 }
 
 /* The header's unused bytes included: what is stored again is equal to the byte. */
+/* verifies number-13.d93e */
 static void what_was_loaded_is_stored_again_as_it_was(void **state)
 {
     static float x[MOST], back[MOST];
@@ -124,6 +126,7 @@ static void what_was_loaded_is_stored_again_as_it_was(void **state)
 }
 
 /* All pairs of a code and a remainder are masters of their own, under any scale in use. */
+/* verifies number-13.d93e */
 static void all_pairs_are_kept(void **state)
 {
     uint16_t rest[BP_FP8_GROUP];
@@ -148,6 +151,7 @@ static void all_pairs_are_kept(void **state)
     }
 }
 
+/* verifies number-13.d93e */
 static void what_is_not_finite_is_nan_in_its_group_alone(void **state)
 {
     static const float bad[] = {INFINITY, -INFINITY, NAN};
@@ -167,6 +171,7 @@ static void what_is_not_finite_is_nan_in_its_group_alone(void **state)
     }
 }
 
+/* verifies number-13.d93e */
 static void bytes_are_those_of_codes_and_headers(void **state)
 {
     (void)state;

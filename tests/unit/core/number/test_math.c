@@ -65,6 +65,7 @@ static void expf_is_within_one_unit(void **state)
     }
 }
 
+/* verifies number-4.5c37 */
 static void expf_handles_the_ends(void **state)
 {
     (void)state;
@@ -137,6 +138,7 @@ static double gelu_slope_right(double x)
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope;
 }
 
+/* verifies number-14.b8de */
 static void gelu_is_close(void **state)
 {
     (void)state;
@@ -155,6 +157,7 @@ static void gelu_is_close(void **state)
     assert_true(isnan(bp_gelu_slope_inline(NAN)));
 }
 
+/* verifies number-4.5c37 */
 static void double_exp_and_log_are_within_one_unit(void **state)
 {
     (void)state;
@@ -184,6 +187,7 @@ static void double_exp_and_log_are_within_one_unit(void **state)
     assert_true(isnan(bp_log((double)NAN)));
 }
 
+/* verifies number-14.b8de */
 static void sin_and_cos_are_close(void **state)
 {
     (void)state;
@@ -204,6 +208,7 @@ static void sin_and_cos_are_close(void **state)
     assert_true(most < 1.7e-16);
 }
 
+/* verifies number-14.b8de */
 static void pow_is_close(void **state)
 {
     (void)state;
@@ -221,6 +226,7 @@ static void pow_is_close(void **state)
     assert_true(bp_pow(0.5, 0.0) == 1.0);
 }
 
+/* verifies number-14.b8de */
 static void powi_multiplies_in_order(void **state)
 {
     (void)state;

@@ -47,6 +47,7 @@ static void dropout_words_use_the_stated_counter(void **state)
     assert_memory_equal(out, right, sizeof(out));
 }
 
+/* verifies number-15.65d0 */
 static void threshold_rounds_and_stays_in_range(void **state)
 {
     (void)state;
@@ -56,6 +57,7 @@ static void threshold_rounds_and_stays_in_range(void **state)
     assert_int_equal(bp_dropout_threshold(0.9999999999999), UINT32_MAX);
 }
 
+/* verifies number-15.65d0 */
 static void normals_have_the_moments(void **state)
 {
     (void)state;
@@ -78,6 +80,7 @@ static void normals_have_the_moments(void **state)
     assert_true(bp_random_normal(5, 3, 0) != bp_random_normal(6, 3, 0));
 }
 
+/* verifies number-15.65d0 */
 static void uniforms_fill_their_range(void **state)
 {
     (void)state;

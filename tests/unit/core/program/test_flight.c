@@ -68,6 +68,7 @@ static void refused(const char *text, const char *name)
 
 /* Out and back, with work in between; two copies in flight that share a source, waited for in the
  * other order. */
+/* verifies program-9.2d98 */
 static void legal_programs_pass(void **state)
 {
     (void)state;

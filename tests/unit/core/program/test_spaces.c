@@ -46,6 +46,7 @@ static bool overlap(bp_ref a, bp_ref b)
 
 /* x goes out while y is made and z of it: neither may take the room of x, which nothing but the
  * copy still needs. Without the copy in flight z does. */
+/* verifies program-12.d19d */
 static void work_in_flight_keeps_its_room(void **state)
 {
     (void)state;
@@ -78,6 +79,7 @@ static void work_in_flight_keeps_its_room(void **state)
 }
 
 /* The target of a copy is taken from its begin on, the room of a temporary before it is free. */
+/* verifies program-12.d19d */
 static void targets_live_from_the_begin(void **state)
 {
     (void)state;
@@ -103,6 +105,7 @@ static void targets_live_from_the_begin(void **state)
 }
 
 /* Each space is planned for itself: sizes, peaks, what lives always, and no gap in either. */
+/* verifies program-12.d19d */
 static void spaces_have_a_plan_each(void **state)
 {
     (void)state;
@@ -158,6 +161,7 @@ static void spaces_have_a_plan_each(void **state)
 }
 
 /* Buffers of one space only leave the other's plan as it is. */
+/* verifies program-12.d19d */
 static void an_empty_space_has_no_bytes(void **state)
 {
     (void)state;
@@ -172,6 +176,7 @@ static void an_empty_space_has_no_bytes(void **state)
     hand_close(&h);
 }
 
+/* verifies program-10.eaee */
 static void costs_are_counted_by_engine(void **state)
 {
     (void)state;

@@ -54,6 +54,7 @@ static void compute(uint32_t seconds)
 }
 
 /* a is waited for before anything runs; b has 10 seconds, c 30 of which b takes its share. */
+/* verifies program-10.eaee */
 static void rates_are_of_the_tightest_stretch(void **state)
 {
     (void)state;
@@ -80,6 +81,7 @@ static void rates_are_of_the_tightest_stretch(void **state)
 }
 
 /* What goes down is counted for itself. */
+/* verifies program-10.eaee */
 static void writes_have_a_way_of_their_own(void **state)
 {
     (void)state;
@@ -101,6 +103,7 @@ static void writes_have_a_way_of_their_own(void **state)
 }
 
 /* A program without such copies, or that is not there, moves nothing. */
+/* verifies program-10.eaee */
 static void nothing_is_nothing(void **state)
 {
     (void)state;

@@ -9,6 +9,7 @@
 
 #include "tests/support/graph_made.h"
 
+/* verifies program-9.2d98 */
 static void test_a_legal_program_passes(void **state)
 {
     (void)state;
@@ -34,6 +35,7 @@ static void test_reading_before_writing(void **state)
     assert_string_equal(f->error.name, "copy: x");
 }
 
+/* verifies program-9.2d98 */
 static void test_writes_piece_by_piece_add_up(void **state)
 {
     (void)state;
@@ -253,6 +255,7 @@ static void test_tuples_stay_apart(void **state)
     }
 }
 
+/* verifies program-9.2d98 */
 static void test_group_buffers_carry_over(void **state)
 {
     (void)state;

@@ -69,6 +69,7 @@ static void bring(const inputs *in, bp_ref ids, int64_t vocabulary)
 }
 
 /* Rows are brought by ids of the host, in range: others might change while they come. */
+/* verifies program-7.2176 */
 static void test_rows_are_brought_by_the_hosts_ids(void **state)
 {
     (void)state;
@@ -123,6 +124,7 @@ static void test_ids_are_in_range(void **state)
 }
 
 /* Integers that an op hands on stay in the range of those that it read. */
+/* verifies program-7.2176 */
 static void test_ids_that_are_copied(void **state)
 {
     (void)state;
@@ -276,6 +278,7 @@ static void test_operands_that_have_to_be_there(void **state)
     made_refused(in.f, "without bytes");
 }
 
+/* verifies program-7.2176 */
 static void test_fields_that_do_not_fit(void **state)
 {
     (void)state;

@@ -103,12 +103,14 @@ static void test_gpt2(void **state)
     check_preset("gpt2", true);
 }
 
+/* verifies arena-11.fcf3 */
 static void test_gpt2_medium(void **state)
 {
     (void)state;
     check_preset("gpt2-medium", getenv("BP_TEST_LONG") != NULL);
 }
 
+/* verifies arena-11.fcf3 */
 static void test_gpt2_deep(void **state)
 {
     (void)state;
@@ -121,6 +123,7 @@ static void test_gpt2_deep(void **state)
 
 /* Plans of one sequence whose gradients are as large as the tape that they replace: the hardest of
  * all, since nearly every section is nearly full. */
+/* verifies arena-11.fcf3 */
 static void test_gpt2_large_of_one_sequence(void **state)
 {
     (void)state;
@@ -150,6 +153,7 @@ static void test_bert(void **state)
 }
 
 /* Released gradients die at once, so that nothing hangs. */
+/* verifies arena-11.fcf3 */
 static void test_release(void **state)
 {
     (void)state;

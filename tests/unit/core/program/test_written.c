@@ -57,6 +57,7 @@ static int make_all(void **state)
     return 0;
 }
 
+/* verifies program-11.5817 */
 static void test_forms(void **state)
 {
     (void)state;
@@ -76,6 +77,7 @@ static void test_forms(void **state)
 }
 
 /* Each of the four numbers counts. */
+/* verifies program-11.5817 */
 static void test_equal(void **state)
 {
     (void)state;
@@ -89,6 +91,7 @@ static void test_equal(void **state)
 
 /* What is known of integers is the weaker of what was known and what comes; an empty set knows
  * nothing that would weaken it. */
+/* verifies program-11.5817 */
 static void test_indices(void **state)
 {
     (void)state;
@@ -111,6 +114,7 @@ static void test_indices(void **state)
 
 /* `touch` may only err where the pitches of two blocks differ, `contains` where they do, too; both
  * to the safe side. */
+/* verifies program-11.5817 */
 static void test_every_pair(void **state)
 {
     (void)state;
@@ -147,6 +151,7 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
 }
 
 /* A set never says more than what was added and not forgotten. */
+/* verifies program-11.5817 */
 static void test_sets_are_sound(void **state)
 {
     (void)state;
@@ -197,6 +202,7 @@ static void add(bp_written *set, bp_rectangle r)
 }
 
 /* Columns in any order, rows in any order, and both, become one flat piece. */
+/* verifies program-11.5817 */
 static void test_neighbours_become_one(void **state)
 {
     (void)state;

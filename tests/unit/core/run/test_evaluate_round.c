@@ -206,6 +206,7 @@ static void shorter_too(bp_spec *spec)
     spec->length_count = 2;
 }
 
+/* verifies run-25.3c8a */
 static void shares_of_micro_batches(void **state)
 {
     (void)state;
@@ -226,6 +227,7 @@ static void shares_of_micro_batches(void **state)
 }
 
 /* The table is of two units: every rank is asked for its part by every run of the others. */
+/* verifies run-25.3c8a */
 static void shares_of_weights_too(void **state)
 {
     (void)state;

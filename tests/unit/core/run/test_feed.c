@@ -42,6 +42,7 @@ static bp_feed make_feed(uint32_t batch, uint32_t group, bool shuffle)
 }
 
 /* Labels that are given need examples, whatever their kind. */
+/* verifies run-21.71ae */
 static void test_labels_need_examples(void **state)
 {
     (void)state;
@@ -53,6 +54,7 @@ static void test_labels_need_examples(void **state)
 }
 
 /* Pairs of rows are whole: an even batch of an even number of windows. */
+/* verifies run-21.71ae */
 static void test_pairs_are_whole(void **state)
 {
     (void)state;

@@ -86,6 +86,7 @@ static void a_changed_bit_is_found(void **state)
 }
 
 /* Evaluations leave the state alone; a step, or a bit that falls over, does not. */
+/* verifies run-15.8e9b */
 static void a_state_is_summed_up(void **state)
 {
     (void)state;

@@ -168,6 +168,7 @@ static void split_masters_train_as_fp32_masters(void **state)
     }
 }
 
+/* verifies run-1.e4fa */
 static void neither_policy_nor_threads_nor_form_matter(void **state)
 {
     (void)state;

@@ -161,6 +161,7 @@ static void only_what_is_not_given_is_drawn(void **state)
 }
 
 /* What a snapshot will hold is the state; a frozen base is not in it. */
+/* verifies run-19.3c27 */
 static void the_state_alone_is_given(void **state)
 {
     (void)state;

@@ -318,6 +318,7 @@ static void a_sick_form_is_found(void **state)
 }
 
 /* A device that computes wrongly all the time agrees with itself never: the step is not taken. */
+/* verifies run-17.720a */
 static void a_broken_device_is_in_doubt(void **state)
 {
     (void)state;

@@ -41,6 +41,7 @@ static bp_status single_example(bp_source *source, uint64_t index, bp_example *t
 
 /* Of every epoch each data set has its weight's share of the rows; of its own it sees every row
  * once in each turn, and turns have orders of their own. */
+/* verifies run-22.761f */
 static void test_mixture(void **state)
 {
     (void)state;
@@ -90,6 +91,7 @@ static void test_mixture(void **state)
     }
 }
 
+/* verifies run-22.761f */
 static void test_mixture_refused(void **state)
 {
     (void)state;

@@ -51,6 +51,7 @@ static void free_plan(planned *p)
     free(p->arena);
 }
 
+/* verifies run-20.39b0 */
 static void spaces_without_enough_bytes_are_refused(void **state)
 {
     bp_device device = bp_device_host;

@@ -68,6 +68,7 @@ static void test_forms(void **state)
 }
 
 /* Trust ratios over shares of tensors are those of whole ones. */
+/* verifies ranks-3.d7df */
 static void trust_ratios(void **state)
 {
     (void)state;
@@ -132,6 +133,7 @@ static void lanes_on_any_number_of_ranks(void **state)
 }
 
 /* The base of adapters as codes, of which each rank has its units; scales are whole. */
+/* verifies ranks-3.d7df */
 static void codes_of_a_base(void **state)
 {
     (void)state;
@@ -163,6 +165,7 @@ static void codes_of_a_base(void **state)
 
 /* A weight of equal shares is gathered where it is used; another one, hardly smaller, needs room
  * for the pieces too. */
+/* verifies ranks-3.d7df */
 static void equal_shares_need_no_second_place(void **state)
 {
     (void)state;

@@ -100,6 +100,7 @@ static uint64_t digest_alone(const bp_spec *spec)
     return crew_digest(1);
 }
 
+/* verifies ranks-3.d7df */
 static void families_by_forms_by_policies_by_precisions(void **state)
 {
     (void)state;

@@ -211,6 +211,7 @@ static void test_every_case_without_and_with_dropout(void **state)
 }
 
 /* Gradients of 16 bits are rounded after each chunk of the loss. */
+/* verifies compile-13.5a54 */
 static void test_chunks_of_rounded_gradients(void **state)
 {
     (void)state;

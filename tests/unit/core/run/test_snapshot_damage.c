@@ -151,6 +151,7 @@ static void refused(snapshot_desk *d, const char *text)
     assert_int_equal(snapshot_desk_save(d, 2), BP_OK);
 }
 
+/* verifies run-12.8667 */
 static void damage_is_named(void **state)
 {
     snapshot_desk *d = *state;
@@ -184,6 +185,7 @@ static void damage_is_named(void **state)
     refused(d, "has no digest");
 }
 
+/* verifies run-12.8667 */
 static void further_files_are_checked(void **state)
 {
     snapshot_desk *d = *state;
@@ -209,6 +211,7 @@ static void further_files_are_checked(void **state)
     assert_string_equal(d->error.name, "run/checkpoint-2/config.json (open)");
 }
 
+/* verifies run-23.ce22 */
 static void the_same_tensor_in_both_files_is_refused(void **state)
 {
     snapshot_desk *d = *state;
@@ -217,6 +220,7 @@ static void the_same_tensor_in_both_files_is_refused(void **state)
     refused(d, "in both files");
 }
 
+/* verifies run-23.ce22 */
 static void a_snapshot_of_another_model_is_not_loaded(void **state)
 {
     snapshot_desk *d = *state;

@@ -200,6 +200,7 @@ static void the_files_are_those_of_one_rank(void **state)
 }
 
 /* Nothing is saved where a rank does not see what rank 0 has made. */
+/* verifies ranks-11.35ef */
 static void a_rank_that_sees_another_medium(void **state)
 {
     (void)state;
@@ -267,6 +268,7 @@ static void every_failing_call_of_every_rank(void **state)
 }
 
 /* A rank is lost while the others wait for it, in every gathering of a save. */
+/* verifies ranks-11.35ef */
 static void a_rank_that_is_lost(void **state)
 {
     (void)state;
@@ -287,6 +289,7 @@ static void a_rank_that_is_lost(void **state)
     }
 }
 
+/* verifies ranks-11.35ef */
 static void a_device_that_fails(void **state)
 {
     (void)state;

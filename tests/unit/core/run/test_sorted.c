@@ -113,6 +113,7 @@ static void fill_tokens(void)
     }
 }
 
+/* verifies run-25.3c8a */
 static void test_the_watcher_sees_the_order_of_the_data(void **state)
 {
     (void)state;

@@ -318,6 +318,7 @@ static void small_link_memory_is_refused(void **state)
     }
 }
 
+/* verifies device-15.df67 */
 static void element_types_without_a_kernel_are_refused(void **state)
 {
     bench *b = *state;
@@ -476,6 +477,7 @@ static void every_call_may_fail(void **state)
 }
 
 /* A lost context takes all it had with it; only its release is asked for. */
+/* verifies device-12.8cb0 */
 static void a_lost_gpu_is_left_alone(void **state)
 {
     if (!on.real) {
@@ -485,6 +487,7 @@ static void a_lost_gpu_is_left_alone(void **state)
 }
 
 /* Closing goes on when giving something back fails, and stops asking when the context is lost. */
+/* verifies device-12.8cb0 */
 static void closing_survives_failures(void **state)
 {
     bench *b = *state;

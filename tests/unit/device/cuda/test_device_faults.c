@@ -263,6 +263,7 @@ static void every_call_of_a_run_may_fail(void **state)
     walk("graph", 1, 1);
 }
 
+/* verifies device-12.8cb0 */
 static void other_results_and_plain_launches(void **state)
 {
     (void)state;
@@ -270,6 +271,7 @@ static void other_results_and_plain_launches(void **state)
     walk("plain", 1, 5);
 }
 
+/* verifies device-12.8cb0 */
 static void a_lost_gpu_ends_a_run(void **state)
 {
     (void)state;

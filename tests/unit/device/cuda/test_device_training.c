@@ -162,6 +162,7 @@ static void train_in_16_bits(bp_dtype working, bp_master master, bp_dtype gradie
     nothing_is_left();
 }
 
+/* verifies device-11.4def */
 static void training_in_bf16_is_the_hosts(void **state)
 {
     (void)state;
@@ -169,6 +170,7 @@ static void training_in_bf16_is_the_hosts(void **state)
     train_in_16_bits(BP_BF16, BP_MASTER_FP32, BP_F32);
 }
 
+/* verifies device-11.4def */
 static void training_in_f16_is_the_hosts(void **state)
 {
     (void)state;
@@ -177,6 +179,7 @@ static void training_in_f16_is_the_hosts(void **state)
 
 /* Sums of gradients in 8 bits: near the host's, whose gradients differ in their last bits, and
  * equal to the bit in every order. */
+/* verifies device-11.4def */
 static void gradients_added_up_in_8_bits_agree(void **state)
 {
     (void)state;
@@ -200,6 +203,7 @@ static void gradients_added_up_in_8_bits_agree(void **state)
 }
 
 /* The tape in 8 bits: near the host's, and equal to the bit whatever is kept. */
+/* verifies device-11.4def */
 static void a_tape_in_8_bits_agrees(void **state)
 {
     (void)state;
@@ -225,6 +229,7 @@ static void a_tape_in_8_bits_agrees(void **state)
 }
 
 /* Weights in fp8 with their remainders: the same. */
+/* verifies device-11.4def */
 static void weights_in_fp8_agree(void **state)
 {
     (void)state;
@@ -251,6 +256,7 @@ static void weights_in_fp8_agree(void **state)
 
 /* Dropout masks are a function of the place, so both devices drop the same elements; micro-batches,
  * recomputation and chunks of the loss change nothing of that. */
+/* verifies device-11.4def */
 static void dropout_and_micro_batches_agree(void **state)
 {
     (void)state;
@@ -271,6 +277,7 @@ static void dropout_and_micro_batches_agree(void **state)
     }
 }
 
+/* verifies device-11.4def */
 static void evaluation_and_generation_agree(void **state)
 {
     (void)state;
@@ -407,6 +414,7 @@ static void check_move(const bp_spec *from, const bp_spec *to)
     free(store);
 }
 
+/* verifies device-11.4def */
 static void snapshots_move_between_devices(void **state)
 {
     (void)state;
@@ -457,6 +465,7 @@ static void planned_is_used(void **state)
 }
 
 /* Between the seal and close only these are called. */
+/* verifies run-2.fd4a */
 static void a_step_takes_nothing(void **state)
 {
     (void)state;

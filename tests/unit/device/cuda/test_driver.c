@@ -157,6 +157,7 @@ static void gpus_are_listed(void **state)
     assert_true(probe.free_bytes <= gpu.memory_bytes);
 }
 
+/* verifies device-13.a20e */
 static void what_is_not_there_is_said(void **state)
 {
     (void)state;
@@ -171,6 +172,7 @@ static void what_is_not_there_is_said(void **state)
     assert_string_equal(error.name, "sm_70");
 }
 
+/* verifies device-13.a20e */
 static void useless_gpus_say_why(void **state)
 {
     (void)state;
@@ -200,6 +202,7 @@ static void useless_gpus_say_why(void **state)
 }
 
 /* Every call that a query makes may fail: the status and the words come back, nothing stays. */
+/* verifies device-12.8cb0 */
 static void queries_survive_every_failure(void **state)
 {
     (void)state;

@@ -166,6 +166,7 @@ static void training_is_the_hosts(void **state)
     }
 }
 
+/* verifies device-11.4def */
 static void dropout_and_micro_batches_agree(void **state)
 {
     (void)state;
@@ -185,6 +186,7 @@ static void dropout_and_micro_batches_agree(void **state)
 }
 
 /* What the devices compute in another order is rounded to 8 bits at every activation. */
+/* verifies device-11.4def */
 static void training_in_bf16_is_the_hosts(void **state)
 {
     (void)state;
@@ -197,6 +199,7 @@ static void training_in_bf16_is_the_hosts(void **state)
     }
 }
 
+/* verifies device-11.4def */
 static void adapters_agree(void **state)
 {
     (void)state;
@@ -217,6 +220,7 @@ static void adapters_agree(void **state)
     }
 }
 
+/* verifies device-11.4def */
 static void evaluation_agrees(void **state)
 {
     (void)state;
@@ -238,6 +242,7 @@ static void evaluation_agrees(void **state)
 }
 
 /* A cache of keys that are turned to their positions. */
+/* verifies device-11.4def */
 static void generation_agrees(void **state)
 {
     (void)state;

@@ -184,6 +184,7 @@ static void write_round_trip(bench *b)
     memcpy(add_op(b, BP_KERNEL_copy_wait, host_at(9), device_at(0)), rows, sizeof rows);
 }
 
+/* verifies device-18.3d2e */
 static void copies_go_there_and_back(void **state)
 {
     bench *b = *state;
@@ -209,6 +210,7 @@ static void copies_go_there_and_back(void **state)
 }
 
 /* More copies than there are events, waited for in another order. */
+/* verifies device-18.3d2e */
 static void many_copies_fly(void **state)
 {
     bench *b = *state;
@@ -231,6 +233,7 @@ static void many_copies_fly(void **state)
 }
 
 /* Three rows of ten bytes, 16 apart here and 24 there. */
+/* verifies device-18.3d2e */
 static void rows_have_pitches(void **state)
 {
     bench *b = *state;
@@ -461,6 +464,7 @@ static int fail_call(bench *b, const void *about)
     return status == BP_OK ? LIVED : FAILED_WELL;
 }
 
+/* verifies device-12.8cb0 */
 static void every_call_may_fail(void **state)
 {
     static const int results[] = {1, 719};

@@ -222,6 +222,7 @@ static const shaped shapes[] = {
     {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {550, 13, 1, 2, 41}}},
 };
 
+/* verifies device-10.ca2f */
 static void shapes_beyond_the_random_ones(void **state)
 {
     (void)state;

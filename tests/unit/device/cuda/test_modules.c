@@ -129,6 +129,7 @@ static uint32_t word_of(bench *b, bp_kernel kernel, bp_dtype dtype)
 }
 
 /* Code for sm_90a runs there and nowhere else; every GPU runs that for sm_80. */
+/* verifies device-19.95b6 */
 static void the_most_special_text_that_runs_is_chosen(void **state)
 {
     bench *b = *state;
@@ -153,6 +154,7 @@ static void the_most_special_text_that_runs_is_chosen(void **state)
 }
 
 /* The best target of a GPU is the one whose texts it gets. */
+/* verifies device-19.95b6 */
 static void the_best_target_of_a_gpu_has_them(void **state)
 {
     bench *b = *state;
@@ -173,6 +175,7 @@ static void the_best_target_of_a_gpu_has_them(void **state)
 
 /* What the driver refuses is said in the log, with its words, and the other text runs; later
  * programs do not try again. */
+/* verifies device-19.95b6 */
 static void a_refused_text_is_replaced(void **state)
 {
     bench *b = *state;
@@ -192,6 +195,7 @@ static void a_refused_text_is_replaced(void **state)
 }
 
 /* Any result but a lost context: also of a driver whose compiler says nothing. */
+/* verifies device-19.95b6 */
 static void drivers_that_say_nothing_are_fallen_back_from(void **state)
 {
     bench *b = *state;
@@ -211,6 +215,7 @@ static void drivers_that_say_nothing_are_fallen_back_from(void **state)
 
 /* With nothing to fall back to the refusal is the error; on another target the family is not
  * there. */
+/* verifies device-19.95b6 */
 static void without_another_text_it_is_an_error(void **state)
 {
     bench *b = *state;

@@ -62,6 +62,7 @@ static ranks_setup setup_of(uint32_t size, uint32_t variant, uint32_t form)
                          form | RANKS_APART, RANKS_LONG_WAIT,   &nccl};
 }
 
+/* verifies ranks-14.d729 */
 static void ranks_compute_what_loops_compute(void **state)
 {
     (void)state;
@@ -76,6 +77,7 @@ static void ranks_compute_what_loops_compute(void **state)
 }
 
 /* Their calls are messages between members, not calls of all. */
+/* verifies ranks-14.d729 */
 static void groups_compute_apart(void **state)
 {
     (void)state;
@@ -112,6 +114,7 @@ static void old_and_missing_libraries_are_refused(void **state)
 }
 
 /* What NCCL finds on one rank ends all: those that wait learn it from the fabric below. */
+/* verifies ranks-10.9048 */
 static void an_asynchronous_error_ends_the_run(void **state)
 {
     (void)state;
@@ -126,6 +129,7 @@ static void an_asynchronous_error_ends_the_run(void **state)
 }
 
 /* A rank that does not come: nobody waits longer than they are patient. */
+/* verifies ranks-10.9048 */
 static void a_rank_that_hangs_is_left_behind(void **state)
 {
     (void)state;

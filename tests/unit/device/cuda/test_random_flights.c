@@ -22,6 +22,7 @@ static bp_device_options options_of(uint64_t seed)
     return (bp_device_options){.threads = 1, .variant = seed % 2 == 0 ? "graph" : "plain"};
 }
 
+/* verifies device-18.3d2e */
 static void legal_programs_give_the_bytes(void **state)
 {
     (void)state;

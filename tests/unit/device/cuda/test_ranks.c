@@ -37,6 +37,7 @@ static int reset(void **state)
     return 0;
 }
 
+/* verifies ranks-14.d729 */
 static void ranks_compute_what_loops_compute(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4};
@@ -51,6 +52,7 @@ static void ranks_compute_what_loops_compute(void **state)
     }
 }
 
+/* verifies ranks-14.d729 */
 static void groups_compute_apart(void **state)
 {
     (void)state;
@@ -181,6 +183,7 @@ static void free_pair(void)
     }
 }
 
+/* verifies ranks-14.d729 */
 static void large_pieces_go_in_parts(void **state)
 {
     static const bp_kernel kernels[] = {BP_KERNEL_all_gather_begin, BP_KERNEL_exchange_begin,
@@ -219,6 +222,7 @@ static bp_status leave(void *context, const bp_fabric_transfer *transfer, bp_err
 }
 
 /* What a call says reaches whoever waits for the run, and no further call is made. */
+/* verifies ranks-15.459a */
 static void a_rank_that_leaves_ends_the_runs(void **state)
 {
     bp_fabric leaving = bp_fabric_threads;
@@ -259,6 +263,7 @@ static int fail_call(int n, const char *variant)
     return !clean || !told ? 2 : p->status != BP_OK;
 }
 
+/* verifies ranks-10.9048 */
 static void every_call_may_fail(void **state)
 {
     (void)state;

@@ -32,6 +32,7 @@ const uint32_t bp_cuda_module_count = sizeof bp_cuda_modules / sizeof bp_cuda_mo
 
 static instrument on;
 
+/* verifies device-19.95b6 */
 static void the_drivers_log_is_shown(void **state)
 {
     (void)state;
@@ -64,6 +65,7 @@ static void the_drivers_log_is_shown(void **state)
     free(memory);
 }
 
+/* verifies device-19.95b6 */
 static void a_probe_tells_it_too(void **state)
 {
     (void)state;

@@ -71,6 +71,7 @@ static void compare(bp_kernel kernel, const update_scalars *s, update_setup setu
     update_desk_close(&cuda);
 }
 
+/* verifies device-10.ca2f */
 static void every_form_equals_the_host(void **state)
 {
     static const int64_t counts[] = {1, 255, 257, 1030};
@@ -125,6 +126,7 @@ static void run_sums(kernel_case *c, const bp_device *device, bool expand,
     kernel_device_close(&on);
 }
 
+/* verifies device-10.ca2f */
 static void sums_equal_the_hosts(void **state)
 {
     static const int64_t counts[] = {1, 3, 33, 257, 301, 1030};

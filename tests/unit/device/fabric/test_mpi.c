@@ -435,6 +435,7 @@ static void assert_well(const launcher_row *launcher, unsigned ranks, const char
     assert_int_equal(count_of("WELL"), ranks);
 }
 
+/* verifies ranks-14.d729 */
 static void calls_are_plain_loops(void **state)
 {
     (void)state;
@@ -473,6 +474,7 @@ static const ending endings[] = {
 };
 
 /* Whatever it is: one rank says it, the launcher returns the exit code, and nobody is left. */
+/* verifies ranks-10.9048 */
 static void failures_end_all_ranks(void **state)
 {
     (void)state;

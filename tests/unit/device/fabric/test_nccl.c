@@ -349,6 +349,7 @@ static void every_call_may_fail(void **state)
     }
 }
 
+/* verifies ranks-10.9048 */
 static void every_call_below_may_fail(void **state)
 {
     bp_status status = BP_ERR_FABRIC;

@@ -20,6 +20,7 @@ static ranks_setup setup_of(uint32_t size, uint64_t seed, uint32_t form)
     return (ranks_setup){&bp_device_host, NULL, size, seed, form, LONG_WAIT, NULL};
 }
 
+/* verifies ranks-14.d729 */
 static void ranks_compute_what_loops_compute(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
@@ -34,6 +35,7 @@ static void ranks_compute_what_loops_compute(void **state)
     }
 }
 
+/* verifies ranks-14.d729 */
 static void groups_compute_apart(void **state)
 {
     (void)state;
@@ -45,6 +47,7 @@ static void groups_compute_apart(void **state)
 }
 
 /* Found before a device is opened. */
+/* verifies ranks-4.e03f */
 static void another_program_is_refused(void **state)
 {
     (void)state;
@@ -58,6 +61,7 @@ static void another_program_is_refused(void **state)
 }
 
 /* The devices of the others say who is gone. */
+/* verifies ranks-15.459a */
 static void a_rank_that_leaves_ends_the_runs(void **state)
 {
     (void)state;
@@ -72,6 +76,7 @@ static void a_rank_that_leaves_ends_the_runs(void **state)
 }
 
 /* A program of four ranks on three of them. */
+/* verifies ranks-4.e03f */
 static void another_number_of_ranks_is_refused(void **state)
 {
     void *rank = malloc(bp_fabric_threads.context_bytes);

@@ -77,6 +77,7 @@ static int look(void **request, int *done)
     return result;
 }
 
+/* verifies ranks-14.d729 */
 static void a_message_comes_in_any_pieces(void **state)
 {
     const bp_tcp_frame head = {DATA, TAG, BYTES};
@@ -99,6 +100,7 @@ static void a_message_comes_in_any_pieces(void **state)
 }
 
 /* It goes in pieces of a megabyte, each with a head, as the other one takes it. */
+/* verifies ranks-14.d729 */
 static void a_long_message_goes_as_it_is_taken(void **state)
 {
     const uint64_t bytes = sizeof from - 5;
@@ -194,6 +196,7 @@ static void what_was_not_asked_for_ends_the_connection(void **state)
 }
 
 /* Where: 0 between frames, 1 in a head, 2 in a message, 3 in one that goes. */
+/* verifies ranks-15.459a */
 static void a_peer_may_end_anywhere(void **state)
 {
     for (int where = 0; where < 4; where++) {

@@ -329,6 +329,7 @@ static void strangers_are_sent_away(void **state)
 }
 
 /* A second rank 1 is a stranger; the one that is missing is named. */
+/* verifies ranks-15.459a */
 static void who_is_missing_is_named(void **state)
 {
     (void)state;
@@ -344,6 +345,7 @@ static void who_is_missing_is_named(void **state)
 }
 
 /* Rank 1 does not read its answer: its end is known when rank 0 wants to tell it of the others. */
+/* verifies ranks-15.459a */
 static void who_leaves_as_it_comes_is_named(void **state)
 {
     (void)state;

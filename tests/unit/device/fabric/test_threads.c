@@ -178,6 +178,7 @@ static void assert_all_well(uint32_t count)
     }
 }
 
+/* verifies ranks-14.d729 */
 static void calls_are_plain_loops(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
@@ -234,6 +235,7 @@ static void give_groups(void)
     }
 }
 
+/* verifies ranks-14.d729 */
 static void groups_meet_apart(void **state)
 {
     (void)state;
@@ -261,6 +263,7 @@ static void plans_that_differ_are_refused(void **state)
     }
 }
 
+/* verifies ranks-15.459a */
 static void groups_that_differ_are_refused(void **state)
 {
     static const uint32_t wrong[3] = {0, 1, 2};
@@ -322,6 +325,7 @@ static void ranks_that_make_no_sense_are_refused(void **state)
 }
 
 /* A rank that is not there: who waits says which, and goes. */
+/* verifies ranks-15.459a */
 static void a_missing_rank_ends_the_start(void **state)
 {
     (void)state;
@@ -340,6 +344,7 @@ static void act_leave(player *p)
     }
 }
 
+/* verifies ranks-15.459a */
 static void a_rank_that_leaves_ends_the_start(void **state)
 {
     (void)state;
@@ -414,6 +419,7 @@ static void act_silent(player *p)
     }
 }
 
+/* verifies ranks-15.459a */
 static void patience_ends(void **state)
 {
     (void)state;
@@ -460,6 +466,7 @@ static void act_confused(player *p)
     wait_for(p, 5);
 }
 
+/* verifies ranks-15.459a */
 static void calls_that_differ_are_refused(void **state)
 {
     static const char *const texts[] = {"the ranks make different calls",
@@ -479,6 +486,7 @@ static void calls_that_differ_are_refused(void **state)
     }
 }
 
+/* verifies ranks-15.459a */
 static void who_has_left_is_known_at_once(void **state)
 {
     (void)state;

@@ -50,6 +50,7 @@ static void run(uint32_t form, bp_kernel number, const void *scalars, void *cons
     kernel->run(&call, 0, kernel->tasks(scalars), 0);
 }
 
+/* verifies device-1.6909 */
 static void activations_give_equal_bits(void **state)
 {
     static float right[2][COUNT], got[2][COUNT];
@@ -93,6 +94,7 @@ static void gate_gives_equal_bits(bp_gate kind)
     }
 }
 
+/* verifies device-1.6909 */
 static void swiglu_gives_equal_bits(void **state)
 {
     (void)state;

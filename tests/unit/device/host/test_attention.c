@@ -220,6 +220,7 @@ static void forward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(forward_agrees)
 
 /* sum over the head of d_out * out: what backward differentiates. */
@@ -337,6 +338,7 @@ static void backward_agrees_with_differences_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies layers-4.97f8 */
 TEST_ON_HOST(backward_agrees_with_differences)
 
 /* d_q, d_k, d_v (T, D each) of a head by the formulas, in double. */
@@ -378,6 +380,7 @@ static void backward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(backward_agrees)
 
 /* Rows fed to the cache in pieces give the bits that one forward over all of them gives. */
@@ -422,6 +425,7 @@ static void decode_equals_forward_on(kernel_device *on)
     decode_equals(on, 18, 0.0);
     decode_equals(on, 5, 1.25);
 }
+/* verifies run-18.bb6f */
 TEST_ON_HOST(decode_equals_forward)
 
 /* Rows past the cache's end leave everything as it was. */

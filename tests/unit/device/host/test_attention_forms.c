@@ -258,6 +258,7 @@ static void decode_in(bp_dtype type, bool near)
     tensor_free(&v);
 }
 
+/* verifies device-1.6909 */
 static void decode(void **unused)
 {
     (void)unused;

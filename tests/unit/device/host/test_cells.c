@@ -77,6 +77,7 @@ static void gru_agrees_on(kernel_device *on)
     assert_close(AT(&c, gru_forward, kept), kept, COUNT, 0.0);
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(gru_agrees)
 
 /* The slope of h by sum or state number `which` (6: the state). */
@@ -125,6 +126,7 @@ static void gru_slopes_agree_on(kernel_device *on)
     kernel_case_free(&f);
     kernel_case_free(&c);
 }
+/* verifies layers-4.97f8 */
 TEST_ON_HOST(gru_slopes_agree)
 
 static void lstm_forward(kernel_device *on, kernel_case *c, double sums[COUNT][4],
@@ -156,6 +158,7 @@ static void lstm_agrees_on(kernel_device *on)
     assert_close(AT(&c, lstm_forward, c), state, COUNT, 1e-6);
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(lstm_agrees)
 
 /* The slope of d h + d_c c by sum or state number `which` (4: the state). */
@@ -205,6 +208,7 @@ static void lstm_slopes_agree_on(kernel_device *on)
     kernel_case_free(&f);
     kernel_case_free(&c);
 }
+/* verifies layers-4.97f8 */
 TEST_ON_HOST(lstm_slopes_agree)
 
 /* Sums far out, where exp overflows, give gates of 0 and 1. */

@@ -93,6 +93,7 @@ static void forward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(forward_agrees)
 
 /* While generating, rows continue at the step's position; those past the last stay inside wpe. */
@@ -158,6 +159,7 @@ static void token_backward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(token_backward_agrees)
 
 static void position_backward_agrees_on(kernel_device *on)
@@ -191,6 +193,7 @@ static void position_backward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(position_backward_agrees)
 
 /* Runs dropout over samples of `per_sample` ones (the first is number `sample`) into `to`. */
@@ -243,6 +246,7 @@ static void masks_do_not_depend_on_the_batch_on(kernel_device *on)
     }
     assert_memory_not_equal(together, together + 5000, 5000 * sizeof(float));
 }
+/* verifies number-5.10ed */
 TEST_ON_HOST(masks_do_not_depend_on_the_batch)
 
 /* The embedding's forward and both its backwards drop the same elements as dropout itself. */

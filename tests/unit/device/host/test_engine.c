@@ -64,6 +64,7 @@ static void open_gate(void)
     pthread_mutex_unlock(&notes.lock);
 }
 
+/* verifies device-18.3d2e */
 static void jobs_are_done_in_order(void **state)
 {
     bp_host_engine engine;
@@ -86,6 +87,7 @@ static void jobs_are_done_in_order(void **state)
 }
 
 /* A wait returns when its own job has ended, and no earlier. */
+/* verifies device-18.3d2e */
 static void a_wait_is_for_its_job(void **state)
 {
     bp_host_engine engine;
@@ -102,6 +104,7 @@ static void a_wait_is_for_its_job(void **state)
 }
 
 /* The poster goes on while a job is at the gate: it is really beside. */
+/* verifies device-18.3d2e */
 static void posting_does_not_wait(void **state)
 {
     bp_host_engine engine;
@@ -121,6 +124,7 @@ static void posting_does_not_wait(void **state)
     bp_host_engine_close(&engine);
 }
 
+/* verifies device-18.3d2e */
 static void the_first_failure_ends_the_jobs(void **state)
 {
     bp_host_engine engine;
@@ -140,6 +144,7 @@ static void the_first_failure_ends_the_jobs(void **state)
 }
 
 /* Closing ends what was posted, and an engine that never opened has nothing to close. */
+/* verifies device-18.3d2e */
 static void closing_ends_what_was_posted(void **state)
 {
     bp_host_engine engine = {.running = false};

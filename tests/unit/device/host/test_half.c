@@ -178,6 +178,7 @@ static void results_are_the_rounded_f32_forms_on(kernel_device *on)
         }
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(results_are_the_rounded_f32_forms)
 
 static uint32_t quiet(uint32_t bits)
@@ -223,6 +224,7 @@ static void check_rounding(kernel_device *on, bp_dtype dtype, uint32_t first, ui
 }
 
 /* All exponents and signs, at ties and a hair off them, NaN and denormal numbers included. */
+/* verifies device-1.6909 */
 static void all_forms_round_alike(void **state)
 {
     (void)state;
@@ -244,6 +246,7 @@ static void all_forms_round_alike(void **state)
 }
 
 /* The gradient norm of all 65536 values of a type, the numbers among them. */
+/* verifies device-1.6909 */
 static void all_forms_widen_alike(void **state)
 {
     (void)state;

@@ -78,6 +78,7 @@ static void open_refuses_what_makes_no_sense(void **state)
     assert_string_equal(b->error.name, "host");
 }
 
+/* verifies device-5.2dc3 */
 static void every_variant_opens_or_is_a_device_error(void **state)
 {
     bench *b = *state;

@@ -262,6 +262,7 @@ static void windows_on(kernel_device *on)
     check_max_of_nan(on);
 }
 
+/* verifies device-3.0681 */
 TEST_ON_HOST(windows)
 
 /* Batch normalisation. */
@@ -439,6 +440,7 @@ static void batchnorm_on(kernel_device *on)
     }
 }
 
+/* verifies device-3.0681 */
 TEST_ON_HOST(batchnorm)
 
 /* The values that PyTorch gives for 1, 2, 4, 9 of one channel, momentum 0.1: running mean 0.4,
@@ -469,6 +471,7 @@ static void running_on(kernel_device *on)
     }
 }
 
+/* verifies device-3.0681 */
 TEST_ON_HOST(running)
 
 int main(void)

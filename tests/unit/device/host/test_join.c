@@ -213,6 +213,7 @@ static void run_program(const adapter_program *p, const char *form, uint32_t thr
     free(floats);
 }
 
+/* verifies device-1.6909 */
 static void joined_products_give_equal_bits(void **state)
 {
     static const int64_t shapes[][4] = {{100, 96, 80, 8},  {33, 200, 513, 4},  {7, 130, 64, 16},

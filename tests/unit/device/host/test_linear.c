@@ -102,6 +102,7 @@ static void matmul_agrees_in_every_transposition_on(kernel_device *on)
         }
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(matmul_agrees_in_every_transposition)
 
 static void matmul_adds_bias_residual_and_gelu_on(kernel_device *on)
@@ -117,6 +118,7 @@ static void matmul_adds_bias_residual_and_gelu_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(matmul_adds_bias_residual_and_gelu)
 
 /* residual and c the same bytes: the sum goes on top of what is there. */
@@ -140,6 +142,7 @@ static void matmul_residual_in_place_on(kernel_device *on)
     kernel_case_free(&c);
     kernel_case_free(&apart);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(matmul_residual_in_place)
 
 static void check_bias(kernel_device *on, int64_t more)
@@ -173,6 +176,7 @@ static void bias_backward_sums_columns_on(kernel_device *on)
     check_bias(on, 0);
     check_bias(on, 7);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(bias_backward_sums_columns)
 
 static void gelu_forward_agrees_on(kernel_device *on)
@@ -196,6 +200,7 @@ static void gelu_forward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(gelu_forward_agrees)
 
 static void gelu_backward_agrees_with_differences_on(kernel_device *on)
@@ -221,6 +226,7 @@ static void gelu_backward_agrees_with_differences_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies layers-4.97f8 */
 TEST_ON_HOST(gelu_backward_agrees_with_differences)
 
 int main(void)

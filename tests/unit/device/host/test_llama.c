@@ -65,6 +65,7 @@ static void rmsnorm_forward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(rmsnorm_forward_agrees)
 
 /* sum over the row of d_y * rmsnorm(x) */
@@ -131,6 +132,7 @@ static void rmsnorm_backward_agrees_on(kernel_device *on)
         }
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(rmsnorm_backward_agrees)
 
 static void rmsnorm_weight_agrees_on(kernel_device *on)
@@ -160,6 +162,7 @@ static void rmsnorm_weight_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(rmsnorm_weight_agrees)
 
 /* Llama 3's own numbers: theta 500000, factor 8, low 1, high 4, 8192 positions. */
@@ -206,6 +209,7 @@ static void rotary_table_agrees_on(kernel_device *on)
     check_table(on, true, 128, 0);
     check_table(on, true, 128, 100);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(rotary_table_agrees)
 
 /* Two samples, a qkv of 3 turned heads and 1 left alone; back again gives the start. */
@@ -248,6 +252,7 @@ static void rotary_turns_and_returns_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(rotary_turns_and_returns)
 
 /* Queries, keys and values that lie head by head, and back. */
@@ -278,6 +283,7 @@ static void regroup_swaps_and_returns_on(kernel_device *on)
         kernel_case_free(&back);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(regroup_swaps_and_returns)
 
 static double silu(double x)
@@ -334,6 +340,7 @@ static void swiglu_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(swiglu_agrees)
 
 static double activation(int64_t kind, double x)
@@ -380,6 +387,7 @@ static void activations_agree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(activations_agree)
 
 static void sample_rows_are_picked_on(kernel_device *on)
@@ -419,6 +427,7 @@ static void sample_rows_are_picked_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(sample_rows_are_picked)
 
 /* Lengths beyond the sequence, and of nothing, count as its and as one row. */
@@ -462,6 +471,7 @@ static void sample_rows_are_averaged_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(sample_rows_are_averaged)
 
 /* What a sample loss is asked for. */
@@ -560,6 +570,7 @@ static void sample_losses_agree_on(kernel_device *on)
         }
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(sample_losses_agree)
 
 int main(void)

@@ -83,6 +83,7 @@ static void loss_and_gradient_agree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(loss_and_gradient_agree)
 
 static void forward_gives_the_same_loss_on(kernel_device *on)
@@ -112,6 +113,7 @@ static void forward_gives_the_same_loss_on(kernel_device *on)
         kernel_case_free(&forward);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(forward_gives_the_same_loss)
 
 /* Logits so far apart that a plain exponential would overflow or vanish. */
@@ -131,6 +133,7 @@ static void large_logits_stay_finite_on(kernel_device *on)
     assert_true(losses[1] == 0.0f);
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(large_logits_stay_finite)
 
 static void losses_are_summed_on(kernel_device *on)
@@ -157,6 +160,7 @@ static void losses_are_summed_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(losses_are_summed)
 
 int main(void)

@@ -82,6 +82,7 @@ static void smoothed_labels_agree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies face-24.2c85 */
 TEST_ON_HOST(smoothed_labels_agree)
 
 /* Columns 1 .. 3 by themselves, from what the whole left. */
@@ -120,6 +121,7 @@ static void columns_agree_on(kernel_device *on)
         kernel_case_free(&b);
     }
 }
+/* verifies face-24.2c85 */
 TEST_ON_HOST(columns_agree)
 
 static void weighted_classes_agree_on(kernel_device *on)
@@ -152,6 +154,7 @@ static void weighted_classes_agree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies face-24.2c85 */
 TEST_ON_HOST(weighted_classes_agree)
 
 int main(void)

@@ -60,6 +60,7 @@ static void norms_are_lengths_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(norms_are_lengths)
 
 static void apply_scales_columns_on(kernel_device *on)
@@ -88,6 +89,7 @@ static void apply_scales_columns_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(apply_scales_columns)
 
 static void backward_adds_rows_on(kernel_device *on)
@@ -117,6 +119,7 @@ static void backward_adds_rows_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(backward_adds_rows)
 
 int main(void)

@@ -260,6 +260,7 @@ static void edges_of_tiles(void **unused)
     }
 }
 
+/* verifies device-1.6909 */
 static void every_epilogue(void **unused)
 {
     (void)unused;
@@ -273,6 +274,7 @@ static void every_epilogue(void **unused)
 }
 
 /* k and a's block cut, c taller and wider than one block, more strips than tasks wanted. */
+/* verifies device-1.6909 */
 static void edges_of_blocks(void **unused)
 {
     (void)unused;
@@ -288,6 +290,7 @@ static void edges_of_blocks(void **unused)
 }
 
 /* k is cut, so c is cut both ways. */
+/* verifies device-1.6909 */
 static void blocks_of_c(void **unused)
 {
     (void)unused;
@@ -298,6 +301,7 @@ static void blocks_of_c(void **unused)
 
 /* Where nothing in c is still needed, chains wait there between blocks of k, and between parts of
  * them where the workspace has no room for a buffer (240 rows, 400 terms). */
+/* verifies device-1.6909 */
 static void chains_wait_in_c(void **unused)
 {
     (void)unused;
@@ -362,6 +366,7 @@ static void round_by(const bp_host_kernel *kernel, int64_t m, float *x, int64_t 
 
 /* Around every bf16 and f16: the value, halfway to the next, and a little above halfway; NaNs and
  * infinities among them. Zeros lose their sign in the product. */
+/* verifies device-1.6909 */
 static void every_rounding(void **unused)
 {
     (void)unused;

@@ -52,6 +52,7 @@ static void compare_forms(nf4_case *c)
 }
 
 /* The numbers that lie around every midpoint, in blocks whose scale is 1. */
+/* verifies device-1.6909 */
 static void codes_change_at_the_midpoints(void **state)
 {
     (void)state;
@@ -71,6 +72,7 @@ static void codes_change_at_the_midpoints(void **state)
 }
 
 /* Blocks of all sizes of numbers, with zeros, infinities and NaN among them. */
+/* verifies device-1.6909 */
 static void any_block_has_the_same_codes(void **state)
 {
     (void)state;

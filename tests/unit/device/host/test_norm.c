@@ -70,6 +70,7 @@ static void forward_agrees_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(forward_agrees)
 
 /* sum over the row of d_y * layernorm(x): what backward differentiates. */
@@ -152,6 +153,7 @@ static void backward_input_agrees_with_differences_on(kernel_device *on)
         }
     }
 }
+/* verifies layers-4.97f8 */
 TEST_ON_HOST(backward_input_agrees_with_differences)
 
 static void backward_parameters_agree_on(kernel_device *on)
@@ -192,6 +194,7 @@ static void backward_parameters_agree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(backward_parameters_agree)
 
 int main(void)

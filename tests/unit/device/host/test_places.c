@@ -67,6 +67,7 @@ static void write_program(bp_ref *w, bp_ref *out, bp_ref *kept)
     hand_compute(&h, *w, back, COUNT);
 }
 
+/* verifies device-18.3d2e */
 static void copies_run_beside_what_computes(void **state)
 {
     (void)state;
@@ -98,6 +99,7 @@ static void copies_run_beside_what_computes(void **state)
 }
 
 /* More copies in flight than the queue has room for, waited for from the last to the first. */
+/* verifies device-18.3d2e */
 static void many_copies_fly_at_once(void **state)
 {
     (void)state;
@@ -132,6 +134,7 @@ static void many_copies_fly_at_once(void **state)
 }
 
 /* Columns of a matrix, to another pitch and another space. */
+/* verifies device-18.3d2e */
 static void rows_keep_their_pitches(void **state)
 {
     (void)state;

@@ -81,6 +81,7 @@ static void every_task_is_done_once(void **state)
 
 /* Tasks that take time are shared, by threads that look for work before they sleep and by ones that
  * sleep at once because there are more of them than processors. */
+/* verifies device-7.3897 */
 static void slow_tasks_are_shared(void **state)
 {
     (void)state;
@@ -123,6 +124,7 @@ static void look_around(void *context, uint64_t first, uint64_t last, uint32_t w
 }
 
 /* Moved workers run where they were sent, cut their tasks the other way, and come back. */
+/* verifies device-7.3897 */
 static void workers_move_and_come_back(void **state)
 {
     (void)state;
@@ -164,6 +166,7 @@ static void on_signal(int number)
 }
 
 /* A signal to the process lands on the caller's thread, and the caller's own mask is as it was. */
+/* verifies device-7.3897 */
 static void signals_reach_the_caller(void **state)
 {
     (void)state;
@@ -213,6 +216,7 @@ static void refused_threads_are_an_error(void **state)
     }
 }
 
+/* verifies device-7.3897 */
 static void the_device_says_so_too(void **state)
 {
     (void)state;
@@ -231,6 +235,7 @@ static void the_device_says_so_too(void **state)
 }
 
 /* The threads beside the pool, for copies and a fabric: the first is refused, then the second. */
+/* verifies device-7.3897 */
 static void threads_for_copies_are_refused_likewise(void **state)
 {
     (void)state;

@@ -14,6 +14,7 @@ static bp_device_options options_of(uint64_t seed)
     return (bp_device_options){.threads = 1 + (uint32_t)(seed % 2)};
 }
 
+/* verifies program-6.0f88 */
 static void the_verifier_knows_which_are_legal(void **state)
 {
     (void)state;

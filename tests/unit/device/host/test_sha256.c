@@ -27,6 +27,7 @@ static void compare(size_t first, size_t length)
     assert_memory_equal(digest, right, sizeof right);
 }
 
+/* verifies number-7.d44f */
 static void the_same_digest(void **state)
 {
     (void)state;

@@ -39,6 +39,7 @@ static void norm_sums_squares_per_chunk_on(kernel_device *on)
     }
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(norm_sums_squares_per_chunk)
 
 /* Runs step_decide on sums that are all `each`. */
@@ -79,6 +80,7 @@ static void decision_clips_and_counts_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies optim-5.f2a2 */
 TEST_ON_HOST(decision_clips_and_counts)
 
 /* verifies optim-5.f2a2 */
@@ -99,6 +101,7 @@ static void decision_skips_what_is_not_finite_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies optim-5.f2a2 */
 TEST_ON_HOST(decision_skips_what_is_not_finite)
 
 /* Clipped by the norm of the step before; the step's own is kept by its last decision alone, and
@@ -133,6 +136,7 @@ static void decision_clips_by_the_step_before_on(kernel_device *on)
         }
     }
 }
+/* verifies optim-5.f2a2 */
 TEST_ON_HOST(decision_clips_by_the_step_before)
 
 /* 130 steps of growing and shrinking norms against a sorted copy of the last hundred; a step that
@@ -282,6 +286,7 @@ static void adamw_agrees_over_a_list_on(kernel_device *on)
         kernel_case_free(&start);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(adamw_agrees_over_a_list)
 
 /* Every element by its own number, whatever the runs that tasks are cut into. */
@@ -301,6 +306,7 @@ static void random_normal_draws_by_number_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies number-5.10ed */
 TEST_ON_HOST(random_normal_draws_by_number)
 
 static void copy_copies_on(kernel_device *on)
@@ -316,6 +322,7 @@ static void copy_copies_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(copy_copies)
 
 static void pick_row_takes_the_named_row_on(kernel_device *on)
@@ -332,6 +339,7 @@ static void pick_row_takes_the_named_row_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(pick_row_takes_the_named_row)
 
 static void poison_fills_with_signalling_nans_on(kernel_device *on)

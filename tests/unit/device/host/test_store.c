@@ -194,6 +194,7 @@ static void files_hold_what_was_written(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void missing_files_have_a_reason(void **state)
 {
     desk *d = *state;
@@ -211,6 +212,7 @@ static void missing_files_have_a_reason(void **state)
     fails_with(d, d->store->free_bytes(d->store, "no", &bytes), ENOENT, missing);
 }
 
+/* verifies device-9.7d36 */
 static void reading_past_the_end_fails(void **state)
 {
     desk *d = *state;
@@ -288,6 +290,7 @@ static void failing_calls_are_reported_and_not_repeated(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void only_regular_files_are_opened(void **state)
 {
     desk *d = *state;
@@ -309,6 +312,7 @@ static bp_status count_names(void *user, const char *name)
     return *count == 2 ? BP_ERR_STOPPED : BP_OK;
 }
 
+/* verifies device-9.7d36 */
 static void directories_are_made_listed_and_removed(void **state)
 {
     desk *d = *state;
@@ -345,6 +349,7 @@ static void directories_are_made_listed_and_removed(void **state)
 }
 
 /* As ranks write one file: nothing is lost of what is there, and nothing is made. */
+/* verifies device-9.7d36 */
 static void files_are_opened_to_change_them(void **state)
 {
     desk *d = *state;
@@ -362,6 +367,7 @@ static void files_are_opened_to_change_them(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void existence_and_space_are_told(void **state)
 {
     desk *d = *state;
@@ -384,6 +390,7 @@ static void existence_and_space_are_told(void **state)
     drop(d, "f");
 }
 
+/* verifies device-9.7d36 */
 static void paths_that_are_too_long_are_refused(void **state)
 {
     desk *d = *state;
@@ -409,6 +416,7 @@ static void paths_that_are_too_long_are_refused(void **state)
     assert_int_equal(bp_store_posix_init(&other, path), BP_ERR_USAGE);
 }
 
+/* verifies device-9.7d36 */
 static void the_root_may_be_the_working_directory(void **state)
 {
     desk *d = *state;

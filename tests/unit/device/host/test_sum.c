@@ -163,6 +163,7 @@ static void sums_agree_with_plain_loops_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(sums_agree_with_plain_loops)
 
 /* One group of sums from x in one micro-batch of a step. */

@@ -67,6 +67,7 @@ static void open_tier(void)
 }
 
 /* Every piece that is written, in any way and at any place of memory, is there when it is read. */
+/* verifies run-24.cfbb */
 static void pieces_come_back(void **state)
 {
     (void)state;
@@ -125,6 +126,7 @@ static void refused(const char *where, bool buffered, bp_status status, const ch
     assert_false(other.open);
 }
 
+/* verifies run-24.cfbb */
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -158,6 +160,7 @@ static void too_large_is_refused(void **state)
     bp_tier_posix_close(&tier);
 }
 
+/* verifies run-24.cfbb */
 static void a_file_that_goes_is_missed(void **state)
 {
     (void)state;

@@ -48,6 +48,7 @@ static void pieces_are_a_tree_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies ranks-2.9495 */
 TEST_ON_HOST(pieces_are_a_tree)
 
 static void losses_are_a_tree_on(kernel_device *on)
@@ -71,6 +72,7 @@ static void losses_are_a_tree_on(kernel_device *on)
     assert_true(result->norm == 0.0f);
     kernel_case_free(&c);
 }
+/* verifies ranks-2.9495 */
 TEST_ON_HOST(losses_are_a_tree)
 
 /* verifies ranks-2.9495 */
@@ -95,6 +97,7 @@ static void leaves_are_widened_and_added_on(kernel_device *on)
         kernel_case_free(&c);
     }
 }
+/* verifies ranks-2.9495 */
 TEST_ON_HOST(leaves_are_widened_and_added)
 
 int main(void)

@@ -116,6 +116,7 @@ static void vectors_are_pooled_on(kernel_device *on)
         }
     }
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(vectors_are_pooled)
 
 enum { PAIRS = 5, TEXTS = 3, KINDS = TEXTS - 1, THERE = 4 };
@@ -160,6 +161,7 @@ static void vectors_are_made_units_on(kernel_device *on)
     kernel_case_free(&c);
     kernel_case_free(&d);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(vectors_are_made_units)
 
 /* The loss of anchor `own`, of which only the examples that are there are candidates. */
@@ -207,6 +209,7 @@ static void candidates_are_ranked_on(kernel_device *on)
     }
     kernel_case_free(&c);
 }
+/* verifies device-3.0681 */
 TEST_ON_HOST(candidates_are_ranked)
 
 int main(void)

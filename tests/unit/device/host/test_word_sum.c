@@ -34,6 +34,7 @@ static uint64_t plain(const unsigned char *at, uint64_t count, uint64_t from)
     return sum;
 }
 
+/* verifies device-1.6909 */
 static void each_form_sums_alike(void **state)
 {
     (void)state;

@@ -89,6 +89,7 @@ static void planted_spikes_are_found(void **state)
 
 /* Going back is decided as skipping is: single, in series, not finite; and neither by drift, nor
  * more often by heavy tails. */
+/* verifies doubt-3.3ae7 */
 static void ways_back_are_decided_as_skips_are(void **state)
 {
     (void)state;
@@ -111,6 +112,7 @@ static void ways_back_are_decided_as_skips_are(void **state)
     assert_in_range(backs, 7, 20); /* six planted, one that is not finite, and heavy tails' own */
 }
 
+/* verifies doubt-3.3ae7 */
 static void what_is_not_finite_is_one_at_any_time(void **state)
 {
     (void)state;
@@ -128,6 +130,7 @@ static void what_is_not_finite_is_one_at_any_time(void **state)
     assert_int_equal(a.flagged, 0);
 }
 
+/* verifies doubt-3.3ae7 */
 static void norms_are_clipped_to_the_threshold(void **state)
 {
     (void)state;
@@ -162,6 +165,7 @@ static void the_budget_is_of_a_hundred_steps(void **state)
     assert_true(a.exhausted); /* 80, 120, 160, 161 */
 }
 
+/* verifies doubt-3.3ae7 */
 static void a_snapshot_carries_the_window(void **state)
 {
     (void)state;

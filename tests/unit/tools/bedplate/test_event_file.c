@@ -55,6 +55,7 @@ static size_t read_all(const char *path, unsigned char *to, size_t room)
     return count;
 }
 
+/* verifies alone-11.7557 */
 static void checksums_are_castagnoli(void **state)
 {
     (void)state;
@@ -67,6 +68,7 @@ static void checksums_are_castagnoli(void **state)
     assert_int_equal(event_checksum(data, sizeof data - 1), 0x5794d08au);
 }
 
+/* verifies alone-11.7557 */
 static void as_tensorboard_writes(void **state)
 {
     const desk *d = *state;

@@ -53,6 +53,7 @@ static void pieces_are(const char *text, const char *const *words, uint32_t coun
     assert_string_equal(got, right);
 }
 
+/* verifies face-18.cca4 */
 static void text_ends_in_front_of_a_stop_string(void **state)
 {
     (void)state;
@@ -68,6 +69,7 @@ static void text_ends_in_front_of_a_stop_string(void **state)
     pieces_are("ab", NULL, 0, "a|b|");
 }
 
+/* verifies face-18.cca4 */
 static void text_is_well_formed(void **state)
 {
     (void)state;

@@ -73,6 +73,7 @@ static void what_may_follow_is_what_transformers_says(void **state)
     golden_close(&g);
 }
 
+/* verifies face-19.bfb9 */
 static void at_least_the_likeliest_is_left(void **state)
 {
     (void)state;
@@ -92,6 +93,7 @@ static void at_least_the_likeliest_is_left(void **state)
 }
 
 /* 20,000 draws against the chances: the largest deviation of 6 counts is below 4.5 sigma. */
+/* verifies face-19.bfb9 */
 static void draws_are_as_likely_as_they_should_be(void **state)
 {
     (void)state;
@@ -116,6 +118,7 @@ static void draws_are_as_likely_as_they_should_be(void **state)
     }
 }
 
+/* verifies face-19.bfb9 */
 static void sequences_draw_from_streams_of_their_own(void **state)
 {
     (void)state;

@@ -42,6 +42,7 @@ static void wishes_are_bits(void **state)
     assert_int_equal(WEXITSTATUS(status_of(true, usr1)) >> 4, SIGUSR1);
 }
 
+/* verifies alone-12.cb37 */
 static void the_second_stop_ends_at_once(void **state)
 {
     (void)state;
@@ -58,6 +59,7 @@ static void the_second_stop_ends_at_once(void **state)
     assert_true(WIFEXITED(status_of(true, asked)));
 }
 
+/* verifies alone-12.cb37 */
 static void a_wish_is_taken_once(void **state)
 {
     (void)state;

@@ -124,6 +124,7 @@ static void test_windows(void **state)
 }
 
 /* Other rows, another stride, another tokenizer: another file. */
+/* verifies formats-22.c8a1 */
 static void test_key(void **state)
 {
     (void)state;
@@ -148,6 +149,7 @@ static void test_key(void **state)
 
 /* An answer that is said to lie behind its context, in part or as a whole, is in no window, as
  * transformers' examples have it: both places are [CLS]. */
+/* verifies formats-22.c8a1 */
 static void test_beyond(void **state)
 {
     (void)state;
@@ -184,6 +186,7 @@ static void test_beyond(void **state)
 }
 
 /* Bytes that tokens were made of, where normalising changes their number. */
+/* verifies formats-22.c8a1 */
 static void test_offsets(void **state)
 {
     (void)state;

@@ -16,6 +16,7 @@
 #define DOUBLE BP_QUANTISED_NF4_DOUBLE
 #define INT8   BP_QUANTISED_INT8
 
+/* verifies formats-13.dd0a */
 static void states_are_written_as_python_does(void **state)
 {
     (void)state;
@@ -51,6 +52,7 @@ static void states_are_written_as_python_does(void **state)
 
 #define REST ", \"dtype\": \"float16\", \"shape\": [54, 18]}"
 
+/* verifies formats-13.dd0a */
 static void bad_states_are_refused(void **state)
 {
     (void)state;
@@ -100,6 +102,7 @@ static bp_status read_config(const char *text, bp_quantised *form, bp_error *err
 
 #define METHOD "{\"quant_method\": \"bitsandbytes\", "
 
+/* verifies formats-13.dd0a */
 static void configurations_name_a_form(void **state)
 {
     (void)state;
@@ -144,6 +147,7 @@ static bp_status keep_text(void *user, const char *bytes, size_t count)
     return BP_OK;
 }
 
+/* verifies formats-13.dd0a */
 static void configurations_are_rewritten(void **state)
 {
     (void)state;

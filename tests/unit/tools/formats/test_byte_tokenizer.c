@@ -66,6 +66,7 @@ static void every_byte_has_its_character_and_its_value(void **state)
     json_decref(tree);
 }
 
+/* verifies formats-20.fa9a */
 static void a_file_is_replaced_whole_or_not_at_all(void **state)
 {
     (void)state;

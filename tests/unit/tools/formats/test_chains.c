@@ -30,6 +30,7 @@ static bp_status read_text(const char *json, bp_model_config *config, bp_error *
     return status;
 }
 
+/* verifies formats-27.f2cc */
 static void chains_are_read(void **state)
 {
     (void)state;
@@ -66,6 +67,7 @@ static void chains_are_read(void **state)
     assert_int_equal(config.classes, 2);
 }
 
+/* verifies formats-2.1f4a */
 static void chains_are_written(void **state)
 {
     (void)state;
@@ -95,6 +97,7 @@ static void chains_are_written(void **state)
     }
 }
 
+/* verifies formats-2.1f4a */
 static void recurrent_models_are_read_and_written(void **state)
 {
     (void)state;
@@ -137,6 +140,7 @@ static void recurrent_models_are_read_and_written(void **state)
     assert_non_null(bp_family_find("rnn"));
 }
 
+/* verifies formats-1.08bd */
 static void wrong_chains_are_refused_by_name(void **state)
 {
     (void)state;

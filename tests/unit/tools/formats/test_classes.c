@@ -36,6 +36,7 @@ static uint32_t class_of(const char *name)
     return bp_class_names_find(&names, name, strlen(name), &number) ? number : 1000;
 }
 
+/* verifies formats-27.f2cc */
 static void test_names_are_found(void **state)
 {
     (void)state;
@@ -98,6 +99,7 @@ static void test_the_limits(void **state)
     }
 }
 
+/* verifies formats-2.1f4a */
 static void test_what_is_written_is_read(void **state)
 {
     (void)state;
@@ -127,6 +129,7 @@ static void test_what_is_written_is_read(void **state)
 }
 
 /* Every call of the store fails once. */
+/* verifies formats-24.7573 */
 static void test_storage_failures(void **state)
 {
     (void)state;

@@ -26,6 +26,7 @@ static void require_written(const char *text, const char *plain)
     assert_memory_equal(&layer, &again, sizeof layer);
 }
 
+/* verifies formats-2.1f4a */
 static void layers_are_read_and_written(void **state)
 {
     (void)state;
@@ -48,6 +49,7 @@ static void layers_are_read_and_written(void **state)
     require_written("mean-pool 2x3 padding same", "mean-pool 2x3 padding same");
 }
 
+/* verifies formats-1.08bd */
 static void other_texts_are_refused(void **state)
 {
     (void)state;

@@ -37,6 +37,7 @@ static bp_status read_text(const char *json, bp_model_config *config, bp_error *
     return status;
 }
 
+/* verifies formats-27.f2cc */
 static void an_almost_empty_file_has_the_defaults_of_the_family(void **state)
 {
     (void)state;
@@ -47,6 +48,7 @@ static void an_almost_empty_file_has_the_defaults_of_the_family(void **state)
     assert_memory_equal(&config, &preset, sizeof config);
 }
 
+/* verifies formats-27.f2cc */
 static void every_field_is_read(void **state)
 {
     (void)state;
@@ -79,6 +81,7 @@ static void every_field_is_read(void **state)
     assert_int_equal(config.eos_token, 5);
 }
 
+/* verifies formats-27.f2cc */
 static void other_names_mean_the_same(void **state)
 {
     (void)state;
@@ -157,6 +160,7 @@ static void every_wrong_value_is_refused_by_name(void **state)
     }
 }
 
+/* verifies formats-1.08bd */
 static void what_is_no_gpt2_configuration_is_refused(void **state)
 {
     (void)state;
@@ -199,6 +203,7 @@ static void a_hostile_number_of_keys_is_refused(void **state)
     assert_int_equal(read_text(json, &config, &error), BP_ERR_DATA);
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
@@ -234,6 +239,7 @@ static void storage_that_fails_is_said_so(void **state)
     memory_store_free(&memory);
 }
 
+/* verifies formats-2.1f4a */
 static void what_is_written_reads_back_the_same(void **state)
 {
     (void)state;
@@ -354,6 +360,7 @@ static void presets_have_the_published_sizes(void **state)
     }
 }
 
+/* verifies formats-27.f2cc */
 static void other_families_are_read(void **state)
 {
     (void)state;
@@ -401,6 +408,7 @@ static void other_families_are_read(void **state)
     assert_true(bp_bert_config_of(&config).classifier_dropout == 0.25);
 }
 
+/* verifies formats-1.08bd */
 static void what_other_families_lack_is_refused_by_name(void **state)
 {
     (void)state;

@@ -91,6 +91,7 @@ static void what_is_no_object_is_refused(void **state)
     assert_int_equal(copy(&s, "{}", 2), BP_ERR_STORE);
 }
 
+/* verifies formats-20.fa9a */
 static void files_are_copied_whole_or_not_at_all(void **state)
 {
     (void)state;

@@ -76,6 +76,7 @@ static void each_is_refused(const refusal *cases, size_t count, const char *end)
     }
 }
 
+/* verifies formats-1.08bd */
 static void values_out_of_place_are_refused(void **state)
 {
     (void)state;
@@ -126,6 +127,7 @@ static void values_out_of_place_are_refused(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0], "}");
 }
 
+/* verifies formats-1.08bd */
 static void documents_that_end_too_soon_are_refused(void **state)
 {
     (void)state;
@@ -161,6 +163,7 @@ static void lists_of_layers_are_read_and_refused(void **state)
     assert_true(!bp_layer_in(&own.still, 0) && bp_layer_in(&own.still, 1));
 }
 
+/* verifies formats-1.08bd */
 static void positions_that_are_not_implemented_are_refused(void **state)
 {
     (void)state;
@@ -219,6 +222,7 @@ static void positions_that_are_not_implemented_are_refused(void **state)
     assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
 }
 
+/* verifies formats-27.f2cc */
 static void the_task_is_what_architecture_and_labels_say(void **state)
 {
     (void)state;
@@ -248,6 +252,7 @@ static void the_task_is_what_architecture_and_labels_say(void **state)
     }
 }
 
+/* verifies formats-27.f2cc */
 static void values_that_say_nothing(void **state)
 {
     (void)state;
@@ -275,6 +280,7 @@ static void values_that_say_nothing(void **state)
 }
 
 /* What is written of a model in an unusual shape says the same when it is read. */
+/* verifies formats-2.1f4a */
 static void unusual_shapes_read_back_the_same(void **state)
 {
     (void)state;
@@ -361,6 +367,7 @@ static const struct {
      "'num_hidden_layers': 4, 'global_rope_theta': 500, 'local_rope_theta': 50"},
 };
 
+/* verifies formats-27.f2cc */
 static void both_dialects_say_the_same(void **state)
 {
     (void)state;
@@ -374,6 +381,7 @@ static void both_dialects_say_the_same(void **state)
     }
 }
 
+/* verifies formats-1.08bd */
 static void what_modernbert_may_not_say(void **state)
 {
     (void)state;
@@ -393,6 +401,7 @@ static void what_modernbert_may_not_say(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0], "");
 }
 
+/* verifies formats-1.08bd */
 static void what_neox_may_not_say(void **state)
 {
     (void)state;

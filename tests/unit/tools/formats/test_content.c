@@ -68,6 +68,7 @@ static void magic_numbers_are_known(void **state)
     }
 }
 
+/* verifies formats-17.ac5c */
 static void formats_are_told_from_content(void **state)
 {
     (void)state;
@@ -134,6 +135,7 @@ static void what_is_no_text_is_refused(void **state)
     assert_non_null(strstr(checked("\x1f\x8b\x08zz", 5, BP_DATA_TEXT), "packed twice"));
 }
 
+/* verifies formats-17.ac5c */
 static void names_promise_formats(void **state)
 {
     (void)state;

@@ -63,6 +63,7 @@ static size_t llmc(unsigned char *bytes, uint32_t magic, uint32_t version, uint3
     return 1024 + count * width;
 }
 
+/* verifies formats-23.429b */
 static void text_is_read_as_bytes_across_files(void **state)
 {
     (void)state;
@@ -92,6 +93,7 @@ static void text_is_read_as_bytes_across_files(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-11.6e9f */
 static void llmc_files_of_both_widths(void **state)
 {
     (void)state;
@@ -201,6 +203,7 @@ static void files_of_two_kinds_or_none_are_refused(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;

@@ -108,6 +108,7 @@ static void compare_row(desk *d, uint64_t row, char *numbers)
     assert_int_equal(i, example.count);
 }
 
+/* verifies formats-23.429b */
 static void masks_are_trls(void **state)
 {
     size_t length;
@@ -181,6 +182,7 @@ static void assert_learned(const char *row, const char *template_name, bp_chat_l
     "{\"messages\":[{\"role\":\"user\",\"content\":\"p\"},{\"role\":\"assistant\",\"content\":"    \
     "\"q\"},{\"role\":\"user\",\"content\":\"r\"},{\"role\":\"assistant\",\"content\":\"s\"}]}\n"
 
+/* verifies formats-23.429b */
 static void each_form_of_row_and_loss(void **state)
 {
     static const char *const templates[] = {PLAIN, MARKED};
@@ -265,6 +267,7 @@ static const refused_row refused[] = {
      "a comma or a closing bracket is missing", "rows.jsonl: byte 42"},
 };
 
+/* verifies formats-16.301b */
 static void bad_rows_are_named(void **state)
 {
     (void)state;

@@ -129,6 +129,7 @@ static void survives(desk *d, const char *name, fault_kind kind, uint32_t least)
     bp_data_close(&d->data);
 }
 
+/* verifies formats-24.7573 */
 static void tables_of_numbers(void **state)
 {
     (void)state;
@@ -145,6 +146,7 @@ static void tables_of_numbers(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void bare_numbers(void **state)
 {
     (void)state;
@@ -166,6 +168,7 @@ static void bare_numbers(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void texts_of_many_windows(void **state)
 {
     (void)state;
@@ -179,6 +182,7 @@ static void texts_of_many_windows(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void lines_of_many_windows(void **state)
 {
     (void)state;
@@ -210,6 +214,7 @@ static void lines_of_many_windows(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void labels_of_many_windows(void **state)
 {
     (void)state;
@@ -239,6 +244,7 @@ static bp_status count_inputs(desk *d, const char *text, uint32_t *inputs)
     return bp_numbers_inputs(&work, inputs);
 }
 
+/* verifies formats-24.7573 */
 static void inputs_are_counted(void **state)
 {
     (void)state;

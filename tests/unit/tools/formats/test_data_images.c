@@ -94,6 +94,7 @@ static void refused(desk *d, bp_data_format format, uint32_t inputs, const char 
 }
 
 /* Channels come together, places in order. */
+/* verifies formats-23.429b */
 static void cifar_is_read(void **state)
 {
     (void)state;
@@ -122,6 +123,7 @@ static void cifar_is_read(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-16.301b */
 static void damaged_cifar_is_refused(void **state)
 {
     (void)state;
@@ -144,6 +146,7 @@ static const uint8_t idx[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0,   2, 0, 0,
                               0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 255, 0, 9, 7};
 static const uint8_t idx_labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 2, 0, 1};
 
+/* verifies formats-23.429b */
 static void idx_is_read(void **state)
 {
     (void)state;
@@ -176,6 +179,7 @@ static void refuse_changed(size_t at, uint8_t value, size_t cut, const char *tex
     desk_end(&d);
 }
 
+/* verifies formats-16.301b */
 static void damaged_idx_is_refused(void **state)
 {
     (void)state;

@@ -152,6 +152,7 @@ static void rows_have_the_losses_of_their_documents(void **state)
 }
 
 /* Documents in the file begin where they are marked; each is whole, and none is twice. */
+/* verifies formats-21.af25 */
 static void documents_fill_rows(void **state)
 {
     (void)state;
@@ -196,6 +197,7 @@ static void documents_fill_rows(void **state)
     unpack(&p);
 }
 
+/* verifies formats-21.af25 */
 static void streams_end_with_a_token(void **state)
 {
     (void)state;

@@ -148,6 +148,7 @@ static const rows_case bad[] = {
     {BP_DATA_CSV, "text\n\"a", "f: line 2: "},
 };
 
+/* verifies formats-23.429b */
 static void what_comes(void **state)
 {
     (void)state;
@@ -164,6 +165,7 @@ static void what_comes(void **state)
     assert_string_equal(d.said, "<p: a=0.5><p: b>");
 }
 
+/* verifies formats-16.301b */
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -194,6 +196,7 @@ static void what_is_refused(void **state)
 
 /* Each read and each call of the taker fails once; the answer is its, and nothing comes after it.
  */
+/* verifies formats-24.7573 */
 static void failures_end_it(void **state)
 {
     (void)state;

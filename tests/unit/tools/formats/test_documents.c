@@ -186,6 +186,7 @@ static void refuses_labels(const char *text, bp_data_format format, const char *
     refuses_bytes(text, strlen(text), format, true, place, why);
 }
 
+/* verifies formats-23.429b */
 static void text_is_one_document(void **state)
 {
     (void)state;
@@ -218,6 +219,7 @@ static void refuses_bits(const char *text, bp_data_format format, uint32_t class
     desk_end(&d);
 }
 
+/* verifies formats-16.301b */
 static void bad_bits_are_refused(void **state)
 {
     (void)state;
@@ -238,6 +240,7 @@ static void bad_bits_are_refused(void **state)
     refuses_bits("{\"text\": \"a\", \"label\": ", BP_DATA_JSONL, 5, "");
 }
 
+/* verifies formats-23.429b */
 static void json_lines_with_text(void **state)
 {
     (void)state;
@@ -250,6 +253,7 @@ static void json_lines_with_text(void **state)
     gives("", BP_DATA_JSONL, "");
 }
 
+/* verifies formats-23.429b */
 static void json_lines_with_prompts(void **state)
 {
     (void)state;
@@ -259,6 +263,7 @@ static void json_lines_with_prompts(void **state)
           BP_DATA_JSONL, "<P:2+2=C:4><P:early C:late><C:c><P:p>");
 }
 
+/* verifies formats-23.429b */
 static void json_lines_with_labels(void **state)
 {
     (void)state;
@@ -281,6 +286,7 @@ static void json_lines_with_labels(void **state)
                    "neither a number nor the name");
 }
 
+/* verifies formats-23.429b */
 static void arrays_of_objects(void **state)
 {
     (void)state;
@@ -346,6 +352,7 @@ static void malformed_lines_are_named(void **state)
     refuses("{\"text\":\n\"a\"}", BP_DATA_JSONL, "a.file: line 1: byte ", "");
 }
 
+/* verifies formats-16.301b */
 static void lines_of_other_forms_are_refused(void **state)
 {
     (void)state;
@@ -393,6 +400,7 @@ static void a_huge_line_needs_no_more_memory(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-23.429b */
 static void tables_of_tabs(void **state)
 {
     (void)state;
@@ -412,6 +420,7 @@ static void tables_of_tabs(void **state)
     gives_bits("0 3\tcold\n\twarm\n 4 \tx", BP_DATA_TSV, false, "<T:cold=9><T:warm=0><T:x=16>");
 }
 
+/* verifies formats-23.429b */
 static void tables_with_quotes(void **state)
 {
     (void)state;
@@ -454,6 +463,7 @@ static void bad_tables_are_refused(void **state)
     refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "more columns");
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;

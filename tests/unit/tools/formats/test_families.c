@@ -125,6 +125,7 @@ static void check_found(desk *d)
     }
 }
 
+/* verifies formats-25.6dee */
 static void bert_of_the_hub_becomes_a_classifier(void **state)
 {
     (void)state;
@@ -166,6 +167,7 @@ static void bert_of_the_hub_becomes_a_classifier(void **state)
     desk_free(d);
 }
 
+/* verifies formats-25.6dee */
 static void a_bare_encoder_becomes_a_masked_model(void **state)
 {
     (void)state;
@@ -190,6 +192,7 @@ static void a_bare_encoder_becomes_a_masked_model(void **state)
     desk_free(d);
 }
 
+/* verifies formats-25.6dee */
 static void llama_tied_untied_and_bare(void **state)
 {
     (void)state;
@@ -219,6 +222,7 @@ static void llama_tied_untied_and_bare(void **state)
     }
 }
 
+/* verifies formats-25.6dee */
 static void a_classifier_has_no_use_for_a_language_head(void **state)
 {
     (void)state;

@@ -193,6 +193,7 @@ static bp_status open_made(desk *d)
     return open_bytes(d, d->m.bytes, d->m.used);
 }
 
+/* verifies formats-7.5b71 */
 static void a_good_file_is_read(void **state)
 {
     (void)state;
@@ -240,6 +241,7 @@ static void a_good_file_is_read(void **state)
     desk_free(d);
 }
 
+/* verifies formats-10.4a5c */
 static void values_of_another_kind_are_refused_by_name(void **state)
 {
     (void)state;
@@ -394,6 +396,7 @@ static void keys_twice_are_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-24.7573 */
 static void storage_and_memory_that_fail_are_said_so(void **state)
 {
     (void)state;

@@ -95,6 +95,7 @@ static void same_shape(const bp_model_config *a, const bp_model_config *b)
     assert_true(fabs(x.logit_divisor - y.logit_divisor) < 1e-6);
 }
 
+/* verifies formats-7.5b71 */
 static void families_come_back(void **state)
 {
     static const char *const types[] = {"llama", "qwen2", "mistral", "smollm3", "granite", "olmo2"};
@@ -120,6 +121,7 @@ static void families_come_back(void **state)
 }
 
 /* Granite's numbers have to be there; of the others the usual ones hold. */
+/* verifies formats-10.4a5c */
 static void keys_that_are_missing_are_named(void **state)
 {
     static const char *const keys[] = {"granite.attention.scale", "granite.embedding_scale",
@@ -255,6 +257,7 @@ static void all_ends_of_texts_are_found(void **state)
     }
 }
 
+/* verifies formats-10.4a5c */
 static void models_that_are_none_are_refused(void **state)
 {
     static const struct {

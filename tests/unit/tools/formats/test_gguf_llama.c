@@ -124,6 +124,7 @@ static bp_status take(desk *d, const char *name, const bp_gguf_family *family)
     return status;
 }
 
+/* verifies formats-7.5b71 */
 static void files_are_those_of_the_converter_and_come_back(void **state)
 {
     (void)state;

@@ -135,6 +135,7 @@ static void check_equal(const desk *d)
     }
 }
 
+/* verifies formats-7.5b71 */
 static void byte_level_tokenizers_come_back_as_they_were(void **state)
 {
     (void)state;
@@ -198,6 +199,7 @@ static void scores_order_as_ranks_do(void **state)
 }
 
 /* The ranks of pairs may be others, since scores are of pieces; what is encoded is the same. */
+/* verifies formats-7.5b71 */
 static void pieces_come_back_by_their_scores(void **state)
 {
     (void)state;
@@ -284,6 +286,7 @@ static void put_case(desk *d, const char *model, const char *pre, uint64_t token
     free(token);
 }
 
+/* verifies formats-10.4a5c */
 static void wrong_keys_are_refused(void **state)
 {
     (void)state;

@@ -168,6 +168,7 @@ static const refused_row refused[] = {
      "the template needs more memory than it may have", BP_ERR_FIT},
 };
 
+/* verifies formats-14.5095 */
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;

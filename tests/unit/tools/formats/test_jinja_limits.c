@@ -53,6 +53,7 @@ static void act_room(const char *source, size_t length, const bp_jinja_value *va
                 (again == written && memcmp(jinja_desk.text, right, written) == 0));
 }
 
+/* verifies formats-14.5095 */
 static void rooms_of_every_size_do_or_are_refused(void **state)
 {
     (void)state;
@@ -82,6 +83,7 @@ static void act_stray(const char *source, size_t length, const bp_jinja_value *v
     }
 }
 
+/* verifies formats-14.5095 */
 static void strays_anywhere_end_well_or_are_refused(void **state)
 {
     (void)state;
@@ -116,6 +118,7 @@ static const limit_row limits[] = {
     {"{{ ", "123456789", " }}", 6, "a number that cannot be read"},
 };
 
+/* verifies formats-14.5095 */
 static void one_too_many_is_refused(void **state)
 {
     (void)state;

@@ -168,6 +168,7 @@ static void check_form(desk *d, bp_tensor_form form, bp_dtype type)
     }
 }
 
+/* verifies formats-28.7a35 */
 static void test_elements(void **state)
 {
     (void)state;
@@ -185,6 +186,7 @@ static void test_elements(void **state)
 }
 
 /* Where the model has its weights turned (GPT-2), the factors' product is turned too. */
+/* verifies formats-28.7a35 */
 static void test_input_major(void **state)
 {
     (void)state;
@@ -282,6 +284,7 @@ static void test_own_parameters(void **state)
     desk_free(d);
 }
 
+/* verifies formats-26.24e5 */
 static void test_little_memory(void **state)
 {
     (void)state;

@@ -12,6 +12,7 @@
 #include "tools/formats/hf_names.h"
 #include "tools/formats/tensor_match.h"
 
+/* verifies formats-25.6dee */
 static void patterns_match_whole_names(void **state)
 {
     (void)state;
@@ -43,6 +44,7 @@ static void patterns_match_whole_names(void **state)
     }
 }
 
+/* verifies formats-25.6dee */
 static void names_are_rewritten_with_what_was_matched(void **state)
 {
     (void)state;
@@ -60,6 +62,7 @@ static void names_are_rewritten_with_what_was_matched(void **state)
     assert_string_equal(out, "*#");
 }
 
+/* verifies formats-25.6dee */
 static void families_name_their_tensors(void **state)
 {
     (void)state;

@@ -104,6 +104,7 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
+/* verifies formats-23.429b */
 static void csv_rows(void **state)
 {
     (void)state;
@@ -138,6 +139,7 @@ static void csv_rows(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-23.429b */
 static void float_rows(void **state)
 {
     (void)state;
@@ -182,6 +184,7 @@ static void refuses_text(const char *text, const char *place, const char *why)
     refuses("a.csv", text, strlen(text), BP_LABELS_CLASS, place, why);
 }
 
+/* verifies formats-16.301b */
 static void bad_rows_are_refused(void **state)
 {
     (void)state;
@@ -214,6 +217,7 @@ static void bad_rows_are_refused(void **state)
     refuses("a.f32", last, sizeof last, BP_LABELS_BITS, "a.f32: line 1", "not finite");
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;

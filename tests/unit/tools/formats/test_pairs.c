@@ -161,6 +161,7 @@ static void check(const char *directory, bp_pair_types types)
     }
 }
 
+/* verifies formats-23.429b */
 static void pairs_are_those_of_the_tokenizer(void **state)
 {
     (void)state;
@@ -171,6 +172,7 @@ static void pairs_are_those_of_the_tokenizer(void **state)
 }
 
 /* Without a tokenizer nothing stands around the texts. */
+/* verifies formats-23.429b */
 static void pairs_of_bytes(void **state)
 {
     (void)state;
@@ -199,6 +201,7 @@ static void pairs_of_bytes(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-16.301b */
 static void what_is_no_pair(void **state)
 {
     (void)state;

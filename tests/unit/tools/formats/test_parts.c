@@ -124,6 +124,7 @@ static void test_token_files(void **state)
 }
 
 /* Whatever fails, an earlier file is as it was. */
+/* verifies formats-24.7573 */
 static void test_failing_writes(void **state)
 {
     (void)state;

@@ -82,6 +82,7 @@ static void test_what_peft_writes(void **state)
     }
 }
 
+/* verifies formats-12.b2fa */
 static void test_what_is_refused(void **state)
 {
     (void)state;
@@ -164,6 +165,7 @@ static void test_limits(void **state)
     }
 }
 
+/* verifies formats-24.7573 */
 static void test_failing_reads(void **state)
 {
     (void)state;
@@ -231,6 +233,7 @@ static const struct {
  * each,
  * '.' where there is no adapter, else its rank, and where alpha is another than 8 that behind it.
  */
+/* verifies formats-12.b2fa */
 static void test_modules_as_peft_chooses(void **state)
 {
     (void)state;
@@ -255,6 +258,7 @@ static void test_modules_as_peft_chooses(void **state)
 }
 
 /* What is trained beside the adapters is listed by the last parts of its modules' names, once. */
+/* verifies formats-12.b2fa */
 static void test_saved_modules(void **state)
 {
     (void)state;
@@ -290,6 +294,7 @@ static void test_saved_modules(void **state)
     assert_int_equal(read_text(json, length, &error), BP_OK);
 }
 
+/* verifies formats-12.b2fa */
 static void test_round_trip(void **state)
 {
     (void)state;

@@ -215,6 +215,7 @@ static void llmc_files_are_those_of_its_script_and_come_back(void **state)
     desk_free(d);
 }
 
+/* verifies formats-11.6e9f */
 static void a_model_that_llmc_cannot_say_is_refused(void **state)
 {
     (void)state;
@@ -323,6 +324,7 @@ static void hostile_llmc_headers_are_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-20.fa9a */
 static void a_value_too_large_stops_before_anything_is_replaced(void **state)
 {
     (void)state;
@@ -375,6 +377,7 @@ static void storage_that_fails_leaves_the_old_file(void **state)
     desk_free(d);
 }
 
+/* verifies formats-26.24e5 */
 static void little_memory_is_said_so(void **state)
 {
     (void)state;

@@ -95,6 +95,7 @@ static void holds(const rope_row *row, const bp_model_config *config)
     }
 }
 
+/* verifies formats-2.1f4a */
 static void every_kind_is_written_as_it_was_read(void **state)
 {
     (void)state;
@@ -133,6 +134,7 @@ static void layers_of_two_kinds(void **state)
     assert_true(own.rope_scaling.kind == BP_ROPE_LINEAR && own.rope_scaling.factor == 8.0);
 }
 
+/* verifies formats-1.08bd */
 static void what_does_not_fit_is_named(void **state)
 {
     static const struct {

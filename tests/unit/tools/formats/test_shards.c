@@ -174,6 +174,7 @@ static void edit_index(desk *d, const char *from, const char *to)
     put_index(d);
 }
 
+/* verifies formats-18.2618 */
 static void a_hostile_index_is_refused(void **state)
 {
     (void)state;
@@ -251,6 +252,7 @@ static void long_names_and_too_many_files_are_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-26.24e5 */
 static void little_memory_and_failing_storage_are_said_so(void **state)
 {
     (void)state;
@@ -381,6 +383,7 @@ static void fill_bits(made_tensor *tensor, uint32_t seed)
     }
 }
 
+/* verifies number-1.d059 */
 static void weights_of_16_bits_keep_exact_masters(void **state)
 {
     (void)state;
@@ -428,6 +431,7 @@ static void weights_of_16_bits_keep_exact_masters(void **state)
     }
 }
 
+/* verifies formats-6.0edb */
 static void a_weight_too_large_for_fp16_is_named_and_nothing_replaced(void **state)
 {
     (void)state;

@@ -104,6 +104,7 @@ static const struct {
     {NESTED(""), false, ""},
 };
 
+/* verifies formats-23.429b */
 static void both_forms_are_read(void **state)
 {
     (void)state;
@@ -151,6 +152,7 @@ static const struct {
     {PAR("{'question': 'q', 'answers': 7}"), false, "answers are an object or a list of objects"},
 };
 
+/* verifies formats-16.301b */
 static void what_is_none_is_refused(void **state)
 {
     (void)state;
@@ -164,6 +166,7 @@ static void what_is_none_is_refused(void **state)
 }
 
 /* A file that ends anywhere is refused, unless the end falls between objects. */
+/* verifies formats-16.301b */
 static void files_may_end_anywhere(void **state)
 {
     static char part[4096];

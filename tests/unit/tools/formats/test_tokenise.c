@@ -105,6 +105,7 @@ static void has_example(desk *d, uint64_t index, uint64_t first, uint64_t count,
     assert_int_equal(example.tail, 0);
 }
 
+/* verifies formats-23.429b */
 static void documents_are_packed(void **state)
 {
     (void)state;
@@ -134,6 +135,7 @@ static void documents_are_packed(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-23.429b */
 static void prompts_and_labels_are_examples(void **state)
 {
     (void)state;
@@ -402,6 +404,7 @@ static void what_frames_a_labelled_text(void **state)
 
 /* Whatever call of the store fails, and wherever power goes: the file is the earlier one, or the
  * new one, or is made anew; never something between. */
+/* verifies formats-24.7573 */
 static void faults_while_tokenising(void **state)
 {
     (void)state;

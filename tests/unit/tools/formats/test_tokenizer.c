@@ -46,6 +46,7 @@ static void a_tokenizer_over_bytes_passes_every_byte(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void bad_vocabularies_and_merges_are_refused(void **state)
 {
     (void)state;
@@ -152,6 +153,7 @@ static void settings_of_text_that_are_not_implemented_are_named(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
+/* verifies formats-4.b9c7 */
 static void decoders_and_tokens_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -191,6 +193,7 @@ static void decoders_and_tokens_that_are_not_implemented_are_named(void **state)
     each_is_refused(cases, sizeof cases / sizeof cases[0]);
 }
 
+/* verifies formats-4.b9c7 */
 static void deep_and_long_documents_are_refused(void **state)
 {
     (void)state;
@@ -308,6 +311,7 @@ static void a_vocabulary_that_changes_is_noticed(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-24.7573 */
 static void every_failing_read_is_reported(void **state)
 {
     (void)state;

@@ -219,6 +219,7 @@ static bp_status too_long(bp_store *store, bp_file file, uint64_t *bytes)
     return BP_OK;
 }
 
+/* verifies formats-4.b9c7 */
 static void files_that_cannot_be_read(void **state)
 {
     (void)state;
@@ -259,6 +260,7 @@ static void files_that_cannot_be_read(void **state)
 }
 
 /* Every read of a document that takes several fails once. */
+/* verifies formats-4.b9c7 */
 static void documents_that_cannot_be_read(void **state)
 {
     (void)state;

@@ -113,6 +113,7 @@ typedef struct wrong {
     const char *said;
 } wrong;
 
+/* verifies formats-4.b9c7 */
 static void what_is_not_implemented_is_named(void **state)
 {
     (void)state;
@@ -159,6 +160,7 @@ static void try_damaged(const unsigned char *bytes, size_t size)
     desk_free(&d);
 }
 
+/* verifies formats-4.b9c7 */
 static void damaged_models_are_refused_or_whole(void **state)
 {
     (void)state;

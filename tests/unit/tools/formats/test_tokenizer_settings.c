@@ -76,6 +76,7 @@ static void a_setting_without_a_name_is_refused(void **state)
                     ",'model':{'type':'BPE','vocab':{'a':0},'merges':[]}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void byte_splits_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -119,6 +120,7 @@ static void byte_splits_that_are_not_implemented_are_named(void **state)
                     ",'model':{'type':'BPE','vocab':{'a':0},'merges':[]}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void metaspaces_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -156,6 +158,7 @@ static void metaspaces_that_are_not_implemented_are_named(void **state)
                     ",'model':{'type':'BPE','byte_fallback':true,'vocab':{'a':0},'merges':[]}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void decoders_of_characters_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -261,6 +264,7 @@ static void settings_that_change_nothing_are_taken(void **state)
 
 #define UNIGRAM(part) "'model':{'type':'Unigram','unk_id':0,'vocab':[['a',0]]}," part
 
+/* verifies formats-4.b9c7 */
 static void unigram_models_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -289,6 +293,7 @@ static void unigram_models_that_are_not_implemented_are_named(void **state)
     EACH_IS_REFUSED("{'model':", models, "}");
 }
 
+/* verifies formats-4.b9c7 */
 static void unigram_settings_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -335,6 +340,7 @@ static void unigram_settings_that_are_not_implemented_are_named(void **state)
     EACH_IS_REFUSED("{", parts, "}");
 }
 
+/* verifies formats-4.b9c7 */
 static void wordpiece_settings_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -383,6 +389,7 @@ static void wordpiece_settings_that_are_not_implemented_are_named(void **state)
                     ",'model':{'type':'WordPiece','vocab':{'[UNK]':0,'a':1}}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void templates_that_are_not_implemented_are_named(void **state)
 {
     (void)state;
@@ -426,6 +433,7 @@ static void templates_that_are_not_implemented_are_named(void **state)
                     ",'model':{'type':'BPE','vocab':{'a':0},'merges':[]}}");
 }
 
+/* verifies formats-4.b9c7 */
 static void added_tokens_that_are_not_implemented_are_named(void **state)
 {
     (void)state;

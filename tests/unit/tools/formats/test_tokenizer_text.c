@@ -37,6 +37,7 @@ static uint64_t fed(tokenizer_desk *d, const char *text, size_t length, size_t p
     return sum;
 }
 
+/* verifies formats-29.15c2 */
 static void words_that_are_too_long_are_cut_the_same_way_always(void **state)
 {
     (void)state;
@@ -108,6 +109,7 @@ static void wordpiece_needs_no_room_for_words_it_cannot_know(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void flags_say_what_special_tokens_are(void **state)
 {
     (void)state;
@@ -148,6 +150,7 @@ static void flags_say_what_special_tokens_are(void **state)
 
 /* Llama 1's tokens with normalized true: looked for behind the normalizer, where each has a U+2581
  * before it that was a space, or came before the text. */
+/* verifies formats-29.15c2 */
 static void tokens_of_normalised_text_need_a_space_before_them(void **state)
 {
     (void)state;

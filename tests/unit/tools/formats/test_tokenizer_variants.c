@@ -89,6 +89,7 @@ static void reads_as(tokenizer_desk *d, const uint32_t *ids, size_t count, const
 #define SPACES "'pre_tokenizer':{'type':'Metaspace','replacement':'" META "'"
 #define TOKEN  "'added_tokens':[{'id':300,'content':'<s>','special':true}],"
 
+/* verifies formats-29.15c2 */
 static void metaspace_puts_a_mark_where_its_scheme_says(void **state)
 {
     (void)state;
@@ -124,6 +125,7 @@ static void metaspace_puts_a_mark_where_its_scheme_says(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void metaspace_may_split_or_not(void **state)
 {
     (void)state;
@@ -139,6 +141,7 @@ static void metaspace_may_split_or_not(void **state)
 }
 
 /* Where a token of the fallback is part of a merge, what is around any character may merge. */
+/* verifies formats-29.15c2 */
 static void merges_of_fallback_tokens(void **state)
 {
     (void)state;
@@ -159,6 +162,7 @@ static void merges_of_fallback_tokens(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void decoding_characters(void **state)
 {
     (void)state;
@@ -188,6 +192,7 @@ static void decoding_characters(void **state)
 }
 
 /* Tokens that are looked for behind a normalizer: those whose spellings are known are. */
+/* verifies formats-4.b9c7 */
 static void tokens_of_normalised_text_that_are_not_implemented(void **state)
 {
     (void)state;
@@ -238,6 +243,7 @@ static void put_pieces(tokenizer_desk *d, const char *settings, const char *mode
     opens(d);
 }
 
+/* verifies formats-29.15c2 */
 static void folding_letters(void **state)
 {
     (void)state;
@@ -271,6 +277,7 @@ static void folding_letters(void **state)
     desk_free(&d);
 }
 
+/* verifies formats-29.15c2 */
 static void cleaning_and_ideographs(void **state)
 {
     (void)state;
@@ -296,6 +303,7 @@ static void cleaning_and_ideographs(void **state)
     }
 }
 
+/* verifies formats-29.15c2 */
 static void word_pieces(void **state)
 {
     (void)state;

@@ -80,6 +80,7 @@ static bp_status open_file(desk *d)
     return bp_tokens_open(&d->tokens, &d->faulty.store, path, d->buffer, &d->error);
 }
 
+/* verifies formats-11.6e9f */
 static void what_is_written_is_read(void **state)
 {
     (void)state;
@@ -114,6 +115,7 @@ static void what_is_written_is_read(void **state)
     }
 }
 
+/* verifies formats-11.6e9f */
 static void a_damaged_file_is_refused(void **state)
 {
     (void)state;
@@ -140,6 +142,7 @@ static void a_damaged_file_is_refused(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-11.6e9f */
 static void an_example_beyond_the_tokens_is_refused(void **state)
 {
     (void)state;
@@ -152,6 +155,7 @@ static void an_example_beyond_the_tokens_is_refused(void **state)
 }
 
 /* Headers whose digest is right and whose numbers are not. */
+/* verifies formats-11.6e9f */
 static void headers_that_contradict_the_file(void **state)
 {
     (void)state;
@@ -202,6 +206,7 @@ static void there_is_no_room_for_more_examples(void **state)
 }
 
 /* Files of more than the buffers hold: any write, and any read of verifying. */
+/* verifies formats-24.7573 */
 static void faults_in_the_middle(void **state)
 {
     (void)state;
@@ -233,6 +238,7 @@ static void faults_in_the_middle(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-24.7573 */
 static void faults_of_the_store(void **state)
 {
     (void)state;

@@ -26,6 +26,7 @@ static unsigned flags_of(uint32_t c)
            (bp_char_is_ideograph(c) ? 8u : 0u) | of_class[bp_char_class_of(c)];
 }
 
+/* verifies formats-3.2920 */
 static void classes_are_those_of_the_tokenizers_library(void **state)
 {
     (void)state;
@@ -72,6 +73,7 @@ static uint32_t fold(uint32_t digest, uint32_t c, bool accents, bool lower)
     return digest;
 }
 
+/* verifies formats-3.2920 */
 static void accents_and_lower_case_are_those_of_the_tokenizers_library(void **state)
 {
     (void)state;

@@ -118,6 +118,7 @@ static void unpack_whole(desk *d, size_t i, unsigned char *bytes, size_t size)
     assert_texts(d);
 }
 
+/* verifies formats-15.f83f */
 static void files_of_several_parts_are_unpacked(void **state)
 {
     (void)state;
@@ -191,6 +192,7 @@ static void unpack_followed(desk *d, size_t i, unsigned char *bytes, size_t size
     free(more);
 }
 
+/* verifies formats-15.f83f */
 static void what_follows_the_packed_data_is_refused(void **state)
 {
     (void)state;
@@ -218,6 +220,7 @@ static void a_bomb_ends_at_the_limit(void **state)
     desk_end(&d);
 }
 
+/* verifies formats-15.f83f */
 static void windows_that_are_too_large_are_refused(void **state)
 {
     (void)state;
@@ -259,6 +262,7 @@ static void unpack_failing(desk *d, size_t i, unsigned char *bytes, size_t size)
     }
 }
 
+/* verifies formats-24.7573 */
 static void every_failing_call_is_reported(void **state)
 {
     (void)state;

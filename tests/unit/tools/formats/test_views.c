@@ -93,6 +93,7 @@ static void check_stretches(desk *d, const bp_tensor_view *view, const float *wa
     free(out);
 }
 
+/* verifies formats-30.16f4 */
 static void every_type_is_seen_as_every_other(void **state)
 {
     (void)state;
@@ -122,6 +123,7 @@ static void every_type_is_seen_as_every_other(void **state)
     }
 }
 
+/* verifies formats-30.16f4 */
 static void a_transposed_tensor_is_gathered_in_strips(void **state)
 {
     (void)state;
@@ -149,6 +151,7 @@ static void a_transposed_tensor_is_gathered_in_strips(void **state)
     }
 }
 
+/* verifies formats-30.16f4 */
 static void heads_go_from_pairs_to_halves_and_back(void **state)
 {
     (void)state;
@@ -188,6 +191,7 @@ static void heads_go_from_pairs_to_halves_and_back(void **state)
     desk_free(d);
 }
 
+/* verifies formats-30.16f4 */
 static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
 {
     (void)state;
@@ -210,6 +214,7 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     desk_free(d);
 }
 
+/* verifies formats-30.16f4 */
 static void a_value_too_large_for_its_type_is_named(void **state)
 {
     (void)state;
@@ -236,6 +241,7 @@ static void a_value_too_large_for_its_type_is_named(void **state)
     desk_free(d);
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;

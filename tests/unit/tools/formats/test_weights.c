@@ -117,6 +117,7 @@ static void assert_loaded(desk *d)
     }
 }
 
+/* verifies formats-5.1c0b */
 static void weights_of_three_types_under_either_name(void **state)
 {
     (void)state;
@@ -299,6 +300,7 @@ static void a_head_of_its_own_is_refused(void **state)
     }
 }
 
+/* verifies run-12.8667 */
 static void a_damaged_tensor_is_found_by_its_digest(void **state)
 {
     (void)state;
@@ -313,6 +315,7 @@ static void a_damaged_tensor_is_found_by_its_digest(void **state)
     desk_free(d);
 }
 
+/* verifies formats-24.7573 */
 static void storage_that_fails_is_said_so(void **state)
 {
     (void)state;
@@ -340,6 +343,7 @@ static void storage_that_fails_is_said_so(void **state)
     desk_free(d);
 }
 
+/* verifies formats-26.24e5 */
 static void too_little_memory_is_said_so(void **state)
 {
     (void)state;
@@ -370,6 +374,7 @@ static void too_little_memory_is_said_so(void **state)
     desk_free(d);
 }
 
+/* verifies formats-5.1c0b */
 static void what_is_saved_loads_again(void **state)
 {
     (void)state;
@@ -448,6 +453,7 @@ static void adapters_are_saved_and_loaded_by_themselves(void **state)
 }
 
 /* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
+/* verifies formats-24.7573 */
 static void every_failing_read_of_digests_is_told(void **state)
 {
     (void)state;
@@ -468,6 +474,7 @@ static void every_failing_read_of_digests_is_told(void **state)
     desk_free(d);
 }
 
+/* verifies formats-24.7573 */
 static void a_save_that_fails_leaves_the_old_file(void **state)
 {
     (void)state;
