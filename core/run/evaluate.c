@@ -92,8 +92,9 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
     evaluate_sums sums = {.targets = 0};
     for (uint64_t g = 0, some; g < groups; g += some) {
         some = groups - g < most ? groups - g : most;
-        BP_TRY(sorted > 1 && some > 1 ? bp_sorted_evaluate(runtime, &all, g, (uint32_t)some, &sums)
-                                      : evaluate_some(runtime, &all, g, (uint32_t)some, &sums));
+        const bool by_length = sorted > 1 && some > 1;
+        BP_TRY(by_length ? bp_sorted_evaluate(runtime, &all, g, (uint32_t)some, &sums)
+                         : evaluate_some(runtime, &all, g, (uint32_t)some, &sums));
     }
     *targets = sums.targets;
     memcpy(runtime->told, sums.told, sizeof runtime->told);

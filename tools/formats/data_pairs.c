@@ -175,7 +175,8 @@ bp_status bp_chat_maker_pair(bp_chat_maker *m, bp_records *records)
     if (!single) {
         return make_pair(m, &pair);
     }
-    BP_TRY(make_single(m, &pair, 0, !pair.single || pair.desirable));
+    const bool desirable = !pair.single || pair.desirable;
+    BP_TRY(make_single(m, &pair, 0, desirable));
     return pair.single ? BP_OK : make_single(m, &pair, 1, false);
 }
 

@@ -132,8 +132,9 @@ static bp_status embedder_modules_read(embedder_file *f, embedder_modules *m)
         while (event.kind == BP_JSON_KEY) {
             const bool is_type = strcmp(event.text, "type") == 0;
             const bool is_path = strcmp(event.text, "path") == 0;
-            BP_TRY(is_type || is_path ? embedder_word(&f->json, is_type ? type : path)
-                                      : bp_json_skip(&f->json));
+            const bool is_word = is_type || is_path;
+            BP_TRY(is_word ? embedder_word(&f->json, is_type ? type : path)
+                           : bp_json_skip(&f->json));
             BP_TRY(bp_json_next(&f->json, &event));
         }
         BP_TRY(embedder_module(f, m, type, path));

@@ -121,10 +121,11 @@ static void writes_the_rows_with_an_offset(void **state)
 static void writes_json(void **state)
 {
     (void)state;
-    static const char text[] = "id,lower,upper,size\n\"q\",0,3,4\nb,2,9,5\nc,2,3,0\nd,5,6,1\n";
+    static const char text[] =
+        "id,lower,upper,size\n\"q\",0,3,4\nb,2,9,5\nc,2,3,0\nd,5,6,1\ne,0,2,3\n";
     bp_csv csv;
     bp_csv_error error;
-    bp_interval rows[4];
+    bp_interval rows[5];
     assert_int_equal(bp_csv_open(&csv, text, strlen(text), &error), BP_OK);
     assert_int_equal(bp_csv_read(&csv, rows, &error), BP_OK);
     rows[1].offset = 4;
@@ -142,8 +143,8 @@ static void writes_json(void **state)
         assert_int_equal(json_is_true(json_object_get(root, "optimal")), good);
         assert_int_equal(json_is_true(json_object_get(root, "fits")), good);
         json_t *list = json_object_get(root, "buffers");
-        assert_int_equal(json_array_size(list), 4);
-        for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(json_array_size(list), 5);
+        for (size_t i = 0; i < 5; i++) {
             const json_t *buffer = json_array_get(list, i);
             assert_int_equal(json_integer_value(json_object_get(buffer, "lower")), rows[i].lower);
             assert_int_equal(json_integer_value(json_object_get(buffer, "upper")), rows[i].upper);

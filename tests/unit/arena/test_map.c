@@ -263,6 +263,26 @@ static void an_empty_map_is_legal(void **state)
     json_decref(root);
     assert_non_null(strstr(form_of(bp_map_text, &map), "arena 0 bytes"));
     assert_non_null(strstr(form_of(bp_map_html, &map), "</html>"));
+    map.classes = classes;
+    map.class_count = 3;
+    assert_non_null(strstr(form_of(bp_map_html, &map), "weights"));
+    assert_null(strstr(output, "nan"));
+}
+
+/* Ops that have no name are left out, at the beginning of a life and at its end. */
+/* verifies arena-13.2aff */
+static void ops_may_lack_names(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"", "", "matmul", "", "", "update"};
+    bp_map map = small_map();
+    map.op_names = some;
+    const char *page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "ops 0 to 5 ( to update)</title>"));
+    assert_non_null(strstr(page, "ops 1 to 4</title>"));
+    assert_non_null(strstr(page, "ops 2 to 3 (matmul to )</title>"));
+    map.op_count = 5; /* lives that go on are cut there */
+    assert_non_null(strstr(form_of(bp_map_html, &map), "ops 0 to 5</title>"));
 }
 
 static bp_status refuse(void *user, const char *text, size_t length)
@@ -321,6 +341,7 @@ int main(void)
         cmocka_unit_test(the_page_shows_the_bound_that_was_missed),
         cmocka_unit_test(large_programs_are_gathered_into_columns),
         cmocka_unit_test(an_empty_map_is_legal),
+        cmocka_unit_test(ops_may_lack_names),
         cmocka_unit_test(errors_are_reported),
         cmocka_unit_test(the_page_takes_a_further_section),
     };

@@ -104,6 +104,10 @@ static void doubles_are_what_printf_says(void **state)
     check_double((double)NAN);
     check_double((double)INFINITY);
     check_double(-(double)INFINITY);
+    /* What is no number has no sign, which printf would show. */
+    bp_text text = writer();
+    bp_text_general(&text, copysign((double)NAN, -1.0), 9);
+    check(&text, "nan");
 }
 
 /* verifies arena-15.c777 */
