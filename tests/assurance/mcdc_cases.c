@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Linked into the test programs of `make mcdc`: the cases that carry a requirement run first and write
- * their counters to raw/traced, the others run after them with counters from zero, to raw/other.
- * build/mcdc/traced lists the former, one FILE:CASE a line. */
+/* Linked into the test programs of `make mcdc`: the cases that carry a requirement run first and
+ * write their counters to raw/traced, the others run after them with counters from zero, to
+ * raw/other. build/mcdc/traced lists the former, one FILE:CASE a line. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#define FOLDER "build/mcdc/"
+#define FOLDER    "build/mcdc/"
 #define CASES_MAX 512
 
 void __llvm_profile_set_filename(const char *name);
@@ -25,10 +25,11 @@ int __real__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
 int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
                                    CMFixtureFunction setup, CMFixtureFunction teardown);
 
-static char own_path[PATH_MAX];   /* "/tree/build/mcdc/tests/unit/arena/test_text" */
+static char own_path[PATH_MAX]; /* "/tree/build/mcdc/tests/unit/arena/test_text" */
 static char written_to[2][PATH_MAX];
 
-/* The program's source without ".c", "tests/unit/arena/test_text"; NULL where it is none of ours. */
+/* The program's source without ".c", "tests/unit/arena/test_text"; NULL where it is none of ours.
+ */
 static const char *cases_program(void)
 {
     const ssize_t length = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
@@ -41,7 +42,8 @@ static const char *cases_program(void)
 }
 
 /* Marks the cases that the list names. */
-static void cases_mark(const char *program, const struct CMUnitTest *tests, size_t count, bool *traced)
+static void cases_mark(const char *program, const struct CMUnitTest *tests, size_t count,
+                       bool *traced)
 {
     char line[1024];
     FILE *file = fopen(FOLDER "traced", "r");
@@ -65,7 +67,8 @@ static void cases_count_to(int which, const char *program)
 {
     char *to = written_to[which];
     (void)snprintf(to, sizeof written_to[which], "%.*s" FOLDER "raw/%s/",
-                   (int)(strstr(own_path, FOLDER) - own_path), own_path, which == 0 ? "traced" : "other");
+                   (int)(strstr(own_path, FOLDER) - own_path), own_path,
+                   which == 0 ? "traced" : "other");
     size_t at = strlen(to);
     for (; *program != '\0' && at + 16 < sizeof written_to[which]; program++) {
         to[at++] = *program == '/' ? '_' : *program;

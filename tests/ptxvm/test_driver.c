@@ -223,7 +223,6 @@ static void expect_invalid(const fixture *f)
 }
 
 /* Calls that a capture forbids say so and spoil it. */
-/* verifies device-20.1ca2 */
 static void test_capture_rules(void **state)
 {
     fixture *f = *state;
