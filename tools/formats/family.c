@@ -278,6 +278,13 @@ static bool has_sizes(const bp_family *family)
     return false;
 }
 
+/* Neither is above the other: equal, or one of them is no number. */
+static bool same_reals(double a, double b)
+{
+    const bool differ = a < b || a > b;
+    return !differ;
+}
+
 static bool same_sizes(const bp_model_config *a, const bp_model_config *b, const bp_row *row)
 {
     for (uint32_t i = 0; i < size_count(a, row); i++) {
@@ -309,8 +316,7 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
     case BP_ROW_REAL:
     case BP_ROW_REAL_NULL:
         return row->role == BP_ROLE_DROPOUT || row->role == BP_ROLE_INITIAL ||
-               !(stored_real(a, row) < stored_real(b, row) ||
-                 stored_real(a, row) > stored_real(b, row));
+               same_reals(stored_real(a, row), stored_real(b, row));
     case BP_ROW_FLAG:
     case BP_ROW_FLAG_NOT:
         return stored_flag(a, row) == stored_flag(b, row);

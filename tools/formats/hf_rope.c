@@ -210,8 +210,8 @@ static bp_status hf_rope_settle(bp_hf_reading *r, const bp_row *row, const rope 
     if (types[from->type].scales) {
         const uint32_t original = n[ORIGINAL] > 0.0 ? (uint32_t)n[ORIGINAL] : 0;
         const bool yarn = kind == BP_ROPE_YARN;
-        if (kind == BP_ROPE_LLAMA3 &&
-            !(n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW] && original > 0)) {
+        const bool complete = n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW] && original > 0;
+        if (kind == BP_ROPE_LLAMA3 && !complete) {
             return hf_rope_refuse(r, row,
                                   "rope_type llama3 needs factor, low_freq_factor, a larger "
                                   "high_freq_factor and original_max_position_embeddings");

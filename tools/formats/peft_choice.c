@@ -76,7 +76,8 @@ const char *bp_peft_add_layer(bp_peft_choice *choice, double number)
     if (choice->layer_count == BP_PEFT_LAYERS_MAX) {
         return "there are more than 256 layers";
     }
-    if (!(number >= 0 && number < 1e6) || (double)(uint32_t)number != number) {
+    const bool inside = number >= 0 && number < 1e6;
+    if (!inside || (double)(uint32_t)number != number) {
         return "the number of a layer is a whole one from 0 on";
     }
     choice->layers[choice->layer_count++] = (uint32_t)number;
