@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "tools/formats/gguf_gemma.h"
+
 void bp_family_gemma_settle(bp_model_config *config, uint32_t every)
 {
     bp_llama_config own = bp_llama_config_of(config);
@@ -65,6 +67,7 @@ const bp_family bp_family_gemma = {.model_type = "gemma",
                                    .judge_class = "GemmaForSequenceClassification",
                                    .settle = family_gemma_settle,
                                    .naming = LLAMA_NAMING,
+                                   .gguf = &bp_gguf_gemma,
                                    .adapter_targets = "q_proj,v_proj",
                                    .presets = presets,
                                    .preset_count = ROWS_COUNT(presets)};

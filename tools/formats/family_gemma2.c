@@ -2,6 +2,7 @@
 /* Gemma 2 (arXiv 2408.00118): norms on both sides of the sublayers, capped scores and logits, a
  * window in every other layer. */
 #include "tools/formats/family_gemma.h"
+#include "tools/formats/gguf_gemma.h"
 
 static void family_gemma2_settle(bp_model_config *config)
 {
@@ -43,6 +44,7 @@ const bp_family bp_family_gemma2 = {.model_type = "gemma2",
                                     .judge_class = "Gemma2ForSequenceClassification",
                                     .settle = family_gemma2_settle,
                                     .naming = LLAMA_NAMING,
+                                    .gguf = &bp_gguf_gemma2,
                                     .adapter_targets = "q_proj,v_proj",
                                     .presets = presets,
                                     .preset_count = ROWS_COUNT(presets)};

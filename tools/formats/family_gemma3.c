@@ -2,6 +2,7 @@
 /* Gemma 3's text model (arXiv 2503.19786): Gemma 2 without caps, with norms of heads, and five
  * layers of a window and a base of their own to one that sees all. */
 #include "tools/formats/family_gemma.h"
+#include "tools/formats/gguf_gemma.h"
 
 static void family_gemma3_settle(bp_model_config *config)
 {
@@ -70,7 +71,7 @@ const bp_family bp_family_gemma3 = {
     .judge_class = "Gemma3ForSequenceClassification",
     .settle = family_gemma3_settle,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
-
+    .gguf = &bp_gguf_gemma3,
     .adapter_targets = "q_proj,v_proj",
     .presets = presets,
     .preset_count = ROWS_COUNT(presets)};

@@ -53,8 +53,8 @@ static bp_status family_qwen3_take(const bp_gguf_file *file, const char *archite
 }
 
 static const bp_gguf_family gguf = {
-    "qwen3", "qwen3", &gguf_naming, bp_gguf_llama_put, family_qwen3_take, bp_gguf_llama_frequencies,
-    NULL};
+    "qwen3",           "qwen3", &gguf_naming,         bp_gguf_llama_put,
+    family_qwen3_take, NULL,    bp_gguf_llama_exports};
 
 static const bp_preset presets[] = {
     {"qwen3-0.6b",

@@ -86,26 +86,29 @@ static bp_status put_keys(exporting *e)
     return BP_OK;
 }
 
-/* The factors of the rotary frequencies, for models that scale them. */
-static size_t frequencies(const exporting *e, float factors[FREQUENCIES_MAX])
+/* Tensor `number` of factors of the rotary frequencies, for models that scale them. */
+static size_t factors_of(const exporting *e, uint32_t number, const char **name,
+                         float factors[FREQUENCIES_MAX])
 {
     const bp_gguf_family *family = e->model->family;
-    return family->frequencies == NULL
+    return family->factors == NULL
                ? 0
-               : family->frequencies(e->model->config, factors, FREQUENCIES_MAX);
+               : family->factors(e->model->config, number, name, factors, FREQUENCIES_MAX);
 }
 
 static bp_status put_tensors(exporting *e)
 {
     float factors[FREQUENCIES_MAX];
-    const uint64_t count = frequencies(e, factors);
-    if (count > FREQUENCIES_MAX) {
-        return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
-                              "heads are wider than rotary scaling is implemented for", "head_dim",
-                              2 * (int64_t)count, BP_LIMIT_MOST, 2 * FREQUENCIES_MAX);
-    }
-    if (count > 0) {
-        bp_gguf_put_tensor(&e->writer, "rope_freqs.weight", 1, &count, BP_F32);
+    const char *factors_name = "";
+    uint64_t count;
+    for (uint32_t k = 0; (count = factors_of(e, k, &factors_name, factors)) > 0; k++) {
+        if (count > FREQUENCIES_MAX) {
+            return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
+                                  "heads are wider than rotary scaling is implemented for",
+                                  "head_dim", 2 * (int64_t)count, BP_LIMIT_MOST,
+                                  2 * FREQUENCIES_MAX);
+        }
+        bp_gguf_put_tensor(&e->writer, factors_name, 1, &count, BP_F32);
     }
     for (size_t i = 0; i < e->source->count; i++) {
         char name[BP_TENSOR_NAME_MAX];
@@ -125,9 +128,10 @@ static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
 static bp_status put_data(exporting *e)
 {
     float factors[FREQUENCIES_MAX];
-    const size_t count = frequencies(e, factors);
+    const char *factors_name;
+    size_t count;
     BP_TRY(bp_gguf_data(&e->writer));
-    if (count > 0) {
+    for (uint32_t k = 0; (count = factors_of(e, k, &factors_name, factors)) > 0; k++) {
         BP_TRY(bp_gguf_data_add(&e->writer, factors, count * sizeof factors[0]));
         BP_TRY(bp_gguf_data_pad(&e->writer));
     }

@@ -21,8 +21,10 @@ typedef struct bp_gguf_family {
      * does not say has the defaults of the family's config.json. BP_ERR_DATA naming the key. */
     bp_status (*take)(const bp_gguf_file *file, const char *architecture, bp_model_config *config);
 
-    /* Values of the tensor rope_freqs.weight, as many as it returns; NULL: never any. */
-    size_t (*frequencies)(const bp_model_config *config, float *factors, size_t room);
+    /* Tensors of factors of the rotary frequencies, from number 0 on: how many floats tensor
+     * `number` has, of which the first `room` are written; 0 behind the last. NULL: never any. */
+    size_t (*factors)(const bp_model_config *config, uint32_t number, const char **name,
+                      float *factors, size_t room);
 
     /* BP_ERR_USAGE naming what a reader of the architecture would get wrong; NULL: nothing. */
     bp_status (*exports)(const bp_model_config *config, bp_error *error);

@@ -2,16 +2,11 @@
 /* Names, keys and rotary frequencies as convert_hf_to_gguf.py has them (LlamaModel, Qwen2Model). */
 #include "tools/formats/gguf_llama.h"
 
-#include <string.h>
-
 #include "arena/text.h"
-#include "core/file/storage.h"
-#include "core/number/math.h"
-#include "layers/llama.h"
 #include "tools/formats/family.h"
+#include "tools/formats/gguf_rope.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define TWO_PI       6.283185307179586
 
 /* The bounds of config.json's fields (hf_fields.c). */
 enum {
@@ -19,10 +14,7 @@ enum {
     WIDTH_MOST = 1 << 20,
     INNER_MOST = 1 << 22,
     LAYERS_MOST = 1 << 12,
-    HEADS_MOST = 1 << 16,
-    FACTORS_MOST = 512,
-    ORIGINAL_FIRST = 13, /* 8192 */
-    ORIGINAL_BITS = 20
+    HEADS_MOST = 1 << 16
 };
 
 static const bp_tensor_rule llama_rules[] = {
@@ -40,22 +32,22 @@ static const bp_tensor_naming llama_naming = {llama_rules, COUNT(llama_rules),  
 static const bp_tensor_naming qwen2_naming = {qwen2_rules, COUNT(qwen2_rules),  llama_ignored,
                                               1,           bp_gguf_llama_twins, 1};
 
-/* "<architecture>.<rest>" */
-typedef struct key_name {
-    char text[64];
-} key_name;
-
-static key_name key_of(const char *architecture, const char *rest)
+bp_gguf_key_name bp_gguf_key_of(const char *architecture, const char *rest)
 {
-    key_name key;
+    bp_gguf_key_name key;
     bp_text text;
     bp_text_init(&text, NULL, NULL, key.text, sizeof key.text);
     bp_text_string(&text, architecture);
     bp_text_char(&text, '.');
     bp_text_string(&text, rest);
     bp_status fits = bp_text_flush(&text);
-    (void)fits; /* the longest has 40 characters */
+    (void)fits; /* the longest has 46 characters */
     return key;
+}
+
+uint32_t bp_gguf_llama_head_width(const bp_llama_config *own)
+{
+    return own->head_width != 0 ? own->head_width : own->stack.width / own->stack.heads;
 }
 
 static uint32_t kv_heads_of(const bp_llama_config *own)
@@ -63,14 +55,9 @@ static uint32_t kv_heads_of(const bp_llama_config *own)
     return own->kv_heads != 0 ? own->kv_heads : own->stack.heads;
 }
 
-static uint32_t head_width_of(const bp_llama_config *own)
-{
-    return own->head_width != 0 ? own->head_width : own->stack.width / own->stack.heads;
-}
-
 static void put_count(bp_gguf_writer *w, const char *architecture, const char *rest, uint32_t value)
 {
-    bp_gguf_put_u32(w, key_of(architecture, rest).text, value);
+    bp_gguf_put_u32(w, bp_gguf_key_of(architecture, rest).text, value);
 }
 
 static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *config)
@@ -82,13 +69,14 @@ static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *co
     put_count(w, a, "feed_forward_length", own.stack.inner);
     put_count(w, a, "attention.head_count", own.stack.heads);
     put_count(w, a, "attention.head_count_kv", kv_heads_of(&own));
-    bp_gguf_put_f32(w, key_of(a, "rope.freq_base").text, (float)own.rope_theta);
-    bp_gguf_put_f32(w, key_of(a, "attention.layer_norm_rms_epsilon").text,
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "rope.freq_base").text, (float)own.rope_theta);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "attention.layer_norm_rms_epsilon").text,
                     (float)own.stack.norm_epsilon);
     if (own.head_width != 0) {
         put_count(w, a, "attention.key_length", own.head_width);
         put_count(w, a, "attention.value_length", own.head_width);
     }
+    bp_gguf_rope_put(w, a, &own);
 }
 
 void bp_gguf_llama_put(bp_gguf_writer *w, const char *architecture, const bp_model_config *config)
@@ -102,29 +90,7 @@ static void llama_put(bp_gguf_writer *w, const char *architecture, const bp_mode
     const bp_llama_config own = bp_llama_config_of(config);
     put_keys(w, architecture, config);
     put_count(w, architecture, "vocab_size", config->vocabulary);
-    put_count(w, architecture, "rope.dimension_count", head_width_of(&own));
-}
-
-/* modeling_rope_utils.py, _compute_llama3_parameters: long waves are slowed by the factor, short
- * ones are left alone, and those between go over smoothly. */
-size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, size_t room)
-{
-    const bp_llama_config own = bp_llama_config_of(config);
-    const bp_rope_scaling *s = &own.rope_scaling;
-    size_t count = head_width_of(&own) / 2;
-    if (s->factor == 0.0 || s->kind != BP_ROPE_LLAMA3) {
-        return 0;
-    }
-    for (size_t i = 0; i < count && i < room; i++) {
-        double wave = TWO_PI * bp_pow(own.rope_theta, (double)i / (double)count);
-        double turns = (double)s->original / wave;
-        double share = (turns - s->low) / (s->high - s->low);
-        double factor = turns > s->high  ? 1.0
-                        : turns < s->low ? s->factor
-                                         : 1.0 / ((1.0 - share) / s->factor + share);
-        factors[i] = (float)factor;
-    }
-    return count;
+    put_count(w, architecture, "rope.dimension_count", bp_gguf_llama_head_width(&own));
 }
 
 /* ---- reading ---- */
@@ -132,7 +98,7 @@ size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, 
 static bp_status take_count(const bp_gguf_file *f, const char *architecture, const char *rest,
                             uint64_t most, uint32_t *value)
 {
-    return bp_gguf_take_count(f, key_of(architecture, rest).text, 1, most, value);
+    return bp_gguf_take_count(f, bp_gguf_key_of(architecture, rest).text, 1, most, value);
 }
 
 /* A key that may be missing: then the value is `other`. */
@@ -140,24 +106,14 @@ static bp_status take_or(const bp_gguf_file *f, const char *architecture, const 
                          uint64_t most, uint32_t other, uint32_t *value)
 {
     *value = other;
-    return bp_gguf_find(f, key_of(architecture, rest).text) == NULL
+    return bp_gguf_find(f, bp_gguf_key_of(architecture, rest).text) == NULL
                ? BP_OK
                : take_count(f, architecture, rest, most, value);
 }
 
-static const bp_tensor_entry *find_tensor(const bp_gguf_file *f, const char *name)
-{
-    for (size_t i = 0; i < f->part.entry_count; i++) {
-        if (strcmp(f->part.entries[i].name, name) == 0) {
-            return &f->part.entries[i];
-        }
-    }
-    return NULL;
-}
-
 static bool has_tensor(const bp_gguf_file *f, const char *name)
 {
-    return find_tensor(f, name) != NULL;
+    return bp_gguf_tensor(f, name) != NULL;
 }
 
 static bp_status gguf_llama_refuse(const bp_gguf_file *f, const char *text, const char *name)
@@ -167,18 +123,19 @@ static bp_status gguf_llama_refuse(const bp_gguf_file *f, const char *text, cons
     return status;
 }
 
-static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_llama_config *own)
+static bp_status take_reals(const bp_gguf_file *f, const char *a, bool centred,
+                            bp_llama_config *own)
 {
-    const key_name base = key_of(a, "rope.freq_base");
+    const bp_gguf_key_name base = bp_gguf_key_of(a, "rope.freq_base");
+    const bp_gguf_key_name epsilon = bp_gguf_key_of(
+        a, centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
     own->rope_theta = 10000.0;
     if (bp_gguf_find(f, base.text) != NULL) {
         BP_TRY(bp_gguf_take_real(f, base.text, &own->rope_theta));
     }
-    BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.layer_norm_rms_epsilon").text,
-                             &own->stack.norm_epsilon));
+    BP_TRY(bp_gguf_take_real(f, epsilon.text, &own->stack.norm_epsilon));
     if (!(own->stack.norm_epsilon >= 0.0 && own->stack.norm_epsilon < 1.0)) {
-        return gguf_llama_refuse(f, "a value is out of range (0 to 1)",
-                                 "attention.layer_norm_rms_epsilon");
+        return gguf_llama_refuse(f, "a value is out of range (0 to 1)", epsilon.text);
     }
     if (!(own->rope_theta >= 1.0 && own->rope_theta < 1e12)) {
         return gguf_llama_refuse(f, "a value is out of range (1 to 1e12)", base.text);
@@ -186,83 +143,20 @@ static bp_status take_reals(const bp_gguf_file *f, const char *a, bp_llama_confi
     return BP_OK;
 }
 
-static bool has_factors(const bp_model_config *config, const float *found, size_t count)
-{
-    float right[FACTORS_MOST];
-    bool same = bp_gguf_llama_frequencies(config, right, FACTORS_MOST) == count;
-    for (size_t i = 0; same && i < count; i++) {
-        const float off = found[i] - right[i];
-        same = off <= 1e-4f * right[i] && -off <= 1e-4f * right[i];
-    }
-    return same;
-}
-
-/* Files hold the factors of the frequencies, and config.json the numbers that they follow from:
- * Llama 3's 1 and 4, the largest factor, and the first power of two, from Llama 3's 8192 on, whose
- * factors are those of the file. */
-static bp_status find_scaling(const bp_gguf_file *f, const float *found, size_t count,
-                              bp_model_config *config, bp_llama_config *own)
-{
-    own->rope_scaling = (bp_rope_scaling){.factor = 1.0, .low = 1.0, .high = 4.0};
-    for (size_t i = 0; i < count; i++) {
-        const double factor = (double)found[i];
-        own->rope_scaling.factor =
-            factor > own->rope_scaling.factor ? factor : own->rope_scaling.factor;
-    }
-    for (uint32_t turn = 0; turn <= ORIGINAL_BITS; turn++) {
-        own->rope_scaling.original = UINT32_C(1) << (ORIGINAL_FIRST + turn) % (ORIGINAL_BITS + 1);
-        bp_config_set_own(config, own, sizeof *own);
-        if (has_factors(config, found, count)) {
-            return BP_OK;
-        }
-    }
-    return gguf_llama_refuse(f, "these factors of the rotary frequencies are not Llama 3's",
-                             "rope_freqs.weight");
-}
-
-static bp_status take_scaling(const bp_gguf_file *f, const char *a, bp_model_config *config,
-                              bp_llama_config *own)
-{
-    float found[FACTORS_MOST];
-    const bp_tensor_entry *entry = find_tensor(f, "rope_freqs.weight");
-    const size_t count = head_width_of(own) / 2;
-    char type[16] = "none";
-    if (bp_gguf_find(f, key_of(a, "rope.scaling.type").text) != NULL) {
-        BP_TRY(bp_gguf_take_string(f, key_of(a, "rope.scaling.type").text, type, sizeof type));
-    }
-    if (strcmp(type, "none") != 0) {
-        return gguf_llama_refuse(f, "this rotary scaling is not implemented", "rope.scaling.type");
-    }
-    if (entry == NULL) {
-        return BP_OK;
-    }
-    if (entry->dtype != BP_F32 || entry->packed != 0 || entry->rank != 1 ||
-        entry->shape[0] != count || count > FACTORS_MOST) {
-        return gguf_llama_refuse(f,
-                                 "the factors of the rotary frequencies are no floats, one for "
-                                 "two of a head",
-                                 "rope_freqs.weight");
-    }
-    if (f->store->read_at(f->store, f->file, f->part.data_at + entry->offset, found,
-                          count * sizeof *found) != BP_OK) {
-        return bp_storage_failed(f->error, f->store, "read", f->path);
-    }
-    return find_scaling(f, found, count, config, own);
-}
-
 /* Heads must fit together as the model wants them. */
 static bp_status check_heads(const bp_gguf_file *f, const char *a, const bp_llama_config *own)
 {
     bool divides = own->head_width != 0 || own->stack.width % own->stack.heads == 0;
-    if (!divides || own->stack.heads % own->kv_heads != 0 || head_width_of(own) % 2 != 0) {
+    if (!divides || own->stack.heads % own->kv_heads != 0 ||
+        bp_gguf_llama_head_width(own) % 2 != 0) {
         return gguf_llama_refuse(
             f, "the heads do not divide the width, or the key-value heads not the heads",
-            key_of(a, "attention.head_count").text);
+            bp_gguf_key_of(a, "attention.head_count").text);
     }
     return BP_OK;
 }
 
-static bp_status take_own(const bp_gguf_file *f, const char *a, bp_llama_config *own)
+static bp_status take_own(const bp_gguf_file *f, const char *a, bool centred, bp_llama_config *own)
 {
     BP_TRY(take_count(f, a, "block_count", LAYERS_MOST, &own->stack.layers));
     BP_TRY(take_count(f, a, "embedding_length", WIDTH_MOST, &own->stack.width));
@@ -270,7 +164,7 @@ static bp_status take_own(const bp_gguf_file *f, const char *a, bp_llama_config 
     BP_TRY(take_count(f, a, "attention.head_count", HEADS_MOST, &own->stack.heads));
     BP_TRY(take_or(f, a, "attention.head_count_kv", HEADS_MOST, own->stack.heads, &own->kv_heads));
     BP_TRY(take_or(f, a, "attention.key_length", WIDTH_MOST, 0, &own->head_width));
-    BP_TRY(take_reals(f, a, own));
+    BP_TRY(take_reals(f, a, centred, own));
     BP_TRY(check_heads(f, a, own));
     if (own->head_width == own->stack.width / own->stack.heads) {
         own->head_width = 0; /* what it is anyway */
@@ -283,46 +177,105 @@ static bp_status take_own(const bp_gguf_file *f, const char *a, bp_llama_config 
     return BP_OK;
 }
 
-bp_status bp_gguf_llama_take(const bp_gguf_file *f, const char *architecture,
-                             bp_model_config *config)
+/* The share of a head that turns; the whole where no key says it. */
+static bp_status take_rotary(const bp_gguf_file *f, const char *a, bool partial,
+                             bp_llama_config *own)
+{
+    const uint32_t width = bp_gguf_llama_head_width(own);
+    uint32_t turned;
+    BP_TRY(take_or(f, a, "rope.dimension_count", WIDTH_MOST, width, &turned));
+    if (turned > width || turned % 2 != 0 || (!partial && turned != width)) {
+        return gguf_llama_refuse(f, "heads of this architecture turn as a whole",
+                                 bp_gguf_key_of(a, "rope.dimension_count").text);
+    }
+    if (partial) {
+        own->rotary_share = (double)turned / (double)width;
+        if (bp_llama_rotary_width(own, width) < turned) {
+            own->rotary_share = ((double)turned + 0.5) / (double)width; /* rounded to below it */
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status take_window(const bp_gguf_file *f, const char *a, bool known,
+                             const bp_model_config *config, bp_llama_config *own)
+{
+    const bp_gguf_key_name key = bp_gguf_key_of(a, "attention.sliding_window");
+    uint32_t window = own->window;
+    own->window = known ? window : 0;
+    if (bp_gguf_find(f, key.text) == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(bp_gguf_take_count(f, key.text, 0, POSITIONS_MOST, &window));
+    own->window = known ? window : 0; /* one that sees all is none */
+    return known || window == 0 || window >= config->positions
+               ? BP_OK
+               : gguf_llama_refuse(f, "a window is not implemented of this architecture", key.text);
+}
+
+bp_status bp_gguf_llama_take_more(const bp_gguf_file *f, const char *architecture,
+                                  bp_model_config *config, unsigned more)
 {
     bp_llama_config own = bp_llama_config_of(config);
     BP_TRY(take_count(f, architecture, "context_length", POSITIONS_MOST, &config->positions));
-    BP_TRY(take_own(f, architecture, &own));
-    BP_TRY(take_scaling(f, architecture, config, &own));
+    BP_TRY(take_own(f, architecture, (more & BP_GGUF_CENTRED) != 0, &own));
+    BP_TRY(take_rotary(f, architecture, (more & BP_GGUF_PARTIAL) != 0, &own));
+    BP_TRY(take_window(f, architecture, (more & BP_GGUF_WINDOW) != 0, config, &own));
+    if ((more & BP_GGUF_LONG) == 0) {
+        BP_TRY(bp_gguf_rope_take(f, architecture, config, &own));
+    }
     bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
 
-static bp_status gguf_llama_refuse_export(bp_error *error, const char *text, const char *name)
+bp_status bp_gguf_llama_take(const bp_gguf_file *f, const char *architecture,
+                             bp_model_config *config)
+{
+    return bp_gguf_llama_take_more(f, architecture, config, 0);
+}
+
+bp_status bp_gguf_refuse_export(bp_error *error, const char *text, const char *name)
 {
     return bp_error_set(error, BP_ERR_USAGE, "gguf", text, name);
 }
 
-/* Readers know no window of this architecture, and of scalings none but those of rope_freqs. */
-static bp_status llama_exports(const bp_model_config *config, bp_error *error)
+bp_status bp_gguf_refuse_window(const bp_model_config *config, bp_error *error)
 {
     const bp_llama_config own = bp_llama_config_of(config);
-    if (own.window != 0 && own.window < config->positions) {
-        return gguf_llama_refuse_export(
-            error, "readers of this architecture know no window, and would look at all positions",
-            "sliding_window");
-    }
-    if (own.rope_scaling.factor > 0.0 && own.rope_scaling.kind != BP_ROPE_LLAMA3) {
-        return gguf_llama_refuse_export(
-            error, "this scaling of rotary positions is not written to GGUF files", "rope_scaling");
-    }
-    return BP_OK;
+    return own.window == 0 || own.window >= config->positions
+               ? BP_OK
+               : bp_gguf_refuse_export(error,
+                                       "readers of this architecture know no window, and would "
+                                       "look at all positions",
+                                       "sliding_window");
+}
+
+static bp_status exports_kinds(const bp_model_config *config, unsigned kinds, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    BP_TRY(bp_gguf_refuse_window(config, error));
+    return bp_gguf_rope_exports(&own, kinds, error);
+}
+
+/* Of Llama and Granite alone readers take rope_freqs.weight. */
+static bp_status llama_exports(const bp_model_config *config, bp_error *error)
+{
+    return exports_kinds(config, BP_GGUF_ROPE_FREQS, error);
+}
+
+bp_status bp_gguf_llama_exports(const bp_model_config *config, bp_error *error)
+{
+    return exports_kinds(config, BP_GGUF_ROPE_KEYS, error);
 }
 
 static bp_status olmo2_exports(const bp_model_config *config, bp_error *error)
 {
     if (!bp_llama_config_of(config).stack.untied) {
-        return gguf_llama_refuse_export(
+        return bp_gguf_refuse_export(
             error, "readers of this architecture want a head with weights of its own",
             "tie_word_embeddings");
     }
-    return llama_exports(config, error);
+    return bp_gguf_llama_exports(config, error);
 }
 
 static bp_status smollm3_exports(const bp_model_config *config, bp_error *error)
@@ -330,12 +283,12 @@ static bp_status smollm3_exports(const bp_model_config *config, bp_error *error)
     const bp_llama_config own = bp_llama_config_of(config);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         if (bp_layer_in(&own.still, i) != (i % 4 == 3)) {
-            return gguf_llama_refuse_export(
+            return bp_gguf_refuse_export(
                 error, "readers take every fourth layer for one that does not turn",
                 "no_rope_layers");
         }
     }
-    return llama_exports(config, error);
+    return bp_gguf_llama_exports(config, error);
 }
 
 /* What Granite has besides. */
@@ -343,20 +296,20 @@ static void granite_put(bp_gguf_writer *w, const char *a, const bp_model_config 
 {
     const bp_llama_config own = bp_llama_config_of(config);
     llama_put(w, a, config);
-    bp_gguf_put_f32(w, key_of(a, "attention.scale").text, (float)own.attention_scale);
-    bp_gguf_put_f32(w, key_of(a, "embedding_scale").text, (float)own.embedding_scale);
-    bp_gguf_put_f32(w, key_of(a, "residual_scale").text, (float)own.residual_scale);
-    bp_gguf_put_f32(w, key_of(a, "logit_scale").text, (float)own.logit_divisor);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "attention.scale").text, (float)own.attention_scale);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "embedding_scale").text, (float)own.embedding_scale);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "residual_scale").text, (float)own.residual_scale);
+    bp_gguf_put_f32(w, bp_gguf_key_of(a, "logit_scale").text, (float)own.logit_divisor);
 }
 
 static bp_status granite_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
     BP_TRY(bp_gguf_llama_take(f, a, config));
     bp_llama_config own = bp_llama_config_of(config);
-    BP_TRY(bp_gguf_take_real(f, key_of(a, "attention.scale").text, &own.attention_scale));
-    BP_TRY(bp_gguf_take_real(f, key_of(a, "embedding_scale").text, &own.embedding_scale));
-    BP_TRY(bp_gguf_take_real(f, key_of(a, "residual_scale").text, &own.residual_scale));
-    BP_TRY(bp_gguf_take_real(f, key_of(a, "logit_scale").text, &own.logit_divisor));
+    BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "attention.scale").text, &own.attention_scale));
+    BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "embedding_scale").text, &own.embedding_scale));
+    BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "residual_scale").text, &own.residual_scale));
+    BP_TRY(bp_gguf_take_real(f, bp_gguf_key_of(a, "logit_scale").text, &own.logit_divisor));
     bp_config_set_own(config, &own, sizeof own);
     return BP_OK;
 }
@@ -382,25 +335,23 @@ static const bp_tensor_naming olmo2_naming = {olmo2_rules, COUNT(olmo2_rules),  
                                               0,           bp_gguf_llama_twins, 1};
 
 const bp_gguf_family bp_gguf_llama = {
-    "llama",      "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies,
+    "llama",      "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_factors,
     llama_exports};
 const bp_gguf_family bp_gguf_qwen2 = {"qwen2",
                                       "qwen2",
                                       &qwen2_naming,
                                       bp_gguf_llama_put,
                                       bp_gguf_llama_take,
-                                      bp_gguf_llama_frequencies,
-                                      llama_exports};
+                                      NULL,
+                                      bp_gguf_llama_exports};
 /* Files of Mistral's are Llama's, and are read as such. */
 const bp_gguf_family bp_gguf_mistral = {
-    "mistral",    "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_frequencies,
+    "mistral",    "llama", &llama_naming, llama_put, bp_gguf_llama_take, bp_gguf_llama_factors,
     llama_exports};
-const bp_gguf_family bp_gguf_smollm3 = {"smollm3",      "smollm3",    &llama_naming,
-                                        llama_put,      settled_take, bp_gguf_llama_frequencies,
-                                        smollm3_exports};
+const bp_gguf_family bp_gguf_smollm3 = {"smollm3",    "smollm3", &llama_naming,  llama_put,
+                                        settled_take, NULL,      smollm3_exports};
 const bp_gguf_family bp_gguf_granite = {"granite",    "granite",    &llama_naming,
-                                        granite_put,  granite_take, bp_gguf_llama_frequencies,
+                                        granite_put,  granite_take, bp_gguf_llama_factors,
                                         llama_exports};
-const bp_gguf_family bp_gguf_olmo2 = {"olmo2",           "olmo2",      &olmo2_naming,
-                                      bp_gguf_llama_put, settled_take, bp_gguf_llama_frequencies,
-                                      olmo2_exports};
+const bp_gguf_family bp_gguf_olmo2 = {"olmo2",      "olmo2", &olmo2_naming, bp_gguf_llama_put,
+                                      settled_take, NULL,    olmo2_exports};

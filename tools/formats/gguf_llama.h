@@ -3,7 +3,15 @@
 #ifndef BP_FORMATS_GGUF_LLAMA_H
 #define BP_FORMATS_GGUF_LLAMA_H
 
+#include "layers/llama.h"
 #include "tools/formats/gguf_family.h"
+
+/* "<architecture>.<rest>" */
+typedef struct bp_gguf_key_name {
+    char text[64];
+} bp_gguf_key_name;
+
+bp_gguf_key_name bp_gguf_key_of(const char *architecture, const char *rest);
 
 /* Llama's queries and keys have their rotary halves interleaved; Qwen2's are as they are here. */
 extern const bp_gguf_family bp_gguf_llama;
@@ -44,5 +52,27 @@ bp_status bp_gguf_llama_take(const bp_gguf_file *file, const char *architecture,
  * many there are, half the width of a head, of which the first `room` are written; 0 without
  * scaling. */
 size_t bp_gguf_llama_frequencies(const bp_model_config *config, float *factors, size_t room);
+/* The same as bp_gguf_family's factors. */
+size_t bp_gguf_llama_factors(const bp_model_config *config, uint32_t number, const char **name,
+                             float *factors, size_t room);
+
+uint32_t bp_gguf_llama_head_width(const bp_llama_config *own);
+
+/* What a family of this shape reads besides, which others refuse. */
+enum {
+    BP_GGUF_PARTIAL = 1, /* rope.dimension_count may be less than a head */
+    BP_GGUF_WINDOW = 2,  /* attention.sliding_window */
+    BP_GGUF_CENTRED = 4, /* attention.layer_norm_epsilon, for norms with a mean */
+    BP_GGUF_LONG = 8     /* scaling of rotary positions is read by itself: bp_gguf_long_take */
+};
+bp_status bp_gguf_llama_take_more(const bp_gguf_file *file, const char *architecture,
+                                  bp_model_config *config, unsigned more) BP_MUST_CHECK;
+
+/* BP_ERR_USAGE with the key when a model has what readers of most architectures leave out: a
+ * window, a scaling of rotary positions that has no keys. */
+bp_status bp_gguf_llama_exports(const bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+/* The window alone; and such a refusal. */
+bp_status bp_gguf_refuse_window(const bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+bp_status bp_gguf_refuse_export(bp_error *error, const char *text, const char *name) BP_MUST_CHECK;
 
 #endif

@@ -29,6 +29,12 @@ static const char *split_word(const bp_tokenizer *t)
         return "llama-bpe";
     case BP_SPLIT_QWEN2:
         return "qwen2";
+    case BP_SPLIT_DIGITS:
+        return "smollm";
+    case BP_SPLIT_TEKKEN:
+        return "tekken";
+    case BP_SPLIT_GPT4O:
+        return "gpt-4o";
     default:
         return t->merge_count == 0 ? "gpt-2" : "";
     }
@@ -84,6 +90,21 @@ static size_t spell(const bp_tokenizer *t, uint32_t id, char *to)
     return put;
 }
 
+/* Spaces of tokens that users added are spaces in the file: readers look for them before spaces
+ * become U+2581. */
+static size_t spell_user(const bp_tokenizer *t, uint32_t id, char *to)
+{
+    static const char meta[3] = {'\xe2', '\x96', '\x81'};
+    const size_t length = spell(t, id, to);
+    size_t put = 0;
+    for (size_t i = 0; i < length; put++) {
+        const bool space = t->rules.spaces && i + 3 <= length && memcmp(to + i, meta, 3) == 0;
+        to[put] = space ? ' ' : to[i];
+        i += space ? 3 : 1;
+    }
+    return put;
+}
+
 static bool is_added(const bp_tokenizer *t, uint32_t id)
 {
     for (uint32_t i = 0; i < t->added_count; i++) {
@@ -123,7 +144,9 @@ static void put_tokens(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     bp_gguf_put_array(w, "tokenizer.ggml.tokens", BP_GGUF_STRING, g->config->vocabulary);
     for (uint32_t id = 0; id < g->config->vocabulary; id++) {
         if (bp_token_exists(g->tokenizer, id)) {
-            bp_gguf_item_string(w, text, spell(g->tokenizer, id, text));
+            const bool user = gguf_tokenizer_type_of(g, id) == BP_GGUF_TOKEN_USER;
+            const size_t length = (user ? spell_user : spell)(g->tokenizer, id, text);
+            bp_gguf_item_string(w, text, length);
             continue;
         }
         bp_text pad;
@@ -200,6 +223,23 @@ static void put_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     }
 }
 
+/* What readers take for granted unless the file says otherwise: a beginning token before text of
+ * pieces and of Llama 3, and a space before text of pieces. */
+static void put_flags(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
+{
+    const bp_token_rules *rules = &g->tokenizer->rules;
+    const bool bytes = gguf_tokenizer_is_byte_level(g->tokenizer);
+    const bp_template_part *before = &rules->single.before;
+    const bool begins = g->config->bos_token >= 0 && before->count > 0 &&
+                        (int64_t)before->ids[0] == g->config->bos_token;
+    if (begins != (!bytes || rules->split == BP_SPLIT_LLAMA3)) {
+        bp_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", begins);
+    }
+    if (!bytes && rules->prefix == BP_PREFIX_NEVER) {
+        bp_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
+    }
+}
+
 bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
 {
     const bp_gguf_tokenizer *g = user;
@@ -217,6 +257,7 @@ bp_status bp_gguf_put_tokenizer(void *user, bp_gguf_writer *writer)
     const char *split = bytes ? split_word(t) : "default";
     bp_gguf_put_string(writer, "tokenizer.ggml.model", bytes ? "gpt2" : "llama", bytes ? 4 : 5);
     bp_gguf_put_string(writer, "tokenizer.ggml.pre", split, strlen(split));
+    put_flags(g, writer);
     put_tokens(g, writer);
     if (!bytes) {
         put_scores(g, writer);

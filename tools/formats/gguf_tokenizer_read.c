@@ -12,20 +12,31 @@ enum { BUFFER = 4096, TOKEN = 8192 };
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}%| ?[^\\s\\p{L}\\p{N}]+"     \
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* Words end where an upper case letter follows a lower one (tekken), with contractions (GPT-4o). */
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LEAD  "[^\\r\\n\\p{L}\\p{N}]?"
+#define CASES(end)                                                                                 \
+    LEAD UPPER "*" LOWER "+" end "|" LEAD UPPER "+" LOWER "*" end                                  \
+               "|\\p{N}%| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 /* The ways of splitting that llama.cpp has a word for; % in the pattern is how many digits. */
 typedef struct split {
     const char *word;
-    bool own; /* ByteLevel's own pattern, GPT-2's */
-    const char *digits;
-    bool compose; /* NFC */
+    const char *pattern; /* NULL: ByteLevel's own, GPT-2's */
+    const char *digits;  /* NULL: each by itself, before the pattern */
+    bool compose;        /* NFC */
     bool ignore_merges;
     bool begins; /* with the beginning token */
 } split;
 
 static const split splits[] = {
-    {"gpt-2", true, "", false, false, false},
-    {"llama-bpe", false, "{1,3}", false, true, true},
-    {"qwen2", false, "", true, false, false},
+    {"gpt-2", NULL, "", false, false, false},
+    {"llama-bpe", WORDS, "{1,3}", false, true, true},
+    {"qwen2", WORDS, "", true, false, false},
+    {"smollm", NULL, NULL, false, false, false},
+    {"tekken", CASES(""), "", false, true, false},
+    {"gpt-4o", CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?"), "{1,3}", false, false, false},
 };
 
 typedef struct writing {
@@ -88,7 +99,8 @@ const char *bp_gguf_tokenizer_foreign(const bp_gguf_file *file)
         return "only byte-level BPE (\"gpt2\") and scored pieces (\"llama\") are implemented";
     }
     return split_of(file) != NULL ? NULL
-                                  : "only the splits gpt-2, llama-bpe and qwen2 are implemented";
+                                  : "only the splits gpt-2, llama-bpe, qwen2, smollm, tekken and "
+                                    "gpt-4o are implemented";
 }
 
 /* A token made of characters that stand for bytes cannot be told from text; those of printable
@@ -220,10 +232,10 @@ static bp_status put_merges(writing *w)
 
 static void put_pattern(writing *w)
 {
-    char pattern[256];
+    char pattern[512];
     bp_text text;
     bp_text_init(&text, NULL, NULL, pattern, sizeof pattern);
-    for (const char *c = WORDS; *c != '\0'; c++) {
+    for (const char *c = w->how->pattern; *c != '\0'; c++) {
         if (*c == '%') {
             bp_text_string(&text, w->how->digits);
         } else {
@@ -231,7 +243,7 @@ static void put_pattern(writing *w)
         }
     }
     bp_status fits = bp_text_flush(&text);
-    (void)fits; /* the pattern has 150 characters */
+    (void)fits; /* the longest has 380 characters */
     bp_text_json(&w->text, pattern);
 }
 
@@ -300,7 +312,12 @@ static bp_status put_rules(writing *w)
     bp_text_string(&w->text, w->how->compose ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
                                              : "  \"normalizer\": null,\n");
     bp_text_string(&w->text, "  \"pre_tokenizer\": ");
-    if (w->how->own) {
+    if (w->how->pattern == NULL && w->how->digits == NULL) {
+        bp_text_string(&w->text, "{\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": "
+                                 "\"Digits\", \"individual_digits\": true},\n    ");
+        bp_text_string(&w->text, bytes);
+        bp_text_string(&w->text, "true}\n  ]},\n");
+    } else if (w->how->pattern == NULL) {
         bp_text_string(&w->text, bytes);
         bp_text_string(&w->text, "true},\n");
     } else {

@@ -58,6 +58,12 @@ void bp_gguf_put_u32(bp_gguf_writer *w, const char *key, uint32_t value)
     put_u64(w, value, 4);
 }
 
+void bp_gguf_put_bool(bp_gguf_writer *w, const char *key, bool value)
+{
+    gguf_write_put_key(w, key, BP_GGUF_BOOL);
+    put_u64(w, value ? 1 : 0, 1);
+}
+
 void bp_gguf_put_f32(bp_gguf_writer *w, const char *key, float value)
 {
     uint32_t bits;

@@ -31,6 +31,7 @@ bp_status bp_gguf_begin(bp_gguf_writer *writer, bp_store *store, const char *pat
 /* One key each. Keys are unique and not longer than BP_GGUF_KEY_MAX allows. */
 void bp_gguf_put_u32(bp_gguf_writer *writer, const char *key, uint32_t value);
 void bp_gguf_put_f32(bp_gguf_writer *writer, const char *key, float value);
+void bp_gguf_put_bool(bp_gguf_writer *writer, const char *key, bool value);
 void bp_gguf_put_string(bp_gguf_writer *writer, const char *key, const char *value, size_t length);
 
 /* A key whose value is an array: exactly `count` items follow. */

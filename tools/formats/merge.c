@@ -176,6 +176,10 @@ static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
     if (view->heads == 0) {
         return row;
     }
+    if (view->thirds && !view->to_halves) {
+        const uint64_t size = view->shape[0] / (3 * (uint64_t)view->heads), group = row / size;
+        return (group % view->heads * 3 + group / view->heads) * size + row % size;
+    }
     uint64_t width = view->shape[0] / view->heads, half = width / 2;
     uint64_t head = row / width, at = row % width;
     return view->to_halves ? row : head * width + at % 2 * half + at / 2;
@@ -266,7 +270,8 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
         uint64_t r = turned ? column : row, c = turned ? row : column;
         uint64_t in = merge->input_major ? r : c, out = merge->input_major ? c : r;
         if (pair->whole != NULL) {
-            values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r];
+            values[i] = pair->whole[wanted->rank == 2 ? r * wanted->shape[1] + c : r] +
+                        (float)(view->raised - wanted->view.raised);
         }
         if (pair->a != NULL) {
             values[i] += product(pair, in, out);

@@ -12,7 +12,12 @@ typedef enum bp_tensor_form {
     BP_FORM_QUERY_HEADS, /* rotary halves of each head interleaved in the file, where Bedplate and
                             Hugging Face have one after the other: row h * D + 2 * i + j of the file
                             is row h * D + j * D / 2 + i; heads of the queries */
-    BP_FORM_KEY_HEADS    /* the same, heads of the keys */
+    BP_FORM_KEY_HEADS,   /* the same, heads of the keys */
+    BP_FORM_THIRDS,      /* all heads' queries, then all keys, then all values in the file, where
+                            Bedplate has them head by head: row (k * heads + h) * D + i of the file
+                            is row (h * 3 + k) * D + i */
+    BP_FORM_RAISED       /* every element is one more in the file: norms that Bedplate and Hugging
+                            Face keep about 0 */
 } bp_tensor_form;
 
 /* Parameters whose names match `ours` are called `theirs` in the file (patterns of hf_names.h). */

@@ -13,13 +13,14 @@ bool bp_tensor_readable(bp_dtype dtype)
     return dtype == BP_F32 || dtype == BP_F16 || dtype == BP_BF16;
 }
 
-static bool set_heads(bp_tensor_view *view, uint32_t heads, bool to_halves)
+static bool set_heads(bp_tensor_view *view, uint32_t heads, uint32_t parts, bool to_halves)
 {
-    bool even = heads != 0 && view->rank >= 1 && view->shape[0] % (2 * (uint64_t)heads) == 0;
+    bool even = heads != 0 && view->rank >= 1 && view->shape[0] % (parts * (uint64_t)heads) == 0;
     if (!even || view->transposed || view->heads != 0) {
         return false;
     }
     view->heads = heads;
+    view->thirds = parts == 3;
     view->to_halves = to_halves;
     return true;
 }
@@ -42,9 +43,14 @@ static bool apply(bp_tensor_view *view, bp_tensor_form form, bp_tensor_heads hea
     case BP_FORM_TRANSPOSED:
         return set_transposed(view);
     case BP_FORM_QUERY_HEADS:
-        return set_heads(view, heads.query, to_halves);
+        return set_heads(view, heads.query, 2, to_halves);
     case BP_FORM_KEY_HEADS:
-        return set_heads(view, heads.key, to_halves);
+        return set_heads(view, heads.key, 2, to_halves);
+    case BP_FORM_THIRDS:
+        return set_heads(view, heads.query, 3, to_halves);
+    case BP_FORM_RAISED:
+        view->raised += to_halves ? -1 : 1;
+        return true;
     default:
         return true;
     }
@@ -184,9 +190,21 @@ static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned 
     return BP_OK;
 }
 
+/* Row number `row` of one order of queries, keys and values as a row of the other. */
+static uint64_t third_behind(const bp_tensor_view *view, uint64_t row)
+{
+    const uint64_t heads = view->heads, size = view->shape[0] / (3 * heads);
+    const uint64_t group = row / size, at = row % size;
+    return view->to_halves ? (group % 3 * heads + group / 3) * size + at
+                           : (group % heads * 3 + group / heads) * size + at;
+}
+
 /* The file's row behind a row of the view. */
 static uint64_t row_behind(const bp_tensor_view *view, uint64_t row)
 {
+    if (view->thirds) {
+        return third_behind(view, row);
+    }
     uint64_t size = view->shape[0] / view->heads;
     uint64_t head = row / size;
     uint64_t at = row % size;
@@ -250,6 +268,37 @@ static bp_status pull_transposed(const pull *p, uint64_t first, size_t count, un
     return BP_OK;
 }
 
+static bp_status pull_any(const pull *p, uint64_t first, size_t count, void *out)
+{
+    if (p->view->transposed) {
+        return pull_transposed(p, first, count, out);
+    }
+    return p->view->heads != 0 ? pull_heads(p, first, count, out) : pull_run(p, first, count, out);
+}
+
+/* As floats, to which something is added. */
+static bp_status pull_raised(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    float values[256];
+    pull floats = *p;
+    floats.to = BP_F32;
+    floats.to_bytes = sizeof values[0];
+    while (count > 0) {
+        const size_t piece = count < 256 ? count : 256;
+        BP_TRY(pull_any(&floats, first, piece, values));
+        for (size_t i = 0; i < piece; i++) {
+            values[i] += (float)p->view->raised;
+        }
+        if (!bp_elements_convert(BP_F32, values, p->to, out, piece)) {
+            return too_large(p);
+        }
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
 bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
                               size_t count, bp_dtype to, void *out, bp_staging work)
 {
@@ -269,8 +318,5 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
     if (count == 0) {
         return BP_OK;
     }
-    if (view->transposed) {
-        return pull_transposed(&p, first, count, out);
-    }
-    return view->heads != 0 ? pull_heads(&p, first, count, out) : pull_run(&p, first, count, out);
+    return view->raised != 0 ? pull_raised(&p, first, count, out) : pull_any(&p, first, count, out);
 }

@@ -20,7 +20,10 @@ typedef struct bp_tensor_view {
     uint64_t shape[BP_TENSOR_RANK_MAX];
     bool transposed; /* element (i, j) of the view is (j, i) of the file */
     bool to_halves;  /* with heads: the file interleaves, the view has halves; else the reverse */
+    bool thirds;     /* with heads: queries, keys and values are apart on one side, head by head on
+                        the other; to_halves: the file has them apart */
     uint32_t heads;  /* 0: rows in the file's order */
+    int32_t raised;  /* what is added to each element of the file */
     bp_bnb bnb;      /* where the file holds codes: its (out, in) is then the file's order */
 } bp_tensor_view;
 

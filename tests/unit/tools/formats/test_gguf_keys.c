@@ -93,6 +93,168 @@ static void same_shape(const bp_model_config *a, const bp_model_config *b)
     assert_true(fabs(x.embedding_scale - y.embedding_scale) < 1e-6);
     assert_true(fabs(x.residual_scale - y.residual_scale) < 1e-6);
     assert_true(fabs(x.logit_divisor - y.logit_divisor) < 1e-6);
+    assert_int_equal(x.window, y.window);
+    assert_memory_equal(x.near.bits, y.near.bits, sizeof x.near.bits);
+    assert_true(x.attention_cap == y.attention_cap && x.logit_cap == y.logit_cap);
+    assert_true(x.near_theta == y.near_theta && x.rotary_share == y.rotary_share);
+    assert_int_equal(x.norms, y.norms);
+    assert_true(x.norm_offset == y.norm_offset && x.fused == y.fused);
+    assert_int_equal(x.rope_scaling.kind, y.rope_scaling.kind);
+    assert_true(x.rope_scaling.factor == y.rope_scaling.factor);
+    assert_int_equal(x.rope_scaling.original, y.rope_scaling.original);
+    assert_true(fabs(x.rope_scaling.magnitude - y.rope_scaling.magnitude) < 1e-6);
+}
+
+/* Writes a config of its family and reads it back. */
+static bp_model_config there_and_back(void **state, const bp_model_config *config)
+{
+    const bp_gguf_family *family = config->family->gguf;
+    begin(state);
+    family->put(&writer, family->architecture, config);
+    const char *name = "";
+    float factors[BP_ROPE_PAIRS_MAX];
+    uint64_t count;
+    for (uint32_t k = 0;
+         family->factors != NULL && (count = family->factors(config, k, &name, factors, 64)) > 0;
+         k++) {
+        bp_gguf_put_tensor(&writer, name, 1, &count, BP_F32);
+    }
+    assert_int_equal(bp_gguf_data(&writer), BP_OK);
+    for (uint32_t k = 0;
+         family->factors != NULL && (count = family->factors(config, k, &name, factors, 64)) > 0;
+         k++) {
+        assert_int_equal(bp_gguf_data_add(&writer, factors, count * sizeof(float)), BP_OK);
+        assert_int_equal(bp_gguf_data_pad(&writer), BP_OK);
+    }
+    bp_staging room = {tables, sizeof tables};
+    assert_int_equal(bp_gguf_end(&writer), BP_OK);
+    assert_int_equal(bp_gguf_open(&file, &memory.store, "g", &room, &error), BP_OK);
+    bp_model_config back = bp_family_defaults(config->family);
+    assert_int_equal(family->take(&file, family->architecture, &back), BP_OK);
+    assert_int_equal(bp_gguf_close(&file), BP_OK);
+    end(state);
+    return back;
+}
+
+static bp_model_config settled_of(const char *type)
+{
+    bp_model_config config = config_of(type);
+    SET_OWN(&config, bp_llama_config, window, 7);
+    SET_OWN(&config, bp_llama_config, query_scalar, 12.0);
+    config.family->settle(&config);
+    return config;
+}
+
+static void windows_caps_and_partial_heads_come_back(void **state)
+{
+    static const char *const types[] = {"gemma2", "gemma3_text", "phi3", "gemma"};
+    for (size_t i = 0; i < 4; i++) {
+        bp_model_config config = settled_of(types[i]);
+        if (i >= 2) {
+            SET_OWN(&config, bp_llama_config, window, 0);
+        }
+        if (i == 2) {
+            SET_OWN(&config, bp_llama_config, head_width, 0);
+            SET_OWN(&config, bp_llama_config, rotary_share, 0.75);
+            SET_OWN(&config, bp_llama_config, rope_scaling.original, 16);
+        }
+        assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
+        const bp_model_config back = there_and_back(state, &config);
+        same_shape(&config, &back);
+    }
+}
+
+static void scalings_come_back(void **state)
+{
+    static const bp_rope_scaling scalings[] = {
+        {.factor = 4.0, .kind = BP_ROPE_LINEAR, .original = 32},
+        {.factor = 4.0, .kind = BP_ROPE_YARN, .original = 8, .low = 1.0, .high = 32.0},
+        {.factor = 2.5,
+         .kind = BP_ROPE_YARN,
+         .original = 8,
+         .low = 2.0,
+         .high = 9.0,
+         .magnitude = 1.25}};
+    for (size_t i = 0; i < 3; i++) {
+        bp_model_config config = config_of("qwen2");
+        SET_OWN(&config, bp_llama_config, rope_scaling, scalings[i]);
+        assert_int_equal(bp_gguf_qwen2.exports(&config, &error), BP_OK);
+        bp_model_config back = there_and_back(state, &config);
+        same_shape(&config, &back);
+        assert_true(bp_llama_config_of(&back).rope_scaling.high == scalings[i].high);
+    }
+    bp_model_config config = settled_of("phi3");
+    bp_llama_long both;
+    bp_config_own(&config, &both, sizeof both);
+    both.llama.window = 0;
+    both.llama.head_width = 0;
+    both.llama.rope_scaling = (bp_rope_scaling){.factor = 4.0, .kind = BP_ROPE_LONG, .original = 8};
+    both.llama.rope_pairs = 4;
+    for (size_t k = 0; k < 4; k++) {
+        both.near[k] = 1.0f + (float)k;
+        both.far[k] = 2.0f + (float)k;
+    }
+    bp_config_set_own(&config, &both, sizeof both);
+    assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
+    bp_model_config back = there_and_back(state, &config);
+    same_shape(&config, &back);
+    bp_llama_long again;
+    bp_config_own(&back, &again, sizeof again);
+    assert_int_equal(again.llama.rope_pairs, 4);
+    assert_memory_equal(again.near, both.near, sizeof(float[4]));
+    assert_memory_equal(again.far, both.far, sizeof(float[4]));
+}
+
+static void refused(const bp_model_config *config, const char *name)
+{
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(config->family->gguf->exports(config, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, name);
+}
+
+#define REFUSED(type, member, value, name)                                                         \
+    do {                                                                                           \
+        bp_model_config config_ = settled_of(type);                                                \
+        SET_OWN(&config_, bp_llama_config, member, value);                                         \
+        refused(&config_, name);                                                                   \
+    } while (0)
+
+/* verifies formats-50.b7a1 */
+/* What llama.cpp has no key for and computes by a rule of its own. */
+static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
+{
+    (void)state;
+    REFUSED("gemma2", attention_scale, 0.3, "query_pre_attn_scalar");
+    REFUSED("gemma2", attention_cap, 0.0, "attn_logit_softcapping");
+    REFUSED("gemma2", logit_cap, 0.0, "final_logit_softcapping");
+    REFUSED("gemma2", window, 0, "sliding_window");
+    REFUSED("gemma2", near.bits[0], 2, "layer_types");
+    REFUSED("gemma2", stack.untied, true, "tie_word_embeddings");
+    REFUSED("gemma2", qkv_bias, true, "attention_bias");
+    REFUSED("gemma2", rope_scaling, ((bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_LINEAR}),
+            "rope_scaling");
+    REFUSED("gemma3_text", rope_scaling, ((bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_YARN}),
+            "rope_scaling");
+    REFUSED("gemma3_text", near.bits[0], 7, "layer_types");
+    REFUSED("phi3", window, 31, "sliding_window");
+    bp_model_config config = settled_of("phi3");
+    SET_OWN(&config, bp_llama_config, window, 0);
+    SET_OWN(&config, bp_llama_config, rope_scaling.factor, 2.0);
+    refused(&config, "rope_scaling"); /* llama3's */
+    config = config_of("qwen2");      /* of Llama and Granite alone readers look for rope_freqs */
+    SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
+    refused(&config, "rope_scaling");
+    SET_OWN(&config, bp_llama_config, rope_scaling,
+            (bp_rope_scaling){.factor = 2.0, .kind = BP_ROPE_YARN, .even = true});
+    refused(&config, "rope_scaling.truncate");
+    config = bp_family_defaults(bp_family_find("gpt_neox"));
+    SET_OWN(&config, bp_llama_config, stack.untied, false);
+    refused(&config, "tie_word_embeddings");
+    SET_OWN(&config, bp_llama_config, stack.untied, true);
+    SET_OWN(&config, bp_llama_config, qkv_bias, false);
+    refused(&config, "attention_bias");
+    SET_OWN(&config, bp_llama_config, qkv_bias, true);
+    assert_int_equal(config.family->gguf->exports(&config, NULL), BP_OK);
 }
 
 /* verifies formats-7.5b71 */
@@ -109,6 +271,9 @@ static void families_come_back(void **state)
             SET_OWN(&config, bp_llama_config, logit_divisor, 8.0);
         }
         assert_non_null(family);
+        if (config.family->settle != NULL) {
+            config.family->settle(&config);
+        }
         begin(state);
         family->put(&writer, family->architecture, &config);
         open_written();
@@ -158,7 +323,7 @@ static void what_readers_get_wrong_is_not_written(void **state)
     SET_OWN(&config, bp_llama_config, window, 0);
     SET_OWN(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
     assert_int_equal(bp_gguf_llama.exports(&config, NULL), BP_OK);
-    SET_OWN(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_YARN);
+    SET_OWN(&config, bp_llama_config, rope_scaling.kind, BP_ROPE_DYNAMIC);
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_ERR_USAGE);
     assert_string_equal(error.name, "rope_scaling");
@@ -400,7 +565,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_come_back),
         cmocka_unit_test(keys_that_are_missing_are_named),
+        cmocka_unit_test(windows_caps_and_partial_heads_come_back),
+        cmocka_unit_test(scalings_come_back),
         cmocka_unit_test(what_readers_get_wrong_is_not_written),
+        cmocka_unit_test(what_readers_of_gemma_and_phi_get_wrong_is_not_written),
         cmocka_unit_test(all_ends_of_texts_are_found),
         cmocka_unit_test(models_that_are_none_are_refused),
         cmocka_unit_test(pieces_are_read_or_refused),

@@ -238,7 +238,7 @@ static void put_keys(desk *d, size_t wrong, uint32_t value)
     bp_gguf_put_f32(&w, "llama.attention.layer_norm_rms_epsilon",
                     wrong == 8 ? (float)value : 1e-5f);
     if (wrong == 9) {
-        bp_gguf_put_string(&w, "llama.rope.scaling.type", "yarn", 4);
+        bp_gguf_put_string(&w, "llama.rope.scaling.type", "long", 4);
     }
     assert_int_equal(bp_gguf_data(&w), BP_OK);
     assert_int_equal(bp_gguf_end(&w), BP_OK);

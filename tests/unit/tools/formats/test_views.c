@@ -192,6 +192,58 @@ static void heads_go_from_pairs_to_halves_and_back(void **state)
 }
 
 /* verifies formats-30.16f4 */
+static void queries_keys_and_values_are_taken_apart_and_put_together(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    /* The file has two heads' queries, then keys, then values, two rows each: a head at a time. */
+    static const size_t behind[12] = {0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11};
+    made_add_values(&d->made, "w", BP_F32, 2, (uint64_t[]){12, 5}, 3);
+    made_add_values(&d->made, "b", BP_F32, 1, (uint64_t[]){12}, 4);
+    made_add_values(&d->made, "odd", BP_F32, 1, (uint64_t[]){8}, 4);
+    desk_open(d);
+    float wanted[60];
+    bp_tensor_view view = view_of(d, "w", BP_FORM_THIRDS);
+    for (size_t r = 0; r < 12; r++) {
+        for (size_t c = 0; c < 5; c++) {
+            wanted[r * 5 + c] = made_value(3, behind[r] * 5 + c);
+        }
+    }
+    check_stretches(d, &view, wanted);
+    view = view_of(d, "b", BP_FORM_PLAIN);
+    assert_true(bp_tensor_view_turn(&view, BP_FORM_THIRDS, two_and_one));
+    for (size_t r = 0; r < 12; r++) {
+        wanted[behind[r]] = made_value(4, r);
+    }
+    check_stretches(d, &view, wanted);
+    view = view_of(d, "odd", BP_FORM_PLAIN);
+    assert_false(bp_tensor_view_turn(&view, BP_FORM_THIRDS, two_and_one));
+    desk_free(d);
+}
+
+/* verifies formats-30.16f4 */
+static void norms_about_one_are_kept_about_zero(void **state)
+{
+    (void)state;
+    desk *d = desk_new();
+    float wanted[600];
+    made_add_values(&d->made, "n", BP_BF16, 1, (uint64_t[]){600}, 6);
+    desk_open(d);
+    for (int way = 0; way < 3; way++) {
+        bp_tensor_view view = view_of(d, "n", way == 0 ? BP_FORM_PLAIN : BP_FORM_RAISED);
+        if (way != 1) {
+            assert_true(bp_tensor_view_turn(&view, BP_FORM_RAISED, two_and_one));
+        }
+        for (size_t k = 0; k < 600; k++) {
+            const float more = way == 0 ? 1.0f : way == 1 ? -1.0f : 0.0f; /* and both ways */
+            wanted[k] = made_value(6, k) + more;
+        }
+        check_stretches(d, &view, wanted);
+    }
+    desk_free(d);
+}
+
+/* verifies formats-30.16f4 */
 static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
 {
     (void)state;
@@ -279,6 +331,8 @@ int main(void)
         cmocka_unit_test(every_type_is_seen_as_every_other),
         cmocka_unit_test(a_transposed_tensor_is_gathered_in_strips),
         cmocka_unit_test(heads_go_from_pairs_to_halves_and_back),
+        cmocka_unit_test(queries_keys_and_values_are_taken_apart_and_put_together),
+        cmocka_unit_test(norms_about_one_are_kept_about_zero),
         cmocka_unit_test(forms_that_do_not_go_with_a_shape_are_refused),
         cmocka_unit_test(a_value_too_large_for_its_type_is_named),
         cmocka_unit_test(storage_that_fails_is_said_so),
