@@ -28,8 +28,6 @@ EXTRA-mcdc     = -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -Wn
 HOSTOPT-mcdc  := -O1
 CC-aarch64    := aarch64-linux-gnu-gcc
 EXTRA-aarch64 := -static -Wno-error -isystem tests/support/cross
-CC-riscv64    := riscv64-linux-gnu-gcc
-EXTRA-riscv64 := -static -Wno-error
 OPT-callgraph := -O0
 EXTRA-callgraph := -fcallgraph-info -Wno-error
 EXTRA-stack   := -fcallgraph-info=su -Wno-error
@@ -38,18 +36,22 @@ OPT-fuzz      := -O1 -g
 EXTRA-fuzz    := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 
 # Builds for machines without a system (docs/appliance.md): no threads, no files, no GPU. Cortex-M55's
-# vectors (MVE) flush denormals, so that they are another arithmetic and stay unused.
-BARE := cortex-m4 cortex-m7 cortex-m33 cortex-m55
+# vectors (MVE) flush denormals, so that they are another arithmetic and stay unused. riscv64 asks nothing
+# of the Linux that its compiler is for; only examples and tests do, which qemu-user runs.
+CORTEX := cortex-m4 cortex-m7 cortex-m33 cortex-m55
+BARE   := $(CORTEX) riscv64
 CPU-cortex-m4  := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16
 CPU-cortex-m7  := -mcpu=cortex-m7 -mfpu=fpv5-d16
 CPU-cortex-m33 := -mcpu=cortex-m33 -mfpu=fpv5-sp-d16
 CPU-cortex-m55 := -mcpu=cortex-m55+nomve
+TARGET-riscv64 := -march=rv64gc -static
+$(foreach core,$(CORTEX),$(eval TARGET-$(core) := $(CPU-$(core)) -mthumb -mfloat-abi=hard --specs=nano.specs))
 ifneq ($(filter $(BARE),$(VARIANT)),)
-CC-$(VARIANT)    := arm-none-eabi-gcc
+CC-$(VARIANT)    := $(if $(filter $(CORTEX),$(VARIANT)),arm-none-eabi-gcc,riscv64-linux-gnu-gcc)
 OPT-$(VARIANT)   := -Os
-EXTRA-$(VARIANT) = $(CPU-$(VARIANT)) -mthumb -mfloat-abi=hard --specs=nano.specs \
-                   -ffunction-sections -fdata-sections -DBP_THREADS_MAX=1 -DBP_TRANSFER_BYTES=4096 \
-                   -include device/bare/fused.h -isystem $(BUILD)/include -Wno-conversion -Wno-error
+EXTRA-$(VARIANT) = $(TARGET-$(VARIANT)) -ffunction-sections -fdata-sections -DBP_THREADS_MAX=1 \
+                   -DBP_TRANSFER_BYTES=4096 -include device/bare/fused.h -isystem $(BUILD)/include \
+                   -Wno-conversion -Wno-error
 endif
 
 BUILD   ?= build/$(or $(VARIANT),release)

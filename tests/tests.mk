@@ -30,7 +30,7 @@ tsan:
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
 	@tests/variants/aarch64.sh
-# riscv64: 20 steps under qemu-user, the bits of this machine (tests/variants/digests.sh).
+# riscv64: 20 steps of a freestanding build under qemu-user, the bits of this machine (tests/variants/digests.sh).
 riscv64:
 	@tests/variants/digests.sh riscv64
 # boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.

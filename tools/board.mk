@@ -10,7 +10,7 @@ MEMORY-cortex-m55 := 0,512K,0x21000000,2M
 board: $(BOARD)/train
 $(BOARD)/%.o: CFLAGS := $(filter-out -I.,$(CFLAGS)) -I$(STAGE)/include -iquote .
 $(BOARD)/train.o: $(STAGE)/include/bedplate.h
-ifneq ($(filter $(BARE),$(VARIANT)),)
+ifneq ($(filter $(CORTEX),$(VARIANT)),)
 split_ := $(subst $(comma), ,$(MEMORY-$(VARIANT)))
 BOARD_LINK := -nostartfiles -T tools/board/mps2.ld -Wl,--gc-sections \
     -Wl,--defsym=board_code=$(word 1,$(split_)),--defsym=board_code_bytes=$(word 2,$(split_)) \
@@ -19,13 +19,15 @@ BOARD_LINK := -nostartfiles -T tools/board/mps2.ld -Wl,--gc-sections \
 $(BOARD)/train: $(BOARD)/train.o $(BOARD)/startup.o $(STAGE)/lib/libbedplate.a tools/board/mps2.ld
 	$(LINK) $(BOARD_LINK) -lm
 else
+BOARD_LINK := -Wl,--gc-sections
 $(BOARD)/train: $(BOARD)/train.o $(BOARD)/pc.o $(STAGE)/lib/libbedplate.a
 	$(LINK) $(LDLIBS)
 endif
 # What a trainer made by plan --emit-c is built with for that board (docs/appliance.md).
 .PHONY: board-kit
-board-kit: $(BOARD)/startup.o
+STARTUP := $(if $(filter $(CORTEX),$(VARIANT)),startup,pc)
+board-kit: $(BOARD)/$(STARTUP).o
 	@$(MAKE) -s install-library DESTDIR= PREFIX=$(abspath $(BUILD)/kit) >/dev/null
-	@printf '%s\n' 'CC = $(CC)' 'CFLAGS = $(OPT) $(CPU-$(VARIANT)) -mthumb -mfloat-abi=hard --specs=nano.specs' \
-	    'BEDPLATE = $(abspath $(BUILD)/kit)' 'BOARD = $(abspath $(BOARD)/startup.o)' \
+	@printf '%s\n' 'CC = $(CC)' 'CFLAGS = $(OPT) $(or $(TARGET-$(VARIANT)),$(EXTRA))' \
+	    'BEDPLATE = $(abspath $(BUILD)/kit)' 'BOARD = $(abspath $(BOARD)/$(STARTUP).o)' \
 	    'LDFLAGS = $(subst tools/board,$(CURDIR)/tools/board,$(BOARD_LINK))' >$(BUILD)/kit/kit.mk

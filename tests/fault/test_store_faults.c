@@ -28,6 +28,14 @@ static const char *const kind_names[FAULT_KINDS] = {"(open)",
                                                     "(free space)",
                                                     "(look up)"};
 
+/* The medium of the tests below: a disk, then a flash. */
+typedef snapshot_desk *(*desk_maker)(void);
+
+static snapshot_desk *desk_new(void **state)
+{
+    return (*(const desk_maker *)*state)();
+}
+
 /* What a run does after a step: the snapshot, then removing what is too many. */
 static bp_status save_and_prune(snapshot_desk *d, uint64_t step)
 {
@@ -35,11 +43,11 @@ static bp_status save_and_prune(snapshot_desk *d, uint64_t step)
     return bp_snapshot_prune(&d->place, step, 1);
 }
 
-static void every_failing_call_of_a_save(bool for_ever)
+static void every_failing_call_of_a_save(void **state, bool for_ever)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = snapshot_desk_new();
+            snapshot_desk *d = desk_new(state);
             assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, for_ever);
             bp_status status = save_and_prune(d, 6);
@@ -74,25 +82,22 @@ static void every_failing_call_of_a_save(bool for_ever)
 /* verifies run-11.426d */
 static void a_call_that_fails_once(void **state)
 {
-    (void)state;
-    every_failing_call_of_a_save(false);
+    every_failing_call_of_a_save(state, false);
 }
 
 /* verifies run-11.426d */
 static void a_call_that_fails_for_ever(void **state)
 {
-    (void)state;
-    every_failing_call_of_a_save(true);
+    every_failing_call_of_a_save(state, true);
 }
 
 /* Saving the same step again, first with the n-th call of any kind failing. */
 /* verifies run-11.426d */
 static void a_failing_call_while_a_step_is_replaced(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = snapshot_desk_new();
+            snapshot_desk *d = desk_new(state);
             assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
             bp_status status = snapshot_desk_save(d, 5);
@@ -114,12 +119,11 @@ static void a_failing_call_while_a_step_is_replaced(void **state)
 /* verifies file-10.d635 */
 static void a_failing_call_while_reading(void **state)
 {
-    (void)state;
     static const fault_kind kinds[] = {FAULT_OPEN_READ, FAULT_FILE_SIZE, FAULT_READ_AT,
                                        FAULT_CLOSE};
     for (size_t k = 0; k < 4; k++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = snapshot_desk_new();
+            snapshot_desk *d = desk_new(state);
             assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
             bp_snapshot_found found;
             faulty_store_arm(&d->faulty, kinds[k], n, false);
@@ -146,8 +150,7 @@ static void a_failing_call_while_reading(void **state)
 /* verifies file-10.d635 */
 static void a_failing_call_while_looking(void **state)
 {
-    (void)state;
-    snapshot_desk *d = snapshot_desk_new();
+    snapshot_desk *d = desk_new(state);
     assert_int_equal(snapshot_desk_save(d, 4), BP_OK);
     assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
     bp_snapshot_found found;
@@ -166,11 +169,10 @@ static void a_failing_call_while_looking(void **state)
 /* verifies file-10.d635 */
 static void every_failing_call_of_pruning(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < FAULT_KINDS; kind++) {
         for (size_t n = 1;; n++) {
-            snapshot_desk *d = snapshot_desk_new();
-            bp_store *store = &d->memory.store;
+            snapshot_desk *d = desk_new(state);
+            bp_store *store = d->inner;
             for (uint64_t step = 1; step <= 4; step++) {
                 assert_int_equal(snapshot_desk_save(d, step), BP_OK);
             }
@@ -178,7 +180,8 @@ static void every_failing_call_of_pruning(void **state)
                              BP_OK);
             assert_int_equal(store->make_directory(store, "run/old-checkpoint-3"), BP_OK);
             assert_int_equal(store->make_directory(store, "run/tmp-checkpoint-9"), BP_OK);
-            memory_store_put(&d->memory, "run/tmp-checkpoint-9/x", "x", 1);
+            assert_int_equal(bp_storage_write_file(store, "run/tmp-checkpoint-9/x", "x", 1, NULL),
+                             BP_OK);
             faulty_store_arm(&d->faulty, (fault_kind)kind, n, false);
             bp_status status = bp_snapshot_prune(&d->place, 4, 2);
             bool hit = d->faulty.failures > 0;
@@ -197,16 +200,17 @@ static void every_failing_call_of_pruning(void **state)
 
 /* A power cut at every changing call of (save, prune), with many ways to lose what was not synced.
  * `first` is the step that is there, `second` the one being saved. */
-static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
+static void cut_everywhere(void **state, uint64_t first, uint64_t second, uint64_t seeds)
 {
     for (uint64_t seed = 0; seed < seeds; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_desk *d = snapshot_desk_new();
+            snapshot_desk *d = desk_new(state);
             assert_int_equal(snapshot_desk_save(d, first), BP_OK);
-            d->memory.changes_until = d->memory.changes_made + cut;
+            const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
+            snapshot_desk_cut_after(d, cut, torn);
             bp_status status = save_and_prune(d, second);
             bool complete = status == BP_OK;
-            memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
+            snapshot_desk_power_back(d, torn);
             uint64_t step = snapshot_desk_newest(d);
             if (complete) {
                 assert_int_equal(step, second); /* what was reported as saved is there */
@@ -227,28 +231,26 @@ static void cut_everywhere(uint64_t first, uint64_t second, uint64_t seeds)
 /* verifies run-11.426d */
 static void a_power_cut_at_every_call(void **state)
 {
-    (void)state;
-    cut_everywhere(5, 6, 12);
+    cut_everywhere(state, 5, 6, 12);
 }
 
 /* verifies run-11.426d */
 static void a_power_cut_while_a_step_is_replaced(void **state)
 {
-    (void)state;
-    cut_everywhere(5, 5, 12);
+    cut_everywhere(state, 5, 5, 12);
 }
 
 /* The same before there was any snapshot: nothing is taken for one, or the first one is whole. */
 /* verifies run-11.426d */
 static void a_power_cut_during_the_first_save(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         for (size_t cut = 0;; cut++) {
-            snapshot_desk *d = snapshot_desk_new();
-            d->memory.changes_until = cut;
+            snapshot_desk *d = desk_new(state);
+            const uint64_t torn = seed * 1000 + (seed < 2 ? 0 : cut);
+            snapshot_desk_cut_after(d, cut, torn);
             bp_status status = snapshot_desk_save(d, 1);
-            memory_store_power_cut(&d->memory, seed * 1000 + (seed < 2 ? 0 : cut));
+            snapshot_desk_power_back(d, torn);
             uint64_t step = snapshot_desk_newest(d);
             assert_true(step == 1 || (step == 0 && status != BP_OK));
             assert_int_equal(save_and_prune(d, 2), BP_OK);
@@ -265,17 +267,16 @@ static void a_power_cut_during_the_first_save(void **state)
 /* verifies run-11.426d */
 static void a_power_cut_after_a_power_cut(void **state)
 {
-    (void)state;
     for (size_t cut = 0; cut < 40; cut++) {
         for (size_t again = 0; again < 40; again += 3) {
-            snapshot_desk *d = snapshot_desk_new();
+            snapshot_desk *d = desk_new(state);
             assert_int_equal(snapshot_desk_save(d, 5), BP_OK);
-            d->memory.changes_until = d->memory.changes_made + cut;
+            snapshot_desk_cut_after(d, cut, 2 + cut * 41 + again);
             bp_status first = save_and_prune(d, 6);
-            memory_store_power_cut(&d->memory, 2 + cut * 41 + again);
-            d->memory.changes_until = d->memory.changes_made + again;
+            snapshot_desk_power_back(d, 2 + cut * 41 + again);
+            snapshot_desk_cut_after(d, again, 3 + cut * 43 + again);
             bp_status second = save_and_prune(d, 6);
-            memory_store_power_cut(&d->memory, 3 + cut * 43 + again);
+            snapshot_desk_power_back(d, 3 + cut * 43 + again);
             uint64_t step = snapshot_desk_newest(d);
             assert_true(step == 6 || (step == 5 && first != BP_OK && second != BP_OK));
             assert_true(snapshot_desk_free(d));
@@ -405,19 +406,31 @@ static void removing_a_directory_reports_every_failing_call(void **state)
     memory_store_free(&memory);
 }
 
+#define OVER(test, maker)                                                                          \
+    {                                                                                              \
+#test " over " #maker, test, NULL, NULL, (void *)(uintptr_t)&maker                         \
+    }
+#define EVERY_MEDIUM(test) OVER(test, disk), OVER(test, flash)
+
 int main(void)
 {
+    static const desk_maker disk = snapshot_desk_new, flash = snapshot_desk_new_flash,
+                            small_flash = snapshot_desk_new_small_flash;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_that_fails_once),
-        cmocka_unit_test(a_call_that_fails_for_ever),
-        cmocka_unit_test(a_failing_call_while_a_step_is_replaced),
-        cmocka_unit_test(a_failing_call_while_reading),
-        cmocka_unit_test(a_failing_call_while_looking),
-        cmocka_unit_test(every_failing_call_of_pruning),
-        cmocka_unit_test(a_power_cut_at_every_call),
-        cmocka_unit_test(a_power_cut_while_a_step_is_replaced),
-        cmocka_unit_test(a_power_cut_during_the_first_save),
-        cmocka_unit_test(a_power_cut_after_a_power_cut),
+        EVERY_MEDIUM(a_call_that_fails_once),
+        EVERY_MEDIUM(a_call_that_fails_for_ever),
+        EVERY_MEDIUM(a_failing_call_while_a_step_is_replaced),
+        EVERY_MEDIUM(a_failing_call_while_reading),
+        EVERY_MEDIUM(a_failing_call_while_looking),
+        EVERY_MEDIUM(every_failing_call_of_pruning),
+        EVERY_MEDIUM(a_power_cut_at_every_call),
+        OVER(a_power_cut_at_every_call, small_flash),
+        EVERY_MEDIUM(a_power_cut_while_a_step_is_replaced),
+        OVER(a_power_cut_while_a_step_is_replaced, small_flash),
+        EVERY_MEDIUM(a_power_cut_during_the_first_save),
+        OVER(a_power_cut_during_the_first_save, small_flash),
+        EVERY_MEDIUM(a_power_cut_after_a_power_cut),
+        OVER(a_power_cut_after_a_power_cut, small_flash),
         cmocka_unit_test(small_files_report_every_failing_call),
         cmocka_unit_test(names_that_do_not_fit_are_reported),
         cmocka_unit_test(removing_a_directory_reports_every_failing_call),

@@ -43,15 +43,35 @@ static const bp_state_tensor tensors[DESK_TENSORS] = {
     {"z.weight", BP_F32, 4, {1, 2, 1, 2}, 16, 150, true},
 };
 
-snapshot_desk *snapshot_desk_new(void)
+static void *made(size_t bytes)
 {
-    snapshot_desk *desk = calloc(1, sizeof *desk);
-    if (desk == NULL) {
+    void *memory = calloc(1, bytes);
+    if (memory == NULL) {
         fprintf(stderr, "the test ran out of memory\n");
         exit(1);
     }
+    return memory;
+}
+
+static void mount(snapshot_desk *desk)
+{
+    assert_int_equal(bp_store_flash_init(&desk->flash, &desk->chip->flash, DESK_FILES, desk->table,
+                                         sizeof desk->table),
+                     BP_OK);
+}
+
+static snapshot_desk *desk_over(flash_chip *chip, uint32_t blocks)
+{
+    snapshot_desk *desk = made(sizeof *desk);
     memory_store_init(&desk->memory);
-    faulty_store_init(&desk->faulty, &desk->memory.store);
+    desk->inner = &desk->memory.store;
+    desk->chip = chip;
+    if (chip != NULL) {
+        flash_chip_init(chip, blocks);
+        mount(desk);
+        desk->inner = &desk->flash.store;
+    }
+    faulty_store_init(&desk->faulty, desk->inner);
     memcpy(desk->tensors, tensors, sizeof tensors);
     desk->keys[0] = (bp_pair){"seed", "1"};
     desk->keys[1] = (bp_pair){"optim", "adamw"};
@@ -76,10 +96,47 @@ snapshot_desk *snapshot_desk_new(void)
     return desk;
 }
 
+snapshot_desk *snapshot_desk_new(void)
+{
+    return desk_over(NULL, 0);
+}
+
+snapshot_desk *snapshot_desk_new_flash(void)
+{
+    return desk_over(made(sizeof(flash_chip)), CHIP_BLOCKS);
+}
+
+snapshot_desk *snapshot_desk_new_small_flash(void)
+{
+    return desk_over(made(sizeof(flash_chip)), DESK_BLOCKS);
+}
+
+void snapshot_desk_cut_after(snapshot_desk *desk, size_t changes, uint64_t seed)
+{
+    if (desk->chip != NULL) {
+        desk->chip->seed = seed;
+        desk->chip->changes_until = desk->chip->changes_made + changes;
+    } else {
+        desk->memory.changes_until = desk->memory.changes_made + changes;
+    }
+}
+
+void snapshot_desk_power_back(snapshot_desk *desk, uint64_t seed)
+{
+    if (desk->chip != NULL) {
+        flash_chip_on(desk->chip);
+        mount(desk);
+    } else {
+        memory_store_power_cut(&desk->memory, seed);
+    }
+}
+
 bool snapshot_desk_free(snapshot_desk *desk)
 {
-    bool closed = desk->memory.open_files == 0;
+    bool closed = desk->memory.open_files == 0 &&
+                  (desk->chip == NULL || desk->flash.writing == desk->flash.files);
     memory_store_free(&desk->memory);
+    free(desk->chip);
     free(desk->place.scratch);
     free(desk);
     return closed;
