@@ -237,8 +237,19 @@ static bp_status tier_settle(void *context, bp_error *error)
     return BP_OK;
 }
 
-const bp_tier bp_tier_posix_table = {
-    .name = "file", .read = tier_read, .write = tier_write, .settle = tier_settle};
+static bp_status tier_sync(void *context, bp_error *error)
+{
+    bp_tier_posix *tier = context;
+    BP_TRY(tier_settle(tier, error));
+    BP_TRY(tier_look(tier, error));
+    return fdatasync(tier->descriptor) == 0 ? BP_OK : tier_failed(tier, error, errno);
+}
+
+const bp_tier bp_tier_posix_table = {.name = "file",
+                                     .read = tier_read,
+                                     .write = tier_write,
+                                     .settle = tier_settle,
+                                     .sync = tier_sync};
 
 static bp_status tier_refuse(const bp_tier_posix *tier, bp_error *error, const char *text)
 {

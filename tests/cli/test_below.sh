@@ -163,6 +163,57 @@ run plan "${full[@]}" --arena $(((arena + least) / 2)) "${below[@]}"
 [[ $code -eq 0 && $(json file_bytes) -gt 0 && $(json file_bytes) -lt $all ]]
 check $? "some of the states live below where that is enough" "$out$err"
 
+# Two versions in the file: snapshots leave there what lives there, and a run that dies goes on from its last whole
+# step.
+# verifies run-26.3555
+shape=(--model tiny --max-seq-length 32 --device host --threads 1 --bf16 --optim adamw_8bit --per-device-train-batch-size 2 --json)
+two=(train "${shape[@]}" --data "$data" --save-steps 1 --quiet)
+file2=$disk/two
+kept=(--below "file:$file2:64MiB" "${below[@]:2}" --below-two-versions)
+run plan "${shape[@]}" --below "file:$file2:1GiB"
+once=$(json file_bytes)
+run plan "${shape[@]}" --below "file:$file2:1GiB" --below-two-versions
+[[ $(json file_bytes) -ge $((2 * once)) && $(json file_bytes) -lt $((2 * once + 65536)) ]]
+check $? "a plan counts both versions ($once, $(json file_bytes))" "$out"
+run "${two[@]}" --max-steps 40 --output-dir "$work/one"
+plain=$(json state_digest)
+whole=$(stat -c %s "$work"/one/checkpoint-40/state.safetensors)
+rm -rf "$work/one"
+run "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}"
+[[ $code -eq 0 && -n $plain && $(json state_digest) == "$plain" ]]
+check $? "two versions: the same bits" "$out$err"
+[[ $(echo "$work"/two/checkpoint-*) == "$work/two/checkpoint-39 $work/two/checkpoint-40" &&
+    $(stat -c %s "$work/two/checkpoint-39/state.safetensors") -lt $((whole / 2)) &&
+    $(stat -c %s "$work/two/checkpoint-40/state.safetensors") -gt $((whole / 2)) ]]
+check $? "the last two snapshots are kept; the states are in the file, at the end in the snapshot" "$(ls -l "$work"/two/*/state*)"
+expect 0 'agrees with 2 snapshots' verify "$work/two"
+for ((kill = 0; kill < 2; kill++)); do
+    rm -rf "$work/two"
+    "$program" "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" >/dev/null 2>&1 </dev/null &
+    pid=$!
+    for ((i = 0; i < 600; i++)); do
+        compgen -G "$work/two/checkpoint-$((3 + 8 * kill))" >/dev/null && break
+        sleep 0.02
+    done
+    { kill -9 "$pid"; wait "$pid"; } 2>/dev/null
+    run "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
+    [[ $code -eq 0 && $(json state_digest) == "$plain" ]]
+    check $? "killed between two steps, and gone on with: the same bits" "$out$err"
+done
+expect 0 'agrees with 2 snapshots' verify "$work/two"
+rm -rf "$work/two"
+run "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" --stop-at-step 4
+expect 2 'give that file, and --below-two-versions' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume
+cp -r "$work/two" "$work/copy"
+for at in 0 "$once"; do dd if=/dev/urandom of="$file2" bs=4096 seek=$((at / 4096)) count=4 conv=notrunc status=none; done
+expect 4 'another state than the snapshot says' "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
+rm -f "$file2"
+expect 6 "no version of the snapshot's step .found -1, right would be 4" "${two[@]}" --max-steps 40 --output-dir "$work/copy" \
+    --resume "${kept[@]}"
+expect 2 'do not go with it' "${two[@]}" --max-steps 4 --output-dir "$work/no" "${kept[@]}" --on-spike rollback
+expect 2 'needs a file below' "${two[@]}" --max-steps 4 --output-dir "$work/no" --below-two-versions
+rm -f "$file2"
+
 # What cannot be.
 train=(train --model tiny-llama --load-in-4bit "${lora[@]}" "${common[@]}" --output-dir "$work/no")
 expect 2 'right would be file:PATH:BYTES' "${train[@]}" --below "$file"

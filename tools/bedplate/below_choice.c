@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/compile/optimizer.h"
+#include "core/number/digest.h"
 #include "core/program/tier.h"
 #include "tools/bedplate/counted.h"
 #include "tools/bedplate/device_choice.h"
@@ -45,7 +46,7 @@ bp_status below_read(below_choice *b, const settings *set, bp_error *error)
 {
     const char *text = set->below;
     double bytes = 0.0;
-    *b = (below_choice){.asked = text != NULL};
+    *b = (below_choice){.asked = text != NULL, .two = set->below_two};
     if (text == NULL) {
         return BP_OK;
     }
@@ -63,8 +64,30 @@ static bool below_beside(const bp_spec *spec)
     return !device_takes_memory(spec);
 }
 
-bp_status below_check(const below_choice *b, const bp_spec *spec, bp_error *error)
+/* Older snapshots than the last two are whole no more, and none is to be read back. */
+static bp_status below_check_two(const below_choice *b, const settings *set, bp_error *error)
 {
+    const char *with = !b->asked || b->host                     ? "--below"
+                       : set->load_best                         ? "--load-best-model-at-end"
+                       : set->keep_best                         ? "--keep-best"
+                       : set->replay_every > 0                  ? "--replay-every"
+                       : strcmp(set->on_spike, "rollback") == 0 ? "--on-spike rollback"
+                                                                : NULL;
+    if (!set->below_two || with == NULL) {
+        return BP_OK;
+    }
+    return bp_error_set(error, BP_ERR_USAGE, where,
+                        b->asked && !b->host
+                            ? "two versions in the file below do not go with it: only the newest "
+                              "snapshots can be gone back to"
+                            : "--below-two-versions needs a file below: file:PATH:BYTES",
+                        with);
+}
+
+bp_status below_check(const below_choice *b, const settings *set, const bp_spec *spec,
+                      bp_error *error)
+{
+    BP_TRY(below_check_two(b, set, error));
     if (b->asked && b->host && !below_beside(spec)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "the arena is in the host's memory already; give file:PATH:BYTES",
@@ -125,15 +148,103 @@ bp_status below_least(choice *c, bp_error *error)
     return BP_OK;
 }
 
-uint64_t below_room(const bp_report *report)
+static bool below_kept(const bp_buffer *buffer)
 {
-    return report->below.arena_bytes > 0 ? BP_TIER_ROOM : 0;
+    return buffer->space == BP_SPACE_BELOW && buffer->scope == BP_SCOPE_PERSISTENT;
 }
 
-bp_status below_open(below_choice *b, const settings *set, const bp_report *report,
+static bp_tier_range below_range(const bp_buffer *buffer)
+{
+    return (bp_tier_range){.first = bp_place_offset(bp_buffer_place(buffer)),
+                           .bytes = bp_size_align(buffer->bytes, BP_VERSIONS_PAGE)};
+}
+
+/* How many buffers have two versions, and how long they are together, as one range of them. */
+static uint32_t below_count(const below_choice *b, const bp_runtime *runtime, bp_tier_range *all)
+{
+    uint32_t count = 0;
+    *all = (bp_tier_range){.first = 0};
+    for (uint32_t i = 0; b->two && i < runtime->graph.used.buffers; i++) {
+        if (below_kept(&runtime->graph.buffers[i])) {
+            all->bytes += below_range(&runtime->graph.buffers[i]).bytes;
+            count++;
+        }
+    }
+    return count;
+}
+
+uint64_t below_room(const below_choice *b, const bp_runtime *runtime)
+{
+    bp_tier_range all;
+    const uint32_t count = below_count(b, runtime, &all);
+    if (runtime->report.below.arena_bytes == 0) {
+        return 0;
+    }
+    return count == 0 ? BP_TIER_ROOM
+                      : BP_TIER_ROOM + bp_size_align(count * sizeof all, BP_VERSIONS_PAGE) +
+                            bp_size_align(bp_tier_versions_memory(&all, 1), BP_VERSIONS_PAGE);
+}
+
+static uint64_t below_file(const below_choice *b, const bp_runtime *runtime)
+{
+    bp_tier_range all;
+    const uint64_t bytes = runtime->report.below.arena_bytes;
+    return below_count(b, runtime, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
+}
+
+/* What lives always lies in the order of its table; what is without a gap is one range. Returns how
+ * many there are, with a digest of what lies where. */
+static uint32_t below_list(const bp_runtime *runtime, bp_tier_range *ranges, uint64_t *plan)
+{
+    const bp_graph *graph = &runtime->graph;
+    bp_digest digest;
+    uint32_t count = 0;
+    bp_digest_begin(&digest, 0);
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        if (!below_kept(&graph->buffers[i])) {
+            continue;
+        }
+        const bp_tier_range one = below_range(&graph->buffers[i]);
+        const char *name = bp_graph_name(graph, i);
+        bp_digest_add(&digest, &one, sizeof one);
+        bp_digest_add(&digest, name, strlen(name) + 1);
+        if (count > 0 && ranges[count - 1].first + ranges[count - 1].bytes == one.first) {
+            ranges[count - 1].bytes += one.bytes;
+        } else {
+            ranges[count++] = one;
+        }
+    }
+    *plan = bp_digest_end(&digest);
+    return count;
+}
+
+static bp_status below_open_versions(below_choice *b, const bp_runtime *runtime, bp_places *places,
+                                     bp_error *error)
+{
+    bp_tier_range all;
+    uint64_t plan;
+    const uint32_t most = below_count(b, runtime, &all);
+    if (most == 0) {
+        return BP_OK;
+    }
+    BP_TRY(memory_take(&b->list, most * sizeof all, true, "ranges of --below", error));
+    BP_TRY(
+        memory_take(&b->bits, bp_tier_versions_memory(&all, 1), true, "pages of --below", error));
+    const uint32_t count = below_list(runtime, b->list.address, &plan);
+    bp_tier_versions_open(&b->versions, &bp_tier_posix_table, &b->file,
+                          runtime->report.below.arena_bytes, plan, b->list.address, count,
+                          b->bits.address);
+    places->tier = &bp_tier_versions_table;
+    places->below = &b->versions;
+    return b->resumes ? bp_tier_versions_take(&b->versions, b->step, error)
+                      : bp_tier_versions_begin(&b->versions, error);
+}
+
+bp_status below_open(below_choice *b, const settings *set, const bp_runtime *runtime,
                      bp_places *places, bp_error *error)
 {
-    const uint64_t needed = b->host ? report->host.arena_bytes : report->below.arena_bytes;
+    const bp_report *report = &runtime->report;
+    const uint64_t needed = b->host ? report->host.arena_bytes : below_file(b, runtime);
     if (needed == 0) {
         return BP_OK;
     }
@@ -148,16 +259,18 @@ bp_status below_open(below_choice *b, const settings *set, const bp_report *repo
     BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --below", error));
     BP_TRY(
         bp_tier_posix_open(&b->file, b->path, needed, set->below_buffered, b->room.address, error));
-    places->space[BP_SPACE_BELOW] = (bp_region){NULL, needed};
+    places->space[BP_SPACE_BELOW] = (bp_region){NULL, report->below.arena_bytes};
     places->tier = &bp_tier_posix_table;
     places->below = &b->file;
-    return BP_OK;
+    return below_open_versions(b, runtime, places, error);
 }
 
 void below_close(below_choice *b)
 {
     bp_tier_posix_close(&b->file);
     memory_give_back(&b->room);
+    memory_give_back(&b->list);
+    memory_give_back(&b->bits);
 }
 
 /* One more program, run `times` times in a step. */
@@ -189,12 +302,13 @@ bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, con
                  {BP_PROGRAM_MICRO_FIRST, 1},
                  {BP_PROGRAM_MICRO_NEXT, later},
                  {BP_PROGRAM_UPDATE, 1}};
-    *t = (below_traffic){.rates = *rates,
-                         .host = below->host,
-                         .endurance = below->host ? 0.0 : (double)set->below_endurance,
-                         .bytes = !any          ? 0
-                                  : below->host ? runtime->report.host.arena_bytes
-                                                : runtime->report.below.arena_bytes};
+    *t = (below_traffic){
+        .rates = *rates,
+        .host = below->host,
+        .endurance = below->host ? 0.0 : (double)set->below_endurance,
+        .bytes = !any          ? 0
+                 : below->host ? runtime->report.host.arena_bytes
+                               : below_file(&(below_choice){.two = set->below_two}, runtime)};
     if (t->bytes == 0) {
         return BP_OK;
     }

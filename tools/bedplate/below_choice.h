@@ -3,6 +3,7 @@
 #ifndef BP_BEDPLATE_BELOW_CHOICE_H
 #define BP_BEDPLATE_BELOW_CHOICE_H
 
+#include "core/program/tier_versions.h"
 #include "core/program/traffic.h"
 #include "core/run/runtime.h"
 #include "device/host/tier_posix.h"
@@ -15,15 +16,29 @@ typedef struct below_choice {
     bool host; /* in the host's memory beside a GPU, instead of a file */
     char path[1024];
     uint64_t bytes; /* of either, at most */
+    bool two;       /* --below-two-versions */
+    bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */
+    uint64_t step;  /* that snapshot's */
     bp_tier_posix file;
+    bp_tier_versions versions; /* over the file; count 0: there is one version */
     memory_block room;
+    memory_block list; /* of the ranges that have two versions */
+    memory_block bits; /* and which of their pages are where */
 } below_choice;
+
+/* Whether the file of an open run has two versions of something. */
+static inline bool below_versions(const below_choice *b)
+{
+    return b->versions.count > 0;
+}
 
 /* Reads --below, if it is given. BP_ERR_USAGE says what is wrong with it. */
 bp_status below_read(below_choice *b, const settings *set, bp_error *error) BP_MUST_CHECK;
 
-/* Whether the device has the kind of tier that is asked for: BP_ERR_USAGE. */
-bp_status below_check(const below_choice *b, const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+/* Whether the device has the kind of tier that is asked for, and what else is asked for goes with
+ * it: BP_ERR_USAGE. */
+bp_status below_check(const below_choice *b, const settings *set, const bp_spec *spec,
+                      bp_error *error) BP_MUST_CHECK;
 
 /* Everything that may live below does: in the host's memory where the device is a GPU. */
 void below_all(bp_spec *spec);
@@ -32,12 +47,13 @@ void below_all(bp_spec *spec);
  * record follows. */
 bp_status below_least(choice *c, bp_error *error) BP_MUST_CHECK;
 
-/* Bytes of the process's memory that the file is read and written through; 0: nothing is below. */
-uint64_t below_room(const bp_report *report);
+/* Bytes of the process's memory that the file is read and written through, and of what is known of
+ * its pages; 0: nothing is below. */
+uint64_t below_room(const below_choice *b, const bp_runtime *runtime);
 
 /* Opens the file of a plan with bytes below and puts it into `places`. BP_ERR_FIT where it may not
- * have as many. */
-bp_status below_open(below_choice *b, const settings *set, const bp_report *report,
+ * have as many; BP_ERR_STORE where it has no version of the step that is gone on from. */
+bp_status below_open(below_choice *b, const settings *set, const bp_runtime *runtime,
                      bp_places *places, bp_error *error) BP_MUST_CHECK;
 
 void below_close(below_choice *b);

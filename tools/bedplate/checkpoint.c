@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file/storage.h"
+#include "tools/bedplate/checkpoint_below.h"
 #include "tools/bedplate/checkpoint_find.h"
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/checkpoint_ranks.h"
@@ -119,7 +120,7 @@ static bp_status list_files(checkpoint *c)
 bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *facts)
 {
     size_t count = bp_runtime_state_count(&s->runtime);
-    c->tensors = malloc((count + 1) * sizeof *c->tensors);
+    c->tensors = malloc((2 * count + 1) * sizeof *c->tensors);
     if (c->tensors == NULL) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the list of tensors", "");
     }
@@ -127,6 +128,8 @@ bp_status checkpoint_begin(checkpoint *c, session *s, const checkpoint_facts *fa
     c->snapshot.tensors = c->tensors;
     c->snapshot.tensor_count = count;
     c->snapshot.io = bp_runtime_state_io(&s->runtime);
+    c->total = facts->total_steps;
+    BP_TRY(checkpoint_below_begin(c));
     BP_TRY(list_files(c));
     BP_TRY(checkpoint_keys_fill(c, facts));
     size_t scratch = s->work.capacity - STAGING_BYTES;
@@ -190,6 +193,7 @@ static bp_status find_newest(checkpoint *c, const bp_snapshot_place *place)
     }
     if (c->found) {
         BP_TRY(bp_snapshot_read_keys(place, c->newest.path, &saved));
+        BP_TRY(checkpoint_below_find(c->s, saved, c->newest.step));
         recall_shapes(c->s, saved);
     }
     return BP_OK;
@@ -257,7 +261,7 @@ static bp_status checkpoint_resume(checkpoint *c)
     }
     checkpoint_keys_parse_record(bp_pairs_find(saved, CHECKPOINT_RECORD_KEY), &c->loaded);
     checkpoint_keys_read_watch(c, saved);
-    BP_TRY(bp_snapshot_load(&c->place, c->newest.path, &c->snapshot, &c->digest));
+    BP_TRY(checkpoint_below_load(c, saved));
     bp_runtime_continue(&s->runtime, c->newest.step);
     c->saved = c->newest.step;
     checkpoint_keys_put_parent(c, c->saved, c->digest);
@@ -332,7 +336,7 @@ static bp_status checkpoint_put(checkpoint *c, checkpoint_cause cause)
     checkpoint_keys_put_verified(c);
     checkpoint_keys_put_record(c, whole, cause == CHECKPOINT_DUE && c->stated != step);
     BP_TRY(integrity_hold(c, &sum));
-    BP_TRY(checkpoint_ranks_save(c));
+    BP_TRY(checkpoint_below_save(c));
     BP_TRY(integrity_held(c, sum, "saving"));
     BP_TRY(integrity_read_back(c));
     json_line *line = events_begin(&c->log, "save", step);

@@ -10,6 +10,7 @@
 #include "core/compile/optimizer.h"
 #include "core/version.h"
 #include "optim/rate.h"
+#include "tools/bedplate/checkpoint_below.h"
 #include "tools/bedplate/options.h"
 #include "tools/bedplate/preference_choice.h"
 #include "tools/bedplate/ranks.h"
@@ -221,6 +222,10 @@ static bp_status add_origin(pool *p)
     checkpoint_keys_put_verified(c);
     BP_TRY(checkpoint_keys_add(p, CHECKPOINT_CHECKED_KEY, "", ""));
     c->keys[c->snapshot.keys.count - 1].value = c->verified;
+    if (c->above != NULL) {
+        BP_TRY(checkpoint_keys_add(p, CHECKPOINT_BELOW_KEY, "", ""));
+        c->keys[c->snapshot.keys.count - 1].value = c->below_text;
+    }
     if (c->watch.policy != ANOMALY_NONE) {
         BP_TRY(checkpoint_keys_add(p, CHECKPOINT_WATCH_KEY, "", ""));
         c->keys[c->snapshot.keys.count - 1].value = c->watch.text;

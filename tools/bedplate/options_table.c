@@ -327,6 +327,9 @@ static const option table[] = {
      "and days that is"},
     {"below-buffered", OPTION_FLAG, LEARNS, AT(below_buffered), 0, 0, "false", NULL, false,
      "that file through the page cache, on file systems without O_DIRECT"},
+    {"below-two-versions", OPTION_FLAG, LEARNS, AT(below_two), 0, 0, "false", NULL, false,
+     "the file has two versions of what is trained there, and snapshots leave it where it is: with "
+     "--save-steps 1 a run whose power fails goes on from its last whole step (docs/below.md)"},
     {"device", OPTION_TEXT, PLANS | VERB_REPLAY | VERB_SELFTEST, AT(device), 0, 0, "auto",
      "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
      "what executes; auto takes the first GPU that can be used"},

@@ -8,6 +8,7 @@
 #include "core/file/storage.h"
 #include "core/number/digest.h"
 #include "core/run/snapshot_private.h"
+#include "tools/bedplate/checkpoint_below.h"
 #include "tools/bedplate/checkpoint_keys.h"
 #include "tools/bedplate/record.h"
 #include "tools/bedplate/record_read.h"
@@ -63,6 +64,7 @@ static bp_status witness_read(record_check *check, witness *w)
     BP_TRY(status);
     BP_TRY(bp_snapshot_read_keys(check->place, path, &keys));
     w->digest = found.digest;
+    (void)checkpoint_below_digest(keys, &w->digest); /* of all, where a part is elsewhere */
     const char *verified = bp_pairs_find(keys, CHECKPOINT_CHECKED_KEY);
     w->verified = verified != NULL ? strtoull(verified, NULL, 10) : UINT64_MAX;
     checkpoint_keys_parse_record(bp_pairs_find(keys, CHECKPOINT_RECORD_KEY), &w->record);

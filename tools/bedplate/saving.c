@@ -43,7 +43,7 @@ void saving_begin(saving *v, checkpoint *points)
     const bool given = option_given(set, "save-total-limit");
     const bool alone = saving_unattended(set);
     *v = (saving){.points = points, .patience = set->storage_patience, .waits = alone};
-    v->keep = !given && alone ? UNATTENDED_KEEP : set->save_total_limit;
+    v->keep = !given && (alone || set->below_two) ? UNATTENDED_KEEP : set->save_total_limit;
     v->may_prune = !given || set->save_total_limit > 0;
     if (!given && alone && !set->quiet && ranks_leads(set)) {
         fprintf(stderr,
@@ -365,6 +365,7 @@ bp_status saving_save(saving *v, checkpoint_cause cause, bool last)
     checkpoint *c = v->points;
     bp_status status = BP_OK;
     c->target = cause == CHECKPOINT_DUE ? c->s->runtime.steps : c->target;
+    c->last = last;
     if (!ranks_leads(c->s->set)) {
         return saving_follow(v, cause);
     }

@@ -273,7 +273,7 @@ bp_status session_begin(session *s, const settings *set)
     BP_TRY(below_read(&s->below, set, &s->error));
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
-    BP_TRY(below_check(&s->below, &s->spec, &s->error));
+    BP_TRY(below_check(&s->below, set, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
     return read_policy(s);
 }
@@ -526,7 +526,7 @@ bp_status session_open(session *s)
     bp_places places = bp_places_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
-    BP_TRY(below_open(&s->below, s->set, &s->runtime.report, &places, &s->error));
+    BP_TRY(below_open(&s->below, s->set, &s->runtime, &places, &s->error));
     if (s->set->ranks != NULL) {
         BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->runtime.graph), &s->error));
     }

@@ -42,7 +42,7 @@ uint64_t session_host_bytes(const session *s)
     const uint64_t arenas = session_arenas_here(s);
     const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
     const uint64_t alone = text > arenas ? text - arenas : 0;
-    uint64_t run = s->host.bytes + below_room(&s->runtime.report) + tensors +
+    uint64_t run = s->host.bytes + below_room(&s->below, &s->runtime) + tensors +
                    gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
     /* Evaluations in a training read questions once more, beside the plan. */
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;

@@ -162,6 +162,7 @@ typedef struct settings {
     uint64_t arena;    /* bytes; 0: what the plan needs */
     const char *below; /* NULL: no second tier */
     bool below_buffered;
+    bool below_two;           /* versions of what is trained there */
     uint64_t below_endurance; /* bytes; 0: not said */
     const char *device;
     uint64_t threads; /* 0: every processor */
