@@ -70,12 +70,15 @@ static bp_ref drop(bp_emit *emit, const bp_classifier *classifier, bp_ref x, bp_
     return bp_sample_drop(emit, &classifier->dropout, classifier->score.in, x, y);
 }
 
+/* A row that is to be given back is its own target. */
 static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref logits, bool gradient)
 {
+    const bool again = emit->spec->config.task == BP_TASK_RECONSTRUCTION;
     const bp_sample_loss_scalars scalars = {.batch = emit->spec->batch,
                                             .sequence = emit->spec->sequence,
                                             .classes = (int64_t)classifier->score.out,
-                                            .kind = emit->spec->config.task,
+                                            .kind = again ? BP_TASK_REGRESSION
+                                                          : emit->spec->config.task,
                                             .gradient = gradient,
                                             .scaled = emit->spec->scaling.kind != BP_SCALING_OFF,
                                             .smoothing = emit->spec->smoothing};
@@ -84,6 +87,8 @@ static void emit_loss(bp_emit *emit, const bp_classifier *classifier, bp_ref log
                                               .labels = emit->input[BP_INPUT_LABELS],
                                               .lengths = emit->input[BP_INPUT_LENGTHS],
                                               .class_weights = emit->class_weights,
+                                              .targets =
+                                                  again ? emit->input[BP_INPUT_IDS] : BP_ABSENT,
                                               .step = emit->step,
                                               .control = bp_emit_loss_control(emit)};
     bp_emit_sample_loss(emit, &operands, &scalars);

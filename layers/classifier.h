@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Heads that judge a whole sample: one row of each sample, a dense layer, and the loss of
- * config.task (classes, labels, regression). */
+ * config.task (classes, labels, regression, or the row itself). */
 #ifndef BP_LAYERS_CLASSIFIER_H
 #define BP_LAYERS_CLASSIFIER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutional nets by description: a chain of layers over images, which judges each image. */
+/* Convolutional nets by description: a chain of layers over images, which judges each image, or
+ * gives it back (reconstruction). */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_CNN_H
 #define BP_LAYERS_CNN_H
@@ -9,10 +10,11 @@
 #define BP_CNN_LAYERS_MAX 60
 
 typedef enum bp_cnn_kind {
-    BP_CNN_CONV,       /* a convolution, its norm and ReLU */
-    BP_CNN_DEPTHWISE,  /* the same of each channel by itself */
-    BP_CNN_SEPARABLE,  /* depthwise, then 1 x 1, each with norm and ReLU (MobileNet) */
-    BP_CNN_BASIC,      /* two 3 x 3 beside a shortcut (ResNet-18) */
+    BP_CNN_CONV,      /* a convolution, its norm and ReLU */
+    BP_CNN_DEPTHWISE, /* the same of each channel by itself */
+    BP_CNN_SEPARABLE, /* depthwise, then 1 x 1, each with norm and ReLU (MobileNet) */
+    BP_CNN_DENSE, /* a convolution whose window is the whole image: a dense layer, its norm, ReLU */
+    BP_CNN_BASIC, /* two 3 x 3 beside a shortcut (ResNet-18) */
     BP_CNN_BOTTLENECK, /* 1 x 1 to a quarter, 3 x 3, 1 x 1 beside a shortcut (ResNet-50) */
     BP_CNN_MAX_POOL,
     BP_CNN_MEAN_POOL,
@@ -22,10 +24,10 @@ typedef enum bp_cnn_kind {
 /* A layer. What a kind has no use for is 0. */
 typedef struct bp_cnn_layer {
     uint8_t kind;
-    uint8_t kernel[2]; /* height and width; of pools 0: the whole image */
+    uint8_t kernel[2]; /* height and width; of pools 0: the whole image; dense: 0 */
     uint8_t stride[2];
     uint8_t padding; /* places on each side; 254: half the kernel, 255: TensorFlow's SAME */
-    uint8_t plain;   /* of BP_CNN_CONV and BP_CNN_DEPTHWISE: a bias, and no norm */
+    uint8_t plain;   /* of BP_CNN_CONV, _DEPTHWISE and _DENSE: a bias, and no norm */
     uint8_t linear;  /* the same: no ReLU */
     uint32_t channels;
 } bp_cnn_layer;

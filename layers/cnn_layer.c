@@ -91,10 +91,11 @@ static void expand_layer(const bp_cnn_layer *layer, const uint64_t from[3], uint
                          cnn_units *units)
 {
     const uint32_t pad = layer->padding;
+    const bool depthwise = layer->kind == BP_CNN_DEPTHWISE || layer->kind == BP_CNN_SEPARABLE;
     unit_asked one = {{layer->kernel[0], layer->kernel[1]},
                       {layer->stride[0], layer->stride[1]},
                       pad,
-                      layer->kind == BP_CNN_CONV ? layer->channels : 0,
+                      depthwise ? 0 : layer->channels,
                       layer->plain != 0,
                       layer->linear != 0};
     const unit_asked pointwise = {{1, 1}, {1, 1}, 0, layer->channels, false, false};
@@ -102,6 +103,7 @@ static void expand_layer(const bp_cnn_layer *layer, const uint64_t from[3], uint
     switch (layer->kind) {
     case BP_CNN_CONV:
     case BP_CNN_DEPTHWISE:
+    case BP_CNN_DENSE:
         add_unit(units, units->shape, &one);
         break;
     case BP_CNN_SEPARABLE:
@@ -356,7 +358,8 @@ bp_status bp_cnn_check_layers(const bp_cnn_config *own, bp_error *error)
         const bp_cnn_layer *layer = &own->layer[i];
         uint64_t from[3], shape[3];
         const bool pool = layer->kind == BP_CNN_MAX_POOL || layer->kind == BP_CNN_MEAN_POOL;
-        const bool sized = layer->kind == BP_CNN_BASIC || layer->kind == BP_CNN_BOTTLENECK;
+        const bool sized = layer->kind == BP_CNN_BASIC || layer->kind == BP_CNN_BOTTLENECK ||
+                           layer->kind == BP_CNN_DENSE;
         if (layer->kind >= BP_CNN_KIND_COUNT || !has_channels(layer)) {
             return refuse_layer(error, "a layer is of no known kind, or its channels are wrong", i,
                                 own->layers);

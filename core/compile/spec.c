@@ -57,11 +57,11 @@ static bp_status check_classes(const bp_model_config *config, bp_error *error)
     const bp_task task = config->task;
     const bool judges = task >= BP_TASK_CLASSES, ends = task == BP_TASK_ANSWERS;
     const bool many = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
-    const uint64_t most = many                        ? 1024
-                          : task == BP_TASK_LABELS    ? 32
-                          : task == BP_TASK_EMBEDDING ? 1u << 20
-                          : ends                      ? 2
-                                                      : 1;
+    const uint64_t most = many                                                          ? 1024
+                          : task == BP_TASK_LABELS                                      ? 32
+                          : task == BP_TASK_EMBEDDING || task == BP_TASK_RECONSTRUCTION ? 1u << 20
+                          : ends                                                        ? 2
+                                                                                        : 1;
     const bp_range fields[] = {
         {"num-labels", config->classes,
          ends     ? 2
@@ -402,6 +402,12 @@ static bool finite_weights(const bp_spec *spec)
 static bp_status check_loss(const bp_spec *spec, bp_error *error)
 {
     const bp_task task = spec->config.task;
+    if (task == BP_TASK_RECONSTRUCTION &&
+        (spec->config.vocabulary != 0 || spec->config.classes != spec->config.positions)) {
+        return refuse(error, "task",
+                      "reconstruction is for models that read rows of numbers, and gives back as "
+                      "many as a row has");
+    }
     if (!inside(spec->noise, 0.0, 1e9)) {
         return refuse(error, "neftune-noise-alpha", "has to be a number of at least 0");
     }
@@ -413,8 +419,8 @@ static bp_status check_loss(const bp_spec *spec, bp_error *error)
         return refuse(error, "label-smoothing-factor", "has to be at least 0 and below 1");
     }
     const bool classes = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
-    if (spec->smoothing > 0.0 &&
-        (task == BP_TASK_LABELS || task == BP_TASK_REGRESSION || task == BP_TASK_EMBEDDING)) {
+    if (spec->smoothing > 0.0 && (task == BP_TASK_LABELS || task == BP_TASK_REGRESSION ||
+                                  task == BP_TASK_EMBEDDING || task == BP_TASK_RECONSTRUCTION)) {
         return refuse(error, "label-smoothing-factor",
                       "labels are smoothed where each is one of several classes: language models, "
                       "--task classification, token-classification and question-answering");

@@ -41,14 +41,15 @@ typedef enum bp_tape_form {
 
 /* What a model is trained for: which head and which loss. */
 typedef enum bp_task {
-    BP_TASK_CAUSAL_LM,  /* each token's successor */
-    BP_TASK_MASKED_LM,  /* tokens that were hidden */
-    BP_TASK_CLASSES,    /* one class per sample: problem_type single_label_classification */
-    BP_TASK_LABELS,     /* any of at most 32 classes: multi_label_classification */
-    BP_TASK_REGRESSION, /* a number per sample */
-    BP_TASK_TOKENS,     /* a class per token (named entities) */
-    BP_TASK_ANSWERS,    /* the first and the last token of an answer */
-    BP_TASK_EMBEDDING,  /* a vector per sample, of its tokens */
+    BP_TASK_CAUSAL_LM,      /* each token's successor */
+    BP_TASK_MASKED_LM,      /* tokens that were hidden */
+    BP_TASK_CLASSES,        /* one class per sample: problem_type single_label_classification */
+    BP_TASK_LABELS,         /* any of at most 32 classes: multi_label_classification */
+    BP_TASK_REGRESSION,     /* a number per sample */
+    BP_TASK_TOKENS,         /* a class per token (named entities) */
+    BP_TASK_ANSWERS,        /* the first and the last token of an answer */
+    BP_TASK_EMBEDDING,      /* a vector per sample, of its tokens */
+    BP_TASK_RECONSTRUCTION, /* the numbers of the row itself (autoencoders) */
     BP_TASK_COUNT
 } bp_task;
 
@@ -99,10 +100,11 @@ typedef enum bp_told {
     BP_TOLD_NUMBERS = 8
 } bp_told;
 
-/* Whether each sample as a whole has one label. */
+/* Whether each sample as a whole has one label, or is judged by what it is. */
 static inline bool bp_task_judges_samples(bp_task task)
 {
-    return task >= BP_TASK_CLASSES && task <= BP_TASK_REGRESSION;
+    return (task >= BP_TASK_CLASSES && task <= BP_TASK_REGRESSION) ||
+           task == BP_TASK_RECONSTRUCTION;
 }
 
 #endif

@@ -211,6 +211,7 @@ static void plan_sample_loss(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, sample_loss, labels, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, lengths, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, class_weights, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, sample_loss, targets, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, step, BP_ACCESS_READ);
         BP_CUDA_OPERAND_OF(plan, sample_loss, control, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->batch);

@@ -62,6 +62,7 @@ typedef struct sample {
     uint64_t classes;
     uint32_t label;
     const float *class_weights; /* NULL: all 1 */
+    const float *targets;       /* of the sample's outputs; NULL: the label */
     float smoothing;
     float weight; /* of the gradient; 0: none */
     uint32_t form;
@@ -118,7 +119,8 @@ BP_DEVICE float mean_loss(const sample *s, bool bits)
             sum += (x > 0.0f ? x : 0.0f) - x * y + bp_logf(1.0f + e);
             gradient = (chance - y) * (s->weight / number);
         } else {
-            float off = x - bp_float_from_bits(s->label);
+            float y = s->targets != NULL ? s->targets[i] : bp_float_from_bits(s->label);
+            float off = x - y;
             sum += off * off;
             gradient = 2.0f * off * (s->weight / number);
         }
@@ -131,10 +133,10 @@ BP_DEVICE float mean_loss(const sample *s, bool bits)
 
 /* A block has a sample: its first thread the loss, all of them the zeros. */
 BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, const int32_t *lengths,
-                         const float *class_weights, const bp_step_block *step,
-                         const bp_control_block *control, uint64_t batch, uint64_t sequence,
-                         uint64_t classes, uint32_t kind, uint32_t gradient, uint32_t scaled,
-                         float smoothing, uint32_t form)
+                         const float *class_weights, const float *targets,
+                         const bp_step_block *step, const bp_control_block *control, uint64_t batch,
+                         uint64_t sequence, uint64_t classes, uint32_t kind, uint32_t gradient,
+                         uint32_t scaled, float smoothing, uint32_t form)
 {
     uint64_t b = blockIdx.x;
     if (b >= batch) {
@@ -155,8 +157,10 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
     }
     float weight = scaled != 0 ? step->inverse_valid * control->scale : step->inverse_valid;
     weight = gradient != 0 ? weight : 0.0f;
-    const sample s = {logits,        b * classes, classes, (uint32_t)label,
-                      class_weights, smoothing,   weight,  form};
+    const sample s = {
+        logits,          b * classes,   classes,
+        (uint32_t)label, class_weights, targets != NULL ? targets + b * classes : NULL,
+        smoothing,       weight,        form};
     float loss = 0.0f;
     if (there) {
         loss = kind == TASK_CLASSES ? class_loss(&s) : mean_loss(&s, kind == TASK_LABELS);

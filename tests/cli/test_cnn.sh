@@ -125,8 +125,25 @@ expect 4 '32 x 32 x 3, and the model.s have another size' train "${common[@]}" -
     --output-dir "$work/x"
 expect 4 'cifar10, idx' train "${images[@]:0:2}" --data "$work/batch.bin" --output-dir "$work/x"
 
+# An autoencoder gives back its row: the loss is the mean of squares, and there is no label.
+awk 'BEGIN { for (i = 0; i < 64; i++) printf "%sx%d", i ? "," : "", i; print ",label"
+    for (k = 0; k < 40; k++) { for (i = 0; i < 64; i++) printf "%.3f,", (i % 8 - 4) / 4 * (k % 5 - 2); print "odd" } }' >"$work/rows.csv"
+mkdir "$work/auto"
+cat >"$work/auto/config.json" <<'END'
+{"model_type": "cnn", "image_height": 1, "image_width": 1, "num_channels": 64, "problem_type": "reconstruction",
+ "layers": ["dense 16", "dense 4", "dense 16"]}
+END
+expect 0 'rows.csv: 40 rows of 64 numbers, read' train --model "$work/auto" --data "$work/rows.csv" --output-dir "$work/given" \
+    --max-steps 60 --per-device-train-batch-size 10 --learning-rate 1e-2
+run eval --model "$work/given" --data "$work/rows.csv" --predictions "$work/errors.jsonl" --json
+awk -F'[:}]' -v loss="$(json loss)" '{ sum += $3 } END { off = sum / NR - loss
+    exit !(NR == 40 && loss < 0.3 && off < 1e-6 && off > -1e-6) }' "$work/errors.jsonl"
+check $? "rows are learned, and the loss is the mean of their errors" "$out$(head -2 "$work/errors.jsonl")"
+expect 2 'task: reconstruction is for models that read rows' plan --model gpt2 --task reconstruction
+expect 0 'parameters' plan --model tiny-mlp --task reconstruction
+
 # Presets, and what cannot be.
-for preset in ds-cnn resnet-8 mobilenet-v1-0.25 resnet-18-cifar; do
+for preset in ds-cnn resnet-8 mobilenet-v1-0.25 resnet-18-cifar autoencoder; do
     expect 0 'parameters' plan --model $preset
 done
 describe() { # JSON-MEMBERS

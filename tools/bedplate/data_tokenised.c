@@ -25,6 +25,7 @@ bp_labels data_labels(const bp_model_config *config)
         return BP_LABELS_CLASS;
     case BP_TASK_LABELS:
     case BP_TASK_REGRESSION:
+    case BP_TASK_RECONSTRUCTION:
         return BP_LABELS_BITS;
     case BP_TASK_MASKED_LM:
         return BP_LABELS_MASKED;
@@ -310,17 +311,20 @@ static bp_status numbers(data_files *files, session *s)
 {
     static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
     const bp_model_config *config = &s->spec.config;
+    const bool bare = config->task == BP_TASK_RECONSTRUCTION;
+    const bool floats = bare || config->task == BP_TASK_REGRESSION;
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
                        .inputs = config->positions,
                        .labels = data_labels(config),
-                       .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                       .classes = floats ? 0 : config->classes,
+                       .bare = bare,
                        .scratch = scratch,
                        .error = &s->error};
     BP_TRY(bp_numbers_open(&work, &files->tokens));
     if (!s->set->quiet) {
-        fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers and a label, %s",
-                files->data.source.name, work.rows, work.inputs,
+        fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
+                files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",
                 work.built ? "read" : "as read before");
         fprintf(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
     }

@@ -72,6 +72,7 @@ static const struct {
              {"token-classification", BP_TASK_TOKENS, BP_PREFERENCE_NONE},
              {"question-answering", BP_TASK_ANSWERS, BP_PREFERENCE_NONE},
              {"embedding", BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
+             {"reconstruction", BP_TASK_RECONSTRUCTION, BP_PREFERENCE_NONE},
              {"dpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIGMOID},
              {"orpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_ORPO},
              {"simpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIMPO},
@@ -124,6 +125,10 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
     }
     if (config->task == BP_TASK_EMBEDDING) {
         config->classes = bp_family_count(config, BP_ROLE_WIDTH);
+        return BP_OK;
+    }
+    if (config->task == BP_TASK_RECONSTRUCTION) {
+        config->classes = config->positions; /* a row of as many numbers as it reads */
         return BP_OK;
     }
     const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;

@@ -8,7 +8,7 @@
 
 #define TASK_WORDS                                                                                 \
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
-    "token-classification|question-answering|embedding|dpo|orpo|simpo|kto"
+    "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto"
 
 /* Prints the configuration of --model, key by key, as comments of an options file. Nothing where
  * there is no such model: the verb itself will say so. */

@@ -140,6 +140,9 @@ static void count_number(predictions *p, const row *r)
 
 static void count(predictions *p, bp_task task, const row *r)
 {
+    if (task == BP_TASK_RECONSTRUCTION) {
+        return; /* the loss says how far off it is */
+    }
     if (task == BP_TASK_CLASSES) {
         count_class(p, r);
     } else if (task == BP_TASK_LABELS) {
@@ -226,6 +229,21 @@ static void predictions_put_row(predictions *p, bp_task task, const row *r)
     json_end(&p->out);
 }
 
+/* How far a row is from what it was given back as: the mean of squares, by which a row that is not
+ * like those learned stands out. */
+static void put_error(predictions *p, const row *r, const float *given)
+{
+    double sum = 0.0;
+    for (uint32_t c = 0; c < r->classes; c++) {
+        const double off = (double)r->logits[c] - (double)given[c];
+        sum += off * off;
+    }
+    json_begin(&p->out);
+    json_count(&p->out, "index", p->rows - 1);
+    json_real(&p->out, "error", sum / (double)r->classes, 9);
+    json_end(&p->out);
+}
+
 bp_status predictions_take(void *user, const bp_runtime *runtime)
 {
     predictions *p = user;
@@ -241,6 +259,7 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
         return predictions_vectors_take(p, runtime);
     }
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
+    const bp_column *given = bp_group_column(&runtime->group, BP_INPUT_IDS);
     const int32_t *labels = column->data;
     p->classes = spec->config.classes;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
@@ -253,7 +272,9 @@ bp_status predictions_take(void *user, const bp_runtime *runtime)
         if (r.labelled) {
             count(p, task, &r);
         }
-        if (p->file != NULL) {
+        if (p->file != NULL && task == BP_TASK_RECONSTRUCTION) {
+            put_error(p, &r, (const float *)given->data + (size_t)i * given->elements);
+        } else if (p->file != NULL) {
             predictions_put_row(p, task, &r);
         }
     }

@@ -17,7 +17,7 @@ static const struct {
     {"causal-lm", BP_TASK_CAUSAL_LM, 0},         {"masked-lm", BP_TASK_MASKED_LM, 0},
     {"classification", BP_TASK_CLASSES, 3},      {"regression", BP_TASK_REGRESSION, 1},
     {"token-classification", BP_TASK_TOKENS, 3}, {"question-answering", BP_TASK_ANSWERS, 2},
-    {"embedding", BP_TASK_EMBEDDING, 0}};
+    {"embedding", BP_TASK_EMBEDDING, 0},         {"reconstruction", BP_TASK_RECONSTRUCTION, 0}};
 
 /* A small model of the family. */
 static bp_spec spec_of(const bp_family *family)
@@ -44,6 +44,12 @@ static bool takes(const bp_family *family, size_t task)
     bp_spec spec = spec_of(family);
     spec.config.task = tasks[task].task;
     spec.config.classes = tasks[task].classes;
+    if (tasks[task].task == BP_TASK_RECONSTRUCTION) {
+        spec.config.classes = spec.config.positions;
+        if (spec.config.vocabulary != 0) {
+            return false; /* bp_spec_check: of rows of numbers alone */
+        }
+    }
     if (tasks[task].task == BP_TASK_EMBEDDING) {
         spec.config.pooling = BP_POOLING_MEAN;
         spec.config.classes = bp_family_count(&spec.config, BP_ROLE_WIDTH);

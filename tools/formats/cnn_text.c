@@ -15,17 +15,19 @@ typedef struct cnn_form {
     bool channels;
     bool kernel;
     bool pool;
+    bool whole; /* dense: its window is the image */
     bool may_plain;
 } cnn_form;
 
 static const cnn_form forms[BP_CNN_KIND_COUNT] = {
-    [BP_CNN_CONV] = {"conv", true, true, false, true},
-    [BP_CNN_DEPTHWISE] = {"depthwise", false, true, false, true},
-    [BP_CNN_SEPARABLE] = {"separable", true, true, false, false},
-    [BP_CNN_BASIC] = {"basic", true, false, false, false},
-    [BP_CNN_BOTTLENECK] = {"bottleneck", true, false, false, false},
-    [BP_CNN_MAX_POOL] = {"max-pool", false, true, true, false},
-    [BP_CNN_MEAN_POOL] = {"mean-pool", false, true, true, false}};
+    [BP_CNN_CONV] = {"conv", true, true, false, false, true},
+    [BP_CNN_DEPTHWISE] = {"depthwise", false, true, false, false, true},
+    [BP_CNN_SEPARABLE] = {"separable", true, true, false, false, false},
+    [BP_CNN_DENSE] = {"dense", true, false, false, true, true},
+    [BP_CNN_BASIC] = {"basic", true, false, false, false, false},
+    [BP_CNN_BOTTLENECK] = {"bottleneck", true, false, false, false, false},
+    [BP_CNN_MAX_POOL] = {"max-pool", false, true, true, false, false},
+    [BP_CNN_MEAN_POOL] = {"mean-pool", false, true, true, false, false}};
 
 /* Takes `word` at the walk's place, with the spaces behind it. */
 static bool take_word(const char **at, const char *word)
@@ -97,10 +99,10 @@ static bool take_more(const char **at, const cnn_form *form, bp_cnn_layer *layer
 {
     uint32_t bit = 0;
     bool good = false;
-    if (take_word(at, "stride")) {
+    if (!form->whole && take_word(at, "stride")) {
         bit = 1;
         good = take_pair(at, layer->stride);
-    } else if (take_word(at, "padding")) {
+    } else if (!form->whole && take_word(at, "padding")) {
         bit = 2;
         good = take_padding(at, &layer->padding);
     } else if (form->may_plain && take_word(at, "plain")) {
@@ -130,7 +132,7 @@ bool bp_cnn_layer_read(const char *text, bp_cnn_layer *layer)
     }
     const cnn_form *form = &forms[kind];
     layer->kind = (uint8_t)kind;
-    layer->padding = form->pool ? 0 : BP_PADDING_HALF;
+    layer->padding = form->pool || form->whole ? 0 : BP_PADDING_HALF;
     if (form->channels && (!take_number(&at, 1, CHANNELS_MOST, &layer->channels) || *at == 'x')) {
         return false;
     }
@@ -184,7 +186,7 @@ void bp_cnn_layer_put(bp_text *text, const bp_cnn_layer *layer)
         bp_text_string(text, " stride ");
         put_pair(text, layer->stride);
     }
-    if (layer->padding != (form->pool ? 0 : BP_PADDING_HALF)) {
+    if (layer->padding != (form->pool || form->whole ? 0 : BP_PADDING_HALF)) {
         bp_text_string(text, " padding ");
         put_padding(text, layer->padding);
     }

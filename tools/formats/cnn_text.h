@@ -4,10 +4,12 @@
  *   conv CHANNELS KERNEL ..      depthwise KERNEL ..      separable CHANNELS KERNEL ..
  *   basic CHANNELS ..            bottleneck CHANNELS ..   max-pool KERNEL ..   mean-pool KERNEL ..
  *
+ *   dense CHANNELS ..            (a window of the whole image)
+ *
  * KERNEL is N or HEIGHTxWIDTH, of a pool also `all`. Behind these stand, each once and in any
  * order, `stride N` or `stride HEIGHTxWIDTH`, `padding same`, `padding half` or `padding N`;
- * `plain` (a bias and no norm) and `linear` (no ReLU) of conv and depthwise. Strides are 1; padding
- * is half the kernel, of pools 0. */
+ * `plain` (a bias and no norm) and `linear` (no ReLU) of conv, depthwise and dense, which has no
+ * stride and no padding. Strides are 1; padding is half the kernel, of pools 0. */
 #ifndef BP_FORMATS_CNN_TEXT_H
 #define BP_FORMATS_CNN_TEXT_H
 

@@ -103,7 +103,7 @@ static bp_status read_heading(maker *m, uint32_t *columns)
         m->table = first;
         m->label_column = NO_COLUMN;
     }
-    if (m->label_column == NO_COLUMN) {
+    if (m->label_column == NO_COLUMN && !m->work->bare) {
         m->label_column = *columns > 0 ? *columns - 1 : 0;
     }
     return BP_OK;
@@ -123,6 +123,9 @@ static bp_status put_float(maker *m, float value)
 static bp_status use_field(maker *m, uint32_t column)
 {
     bp_number number;
+    if (column == m->label_column && m->work->bare) {
+        return BP_OK;
+    }
     if (column == m->label_column) {
         return bp_documents_label(&m->rule, &m->reader, m->field, m->length, &m->example.label);
     }
@@ -137,19 +140,20 @@ static bp_status data_numbers_read_row(maker *m)
 {
     bp_table_event what = BP_TABLE_FIELD;
     uint32_t columns = 0;
+    const uint32_t right = m->work->inputs + (m->label_column != NO_COLUMN ? 1 : 0);
     m->example = (bp_example){.first = m->writer.head.tokens};
     while (what == BP_TABLE_FIELD) {
         BP_TRY(take_field(m, &what));
-        if (columns <= m->work->inputs) {
+        if (columns < right) {
             BP_TRY(use_field(m, columns));
         }
         columns++;
     }
-    if (columns != m->work->inputs + 1) {
+    if (columns != right) {
         return bp_data_refuse_numbers(&m->reader,
                                       "the row has another number of fields than the model has "
-                                      "inputs, and one for the label",
-                                      columns, (int64_t)m->work->inputs + 1);
+                                      "inputs, and one for the label where there is one",
+                                      columns, right);
     }
     return bp_tokens_put_example(&m->writer, &m->example);
 }
@@ -213,11 +217,14 @@ static bp_status label_of(maker *m, float value)
 /* Rows are counted as lines are: from 1. */
 static bp_status read_floats(maker *m)
 {
-    uint64_t row_bytes = 4 * ((uint64_t)m->work->inputs + 1);
+    const bool bare = m->work->bare;
+    uint64_t row_bytes = 4 * ((uint64_t)m->work->inputs + (bare ? 0 : 1));
     if (m->reader.size % row_bytes != 0) {
         return bp_data_refuse_numbers(&m->reader,
-                                      "the file's size is no whole number of rows (inputs and a "
-                                      "label, four bytes each)",
+                                      bare ? "the file's size is no whole number of rows (inputs "
+                                             "of four bytes each)"
+                                           : "the file's size is no whole number of rows (inputs "
+                                             "and a label, four bytes each)",
                                       (int64_t)m->reader.size,
                                       (int64_t)(m->reader.size / row_bytes * row_bytes));
     }
@@ -229,10 +236,12 @@ static bp_status read_floats(maker *m)
             BP_TRY(read_float(m, at, &value));
             BP_TRY(put_float(m, value));
         }
-        BP_TRY(read_float(m, at, &value));
-        BP_TRY(label_of(m, value));
+        if (!bare) {
+            BP_TRY(read_float(m, at, &value));
+            BP_TRY(label_of(m, value));
+            at += 4;
+        }
         BP_TRY(bp_tokens_put_example(&m->writer, &m->example));
-        at += 4;
     }
     return BP_OK;
 }
@@ -278,6 +287,7 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
     bp_data_key_number(&digest, work->inputs);
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
+    bp_data_key_number(&digest, work->bare);
     *rows = 0;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         bp_data_reader reader = reader_of(work, i);
@@ -293,7 +303,7 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
         *rows = bytes / (work->inputs > 0 ? work->inputs : 1);
     }
     if (work->data->format == BP_DATA_F32) {
-        *rows = bytes / 4 / ((uint64_t)work->inputs + 1);
+        *rows = bytes / 4 / ((uint64_t)work->inputs + (work->bare ? 0 : 1));
     }
     *key = bp_digest_end(&digest);
     return BP_OK;

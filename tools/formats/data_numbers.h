@@ -29,6 +29,8 @@ typedef struct bp_numbers {
     uint32_t inputs;  /* numbers of a row beside its label */
     bp_labels labels; /* BP_LABELS_CLASS, or BP_LABELS_BITS for floats */
     uint32_t classes; /* BP_LABELS_CLASS */
+    bool bare;        /* rows are nothing but their numbers: no label but in a column of that name,
+                         which is left out */
     void *scratch;    /* BP_NUMBERS_SCRATCH, aligned to 8 */
     bp_error *error;
     uint64_t rows;

@@ -52,18 +52,24 @@ static void settle(bp_model_config *config)
     {                                                                                              \
         .kind = BP_CNN_BASIC, .stride = {s, s}, .padding = (p), .channels = (out)                  \
     }
+#define DENSE(out)                                                                                 \
+    {                                                                                              \
+        .kind = BP_CNN_DENSE, .stride = {1, 1}, .channels = (out)                                  \
+    }
 #define MEAN                                                                                       \
     {                                                                                              \
         .kind = BP_CNN_MEAN_POOL, .stride = { 1, 1 }                                               \
     }
 
 #define PRESET(height_, width_, channels_, classes_, dropout_, count_, ...)                        \
+    PRESET_OF(BP_TASK_CLASSES, height_, width_, channels_, classes_, dropout_, count_, __VA_ARGS__)
+#define PRESET_OF(task_, height_, width_, channels_, classes_, dropout_, count_, ...)              \
     {.family = &bp_family_cnn,                                                                     \
      .positions = (height_) * (width_) * (channels_),                                              \
      .bos_token = -1,                                                                              \
      .eos_token = -1,                                                                              \
      .pad_token = -1,                                                                              \
-     .task = BP_TASK_CLASSES,                                                                      \
+     .task = (task_),                                                                              \
      .classes = (classes_)},                                                                       \
         OWN((const bp_cnn_config){.height = (height_),                                             \
                                   .width = (width_),                                               \
@@ -90,6 +96,9 @@ static const bp_preset presets[] = {
             SEPARABLE(32, 1), SEPARABLE(64, 2), SEPARABLE(64, 1), SEPARABLE(128, 2),
             SEPARABLE(128, 1), SEPARABLE(128, 1), SEPARABLE(128, 1), SEPARABLE(128, 1),
             SEPARABLE(128, 1), SEPARABLE(256, 2), SEPARABLE(256, 1), MEAN)},
+    {"autoencoder", "MLPerf Tiny's anomaly detection, 5 frames of 128 mel bands",
+     PRESET_OF(BP_TASK_RECONSTRUCTION, 1, 1, 640, 640, 0.0, 9, DENSE(128), DENSE(128), DENSE(128),
+               DENSE(128), DENSE(8), DENSE(128), DENSE(128), DENSE(128), DENSE(128))},
     {"tiny-cnn", "a convolutional net for tests: images of 8 x 8",
      PRESET(8, 8, 1, 3, 0.0, 3, CONV(4, 3, 3, 1, HALF), BASIC(8, 2, HALF), MEAN)},
 };

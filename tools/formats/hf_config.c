@@ -127,6 +127,9 @@ static void settle_task(reading *r)
     }
     config->task = config->classes == 1 ? BP_TASK_REGRESSION : BP_TASK_CLASSES;
     config->task = r->problem ? r->asked : config->task;
+    if (config->task == BP_TASK_RECONSTRUCTION) {
+        config->classes = config->positions; /* a row's own numbers */
+    }
 }
 
 /* A list of widths says how many layers there are. */

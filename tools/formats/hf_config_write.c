@@ -67,7 +67,8 @@ static void put_problem(bp_text *text, const bp_row *row, bp_task task)
 {
     static const char *const problems[] = {[BP_TASK_CLASSES] = "\"single_label_classification\"",
                                            [BP_TASK_LABELS] = "\"multi_label_classification\"",
-                                           [BP_TASK_REGRESSION] = "\"regression\""};
+                                           [BP_TASK_REGRESSION] = "\"regression\"",
+                                           [BP_TASK_RECONSTRUCTION] = "\"reconstruction\""};
     put_word(text, row->key, problems[task]);
 }
 
@@ -145,7 +146,8 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
     const bool zero = row->kind == BP_ROW_COUNT_NULL && count_at(config, row, 0) == 0;
     switch (row->kind) {
     case BP_ROW_LABELS:
-        return !judges && config->task != BP_TASK_TOKENS;
+        return config->task == BP_TASK_RECONSTRUCTION ||
+               (!judges && config->task != BP_TASK_TOKENS);
     case BP_ROW_PROBLEM:
         return !judges;
     case BP_ROW_LAYERS:

@@ -316,11 +316,13 @@ static bp_status take_problem(bp_hf_reading *r, const bp_row *row, const bp_json
         bp_task task;
     } problems[] = {{"single_label_classification", BP_TASK_CLASSES},
                     {"multi_label_classification", BP_TASK_LABELS},
-                    {"regression", BP_TASK_REGRESSION}};
+                    {"regression", BP_TASK_REGRESSION},
+                    {"reconstruction", BP_TASK_RECONSTRUCTION}};
     if (event->kind == BP_JSON_NULL) {
         return BP_OK;
     }
-    for (size_t i = 0; event->kind == BP_JSON_TEXT && i < 3; i++) {
+    for (size_t i = 0; event->kind == BP_JSON_TEXT && i < sizeof problems / sizeof problems[0];
+         i++) {
         if (strcmp(event->text, problems[i].name) == 0) {
             r->problem = true;
             r->asked = problems[i].task;

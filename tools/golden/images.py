@@ -12,7 +12,8 @@ Weights were drawn and rounded to float32. Files, all tensors row-major:
   first.<name>           float32  running statistics after the first step
   after.<name>           float32  the same after the last one
   layers                 uint8    the layers' texts, a line each
-  shape                  int32    height, width, channels, classes, batch, accumulation, frozen
+  shape                  int32    height, width, channels, classes, batch, accumulation, frozen, and
+                                  whether the image is to be given back (mean of squares) or has a class
   tokens                 int32    the bits of the images (rows, height, width, channels)
   labels                 int32    (rows)
   loss                   float64  mean loss of each of STEPS steps of AdamW (rate 1e-2, betas 0.9 and
@@ -97,13 +98,13 @@ class Mean(torch.nn.Module):
         return x.mean((2, 3), keepdim=True)
 
 
-def layer_of(text, cin):
-    """The module of a layer's text, and its channels."""
+def layer_of(text, cin, size):
+    """The module of a layer's text over so large an image, and its channels."""
     words = text.split()
     kind, rest = words[0], words[1:]
-    cout = int(rest.pop(0)) if kind in ("conv", "separable", "basic", "bottleneck") else cin
+    cout = int(rest.pop(0)) if kind in ("conv", "dense", "separable", "basic", "bottleneck") else cin
     kernel = None
-    if kind not in ("basic", "bottleneck"):
+    if kind not in ("basic", "bottleneck", "dense"):
         kernel = None if rest[0] == "all" else pair(rest[0])
         rest.pop(0)
     value = lambda name, other: rest[rest.index(name) + 1] if name in rest else other
@@ -112,6 +113,8 @@ def layer_of(text, cin):
     plain, linear = "plain" in rest, "linear" in rest
     if kind == "conv":
         return Unit(cin, cout, kernel, stride, padding, 1, not plain, not linear), cout
+    if kind == "dense":
+        return Unit(cin, cout, size, (1, 1), "0", 1, not plain, not linear), cout
     if kind == "depthwise":
         return Unit(cin, cin, kernel, stride, padding, cin, not plain, not linear), cin
     if kind == "separable":
@@ -140,9 +143,11 @@ class Net(torch.nn.Module):
     def __init__(self, v):
         super().__init__()
         layers, c = [], v["channels"]
+        x = torch.zeros((1, c, v["height"], v["width"]))
         for text in v["layers"]:
-            layer, c = layer_of(text, c)
-            layers.append(layer)
+            layer, c = layer_of(text, c, tuple(x.shape[2:]))
+            layers.append(layer.eval())
+            x = layer(x)
         self.layers = torch.nn.ModuleList(layers)
         shape = self.features(torch.zeros((1, v["channels"], v["height"], v["width"]))).shape
         self.classifier = torch.nn.Linear(math.prod(shape[1:]), v["classes"])
@@ -163,7 +168,7 @@ def single(tensor):
 
 
 def make(name, seed, layers, rows=11, height=9, width=8, channels=3, classes=4, batch=4,
-         accumulation=1, frozen=0):
+         accumulation=1, frozen=0, again=0):
     v = dict(layers=layers, height=height, width=width, channels=channels, classes=classes)
     g = torch.Generator().manual_seed(seed)
     model = Net(v).double()
@@ -197,8 +202,10 @@ def make(name, seed, layers, rows=11, height=9, width=8, channels=3, classes=4, 
         loss = 0.0
         for at in range(first, last, batch):  # each micro-batch has its own statistics
             end = min(at + batch, last)
-            part = torch.nn.functional.cross_entropy(model(x[at:end].double()), labels[at:end],
-                                                     reduction="sum") / (last - first)
+            y, image = model(x[at:end].double()), x[at:end].double().flatten(1)
+            part = ((y - image)**2).mean(1).sum() if again else torch.nn.functional.cross_entropy(
+                y, labels[at:end], reduction="sum")
+            part = part / (last - first)
             part.backward()
             loss += part.item()
         if step == 0:
@@ -209,7 +216,7 @@ def make(name, seed, layers, rows=11, height=9, width=8, channels=3, classes=4, 
         losses.append(loss)
     tensors.update({"after." + n: single(b) for n, b in kept().items()})
     tensors["layers"] = np.frombuffer("".join(t + "\n" for t in layers).encode(), np.uint8)
-    tensors["shape"] = np.array([height, width, channels, classes, batch, accumulation, frozen],
+    tensors["shape"] = np.array([height, width, channels, classes, batch, accumulation, frozen] + [1] * again,
                                 np.int32)
     tensors["tokens"] = x.numpy().view(np.int32)
     tensors["labels"] = labels.numpy().astype(np.int32)
@@ -230,3 +237,5 @@ make("bottleneck", 5, ["conv 8 7 stride 2", "max-pool 3 stride 2 padding 1", "bo
 make("accumulated", 6, ["conv 5 3", "depthwise 5 stride 2", "basic 6", "mean-pool all"], batch=2,
      accumulation=3)
 make("frozen", 7, ["conv 5 3", "basic 7 stride 2", "mean-pool all"], frozen=1)
+make("again", 8, ["dense 9", "dense 5 plain", "dense 9 linear"], height=3, width=2, channels=2,
+     classes=12, again=1)

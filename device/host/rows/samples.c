@@ -134,13 +134,14 @@ static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, float wei
     return sum / (float)classes;
 }
 
-/* Squared error, mean over classes (which are one). */
-static float square_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
+/* Squared error, mean over classes, whose target is the label or, with `targets`, each one's. */
+static float square_loss(bp_element *x, uint64_t classes, uint32_t bits, const float *targets,
+                         float weight)
 {
     float target, sum = 0.0f;
     memcpy(&target, &bits, sizeof(target));
     for (uint64_t i = 0; i < classes; i++) {
-        float off = bp_get(x, i) - target;
+        float off = bp_get(x, i) - (targets != NULL ? targets[i] : target);
         sum += off * off;
         if (weight != 0.0f) {
             bp_put(x, i, 2.0f * off * (weight / (float)classes));
@@ -182,7 +183,9 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
         } else if (s->kind == BP_TASK_LABELS) {
             losses[0] = bits_loss(x, classes, (uint32_t)label, weight);
         } else {
-            losses[0] = square_loss(x, classes, (uint32_t)label, weight);
+            const float *targets = p->targets;
+            targets = targets != NULL ? targets + b * classes : NULL;
+            losses[0] = square_loss(x, classes, (uint32_t)label, targets, weight);
         }
     }
 }

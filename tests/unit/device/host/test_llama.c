@@ -20,6 +20,7 @@
 #define AT(c, kernel, name) kernel_case_at((c), 0, OPERAND(kernel, name))
 #define EPSILON             1e-5
 #define MOST                600
+#define TARGET_OF(i)        (0.125 * (double)((i) % 23) - 1.0)
 
 static const int64_t sizes[][2] = {{1, 1}, {3, 2}, {4, 15}, {2, 16}, {5, 17}, {3, 65}, {7, 300}};
 #define SIZES 7
@@ -480,6 +481,7 @@ typedef struct sample_ask {
     int64_t classes;
     double smoothing;
     bool weighted; /* classes have the weights class_weight */
+    bool targets;  /* of regression: output i is to be TARGET_OF(i) */
 } sample_ask;
 
 static double class_weight(const sample_ask *ask, int64_t class_number)
@@ -495,6 +497,7 @@ static double sample_value(const sample_ask *ask, const double *x, uint32_t labe
     float target;
     memcpy(&target, &label, sizeof target);
     for (int64_t i = 0; i < classes; i++) {
+        target = ask->targets ? (float)TARGET_OF(i) : target;
         double bit = i < 32 && (label >> i & 1) != 0 ? 1.0 : 0.0;
         sum += kind == BP_TASK_CLASSES  ? exp(x[i])
                : kind == BP_TASK_LABELS ? log1p(exp(x[i])) - bit * x[i]
@@ -514,18 +517,20 @@ static void check_sample_loss(kernel_device *on, const sample_ask *ask, int64_t 
 {
     const int64_t kind = ask->kind, classes = ask->classes;
     const bp_sample_loss_scalars s = {3, 2, classes, kind, gradient, 1, ask->smoothing};
-    const uint32_t absent = ask->weighted ? 0 : 1u << OPERAND(sample_loss, class_weights);
+    const uint32_t absent = (ask->weighted ? 0 : 1u << OPERAND(sample_loss, class_weights)) |
+                            (ask->targets ? 0 : 1u << OPERAND(sample_loss, targets));
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_sample_loss, &s, 1, absent);
     for (int64_t i = 0; ask->weighted && i < classes; i++) {
         ((float *)AT(&c, sample_loss, class_weights))[i] = (float)class_weight(ask, i);
     }
+    for (int64_t i = 0; ask->targets && i < 3 * classes; i++) {
+        ((float *)AT(&c, sample_loss, targets))[i] = (float)TARGET_OF(i % classes);
+    }
     float *x = AT(&c, sample_loss, logits), *losses = AT(&c, sample_loss, losses);
     int32_t *labels = AT(&c, sample_loss, labels), *lengths = AT(&c, sample_loss, lengths);
-    bp_step_block *step = AT(&c, sample_loss, step);
-    bp_control_block *control = AT(&c, sample_loss, control);
-    *step = (bp_step_block){.inverse_valid = 0.25f};
-    *control = (bp_control_block){.scale = 8.0f};
+    *(bp_step_block *)AT(&c, sample_loss, step) = (bp_step_block){.inverse_valid = 0.25f};
+    *(bp_control_block *)AT(&c, sample_loss, control) = (bp_control_block){.scale = 8.0f};
     const float target = -0.75f;
     int32_t label = kind == BP_TASK_CLASSES ? (int32_t)classes - 1 : 0x2d;
     if (kind == BP_TASK_REGRESSION) {
@@ -565,7 +570,8 @@ static void sample_losses_agree_on(kernel_device *on)
             static const int64_t classes[] = {1, 2, 40};
             const bool class_of = kind == BP_TASK_CLASSES;
             const sample_ask ask = {kind, classes[i % 3], class_of && i / 6 % 2 != 0 ? 0.15 : 0.0,
-                                    class_of && i / 12 != 0};
+                                    class_of && i / 12 != 0,
+                                    kind == BP_TASK_REGRESSION && i / 12 != 0};
             check_sample_loss(on, &ask, i / 3 % 2);
         }
     }

@@ -42,6 +42,8 @@ static void layers_are_read_and_written(void **state)
     require_written("conv  8   3x3 linear padding half stride 1", "conv 8 3 linear");
     require_written("depthwise 253 padding 0", "depthwise 253 padding 0");
     require_written("separable 16384 3 stride 2", "separable 16384 3 stride 2");
+    require_written("dense 128", "dense 128");
+    require_written("dense 8  linear plain", "dense 8 plain linear");
     require_written("basic 16", "basic 16");
     require_written("bottleneck 256 stride 2 padding 1", "bottleneck 256 stride 2 padding 1");
     require_written("max-pool 3 stride 2 padding 1", "max-pool 3 stride 2 padding 1");
@@ -55,7 +57,10 @@ static void other_texts_are_refused(void **state)
     (void)state;
     static const char *const texts[] = {"",
                                         " conv 8 3",
-                                        "dense 8",
+                                        "dense",
+                                        "dense 8 3",
+                                        "dense 8 stride 2",
+                                        "dense 8 padding 0",
                                         "convolution 8 3",
                                         "conv",
                                         "conv 8",

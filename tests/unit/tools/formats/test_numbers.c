@@ -22,6 +22,7 @@ typedef struct desk {
     bp_data data;
     bp_data_file files[4];
     uint32_t count;
+    bool bare;
     bp_numbers work;
     bp_tokens tokens;
 } desk;
@@ -65,6 +66,7 @@ static bp_status numbers(desk *d, uint32_t inputs, bp_labels labels)
                            .inputs = inputs,
                            .labels = labels,
                            .classes = 3,
+                           .bare = d->bare,
                            .scratch = d->scratch,
                            .error = &d->error};
     if (labels == BP_LABELS_BITS) {
@@ -164,6 +166,36 @@ static void float_rows(void **state)
     free(rows);
 }
 
+/* Rows that are nothing but their numbers: a column that is called a label is left out. */
+static void bare_rows(void **state)
+{
+    (void)state;
+    static const char named[] = "x,label,y\n1.5,odd,-3e2\n";
+    static const char plain[] = "0,0.25\n4,5\n";
+    static const char wide[] = "1,2,3\n";
+    static const float rows[3][2] = {{1.5f, -300.0f}, {0.0f, 0.25f}, {4.0f, 5.0f}};
+    desk d;
+    desk_begin(&d);
+    d.bare = true;
+    desk_put(&d, "a.csv", named, sizeof named - 1);
+    desk_put(&d, "b.csv", plain, sizeof plain - 1);
+    assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
+    assert_int_equal(d.work.rows, 3);
+    for (uint64_t i = 0; i < 3; i++) {
+        has_row(&d, i, rows[i], 2, 0);
+    }
+    d.count = 0;
+    desk_put(&d, "a.f32", rows, sizeof rows);
+    assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
+    assert_int_equal(d.work.rows, 3);
+    has_row(&d, 2, rows[2], 2, 0);
+    d.count = 0;
+    desk_put(&d, "c.csv", wide, sizeof wide - 1);
+    assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_ERR_DATA);
+    assert_int_equal(d.error.found, 3);
+    desk_end(&d);
+}
+
 static void refuses(const char *name, const void *bytes, size_t size, bp_labels labels,
                     const char *place, const char *why)
 {
@@ -249,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_rows),
         cmocka_unit_test(float_rows),
+        cmocka_unit_test(bare_rows),
         cmocka_unit_test(bad_rows_are_refused),
         cmocka_unit_test(storage_that_fails_is_said_so),
     };
