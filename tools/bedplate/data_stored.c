@@ -119,7 +119,7 @@ static bp_status stored_kind(stored *t, bp_file file, bp_content_kind *kind)
     bp_data_format format =
         t->format == BP_DATA_AUTO && !row->nameless ? bp_data_format_of_name(row->path) : t->format;
     bool numbers = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32 ||
-                   bp_images_format(format);
+                   format == BP_DATA_NPY || bp_images_format(format);
     if (t->format == BP_DATA_BYTES) {
         return BP_OK;
     }

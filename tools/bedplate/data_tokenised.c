@@ -335,10 +335,11 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
 {
     bp_data_format format = files->data.format;
     if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32 &&
-        !bp_images_format(format)) {
+        format != BP_DATA_NPY && !bp_images_format(format)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the model reads rows of numbers; give a table of them (--data-format "
-                            "csv or tsv), float32 numbers (f32) or images (cifar10, idx)",
+                            "csv or tsv), float32 numbers (f32), arrays (npy) or images (cifar10, "
+                            "idx)",
                             files->data.source.name);
     }
     BP_TRY(data_token_path(set, s, files->path, name));

@@ -69,8 +69,8 @@ static const magic magics[] = {
     MAGIC(0, "OggS\0", "the file is an Ogg stream" NO_TEXT),
     MAGIC(4, "ftyp", "the file is a film or a picture" NO_TEXT),
     MAGIC(0, "\x93NUMPY",
-          "the file is NumPy's; token ids go as uint16 into a .bin file (--data-format nanogpt), "
-          "rows of numbers as float32 into a .f32 file" AS_BYTES),
+          "the file is NumPy's, which models of rows of numbers take (--data-format npy); token "
+          "ids go as uint16 into a .bin file (--data-format nanogpt)" AS_BYTES),
     MAGIC(0, "GGUF", "the file is a GGUF model" WEIGHTS),
     MAGIC(0, "\x80\x02", "the file is a Python pickle (or torch.save's)" NO_TEXT),
     MAGIC(0, "\x80\x03", "the file is a Python pickle (or torch.save's)" NO_TEXT),

@@ -58,7 +58,7 @@ bp_data_format bp_data_format_of_name(const char *path)
         bp_data_format format;
     } endings[] = {{".bin", BP_DATA_NANOGPT}, {".jsonl", BP_DATA_JSONL}, {".ndjson", BP_DATA_JSONL},
                    {".json", BP_DATA_JSONL},  {".tsv", BP_DATA_TSV},     {".csv", BP_DATA_CSV},
-                   {".f32", BP_DATA_F32},     {"-ubyte", BP_DATA_IDX}};
+                   {".f32", BP_DATA_F32},     {"-ubyte", BP_DATA_IDX},   {".npy", BP_DATA_NPY}};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         if (data_ends_with(path, length, endings[i].ending)) {
             return endings[i].format;

@@ -14,7 +14,8 @@
 typedef enum bp_data_format {
     BP_DATA_AUTO, /* by magic, then by ending: ".bin" is nanoGPT, ".jsonl", ".ndjson" and ".json"
                      are JSON lines, ".tsv" and ".csv" tables, ".f32" numbers, "-ubyte" IDX images,
-                     all others text; of a packed file by the ending before ".gz", ".gzip", ".zst",
+                     ".npy" arrays, all others text; of a packed file by the ending before ".gz",
+                     ".gzip", ".zst",
                      ".zstd" */
     BP_DATA_TEXT, /* as a source: id = byte value */
     BP_DATA_LLMC, /* 256 int32 of header; 20240520 version 1: uint16, 20240801 version 7: uint32 */
@@ -25,6 +26,7 @@ typedef enum bp_data_format {
     BP_DATA_F32,     /* float32, little-endian; as a source, the file's bytes */
     BP_DATA_CIFAR10, /* images: data_images.h; as a source, the file's bytes */
     BP_DATA_IDX,
+    BP_DATA_NPY,   /* data_npy.h; as a source, the file's bytes */
     BP_DATA_BYTES, /* asked for: text whatever it holds; the files' format is then TEXT */
     BP_DATA_TOKENS /* a token file of bedplate's own (data_tokens.h); as a source, its bytes */
 } bp_data_format;

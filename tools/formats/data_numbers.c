@@ -8,6 +8,7 @@
 #include "tools/formats/data_documents.h"
 #include "tools/formats/data_images.h"
 #include "tools/formats/data_key.h"
+#include "tools/formats/data_npy.h"
 #include "tools/formats/data_table.h"
 
 #define RULES     0x4e554d31u /* goes up when the same data would give other rows */
@@ -276,6 +277,61 @@ static bp_status read_images(maker *m, uint32_t file)
     return status;
 }
 
+/* One row of an array. Bytes without a sign are pixels. */
+static bp_status read_npy_row(maker *m, bp_npy *npy, uint64_t row)
+{
+    const bool pixels = npy->kind == 'u' && npy->bytes == 1;
+    m->reader.line = row + 1;
+    m->example = (bp_example){.first = m->writer.head.tokens};
+    for (uint32_t k = 0; k < m->work->inputs; k++) {
+        double number;
+        BP_TRY(bp_npy_number(npy, row * npy->each + k, &number));
+        BP_TRY(put_float(m, pixels ? (float)number / 255.0f : (float)number));
+    }
+    return BP_OK;
+}
+
+static bp_status read_npy_rows(maker *m, bp_npy *npy, bp_npy_labels *labels)
+{
+    for (uint64_t i = 0; i < npy->rows; i++) {
+        double label;
+        BP_TRY(read_npy_row(m, npy, i));
+        if (!m->work->bare) {
+            BP_TRY(bp_npy_number(&labels->npy, i, &label));
+            BP_TRY(label_of(m, (float)label));
+        }
+        BP_TRY(bp_tokens_put_example(&m->writer, &m->example));
+    }
+    return BP_OK;
+}
+
+static const char *stored_path(const bp_numbers *work, uint32_t file)
+{
+    const bp_data_file *row = &work->data->files[file];
+    return row->stored != NULL ? row->stored : row->path;
+}
+
+/* Rows are counted as lines are: from 1. */
+static bp_status read_npy(maker *m, uint32_t file)
+{
+    bp_npy npy = {.reader = &m->reader};
+    bp_npy_labels labels = {.open = false};
+    BP_TRY(bp_npy_begin(&npy));
+    if (npy.each != m->work->inputs) {
+        return bp_data_refuse_numbers(&m->reader,
+                                      "a row of the array has another number of numbers than the "
+                                      "model has inputs",
+                                      (int64_t)npy.each, m->work->inputs);
+    }
+    bp_status status = BP_OK;
+    if (!m->work->bare) {
+        status = bp_npy_labels_open(&labels, &m->reader, stored_path(m->work, file), npy.rows);
+    }
+    status = status == BP_OK ? read_npy_rows(m, &npy, &labels) : status;
+    bp_npy_labels_close(&labels);
+    return status;
+}
+
 /* The key, and how many rows there can be at most. */
 static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
 {
@@ -294,12 +350,15 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
         BP_TRY(bp_data_key_file(&reader, &digest, rows));
         bytes += reader.size;
         ++*rows;
+        if (work->data->format == BP_DATA_NPY && !work->bare) {
+            BP_TRY(bp_npy_labels_key(&reader, stored_path(work, i), &digest));
+        }
         if (bp_images_format(work->data->format)) {
             bp_images images = images_of(work, i, &reader);
             BP_TRY(bp_images_key(&images, &digest));
         }
     }
-    if (bp_images_format(work->data->format)) {
+    if (bp_images_format(work->data->format) || work->data->format == BP_DATA_NPY) {
         *rows = bytes / (work->inputs > 0 ? work->inputs : 1);
     }
     if (work->data->format == BP_DATA_F32) {
@@ -318,6 +377,8 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
         BP_TRY(bp_data_reader_begin(&m->reader));
         if (bp_images_format(work->data->format)) {
             BP_TRY(read_images(m, i));
+        } else if (work->data->format == BP_DATA_NPY) {
+            BP_TRY(read_npy(m, i));
         } else {
             BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
         }
@@ -369,7 +430,8 @@ bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
     uint32_t columns;
     maker m = {.work = (bp_numbers *)work, .reader = reader_of(work, 0)};
     *inputs = 0;
-    if (work->data->format == BP_DATA_F32 || bp_images_format(work->data->format)) {
+    if (work->data->format == BP_DATA_F32 || work->data->format == BP_DATA_NPY ||
+        bp_images_format(work->data->format)) {
         return bp_error_set(work->error, BP_ERR_USAGE, where,
                             "a file of bare numbers does not say how many are a row",
                             work->data->source.name);

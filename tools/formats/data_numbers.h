@@ -8,6 +8,7 @@
  *           several classes the label is the sum of 2^class.
  *
  * images    data_images.h: numbers from 0 to 1.
+ * npy       data_npy.h: arrays, with their labels in a file beside.
  *
  * The "ids" of such a source are the bits of the numbers as float32; a feed over it has vocabulary
  * 0 and as many inputs per row as `sequence` says. Labels are classes, or floats (BP_LABELS_BITS
@@ -24,7 +25,7 @@
 
 /* All but the last two are the caller's to set. */
 typedef struct bp_numbers {
-    bp_data *data;    /* the open files: BP_DATA_CSV, BP_DATA_TSV or BP_DATA_F32 */
+    bp_data *data;    /* the open files: BP_DATA_CSV, _TSV, _F32, _NPY or of images */
     const char *path; /* the token file; its directory is there */
     uint32_t inputs;  /* numbers of a row beside its label */
     bp_labels labels; /* BP_LABELS_CLASS, or BP_LABELS_BITS for floats */
