@@ -5,7 +5,7 @@
  * Ops are written in the order in which parameters are acquired, and nobody knows then what comes
  * next. So the ops that begin a gather move once a program is written: to behind the wait of the
  * gather `depth` before it. Where a weight has been updated before in the program, as happens slice
- * by slice, its gather stays. Ranks differ in what they copy, but not in the order of gathers. */
+ * by slice, its gather stays. All ranks have the same order of gathers. */
 #include <string.h>
 
 #include "core/compile/compile_private.h"
@@ -45,16 +45,6 @@ void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
     }
 }
 
-/* 1 where a rank copies its share before the gather at `at`, as it is shorter than others'. */
-static uint32_t ahead_copies(const bp_graph *graph, uint32_t at)
-{
-    const bp_op *before = &graph->ops[at > 0 ? at - 1 : 0];
-    return at > 0 && before->kernel == BP_KERNEL_copy &&
-                   graph->refs[before->operand + 1].buffer == graph->ops[at].gathers
-               ? 1
-               : 0;
-}
-
 static void ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint32_t depth)
 {
     uint32_t waited[BP_AHEAD_MOST] = {0}; /* behind the wait of each of the last gathers */
@@ -63,15 +53,12 @@ static void ahead_program(bp_graph *graph, uint32_t first, uint32_t end, uint32_
         if (graph->ops[i].gathers == BP_NO_BUFFER) {
             continue;
         }
-        const uint32_t begin = i - ahead_copies(graph, i);
         if (gathers > 0) {
             const uint32_t back = gathers < depth ? gathers : depth;
             const uint32_t to = waited[(gathers - back) % depth];
-            for (uint32_t k = begin; k <= i; k++) {
-                op_move(graph->ops, k, to + k - begin);
-            }
+            op_move(graph->ops, i, to);
             for (uint32_t k = 0; k < depth; k++) {
-                waited[k] += waited[k] >= to ? i + 1 - begin : 0; /* what lay there went back */
+                waited[k] += waited[k] >= to ? 1 : 0; /* what lay there went back */
             }
         }
         waited[gathers++ % depth] = i + 2;

@@ -15,9 +15,9 @@ typedef struct bp_window {
     uint32_t table; /* UINT32_MAX: all that are due after the stage */
     uint64_t first; /* elements of the table */
     uint64_t count;
-    uint64_t elements; /* padded to equal pieces for all ranks; of one rank's piece where ranks have
-                          no other sums than those that they own */
-    uint64_t each;     /* of them in a bucket, the last one excepted */
+    uint64_t elements; /* padded to equal pieces for all ranks; of this rank's piece where ranks
+                          have no other sums than those that they own */
+    uint64_t all;      /* of all pieces */
     uint32_t buckets;
     uint32_t sent; /* of the buckets */
     uint32_t done;
@@ -34,8 +34,10 @@ typedef struct bp_window {
 typedef struct bp_bucket {
     bool flies;
     uint32_t window; /* counted from the program's first */
+    uint32_t number; /* in its window */
     uint64_t first;  /* of the window's elements */
-    uint64_t elements;
+    uint64_t piece;  /* elements of this rank's piece, and of all pieces */
+    uint64_t all;
     uint32_t phase; /* 0: nothing under way, 1: pieces are exchanged, 2: sums are gathered */
     int64_t ticket;
     bp_ref from; /* of what is under way */

@@ -31,6 +31,19 @@ bool compile_keeps_sums(const bp_spec *spec);
  * goes through the micro-batches: what two stages share is then added up in another order. */
 bool compile_orders_stages(const bp_spec *spec);
 
+/* A row of what all ranks give to a call, and what this rank's and all pieces are. */
+typedef struct compile_pieces {
+    uint32_t row; /* number of its first scalar */
+    uint64_t bytes;
+    uint64_t whole;
+} compile_pieces;
+
+/* The next rank's piece in the row that is being made. */
+void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes);
+
+/* Begins to gather pieces that differ in size; the ticket to wait for. */
+int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compile_pieces *pieces);
+
 /* Brings the weight of a parameter together from all ranks, into a buffer that lives while the
  * parameter is held. */
 void compile_gather(bp_emit *emit, uint32_t index);
@@ -60,7 +73,7 @@ void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
 /* Gives the tickets of the ops [first, end) of a program the numbers of their new order. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
 
-/* Makes what a program needs to gather weights. */
+/* Nothing has been updated yet in the program that is being written. */
 void compile_gather_begin(bp_emit *emit);
 
 /* bp_optimizer.apply, whatever is due being held for it only; where the state is shared each rank

@@ -68,6 +68,7 @@ typedef struct bp_parameter {
     uint32_t name;               /* its place in the emitter's names; see bp_emit_name */
     uint64_t count;              /* elements */
     bp_share share;              /* of master and state this rank has these; else all */
+    uint32_t pieces;             /* row of what each rank has of a weight in unequal shares */
     uint32_t rank;               /* 1: a vector */
     uint64_t shape[BP_RANK_MAX]; /* as the model publishes it; 0 behind the rank */
     bp_quantised quantised;      /* then `weight` holds codes, of the matrix as (out, in) */
@@ -149,17 +150,13 @@ typedef struct bp_emit {
     char *names;           /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
-    uint32_t carried;       /* buffers that prefill made for decode, */
-    uint32_t carried_asked; /* how many of them decode has asked for, */
-    uint32_t carried_next;  /* and behind which buffer the next one lies */
-    bool tables;            /* some list op needs a table in the arena */
-    bool reduced;           /* backward reads something as a tape in 8 bits leaves it */
-    bool moves;             /* backward moves statistics: a step is not computed again */
-    uint32_t weights_end;   /* the buffers of all parameters lie before this one */
-    bp_ref piece; /* of what this rank gives to others when weights are gathered, once for each
-                     gather that may be under way; absent: not made */
-    uint64_t piece_count;           /* elements of one of them */
-    uint32_t gathers;               /* of weights in the program so far */
+    uint32_t carried;               /* buffers that prefill made for decode, */
+    uint32_t carried_asked;         /* how many of them decode has asked for, */
+    uint32_t carried_next;          /* and behind which buffer the next one lies */
+    bool tables;                    /* some list op needs a table in the arena */
+    bool reduced;                   /* backward reads something as a tape in 8 bits leaves it */
+    bool moves;                     /* backward moves statistics: a step is not computed again */
+    uint32_t weights_end;           /* the buffers of all parameters lie before this one */
     struct bp_compile *flying;      /* buckets of gradients are sent while parameters are acquired;
                                        NULL: none */
     uint32_t below_seen;            /* parameters that might live below, so far, */

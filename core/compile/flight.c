@@ -92,7 +92,7 @@ static void flight_send(bp_compile *compile, bp_emit *emit)
 {
     const uint32_t number = compile->windows_opened - 1;
     bp_window *window = flight_window(compile, number);
-    bp_bucket bucket = {.flies = true, .window = number, .first = window->sent * window->each};
+    bp_bucket bucket = {.flies = true, .window = number, .number = window->sent};
     window->sent++;
     if (window->any) {
         (void)compile_mark(compile, emit, window);

@@ -110,17 +110,17 @@ void bp_lanes_put(bp_compile *compile, const bp_emit *emit, uint32_t lane, uint3
     gradients_of(compile, emit, lane)[parameter] = buffer;
 }
 
-/* What a window has room for of a parameter that is due: all of it, or, where ranks have no more of
- * the sums than they own, in each rank's piece as much as the largest run. */
-static uint64_t window_room(const bp_emit *emit, uint32_t index)
+/* What a window, or a rank's piece of it where ranks have no more of the sums than they own, has
+ * room for of a parameter that is due. */
+static uint64_t window_room(const bp_emit *emit, uint32_t index, uint32_t rank)
 {
-    const uint64_t count = bp_emit_sums_shared(emit) ? compile_largest_run(emit, index)
+    const uint64_t count = bp_emit_sums_shared(emit) ? bp_emit_due_share(emit, index, rank).count
                                                      : emit->parameters[index].due_count;
     return bp_size_align(count, BP_WINDOW_ALIGN);
 }
 
-/* Elements of a window, or of a rank's piece of it where ranks have no more than that. */
-static uint64_t window_elements(const bp_emit *emit)
+/* Elements of a window, or of a rank's piece of it. */
+static uint64_t window_elements(const bp_emit *emit, uint32_t rank)
 {
     const uint64_t unit = bp_emit_sums_shared(emit)
                               ? BP_WINDOW_ALIGN
@@ -128,7 +128,7 @@ static uint64_t window_elements(const bp_emit *emit)
     uint64_t elements = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
         if (emit->parameters[i].due) {
-            elements = bp_size_add(elements, window_room(emit, i));
+            elements = bp_size_add(elements, window_room(emit, i, rank));
         }
     }
     return bp_size_align(elements, unit);
@@ -136,114 +136,159 @@ static uint64_t window_elements(const bp_emit *emit)
 
 static bp_ref window_make(bp_emit *emit, uint64_t elements, const char *name)
 {
-    return bp_emit_buffer(emit, BP_CLASS_GRADIENTS, BP_F32, elements, 1, name);
+    const uint64_t room = elements > 0 ? elements : 1; /* of a rank that owns nothing of it */
+    return bp_emit_buffer(emit, BP_CLASS_GRADIENTS, BP_F32, room, 1, name);
 }
 
-/* Pieces of a bucket: what one element of a window stands for. */
-static uint64_t window_pieces(const bp_emit *emit)
+/* Pieces that a window is made of. */
+static uint32_t window_pieces(const bp_emit *emit)
 {
     return bp_emit_sums_shared(emit) ? bp_spec_ranks(emit->spec) : 1;
 }
 
-/* Elements of a window with all pieces, and where in it a bucket begins: one lies behind the
- * other. */
-static uint64_t window_all(const bp_emit *emit, uint64_t elements)
+/* Elements of all pieces, and of the largest. */
+static uint64_t window_all(const bp_emit *emit, uint64_t *largest)
 {
-    return bp_size_mul(elements, window_pieces(emit));
+    uint64_t all = 0;
+    *largest = 0;
+    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
+        const uint64_t elements = window_elements(emit, rank);
+        all = bp_size_add(all, elements);
+        *largest = elements > *largest ? elements : *largest;
+    }
+    return all;
 }
 
-/* A stretch of a window that leaves are added to. */
+/* What a bucket has of a piece of so many elements. */
+static bp_share bucket_share(const bp_emit *emit, const bp_window *window, uint32_t number,
+                             uint64_t elements)
+{
+    const uint64_t unit = BP_WINDOW_ALIGN * (bp_spec_ranks(emit->spec) / window_pieces(emit));
+    const uint64_t each = bp_size_align(bp_size_ceil_div(elements, window->buckets), unit);
+    const uint64_t first = number * each < elements ? number * each : elements;
+    const uint64_t left = elements - first;
+    return (bp_share){first, left < each ? left : each};
+}
+
+/* A bucket that leaves are added to: in it the pieces of ranks lie one behind the other. */
 typedef struct fold_target {
     const uint32_t *gradients; /* of a lane; NULL: the parameters' leaves */
+    const bp_window *window;
+    uint32_t number; /* of the bucket */
     bp_ref bucket;
-    uint64_t window; /* elements of the window */
-    uint64_t first;  /* of the stretch in it */
-    uint64_t count;
-    bool adds; /* to what is there */
+    bool adds;  /* to what is there */
+    bool begun; /* the op that takes the rest as tuples is there */
 } fold_target;
 
-/* The part of the stretch that a parameter has room for, which begins at `at` in the window, of
- * what one rank owns of it. */
-static void fold_parameter(bp_emit *emit, const fold_target *target, uint32_t index,
-                           const uint64_t span[2], uint32_t rank)
+/* A rank's piece, and what the bucket has of it. */
+typedef struct fold_piece {
+    uint32_t rank;
+    uint64_t elements;
+    bp_share share;
+    bp_ref at; /* where that begins */
+} fold_piece;
+
+/* What a parameter has room for in a piece, from span[0] to span[1], as far as the bucket has it.
+ */
+static void fold_parameter(bp_emit *emit, fold_target *target, const fold_piece *piece,
+                           uint32_t index, const uint64_t span[2])
 {
     const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t end = target->first + target->count;
-    const uint64_t low = span[0] > target->first ? span[0] : target->first;
+    const uint64_t end = piece->share.first + piece->share.count;
+    const uint64_t low = span[0] > piece->share.first ? span[0] : piece->share.first;
     const uint64_t high = span[1] < end ? span[1] : end;
     if (low >= high) {
         return;
     }
     const bp_share run = bp_emit_sums_shared(emit)
-                             ? bp_emit_due_share(emit, index, rank)
+                             ? bp_emit_due_share(emit, index, piece->rank)
                              : (bp_share){parameter->due_first, parameter->due_count};
     const uint64_t skipped = low - span[0];
     const uint64_t left = run.count > skipped ? run.count - skipped : 0;
     const uint64_t count = left < high - low ? left : high - low;
     const bp_ref leaf = {target->gradients != NULL ? target->gradients[index] : parameter->leaf,
                          emit->spec->gradient, 0};
-    const bp_ref y = bp_ref_at(target->bucket, rank * target->count + low - target->first);
+    const bp_ref y = bp_ref_at(piece->at, low - piece->share.first);
     const bp_tree_add_scalars scalars = {.count = (int64_t)count,
                                          .pad = (int64_t)(high - low - count)};
     const bp_tree_add_operands operands = {
         .y = y,
         .x = bp_ref_at(leaf, count > 0 ? run.first + skipped - parameter->due_first : 0),
         .z = target->adds ? y : BP_ABSENT};
-    if (low == target->first && rank == 0) {
-        bp_emit_tree_add(emit, &operands, &scalars);
-    } else {
+    if (target->begun) {
         bp_emit_tuple(emit, (const bp_ref *)&operands, &scalars);
+    } else {
+        bp_emit_tree_add(emit, &operands, &scalars);
     }
+    target->begun = true;
 }
 
-/* The leaves of all that is due into a stretch of a window: alone, or added to what it holds. */
-static void fold_leaves(bp_emit *emit, const fold_target *target)
+static void fold_piece_leaves(bp_emit *emit, fold_target *target, const fold_piece *piece,
+                              uint32_t due)
 {
-    const uint32_t pieces = (uint32_t)window_pieces(emit);
-    uint32_t due = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        due += emit->parameters[i].due ? 1 : 0;
-    }
-    for (uint32_t rank = 0; rank < pieces; rank++) {
-        uint64_t span[2] = {0, 0};
-        uint32_t left = due;
-        for (uint32_t i = 0; left > 0; i++) {
-            if (emit->parameters[i].due) {
-                span[0] = span[1];
-                span[1] = --left == 0 ? target->window : span[1] + window_room(emit, i);
-                fold_parameter(emit, target, i, span, rank);
-            }
+    uint64_t span[2] = {0, 0};
+    for (uint32_t i = 0; due > 0; i++) {
+        if (emit->parameters[i].due) {
+            span[0] = span[1];
+            span[1] = --due == 0 ? piece->elements : span[1] + window_room(emit, i, piece->rank);
+            fold_parameter(emit, target, piece, i, span);
         }
     }
 }
 
-/* Where a window is cut: into buckets of equal size, no larger than they may be. */
+/* The leaves of all that is due into a bucket: alone, or added to what it holds. */
+static void fold_leaves(bp_emit *emit, fold_target *target)
+{
+    uint32_t due = 0;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+        due += emit->parameters[i].due ? 1 : 0;
+    }
+    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
+        fold_piece piece = {.rank = rank, .elements = window_elements(emit, rank)};
+        piece.share = bucket_share(emit, target->window, target->number, piece.elements);
+        piece.at = bp_ref_at(target->bucket, at);
+        at += piece.share.count;
+        fold_piece_leaves(emit, target, &piece, due);
+    }
+}
+
+/* Where a window is cut: into so many buckets, each of about as much of every piece, that none is
+ * larger than it may be, and none is empty. */
 static void window_cut(const bp_emit *emit, bp_window *window)
 {
     const uint32_t ranks = bp_spec_ranks(emit->spec);
-    const uint64_t pieces = window_pieces(emit);
-    const uint64_t unit = BP_WINDOW_ALIGN * (ranks / pieces);
     const uint64_t least = BP_BUCKET_PIECE * ranks;
     const uint64_t most = emit->spec->bucket_bytes > 0 ? emit->spec->bucket_bytes
                           : least > BP_BUCKET_BYTES    ? least
                                                        : BP_BUCKET_BYTES;
-    window->elements = window_elements(emit);
-    const uint64_t all = window_all(emit, window->elements);
-    const uint64_t buckets = ranks > 1 ? bp_size_ceil_div(all * sizeof(float), most) : 1;
-    window->each = bp_size_align(bp_size_ceil_div(window->elements, buckets), unit);
-    window->buckets = (uint32_t)bp_size_ceil_div(window->elements, window->each);
+    uint64_t largest = 0;
+    window->elements = window_elements(emit, emit->spec->rank);
+    window->all = window_all(emit, &largest);
+    window->buckets = ranks > 1 ? (uint32_t)bp_size_ceil_div(window->all * sizeof(float), most) : 1;
+    const uint64_t each = bucket_share(emit, window, 0, largest).count;
+    window->buckets = (uint32_t)bp_size_ceil_div(largest, each);
 }
 
-/* The leaves of a lane into all buckets of a window. */
+/* Elements that a bucket has of all pieces. */
+static uint64_t bucket_all(const bp_emit *emit, const bp_window *window, uint32_t number)
+{
+    uint64_t all = 0;
+    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
+        all += bucket_share(emit, window, number, window_elements(emit, rank)).count;
+    }
+    return all;
+}
+
+/* The leaves of a lane into all buckets of a window, which lie one behind the other. */
 static void fold_window(bp_emit *emit, const uint32_t *gradients, const bp_window *window,
                         bp_ref sums, bool adds)
 {
-    for (uint64_t first = 0; first < window->elements; first += window->each) {
-        const uint64_t left = window->elements - first;
-        const fold_target target = {
-            gradients, bp_ref_at(sums, window_all(emit, first)),  window->elements,
-            first,     left < window->each ? left : window->each, adds};
+    uint64_t at = 0;
+    for (uint32_t number = 0; number < window->buckets; number++) {
+        fold_target target = {gradients, window, number, bp_ref_at(sums, at), adds, false};
         fold_leaves(emit, &target);
+        at += bucket_all(emit, window, number);
     }
 }
 
@@ -259,7 +304,7 @@ static void fold_tree(bp_emit *emit, const uint32_t *gradients, uint32_t lane, b
     bp_window window = {.any = true};
     uint32_t level = 0;
     window_cut(emit, &window);
-    const uint64_t elements = window_all(emit, window.elements);
+    const uint64_t elements = window.all;
     while ((lane >> level & 1) != 0) {
         level++; /* so many finished subtrees go into one */
     }
@@ -310,7 +355,7 @@ void bp_lanes_deliver(bp_emit *emit, const bp_window *window)
             parameter->root_first = bp_emit_sums_shared(emit)
                                         ? bp_emit_due_share(emit, i, emit->spec->rank).first
                                         : parameter->due_first;
-            at += window_room(emit, i);
+            at += window_room(emit, i, emit->spec->rank);
         }
     }
 }
@@ -353,47 +398,93 @@ static void bucket_wait(bp_emit *emit, const bp_bucket *bucket, uint64_t to, uin
             .ticket = bucket->ticket, .to_bytes = (int64_t)to, .from_bytes = (int64_t)from});
 }
 
+/* Begins to exchange pieces that differ in size. */
+static void exchange_pieces(bp_emit *emit, const bp_window *window, const bp_bucket *bucket)
+{
+    const uint32_t row = emit->graph->used.scalars;
+    uint64_t at = 0;
+    for (uint32_t rank = 0; rank < bp_spec_ranks(emit->spec); rank++) {
+        const uint64_t elements =
+            bucket_share(emit, window, bucket->number, window_elements(emit, rank)).count;
+        compile_piece(emit, at * sizeof(float), elements * sizeof(float));
+        at += elements;
+    }
+    bp_emit_exchange_pieces_begin(
+        emit,
+        &(bp_exchange_pieces_begin_operands){.to = as_bytes(bucket->to),
+                                             .from = as_bytes(bucket->from)},
+        &(bp_exchange_pieces_begin_scalars){.ticket = bucket->ticket,
+                                            .ranks = bp_spec_ranks(emit->spec),
+                                            .bytes = (int64_t)(bucket->piece * sizeof(float)),
+                                            .whole = (int64_t)(bucket->all * sizeof(float)),
+                                            .member = emit->spec->rank,
+                                            .pieces = (int64_t)(emit->graph->used.scalars - row)});
+}
+
+/* Where a bucket begins in sums of all buckets. */
+static uint64_t bucket_place(const bp_emit *emit, const bp_window *window, uint32_t number)
+{
+    uint64_t at = 0;
+    for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
+        at += bucket_share(emit, window, number, window_elements(emit, rank)).first;
+    }
+    return at;
+}
+
 void bp_lanes_send(bp_emit *emit, bp_window *window, bp_bucket *bucket)
 {
     const uint32_t ranks = bp_spec_ranks(emit->spec);
-    const uint64_t left = window->elements - bucket->first;
-    bucket->elements = left < window->each ? left : window->each;
-    const uint64_t all = window_all(emit, bucket->elements);
+    const bool own = bp_emit_sums_shared(emit);
+    const bp_share share = bucket_share(emit, window, bucket->number, window->elements);
+    bucket->first = share.first;
+    bucket->all = bucket_all(emit, window, bucket->number);
+    bucket->piece = own ? share.count : bucket->all / ranks;
     if (bp_ref_present(window->sums)) {
-        bucket->from = bp_ref_at(window->sums, window_all(emit, bucket->first));
+        bucket->from = bp_ref_at(window->sums, bucket_place(emit, window, bucket->number));
     } else {
-        bucket->from = window_make(emit, all, "lane_sum");
-        const fold_target target = {NULL,          bucket->from,     window->elements,
-                                    bucket->first, bucket->elements, false};
+        bucket->from = window_make(emit, bucket->all, "lane_sum");
+        fold_target target = {NULL, window, bucket->number, bucket->from, false, false};
         fold_leaves(emit, &target);
     }
     bucket->phase = 1;
-    bucket->to = window_make(emit, all, "pieces");
+    bucket->to = window_make(emit, ranks * bucket->piece, "pieces");
     bucket->ticket = bp_graph_ticket(emit->graph);
+    if (own) {
+        exchange_pieces(emit, window, bucket);
+        return;
+    }
     bp_emit_exchange_begin(
         emit,
         &(bp_exchange_begin_operands){.to = as_bytes(bucket->to), .from = as_bytes(bucket->from)},
         &(bp_exchange_begin_scalars){.ticket = bucket->ticket,
                                      .ranks = ranks,
-                                     .bytes = (int64_t)(all / ranks * sizeof(float))});
+                                     .bytes = (int64_t)(bucket->piece * sizeof(float))});
+}
+
+/* The pieces of a bucket are there: their sum. */
+static void advance_sum(bp_emit *emit, bp_window *window, bp_bucket *bucket)
+{
+    const bool own = bp_emit_sums_shared(emit);
+    const uint32_t ranks = bp_spec_ranks(emit->spec);
+    if (own && !bp_ref_present(window->root)) {
+        window->root = window_make(emit, window->elements, "piece");
+    }
+    bucket->from =
+        own ? bp_ref_at(window->root, bucket->first) : window_make(emit, bucket->piece, "piece");
+    if (bucket->piece > 0) {
+        bp_emit_tree_sum(emit, &(bp_tree_sum_operands){.y = bucket->from, .x = bucket->to},
+                         &(bp_tree_sum_scalars){.count = (int64_t)bucket->piece, .pieces = ranks});
+    }
 }
 
 void bp_lanes_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
 {
-    const uint32_t ranks = bp_spec_ranks(emit->spec);
-    const uint64_t all = window_all(emit, bucket->elements);
-    const uint64_t bytes = all * sizeof(float);
-    const uint64_t piece = all / ranks;
+    const uint64_t bytes = bucket->all * sizeof(float);
+    const uint64_t piece = bucket->piece * sizeof(float);
     const bool own = bp_emit_sums_shared(emit);
     if (bucket->phase == 1) {
-        bucket_wait(emit, bucket, bytes, bytes);
-        if (own && !bp_ref_present(window->root)) {
-            window->root = window_make(emit, window->elements, "piece");
-        }
-        bucket->from =
-            own ? bp_ref_at(window->root, bucket->first) : window_make(emit, piece, "piece");
-        bp_emit_tree_sum(emit, &(bp_tree_sum_operands){.y = bucket->from, .x = bucket->to},
-                         &(bp_tree_sum_scalars){.count = (int64_t)piece, .pieces = ranks});
+        bucket_wait(emit, bucket, piece * bp_spec_ranks(emit->spec), bytes);
+        advance_sum(emit, window, bucket);
         bucket->phase = own ? 0 : 2;
         if (own) {
             return;
@@ -402,9 +493,9 @@ void bp_lanes_advance(bp_emit *emit, bp_window *window, bp_bucket *bucket)
             window->root = window_make(emit, window->elements, "sum");
         }
         bucket->to = bp_ref_at(window->root, bucket->first);
-        gather_begin(emit, bucket, piece * sizeof(float));
+        gather_begin(emit, bucket, piece);
     } else if (bucket->phase == 2) {
-        bucket_wait(emit, bucket, bytes, piece * sizeof(float));
+        bucket_wait(emit, bucket, bytes, piece);
         bucket->phase = 0;
     }
 }

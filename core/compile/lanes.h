@@ -11,6 +11,8 @@
  * No addition is made by anything but the kernels, so neither N nor what carries the bytes changes
  * a bit.
  *
+ * Where ranks have no more of the sums than they own, the piece of each is what it owns.
+ *
  * Gradients that are complete after the same stage lie one behind the other in a window, each at a
  * multiple of BP_WINDOW_ALIGN elements, and travel in buckets of BP_BUCKET_BYTES (core/compile/
  * flight.c says when). Of a rank's one lane the leaves stay until their bucket is made; of several

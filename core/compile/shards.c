@@ -47,16 +47,22 @@ static bool has_more(const uint64_t *row, uint32_t rank)
     return (row[rank / WORD_BITS] >> (rank % WORD_BITS) & 1) != 0;
 }
 
+/* Ones of a word, by adding up neighbours. */
+static uint32_t ones_of(uint64_t word)
+{
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
+}
+
 /* Ones among the bits of ranks before this one. */
 static uint32_t more_before(const uint64_t *row, uint32_t rank)
 {
     uint32_t ones = 0;
     for (uint32_t word = 0; word * WORD_BITS < rank; word++) {
         const uint32_t bits = rank - word * WORD_BITS;
-        uint64_t rest = bits < WORD_BITS ? row[word] & ((UINT64_C(1) << bits) - 1) : row[word];
-        for (; rest != 0; rest &= rest - 1) {
-            ones++;
-        }
+        ones += ones_of(bits < WORD_BITS ? row[word] & ((UINT64_C(1) << bits) - 1) : row[word]);
     }
     return ones;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared state as ops: the map is dealt, masters get their parts, and updated weights go round.
  *
- * Weights are gathered in buckets. In a bucket each rank sends one piece of equal size, its part of
- * several tensors or of one: of each tensor as many elements as the largest run has, from where the
- * rank's own run begins, or so far before it that they end with the tensor. Two buckets are under
- * way at a time. */
+ * Weights are gathered in buckets. In a bucket each rank sends one piece, its run of one tensor or
+ * of several, one behind the other; pieces are as long as the runs are. Two buckets are under way
+ * at a time. */
 #include "core/compile/compile_private.h"
 
 #define SHARING_BUCKET (UINT64_C(8) << 20)   /* bytes of all ranks' pieces, at least: */
@@ -65,6 +64,31 @@ static bp_shard_tensor sharing_tensor(const bp_spec *spec, const bp_parameter *p
                              owned_bytes(spec, parameter, last)};
 }
 
+void compile_piece(bp_emit *emit, uint64_t first, uint64_t bytes)
+{
+    if (emit->status == BP_OK) {
+        emit->status = bp_graph_piece(emit->graph, first, bytes);
+    }
+}
+
+/* Where the shares of all ranks lie in a weight, if they are not equal. */
+static void note_pieces(bp_emit *emit, uint32_t index)
+{
+    const bp_spec *spec = emit->spec;
+    bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t count = parameter->count;
+    parameter->pieces = emit->graph->used.scalars;
+    if (bp_shards_equal(&emit->shards, index, count)) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < spec->ranks; rank++) {
+        const bp_share share = bp_shards_share(&emit->shards, index, count, rank);
+        const uint64_t first = weight_bytes(spec, parameter, share.first);
+        const uint64_t end = weight_bytes(spec, parameter, share.first + share.count);
+        compile_piece(emit, first, end - first);
+    }
+}
+
 /* This rank's share of a parameter: its master, and of its weight what is shared out. */
 static void take_share(bp_emit *emit, uint32_t index)
 {
@@ -83,6 +107,7 @@ static void take_share(bp_emit *emit, uint32_t index)
                                      weight_bytes(spec, parameter, BP_SHARD_UNIT), index};
         const uint64_t end = weight_bytes(spec, parameter, share.first + share.count);
         bp_graph_part(emit->graph, parameter->weight, &part, end - part.first);
+        note_pieces(emit, index);
     }
     if (parameter->quantised == BP_QUANTISED_NONE) {
         bp_emit_master(emit, index);
@@ -142,7 +167,9 @@ typedef struct sharing_bucket {
     uint32_t last;
     uint64_t from;     /* 0 but in a parameter that fills several buckets */
     uint64_t most;     /* as many as there are, but in such a one */
-    uint64_t elements; /* of a rank's piece */
+    uint64_t elements; /* of the largest piece, at most */
+    uint64_t given;    /* of this rank's */
+    uint64_t whole;    /* of all ranks' */
     bp_ref own;
     bp_ref all;
     int64_t ticket;
@@ -182,10 +209,9 @@ uint64_t compile_largest_run(const bp_emit *emit, uint32_t index)
     return most;
 }
 
-/* Elements that a parameter has in a bucket. */
-static uint64_t bucket_run(const bp_emit *emit, const sharing_bucket *bucket, uint32_t index)
+/* Of a run of so many elements, those that a bucket has. */
+static uint64_t bucket_run(const sharing_bucket *bucket, uint64_t run)
 {
-    const uint64_t run = compile_largest_run(emit, index);
     const uint64_t left = run > bucket->from ? run - bucket->from : 0;
     return left < bucket->most ? left : bucket->most;
 }
@@ -213,8 +239,9 @@ static bool next_bucket(const bp_emit *emit, sharing_bucket *bucket)
         if (!bucket_takes(emit, i)) {
             continue; /* the next bucket goes on behind the last one that is */
         }
-        const uint64_t run = bucket_run(emit, bucket, i);
-        const bool longer = compile_largest_run(emit, i) > bucket->from + bucket->most;
+        const uint64_t largest = compile_largest_run(emit, i);
+        const uint64_t run = bucket_run(bucket, largest);
+        const bool longer = largest > bucket->from + bucket->most;
         const bool alone = bucket->from > 0 || longer;
         if (bucket->elements > 0 && (alone || bucket->elements + run > limit)) {
             break;
@@ -226,16 +253,6 @@ static bool next_bucket(const bp_emit *emit, sharing_bucket *bucket)
         }
     }
     return bucket->elements > 0;
-}
-
-/* Where a rank's piece of a parameter begins in a bucket, and where of that its own run does. */
-static uint64_t piece_first(const bp_emit *emit, const sharing_bucket *bucket, uint32_t index,
-                            bp_share own)
-{
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t run = bucket_run(emit, bucket, index);
-    const uint64_t first = own.first + bucket->from;
-    return first + run <= parameter->count ? first : parameter->count - run;
 }
 
 static void sharing_copy(bp_emit *emit, bp_ref to, bp_ref from, uint64_t count)
@@ -251,70 +268,93 @@ static bp_ref sharing_bytes(bp_ref ref)
     return (bp_ref){ref.buffer, BP_U8, ref.offset};
 }
 
-static void begin_bucket(bp_emit *emit, sharing_bucket *bucket)
+/* Elements of a rank's piece of a bucket. */
+static uint64_t bucket_piece(const bp_emit *emit, const sharing_bucket *bucket, uint32_t rank)
 {
-    const bp_dtype dtype = emit->spec->working;
-    const uint32_t ranks = emit->spec->ranks;
-    bucket->own = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bucket->elements, 1, "own_piece");
-    bucket->all =
-        bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, ranks, bucket->elements, "all_pieces");
-    uint64_t at = 0;
+    uint64_t elements = 0;
     for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        elements +=
+            bucket_takes(emit, i) ? bucket_run(bucket, bp_emit_due_share(emit, i, rank).count) : 0;
+    }
+    return elements;
+}
+
+/* A rank's runs into its piece, which begins at `at` in a buffer, or from there. */
+static void bucket_copy(bp_emit *emit, const sharing_bucket *bucket, uint32_t rank, bp_ref piece,
+                        bool back)
+{
+    uint64_t at = 0;
+    for (uint32_t i = bucket->first; i <= bucket->last && emit->status == BP_OK; i++) {
         if (!bucket_takes(emit, i)) {
             continue;
         }
-        const bp_share own = bp_emit_due_share(emit, i, emit->spec->rank);
-        const uint64_t run = bucket_run(emit, bucket, i);
-        const bp_ref weight = bp_emit_acquire_update(emit, i);
-        sharing_copy(emit, bp_ref_at(bucket->own, at),
-                     bp_ref_at(weight, piece_first(emit, bucket, i, own)), run);
+        const bp_share share = bp_emit_due_share(emit, i, rank);
+        const uint64_t run = bucket_run(bucket, share.count);
+        const bp_ref weight =
+            bp_ref_at(bp_emit_acquire_update(emit, i), share.first + bucket->from);
+        const bp_ref there = bp_ref_at(piece, at);
+        sharing_copy(emit, back ? weight : there, back ? there : weight, run);
         bp_emit_release(emit, i);
         at += run;
     }
-    bucket->ticket = (int64_t)bp_graph_ticket(emit->graph);
-    const bp_all_gather_begin_scalars scalars = {
-        .ticket = bucket->ticket,
-        .ranks = (int64_t)ranks,
-        .bytes = (int64_t)(bucket->elements * bp_dtype_bytes(dtype))};
-    const bp_all_gather_begin_operands operands = {sharing_bytes(bucket->all),
-                                                   sharing_bytes(bucket->own)};
-    bp_emit_all_gather_begin(emit, &operands, &scalars);
 }
 
-/* The runs of a parameter that others own, from their pieces. */
-static void take_runs(bp_emit *emit, const sharing_bucket *bucket, uint32_t index, uint64_t at)
+int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compile_pieces *pieces)
 {
-    const uint64_t run = bucket_run(emit, bucket, index);
-    const bp_ref weight = bp_emit_acquire_update(emit, index);
-    for (uint32_t rank = 0; rank < emit->spec->ranks && emit->status == BP_OK; rank++) {
-        const bp_share share = bp_emit_due_share(emit, index, rank);
-        const uint64_t left = share.count > bucket->from ? share.count - bucket->from : 0;
-        const uint64_t first = share.first + bucket->from;
-        const uint64_t skipped = first - piece_first(emit, bucket, index, share);
-        if (rank != emit->spec->rank) {
-            sharing_copy(emit, bp_ref_at(weight, first),
-                         bp_ref_at(bucket->all, rank * bucket->elements + at + skipped),
-                         left < run ? left : run);
-        }
-    }
-    bp_emit_release(emit, index);
+    const int64_t ticket = (int64_t)bp_graph_ticket(emit->graph);
+    const bp_gather_pieces_begin_scalars scalars = {
+        .ticket = ticket,
+        .ranks = (int64_t)emit->spec->ranks,
+        .bytes = (int64_t)pieces->bytes,
+        .whole = (int64_t)pieces->whole,
+        .member = (int64_t)emit->spec->rank,
+        .pieces = (int64_t)(emit->graph->used.scalars - pieces->row)};
+    bp_emit_gather_pieces_begin(
+        emit, &(bp_gather_pieces_begin_operands){sharing_bytes(to), sharing_bytes(from)}, &scalars);
+    return ticket;
 }
 
+static void begin_bucket(bp_emit *emit, sharing_bucket *bucket)
+{
+    const bp_dtype dtype = emit->spec->working;
+    const uint64_t width = bp_dtype_bytes(dtype);
+    compile_pieces pieces = {.row = emit->graph->used.scalars};
+    for (uint32_t rank = 0; rank < emit->spec->ranks; rank++) {
+        const uint64_t elements = bucket_piece(emit, bucket, rank);
+        compile_piece(emit, bucket->whole * width, elements * width);
+        bucket->given = rank == emit->spec->rank ? elements : bucket->given;
+        bucket->whole += elements;
+    }
+    const uint64_t room = bucket->given > 0 ? bucket->given : 1;
+    bucket->own = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, room, 1, "own_piece");
+    bucket->all = bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, bucket->whole, 1, "all_pieces");
+    bucket_copy(emit, bucket, emit->spec->rank, bucket->own, false);
+    pieces.bytes = bucket->given * width;
+    pieces.whole = bucket->whole * width;
+    bucket->ticket = compile_gather_pieces(emit, bucket->all, bucket->own, &pieces);
+}
+
+static void gather_wait(bp_emit *emit, int64_t ticket, bp_ref to, bp_ref from,
+                        const uint64_t bytes[2])
+{
+    const bp_fabric_wait_scalars wait = {
+        .ticket = ticket, .to_bytes = (int64_t)bytes[0], .from_bytes = (int64_t)bytes[1]};
+    bp_emit_fabric_wait(emit, &(bp_fabric_wait_operands){sharing_bytes(to), sharing_bytes(from)},
+                        &wait);
+}
+
+/* The runs that others own go to their places. */
 static void end_bucket(bp_emit *emit, const sharing_bucket *bucket)
 {
-    const uint64_t bytes = bucket->elements * bp_dtype_bytes(emit->spec->working);
-    const bp_fabric_wait_scalars scalars = {.ticket = bucket->ticket,
-                                            .to_bytes = (int64_t)(bytes * emit->spec->ranks),
-                                            .from_bytes = (int64_t)bytes};
-    const bp_fabric_wait_operands operands = {sharing_bytes(bucket->all),
-                                              sharing_bytes(bucket->own)};
+    const uint64_t width = bp_dtype_bytes(emit->spec->working);
+    const uint64_t bytes[2] = {bucket->whole * width, bucket->given * width};
     uint64_t at = 0;
-    bp_emit_fabric_wait(emit, &operands, &scalars);
-    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
-        if (bucket_takes(emit, i)) {
-            take_runs(emit, bucket, i, at);
-            at += bucket_run(emit, bucket, i);
+    gather_wait(emit, bucket->ticket, bucket->all, bucket->own, bytes);
+    for (uint32_t rank = 0; rank < emit->spec->ranks && emit->status == BP_OK; rank++) {
+        if (rank != emit->spec->rank) {
+            bucket_copy(emit, bucket, rank, bp_ref_at(bucket->all, at), true);
         }
+        at += bucket_piece(emit, bucket, rank);
     }
 }
 
@@ -323,11 +363,9 @@ void bp_emit_gather(bp_emit *emit, bp_ref to, bp_ref from, uint64_t bytes)
     const bp_all_gather_begin_scalars begin = {.ticket = (int64_t)bp_graph_ticket(emit->graph),
                                                .ranks = (int64_t)emit->spec->ranks,
                                                .bytes = (int64_t)bytes};
-    const bp_fabric_wait_scalars wait = {
-        .ticket = begin.ticket, .to_bytes = begin.bytes * begin.ranks, .from_bytes = begin.bytes};
     const bp_all_gather_begin_operands operands = {sharing_bytes(to), sharing_bytes(from)};
     bp_emit_all_gather_begin(emit, &operands, &begin);
-    bp_emit_fabric_wait(emit, &(bp_fabric_wait_operands){operands.to, operands.from}, &wait);
+    gather_wait(emit, begin.ticket, to, from, (uint64_t[2]){bytes * emit->spec->ranks, bytes});
 }
 
 static void gather_weights(bp_emit *emit)
@@ -348,49 +386,10 @@ static void gather_weights(bp_emit *emit)
     }
 }
 
-/* Elements of the largest share of a parameter, at most. */
-static uint64_t largest_share(const bp_emit *emit, uint32_t index)
-{
-    const uint64_t count = emit->parameters[index].count;
-    const uint64_t units = bp_size_ceil_div(bp_shards_units(count), emit->spec->ranks);
-    return units * BP_SHARD_UNIT < count ? units * BP_SHARD_UNIT : count;
-}
-
 void compile_gather_begin(bp_emit *emit)
 {
-    const uint64_t width = bp_dtype_bytes(emit->spec->working);
-    const uint32_t ahead = emit->spec->gather_ahead;
-    uint64_t most = 0;
     for (uint32_t i = 0; i < emit->parameter_count; i++) {
-        const uint64_t share = bp_emit_weight_shared(emit, i) ? largest_share(emit, i) : 0;
-        const uint64_t bytes = weight_bytes(emit->spec, &emit->parameters[i], share);
-        most = bytes > most ? bytes : most;
         emit->parameters[i].applied = false;
-    }
-    const uint32_t late = emit->spec->gradient_release != BP_RELEASE_NONE ? 1 : 0;
-    emit->piece = BP_ABSENT;
-    emit->piece_count = bp_size_ceil_div(most, width);
-    emit->gathers = 0;
-    const bool reads = emit->graph->program != BP_PROGRAM_INITIALIZE;
-    if (most > 0 && (reads || emit->spec->lora.magnitudes)) { /* norms are of whole weights */
-        emit->piece =
-            bp_emit_carried(emit, BP_CLASS_WORKSPACE, emit->spec->working, emit->piece_count,
-                            ahead == 0 ? 1 : ahead + late, "own_weights");
-    }
-}
-
-/* All shares of a weight from the ranks' pieces to their places, from the first to the last. */
-static void join_shares(bp_emit *emit, uint32_t index, bp_ref to, bp_ref pieces, uint64_t piece)
-{
-    const bp_parameter *parameter = &emit->parameters[index];
-    const uint64_t count = parameter->count;
-    for (uint64_t next = 0; next < count && emit->status == BP_OK;) {
-        const uint32_t rank = bp_shards_owner(&emit->shards, index, count, next);
-        const bp_share share = bp_shards_share(&emit->shards, index, count, rank);
-        const uint64_t cell = weight_cells(parameter, next);
-        next += share.count;
-        sharing_copy(emit, bp_ref_at(to, cell), bp_ref_at(pieces, rank * piece),
-                     weight_cells(parameter, next) - cell);
     }
 }
 
@@ -416,33 +415,25 @@ static bp_ref whole_weight(bp_emit *emit, const bp_parameter *parameter)
 void compile_gather(bp_emit *emit, uint32_t index)
 {
     bp_parameter *parameter = &emit->parameters[index];
-    const bp_dtype dtype = weight_dtype(emit->spec, parameter);
-    const uint64_t largest = largest_share(emit, index);
-    const uint64_t piece = weight_cells(parameter, largest);
-    const bp_ref own = {parameter->weight, dtype, 0};
+    const bp_spec *spec = emit->spec;
+    const bp_share *share = &parameter->share;
+    const bp_ref own = {parameter->weight, weight_dtype(spec, parameter), 0};
     const bp_ref whole = whole_weight(emit, parameter);
-    /* Equal shares come to lie where they belong; others are moved from the ranks' pieces. */
-    const bool equal = bp_shards_equal(&emit->shards, index, parameter->count);
-    const bp_ref pieces = equal ? whole
-                                : bp_emit_buffer(emit, BP_CLASS_WORKSPACE, dtype, emit->spec->ranks,
-                                                 piece, "weight_pieces");
-    const uint32_t ahead = emit->spec->gather_ahead;
-    const uint64_t turn = ahead == 0 || parameter->applied ? ahead : emit->gathers++ % ahead;
-    const bp_ref room = bp_ref_at(emit->piece, turn * emit->piece_count);
-    const bp_ref copy = {room.buffer, dtype, room.offset};
-    const bool shorter = parameter->share.count < largest;
+    const uint64_t end = weight_bytes(spec, parameter, share->first + share->count);
+    const compile_pieces pieces = {parameter->pieces,
+                                   end - weight_bytes(spec, parameter, share->first),
+                                   weight_bytes(spec, parameter, parameter->count)};
     parameter->held++; /* its share is read */
-    if (shorter) {
-        sharing_copy(emit, copy, own, weight_cells(parameter, parameter->share.count));
+    if (bp_shards_equal(&emit->shards, index, parameter->count)) {
+        bp_emit_gather(emit, whole, own, pieces.bytes);
+    } else {
+        const int64_t ticket = compile_gather_pieces(emit, whole, own, &pieces);
+        gather_wait(emit, ticket, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
     }
-    bp_emit_gather(emit, pieces, shorter ? copy : own, piece * bp_dtype_bytes(dtype));
     if (!parameter->applied) {
         gather_mark(emit, parameter->weight);
     }
     parameter->held--;
-    if (!equal) {
-        join_shares(emit, index, whole, pieces, piece);
-    }
     parameter->whole = whole.buffer;
 }
 

@@ -52,6 +52,10 @@ static double fabric_bytes(bp_kernel kernel, const void *scalars)
     if (kernel == BP_KERNEL_broadcast_begin) {
         return s->ranks > 1 ? (double)s->bytes : 0.0;
     }
+    if (kernel == BP_KERNEL_gather_pieces_begin) {
+        const bp_gather_pieces_begin_scalars *pieces = scalars;
+        return (double)(pieces->whole - pieces->bytes);
+    }
     return (double)(s->ranks - 1) * (double)s->bytes;
 }
 

@@ -35,6 +35,11 @@ typedef struct bp_linked_program {
     uint32_t count;
 } bp_linked_program;
 
+/* Whether an op of the fabric's engine has pieces that differ in size, and its row of them, by
+ * member: it lies among the scalars of the graph. */
+bool bp_fabric_has_pieces(bp_kernel kernel);
+const bp_fabric_piece *bp_fabric_pieces_of(const void *scalars);
+
 /* The call of a fabric that an op of its engine begins, with its operands as addresses. */
 bp_fabric_transfer bp_fabric_transfer_of(bp_kernel kernel, const void *scalars, void *to,
                                          const void *from);

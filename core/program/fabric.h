@@ -36,16 +36,32 @@ typedef enum bp_fabric_call {
     BP_FABRIC_BROADCAST
 } bp_fabric_call;
 
+/* A member's part of bytes that lie one behind the other, where parts differ in size. */
+typedef struct bp_fabric_piece {
+    uint64_t first;
+    uint64_t bytes;
+} bp_fabric_piece;
+
 /* One call; kernels.def says what it does (all_gather_begin, exchange_begin, broadcast_begin). */
 typedef struct bp_fabric_transfer {
     bp_fabric_call call;
     uint32_t ticket; /* names it to wait; not in use by another call of this rank */
     uint32_t group;
     uint32_t root;  /* BROADCAST: the member whose bytes they are */
-    uint64_t bytes; /* of one piece */
+    uint64_t bytes; /* of one piece; of this rank's own where there are `pieces` */
+    /* ALL_GATHER, EXCHANGE: by member; they stay until the wait. Members have the same. NULL: all
+     * are of `bytes`. */
+    const bp_fabric_piece *pieces;
     void *to;
     const void *from;
 } bp_fabric_transfer;
+
+/* The piece for a member, from `from` on, and where the one of a member goes, from `to` on. */
+bp_fabric_piece bp_fabric_piece_for(const bp_fabric_transfer *transfer, uint32_t member);
+bp_fabric_piece bp_fabric_piece_of(const bp_fabric_transfer *transfer, uint32_t member);
+
+/* What members of a call have alike: the bytes of a piece, or of the pieces of all. */
+uint64_t bp_fabric_measure(const bp_fabric_transfer *transfer, uint32_t members);
 
 /* Calls of a fabric that reaches a GPU's memory itself, as work of a stream: in its order, without
  * begin and wait, and recorded with it where it is captured as a graph. Handles are the driver's

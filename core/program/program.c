@@ -208,12 +208,21 @@ static bp_status add_operands(bp_graph *graph, uint64_t refs, uint64_t scalars, 
         return table_full(graph, "scalars", graph->limit.scalars, graph->used.scalars + scalars);
     }
     if (!bp_graph_counts(graph)) {
-        memcpy(graph->refs + graph->used.refs, from, (size_t)refs * sizeof(bp_ref));
+        if (refs > 0) {
+            memcpy(graph->refs + graph->used.refs, from, (size_t)refs * sizeof(bp_ref));
+        }
         memcpy(graph->scalars + graph->used.scalars, values, (size_t)scalars * sizeof(bp_scalar));
     }
     graph->used.refs += (uint32_t)refs;
     graph->used.scalars += (uint32_t)scalars;
     return BP_OK;
+}
+
+bp_status bp_graph_piece(bp_graph *graph, uint64_t first, uint64_t bytes)
+{
+    const bp_scalar piece[BP_PIECE_SCALARS] = {{.integer = (int64_t)first},
+                                               {.integer = (int64_t)bytes}};
+    return add_operands(graph, 0, BP_PIECE_SCALARS, NULL, piece);
 }
 
 bp_status bp_graph_field(bp_graph *graph, const bp_field *field)

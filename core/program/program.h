@@ -113,6 +113,8 @@ typedef struct bp_field {
     bool negative;  /* and may be negative */
 } bp_field;
 
+#define BP_PIECE_SCALARS 2 /* that a bp_fabric_piece takes */
+
 #define BP_FIELDS_MAX 16
 
 /* Rows of each table. */
@@ -188,6 +190,10 @@ void bp_graph_take(bp_graph *graph, uint32_t buffer, uint32_t programs);
 /* Appends an op of `tuples` tuples: refs and scalars are copied as they are. */
 bp_status bp_graph_op(bp_graph *graph, const bp_op *prototype, const bp_ref *refs,
                       const void *scalars) BP_MUST_CHECK;
+
+/* Appends a piece to the row of them that lies among the scalars, for ops whose scalars come later;
+ * the first one's number is graph->used.scalars before. */
+bp_status bp_graph_piece(bp_graph *graph, uint64_t first, uint64_t bytes) BP_MUST_CHECK;
 
 /* Adds a tuple to the newest op, whose row of kernels.def is a LIST or, for more than one tuple of
  * it, made so by bp_graph_op. */

@@ -129,6 +129,33 @@ static bp_status flight_beside(const flight *f)
     return BP_OK;
 }
 
+/* Pieces that differ in size lie one behind the other, in the order of members from one of them on,
+ * and are the whole; this rank's is as long as its own scalars say. */
+static bp_status flight_pieces(const bp_graph *graph, const bp_op *op)
+{
+    const bp_gather_pieces_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    const uint64_t whole = (uint64_t)s->whole;
+    const uint64_t rows = (uint64_t)s->ranks * BP_PIECE_SCALARS;
+    if (s->ranks > UINT32_MAX || s->pieces > op->scalar || rows > (uint64_t)s->pieces) {
+        return flight_refuse(graph, op, "a row of pieces is not before its op");
+    }
+    const bp_fabric_piece *piece = bp_fabric_pieces_of(s);
+    bool begins = false;
+    bool behind = piece[s->member].bytes == (uint64_t)s->bytes;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < s->ranks; i++) {
+        const bp_fabric_piece *next = &piece[i + 1 < s->ranks ? i + 1 : 0];
+        const uint64_t end = bp_size_add(piece[i].first, piece[i].bytes);
+        const bool turns = end == whole && next->first == 0;
+        begins = begins || turns;
+        bytes = bp_size_add(bytes, piece[i].bytes);
+        behind = behind && end <= whole && (turns || next->first == end);
+    }
+    return behind && begins && bytes == whole
+               ? BP_OK
+               : flight_refuse(graph, op, "pieces are not one behind the other the whole");
+}
+
 /* Follows the work that op number `begin` begins to its wait, before op number `end`. */
 static bp_status flight_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
 {
@@ -201,6 +228,7 @@ bp_status bp_verify_flight(const bp_graph *graph, uint32_t program)
             return flight_refuse(graph, op, "a ticket is not the number of begins before it");
         }
         begun++;
+        BP_TRY(bp_fabric_has_pieces(op->kernel) ? flight_pieces(graph, op) : BP_OK);
         BP_TRY(flight_follow(graph, i, end));
     }
     return BP_OK;

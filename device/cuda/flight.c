@@ -64,6 +64,16 @@ static void link_alone(const bp_linked_op *op, cuda_record *out, bp_cu_address t
         .to = to, .from = from, .rows = 1, .width = to != from ? (uint64_t)s->bytes : 0};
 }
 
+static uint64_t call_longest(const bp_fabric_transfer *transfer, uint32_t ranks)
+{
+    uint64_t longest = transfer->pieces == NULL ? transfer->bytes : 0;
+    for (uint32_t i = 0; transfer->pieces != NULL && i < ranks; i++) {
+        const uint64_t bytes = transfer->pieces[i].bytes;
+        longest = bytes > longest ? bytes : longest;
+    }
+    return longest;
+}
+
 static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
                            cuda_record *out)
 {
@@ -85,16 +95,18 @@ static bp_status link_call(cuda_context *context, const bp_linked_op *op, bp_are
     const bool staged = !host_to || !host_from;
     uint64_t chunk = CUDA_SLOT_BYTES / (uint64_t)s->ranks;
     cuda_record_call *call = kept;
-    *call = (cuda_record_call){
-        .context = context,
-        .transfer = bp_fabric_transfer_of(op->kernel, op->scalars, (void *)(uintptr_t)to,
-                                          (const void *)(uintptr_t)from),
-        .to_pieces = op->kernel == BP_KERNEL_broadcast_begin ? 1 : (uint32_t)s->ranks,
-        .from_pieces = op->kernel == BP_KERNEL_exchange_begin ? (uint32_t)s->ranks : 1,
-        .queued = context->attached && !host_to && !host_from,
-        .chunk = !staged     ? 0
-                 : chunk > 0 ? chunk
-                             : 1};
+    *call = (cuda_record_call){.context = context,
+                               .transfer = bp_fabric_transfer_of(op->kernel, op->scalars,
+                                                                 (void *)(uintptr_t)to,
+                                                                 (const void *)(uintptr_t)from),
+                               .queued = context->attached && !host_to && !host_from,
+                               .chunk = !staged     ? 0
+                                        : chunk > 0 ? chunk
+                                                    : 1};
+    const bp_fabric_call kind = call->transfer.call;
+    call->to_pieces = kind == BP_FABRIC_BROADCAST ? 1 : (uint32_t)s->ranks;
+    call->from_pieces = kind == BP_FABRIC_EXCHANGE ? (uint32_t)s->ranks : 1;
+    call->longest = call_longest(&call->transfer, (uint32_t)s->ranks);
     out->kind = CUDA_RECORD_CALL;
     out->as.call = call;
     return BP_OK;
@@ -138,10 +150,26 @@ static bp_status copy_make(cuda_context *context, const cuda_record_copy *copy, 
     return CUDA_CALL(context, cuMemcpy2DAsync_v2, &rows, stream);
 }
 
-static uint64_t call_bytes(const cuda_record_call *call)
+/* Bytes of a piece that go in the round that begins at byte `first` of every piece. */
+static uint64_t call_round(const cuda_record_call *call, uint64_t bytes, uint64_t first)
 {
-    uint64_t left = call->transfer.bytes - call->done;
+    const uint64_t left = bytes > first ? bytes - first : 0;
     return call->chunk == 0 || left < call->chunk ? left : call->chunk;
+}
+
+/* A round as a call of its own, between the staging slots. */
+static void call_stage(cuda_context *context, const cuda_record_call *call,
+                       bp_fabric_transfer *transfer)
+{
+    for (uint32_t i = 0; transfer->pieces != NULL && i < context->fabric->size(context->rank);
+         i++) {
+        context->calls_pieces[i] = (bp_fabric_piece){
+            i * call->chunk, call_round(call, transfer->pieces[i].bytes, call->done)};
+    }
+    transfer->pieces = transfer->pieces != NULL ? context->calls_pieces : NULL;
+    transfer->bytes = call_round(call, transfer->bytes, call->done);
+    transfer->from = context->calls_staging;
+    transfer->to = context->calls_staging + CUDA_SLOT_BYTES;
 }
 
 /* On a thread of the driver's, which waits here for the other ranks. Ranks of one process on one
@@ -151,13 +179,11 @@ static void call_fabric(void *data)
     cuda_record_call *call = data;
     cuda_context *context = call->context;
     bp_fabric_transfer transfer = call->transfer;
-    transfer.bytes = call_bytes(call);
     if (call->chunk != 0) {
-        transfer.from = context->calls_staging;
-        transfer.to = context->calls_staging + CUDA_SLOT_BYTES;
+        call_stage(context, call, &transfer);
+        call->done += call->chunk;
+        call->done = call->done < call->longest ? call->done : 0;
     }
-    call->done += transfer.bytes;
-    call->done = call->done < call->transfer.bytes ? call->done : 0;
     bp_status status = cuda_calls_status(context);
     if (status != BP_OK) {
         return;
@@ -171,19 +197,27 @@ static void call_fabric(void *data)
     }
 }
 
-/* Bytes [first, first + bytes) of each piece, one behind the other in the staging slot. */
+/* The round of each piece that begins at its byte `first`, in the staging slot where call_stage has
+ * it: pieces that differ lie a chunk apart, others one behind the other. */
 static bp_status stage_pieces(cuda_context *context, const cuda_record_call *call, uint64_t first,
-                              uint64_t bytes, bool in)
+                              bool in)
 {
     const bp_fabric_transfer *transfer = &call->transfer;
-    uint32_t pieces = in ? call->from_pieces : call->to_pieces;
+    const uint32_t pieces = in ? call->from_pieces : call->to_pieces;
     const unsigned char *slot = context->calls_staging + (in ? 0 : CUDA_SLOT_BYTES);
+    const bp_cu_address whole = (bp_cu_address)(uintptr_t)(in ? transfer->from : transfer->to);
+    const bool apart = transfer->pieces != NULL && (in || transfer->call == BP_FABRIC_ALL_GATHER);
+    const uint64_t pitch = apart ? call->chunk : call_round(call, transfer->bytes, first);
     for (uint32_t i = 0; i < pieces; i++) {
-        bp_cu_address staged = (bp_cu_address)(uintptr_t)(slot + i * bytes);
-        bp_cu_address operand = (bp_cu_address)(uintptr_t)(in ? transfer->from : transfer->to) +
-                                i * transfer->bytes + first;
-        CUDA_TRY(context, cuMemcpyAsync, in ? staged : operand, in ? operand : staged,
-                 (size_t)bytes, context->calls);
+        const bp_fabric_piece piece =
+            in ? bp_fabric_piece_for(transfer, i) : bp_fabric_piece_of(transfer, i);
+        const uint64_t bytes = call_round(call, piece.bytes, first);
+        const bp_cu_address staged = (bp_cu_address)(uintptr_t)(slot + i * pitch);
+        const bp_cu_address operand = whole + piece.first + first;
+        if (bytes > 0) {
+            CUDA_TRY(context, cuMemcpyAsync, in ? staged : operand, in ? operand : staged,
+                     (size_t)bytes, context->calls);
+        }
     }
     return BP_OK;
 }
@@ -196,13 +230,11 @@ static bp_status call_make(cuda_context *context, cuda_record_call *call)
         context->failed = context->failed || status != BP_OK;
         return status;
     }
-    uint64_t all = call->transfer.bytes;
-    uint64_t most = call->chunk != 0 ? call->chunk : all;
-    for (uint64_t first = 0; first < all; first += most) {
-        uint64_t bytes = all - first < most ? all - first : most;
-        BP_TRY(call->chunk != 0 ? stage_pieces(context, call, first, bytes, true) : BP_OK);
+    const uint64_t most = call->chunk != 0 ? call->chunk : call->longest;
+    for (uint64_t first = 0; first < call->longest; first += most) {
+        BP_TRY(call->chunk != 0 ? stage_pieces(context, call, first, true) : BP_OK);
         CUDA_TRY(context, cuLaunchHostFunc, context->calls, call_fabric, call);
-        BP_TRY(call->chunk != 0 ? stage_pieces(context, call, first, bytes, false) : BP_OK);
+        BP_TRY(call->chunk != 0 ? stage_pieces(context, call, first, false) : BP_OK);
     }
     return BP_OK;
 }

@@ -98,8 +98,11 @@ static bp_status take_host_memory(cuda_context *context)
         memset(taken, 0, (size_t)context->host_bytes);
     }
     if (context->fabric != NULL) {
-        CUDA_TRY(context, cuMemAllocHost_v2, &taken, 2 * CUDA_SLOT_BYTES);
+        const size_t ranks = context->fabric->size(context->rank);
+        CUDA_TRY(context, cuMemAllocHost_v2, &taken,
+                 2 * CUDA_SLOT_BYTES + ranks * sizeof(bp_fabric_piece));
         context->calls_staging = taken;
+        context->calls_pieces = (void *)(context->calls_staging + 2 * CUDA_SLOT_BYTES);
     }
     return BP_OK;
 }

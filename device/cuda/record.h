@@ -50,12 +50,13 @@ typedef struct cuda_record_copy {
     uint64_t from_pitch;
 } cuda_record_copy;
 
-/* Pieces of `bytes` each go through pinned memory, `chunk` bytes of all of them at a time, where an
- * operand is not the host's. Host functions of one stream are made in order, so the next of them
+/* Pieces go through pinned memory, `chunk` bytes of each of them at a time, where an operand is not
+ * the host's. Host functions of one stream are made in order, so the next of them
  * knows by `done` what it is about. */
 typedef struct cuda_record_call {
     struct cuda_context *context;
     bp_fabric_transfer transfer; /* its addresses: of the operands, whoever can reach them */
+    uint64_t longest; /* bytes of the longest piece of any rank */
     uint32_t to_pieces;
     uint32_t from_pieces;
     bool queued;    /* by the fabric itself, between GPUs */

@@ -69,11 +69,11 @@ static uint32_t checked_members(const void *context, uint32_t group)
 }
 
 /* Of one piece; the slot that its digest comes in says between whom it goes. */
-static uint64_t piece_digest(const checked_flight *flight, const void *bytes, uint32_t index)
+static uint64_t piece_digest(const checked_flight *flight, const void *bytes, bp_fabric_piece piece)
 {
     const bp_fabric_transfer *t = &flight->transfer;
     const uint64_t seed = flight->number * 4 + (uint64_t)t->call + ((uint64_t)t->group << 56);
-    return bp_digest_of((const char *)bytes + index * t->bytes, (size_t)t->bytes, seed);
+    return bp_digest_of((const char *)bytes + piece.first, (size_t)piece.bytes, seed);
 }
 
 static checked_flight *flight_of(checked_rank *rank, bool used, uint32_t ticket)
@@ -102,11 +102,12 @@ static bp_status checked_begin(void *context, const bp_fabric_transfer *transfer
     data.ticket = 2 * transfer->ticket;
     digests.ticket = data.ticket + 1;
     digests.bytes = sizeof(uint64_t);
+    digests.pieces = NULL;
     digests.from = flight->mine;
     digests.to = flight->theirs;
     const uint32_t pieces = transfer->call == BP_FABRIC_EXCHANGE ? members : 1;
     for (uint32_t i = 0; i < pieces; i++) {
-        flight->mine[i] = piece_digest(flight, transfer->from, i);
+        flight->mine[i] = piece_digest(flight, transfer->from, bp_fabric_piece_for(transfer, i));
     }
     BP_TRY(rank->inner->begin(rank->context, &data, error));
     BP_TRY(rank->inner->begin(rank->context, &digests, error));
@@ -141,7 +142,7 @@ static bp_status checked_wait(void *context, uint32_t ticket, bp_error *error)
     const uint32_t members = checked_members(rank, t->group);
     const uint32_t pieces = t->call == BP_FABRIC_BROADCAST ? 1 : members;
     for (uint32_t i = 0; i < pieces; i++) {
-        if (piece_digest(flight, t->to, i) != flight->theirs[i]) {
+        if (piece_digest(flight, t->to, bp_fabric_piece_of(t, i)) != flight->theirs[i]) {
             return refuse_piece(t->call == BP_FABRIC_BROADCAST ? t->root : i, error);
         }
     }

@@ -123,7 +123,7 @@ static bp_status begin_post(mpi_rank *rank, const bp_fabric_transfer *transfer)
     flight->self = bp_fabric_group_position(&flight->group, world->rank);
     flight->transfer = *transfer;
     flight->header = (bp_mpi_header){.sequence = rank->sequence[transfer->group]++,
-                                     .bytes = transfer->bytes,
+                                     .bytes = bp_fabric_measure(transfer, flight->group.count),
                                      .group = transfer->group,
                                      .call = transfer->call,
                                      .root = transfer->root};
@@ -269,31 +269,30 @@ static int flight_tag(const bp_mpi_flight *flight, uint32_t piece)
     return (int)(TAG_CALLS + 2 * call + piece);
 }
 
-static uint64_t flight_round(const bp_mpi_flight *flight)
+/* Bytes of a piece that go in the round at hand. */
+static uint64_t flight_round(const bp_mpi_flight *flight, bp_fabric_piece piece)
 {
-    uint64_t left = flight->transfer.bytes - flight->moved;
+    const uint64_t left = piece.bytes > flight->moved ? piece.bytes - flight->moved : 0;
     return left < ROUND_BYTES ? left : ROUND_BYTES;
+}
+
+/* Whether this rank has nothing more to send or to get behind the round at hand. */
+static bool flight_last(const bp_mpi_flight *flight)
+{
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < flight->group.count; i++) {
+        const uint64_t goes = bp_fabric_piece_for(&flight->transfer, i).bytes;
+        const uint64_t comes = bp_fabric_piece_of(&flight->transfer, i).bytes;
+        longest = goes > longest ? goes : longest;
+        longest = comes > longest ? comes : longest;
+    }
+    return longest <= flight->moved + ROUND_BYTES;
 }
 
 /* Whether member `from` has a piece for member `to`. */
 static bool flight_carries(const bp_mpi_flight *flight, uint32_t from)
 {
     return flight->transfer.call != BP_FABRIC_BROADCAST || from == flight->transfer.root;
-}
-
-/* Where the piece for a member is, and where the piece of one goes. */
-static const unsigned char *flight_source(const bp_mpi_flight *flight, uint32_t member)
-{
-    const bp_fabric_transfer *t = &flight->transfer;
-    return (const unsigned char *)t->from +
-           (t->call == BP_FABRIC_EXCHANGE ? member * t->bytes : 0) + flight->moved;
-}
-
-static unsigned char *flight_target(const bp_mpi_flight *flight, uint32_t member)
-{
-    const bp_fabric_transfer *t = &flight->transfer;
-    return (unsigned char *)t->to + (t->call == BP_FABRIC_BROADCAST ? 0 : member * t->bytes) +
-           flight->moved;
 }
 
 static void poll_lose(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t member, int result)
@@ -333,18 +332,23 @@ static void poll_send(bp_mpi_world *world, const bp_mpi_flight *flight, uint32_t
 static void flight_post(bp_mpi_world *world, bp_mpi_flight *flight)
 {
     const uint32_t count = flight->group.count;
-    const uint64_t bytes = flight_round(flight);
-    for (uint32_t k = 1; k < count && bytes > 0; k++) {
-        uint32_t i = (flight->self + count - k) % count;
-        if (flight_carries(flight, i)) {
-            poll_receive(world, flight, i, &flight->parts[i].in, flight_target(flight, i), bytes,
-                         1);
+    const bp_fabric_transfer *t = &flight->transfer;
+    for (uint32_t k = 1; k < count; k++) {
+        const uint32_t i = (flight->self + count - k) % count;
+        const bp_fabric_piece piece = bp_fabric_piece_of(t, i);
+        const uint64_t bytes = flight_round(flight, piece);
+        if (flight_carries(flight, i) && bytes > 0) {
+            poll_receive(world, flight, i, &flight->parts[i].in,
+                         (unsigned char *)t->to + piece.first + flight->moved, bytes, 1);
         }
     }
-    for (uint32_t k = 1; k < count && bytes > 0; k++) {
-        uint32_t i = (flight->self + k) % count;
-        if (flight_carries(flight, flight->self)) {
-            poll_send(world, flight, i, &flight->parts[i].out, flight_source(flight, i), bytes, 1);
+    for (uint32_t k = 1; k < count; k++) {
+        const uint32_t i = (flight->self + k) % count;
+        const bp_fabric_piece piece = bp_fabric_piece_for(t, i);
+        const uint64_t bytes = flight_round(flight, piece);
+        if (flight_carries(flight, flight->self) && bytes > 0) {
+            poll_send(world, flight, i, &flight->parts[i].out,
+                      (const unsigned char *)t->from + piece.first + flight->moved, bytes, 1);
         }
     }
 }
@@ -363,10 +367,12 @@ static void flight_start(bp_mpi_world *world, bp_mpi_flight *flight)
     }
     flight_post(world, flight);
     if (flight_carries(flight, flight->self)) {
-        const unsigned char *from = flight_source(flight, flight->self);
-        unsigned char *to = flight_target(flight, flight->self);
-        if (to != from && flight->transfer.bytes > 0) {
-            memcpy(to, from, (size_t)flight->transfer.bytes);
+        const bp_fabric_transfer *t = &flight->transfer;
+        const bp_fabric_piece out = bp_fabric_piece_for(t, flight->self);
+        const unsigned char *from = (const unsigned char *)t->from + out.first;
+        unsigned char *to = (unsigned char *)t->to + bp_fabric_piece_of(t, flight->self).first;
+        if (to != from && out.bytes > 0) {
+            memcpy(to, from, (size_t)out.bytes);
         }
     }
 }
@@ -446,8 +452,8 @@ static bool flight_poll(bp_mpi_world *world, bp_mpi_flight *flight, bool *moved)
     if (failed || !through) {
         return false;
     }
-    flight->moved += flight_round(flight);
-    if (flight->moved < flight->transfer.bytes) {
+    if (!flight_last(flight)) {
+        flight->moved += ROUND_BYTES;
         flight_post(world, flight);
         return false;
     }

@@ -135,20 +135,20 @@ static int nccl_messages(const nccl_rank *rank, const bp_fabric_transfer *t, voi
     const bp_nccl_library *nccl = rank->library;
     const uint32_t count = rank->inner->members(rank->context, t->group);
     const uint32_t self = rank->inner->rank(rank->context);
-    const size_t bytes = (size_t)t->bytes;
-    const bool each = t->call == BP_FABRIC_EXCHANGE;
     const bool all = t->call != BP_FABRIC_BROADCAST;
     const bool gives = all || nccl_peer(rank, t->group, t->root) == self;
     int result = nccl->ncclGroupStart();
     for (uint32_t i = 0; i < count && result == BP_NCCL_SUCCESS; i++) {
         const uint32_t peer = nccl_peer(rank, t->group, i);
-        const unsigned char *from = (const unsigned char *)t->from + (each ? i * bytes : 0);
-        unsigned char *to = (unsigned char *)t->to + (all ? i * bytes : 0);
-        if (gives) {
-            result = nccl->ncclSend(from, bytes, BP_NCCL_UINT8, (int)peer, rank->comm, stream);
+        const bp_fabric_piece out = bp_fabric_piece_for(t, i);
+        const bp_fabric_piece in = bp_fabric_piece_of(t, i);
+        if (gives && out.bytes > 0) {
+            result = nccl->ncclSend((const unsigned char *)t->from + out.first, (size_t)out.bytes,
+                                    BP_NCCL_UINT8, (int)peer, rank->comm, stream);
         }
-        if (result == BP_NCCL_SUCCESS && (all || i == t->root)) {
-            result = nccl->ncclRecv(to, bytes, BP_NCCL_UINT8, (int)peer, rank->comm, stream);
+        if (result == BP_NCCL_SUCCESS && in.bytes > 0 && (all || i == t->root)) {
+            result = nccl->ncclRecv((unsigned char *)t->to + in.first, (size_t)in.bytes,
+                                    BP_NCCL_UINT8, (int)peer, rank->comm, stream);
         }
     }
     const int ended = nccl->ncclGroupEnd();
@@ -161,6 +161,9 @@ static bp_status nccl_enqueue(void *context, const bp_fabric_transfer *t, void *
     nccl_rank *rank = context;
     const bp_nccl_library *nccl = rank->library;
     const size_t bytes = (size_t)t->bytes;
+    if (t->pieces != NULL) {
+        return nccl_ended(rank, nccl_messages(rank, t, stream), "ncclGroupEnd", error);
+    }
     if (bytes == 0) {
         return BP_OK;
     }
@@ -233,10 +236,31 @@ static bp_status attach_try(nccl_rank *rank, void *arena, uint64_t bytes, void *
     return BP_OK;
 }
 
+/* A window is as large on all ranks, whose arenas need not be: the fewest bytes of any. What lies
+ * behind them goes through NCCL's own buffers. */
+static bp_status attach_least(nccl_rank *rank, uint64_t *bytes, bp_error *error)
+{
+    const uint64_t own = *bytes;
+    for (uint32_t root = 0; root < rank->inner->size(rank->context); root++) {
+        uint64_t theirs = own;
+        const bp_fabric_transfer call = {.call = BP_FABRIC_BROADCAST,
+                                         .ticket = TICKET,
+                                         .root = root,
+                                         .bytes = sizeof theirs,
+                                         .to = &theirs,
+                                         .from = &theirs};
+        BP_TRY(rank->inner->begin(rank->context, &call, error));
+        BP_TRY(rank->inner->wait(rank->context, TICKET, error));
+        *bytes = theirs < *bytes ? theirs : *bytes;
+    }
+    return BP_OK;
+}
+
 /* Without it calls go through NCCL's own buffers. */
 static bp_status attach_register(nccl_rank *rank, void *arena, uint64_t bytes, bp_error *error)
 {
     const bp_nccl_library *nccl = rank->library;
+    BP_TRY(attach_least(rank, &bytes, error));
     if (nccl->ncclCommWindowRegister == NULL || nccl->ncclCommWindowDeregister == NULL) {
         return BP_OK;
     }

@@ -288,10 +288,12 @@ static uint32_t meeting_find(bp_threads_world *world, const bp_threads_meeting *
 
 static bool meeting_fits(const bp_threads_meeting *m, const bp_fabric_transfer *transfer)
 {
+    const uint64_t measure = bp_fabric_measure(transfer, m->count);
     for (uint32_t i = 0; i < m->count; i++) {
         const bp_fabric_transfer *other = &m->post[i];
-        if (m->has_posted[i] && (other->call != transfer->call || other->bytes != transfer->bytes ||
-                                 other->root != transfer->root)) {
+        if (m->has_posted[i] &&
+            (other->call != transfer->call || bp_fabric_measure(other, m->count) != measure ||
+             other->root != transfer->root)) {
             return false;
         }
     }
@@ -423,21 +425,11 @@ static void copy_from(threads_rank *rank, const bp_threads_meeting *m, uint32_t 
 {
     const bp_fabric_transfer *mine = &m->post[self];
     const bp_fabric_transfer *theirs = &m->post[member];
-    unsigned char *to = mine->to;
-    const unsigned char *from = theirs->from;
-    switch (mine->call) {
-    case BP_FABRIC_ALL_GATHER:
-        copy_message(rank, to + member * mine->bytes, from, mine->bytes, member == self);
-        break;
-    case BP_FABRIC_EXCHANGE:
-        copy_message(rank, to + member * mine->bytes, from + self * mine->bytes, mine->bytes,
-                     member == self);
-        break;
-    case BP_FABRIC_BROADCAST:
-        if (member == mine->root) {
-            copy_message(rank, to, from, mine->bytes, member == self);
-        }
-        break;
+    const bp_fabric_piece to = bp_fabric_piece_of(mine, member);
+    const bp_fabric_piece from = bp_fabric_piece_for(theirs, self);
+    if (mine->call != BP_FABRIC_BROADCAST || member == mine->root) {
+        copy_message(rank, (unsigned char *)mine->to + to.first,
+                     (const unsigned char *)theirs->from + from.first, to.bytes, member == self);
     }
 }
 

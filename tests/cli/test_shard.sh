@@ -49,6 +49,25 @@ for limit in parameters:1.40 gradients:3.20; do
     check $? "larger buckets take more" "$err"
 done
 
+# Bytes on the wire: of each parameter (N - 1)/N of 4 bytes of sums, and of its weight as often as it goes
+# round; all sums go round too but where each rank has its own alone. What is left are results, partial
+# sums of the norm and what fills up to 64 elements.
+wire() { # RANKS FORM BYTES: a rank sends on the average so many bytes (N - 1)/N of a parameter
+    run plan --model gpt2 --ranks "$1" --shard "$2" --gradient-accumulation-steps 8 --json \
+        --per-device-train-batch-size 1 --max-seq-length 64 --gradient-checkpointing full
+    sent=$(grep -oE '"wire_per_step": \{"sent_bytes": [0-9]+' <<<"$out" | grep -oE '[0-9]+$')
+    each=$(grep -oE '"owned_bytes": [0-9]+, "sent_bytes": [0-9]+' <<<"$out" | grep -oE '[0-9]+$' |
+        awk '{ n++; s += $1 } END { printf "%d %.0f", n, s / n }')
+    over=$(awk -v s="$sent" -v p="$(number parameters)" -v n="$1" 'BEGIN { printf "%.6f", s / ('$3' * (n - 1) / n * p) - 1 }')
+    [[ $code -eq 0 && $each == "$1 $sent" ]] && awk -v o="$over" 'BEGIN { exit !(o >= 0 && o < 0.0001) }'
+    check $? "$1 ranks, $2: $sent bytes sent, ranks $each, $over above the formula" "$err"
+}
+for ranks in 2 4 8; do
+    wire $ranks none 8
+    wire $ranks optimizer 12
+    wire $ranks gradients 8
+done
+
 # Links: peers in the host and beyond; twice the bandwidth is half the time beyond latency.
 run plan --model gpt2 --ranks 8 --ranks-per-host 4 --shard optimizer "${shapes[@]}" --json \
     --bandwidth 1e9,1e8 --latency 0
@@ -80,8 +99,8 @@ expect 2 'shard-ahead' plan --model gpt2 --ranks 2 --shard parameters --shard-ah
 
 # With --arena as many are gathered ahead as fit.
 ahead_of() {
-    run plan --model gpt2 --ranks 2 --shard parameters --max-seq-length 64 --gradient-checkpointing none --json \
-        --per-device-train-batch-size 1 --gradient-accumulation-steps 2 "$@"
+    run plan --model gpt2 --ranks 8 --shard parameters --max-seq-length 64 --gradient-checkpointing full --json \
+        --per-device-train-batch-size 1 --gradient-accumulation-steps 8 "$@"
 }
 for ahead in 0 1 2; do
     ahead_of --shard-ahead $ahead

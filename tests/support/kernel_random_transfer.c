@@ -35,6 +35,12 @@ void draw_transfer(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_exchange_begin:
         s->exchange_begin = (bp_exchange_begin_scalars){.ranks = 1, .bytes = bytes};
         break;
+    case BP_KERNEL_gather_pieces_begin:
+    case BP_KERNEL_exchange_pieces_begin:
+        /* both have the same scalars */
+        s->gather_pieces_begin =
+            (bp_gather_pieces_begin_scalars){.ranks = 1, .bytes = bytes, .whole = bytes};
+        break;
     default:
         s->broadcast_begin = (bp_broadcast_begin_scalars){.ranks = 1, .bytes = bytes};
         break;

@@ -81,19 +81,47 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
     return BP_OK;
 }
 
-/* A call sends a piece to every other rank, on both links at once. */
-static void add_call(shard_plan *plan, double piece, double runs)
+/* What a call sends: the mean of all ranks' pieces, the longest, and what this rank sends in all.
+ */
+typedef struct wire_call {
+    double mean;
+    double longest;
+    double sent;
+} wire_call;
+
+static wire_call call_of(bp_kernel kernel, const void *scalars, uint32_t ranks)
+{
+    const bp_gather_pieces_begin_scalars *s = scalars; /* all rows begin as this one */
+    const double bytes = (double)s->bytes;
+    if (!bp_fabric_has_pieces(kernel)) {
+        return (wire_call){bytes, bytes, bytes * (ranks - 1)};
+    }
+    const bp_fabric_piece *pieces = bp_fabric_pieces_of(scalars);
+    const bool gathers = kernel == BP_KERNEL_gather_pieces_begin;
+    wire_call call = {.mean = (double)s->whole / ranks,
+                      .sent = gathers ? bytes * (ranks - 1) : (double)s->whole - bytes};
+    for (uint32_t i = 0; i < ranks; i++) {
+        const double piece = (double)pieces[i].bytes;
+        call.longest = piece > call.longest ? piece : call.longest;
+    }
+    return call;
+}
+
+/* A call sends a piece to every other rank, on both links at once, and ends when the longest have
+ * come. */
+static void add_call(shard_plan *plan, const wire_call *call, double runs)
 {
     double longest = 0.0;
     double latency = 0.0;
     for (int i = 0; i < SHARD_LINKS; i++) {
         shard_link *link = &plan->link[i];
-        const double bytes = (double)link->peers * piece;
-        link->bytes += runs * bytes;
+        const double bytes = (double)link->peers * call->longest;
+        link->bytes += runs * (double)link->peers * call->mean;
         longest = bytes / link->bandwidth > longest ? bytes / link->bandwidth : longest;
         latency = link->peers > 0 && link->latency > latency ? link->latency : latency;
     }
     plan->calls += (uint64_t)runs;
+    plan->sent += runs * call->sent;
     plan->exchange += runs * (latency + longest);
 }
 
@@ -107,16 +135,16 @@ void shard_plan_wire(const bp_runtime *runtime, shard_plan *plan)
                                            [BP_PROGRAM_MICRO_NEXT] = micros,
                                            [BP_PROGRAM_UPDATE] = 1.0};
     plan->calls = 0;
-    plan->exchange = plan->computing = 0.0;
+    plan->exchange = plan->computing = plan->sent = 0.0;
     plan->link[SHARD_INSIDE].bytes = plan->link[SHARD_BETWEEN].bytes = 0.0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
             const bp_op *op = &graph->ops[graph->program_first[p] + i];
             const bp_kernel_info *info = bp_kernel_describe(op->kernel);
             if (info->engine == BP_ENGINE_FABRIC && info->flight == BP_FLIGHT_BEGIN) {
-                const bp_all_gather_begin_scalars *s =
-                    (const void *)(graph->scalars + op->scalar); /* first of each such row */
-                add_call(plan, (double)s->bytes, runs[p]);
+                const wire_call call =
+                    call_of(op->kernel, graph->scalars + op->scalar, runtime->spec.ranks);
+                add_call(plan, &call, runs[p]);
             }
         }
         plan->computing +=
@@ -135,10 +163,18 @@ static uint64_t owned_bytes(const bp_graph *graph)
     return bytes;
 }
 
+static double sent_bytes(const bp_runtime *runtime)
+{
+    shard_plan of = {.link = {{.bandwidth = 1.0}, {.bandwidth = 1.0}}};
+    shard_plan_wire(runtime, &of);
+    return of.sent;
+}
+
 static void note_rank(const bp_runtime *runtime, shard_rank *to)
 {
     to->arena_bytes = runtime->report.arena_bytes;
     to->owned_bytes = owned_bytes(&runtime->graph);
+    to->sent_bytes = sent_bytes(runtime);
     memcpy(to->class_most, runtime->report.class_most, sizeof to->class_most);
 }
 
@@ -249,6 +285,7 @@ void shard_plan_json(output *out, const session *s, const shard_plan *plan)
         json_count(out, "rank", i);
         json_count(out, "arena_bytes", plan->rank[i].arena_bytes);
         json_count(out, "owned_bytes", plan->rank[i].owned_bytes);
+        json_count(out, "sent_bytes", (uint64_t)plan->rank[i].sent_bytes);
         json_open(out, "classes");
         for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
             json_count(out, bp_class_name((bp_class)c), plan->rank[i].class_most[c]);
@@ -353,7 +390,7 @@ void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, boo
     bp_text_fixed(text, (double)most / (double)least, 4);
     bp_text_string(text, " of the smallest, ");
     bp_text_grouped(text, most - least);
-    bp_text_string(text, " bytes more\nwire        each rank sends in a step, in ");
+    bp_text_string(text, " bytes more\nwire        a rank sends in a step (the mean of all), in ");
     bp_text_u64(text, plan->calls);
     bp_text_string(text, " calls:\n");
     put_link(text, "  inside    ", &plan->link[SHARD_INSIDE]);

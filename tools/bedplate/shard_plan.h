@@ -15,7 +15,7 @@ enum { SHARD_INSIDE, SHARD_BETWEEN, SHARD_LINKS };
 
 typedef struct shard_link {
     uint64_t peers;
-    double bytes;     /* that a rank sends in a step */
+    double bytes;     /* that a rank sends in a step, the mean of all */
     double bandwidth; /* bytes per second of a rank in one direction */
     double latency;   /* seconds */
 } shard_link;
@@ -25,6 +25,7 @@ typedef struct shard_rank {
     uint64_t arena_bytes;
     uint64_t class_most[BP_CLASS_COUNT];
     uint64_t owned_bytes; /* of what is shared out */
+    double sent_bytes;    /* in a step */
 } shard_rank;
 
 typedef struct shard_plan {
@@ -34,6 +35,7 @@ typedef struct shard_plan {
     uint64_t calls;   /* of the fabric in a step, each of ranks - 1 messages */
     double exchange;  /* seconds of them, one after the other */
     double computing; /* seconds of a step by counted costs */
+    double sent;      /* bytes in a step by the rank whose plan was counted */
 } shard_plan;
 
 /* --ranks and --shard become the spec's; of `auto`, nothing is shared yet. */

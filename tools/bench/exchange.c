@@ -117,12 +117,15 @@ static void simulate(const bp_graph *graph, network *net, const request *want, s
     for (uint32_t i = 0; i < graph->program_count[BP_PROGRAM_STEP]; i++) {
         const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_STEP] + i];
         const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-        const bp_all_gather_begin_scalars *of = (const void *)(graph->scalars + op->scalar);
+        const bp_gather_pieces_begin_scalars *of = (const void *)(graph->scalars + op->scalar);
         if (info->engine != BP_ENGINE_FABRIC) {
             const bp_cost cost = bp_cost_op(graph, op);
             now = compute(s, now, bp_cost_seconds(cost, &BP_RATES_DEFAULT) * scale, want->shared);
         } else if (info->flight == BP_FLIGHT_BEGIN) {
-            const double took = call_seconds(net, s, want->levels, (double)of->bytes);
+            const double piece = bp_fabric_has_pieces(op->kernel)
+                                     ? (double)of->whole / net->ranks /* about equal */
+                                     : (double)of->bytes;
+            const double took = call_seconds(net, s, want->levels, piece);
             s->exchange += took;
             s->fabric_free = later(s->fabric_free, now) + took;
             s->ends[(uint64_t)of->ticket % 64] = s->fabric_free;

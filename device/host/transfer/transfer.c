@@ -117,5 +117,8 @@ const bp_host_kernel bp_host_rows_begin = {rows_tasks, rows_run, NULL};
 const bp_host_kernel bp_host_rows_wait = {no_tasks, no_run, NULL};
 const bp_host_kernel bp_host_all_gather_begin = {gather_tasks, gather_run, NULL};
 const bp_host_kernel bp_host_exchange_begin = {exchange_tasks, exchange_run, NULL};
+/* The scalars of these begin as theirs, and of one rank the piece is the whole. */
+const bp_host_kernel bp_host_gather_pieces_begin = {gather_tasks, gather_run, NULL};
+const bp_host_kernel bp_host_exchange_pieces_begin = {exchange_tasks, exchange_run, NULL};
 const bp_host_kernel bp_host_broadcast_begin = {broadcast_tasks, broadcast_run, NULL};
 const bp_host_kernel bp_host_fabric_wait = {no_tasks, no_run, NULL};

@@ -306,6 +306,57 @@ static void workspaces_keep_away(void **state)
     }
 }
 
+/* A gather of four pieces that make `whole` bytes, in the order of members from one of them on. */
+static void gather_pieces(const bp_fabric_piece pieces[4], int64_t bytes, int64_t whole,
+                          int64_t far)
+{
+    begin();
+    const uint32_t row = f.h.graph.used.scalars;
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(bp_graph_piece(&f.h.graph, pieces[i].first, pieces[i].bytes), BP_OK);
+    }
+    const bp_ref all = hand_buffer(&f.h, "all", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 4 * BYTES);
+    const bp_gather_pieces_begin_operands operands = {all, f.source};
+    const bp_gather_pieces_begin_scalars s = {.ticket = bp_graph_ticket(&f.h.graph),
+                                              .ranks = 4,
+                                              .bytes = bytes,
+                                              .whole = whole,
+                                              .member = 1,
+                                              .pieces =
+                                                  (int64_t)(f.h.graph.used.scalars - row) + far};
+    hand_op(&f.h, BP_KERNEL_gather_pieces_begin, &operands, &s);
+    hand_fabric_wait(&f.h, s.ticket, all, whole, f.source, bytes);
+}
+
+/* Pieces that differ in size are one behind the other the whole, and before their op. */
+/* verifies program-6.0f88 */
+static void pieces_are_the_whole(void **state)
+{
+    (void)state;
+    const char *const refusal = "pieces are not one behind the other the whole";
+    const bp_fabric_piece good[4] = {{8, 4}, {12, 8}, {20, 0}, {0, 8}};
+    gather_pieces(good, 8, 20, 0);
+    accepted();
+    gather_pieces(good, 8, 20, -1);
+    refused("a row of pieces is not before its op", "gather_pieces_begin");
+    gather_pieces(good, 8, 20, 1);
+    refused("a row of pieces is not before its op", "gather_pieces_begin");
+    gather_pieces(good, 4, 20, 0);
+    refused(refusal, "gather_pieces_begin");
+    gather_pieces(good, 8, 24, 0);
+    refused(refusal, "gather_pieces_begin");
+    static const bp_fabric_piece bad[][4] = {
+        {{8, 4}, {12, 8}, {20, 0}, {0, 4}},  /* a hole */
+        {{8, 4}, {12, 8}, {20, 4}, {0, 8}},  /* too far */
+        {{0, 20}, {0, 8}, {8, 12}, {20, 0}}, /* twice */
+        {{12, 4}, {16, 8}, {24, 0}, {4, 8}}, /* not from the first byte on */
+        {{UINT64_MAX, 2}, {12, 8}, {0, 8}, {8, 4}}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        gather_pieces(bad[i], 8, 20, 0);
+        refused(refusal, "gather_pieces_begin");
+    }
+}
+
 /* The calls of a fabric obey the same rules, and a broadcast may be in place. */
 /* verifies program-6.0f88 */
 static void calls_of_a_fabric(void **state)
@@ -361,6 +412,7 @@ int main(void)
         cmocka_unit_test(lists_and_places_that_do_not_compute),
         cmocka_unit_test(workspaces_keep_away),
         cmocka_unit_test(calls_of_a_fabric),
+        cmocka_unit_test(pieces_are_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,13 @@ static uint32_t two_members(const void *context, uint32_t group)
     return group == 0 ? 2 : 0;
 }
 
-static const bp_fabric fabric = {.name = "two", .members = two_members};
+static uint32_t second(const void *context)
+{
+    (void)context;
+    return 1;
+}
+
+static const bp_fabric fabric = {.name = "two", .members = two_members, .rank = second};
 
 static void test_calls_that_a_group_does_not_fit(void **state)
 {
@@ -39,18 +45,25 @@ static void test_calls_that_a_group_does_not_fit(void **state)
         {false, BP_KERNEL_all_gather_begin, 0, 1, 0, BP_OK},
         {false, BP_KERNEL_all_gather_begin, 0, 2, 0, BP_ERR_USAGE},
         {false, BP_KERNEL_all_gather_begin, 1, 1, 0, BP_ERR_USAGE},
+        {true, BP_KERNEL_gather_pieces_begin, 0, 2, 1, BP_OK},
+        {true, BP_KERNEL_gather_pieces_begin, 0, 2, 0, BP_ERR_USAGE}, /* of another rank */
+        {true, BP_KERNEL_exchange_pieces_begin, 0, 3, 1, BP_ERR_USAGE},
+        {false, BP_KERNEL_exchange_pieces_begin, 0, 1, 0, BP_OK},
         {true, BP_KERNEL_broadcast_begin, 0, 2, 1, BP_OK},
         {true, BP_KERNEL_broadcast_begin, 0, 2, 2, BP_ERR_USAGE},
         {true, BP_KERNEL_broadcast_begin, 0, 2, -1, BP_ERR_USAGE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bp_all_gather_begin_scalars gather = {.group = rows[i].group, .ranks = rows[i].ranks};
+        bp_gather_pieces_begin_scalars pieces = {
+            .group = rows[i].group, .ranks = rows[i].ranks, .member = rows[i].root};
         bp_broadcast_begin_scalars broadcast = {
             .group = rows[i].group, .ranks = rows[i].ranks, .root = rows[i].root};
         bp_places places = {.fabric = rows[i].fabric ? &fabric : NULL};
         bp_linked_op op = {.kernel = rows[i].kernel, .tuples = 1, .scalars = &gather};
         bp_error error = {.code = BP_OK};
         op.scalars = rows[i].kernel == BP_KERNEL_broadcast_begin ? (void *)&broadcast : &gather;
+        op.scalars = bp_fabric_has_pieces(rows[i].kernel) ? (void *)&pieces : op.scalars;
         if (bp_fabric_check(&places, &op, &error) != rows[i].status ||
             error.code != rows[i].status) {
             fail_msg("row %zu: %s", i, error.text);
