@@ -18,6 +18,8 @@ typedef struct bp_window {
     uint64_t elements; /* padded to equal pieces for all ranks; of this rank's piece where ranks
                           have no other sums than those that they own */
     uint64_t all;      /* of all pieces */
+    uint32_t low;      /* parameter numbers: of the first that is due, and behind the last */
+    uint32_t high;
     uint32_t buckets;
     uint32_t sent; /* of the buckets */
     uint32_t done;

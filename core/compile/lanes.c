@@ -120,13 +120,13 @@ static uint64_t window_room(const bp_emit *emit, uint32_t index, uint32_t rank)
 }
 
 /* Elements of a window, or of a rank's piece of it. */
-static uint64_t window_elements(const bp_emit *emit, uint32_t rank)
+static uint64_t window_elements(const bp_emit *emit, const bp_window *window, uint32_t rank)
 {
     const uint64_t unit = bp_emit_sums_shared(emit)
                               ? BP_WINDOW_ALIGN
                               : (uint64_t)BP_WINDOW_ALIGN * bp_spec_ranks(emit->spec);
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+    for (uint32_t i = window->low; i < window->high; i++) {
         if (emit->parameters[i].due) {
             elements = bp_size_add(elements, window_room(emit, i, rank));
         }
@@ -147,12 +147,12 @@ static uint32_t window_pieces(const bp_emit *emit)
 }
 
 /* Elements of all pieces, and of the largest. */
-static uint64_t window_all(const bp_emit *emit, uint64_t *largest)
+static uint64_t window_all(const bp_emit *emit, const bp_window *window, uint64_t *largest)
 {
     uint64_t all = 0;
     *largest = 0;
     for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        const uint64_t elements = window_elements(emit, rank);
+        const uint64_t elements = window_elements(emit, window, rank);
         all = bp_size_add(all, elements);
         *largest = elements > *largest ? elements : *largest;
     }
@@ -227,7 +227,7 @@ static void fold_piece_leaves(bp_emit *emit, fold_target *target, const fold_pie
                               uint32_t due)
 {
     uint64_t span[2] = {0, 0};
-    for (uint32_t i = 0; due > 0; i++) {
+    for (uint32_t i = target->window->low; due > 0; i++) {
         if (emit->parameters[i].due) {
             span[0] = span[1];
             span[1] = --due == 0 ? piece->elements : span[1] + window_room(emit, i, piece->rank);
@@ -241,15 +241,26 @@ static void fold_leaves(bp_emit *emit, fold_target *target)
 {
     uint32_t due = 0;
     uint64_t at = 0;
-    for (uint32_t i = 0; i < emit->parameter_count; i++) {
+    for (uint32_t i = target->window->low; i < target->window->high; i++) {
         due += emit->parameters[i].due ? 1 : 0;
     }
     for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        fold_piece piece = {.rank = rank, .elements = window_elements(emit, rank)};
+        fold_piece piece = {.rank = rank, .elements = window_elements(emit, target->window, rank)};
         piece.share = bucket_share(emit, target->window, target->number, piece.elements);
         piece.at = bp_ref_at(target->bucket, at);
         at += piece.share.count;
         fold_piece_leaves(emit, target, &piece, due);
+    }
+}
+
+/* The parameters of a window lie between two of their numbers. */
+static void window_range(const bp_emit *emit, bp_window *window)
+{
+    window->low = window->high = 0;
+    for (uint32_t i = emit->parameter_count; i-- > 0;) {
+        const bool due = emit->parameters[i].due;
+        window->high = due && window->high == 0 ? i + 1 : window->high;
+        window->low = due ? i : window->low;
     }
 }
 
@@ -263,8 +274,9 @@ static void window_cut(const bp_emit *emit, bp_window *window)
                           : least > BP_BUCKET_BYTES    ? least
                                                        : BP_BUCKET_BYTES;
     uint64_t largest = 0;
-    window->elements = window_elements(emit, emit->spec->rank);
-    window->all = window_all(emit, &largest);
+    window_range(emit, window);
+    window->elements = window_elements(emit, window, emit->spec->rank);
+    window->all = window_all(emit, window, &largest);
     window->buckets = ranks > 1 ? (uint32_t)bp_size_ceil_div(window->all * sizeof(float), most) : 1;
     const uint64_t each = bucket_share(emit, window, 0, largest).count;
     window->buckets = (uint32_t)bp_size_ceil_div(largest, each);
@@ -275,7 +287,7 @@ static uint64_t bucket_all(const bp_emit *emit, const bp_window *window, uint32_
 {
     uint64_t all = 0;
     for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        all += bucket_share(emit, window, number, window_elements(emit, rank)).count;
+        all += bucket_share(emit, window, number, window_elements(emit, window, rank)).count;
     }
     return all;
 }
@@ -405,7 +417,7 @@ static void exchange_pieces(bp_emit *emit, const bp_window *window, const bp_buc
     uint64_t at = 0;
     for (uint32_t rank = 0; rank < bp_spec_ranks(emit->spec); rank++) {
         const uint64_t elements =
-            bucket_share(emit, window, bucket->number, window_elements(emit, rank)).count;
+            bucket_share(emit, window, bucket->number, window_elements(emit, window, rank)).count;
         compile_piece(emit, at * sizeof(float), elements * sizeof(float));
         at += elements;
     }
@@ -426,7 +438,7 @@ static uint64_t bucket_place(const bp_emit *emit, const bp_window *window, uint3
 {
     uint64_t at = 0;
     for (uint32_t rank = 0; rank < window_pieces(emit); rank++) {
-        at += bucket_share(emit, window, number, window_elements(emit, rank)).first;
+        at += bucket_share(emit, window, number, window_elements(emit, window, rank)).first;
     }
     return at;
 }

@@ -56,11 +56,11 @@ typedef struct cuda_context {
     uint32_t slot; /* of the next upload */
     bp_cu_stream work;
     bp_cu_stream copies;
-    bp_cu_stream calls;           /* of the fabric; NULL without one */
-    bool attached;                /* to a fabric that queues calls itself */
-    unsigned char *calls_staging; /* a slot of what is given to it and one of what comes */
+    bp_cu_stream calls;            /* of the fabric; NULL without one */
+    bool attached;                 /* to a fabric that queues calls itself */
+    unsigned char *calls_staging;  /* a slot of what is given to it and one of what comes */
     bp_fabric_piece *calls_pieces; /* behind them, by rank: of the round at hand */
-    bp_cu_event begun;            /* the work before what was begun last */
+    bp_cu_event begun;             /* the work before what was begun last */
     bp_cu_event landed[BP_ENGINE_COUNT][CUDA_FLIGHTS]; /* by ticket; NULL: no such engine */
     int call_status; /* bp_status: the first failure of a call; no more of them are made then */
     bp_error call_error;

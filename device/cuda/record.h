@@ -56,7 +56,7 @@ typedef struct cuda_record_copy {
 typedef struct cuda_record_call {
     struct cuda_context *context;
     bp_fabric_transfer transfer; /* its addresses: of the operands, whoever can reach them */
-    uint64_t longest; /* bytes of the longest piece of any rank */
+    uint64_t longest;            /* bytes of the longest piece of any rank */
     uint32_t to_pieces;
     uint32_t from_pieces;
     bool queued;    /* by the fabric itself, between GPUs */

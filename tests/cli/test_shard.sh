@@ -49,6 +49,7 @@ for limit in parameters:1.40 gradients:3.20; do
     check $? "larger buckets take more" "$err"
 done
 
+# verifies ranks-16.20d9
 # Bytes on the wire: of each parameter (N - 1)/N of 4 bytes of sums, and of its weight as often as it goes
 # round; all sums go round too but where each rank has its own alone. What is left are results, partial
 # sums of the norm and what fills up to 64 elements.

@@ -13,6 +13,7 @@
 
 #include "device/fabric/checked.h"
 #include "device/fabric/threads.h"
+#include "tests/support/unequal.h"
 
 #define RANKS     4
 #define BYTES     4096
@@ -67,7 +68,11 @@ static bp_status talk(player *p, void *context)
     for (uint32_t ticket = 0; ticket < 3; ticket++) {
         BP_TRY(fabric->wait(context, ticket, &p->error));
     }
-    p->right = is_right(p);
+    int64_t wrong = 0;
+    if (world.fault == BP_THREADS_WHOLE) {
+        BP_TRY(unequal_calls(fabric, context, &p->error, &wrong));
+    }
+    p->right = is_right(p) && wrong == 0;
     return BP_OK;
 }
 

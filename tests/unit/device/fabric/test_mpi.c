@@ -17,6 +17,7 @@
 
 #include "device/fabric/leave.h"
 #include "device/fabric/mpi.h"
+#include "tests/support/unequal.h"
 
 #define MOST      8
 #define PIECE     1000 /* bytes */
@@ -104,41 +105,6 @@ static void three_calls(uint32_t group, const uint32_t *ranks, uint32_t count)
     }
 }
 
-/* Pieces that differ in size: member m's has m * 100 bytes, and that of member 1 lies first. */
-static void unequal_pieces(void)
-{
-    bp_fabric_piece pieces[MOST];
-    uint64_t whole = 0;
-    for (uint32_t i = 0; i < world.size; i++) {
-        const uint32_t m = (i + 1) % world.size;
-        pieces[m] = (bp_fabric_piece){whole, m * 100};
-        whole += m * 100;
-    }
-    const uint32_t own = (uint32_t)pieces[world.rank].bytes;
-    bp_fabric_transfer transfer = {.ticket = 7, .bytes = own, .pieces = pieces, .from = from};
-    for (uint32_t i = 0; i < MOST * PIECE; i++) {
-        from[i] = byte_of(world.rank, ROUNDS, i);
-    }
-    for (uint32_t call = 0; call < 2; call++) {
-        const bool gathers = call == BP_FABRIC_ALL_GATHER;
-        memset(to[0], 0xee, sizeof to[0]);
-        transfer.call = (bp_fabric_call)call;
-        transfer.to = to[0];
-        note(bp_fabric_mpi.begin(context, &transfer, &failure));
-        wait_for(transfer.ticket);
-        for (uint32_t m = 0; m < world.size; m++) {
-            const uint64_t at = gathers ? pieces[m].first : m * own;
-            const uint64_t first = gathers ? 0 : pieces[world.rank].first;
-            for (uint32_t i = 0; i < (gathers ? pieces[m].bytes : own); i++) {
-                wrong += to[0][at + i] != byte_of(m, ROUNDS, (uint32_t)first + i);
-            }
-        }
-        for (uint64_t i = gathers ? whole : (uint64_t)own * world.size; i < MOST * PIECE; i++) {
-            wrong += to[0][i] != 0xee;
-        }
-    }
-}
-
 static const uint32_t all[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const uint32_t pairs[2][2] = {{0, 1}, {2, 3}};
 static const uint32_t odd_even[2][2] = {{0, 2}, {1, 3}};
@@ -152,7 +118,7 @@ static void case_calls(void)
     wrong += bp_fabric_mpi.members(context, 1) != 0;
     wrong += bp_mpi_world_host(&world, 0)[0] == '\0';
     three_calls(0, all, world.size);
-    unequal_pieces();
+    note(unequal_calls(&bp_fabric_mpi, context, &failure, &wrong));
 }
 
 /* More calls than can be told apart at once, and pieces that no library sends eagerly. */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "device/fabric/threads.h"
+#include "tests/support/unequal.h"
 
 #define MOST      8    /* ranks of these tests */
 #define PIECE     1000 /* bytes */
@@ -157,38 +158,6 @@ static void three_calls(player *p, uint32_t group, const uint32_t *ranks, uint32
     }
 }
 
-/* Pieces that differ in size: member m's has m * 100 bytes, and that of member 1 lies first. */
-static void unequal_pieces(player *p)
-{
-    bp_fabric_piece pieces[MOST];
-    uint64_t whole = 0;
-    for (uint32_t i = 0; i < p->size; i++) {
-        const uint32_t m = (i + 1) % p->size;
-        pieces[m] = (bp_fabric_piece){whole, m * 100};
-        whole += m * 100;
-    }
-    const uint32_t own = (uint32_t)pieces[p->rank].bytes;
-    bp_fabric_transfer transfer = {.ticket = 7, .bytes = own, .pieces = pieces, .from = p->from};
-    for (uint32_t call = 0; call < 2; call++) {
-        fill(p, call);
-        transfer.call = (bp_fabric_call)call;
-        transfer.to = p->to[0];
-        note(p, bp_fabric_threads.begin(p->context, &transfer, &p->error));
-        wait_for(p, transfer.ticket);
-        const bool gathers = call == BP_FABRIC_ALL_GATHER;
-        for (uint32_t m = 0; m < p->size; m++) {
-            const uint64_t at = gathers ? pieces[m].first : m * own;
-            const uint64_t first = gathers ? 0 : pieces[p->rank].first;
-            for (uint32_t i = 0; i < (gathers ? pieces[m].bytes : own); i++) {
-                p->wrong += p->to[0][at + i] != byte_of(m, call, (uint32_t)first + i);
-            }
-        }
-        for (uint64_t i = gathers ? whole : (uint64_t)own * p->size; i < MOST * PIECE; i++) {
-            p->wrong += p->to[0][i] != 0xee;
-        }
-    }
-}
-
 static void act_full(player *p)
 {
     static const uint32_t all[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -198,7 +167,7 @@ static void act_full(player *p)
     p->wrong += bp_fabric_threads.members(p->context, 0) != p->size;
     p->wrong += bp_fabric_threads.members(p->context, 1 + p->group_count) != 0;
     three_calls(p, 0, all, p->size);
-    unequal_pieces(p);
+    note(p, unequal_calls(&bp_fabric_threads, p->context, &p->error, &p->wrong));
 }
 
 static void assert_all_well(uint32_t count)
