@@ -77,6 +77,32 @@ static void cases_count_to(int which, const char *program)
     __llvm_profile_set_filename(to);
 }
 
+static struct {
+    CMFixtureFunction setup;
+    CMFixtureFunction teardown;
+    void *state;
+    size_t parts; /* that are still to be run */
+    bool ready;
+} group;
+
+/* The group is set up once, for both parts, and taken down behind the last. */
+static int cases_setup(void **state)
+{
+    int failed = 0;
+    if (!group.ready && group.setup != NULL) {
+        failed = group.setup(&group.state);
+    }
+    group.ready = true;
+    *state = group.state;
+    return failed;
+}
+
+static int cases_teardown(void **state)
+{
+    group.parts--;
+    return group.parts == 0 && group.teardown != NULL ? group.teardown(state) : 0;
+}
+
 int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
                                    CMFixtureFunction setup, CMFixtureFunction teardown)
 {
@@ -95,6 +121,11 @@ int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
         const int which = traced[i] ? 0 : 1;
         part[which][of[which]++] = tests[i];
     }
+    group.setup = setup;
+    group.teardown = teardown;
+    group.ready = false;
+    group.state = NULL;
+    group.parts = (of[0] > 0) + (of[1] > 0);
     for (int which = 0; which < 2; which++) {
         if (of[which] == 0) {
             continue;
@@ -105,7 +136,8 @@ int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
         }
         ran = true;
         cases_count_to(which, program);
-        failed += __real__cmocka_run_group_tests(name, part[which], of[which], setup, teardown);
+        failed += __real__cmocka_run_group_tests(name, part[which], of[which], cases_setup,
+                                                 cases_teardown);
     }
     return failed;
 }

@@ -314,6 +314,7 @@ static void what_readers_get_wrong_is_not_written(void **state)
 {
     (void)state;
     bp_model_config config = config_of("llama");
+    error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_OK);
     SET_OWN(&config, bp_llama_config, window, 32); /* all positions */
     assert_int_equal(bp_gguf_llama.exports(&config, &error), BP_OK);
