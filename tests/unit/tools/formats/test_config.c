@@ -294,6 +294,16 @@ static uint64_t count_parameters(const bp_model *model, const bp_model_config *c
     return count;
 }
 
+/* What lies behind the last member of a scaling has no value that C promises. */
+static void settle(bp_model_config *config)
+{
+    const size_t last = offsetof(bp_rope_scaling, even) + sizeof(bool);
+    if (config->family->model == &bp_model_llama) {
+        memset((char *)config + BP_OWN(bp_llama_config, rope_scaling) + last, 0,
+               sizeof(bp_rope_scaling) - last);
+    }
+}
+
 /* verifies formats-2.1f4a */
 static void every_preset_is_written_and_read_back(void **state)
 {
@@ -322,6 +332,8 @@ static void every_preset_is_written_and_read_back(void **state)
                 bp_llama_config_of(&wanted).kv_heads == 0) {
                 SET_OWN(&config, bp_llama_config, kv_heads, 0); /* as many as heads, said or not */
             }
+            settle(&config);
+            settle(&wanted);
             assert_memory_equal(&config, &wanted, sizeof config);
             json_error_t why;
             json_t *tree = json_loads(json, JSON_REJECT_DUPLICATES, &why);
