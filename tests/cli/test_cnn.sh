@@ -125,6 +125,21 @@ expect 4 '32 x 32 x 3, and the model.s have another size' train "${common[@]}" -
     --output-dir "$work/x"
 expect 4 'cifar10, idx' train "${images[@]:0:2}" --data "$work/batch.bin" --output-dir "$work/x"
 
+# A table of PGM images, whose classes have names; a damaged one.
+mkdir "$work/folder"
+awk -v to="$work/folder" 'BEGIN { print "file_name,label" >(to "/metadata.csv")
+    for (k = 0; k < 12; k++) { name = "i" k ".pgm"; print name "," substr("redtoosad", k % 3 * 3 + 1, 3) >(to "/metadata.csv")
+        printf "P5 8 8 255\n" >(to "/" name); for (i = 0; i < 64; i++) printf "%c", 33 + k % 3 * 30 + i % 8 >(to "/" name) } }'
+cat >"$work/folder/config.json" <<'END'
+{"model_type": "cnn", "image_height": 8, "image_width": 8, "num_channels": 1, "id2label": {"0": "red", "1": "sad", "2": "too"},
+ "layers": ["conv 4 3", "mean-pool all"]}
+END
+folder=(--model "$work/folder" --data "$work/folder/metadata.csv" --data-format imagefolder --per-device-train-batch-size 4)
+expect 0 'metadata.csv: 12 rows of 64 numbers and a label' train "${folder[@]}" --max-steps 60 --learning-rate 5e-2 --output-dir "$work/named"
+expect 0 'accuracy 1\.0000' eval --model "$work/named" "${folder[@]:2:4}"
+head -c 70 "$work/folder/i4.pgm" >"$work/cut.pgm" && cp "$work/cut.pgm" "$work/folder/i4.pgm"
+expect 4 'metadata.csv: line 6: .*i4.pgm: .*cut short.*found 70, right would be 75' train "${folder[@]}" --output-dir "$work/x"
+
 # An autoencoder gives back its row: the loss is the mean of squares, and there is no label.
 awk 'BEGIN { for (i = 0; i < 64; i++) printf "%sx%d", i ? "," : "", i; print ",label"
     for (k = 0; k < 40; k++) { for (i = 0; i < 64; i++) printf "%.3f,", (i % 8 - 4) / 4 * (k % 5 - 2); print "odd" } }' >"$work/rows.csv"

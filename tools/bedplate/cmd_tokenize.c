@@ -66,7 +66,7 @@ static bp_status check_format(job *j)
 {
     bp_data_format format = j->files.data.format;
     if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_F32 ||
-        format == BP_DATA_NPY || bp_images_format(format)) {
+        format == BP_DATA_NPY || format == BP_DATA_FOLDER || bp_images_format(format)) {
         return bp_error_set(&j->s.error, BP_ERR_DATA, where,
                             "the file holds no text (--data-format text takes it as such)",
                             j->files.data.source.name);

@@ -30,10 +30,11 @@ static bp_data_format format_of(const char *name)
         const char *name;
         bp_data_format format;
     } formats[] = {
-        {"text", BP_DATA_TEXT},       {"llmc", BP_DATA_LLMC},  {"nanogpt", BP_DATA_NANOGPT},
-        {"jsonl", BP_DATA_JSONL},     {"tsv", BP_DATA_TSV},    {"csv", BP_DATA_CSV},
-        {"f32", BP_DATA_F32},         {"json", BP_DATA_JSONL}, {"bytes", BP_DATA_BYTES},
-        {"cifar10", BP_DATA_CIFAR10}, {"idx", BP_DATA_IDX},    {"npy", BP_DATA_NPY}};
+        {"text", BP_DATA_TEXT},         {"llmc", BP_DATA_LLMC},  {"nanogpt", BP_DATA_NANOGPT},
+        {"jsonl", BP_DATA_JSONL},       {"tsv", BP_DATA_TSV},    {"csv", BP_DATA_CSV},
+        {"f32", BP_DATA_F32},           {"json", BP_DATA_JSONL}, {"bytes", BP_DATA_BYTES},
+        {"cifar10", BP_DATA_CIFAR10},   {"idx", BP_DATA_IDX},    {"npy", BP_DATA_NPY},
+        {"imagefolder", BP_DATA_FOLDER}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return formats[i].format;
@@ -115,7 +116,8 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
 
 static bool is_rows(bp_data_format format)
 {
-    return format == BP_DATA_F32 || format == BP_DATA_NPY || bp_images_format(format);
+    return format == BP_DATA_F32 || format == BP_DATA_NPY || format == BP_DATA_FOLDER ||
+           bp_images_format(format);
 }
 
 /* Text is read as bytes where the model is over bytes; other documents are tokenised. */

@@ -9,6 +9,7 @@
 
 #include "core/file/storage.h"
 #include "tools/formats/byte_tokenizer.h"
+#include "layers/cnn.h"
 #include "tools/formats/data_images.h"
 #include "tools/formats/data_numbers.h"
 #include "tools/formats/data_tokenise.h"
@@ -311,7 +312,10 @@ static bp_status numbers(data_files *files, session *s)
 {
     static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
     const bp_model_config *config = &s->spec.config;
+    const bool listed = files->data.format == BP_DATA_FOLDER;
     const bool bare = config->task == BP_TASK_RECONSTRUCTION;
+    const bool images = s->spec.model == &bp_model_cnn;
+    const bp_cnn_config net = images ? bp_cnn_config_of(config) : (bp_cnn_config){.layers = 0};
     const bool floats = bare || config->task == BP_TASK_REGRESSION;
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
@@ -319,6 +323,8 @@ static bp_status numbers(data_files *files, session *s)
                        .labels = data_labels(config),
                        .classes = floats ? 0 : config->classes,
                        .bare = bare,
+                       .size = {net.height, net.width, net.channels},
+                       .names = listed && s->names.count > 0 ? &s->names : NULL,
                        .scratch = scratch,
                        .error = &s->error};
     BP_TRY(bp_numbers_open(&work, &files->tokens));
@@ -335,11 +341,16 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
 {
     bp_data_format format = files->data.format;
     if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32 &&
-        format != BP_DATA_NPY && !bp_images_format(format)) {
+        format != BP_DATA_NPY && format != BP_DATA_FOLDER && !bp_images_format(format)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the model reads rows of numbers; give a table of them (--data-format "
                             "csv or tsv), float32 numbers (f32), arrays (npy) or images (cifar10, "
-                            "idx)",
+                            "idx, imagefolder)",
+                            files->data.source.name);
+    }
+    if (format == BP_DATA_FOLDER && s->spec.model != &bp_model_cnn) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "lists of images are for models that know an image's height and width",
                             files->data.source.name);
     }
     BP_TRY(data_token_path(set, s, files->path, name));

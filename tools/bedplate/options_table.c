@@ -42,7 +42,7 @@ static const option table[] = {
     {"validation-split", OPTION_REAL, READS, AT(validation_split), 0, 0.9, "0", "F", false,
      "hold out the last F of the data instead (eval: evaluate only that part)"},
     {"data-format", OPTION_CHOICE, READS_TEXTS | VERB_TOKENIZE, AT(data_format), 0, 0, "auto",
-     "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|llmc|nanogpt|bytes", false,
+     "auto|text|jsonl|json|tsv|csv|f32|npy|cifar10|idx|imagefolder|llmc|nanogpt|bytes", false,
      "auto: by magic, then by ending; bytes: text, whatever bytes it holds"},
     {"chat-template", OPTION_TEXT, READS | VERB_GENERATE | VERB_REPLAY, AT(chat_template), 0, 0,
      NULL, "NAME|FILE", true,

@@ -26,9 +26,10 @@ typedef enum bp_data_format {
     BP_DATA_F32,     /* float32, little-endian; as a source, the file's bytes */
     BP_DATA_CIFAR10, /* images: data_images.h; as a source, the file's bytes */
     BP_DATA_IDX,
-    BP_DATA_NPY,   /* data_npy.h; as a source, the file's bytes */
-    BP_DATA_BYTES, /* asked for: text whatever it holds; the files' format is then TEXT */
-    BP_DATA_TOKENS /* a token file of bedplate's own (data_tokens.h); as a source, its bytes */
+    BP_DATA_FOLDER, /* a table of images: data_pnm.h; as a source, the file's bytes */
+    BP_DATA_NPY,    /* data_npy.h; as a source, the file's bytes */
+    BP_DATA_BYTES,  /* asked for: text whatever it holds; the files' format is then TEXT */
+    BP_DATA_TOKENS  /* a token file of bedplate's own (data_tokens.h); as a source, its bytes */
 } bp_data_format;
 
 /* One file; the caller gives the rows with `path` set, and what follows it where it is so (the

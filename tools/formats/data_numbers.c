@@ -9,12 +9,13 @@
 #include "tools/formats/data_images.h"
 #include "tools/formats/data_key.h"
 #include "tools/formats/data_npy.h"
+#include "tools/formats/data_pnm.h"
 #include "tools/formats/data_table.h"
 
 #define RULES     0x4e554d31u /* goes up when the same data would give other rows */
 #define NO_COLUMN UINT32_MAX
 
-enum { WINDOW_BYTES = 262144, FIELD_BYTES = 64 };
+enum { WINDOW_BYTES = 262144, FIELD_BYTES = 512, NUMBER_BYTES = 64 };
 
 static const char where[] = "numbers";
 
@@ -131,7 +132,7 @@ static bp_status use_field(maker *m, uint32_t column)
         return bp_documents_label(&m->rule, &m->reader, m->field, m->length, &m->example.label);
     }
     bp_status status = bp_number_parse(m->field, m->length, &number);
-    if (status != BP_OK) {
+    if (status != BP_OK || m->length > NUMBER_BYTES) {
         return bp_data_refuse(&m->reader, "the field is not a number");
     }
     return put_float(m, (float)number.real);
@@ -332,6 +333,92 @@ static bp_status read_npy(maker *m, uint32_t file)
     return status;
 }
 
+/* The pixels of one image, or with `key` all that its file holds. */
+static bp_status take_image(maker *m, bp_pnm *image, bp_digest *key)
+{
+    const bp_numbers *work = m->work;
+    uint64_t lines = 0;
+    BP_TRY(bp_pnm_open(image, &m->reader, m->field, m->length));
+    if (key != NULL) {
+        return bp_data_key_file(&image->reader, key, &lines);
+    }
+    BP_TRY(bp_pnm_begin(image));
+    for (uint32_t i = 0; i < 3; i++) {
+        if (image->size[i] != work->size[i]) {
+            return bp_error_numbers(work->error, BP_ERR_DATA, where,
+                                    "the image has another height, width or number of channels "
+                                    "than the model's",
+                                    image->path, (int64_t)image->size[i], work->size[i]);
+        }
+    }
+    for (uint32_t k = 0; k < work->inputs; k++) {
+        uint8_t number = 0;
+        BP_TRY(bp_pnm_number(image, k, &number));
+        BP_TRY(put_float(m, (float)number / 255.0f));
+    }
+    return BP_OK;
+}
+
+/* A row of a list. The error of an image is one of its row. */
+static bp_status take_listed(maker *m, uint32_t name_column, bp_digest *key)
+{
+    bp_table_event what = BP_TABLE_FIELD;
+    uint32_t columns = 0;
+    m->example = (bp_example){.first = m->writer.head.tokens};
+    for (; what == BP_TABLE_FIELD; columns++) {
+        BP_TRY(take_field(m, &what));
+        if (columns == name_column) {
+            bp_pnm image = {.open = false};
+            const bp_status status = take_image(m, &image, key);
+            bp_pnm_close(&image);
+            if (status == BP_ERR_DATA) {
+                bp_data_name_place(&m->reader);
+            }
+            BP_TRY(status);
+        } else if (columns == m->label_column && key == NULL) {
+            BP_TRY(use_field(m, columns));
+        }
+    }
+    if (columns != m->columns) {
+        return bp_data_refuse_numbers(
+            &m->reader, "the row has another number of fields than the first", columns, m->columns);
+    }
+    return key != NULL ? BP_OK : bp_tokens_put_example(&m->writer, &m->example);
+}
+
+/* A list of images; with `key` what they hold is added to it instead. */
+static bp_status read_list(maker *m, bp_digest *key)
+{
+    bp_table_event what = BP_TABLE_FIELD;
+    uint32_t name_column = NO_COLUMN;
+    m->label_column = NO_COLUMN;
+    m->columns = 0;
+    BP_TRY(begin_table(m));
+    BP_TRY(bp_table_skip_blank(&m->table));
+    for (; what == BP_TABLE_FIELD && !bp_table_ended(&m->table); m->columns++) {
+        BP_TRY(take_field(m, &what));
+        name_column = is_text(m, "file_name") ? m->columns : name_column;
+        m->label_column = is_text(m, "label") ? m->columns : m->label_column;
+    }
+    if (name_column == NO_COLUMN || (m->label_column == NO_COLUMN && !m->work->bare)) {
+        return bp_data_refuse(&m->reader, "the first row of a list of images names its columns, "
+                                          "`file_name` and `label` among them");
+    }
+    BP_TRY(bp_table_skip_blank(&m->table));
+    while (!bp_table_ended(&m->table)) {
+        BP_TRY(take_listed(m, name_column, key));
+        BP_TRY(bp_table_skip_blank(&m->table));
+    }
+    return BP_OK;
+}
+
+static bp_status list_key(bp_numbers *work, uint32_t file, bp_digest *key)
+{
+    maker m = {.work = work, .reader = reader_of(work, file)};
+    BP_TRY(bp_data_reader_begin(&m.reader));
+    return read_list(&m, key);
+}
+
 /* The key, and how many rows there can be at most. */
 static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *rows)
 {
@@ -344,12 +431,21 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->bare);
+    for (uint32_t i = 0; i < 3; i++) {
+        bp_data_key_number(&digest, work->size[i]);
+    }
+    for (uint32_t i = 0; work->names != NULL && i < work->names->used; i++) {
+        bp_data_key_number(&digest, (unsigned char)work->names->text[i]);
+    }
     *rows = 0;
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         bp_data_reader reader = reader_of(work, i);
         BP_TRY(bp_data_key_file(&reader, &digest, rows));
         bytes += reader.size;
         ++*rows;
+        if (work->data->format == BP_DATA_FOLDER) {
+            BP_TRY(list_key(work, i, &digest));
+        }
         if (work->data->format == BP_DATA_NPY && !work->bare) {
             BP_TRY(bp_npy_labels_key(&reader, stored_path(work, i), &digest));
         }
@@ -379,6 +475,8 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
             BP_TRY(read_images(m, i));
         } else if (work->data->format == BP_DATA_NPY) {
             BP_TRY(read_npy(m, i));
+        } else if (work->data->format == BP_DATA_FOLDER) {
+            BP_TRY(read_list(m, NULL));
         } else {
             BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
         }
@@ -394,7 +492,7 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
 static bp_status build(bp_numbers *work, uint64_t key, uint64_t rows)
 {
     maker m = {.work = work};
-    m.rule = (bp_documents){.labels = work->labels, .classes = work->classes};
+    m.rule = (bp_documents){.labels = work->labels, .classes = work->classes, .names = work->names};
     m.writer = (bp_tokens_writer){.store = work->data->store,
                                   .path = work->path,
                                   .buffer = (unsigned char *)work->scratch + WINDOW_BYTES,
@@ -431,7 +529,7 @@ bp_status bp_numbers_inputs(const bp_numbers *work, uint32_t *inputs)
     maker m = {.work = (bp_numbers *)work, .reader = reader_of(work, 0)};
     *inputs = 0;
     if (work->data->format == BP_DATA_F32 || work->data->format == BP_DATA_NPY ||
-        bp_images_format(work->data->format)) {
+        work->data->format == BP_DATA_FOLDER || bp_images_format(work->data->format)) {
         return bp_error_set(work->error, BP_ERR_USAGE, where,
                             "a file of bare numbers does not say how many are a row",
                             work->data->source.name);

@@ -8,6 +8,7 @@
  *           several classes the label is the sum of 2^class.
  *
  * images    data_images.h: numbers from 0 to 1.
+ * images in files: a table of their names and labels, data_pnm.h: numbers from 0 to 1.
  * npy       data_npy.h: arrays, with their labels in a file beside.
  *
  * The "ids" of such a source are the bits of the numbers as float32; a feed over it has vocabulary
@@ -19,6 +20,7 @@
 #define BP_FORMATS_DATA_NUMBERS_H
 
 #include "tools/formats/data.h"
+#include "tools/formats/class_names.h"
 #include "tools/formats/data_tokens.h"
 
 #define BP_NUMBERS_SCRATCH 524288 /* bytes */
@@ -32,7 +34,9 @@ typedef struct bp_numbers {
     uint32_t classes; /* BP_LABELS_CLASS */
     bool bare;        /* rows are nothing but their numbers: no label but in a column of that name,
                          which is left out */
-    void *scratch;    /* BP_NUMBERS_SCRATCH, aligned to 8 */
+    uint32_t size[3]; /* height, width and channels of a list's images */
+    const bp_class_names *names; /* of the classes, for labels of lists, or NULL */
+    void *scratch;               /* BP_NUMBERS_SCRATCH, aligned to 8 */
     bp_error *error;
     uint64_t rows;
     bool built; /* false: the token file was there */

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* netpbm's images. The format: netpbm's ppm(5) and pgm(5). */
+#include "tools/formats/data_pnm.h"
+
+#include <string.h>
+
+#include "core/file/storage.h"
+
+static const char where[] = "image";
+
+static bp_status pnm_refuse(const bp_pnm *pnm, const char *text)
+{
+    return bp_error_set(pnm->reader.error, BP_ERR_DATA, where, text, pnm->path);
+}
+
+static bp_status pnm_byte(bp_pnm *pnm, uint64_t at, uint8_t *byte)
+{
+    const unsigned char *bytes;
+    size_t count;
+    BP_TRY(bp_data_look(&pnm->reader, at, &bytes, &count));
+    if (count == 0) {
+        return pnm_refuse(pnm, "the image ends too early");
+    }
+    *byte = *bytes;
+    return BP_OK;
+}
+
+static bool is_space(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+/* A number of the head, with the spaces and comments before it and the one space behind it. */
+static bp_status head_number(bp_pnm *pnm, uint64_t *at, uint64_t *number)
+{
+    uint8_t byte = 0;
+    uint32_t digits = 0;
+    bool comment = false;
+    *number = 0;
+    for (;; ++*at) {
+        BP_TRY(pnm_byte(pnm, *at, &byte));
+        const bool digit = !comment && byte >= '0' && byte <= '9';
+        if (*at >= BP_PNM_HEAD || digits > 6) {
+            break;
+        }
+        if (digit) {
+            *number = *number * 10 + (uint64_t)(byte - '0');
+            digits++;
+        } else if (digits > 0) {
+            ++*at;
+            return is_space(byte) ? BP_OK : pnm_refuse(pnm, "a size of the image is no number");
+        } else if (comment || byte == '#') {
+            comment = byte != '\n' && byte != '\r';
+        } else if (!is_space(byte)) {
+            break;
+        }
+    }
+    return pnm_refuse(pnm, "a size of the image is no number");
+}
+
+static bp_status pnm_join(bp_pnm *pnm, const bp_data_reader *list, const char *name, size_t length)
+{
+    const char *slash = strrchr(list->path, '/');
+    const bool whole = length > 0 && name[0] == '/';
+    const size_t folder = whole || slash == NULL ? 0 : (size_t)(slash - list->path) + 1;
+    if (length == 0 || memchr(name, '\0', length) != NULL || folder >= sizeof pnm->path ||
+        length >= sizeof pnm->path - folder) {
+        return bp_error_set(list->error, BP_ERR_DATA, where,
+                            "the name of an image is empty or too long", list->path);
+    }
+    memcpy(pnm->path, list->path, folder);
+    memcpy(pnm->path + folder, name, length);
+    pnm->path[folder + length] = '\0';
+    return BP_OK;
+}
+
+bp_status bp_pnm_open(bp_pnm *pnm, const bp_data_reader *list, const char *name, size_t length)
+{
+    bp_store *store = list->store;
+    pnm->open = false;
+    BP_TRY(pnm_join(pnm, list, name, length));
+    pnm->reader = (bp_data_reader){.store = store,
+                                   .path = pnm->path,
+                                   .buffer = pnm->window,
+                                   .capacity = sizeof pnm->window,
+                                   .error = list->error};
+    if (store->open_read(store, pnm->path, &pnm->reader.file) != BP_OK) {
+        return bp_storage_failed(list->error, store, "open", pnm->path);
+    }
+    pnm->open = true;
+    return bp_data_reader_begin(&pnm->reader);
+}
+
+void bp_pnm_close(bp_pnm *pnm)
+{
+    if (pnm->open) {
+        pnm->open = false;
+        /* Nothing was written: a failing close loses nothing. */
+        (void)pnm->reader.store->close(pnm->reader.store, pnm->reader.file);
+    }
+}
+
+bp_status bp_pnm_begin(bp_pnm *pnm)
+{
+    uint8_t magic[2] = {0, 0};
+    uint64_t most = 0, at = 2;
+    for (uint32_t i = 0; i < 2 && i < pnm->reader.size; i++) {
+        BP_TRY(pnm_byte(pnm, i, &magic[i]));
+    }
+    if (magic[0] != 'P' || (magic[1] != '5' && magic[1] != '6')) {
+        return pnm_refuse(pnm, "the file is no PPM or PGM image of bytes (P6, P5), which are what "
+                               "is read; other images: convert them, or make an array (npy)");
+    }
+    pnm->size[2] = magic[1] == '6' ? 3 : 1;
+    BP_TRY(head_number(pnm, &at, &pnm->size[1]));
+    BP_TRY(head_number(pnm, &at, &pnm->size[0]));
+    BP_TRY(head_number(pnm, &at, &most));
+    if (most != 255) {
+        return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
+                                "images are read whose numbers go to 255", pnm->path, (int64_t)most,
+                                255);
+    }
+    pnm->start = at;
+    const uint64_t right = at + pnm->size[0] * pnm->size[1] * pnm->size[2];
+    bool more = pnm->reader.size > right + BP_PNM_HEAD;
+    for (uint64_t i = right; !more && i < pnm->reader.size; i++) {
+        BP_TRY(pnm_byte(pnm, i, &magic[0]));
+        more = !is_space(magic[0]);
+    }
+    if (more || pnm->reader.size < right) {
+        return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
+                                "the file's size differs from what its head says; it is cut short "
+                                "or damaged",
+                                pnm->path, (int64_t)pnm->reader.size, (int64_t)right);
+    }
+    return BP_OK;
+}
+
+bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number)
+{
+    return pnm_byte(pnm, pnm->start + k, number);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Images as PPM and PGM files (netpbm's P6 and P5, at most 255 a number): a head of words, spaces
+ * and comments, then one byte a number, (height, width, channels). A list of such files is a table
+ * whose first row names a column `file_name`, and `label`; names are as seen from the table's
+ * folder.
+ *
+ * Refused as BP_ERR_DATA with the file: any other head, a size of the file that is not what its
+ * head says (what follows the image may be white space). */
+#ifndef BP_FORMATS_DATA_PNM_H
+#define BP_FORMATS_DATA_PNM_H
+
+#include "core/number/digest.h"
+#include "tools/formats/data_reader.h"
+
+#define BP_PNM_WINDOW 4096 /* bytes of the window over an image */
+#define BP_PNM_HEAD   4096 /* most bytes of a head */
+
+/* An open image. Must not be moved. */
+typedef struct bp_pnm {
+    bp_data_reader reader;
+    bool open;
+    uint64_t start;   /* bytes before the first number */
+    uint64_t size[3]; /* height, width, channels */
+    char path[BP_STORE_PATH_MAX];
+    unsigned char window[BP_PNM_WINDOW];
+} bp_pnm;
+
+/* Opens the image that a list at `list` calls by `length` bytes of name. bp_pnm_close closes it,
+ * also after an error. BP_ERR_STORE: there is no such file. */
+bp_status bp_pnm_open(bp_pnm *pnm, const bp_data_reader *list, const char *name,
+                      size_t length) BP_MUST_CHECK;
+void bp_pnm_close(bp_pnm *pnm);
+
+/* Reads the head. */
+bp_status bp_pnm_begin(bp_pnm *pnm) BP_MUST_CHECK;
+
+/* Number k of the image. */
+bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number) BP_MUST_CHECK;
+
+#endif
