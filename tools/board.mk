@@ -23,6 +23,12 @@ BOARD_LINK := -Wl,--gc-sections
 $(BOARD)/train: $(BOARD)/train.o $(BOARD)/pc.o $(STAGE)/lib/libbedplate.a
 	$(LINK) $(LDLIBS)
 endif
+ifeq ($(filter $(BARE),$(VARIANT)),)
+board: $(BOARD)/carry
+$(BOARD)/carry.o: $(STAGE)/include/bedplate.h
+$(BOARD)/carry: $(BOARD)/carry.o $(STAGE)/lib/libbedplate.a
+	$(LINK) $(LDLIBS)
+endif
 # What a trainer made by plan --emit-c is built with for that board (docs/appliance.md).
 .PHONY: board-kit
 STARTUP := $(if $(filter $(CORTEX),$(VARIANT)),startup,pc)

@@ -23,9 +23,14 @@ embed: $(EMBED)/embed
 	@$<
 
 # Code of what was linked, by part; the deepest stack of a whole run; the largest frames.
-size embed-report:
+embed-report:
 	+@$(MAKE) -s BUILD=$(BUILD)/size OPT="-O2 -ffunction-sections -fdata-sections" \
 	    EXTRA="-fstack-usage -Wl,--gc-sections" $(BUILD)/size/tools/embed/embed \
 	    $(BUILD)/size/tools/embed/stack
 	@tools/embed/report.sh $(BUILD)/size
+# Examples of microcontrollers, each profile, beside what tests/variants/board.sizes allows.
+size: board-sizes
+.PHONY: board-sizes
+board-sizes: embed-report
+	@tests/variants/boards.sh size
 check: $(EMBED)/embed.o

@@ -452,9 +452,8 @@ static bp_status flash_exists(bp_store *store, const char *path, bool *there)
 
 uint64_t bp_store_flash_bytes(const bp_flash *flash, uint32_t files)
 {
-    return bp_size_align((uint64_t)files * sizeof(bp_flash_entry), 8) +
-           bp_size_align((uint64_t)flash->block_count * sizeof(bp_flash_block), 8) +
-           (uint64_t)(BP_FLASH_OPEN + 1) * flash->unit_bytes;
+    return BP_FLASH_MEMORY((uint64_t)files, (uint64_t)flash->block_count,
+                           (uint64_t)flash->unit_bytes);
 }
 
 static bool form_is_right(const bp_flash *flash, uint32_t files, const void *memory)

@@ -83,7 +83,10 @@ typedef struct bp_store_flash {
     bp_flash_run run[BP_FLASH_RUNS];
 } bp_store_flash;
 
-/* The caller's memory for so many files and folders: closed form. */
+/* The caller's memory for so many files and folders, for arrays; and the same as a function. */
+#define BP_FLASH_MEMORY(files, block_count, unit_bytes)                                            \
+    (((files) * sizeof(bp_flash_entry) + 7) / 8 * 8 +                                              \
+     ((block_count) * sizeof(bp_flash_block) + 7) / 8 * 8 + (BP_FLASH_OPEN + 1) * (unit_bytes))
 uint64_t bp_store_flash_bytes(const bp_flash *flash, uint32_t files);
 
 /* Makes *made a store over the flash: takes the newest table, or none where the flash has none,

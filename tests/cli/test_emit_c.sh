@@ -41,6 +41,25 @@ same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-st
     --gradient-checkpointing full
 same gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --gradient-release
 
+# The state in a flash: goes on where it was, and is refused by another plan. verifies device-21.354b
+flashed() { make -s -C "$1" BEDPLATE="$kit" CFLAGS=-O1 FLASH=1 STEPS="$2" >"$work/made" 2>&1 && (cd "$1" && ./example); }
+sgd=(--per-device-train-batch-size 8 --max-steps 20 --optim sgd --learning-rate 1e-2)
+run plan --model "$work/mlp" "${sgd[@]}" --emit-c "$work/f"
+out=$(flashed "$work/f" 9)
+[[ $(grep -c '^loss' <<<"$out") -eq 9 && -s $work/f/flash.img ]]
+check $? "nine steps and a flash" "$out$(cat "$work/made")"
+rm "$work/f/example"* && cp -r "$work/f" "$work/g"
+run plan --model "$work/mlp" "${sgd[@]}" --emit-c "$work/f"
+went=$(flashed "$work/f" 20)
+run train --model "$work/mlp" "${sgd[@]}" --data "$work/rows.csv" --output-dir "$work/flashed" --quiet --json
+[[ $(grep -c '^loss' <<<"$went") -eq 11 && $(sed -n 's/^state digest //p' <<<"$went") == "$(json state_digest)" ]]
+check $? "eleven more: the digest of train" "$went$out"
+sed 's/32, 32/32, 31/' "$work/mlp/config.json" >"$work/gru/config.json"
+run plan --model "$work/gru" "${sgd[@]}" --emit-c "$work/g"
+out=$(flashed "$work/g" 20)
+[[ $? -ne 0 && $out == *weight* ]]
+check $? "the flash of another plan: refused by the tensor's name" "$out"
+
 expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
 expect 2 'without lanes' plan --model "$work/gpt" --max-steps 5 --gradient-accumulation-steps 2 --lanes 2 --emit-c "$work/x"
 expect 2 'no --group-by-length' plan --model "$work/gpt" --max-steps 5 --group-by-length --emit-c "$work/x"

@@ -351,6 +351,19 @@ static uint64_t sample_elements(const bp_runtime *r)
     return elements;
 }
 
+/* What saving the state takes on this machine; on one of 32 bits it is less. */
+static uint64_t snapshot_scratch(const bp_runtime *r)
+{
+    const uint32_t count = bp_runtime_state_count(r);
+    uint64_t bytes = bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+    for (uint32_t i = 0; i < count; i++) {
+        const bp_state_tensor t = bp_runtime_state_tensor(r, i);
+        const bp_snapshot one = {.tensors = &t, .tensor_count = 1};
+        bytes += bp_snapshot_scratch(&one) - bp_snapshot_scratch(&(bp_snapshot){.tensor_count = 0});
+    }
+    return bytes;
+}
+
 static void put_header(FILE *file, const session *s)
 {
     const bp_runtime *r = &s->runtime;
@@ -359,7 +372,7 @@ static void put_header(FILE *file, const session *s)
     fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
             bp_runtime_state_count(r), spec->batch, spec->accumulation, spec->sequence,
             spec->config.vocabulary, spec->config.classes, (int)data_labels(&spec->config),
-            spec->seed, r->compile.input_count, sample_elements(r));
+            spec->seed, r->compile.input_count, sample_elements(r), snapshot_scratch(r));
 }
 
 /* Opens DIR/name; NULL with the error said. */
@@ -396,6 +409,7 @@ static bp_status write_texts(session *s)
         }
         fputs(emit_c_texts[i].hash ? emit_c_head_hash : emit_c_head, file);
         fputs(emit_c_texts[i].text, file);
+        fputs(emit_c_texts[i].more, file);
         BP_TRY(close_file(s, file));
     }
     FILE *file = open_file(s, "plan.h");

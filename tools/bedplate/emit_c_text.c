@@ -26,7 +26,16 @@ static const char trainer_header[] =
     "BP_MUST_CHECK;\n"
     "uint64_t trainer_steps(void);\nvoid trainer_set_steps(uint64_t steps);\n\n"
     "/* The digest of the state, as `bedplate verify` shows it of a snapshot. */\n"
-    "bp_status trainer_digest(uint64_t *digest) BP_MUST_CHECK;\n\n#endif\n";
+    "bp_status trainer_digest(uint64_t *digest) BP_MUST_CHECK;\n\n"
+    "/* Snapshots in a store, of a disk or of a flash, as `bedplate train` makes them. Saving "
+    "leaves "
+    "the\n"
+    " * newest two. Resuming takes the newest that is whole; *any: there was one. That of another "
+    "plan is\n"
+    " * refused by the first tensor that differs. place->error says why. */\n"
+    "bp_status trainer_save(const bp_snapshot_place *place) BP_MUST_CHECK;\n"
+    "bp_status trainer_resume(const bp_snapshot_place *place, bool *any) "
+    "BP_MUST_CHECK;\n\n#endif\n";
 
 static const char trainer_source[] =
     "#include \"trainer.h\"\n\n"
@@ -46,20 +55,36 @@ static const char trainer_source[] =
     "    return bp_trainer_write_state(&trainer, offset, from, bytes);\n}\n\n"
     "uint64_t trainer_steps(void)\n{\n    return trainer.steps;\n}\n\n"
     "void trainer_set_steps(uint64_t steps)\n{\n    trainer.steps = steps;\n}\n\n"
+    "#define STATE                                                    \\\n"
+    "    {                                                            \\\n"
+    "        .step = trainer.steps, .tensors = plan_tensors,          \\\n"
+    "        .tensor_count = PLAN_TENSORS, .io = bp_trainer_state_io(&trainer) \\\n"
+    "    }\n\n"
     "bp_status trainer_digest(uint64_t *digest)\n{\n"
     "    unsigned char staging[512];\n"
     "    const bp_snapshot_place place = {.staging = {staging, sizeof staging}};\n"
-    "    const bp_snapshot snapshot = {.step = trainer.steps,\n"
-    "                                  .tensors = plan_tensors,\n"
-    "                                  .tensor_count = PLAN_TENSORS,\n"
-    "                                  .io = bp_trainer_state_io(&trainer)};\n"
-    "    return bp_snapshot_digest(&place, &snapshot, digest);\n}\n";
+    "    const bp_snapshot snapshot = STATE;\n"
+    "    return bp_snapshot_digest(&place, &snapshot, digest);\n}\n\n"
+    "bp_status trainer_save(const bp_snapshot_place *place)\n{\n"
+    "    const bp_snapshot snapshot = STATE;\n"
+    "    BP_TRY(bp_snapshot_save(place, &snapshot, NULL));\n"
+    "    return bp_snapshot_prune(place, snapshot.step, 2);\n}\n\n"
+    "bp_status trainer_resume(const bp_snapshot_place *place, bool *any)\n{\n"
+    "    const bp_snapshot snapshot = STATE;\n"
+    "    bp_snapshot_found found;\n"
+    "    BP_TRY(bp_snapshot_find(place, NULL, NULL, &found, any));\n"
+    "    if (*any) {\n"
+    "        BP_TRY(bp_snapshot_load(place, found.path, &snapshot, NULL));\n"
+    "        trainer.steps = found.step;\n    }\n"
+    "    return BP_OK;\n}\n";
 
 static const char example_source[] =
     "/* 20 steps over made-up data, in the order in which `bedplate train` would go through it. "
     "Put\n"
     " * your own in the place of read_tokens. */\n"
-    "#include \"trainer.h\"\n\n#include <string.h>\n\n#include \"board.h\"\n\n"
+    "#include \"trainer.h\"\n\n#include <string.h>\n\n#include \"board.h\"\n"
+    "#ifdef FLASH\n#include \"flash.h\"\n#define FIRST trainer_steps()\n#else\n"
+    "#define FIRST 0\n#endif\n\n"
     "#ifndef STEPS\n#define STEPS 20\n#endif\n#define ROWS 64 /* of numbers */\n\n"
     "static const char text[] =\n"
     "    \"Tyger Tyger, burning bright,\\nIn the forests of the night;\\nWhat immortal hand or "
@@ -100,12 +125,13 @@ static const char example_source[] =
     "    bp_trainer_batch batch;\n"
     "    uint32_t used = 0;\n"
     "    BP_TRY(trainer_init());\n"
+    "#ifdef FLASH\n    BP_TRY(flash_resume());\n#endif\n"
     "    for (uint32_t i = 0; i < PLAN_INPUTS; i++) {\n"
     "        group.column[i] = plan_columns[i];\n"
     "        group.column[i].data = OWN ? memory + used : (int32_t *)trainer_column(i);\n"
     "        batch.column[i] = group.column[i].data;\n"
     "        used += PLAN_MICROS * PLAN_BATCH * plan_columns[i].elements;\n    }\n"
-    "    for (uint64_t step = 0; step < STEPS; step++) {\n"
+    "    for (uint64_t step = FIRST; step < STEPS; step++) {\n"
     "        bp_trainer_outcome outcome;\n"
     "        BP_TRY(bp_feed_stage(feed, step, &group, window));\n"
     "        batch.micros = group.micros;\n"
@@ -113,10 +139,14 @@ static const char example_source[] =
     "        trainer_step(&batch, &outcome);\n"
     "        write_hex(\"loss, in 2^-32 nats, \", (uint64_t)(outcome.loss * 4294967296.0));\n    "
     "}\n"
+    "#ifdef FLASH\n    BP_TRY(flash_save());\n#endif\n"
     "#ifndef NO_DIGEST\n"
     "    uint64_t digest;\n    BP_TRY(trainer_digest(&digest));\n"
     "    write_hex(\"state digest \", digest);\n"
-    "#endif\n    return BP_OK;\n}\n\n"
+    "#endif\n    return BP_OK;\n}\n\n";
+
+/* No text of C99 is longer than 4095 characters. */
+static const char example_main[] =
     "int main(void)\n{\n"
     "    const bool rows = PLAN_LABELS >= BP_LABELS_GIVEN;\n"
     "    bp_source source = {.name = \"example\",\n"
@@ -138,36 +168,122 @@ static const char example_source[] =
     "    bp_status status = bp_feed_init(&feed, &error);\n"
     "    if (status == BP_OK) {\n        status = train(&feed);\n    }\n"
     "    if (status != BP_OK) {\n"
+    "#ifdef FLASH\n        error = flash_error;\n        board_write(error.name);\n"
+    "        board_write(\": \");\n#endif\n"
     "        board_write(error.text != NULL ? error.text : \"it failed\");\n"
     "        board_write(\"\\n\");\n    }\n"
     "    return (int)status;\n}\n";
 
 static const char board_header[] =
-    "#ifndef BOARD_H\n#define BOARD_H\n\n"
+    "#ifndef BOARD_H\n#define BOARD_H\n\n#include <stdbool.h>\n#include <stddef.h>\n\n"
     "/* Shows a text to whoever watches the board; pc.c is a PC's. */\n"
-    "void board_write(const char *text);\n\n#endif\n";
+    "void board_write(const char *text);\n\n"
+    "/* A file of whoever watches, for flash.c: false where it is not there or shorter. */\n"
+    "bool board_read_file(const char *name, void *to, size_t bytes);\n"
+    "bool board_write_file(const char *name, const void *from, size_t bytes);\n\n#endif\n";
 
-static const char pc_source[] = "#include <stdio.h>\n\n#include \"board.h\"\n\n"
-                                "void board_write(const char *text)\n{\n"
-                                "    (void)fputs(text, stdout);\n}\n";
+static const char pc_source[] =
+    "#include <stdio.h>\n\n#include \"board.h\"\n\n"
+    "void board_write(const char *text)\n{\n"
+    "    (void)fputs(text, stdout);\n}\n\n"
+    "bool board_read_file(const char *name, void *to, size_t bytes)\n{\n"
+    "    FILE *file = fopen(name, \"rb\");\n"
+    "    const bool read = file != NULL && fread(to, 1, bytes, file) == bytes;\n"
+    "    return file != NULL && fclose(file) == 0 && read;\n}\n\n"
+    "bool board_write_file(const char *name, const void *from, size_t bytes)\n{\n"
+    "    FILE *file = fopen(name, \"wb\");\n"
+    "    const bool written = file != NULL && fwrite(from, 1, bytes, file) == bytes;\n"
+    "    return file != NULL && fclose(file) == 0 && written;\n}\n";
+
+static const char flash_header[] =
+    "#ifndef FLASH_H\n#define FLASH_H\n\n#include \"plan.h\"\n\n"
+    "/* Three snapshots, the third while it is made, and tables. */\n"
+    "#define FLASH_BLOCK_BYTES 4096\n#define FLASH_UNIT_BYTES 256\n#define FLASH_FILES 32\n"
+    "#define FLASH_BLOCKS (6 + 3 * (PLAN_STATE_BYTES / 4096 + PLAN_TENSORS / 16 + 5))\n\n"
+    "/* Takes the state from the flash, if it has one; puts it there, and says what that wore. */\n"
+    "bp_status flash_resume(void) BP_MUST_CHECK;\nbp_status flash_save(void) BP_MUST_CHECK;\n"
+    "extern bp_error flash_error; /* why they failed */\n\n#endif\n";
+
+static const char flash_source[] =
+    "/* A flash in RAM, whose bytes are those of the file flash.img: put functions of your own in "
+    "the "
+    "place\n"
+    " * of the three that read, program and erase. */\n"
+    "#include \"flash.h\"\n\n#include <string.h>\n\n#include \"board.h\"\n"
+    "#include \"trainer.h\"\n\n"
+    "static unsigned char bytes[FLASH_BLOCKS * FLASH_BLOCK_BYTES];\n"
+    "static uint64_t table[BP_FLASH_MEMORY(FLASH_FILES, FLASH_BLOCKS, FLASH_UNIT_BYTES) / 8];\n"
+    "static unsigned char scratch[PLAN_SNAPSHOT_SCRATCH + 16384];\n"
+    "static unsigned char staging[512];\nbp_error flash_error;\n\n"
+    "static unsigned char *at(uint32_t block, uint32_t offset)\n{\n"
+    "    return bytes + (size_t)block * FLASH_BLOCK_BYTES + offset;\n}\n\n"
+    "static bp_status flash_read(void *context, uint32_t block, uint32_t offset, void *to,\n"
+    "                            size_t count)\n{\n"
+    "    (void)context;\n    memcpy(to, at(block, offset), count);\n    return BP_OK;\n}\n\n"
+    "static bp_status flash_program(void *context, uint32_t block, uint32_t offset,\n"
+    "                               const void *from, size_t count)\n{\n"
+    "    (void)context;\n    memcpy(at(block, offset), from, count);\n    return BP_OK;\n}\n\n"
+    "static bp_status flash_erase(void *context, uint32_t block)\n{\n"
+    "    (void)context;\n    memset(at(block, 0), 0xff, FLASH_BLOCK_BYTES);\n"
+    "    return BP_OK;\n}\n\n"
+    "static const bp_flash flash = {.block_bytes = FLASH_BLOCK_BYTES,\n"
+    "                               .block_count = FLASH_BLOCKS,\n"
+    "                               .unit_bytes = FLASH_UNIT_BYTES,\n"
+    "                               .read = flash_read,\n"
+    "                               .program = flash_program,\n"
+    "                               .erase = flash_erase};\n"
+    "static bp_store_flash store;\n"
+    "static const bp_snapshot_place place = {.store = &store.store,\n"
+    "                                        .directory = \"run\",\n"
+    "                                        .scratch = scratch,\n"
+    "                                        .scratch_bytes = sizeof scratch,\n"
+    "                                        .staging = {staging, sizeof staging},\n"
+    "                                        .error = &flash_error};\n\n"
+    "bp_status flash_resume(void)\n{\n"
+    "    bool any;\n"
+    "    if (!board_read_file(\"flash.img\", bytes, sizeof bytes)) {\n"
+    "        memset(bytes, 0xff, sizeof bytes);\n    }\n"
+    "    const bp_status status =\n"
+    "        bp_store_flash_init(&store, &flash, FLASH_FILES, table, sizeof table);\n"
+    "    if (status != BP_OK) {\n        flash_error.text = store.store.reason;\n"
+    "        return status;\n    }\n"
+    "    return trainer_resume(&place, &any);\n}\n\n"
+    "static void write_count(const char *before, uint64_t number)\n{\n"
+    "    char digits[21];\n    char *to = digits + 20;\n"
+    "    *to = '\\0';\n"
+    "    do {\n        *--to = (char)('0' + number % 10);\n        number /= 10;\n"
+    "    } while (number > 0);\n"
+    "    board_write(before);\n    board_write(to);\n}\n\n"
+    "bp_status flash_save(void)\n{\n"
+    "    BP_TRY(trainer_save(&place));\n"
+    "    const bp_flash_wear wear = bp_store_flash_wear(&store);\n"
+    "    write_count(\"flash: erasures \", wear.total);\n"
+    "    write_count(\" of \", FLASH_BLOCKS);\n"
+    "    write_count(\" blocks, of one at most \", wear.most);\n    board_write(\"\\n\");\n"
+    "    return board_write_file(\"flash.img\", bytes, sizeof bytes) ? BP_OK : BP_ERR_STORE;\n}\n";
 
 static const char makefile[] =
     "# make BEDPLATE=DIR, where `make install-library PREFIX=DIR` put the library for that "
     "machine;\n"
-    "# BOARD and LDFLAGS name what a board needs in the place of pc.o.\n"
+    "# BOARD and LDFLAGS name what a board needs in the place of pc.o. FLASH=1 keeps the state in "
+    "a "
+    "flash.\n"
     "BEDPLATE ?= /usr/local\nBOARD ?= pc.o\nCFLAGS ?= -Os\n"
-    "override CFLAGS += $(if $(STEPS),-DSTEPS=$(STEPS)) -std=c99 -ffunction-sections "
+    "override CFLAGS += $(if $(STEPS),-DSTEPS=$(STEPS)) $(if $(FLASH),-DFLASH) -std=c99 "
+    "-ffunction-sections "
     "-fdata-sections -ffp-contract=off "
     "-I$(BEDPLATE)/include\n"
-    "example: example.o plan.o trainer.o $(BOARD)\n"
+    "example: example.o plan.o trainer.o $(if $(FLASH),flash.o) $(BOARD)\n"
     "\t$(CC) $(CFLAGS) $^ $(LDFLAGS) -Wl,--gc-sections -L$(BEDPLATE)/lib -lbedplate -lm -o $@\n"
-    "example.o plan.o trainer.o: plan.h trainer.h board.h\n"
+    "example.o plan.o trainer.o flash.o: plan.h trainer.h board.h flash.h\n"
     "clean:\n\trm -f example *.o\n.PHONY: clean\n";
 
-const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, false},
-                                    {"trainer.c", trainer_source, false},
-                                    {"example.c", example_source, false},
-                                    {"board.h", board_header, false},
-                                    {"pc.c", pc_source, false},
-                                    {"Makefile", makefile, true},
-                                    {NULL, NULL, false}};
+const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, "", false},
+                                    {"trainer.c", trainer_source, "", false},
+                                    {"example.c", example_source, example_main, false},
+                                    {"board.h", board_header, "", false},
+                                    {"pc.c", pc_source, "", false},
+                                    {"flash.h", flash_header, "", false},
+                                    {"flash.c", flash_source, "", false},
+                                    {"Makefile", makefile, "", true},
+                                    {NULL, NULL, NULL, false}};

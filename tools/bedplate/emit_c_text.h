@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* plan.h, behind the head: bytes of arena and state, tensors, batch, micro-batches, sequence,
- * vocabulary, classes, labels, seed, inputs, elements of them. */
+ * vocabulary, classes, labels, seed, inputs, elements of them, scratch of a snapshot. */
 #define EMIT_C_HEADER                                                                              \
     "#ifndef PLAN_H\n#define PLAN_H\n\n#include <bedplate.h>\n\n"                                  \
     "#define PLAN_ARENA_BYTES %" PRIu64 "\n#define PLAN_STATE_BYTES %" PRIu64 "\n"                 \
@@ -15,7 +15,8 @@
     "#define PLAN_MICROS %" PRIu32 "\n#define PLAN_SEQUENCE %" PRIu32 "\n"                         \
     "#define PLAN_VOCABULARY %" PRIu32 "u\n#define PLAN_CLASSES %" PRIu32 "\n"                     \
     "#define PLAN_LABELS %d\n#define PLAN_SEED UINT64_C(%" PRIu64 ")\n"                            \
-    "#define PLAN_INPUTS %" PRIu32 "\n#define PLAN_SAMPLE_ELEMENTS %" PRIu64 "\n\n"                \
+    "#define PLAN_INPUTS %" PRIu32 "\n#define PLAN_SAMPLE_ELEMENTS %" PRIu64 "\n"                  \
+    "#define PLAN_SNAPSHOT_SCRATCH %" PRIu64 " /* without keys; those of a PC have 8 KiB */\n\n"   \
     "extern const bp_trainer_plan plan;\n"                                                         \
     "extern const bp_column plan_columns[PLAN_INPUTS];      /* what a sample is made of */\n"      \
     "extern const bp_state_tensor plan_tensors[PLAN_TENSORS]; /* for snapshots */\n\n#endif\n"
@@ -26,7 +27,8 @@ extern const char emit_c_head_hash[]; /* of a makefile */
 typedef struct emit_c_file {
     const char *name; /* NULL: the end */
     const char *text;
-    bool hash; /* whether its comments begin with # */
+    const char *more; /* behind it */
+    bool hash;        /* whether its comments begin with # */
 } emit_c_file;
 
 extern const emit_c_file emit_c_texts[];

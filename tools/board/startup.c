@@ -4,10 +4,17 @@
 #include "tools/board/board.h"
 
 #include <stdint.h>
+#include <string.h>
 
+#define SYS_OPEN          0x01
+#define SYS_CLOSE         0x02
 #define SYS_WRITE0        0x04
+#define SYS_WRITE         0x05
+#define SYS_READ          0x06
 #define SYS_EXIT_EXTENDED 0x20
 #define APPLICATION_EXIT  0x20026
+#define OPEN_RB           1
+#define OPEN_WB           5
 
 int main(void);
 void board_reset(void);
@@ -16,16 +23,41 @@ void board_reset(void);
 extern uint32_t board_stack_top[], board_data_from[], board_data[], board_data_end[], board_bss[],
     board_bss_end[];
 
-static void semihost(uintptr_t operation, uintptr_t argument)
+static uintptr_t semihost(uintptr_t operation, uintptr_t argument)
 {
     register uintptr_t r0 __asm__("r0") = operation;
     register uintptr_t r1 __asm__("r1") = argument;
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
 }
 
 void board_write(const char *text)
 {
     semihost(SYS_WRITE0, (uintptr_t)text);
+}
+
+/* Opens, reads or writes all bytes, closes. Reading and writing answer with the bytes left. */
+static bool board_transfer(const char *name, uintptr_t mode, uintptr_t operation, uintptr_t memory,
+                           size_t bytes)
+{
+    const uintptr_t open[3] = {(uintptr_t)name, mode, strlen(name)};
+    const uintptr_t handle = semihost(SYS_OPEN, (uintptr_t)open);
+    if (handle == UINTPTR_MAX) {
+        return false;
+    }
+    const uintptr_t move[3] = {handle, memory, bytes};
+    const uintptr_t left = semihost(operation, (uintptr_t)move);
+    return semihost(SYS_CLOSE, (uintptr_t)&handle) == 0 && left == 0;
+}
+
+bool board_read_file(const char *name, void *to, size_t bytes)
+{
+    return board_transfer(name, OPEN_RB, SYS_READ, (uintptr_t)to, bytes);
+}
+
+bool board_write_file(const char *name, const void *from, size_t bytes)
+{
+    return board_transfer(name, OPEN_WB, SYS_WRITE, (uintptr_t)from, bytes);
 }
 
 static void board_exit(int code)
