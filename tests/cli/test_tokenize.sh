@@ -69,6 +69,22 @@ refused 'merges: a merge names a token that the vocabulary lacks' 's/"merges":\[
 [[ ! -e $work/x && ! -e $work/x.ids ]]
 check $? "nothing is left of a run that failed"
 
+# Mistral's own tekken.json: the run's directory and what is exported from it have it too, and GGUF says what it lacks.
+mkdir "$work/own"
+cp tests/golden/tokenizers/tekken_own/tekken.json "$work/own"
+echo '{"model_type": "mistral", "vocab_size": 825, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}' >"$work/own/config.json"
+awk 'BEGIN { for (i = 0; i < 60; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/own.txt"
+run train --model "$work/own" --data "$work/own.txt" --max-seq-length 12 --max-steps 2 --quiet --output-dir "$work/owned"
+check $code "trained by tekken.json" "$err"
+run export --model "$work/owned" --to "$work/again"
+cmp -s "$work/own/tekken.json" "$work/owned/tekken.json" && cmp -s "$work/own/tekken.json" "$work/again/tekken.json"
+check $? "tekken.json goes along" "$err"
+expect 0 '.' generate --model "$work/again" --prompt 'the number 7' --max-new-tokens 4
+expect 0 'tekken.json is not written to GGUF' export --model "$work/again" --to "$work/own.gguf"
+sed 's/"rank":300,/"rank":301,/' "$work/own/tekken.json" >"$work/again/tekken.json"
+expect 4 'tekken.json: .*ranks from 0 on' generate --model "$work/again" --prompt x
+
 if [[ -z ${BP_GPT2_DIR:-} || ! -e $BP_GPT2_DIR/tinyshakespeare.txt ]]; then
     echo "skipped: BP_GPT2_DIR names no folder with GPT-2's files and tinyshakespeare.txt"
     finish

@@ -502,6 +502,10 @@ COMPARES(spm_bytes, "spm_bytes", 17)
 COMPARES(spm_bpe, "spm_bpe", 18)
 /* verifies formats-3.2920 */
 COMPARES(spm_bpe_map, "spm_bpe_map", 19)
+
+/* Against tiktoken. */
+/* verifies formats-3.2920 */
+COMPARES(tekken_own, "tekken_own", 20)
 /* The folder with OpenAI's vocab.json and merges.txt, if there is one on this machine. */
 static const char *gpt2_folder(void)
 {
@@ -545,6 +549,7 @@ int main(void)
         cmocka_unit_test(spm_bytes),
         cmocka_unit_test(spm_bpe),
         cmocka_unit_test(spm_bpe_map),
+        cmocka_unit_test(tekken_own),
         cmocka_unit_test(gpt2),
         cmocka_unit_test(pairs),
     };

@@ -418,6 +418,8 @@ bp_status checkpoint_copy_tokenizer(checkpoint *c)
                                         "special_tokens_map.json",
                                         "added_tokens.json",
                                         "tokenizer.model",
+                                        "spiece.model",
+                                        "tekken.json",
                                         "chat_template.jinja",
                                         "generation_config.json",
                                         "config_sentence_transformers.json"};

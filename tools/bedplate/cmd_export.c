@@ -123,10 +123,18 @@ static bp_status open_model(exporting *e)
 
 static bp_status copy_files(exporting *e)
 {
-    static const char *const names[] = {
-        "tokenizer.json",          "tokenizer_config.json", "vocab.json",      "merges.txt",
-        "special_tokens_map.json", "added_tokens.json",     "tokenizer.model", "vocab.txt",
-        "generation_config.json",  "chat_template.jinja"};
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "tokenizer.model",
+                                        "vocab.txt",
+                                        "spiece.model",
+                                        "tekken.json",
+                                        "generation_config.json",
+                                        "chat_template.jinja"};
     model_files *m = &e->m;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char from[BP_STORE_PATH_MAX];

@@ -104,6 +104,7 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
 
 /* The readers of whole files. Each does what load->pass says. */
 bp_status bp_load_tokenizer_json(bp_load *load) BP_MUST_CHECK;
+bp_status bp_load_tekken(bp_load *load) BP_MUST_CHECK;
 bp_status bp_load_vocab_json(bp_load *load) BP_MUST_CHECK;
 bp_status bp_load_merges_txt(bp_load *load) BP_MUST_CHECK;
 bp_status bp_load_vocab_txt(bp_load *load) BP_MUST_CHECK;

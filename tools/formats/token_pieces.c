@@ -346,6 +346,9 @@ static uint32_t pair_rank(const bp_tokenizer *t, const unsigned char *word, cons
         return BP_TOKEN_NONE;
     }
     const uint32_t id = bp_token_find(t, word + i, w->next[right] - i);
+    if (t->rules.ranked) {
+        return id;
+    }
     return id != BP_TOKEN_NONE ? rank_of_score(t->scores[id]) : BP_TOKEN_NONE;
 }
 
@@ -374,8 +377,8 @@ static void make_symbols(const bp_tokenizer *t, const unsigned char *word, size_
 {
     uint32_t before = BP_TOKEN_NONE;
     for (size_t at = 0; at < length; at = w->next[at]) {
-        size_t step = users_piece(t, word + at, length - at);
-        const uint32_t frozen = step > 0 ? FROZEN : 0;
+        size_t step = t->rules.ranked ? 1 : users_piece(t, word + at, length - at);
+        const uint32_t frozen = step > 0 && !t->rules.ranked ? FROZEN : 0;
         if (step == 0) {
             (void)bp_utf8_get(word + at, &step);
         }

@@ -12,7 +12,8 @@ bp_status bp_load_pieces(bp_load *load) BP_MUST_CHECK;
 void bp_token_pieces_finish(bp_load *load);
 
 /* BPE by the scores of pieces: the pair whose joined text has the highest is joined, of equals the
- * leftmost. As bp_token_word. */
+ * leftmost; of rules.ranked bytes instead of characters, and the token of the least id. As
+ * bp_token_word. */
 size_t bp_token_pieces_join(const bp_tokenizer *tokenizer, const unsigned char *word, size_t length,
                             const bp_word_work *work);
 

@@ -40,6 +40,17 @@ static const struct {
      BP_SPLIT_LLAMA3},
 };
 
+bool bp_token_rules_pattern(const char *pattern, bp_split_rule *split)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (strcmp(patterns[i].pattern, pattern) == 0) {
+            *split = patterns[i].rule;
+            return true;
+        }
+    }
+    return false;
+}
+
 bp_status bp_rules_refuse(const bp_rules_source *s, const char *part, uint32_t node,
                           const char *key, const char *text)
 {

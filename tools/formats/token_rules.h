@@ -22,6 +22,9 @@ typedef struct bp_rules_source {
  * implemented, or not what such a part must hold. */
 bp_status bp_token_rules_read(const bp_rules_source *source, bp_token_rules *rules) BP_MUST_CHECK;
 
+/* Whether a pattern is one that text is split by here, and how. */
+bool bp_token_rules_pattern(const char *pattern, bp_split_rule *split);
+
 /* The part of it that is about special tokens around the text. */
 bp_status bp_token_template_read(const bp_rules_source *source,
                                  bp_token_rules *rules) BP_MUST_CHECK;

@@ -157,6 +157,9 @@ static size_t word_bpe(const bp_tokenizer *t, const unsigned char *word, size_t 
             return 1;
         }
     }
+    if (t->rules.ranked) {
+        return bp_token_pieces_join(t, word, length, w);
+    }
     size_t count = symbols_of(t, word, length, w->id);
     if (t->merge_count == 0 || count < 2) {
         return count;

@@ -28,11 +28,11 @@ typedef struct opening {
 static bp_status find_files(opening *o)
 {
     static const char *const names[] = {
-        "tokenizer.json",        "vocab.json",  "merges.txt", "vocab.txt", "tokenizer.model",
-        "tokenizer_config.json", "spiece.model"};
-    bool there[7];
+        "tokenizer.json",        "vocab.json",   "merges.txt", "vocab.txt", "tokenizer.model",
+        "tokenizer_config.json", "spiece.model", "tekken.json"};
+    bool there[8];
     bp_store *store = o->load.store;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 8; i++) {
         char path[BP_STORE_PATH_MAX];
         BP_TRY(bp_storage_join(path, o->directory, names[i], o->error));
         if (store->exists(store, path, &there[i]) != BP_OK) {
@@ -44,6 +44,7 @@ static bp_status find_files(opening *o)
                     : there[1] && there[2] ? BP_TOKENIZER_GPT2
                     : there[3]             ? BP_TOKENIZER_BERT
                     : there[4] || there[6] ? BP_TOKENIZER_PIECES
+                    : there[7]             ? BP_TOKENIZER_TEKKEN
                                            : BP_TOKENIZER_NONE;
     o->pieces = there[4] ? names[4] : names[6];
     if (o->need.files == BP_TOKENIZER_NONE && there[1]) {
@@ -92,6 +93,8 @@ static bp_status read_vocabulary(opening *o, bp_load_pass pass)
                                       : BP_OK;
     case BP_TOKENIZER_PIECES:
         return tokenizer_read_file(o, o->pieces, bp_load_pieces);
+    case BP_TOKENIZER_TEKKEN:
+        return tokenizer_read_file(o, "tekken.json", bp_load_tekken);
     default:
         return pass != BP_LOAD_MERGES ? tokenizer_read_file(o, "vocab.txt", bp_load_vocab_txt)
                                       : BP_OK;
@@ -135,7 +138,7 @@ static bp_status set_rules(opening *o)
                                          "T5Tokenizer",
                                          "T5TokenizerFast",
                                          NULL};
-    if (o->need.files == BP_TOKENIZER_JSON) {
+    if (o->need.files == BP_TOKENIZER_JSON || o->need.files == BP_TOKENIZER_TEKKEN) {
         return BP_OK;
     }
     if (o->need.files == BP_TOKENIZER_PIECES) {
@@ -275,7 +278,7 @@ static bp_status add_special(opening *o, bp_tokenizer *t)
 {
     static const char *const gpt2[] = {"<|endoftext|>", NULL};
     static const char *const bert[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL};
-    if (o->need.files == BP_TOKENIZER_JSON || o->need.files == BP_TOKENIZER_PIECES) {
+    if (o->need.files != BP_TOKENIZER_GPT2 && o->need.files != BP_TOKENIZER_BERT) {
         return BP_OK;
     }
     for (const char *const *name = o->need.files == BP_TOKENIZER_GPT2 ? gpt2 : bert; *name != NULL;
@@ -337,7 +340,8 @@ static bp_status set_template(opening *o, bp_tokenizer *t)
         rules->pair.between = rules->pair.after = rules->single.after;
     }
     /* Those classes put it there unless they are told not to. */
-    const bool begins = pieces && !t5 && (o->load.config.add_bos || !o->load.config.bos_said);
+    const bool begins =
+        ((pieces && !t5) || rules->ranked) && (o->load.config.add_bos || !o->load.config.bos_said);
     if ((begins || (o->need.files == BP_TOKENIZER_GPT2 && o->load.config.add_bos)) &&
         t->special.bos >= 0) {
         *before = (bp_template_part){.ids = {(uint32_t)t->special.bos}, .count = 1};
@@ -406,7 +410,7 @@ static bp_status tokenizer_finish(opening *o, bp_tokenizer *t)
     BP_TRY(find_bytes(o, t));
     bool bytes = rules->kind == BP_TOKENIZER_BYTE_BPE && rules->split == BP_SPLIT_WHOLE;
     if (bytes && rules->prefix == BP_PREFIX_NEVER && !rules->compose && t->merge_count == 0 &&
-        t->added_count == 0 && t->missing_bytes == 0) {
+        !rules->ranked && t->added_count == 0 && t->missing_bytes == 0) {
         rules->kind = BP_TOKENIZER_BYTES;
     }
     return BP_OK;

@@ -11,6 +11,7 @@
  *   vocab.txt                BERT WordPiece
  *   tokenizer.model,         SentencePiece's own models, of the types unigram and
  *   spiece.model             BPE, to the ids of that library
+ *   tekken.json              Mistral's own, which tiktoken's rules apply to
  *
  * and beside any of them tokenizer_config.json for the names of the special tokens (and, beside
  * vocab.txt, for do_lower_case and its like). What a tokenizer.json asks for and is not
@@ -45,11 +46,12 @@ typedef enum bp_tokenizer_kind {
 } bp_tokenizer_kind;
 
 typedef enum bp_tokenizer_files {
-    BP_TOKENIZER_NONE,  /* the directory has no tokenizer */
-    BP_TOKENIZER_JSON,  /* tokenizer.json */
-    BP_TOKENIZER_GPT2,  /* vocab.json and merges.txt */
-    BP_TOKENIZER_BERT,  /* vocab.txt */
-    BP_TOKENIZER_PIECES /* tokenizer.model, or spiece.model */
+    BP_TOKENIZER_NONE,   /* the directory has no tokenizer */
+    BP_TOKENIZER_JSON,   /* tokenizer.json */
+    BP_TOKENIZER_GPT2,   /* vocab.json and merges.txt */
+    BP_TOKENIZER_BERT,   /* vocab.txt */
+    BP_TOKENIZER_PIECES, /* tokenizer.model, or spiece.model */
+    BP_TOKENIZER_TEKKEN  /* tekken.json */
 } bp_tokenizer_files;
 
 /* What a first pass over the files found; a plan is made from it before anything is loaded. */

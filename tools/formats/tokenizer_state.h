@@ -84,6 +84,7 @@ typedef struct bp_token_rules {
     bool fallback;       /* Unigram: unknown text is its bytes */
     bool native;         /* a model of SentencePiece's: what that library does */
     bool ignore_merges;  /* a word that is a token is that token, whatever the merges say */
+    bool ranked;         /* joined is the pair whose text is the token of the least id (tiktoken) */
     bool tidy;           /* WordPiece decoding without the space before punctuation */
     uint32_t word_chars; /* a longer word is unknown to WordPiece */
     char continuing[BP_TOKEN_PREFIX_MAX]; /* WordPiece's "##" */

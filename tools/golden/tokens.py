@@ -6,6 +6,7 @@
                                             ties each time; digests are due after it)
     tools/golden/tokens.py pieces           the same for the tokenizers that SentencePiece trains
     tools/golden/tokens.py cases            the tokenizers whose patterns tell cases apart
+    tools/golden/tokens.py own              tekken_own, Mistral's file of the tokens of tekken
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
                                                 them, and for OpenAI's GPT-2 if its folder
@@ -24,13 +25,20 @@ truncated to 4 + number % 50 ids.
 `spaces` has runs of spaces and line ends in its vocabulary, and added tokens of the same bytes. Each line of
 its texts.txt is a text in hexadecimal, what its ids decode to in hexadecimal, and its ids.
 """
+import base64
 import json
 import os
+import re
 import struct
 import sys
 
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         processors, trainers)
+
+try:
+    import tiktoken  # for tekken_own alone
+except ImportError:
+    tiktoken = None
 
 HERE = "tests/golden/tokenizers"
 LINES = 10000
@@ -38,7 +46,7 @@ DECODED = 1000
 PAIRED = ["llama3", "llama2", "bert_uncased"]
 NAMES = ["gpt2_small", "llama3", "qwen2", "llama2", "metaspace", "bert_uncased", "bert_cased", "smollm",
          "gpt2", "unigram", "unigram_strip", "unigram_bytes", "gemma", "tekken", "gpt4o", "phi4",
-         "spm_unigram", "spm_bytes", "spm_bpe", "spm_bpe_map"]
+         "spm_unigram", "spm_bytes", "spm_bpe", "spm_bpe_map", "tekken_own"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -489,7 +497,62 @@ def open_bert(folder):
     return tokenizer
 
 
+class Ranks:
+    """tekken.json by tiktoken, which its own library uses; special tokens are found in text first."""
+
+    def __init__(self, path):
+        whole = json.load(open(path, encoding="utf-8"))
+        config = whole["config"]
+        self.first = config["default_num_special_tokens"]
+        ranks = {base64.b64decode(v["token_bytes"]): v["rank"]
+                 for v in whole["vocab"][:config["default_vocab_size"] - self.first]}
+        self.ranks = tiktoken.Encoding("own", pat_str=config["pattern"], mergeable_ranks=ranks, special_tokens={})
+        self.special = {t["token_str"]: t["rank"] for t in whole["special_tokens"]}
+        self.special |= {f"<SPECIAL_{i}>": i for i in range(len(self.special), self.first)}
+        self.names = {i: t.encode() for t, i in self.special.items()}
+        self.cut = re.compile("(" + "|".join(map(re.escape, sorted(self.special, key=len, reverse=True))) + ")")
+
+    def encode(self, text, **_):
+        parts = self.cut.split(text)
+        ids = [[self.special[p]] if p in self.special else [i + self.first for i in self.ranks.encode_ordinary(p)]
+               for p in parts]
+        return type("Encoding", (), {"ids": sum(ids, [])})
+
+    def bytes_of(self, ids):
+        return b"".join(self.names[i] if i < self.first else self.ranks.decode_single_token_bytes(i - self.first)
+                        for i in ids)
+
+
+def make_own():
+    """tekken.json of the tokens of the tokenizer `tekken`, five of them beyond the vocabulary's size."""
+    model = json.load(open(f"{HERE}/tekken/tokenizer.json", encoding="utf-8"))["model"]
+    bytes_of = {c: b for b, c in pre_tokenizers_bytes().items()}
+    texts = sorted(model["vocab"], key=model["vocab"].get)
+    special = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[mask]", "<pad>"]
+    vocab = [{"rank": i, "token_bytes": base64.b64encode(bytes(bytes_of[c] for c in t)).decode(), "token_str": None}
+             for i, t in enumerate(texts)]
+    whole = {"config": {"pattern": TEKKEN, "num_vocab_tokens": len(vocab), "default_vocab_size": len(vocab) + 15,
+                        "default_num_special_tokens": 20, "version": "v7"},
+             "vocab": vocab, "special_tokens": [{"rank": i, "token_str": t, "is_control": True}
+                                                for i, t in enumerate(special)]}
+    os.makedirs(f"{HERE}/tekken_own", exist_ok=True)
+    with open(f"{HERE}/tekken_own/tekken.json", "w", encoding="utf-8") as file:
+        json.dump(whole, file, separators=(",", ":"))
+        file.write("\n")
+
+
+def pre_tokenizers_bytes():
+    """GPT-2's characters of the bytes."""
+    direct = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {b: chr(b) for b in direct}
+    for n, b in enumerate(b for b in range(256) if b not in table):
+        table[b] = chr(256 + n)
+    return table
+
+
 def open_one(name, gpt2=None):
+    if name == "tekken_own":
+        return Ranks(f"{HERE}/{name}/tekken.json")
     if name.startswith("spm_"):
         return Pieces(f"{HERE}/{name}")
     if name.startswith("gpt2"):
@@ -529,7 +592,7 @@ def digests(gpt2):
         tokenizer = open_one(name, gpt2)
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in lines]
         out += struct.pack(f"<{LINES}I", *map(digest, ids))
-        if name.startswith("spm_"):
+        if name.startswith("spm_") or name == "tekken_own":
             decoded = [tokenizer.bytes_of(one) for one in ids[:DECODED]]
         else:
             decoded = [tokenizer.decode(one, skip_special_tokens=False).encode() for one in ids[:DECODED]]
@@ -554,6 +617,8 @@ def main():
         make_spaces()
     elif sys.argv[1:] == ["pieces"]:
         train_pieces()
+    elif sys.argv[1:] == ["own"]:
+        make_own()
     elif sys.argv[1:] == ["cases"]:
         train_cases()
     elif sys.argv[1:] == ["train"]:
