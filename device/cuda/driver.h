@@ -18,6 +18,11 @@ typedef int bp_cu_function_attribute;
 typedef int bp_cu_jit_option;
 typedef int bp_cu_capture_mode;
 typedef int bp_cu_granularity;
+typedef int bp_cu_map_type; /* CUtensorMapDataType, and so on */
+typedef int bp_cu_map_interleave;
+typedef int bp_cu_map_swizzle;
+typedef int bp_cu_map_promotion;
+typedef int bp_cu_map_fill;
 typedef unsigned long long bp_cu_memory_handle; /* CUmemGenericAllocationHandle */
 typedef unsigned long long bp_cu_address;       /* CUdeviceptr */
 typedef struct bp_cu_context_object *bp_cu_context;
@@ -31,6 +36,11 @@ typedef struct bp_cu_graph_exec_object *bp_cu_graph_exec;
 typedef struct bp_cu_uuid {
     unsigned char bytes[16];
 } bp_cu_uuid;
+
+/* CUtensorMap: aligned to 64 bytes */
+typedef struct bp_cu_map {
+    uint64_t opaque[16];
+} bp_cu_map;
 
 /* CUlaunchAttribute: of its union of 64 bytes the three words that a cluster's size is. */
 typedef struct bp_cu_launch_attribute {
@@ -126,6 +136,11 @@ typedef struct bp_cu_operand {
 #define BP_CU_UNIFIED 4
 /* CUlaunchAttributeID */
 #define BP_CU_LAUNCH_CLUSTER 4
+/* CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */
+#define BP_CU_MAP_F16         6
+#define BP_CU_MAP_BF16        9
+#define BP_CU_MAP_SWIZZLE_128 3
+#define BP_CU_MAP_L2_128      2
 /* CUjit_option */
 #define BP_CU_JIT_ERROR_LOG       5
 #define BP_CU_JIT_ERROR_LOG_BYTES 6

@@ -134,6 +134,11 @@ uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp
     return chosen;
 }
 
+uint32_t bp_cuda_family_instead(uint32_t family)
+{
+    return family == BP_CUDA_FAMILY_matmul_hopper ? (uint32_t)BP_CUDA_FAMILY_matmul : family;
+}
+
 bool bp_cuda_begin(bp_cuda_plan *plan, bp_cuda_family family, uint32_t function, uint64_t blocks_x,
                    uint64_t blocks_y, uint32_t threads)
 {
@@ -197,6 +202,18 @@ void bp_cuda_value_of(bp_cuda_plan *plan, const void *content, size_t bytes, siz
     launch->value[number].alignment = (uint16_t)alignment;
     memcpy(launch->value[number].content, content, bytes);
     parameter_add(plan, (bp_cuda_parameter){BP_CUDA_VALUE, 0, 0, number});
+}
+
+void bp_cuda_map_of(bp_cuda_plan *plan, uint32_t operand, const bp_cuda_map *map)
+{
+    bp_cuda_value_of(plan, map, sizeof *map, sizeof(uint64_t));
+    if (!plan->unsupported) {
+        bp_cuda_launch *launch = &plan->launch[plan->count - 1];
+        bp_cuda_parameter *made = &launch->parameter[launch->parameter_count - 1];
+        made->kind = BP_CUDA_MAP;
+        made->operand = (uint8_t)operand;
+        made->access = BP_ACCESS_READ;
+    }
 }
 
 void bp_cuda_single(bp_cuda_plan *plan, float value)
@@ -278,9 +295,8 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
 
 uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars)
 {
-    (void)target;
     if (kernel == BP_KERNEL_matmul) {
-        return bp_cuda_matmul_workspace(scalars);
+        return bp_cuda_matmul_workspace(target, scalars);
     }
     if (kernel == BP_KERNEL_attention_backward) {
         const bp_attention_backward_scalars *s = scalars;

@@ -38,11 +38,24 @@ typedef enum bp_cuda_parameter_kind {
     BP_CUDA_TABLE,   /* 8 bytes: address of the op's table */
     BP_CUDA_WORD64,  /* 8 bytes: `value` (an integer, or the bits of a double) */
     BP_CUDA_WORD32,  /* 4 bytes: the low half of `value` (an integer, or the bits of a float) */
-    BP_CUDA_VALUE    /* the bytes of number `value` of the launch's blocks of bytes */
+    BP_CUDA_VALUE,   /* the bytes of number `value` of the launch's blocks of bytes */
+    BP_CUDA_MAP /* BP_CUDA_MAP_BYTES, aligned to as many: the tensor map of operand `operand` of
+                   tuple 0, which block of bytes number `value`, a bp_cuda_map, describes */
 } bp_cuda_parameter_kind;
 
-/* A parameter that is a structure, passed by value: scalars that belong together, or a tensor map
- * (128 bytes, aligned to 64). */
+#define BP_CUDA_MAP_BYTES 128
+
+/* A matrix of 16-bit elements and the box of it that one copy brings, in the pattern of 128 bytes,
+ * zeros where the matrix ends. Elements, the direction in which they follow one another first. */
+typedef struct bp_cuda_map {
+    uint64_t extents[2];
+    uint64_t pitch; /* bytes, a multiple of 16 */
+    uint32_t box[2];
+    uint32_t dtype; /* BP_BF16 or BP_F16 */
+} bp_cuda_map;
+
+/* A parameter that is a structure, passed by value: scalars that belong together; or what a tensor
+ * map is made from. */
 typedef struct bp_cuda_value {
     uint16_t bytes;     /* 1 .. BP_CUDA_VALUE_BYTES */
     uint16_t alignment; /* a power of two, at most BP_CUDA_VALUE_BYTES */
@@ -50,7 +63,7 @@ typedef struct bp_cuda_value {
 } bp_cuda_value;
 
 /* One parameter; among the bytes of all parameters each lies at the next multiple of its own size,
- * a BP_CUDA_VALUE at the next multiple of its alignment. */
+ * a BP_CUDA_VALUE at the next multiple of its alignment, a BP_CUDA_MAP at one of its size. */
 typedef struct bp_cuda_parameter {
     uint8_t kind;    /* bp_cuda_parameter_kind */
     uint8_t operand; /* BP_CUDA_OPERAND: position in kernels.def's row */
@@ -102,6 +115,8 @@ extern const uint32_t bp_cuda_module_count; /* at most 64 */
 /* The module of a family of kernels for a working type on a target: the most special text that the
  * target runs and the driver takes. BP_CUDA_NO_MODULE when there is none. */
 #define BP_CUDA_NO_MODULE UINT16_MAX
+/* The family that serves where no text of a family can be used; the family itself, where none. */
+uint32_t bp_cuda_family_instead(uint32_t family);
 uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp_dtype dtype);
 
 /* The launches of one op, in order on one stream: their number, at most BP_CUDA_LAUNCHES_MAX; 0 for

@@ -62,7 +62,8 @@ static bool module_replaceable(const cuda_context *context, uint32_t index)
     bp_cuda_target without = context->target;
     bp_dtype dtype = module->types == BP_CUDA_TYPES_SIXTEEN ? BP_BF16 : BP_F32;
     without.refused |= UINT64_C(1) << index;
-    return bp_cuda_module_choose(&without, module->family, dtype) != BP_CUDA_NO_MODULE;
+    const uint32_t family = bp_cuda_family_instead(module->family);
+    return bp_cuda_module_choose(&without, family, dtype) != BP_CUDA_NO_MODULE;
 }
 
 /* The driver compiles the text. One that it does not take is noted as refused where another serves:

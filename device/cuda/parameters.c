@@ -18,6 +18,7 @@ static uint64_t parameter_value(const cuda_context *context, const bp_linked_op 
     case BP_CUDA_WORD64:
     case BP_CUDA_WORD32:
     case BP_CUDA_VALUE:
+    case BP_CUDA_MAP:
         break;
     }
     return parameter->value;
@@ -29,11 +30,34 @@ static uint32_t parameter_place(const bp_cuda_launch *launch, const bp_cuda_para
 {
     uint32_t alignment = parameter->kind == BP_CUDA_WORD32 ? sizeof(uint32_t) : sizeof(uint64_t);
     *bytes = alignment;
+    if (parameter->kind == BP_CUDA_MAP) {
+        alignment = *bytes = BP_CUDA_MAP_BYTES;
+    }
     if (parameter->kind == BP_CUDA_VALUE) {
         alignment = launch->value[parameter->value].alignment;
         *bytes = launch->value[parameter->value].bytes;
     }
     return (from + alignment - 1) / alignment * alignment;
+}
+
+enum { MAP_ALIGN = 64 /* of a map in the host's memory */ };
+
+/* The driver makes the map where it wants it to lie. */
+static bp_status parameter_map(const cuda_context *context, const bp_linked_op *op,
+                               const bp_cuda_launch *launch, const bp_cuda_parameter *parameter,
+                               unsigned char *to)
+{
+    unsigned char room[BP_CUDA_MAP_BYTES + MAP_ALIGN];
+    void *made = room + (MAP_ALIGN - (uintptr_t)room % MAP_ALIGN) % MAP_ALIGN;
+    const uint32_t steps[2] = {1, 1};
+    bp_cuda_map map;
+    memcpy(&map, launch->value[parameter->value].content, sizeof map);
+    const bp_cu_address address = context->arena + op->offsets[parameter->operand];
+    const bp_cu_result result = context->driver.cuTensorMapEncodeTiled(
+        made, map.dtype == BP_F16 ? BP_CU_MAP_F16 : BP_CU_MAP_BF16, 2, (void *)(uintptr_t)address,
+        map.extents, &map.pitch, map.box, steps, 0, BP_CU_MAP_SWIZZLE_128, BP_CU_MAP_L2_128, 0);
+    memcpy(to, made, BP_CUDA_MAP_BYTES);
+    return result == BP_CU_SUCCESS ? BP_OK : BP_ERR_FIT;
 }
 
 /* The low half of a word comes first: GPUs and their hosts are little-endian. */
@@ -45,12 +69,17 @@ bp_status cuda_parameters_write(const cuda_context *context, const bp_linked_op 
     *bytes = 0;
     for (uint32_t i = 0; i < launch->parameter_count; i++) {
         const bp_cuda_parameter *parameter = &launch->parameter[i];
-        bool by_value = parameter->kind == BP_CUDA_VALUE;
+        bool by_value = parameter->kind == BP_CUDA_VALUE || parameter->kind == BP_CUDA_MAP;
         uint64_t word = by_value ? 0 : parameter_value(context, op, parameter);
         uint32_t length;
         uint32_t place = parameter_place(launch, parameter, *bytes, &length);
         if (place + length > CUDA_PARAMETERS_BYTES) {
             return BP_ERR_FIT;
+        }
+        if (parameter->kind == BP_CUDA_MAP) {
+            BP_TRY(parameter_map(context, op, launch, parameter, to + place));
+            *bytes = place + length;
+            continue;
         }
         memcpy(to + place, by_value ? (const void *)launch->value[parameter->value].content : &word,
                length);
@@ -89,12 +118,18 @@ static bool operand_of(const cuda_context *context, const bp_linked_op *op,
                        const bp_cuda_parameter *parameter, const bp_extent *extents,
                        bp_cu_operand *operand)
 {
+    bp_cuda_parameter whole = *parameter;
     *operand = (bp_cu_operand){.rows = 1};
     switch ((bp_cuda_parameter_kind)parameter->kind) {
     case BP_CUDA_OPERAND:
         *operand = operand_extent(context, op, parameter, &extents[parameter->operand]);
         operand->access =
             parameter->access == BP_ACCESS_SCRATCH ? BP_ACCESS_READ_WRITE : parameter->access;
+        return true;
+    case BP_CUDA_MAP:
+        whole.value = 0;
+        *operand = operand_extent(context, op, &whole, &extents[parameter->operand]);
+        operand->access = parameter->access;
         return true;
     case BP_CUDA_BASE:
         operand->row_bytes = context->arena_bytes;

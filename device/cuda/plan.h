@@ -28,7 +28,7 @@ bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_l
     bp_cuda_plan_tape, bp_cuda_plan_matrix, bp_cuda_plan_patches, bp_cuda_plan_depthwise,
     bp_cuda_plan_window, bp_cuda_plan_batchnorm, bp_cuda_plan_magnitude;
 
-uint64_t bp_cuda_matmul_workspace(const bp_matmul_scalars *s);
+uint64_t bp_cuda_matmul_workspace(const bp_cuda_target *target, const bp_matmul_scalars *s);
 
 /* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none, or
  * more than a grid may have (plan->unsupported then). */
@@ -43,6 +43,8 @@ void bp_cuda_word32(bp_cuda_plan *plan, uint32_t value);
 /* A structure by value, of at most BP_CUDA_VALUE_BYTES bytes, at most BP_CUDA_VALUES_MAX of them.
  */
 void bp_cuda_value_of(bp_cuda_plan *plan, const void *content, size_t bytes, size_t alignment);
+/* The tensor map of an operand that the launch reads. */
+void bp_cuda_map_of(bp_cuda_plan *plan, uint32_t operand, const bp_cuda_map *map);
 void bp_cuda_single(bp_cuda_plan *plan, float value);
 void bp_cuda_double(bp_cuda_plan *plan, double value);
 /* site, threshold and factor of dropout p. */

@@ -7,7 +7,15 @@
 #define SPLIT_DEPTH    128 /* fewest terms of a split */
 #define SPLITS_MOST    64
 #define TENSOR_THREADS 128
-#define SLICE          32 /* a split is a multiple of the terms that any kernel takes at a time */
+#define SLICE          32  /* a split is a multiple of the terms that a kernel takes at a time */
+#define HOPPER_SLICE   64  /* the same on Hopper, of 16-bit elements */
+#define HOPPER_DEPTH   384 /* fewest terms of a split there */
+#define HOPPER_THREADS 384
+#define HOPPER_SHARED  199744 /* four slices of both operands, the sums of a tile, barriers */
+#define HOPPER_BLOCKS  132    /* that run at once; each makes one tile after the other */
+#define HOPPER_LEAST   48     /* fewer blocks leave too much of the GPU idle */
+#define HOPPER_BOX     64
+#define HOPPER_MAP     131072 /* bytes: hardware may look so far behind the start of a tensor */
 
 /* Bits of a product kernel's `flags`, as device/kernels/matmul.cuh has them. */
 #define TRANSPOSE_A 1u
@@ -55,14 +63,37 @@ static matmul_shape shape_of(const bp_matmul_scalars *s)
     return shape;
 }
 
-uint64_t bp_cuda_matmul_workspace(const bp_matmul_scalars *s)
+/* On Hopper, of 16-bit elements: one size of tile, and as many splits as make one wave of blocks.
+ * The texts of sm_80 take it too where they serve there, so that the bits are the same. */
+static matmul_shape hopper_shape(const bp_matmul_scalars *s)
+{
+    const uint64_t k = (uint64_t)s->k;
+    matmul_shape shape = {128, tiles_of(s, 128), k, 1};
+    const uint64_t splits =
+        shape.tiles > 0 ? least(k / HOPPER_DEPTH, HOPPER_BLOCKS / shape.tiles) : 0;
+    if (splits > 1) {
+        shape.depth = bp_size_align((k + splits - 1) / splits, HOPPER_SLICE);
+        shape.splits = bp_cuda_cut(s->k, shape.depth);
+    }
+    return shape;
+}
+
+static uint64_t workspace_of(const bp_matmul_scalars *s, const matmul_shape *shape)
+{
+    const uint64_t elements = bp_size_mul((uint64_t)s->m, (uint64_t)s->n);
+    return shape->splits == 1 ? 0
+                              : bp_size_mul(bp_size_mul(shape->splits, elements), sizeof(float));
+}
+
+uint64_t bp_cuda_matmul_workspace(const bp_cuda_target *target, const bp_matmul_scalars *s)
 {
     if (s->m <= 0 || s->n <= 0) {
         return 0;
     }
-    matmul_shape shape = shape_of(s);
-    uint64_t elements = bp_size_mul((uint64_t)s->m, (uint64_t)s->n);
-    return shape.splits == 1 ? 0 : bp_size_mul(bp_size_mul(shape.splits, elements), sizeof(float));
+    const matmul_shape shape = shape_of(s), other = hopper_shape(s);
+    const uint64_t bytes = workspace_of(s, &shape);
+    const uint64_t more = target->hopper ? workspace_of(s, &other) : 0;
+    return more > bytes ? more : bytes; /* the elements' type is not known here */
 }
 
 static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
@@ -138,14 +169,68 @@ static bool begin_product(bp_cuda_plan *plan, const matmul_shape *shape)
     return true;
 }
 
+/* Whether a tensor map can describe an operand of `lines` lines: both ends of each at multiples of
+ * 16 bytes, and no smaller than what hardware may look at. */
+static bool hopper_maps(const bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t pitch)
+{
+    return bp_cuda_wide(plan, UINT32_C(1) << operand, (uint64_t)pitch, 8) &&
+           (uint64_t)lines * (uint64_t)pitch * 2 >= HOPPER_MAP;
+}
+
+/* Whether a product is one for Hopper's form, whichever text makes it. */
+static bool hopper_fits(const bp_cuda_plan *plan, const matmul_shape *shape)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    const uint64_t most = UINT32_MAX / 2; /* coordinates have 32 bits */
+    const bool small = (uint64_t)s->m < most && (uint64_t)s->n < most && (uint64_t)s->k < most;
+    return plan->target->hopper && plan->dtype != BP_F32 && s->k > 0 && small &&
+           shape->tiles * shape->splits >= HOPPER_LEAST &&
+           hopper_maps(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
+                       s->lda) &&
+           hopper_maps(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
+                       s->ldb);
+}
+
+static void hopper_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,
+                       int64_t pitch)
+{
+    const bp_cuda_map map = {{(uint64_t)length, (uint64_t)lines},
+                             (uint64_t)pitch * 2,
+                             {HOPPER_BOX, HOPPER_BOX},
+                             (uint32_t)plan->dtype};
+    bp_cuda_map_of(plan, operand, &map);
+}
+
+static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    const uint64_t room = shape->splits < HOPPER_BLOCKS ? HOPPER_BLOCKS / shape->splits : 1;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_hopper, BP_CUDA_FUNCTION_matmul_hopper,
+                       least(shape->tiles, room), shape->splits, HOPPER_THREADS)) {
+        return;
+    }
+    plan->launch[plan->count - 1].shared_bytes = HOPPER_SHARED;
+    add_parameters(plan, shape, false);
+    hopper_map(plan, BP_CUDA_POSITION(matmul, a), s->transpose_a != 0 ? s->k : s->m,
+               s->transpose_a != 0 ? s->m : s->k, s->lda);
+    hopper_map(plan, BP_CUDA_POSITION(matmul, b), s->transpose_b != 0 ? s->n : s->k,
+               s->transpose_b != 0 ? s->k : s->n, s->ldb);
+}
+
 bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
-    matmul_shape shape = shape_of(s);
-    if (!begin_product(plan, &shape)) {
+    matmul_shape shape = hopper_shape(s);
+    const bool fits = hopper_fits(plan, &shape);
+    shape = fits ? shape : shape_of(s);
+    if (fits && bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_matmul_hopper, plan->dtype) !=
+                    BP_CUDA_NO_MODULE) {
+        begin_hopper(plan, &shape);
+    } else if (begin_product(plan, &shape)) {
+        add_parameters(plan, &shape, false);
+    } else {
         return true;
     }
-    add_parameters(plan, &shape, false);
     if (shape.splits > 1) {
         uint64_t groups = (uint64_t)s->m * bp_cuda_cut(s->n, 4);
         (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_elementwise, BP_CUDA_FUNCTION_matmul_join,

@@ -38,7 +38,7 @@ expect 0 '' train "${common[@]}" --output-dir "$work/twice" --quiet --json --rep
 check $? "steps computed twice on a GPU" "$(tail -1 "$work/twice/events.jsonl")"
 expect 0 '"cold_jit_seconds"' devices --json
 expect 0 'PTX target sm_80 with the PTX of sm_80, .* free, cold JIT' devices --arena 1GiB
-PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_80' devices
+PTXVM_DEVICE=sm_90 expect 0 'PTX target sm_90a with the PTX of sm_90a' devices
 PTXVM_DEVICE=sm_75 expect 0 'not usable: the GPU is too old' devices
 PTXVM_DRIVER=11040 expect 0 'driver 11.4; not usable: the NVIDIA driver is too old: .* CUDA 12.0' devices
 PTXVM_DEVICE=none expect 0 'not usable: the NVIDIA driver finds no GPU' devices
@@ -46,8 +46,8 @@ LD_LIBRARY_PATH=$LD_LIBRARY_PATH/old expect 0 'not usable: the NVIDIA driver is 
 expect 0 'not usable: .* smaller than the arena \(found [0-9]+, right would be at least 1099511627776\)' devices --arena 1TiB
 expect 0 '"usable": false, "reason": "[^"]* \(found [0-9]+, right would be at least [0-9]+\)"' devices --arena 1TiB --json
 for target in sm_80 sm_90a; do
-    expect 0 "device +cuda $target with the PTX of sm_80" plan --model tiny --device cuda:$target
-    expect 0 "\"target\": \"$target\", \"ptx\": \"sm_80\"" plan --model tiny --device cuda:$target --json
+    expect 0 "device +cuda $target with the PTX of $target" plan --model tiny --device cuda:$target
+    expect 0 "\"target\": \"$target\", \"ptx\": \"$target\"" plan --model tiny --device cuda:$target --json
 done
 
 # Predictions come from the device, of pairs of texts too.

@@ -38,6 +38,7 @@ enum own_sizes {
     OWN_ACCESS = sizeof(bp_cu_access),
     OWN_ACCESS_FLAGS = offsetof(bp_cu_access, flags),
     OWN_HANDLE = sizeof(bp_cu_memory_handle),
+    OWN_MAP = sizeof(bp_cu_map),
     OWN_LAUNCH_ATTRIBUTE = sizeof(bp_cu_launch_attribute),
     OWN_LAUNCH_ATTRIBUTE_ID = offsetof(bp_cu_launch_attribute, id),
     OWN_LAUNCH_ATTRIBUTE_VALUE = offsetof(bp_cu_launch_attribute, value)
@@ -85,6 +86,11 @@ SAME(OWN_MEMORY_DIRECT, offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACa
 SAME(OWN_ACCESS, sizeof(CUmemAccessDesc));
 SAME(OWN_ACCESS_FLAGS, offsetof(CUmemAccessDesc, flags));
 SAME(OWN_HANDLE, sizeof(CUmemGenericAllocationHandle));
+SAME(OWN_MAP, sizeof(CUtensorMap));
+SAME(BP_CU_MAP_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+SAME(BP_CU_MAP_BF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+SAME(BP_CU_MAP_SWIZZLE_128, CU_TENSOR_MAP_SWIZZLE_128B);
+SAME(BP_CU_MAP_L2_128, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 SAME(BP_CU_MAPS_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME(BP_CU_GPU_DIRECT_MAPPED, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME(BP_CU_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
@@ -131,6 +137,12 @@ SAME((uintptr_t)BP_CU_PARAMETERS_BYTES, (uintptr_t)CU_LAUNCH_PARAM_BUFFER_SIZE);
 #define bp_cu_launch_config      CUlaunchConfig
 #define bp_cu_copy               CUDA_MEMCPY2D
 #define bp_cu_memory             CUmemAllocationProp
+#define bp_cu_map                CUtensorMap
+#define bp_cu_map_type           CUtensorMapDataType
+#define bp_cu_map_interleave     CUtensorMapInterleave
+#define bp_cu_map_swizzle        CUtensorMapSwizzle
+#define bp_cu_map_promotion      CUtensorMapL2promotion
+#define bp_cu_map_fill           CUtensorMapFloatOOBfill
 #define bp_cu_access             CUmemAccessDesc
 #define bp_cu_memory_handle      CUmemGenericAllocationHandle
 #define bp_cu_granularity        CUmemAllocationGranularity_flags

@@ -108,7 +108,7 @@ static void targets_have_names(void **state)
     assert_null(bp_cuda_target_find("sm_75"));
     assert_string_equal(bp_cuda_query_texts(NULL), "sm_80");
     assert_string_equal(bp_cuda_query_texts("sm_80"), "sm_80");
-    assert_string_equal(bp_cuda_query_texts("sm_90a"), "sm_80"); /* which has none of its own yet */
+    assert_string_equal(bp_cuda_query_texts("sm_90a"), "sm_90a"); /* products */
     assert_null(bp_cuda_query_texts("sm_75"));
     assert_null(bp_cuda_target_for(75, 64 * 1024, 13000));
     assert_null(bp_cuda_target_for(80, 163 * 1024, 11080));
