@@ -10,7 +10,7 @@ import re
 import tracing
 
 STYLE = """body{font:15px/1.45 sans-serif;margin:1.5em auto;max-width:75em;padding:0 1em;color:#222}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.25em .6em;border-top:1px solid #ddd}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.25em .6em;border-top:1px solid #ddd}td a{overflow-wrap:anywhere}
 code,pre{font:13px/1.4 monospace}pre{margin:0}.passed{color:#060}.failed{color:#b00;font-weight:bold}
 .not-run,.skipped,.none{color:#850}.n{color:#888;text-align:right;user-select:none}.never{background:#fdd}
 :target{background:#ffd}nav{border-bottom:1px solid #ccc;padding-bottom:.4em;margin-bottom:1em}"""

@@ -5,7 +5,7 @@ import os
 import re
 
 STYLE = """body{font:16px/1.5 sans-serif;margin:1.5em auto;max-width:62em;padding:0 1em;color:#222}
-table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;vertical-align:top;padding:.25em .6em;border-top:1px solid #ddd}
+table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;vertical-align:top;padding:.25em .6em;border-top:1px solid #ddd}td a{overflow-wrap:anywhere}
 code,pre{font:14px/1.4 monospace}pre{background:#f6f6f6;padding:.5em;overflow:auto}.missing,.wrong{color:#b00;font-weight:bold}.here{color:#060}"""
 PROTOTYPE = re.compile(r"^(?!typedef|static|#|extern const|struct|enum|union)[A-Za-z_][\w \*]*?\b(bp_\w+|[a-z]\w*_\w+)\(", re.M)
 
