@@ -175,6 +175,16 @@ bool bp_cpu_has_neon(void)
 #endif
 }
 
+bool bp_cpu_has_sve(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    enum { SCALABLE = 1 << 22 }; /* of the same word */
+    return (getauxval(AT_HWCAP) & SCALABLE) != 0;
+#else
+    return false;
+#endif
+}
+
 uint32_t bp_cpu_count(void)
 {
 #if defined(__unix__)

@@ -14,6 +14,9 @@ bool bp_cpu_has_avx512(void);
 /* NEON, which every aarch64 processor with a system for applications has. False elsewhere. */
 bool bp_cpu_has_neon(void);
 
+/* SVE, whose registers are as wide as the processor likes. */
+bool bp_cpu_has_sve(void);
+
 /* AMX tiles with products of bf16, and AVX-512. Asks the system for the tiles' registers. */
 bool bp_cpu_has_amx(void);
 

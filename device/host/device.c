@@ -93,7 +93,7 @@ static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_
     bp_status found = bp_host_form_find(options->variant, form);
     if (found == BP_ERR_USAGE) {
         return bp_error_set(error, found, where,
-                            "no such variant; there are portable, neon, avx2, avx512, amx",
+                            "no such variant; there are portable, neon, sve, avx2, avx512, amx",
                             options->variant);
     }
     if (found == BP_ERR_DEVICE) {
@@ -546,8 +546,8 @@ bp_status bp_host_device_wait(void *memory)
 
 const char *bp_host_device_variant(const void *memory)
 {
-    static const char *const names[BP_HOST_FORMS_ALL] = {"host portable", "host neon", "host avx2",
-                                                         "host avx512", "host amx"};
+    static const char *const names[BP_HOST_FORMS_ALL] = {
+        "host portable", "host neon", "host sve", "host avx2", "host avx512", "host amx"};
     const host_context *context = memory;
     return names[context->now];
 }

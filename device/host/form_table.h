@@ -5,8 +5,8 @@
 
 #include "device/host/kernel.h"
 
-#define BP_HOST_FORMS     4 /* which give equal bits */
-#define BP_HOST_FORMS_ALL 5 /* and one with bits of its own (matmul_amx.h), taken only by name */
+#define BP_HOST_FORMS     5 /* which give equal bits */
+#define BP_HOST_FORMS_ALL 6 /* and one with bits of its own (matmul_amx.h), taken only by name */
 
 /* Name of form number index < BP_HOST_FORMS_ALL; 0 is "portable". */
 const char *bp_host_form_name(uint32_t index);

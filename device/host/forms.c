@@ -21,6 +21,7 @@ static bool always(void)
 static const form_row rows[BP_HOST_FORMS_ALL] = {
     {"portable", &bp_host_portable, always},
     {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon},
+    {"sve", BP_ARM(bp_host_sve), bp_cpu_has_sve},
     {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2},
     {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512},
     {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx},

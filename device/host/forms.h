@@ -19,6 +19,7 @@
 #endif
 
 extern const bp_host_form bp_host_neon;
+extern const bp_host_form bp_host_sve;
 extern const bp_host_form bp_host_avx2;
 extern const bp_host_form bp_host_avx512;
 extern const bp_host_form bp_host_amx; /* products of bf16; all else is AVX-512's */
@@ -167,6 +168,10 @@ bp_host_words bp_words_avx512;
 /* The kernels that have NEON forms. Updates, cells and their sums are left to the compiler's
  * vectors, which on aarch64 the portable form has already. */
 #define BP_NEON_KERNELS(X) BP_TYPED_KERNELS(X) BP_BUILT_KERNELS(X) X(norm_partial)
+
+/* The SVE form is NEON's with other products. */
+extern const bp_host_kernel bp_matmul_sve;
+extern const bp_host_kernel bp_matmul_quantised_sve;
 
 #define BP_NEON_DECLARE(name) extern const bp_host_kernel bp_##name##_neon;
 BP_NEON_KERNELS(BP_NEON_DECLARE)

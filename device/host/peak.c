@@ -31,7 +31,7 @@ uint64_t bp_peak_loop_portable(uint64_t iterations, float *sink)
 bp_peak_loop *bp_peak_of(uint32_t form)
 {
     static bp_peak_loop *const loops[BP_HOST_FORMS_ALL] = {
-        bp_peak_loop_portable, BP_ARM(bp_peak_loop_neon), BP_X86(bp_peak_loop_avx2),
-        BP_X86(bp_peak_loop_avx512), BP_X86(bp_peak_loop_amx)};
+        bp_peak_loop_portable,     BP_ARM(bp_peak_loop_neon),   BP_ARM(bp_peak_loop_neon),
+        BP_X86(bp_peak_loop_avx2), BP_X86(bp_peak_loop_avx512), BP_X86(bp_peak_loop_amx)};
     return loops[form];
 }

@@ -50,12 +50,12 @@ static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *lo
 
 int main(int argc, char **argv)
 {
-    const char *const forms[] = {"portable", "neon", "avx2",
+    const char *const forms[] = {"portable", "neon", "sve", "avx2",
                                  "avx512",   "none", NULL}; /* NULL: the best */
     const uint32_t threads[] = {1, 2, 5};
-    size_t first = argc > 1 ? 5 : 0;
+    size_t first = argc > 1 ? 6 : 0;
     unsigned long only = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
-    for (size_t f = first; f < first + (argc > 1 ? 1 : 5); f++) {
+    for (size_t f = first; f < first + (argc > 1 ? 1 : 6); f++) {
         for (size_t n = 0; n < 3; n++) {
             if (only != 0 && threads[n] != only) {
                 continue;

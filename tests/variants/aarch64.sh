@@ -20,6 +20,16 @@ if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/
             echo "$name: ${out: -2000}"
         fi
     done
+    # SVE's products at three widths of register.
+    for width in 1 2 4; do
+        name=device/host/test_matmul_forms
+        if out=$(BP_TEST_SHORT=1 qemu-aarch64 -cpu max,sve-max-vq=$width "build/aarch64/tests/unit/$name" 2>&1); then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "$name, SVE of $((128 * width)) bits: ${out: -2000}"
+        fi
+    done
     # In hundredths: 38, and 51 where the compiler keeps sums in memory; plain C takes 177, and took 724.
     for form in 'neon 96 45' 'portable 96 190'; do
         # shellcheck disable=SC2086

@@ -12,6 +12,7 @@ static void put_host(output *out, bool json)
 {
     const char *best = bp_cpu_has_avx512() ? "avx512"
                        : bp_cpu_has_avx2() ? "avx2"
+                       : bp_cpu_has_sve()  ? "sve"
                        : bp_cpu_has_neon() ? "neon"
                                            : "portable";
     if (json) {

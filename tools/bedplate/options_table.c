@@ -336,7 +336,7 @@ static const option table[] = {
     {"threads", OPTION_COUNT, PLANS | VERB_REPLAY, AT(threads), 0, 256, "0", "N", false,
      "workers; 0: one per processor. Results do not depend on it"},
     {"kernels", OPTION_CHOICE, PLANS | VERB_REPLAY, AT(kernels), 0, 0, "auto",
-     "auto|portable|neon|avx2|avx512|amx", false,
+     "auto|portable|neon|sve|avx2|avx512|amx", false,
      "the form of the kernels; results do not depend on it, but for amx: products of bf16 by AMX "
      "tiles, with bits of their own (docs/numerics.md)"},
     {"shard", OPTION_CHOICE, LEARNS, AT(shard), 0, 0, "none", SHARD_WORDS, false,

@@ -28,7 +28,7 @@ static const selftest_case cases[] = {
     {"llama bf16 8-bit", "tiny-llama", "adamw_8bit", true, UINT64_C(0xf968c71b587807c6), 0},
 };
 
-static const char *const forms[] = {"portable", "neon", "avx2", "avx512"};
+static const char *const forms[] = {"portable", "neon", "sve", "avx2", "avx512"};
 static const uint64_t threads[] = {1, 2, 5};
 
 /* Three of four bytes follow from their place. */

@@ -8,6 +8,7 @@
 #include "device/host/vector/math_neon.h"
 #include "device/host/matmul/matmul_ask.h"
 #include "device/host/matmul/matmul_pack.h"
+#include "device/host/matmul/matmul_sve.h"
 #include "device/host/matmul/matmul_turn_neon.h"
 
 #define ROWS    6
@@ -340,3 +341,35 @@ static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t las
 
 const bp_host_kernel bp_matmul_quantised_neon = {quantised_tasks, quantised_run,
                                                  bp_matmul_quantised_workspace};
+
+/* The same with wider registers where a processor has them. */
+static const bp_matmul_form form_sve = {
+    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
+    load,   store,      pack_columns, pack_rows, transpose, row,  row_turned,
+    narrow, dequantise, gelu,         row_codes, NULL};
+
+static uint64_t sve_tasks(const void *scalars)
+{
+    return bp_matmul_tasks(scalars, &form_sve);
+}
+
+static void sve_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    bp_matmul_run(&form_sve, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_sve = {sve_tasks, sve_run, bp_matmul_workspace};
+
+static uint64_t sve_quantised_tasks(const void *scalars)
+{
+    return bp_matmul_quantised_tasks(scalars, &form_sve);
+}
+
+static void sve_quantised_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    bp_matmul_quantised_run(&form_sve, call, first, last, worker);
+}
+
+const bp_host_kernel bp_matmul_quantised_sve = {sve_quantised_tasks, sve_quantised_run,
+                                                bp_matmul_quantised_workspace};

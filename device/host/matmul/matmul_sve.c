@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* The matrix product's tile in SVE's registers, whatever their width: 6 rows x 16 columns of c, a
+ * row in four vectors of 128 bits, two of 256, one of 512 or more. Everything else of the form is
+ * NEON's (matmul_neon.c), and so are the panels. */
+#include <arm_sve.h>
+
+#include "device/host/matmul/matmul_ask.h"
+#include "device/host/matmul/matmul_pack.h"
+#include "device/host/matmul/matmul_sve.h"
+
+#define ROWS    6
+#define COLUMNS 16
+
+#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
+
+/* The vectors of a row of which `count` are there: variables of this kind can be in no array. */
+#define EACH_VECTOR(X, i)                                                                          \
+    X(i, 0)                                                                                        \
+    if (count > 1) {                                                                               \
+        X(i, 1)                                                                                    \
+    }                                                                                              \
+    if (count > 2) {                                                                               \
+        X(i, 2) X(i, 3)                                                                            \
+    }
+
+/* Rows that are not there compute row 0 again and are not stored. */
+#define DECLARE(i)                                                                                 \
+    const float *a##i = t->a + (i < t->rows ? i : 0) * t->a_pitch;                                 \
+    svfloat32_t c##i##0 = svdup_f32(0.0f), c##i##1 = c##i##0, c##i##2 = c##i##0, c##i##3 = c##i##0;
+
+#define LOAD_ONE(i, v) c##i##v = svld1_vnum_f32(there##v, t->from + i * t->from_pitch, v);
+#define LOAD(i)                                                                                    \
+    if (i < t->rows) {                                                                             \
+        EACH_VECTOR(LOAD_ONE, i)                                                                   \
+    }
+
+#define PANEL_ONE(p, v) b##v = svld1_vnum_f32(there##v, p, v);
+
+/* A term of a row whose a is a lane of a vector that repeats every 128 bits. */
+#define LANE_ONE(i, v)   c##i##v = svmla_lane_f32(c##i##v, b##v, LANE_OF_##i);
+#define MULTIPLY_LANE(i) EACH_VECTOR(LANE_ONE, i)
+#define LANE_OF_0        first, 0
+#define LANE_OF_1        first, 1
+#define LANE_OF_2        first, 2
+#define LANE_OF_3        first, 3
+#define LANE_OF_4        last, 0
+#define LANE_OF_5        last, 1
+
+#define MULTIPLY_ONE(i, v) c##i##v = svmla_n_f32_x(all, c##i##v, b##v, a##i[k]);
+#define MULTIPLY(i)        EACH_VECTOR(MULTIPLY_ONE, i)
+
+#define TERM_PACKED                                                                                \
+    {                                                                                              \
+        EACH_VECTOR(PANEL_ONE, b)                                                                  \
+        const svfloat32_t first = svld1rq_f32(all, a), last = svld1rq_f32(two, a + 4);             \
+        EACH_ROW(MULTIPLY_LANE)                                                                    \
+        b += COLUMNS;                                                                              \
+        a += ROWS;                                                                                 \
+        k++;                                                                                       \
+    }
+
+/* Term depth + e belongs to the rows after e only. */
+#define MULTIPLY_EXTRA(i)                                                                          \
+    if (i > e && i < t->rows) {                                                                    \
+        MULTIPLY(i)                                                                                \
+    }
+
+#define BIAS_ONE(i, v) c##i##v = svadd_f32_x(all, c##i##v, svld1_vnum_f32(there##v, t->bias, v));
+#define ADD_BIAS(i)    EACH_VECTOR(BIAS_ONE, i)
+
+#define RESIDUAL_ONE(i, v)                                                                         \
+    c##i##v = svadd_f32_x(all, c##i##v, svld1_vnum_f32(there##v, t->residual + i * t->to_pitch, v));
+#define ADD_RESIDUAL(i)                                                                            \
+    if (i < t->rows) {                                                                             \
+        EACH_VECTOR(RESIDUAL_ONE, i)                                                               \
+    }
+
+#define STORE_ONE(i, v) svst1_vnum_f32(there##v, t->to + i * t->to_pitch, v, c##i##v);
+#define STORE(i)                                                                                   \
+    if (i < t->rows) {                                                                             \
+        EACH_VECTOR(STORE_ONE, i)                                                                  \
+    }
+
+static inline __attribute__((always_inline)) void tile_of(const bp_matmul_tile *t, const int count,
+                                                          const bool packed)
+{
+    const float *a = t->a, *b = t->panel, *panel = t->panel;
+    const bp_matmul_asks *asks = t->walks.asks;
+    const int64_t lanes = (int64_t)svcntw();
+    const svbool_t all = svptrue_b32(), two = svwhilelt_b32(INT64_C(0), INT64_C(2));
+    const svbool_t there0 = svwhilelt_b32(INT64_C(0), t->columns);
+    const svbool_t there1 = svwhilelt_b32(lanes, t->columns);
+    const svbool_t there2 = svwhilelt_b32(2 * lanes, t->columns);
+    const svbool_t there3 = svwhilelt_b32(3 * lanes, t->columns);
+    svfloat32_t b0 = svdup_f32(0.0f), b1 = b0, b2 = b0, b3 = b0;
+    int64_t k = 0;
+    EACH_ROW(DECLARE)
+    if (t->from != NULL) {
+        EACH_ROW(LOAD)
+    }
+    while (packed && k + BP_MATMUL_STRIDE <= t->depth) {
+        BP_MATMUL_ASK
+        TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED TERM_PACKED
+            TERM_PACKED
+    }
+    while (packed && k < t->depth) {
+        TERM_PACKED
+    }
+    for (; !packed && k < t->depth; k++) {
+        EACH_VECTOR(PANEL_ONE, panel)
+        EACH_ROW(MULTIPLY)
+        panel += t->panel_pitch;
+    }
+    for (int64_t e = 0; !packed && e < (t->rows - 1) * t->extra; e++, k++) {
+        EACH_VECTOR(PANEL_ONE, panel)
+        EACH_ROW(MULTIPLY_EXTRA)
+        panel += t->panel_pitch;
+    }
+    if (t->bias != NULL) {
+        EACH_ROW(ADD_BIAS)
+    }
+    if (t->residual != NULL) {
+        EACH_ROW(ADD_RESIDUAL)
+    }
+    EACH_ROW(STORE)
+}
+
+void bp_matmul_tile_sve(const bp_matmul_tile *t)
+{
+    const uint64_t lanes = svcntw();
+    if (lanes >= COLUMNS) {
+        t->packed ? tile_of(t, 1, true) : tile_of(t, 1, false);
+    } else if (lanes >= COLUMNS / 2) {
+        t->packed ? tile_of(t, 2, true) : tile_of(t, 2, false);
+    } else {
+        t->packed ? tile_of(t, 4, true) : tile_of(t, 4, false);
+    }
+}
