@@ -399,11 +399,15 @@ static void copy_pieces(threads_rank *rank, void *to, const void *from, uint64_t
     }
 }
 
-/* One message, as whole as the world's fault leaves it; of its own a rank gets each whole. */
+/* One message, as whole as the world's fault leaves it; of its own a rank gets each whole. Pieces
+ * of no bytes are no messages: nobody would send them, and to lose one harms nobody. */
 static void copy_message(threads_rank *rank, unsigned char *to, const unsigned char *from,
                          uint64_t bytes, bool own)
 {
     const bp_threads_world *world = rank->world;
+    if (bytes == 0) {
+        return;
+    }
     const bool struck = world->fault != BP_THREADS_WHOLE && !own &&
                         world->fault_rank == rank->rank && rank->messages++ == world->fault_at;
     if (struck && world->fault == BP_THREADS_DUPLICATED && rank->before_bytes >= bytes) {
@@ -412,7 +416,7 @@ static void copy_message(threads_rank *rank, unsigned char *to, const unsigned c
     if (!struck || world->fault != BP_THREADS_DROPPED) {
         copy_pieces(rank, to, from, bytes);
     }
-    if (struck && world->fault == BP_THREADS_CORRUPTED && bytes > 0) {
+    if (struck && world->fault == BP_THREADS_CORRUPTED) {
         to[bytes / 2] ^= 0x10;
     }
     rank->before = own ? rank->before : to;

@@ -277,7 +277,7 @@ static void words(void **state)
         }
     }
     assert_int_equal(engines[BP_ENGINE_COPY], 4);
-    assert_int_equal(engines[BP_ENGINE_FABRIC], 4);
+    assert_int_equal(engines[BP_ENGINE_FABRIC], 6);
 }
 
 int main(void)

@@ -210,8 +210,8 @@ static void quantised_products_are_those_of_their_values(void **state)
 /* verifies device-4.66f5 */
 static void only_its_name_chooses_it(void **state)
 {
-    static const bool all[BP_HOST_FORMS_ALL] = {true, true, true, true, true};
-    static const bool plain[BP_HOST_FORMS_ALL] = {true, true, true, true, false};
+    static const bool all[BP_HOST_FORMS_ALL] = {true, true, true, true, true, true};
+    static const bool plain[BP_HOST_FORMS_ALL] = {true, true, true, true, true, false};
     uint32_t index = 9;
     (void)state;
     assert_int_equal(bp_host_form_choose(NULL, all, &index), BP_OK);
