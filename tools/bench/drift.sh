@@ -81,7 +81,7 @@ while read -r name mean_bound seed_bound options; do
         i=$((i + 1))
         sum=$(awk "BEGIN{print $sum + $loss}")
         base_sum=$(awk "BEGIN{print $base_sum + ${base[$seed]:-$loss}}")
-        [[ $seed_bound == - ]] || awk "BEGIN{exit !($loss <= ${base[$seed]} * (1 + $seed_bound / 100))}" || verdict=SEED
+        [[ $seed_bound == - ]] || awk "BEGIN{exit !($loss <= ${base[$seed]:-$loss} * (1 + $seed_bound / 100))}" || verdict=SEED
     done
     [[ $mean_bound == - ]] || awk "BEGIN{exit !($sum <= $base_sum * (1 + $mean_bound / 100))}" || verdict=MEAN
     [[ $verdict == ok ]] || bad=1

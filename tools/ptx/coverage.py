@@ -116,9 +116,10 @@ def function_at(path, line, cache={}):
 def blocks(lines, first, missed):
     """Blocks of instructions that were not executed, as lists of (instruction, file, line)."""
     block, place = [], (None, 0)
-    number = first
-    while lines[number] != "}" or lines[number + 1].startswith("{"):
+    number, depth = first, 1
+    while depth > 0: # inline assembly has braces of its own
         line = lines[number]
+        depth += (line == "{") - (line == "}")
         at = re.match(r"\.loc (\d+) (\d+)", line)
         place = at.groups() if at else place
         if number in missed:
