@@ -10,21 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/store_faulty.h"
-#include "tests/support/store_memory.h"
+#include "tests/support/numbers_desk.h"
 #include "tools/formats/data_npy.h"
-#include "tools/formats/data_numbers.h"
 
-typedef struct desk {
-    memory_store memory;
-    faulty_store faulty;
-    uint64_t *scratch;
-    bp_error error;
-    bp_data data;
-    bp_data_file file;
-    bp_numbers work;
-    bp_tokens tokens;
-} desk;
+typedef numbers_desk desk;
 
 /* An array's bytes: numpy fills its head with spaces up to a multiple of 64. */
 typedef struct array {
@@ -55,22 +44,6 @@ static void array_add(array *a, const void *bytes, size_t size)
     a->size += size;
 }
 
-static void desk_begin(desk *d)
-{
-    memset(d, 0, sizeof *d);
-    memory_store_init(&d->memory);
-    faulty_store_init(&d->faulty, &d->memory.store);
-    d->scratch = malloc(BP_NUMBERS_SCRATCH);
-}
-
-static void desk_end(desk *d)
-{
-    bp_tokens_close(&d->tokens);
-    assert_int_equal(d->memory.open_files, 0);
-    memory_store_free(&d->memory);
-    free(d->scratch);
-}
-
 static void put(desk *d, const char *name, const array *a)
 {
     memory_store_put(&d->memory, name, a->bytes, a->size);
@@ -80,8 +53,8 @@ static bp_status read_rows(desk *d, const char *name, uint32_t inputs, bool bare
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
-    d->file = (bp_data_file){.path = name};
-    assert_int_equal(bp_data_open(&d->data, &d->faulty.store, &d->file, 1, BP_DATA_AUTO, &d->error),
+    d->files[0] = (bp_data_file){.path = name};
+    assert_int_equal(bp_data_open(&d->data, &d->faulty.store, d->files, 1, BP_DATA_AUTO, &d->error),
                      BP_OK);
     assert_int_equal(d->data.format, BP_DATA_NPY);
     d->work = (bp_numbers){.data = &d->data,
@@ -139,7 +112,7 @@ static void types_are_read(void **state)
          {1, -2, 3, 100}},
     };
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         array a;
         char dict[96];
@@ -155,7 +128,7 @@ static void types_are_read(void **state)
         has_row(&d, 0, rows[i].right, 2, 0);
         has_row(&d, 1, rows[i].right + 2, 2, 0);
     }
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void put_labels(desk *d, const char *name, const char *shape, const unsigned char *labels,
@@ -183,7 +156,7 @@ static void labels_are_found(void **state)
     static const float second[4] = {153.0f / 255.0f, 204.0f / 255.0f, 1.0f / 255.0f, 2.0f / 255.0f};
     for (size_t i = 0; i < 3; i++) {
         desk d;
-        desk_begin(&d);
+        numbers_desk_begin(&d);
         put_labels(&d, names[i][0], "2, 2, 2, 1", pixels, 8);
         put_labels(&d, names[i][1], i == 0 ? "2," : "2, 1", classes, 2);
         assert_int_equal(read_rows(&d, names[i][0], 4, false), BP_OK);
@@ -193,7 +166,7 @@ static void labels_are_found(void **state)
         put_labels(&d, names[i][1], "2,", others, 2);
         assert_int_equal(read_rows(&d, names[i][0], 4, false), BP_OK);
         assert_true(d.work.built);
-        desk_end(&d);
+        numbers_desk_end(&d);
     }
 }
 
@@ -231,7 +204,7 @@ static void bad_heads_are_refused(void **state)
     };
     array a;
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
         array_begin(&a, 1, dicts[i]);
         array_add(&a, pixels, 8);
@@ -254,7 +227,7 @@ static void bad_heads_are_refused(void **state)
     a.size = 11;
     put(&d, "a.npy", &a);
     refused(&d, "a.npy", "a.npy", "too short");
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void bad_rows_are_refused(void **state)
@@ -264,7 +237,7 @@ static void bad_rows_are_refused(void **state)
     static const unsigned char wrong[2] = {2, 3};
     array a;
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     array_begin(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }");
     array_add(&a, nan, 8);
     put(&d, "a.npy", &a);
@@ -280,7 +253,7 @@ static void bad_rows_are_refused(void **state)
     refused(&d, "b.npy", "b.npy", "labels are looked for");
     put_labels(&d, "max.npy", "2, 2", pixels, 4);
     assert_int_equal(read_rows(&d, "max.npy", 2, false), BP_ERR_STORE);
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 int main(void)

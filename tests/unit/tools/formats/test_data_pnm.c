@@ -10,38 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/store_faulty.h"
-#include "tests/support/store_memory.h"
-#include "tools/formats/data_numbers.h"
+#include "tests/support/numbers_desk.h"
 
 #define TEXT(name, text) memory_store_put(&d.memory, (name), (text), sizeof(text) - 1)
 
-typedef struct desk {
-    memory_store memory;
-    faulty_store faulty;
-    uint64_t *scratch;
-    bp_error error;
-    bp_data data;
-    bp_data_file file;
-    bp_numbers work;
-    bp_tokens tokens;
-} desk;
-
-static void desk_begin(desk *d)
-{
-    memset(d, 0, sizeof *d);
-    memory_store_init(&d->memory);
-    faulty_store_init(&d->faulty, &d->memory.store);
-    d->scratch = malloc(BP_NUMBERS_SCRATCH);
-}
-
-static void desk_end(desk *d)
-{
-    bp_tokens_close(&d->tokens);
-    assert_int_equal(d->memory.open_files, 0);
-    memory_store_free(&d->memory);
-    free(d->scratch);
-}
+typedef numbers_desk desk;
 
 static const bp_class_names cats = {.count = 2, .used = 8, .start = {0, 4}, .text = "cat\0dog"};
 
@@ -50,9 +23,9 @@ static bp_status read_list(desk *d, uint32_t channels)
 {
     bp_tokens_close(&d->tokens);
     d->error = (bp_error){.code = BP_OK};
-    d->file = (bp_data_file){.path = "list.csv"};
+    d->files[0] = (bp_data_file){.path = "list.csv"};
     assert_int_equal(
-        bp_data_open(&d->data, &d->faulty.store, &d->file, 1, BP_DATA_FOLDER, &d->error), BP_OK);
+        bp_data_open(&d->data, &d->faulty.store, d->files, 1, BP_DATA_FOLDER, &d->error), BP_OK);
     d->work = (bp_numbers){.data = &d->data,
                            .path = "rows.tokens",
                            .inputs = 2 * channels,
@@ -87,7 +60,7 @@ static void images_are_read(void **state)
 {
     (void)state;
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     TEXT("a.ppm", "P6 2 1 255\nabcdef");
     TEXT("b.ppm", "P6\n# a comment\n2 # and one\n1\n255\n#bc\n f\n");
     TEXT("c.pgm", "P5\t2\r1 255 xy \n");
@@ -105,7 +78,7 @@ static void images_are_read(void **state)
     TEXT("list.csv", "file_name,label\nc.pgm,dog\n");
     assert_int_equal(read_list(&d, 1), BP_OK);
     has_row(&d, 0, (const uint8_t *)"xy", 2, 1);
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void bad_images_are_refused(void **state)
@@ -126,7 +99,7 @@ static void bad_images_are_refused(void **state)
                 {"P6 2x1 255\nabcdef", "no number"},
                 {"P6 99999999 1 255\nabcdef", "no number"}};
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     TEXT("good.ppm", "P6 2 1 255\nabcdef");
     TEXT("list.csv", "file_name,label\ngood.ppm,cat\nbad.ppm,dog\n");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -137,14 +110,14 @@ static void bad_images_are_refused(void **state)
             fail_msg("%s: %s, and not %s", d.error.name, d.error.text, rows[i].why);
         }
     }
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     TEXT("a.ppm", "P6 2 1 255\nabcdef");
     TEXT("list.csv", "a.ppm,cat\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
@@ -160,7 +133,7 @@ static void bad_lists_are_refused(void **state)
     assert_non_null(strstr(d.error.text, "empty"));
     TEXT("list.csv", "file_name,label\nnone.ppm,cat\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_STORE);
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 int main(void)

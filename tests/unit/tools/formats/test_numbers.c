@@ -10,38 +10,9 @@
 #include <string.h>
 
 #include "tests/support/columns.h"
-#include "tests/support/store_faulty.h"
-#include "tests/support/store_memory.h"
-#include "tools/formats/data_numbers.h"
+#include "tests/support/numbers_desk.h"
 
-typedef struct desk {
-    memory_store memory;
-    faulty_store faulty;
-    uint64_t *scratch;
-    bp_error error;
-    bp_data data;
-    bp_data_file files[4];
-    uint32_t count;
-    bool bare;
-    bp_numbers work;
-    bp_tokens tokens;
-} desk;
-
-static void desk_begin(desk *d)
-{
-    memset(d, 0, sizeof *d);
-    memory_store_init(&d->memory);
-    faulty_store_init(&d->faulty, &d->memory.store);
-    d->scratch = malloc(BP_NUMBERS_SCRATCH);
-}
-
-static void desk_end(desk *d)
-{
-    bp_tokens_close(&d->tokens);
-    assert_int_equal(d->memory.open_files, 0);
-    memory_store_free(&d->memory);
-    free(d->scratch);
-}
+typedef numbers_desk desk;
 
 static void desk_put(desk *d, const char *name, const void *bytes, size_t size)
 {
@@ -114,7 +85,7 @@ static void csv_rows(void **state)
     static const char bare[] = "\n4,5,0\n";
     static const float rows[3][2] = {{1.5f, -300.0f}, {0.0f, 0.25f}, {4.0f, 5.0f}};
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     desk_put(&d, "a.csv", named, sizeof named - 1);
     desk_put(&d, "b.csv", bare, sizeof bare - 1);
     assert_int_equal(numbers(&d, 2, BP_LABELS_CLASS), BP_OK);
@@ -133,12 +104,12 @@ static void csv_rows(void **state)
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_OK);
     bp_data_close(&d.data);
     assert_int_equal(inputs, 2);
-    desk_end(&d);
-    desk_begin(&d);
+    numbers_desk_end(&d);
+    numbers_desk_begin(&d);
     desk_put(&d, "a.tsv", "1\t2\t-0.5\n", 9);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_OK);
     has_row(&d, 0, (const float[]){1.0f, 2.0f}, 2, bits_of(-0.5f));
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 /* verifies formats-23.429b */
@@ -151,7 +122,7 @@ static void float_rows(void **state)
         rows[i] = i % (INPUTS + 1) == INPUTS ? (float)(i / 4 % 3) : (float)i * 0.5f;
     }
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     desk_put(&d, "a.f32", rows, ROWS * (INPUTS + 1) * sizeof *rows);
     assert_int_equal(numbers(&d, INPUTS, BP_LABELS_CLASS), BP_OK);
     assert_int_equal(d.work.rows, ROWS);
@@ -162,7 +133,7 @@ static void float_rows(void **state)
     open_data(&d);
     assert_int_equal(bp_numbers_inputs(&d.work, &inputs), BP_ERR_USAGE);
     bp_data_close(&d.data);
-    desk_end(&d);
+    numbers_desk_end(&d);
     free(rows);
 }
 
@@ -175,7 +146,7 @@ static void bare_rows(void **state)
     static const char wide[] = "1,2,3\n";
     static const float rows[3][2] = {{1.5f, -300.0f}, {0.0f, 0.25f}, {4.0f, 5.0f}};
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     d.bare = true;
     desk_put(&d, "a.csv", named, sizeof named - 1);
     desk_put(&d, "b.csv", plain, sizeof plain - 1);
@@ -193,14 +164,14 @@ static void bare_rows(void **state)
     desk_put(&d, "c.csv", wide, sizeof wide - 1);
     assert_int_equal(numbers(&d, 2, BP_LABELS_BITS), BP_ERR_DATA);
     assert_int_equal(d.error.found, 3);
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void refuses(const char *name, const void *bytes, size_t size, bp_labels labels,
                     const char *place, const char *why)
 {
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     desk_put(&d, name, bytes, size);
     assert_int_equal(numbers(&d, 2, labels), BP_ERR_DATA);
     if (strcmp(d.error.name, place) != 0 || strstr(d.error.text, why) == NULL) {
@@ -208,7 +179,7 @@ static void refuses(const char *name, const void *bytes, size_t size, bp_labels 
     }
     size_t left;
     assert_null(memory_store_bytes(&d.memory, "rows.tokens.tmp", &left));
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 static void refuses_text(const char *text, const char *place, const char *why)
@@ -257,7 +228,7 @@ static void storage_that_fails_is_said_so(void **state)
                                        FAULT_WRITE_AT,  FAULT_SYNC,    FAULT_CLOSE,
                                        FAULT_RENAME};
     desk d;
-    desk_begin(&d);
+    numbers_desk_begin(&d);
     desk_put(&d, "a.csv", "1,2,0\n", 6);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         open_data(&d);
@@ -273,7 +244,7 @@ static void storage_that_fails_is_said_so(void **state)
         bp_data_close(&d.data);
         assert_int_equal(d.memory.open_files, 0);
     }
-    desk_end(&d);
+    numbers_desk_end(&d);
 }
 
 int main(void)
