@@ -48,6 +48,11 @@ int64_t compile_gather_pieces(bp_emit *emit, bp_ref to, bp_ref from, const compi
  * parameter is held. */
 void compile_gather(bp_emit *emit, uint32_t index);
 
+/* Whether a parameter that is acquired now is read at the average of its update rule; writes ops
+ * that form it where it lies while it is held. */
+bool compile_averages(const bp_emit *emit, uint32_t index);
+void compile_average(bp_emit *emit, uint32_t index);
+
 /* Begins the gathers of weights earlier, in every program (core/compile/ahead.c). */
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 

@@ -45,6 +45,10 @@ bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)
         emit->parameters[index].below) {
         compile_fetch(emit, index);
     }
+    if (emit->status == BP_OK && emit->parameters[index].held == 0 &&
+        compile_averages(emit, index)) {
+        compile_average(emit, index);
+    }
     return emit_hold(emit, index, purpose);
 }
 

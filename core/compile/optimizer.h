@@ -26,6 +26,12 @@ struct bp_optimizer {
     /* Bytes of the state of so many elements of a parameter. */
     uint64_t (*state_bytes)(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements);
 
+    /* NULL, or of a rule that is evaluated, and saved for others, at an average of its weights:
+     * what their state 0 is multiplied by and taken away from them (kernels.def, averaged_weight),
+     * and the form of a parameter's states. */
+    double (*average)(const bp_optimizer_options *options);
+    bp_codec (*state_form)(const bp_spec *spec, const bp_parameter *parameter);
+
     /* The end of a group in three parts, for the parameters that are due (bp_parameter.due): norms
      * emits the partial sums of squares of their gradients into emit->norms (made at the first call
      * of a program); decide the decision over those written so far (skip or not, the clip factor,

@@ -490,6 +490,28 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Weights that are averaged for evaluations have all of their state at hand. */
+static bp_status check_average(const bp_spec *spec, bp_error *error)
+{
+    const bp_optimizer *optimizer = spec->optimizer;
+    if (optimizer == NULL || optimizer->average == NULL) {
+        return BP_OK;
+    }
+    if (spec->weights == BP_WEIGHT_FP8) {
+        return refuse(error, "weight-dtype",
+                      "this update rule evaluates an average, which weights in fp8 do not hold");
+    }
+    if (spec->ranks > 1 && spec->sharing != BP_SHARING_NONE) {
+        return refuse(error, "shard",
+                      "this update rule evaluates an average of all of its state; --shard none");
+    }
+    return spec->below.states > 0
+               ? refuse(error, "below",
+                        "this update rule evaluates an average of all of its state; take one "
+                        "without it: adamw, adam, lion, sgd")
+               : BP_OK;
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
@@ -500,6 +522,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_weights(spec, error));
     BP_TRY(check_quantised(spec, error));
     BP_TRY(check_below(spec, error));
+    BP_TRY(check_average(spec, error));
     BP_TRY(check_loss(spec, error));
     BP_TRY(check_texts(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {

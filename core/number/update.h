@@ -23,6 +23,7 @@ enum {
     BP_UPDATE_LAMB,
     BP_UPDATE_LARS,
     BP_UPDATE_ADEMAMIX,
+    BP_UPDATE_SCHEDULE_FREE,
     BP_UPDATE_SCALED
 };
 
@@ -55,9 +56,9 @@ typedef struct bp_update_factors {
     float m_gain;  /* what is added to it */
     float m_scale; /* lamb, ademamix: 1 / (1 - beta1^t) */
     float n_gain;  /* ademamix: 1 - beta3(t) */
-    float mix;     /* ademamix: alpha(t) */
+    float mix;     /* ademamix: alpha(t); schedule_free: c */
     float c_keep;  /* lion: beta1, of what the sign is taken; c_gain = 1 - beta1 */
-    float c_gain;
+    float c_gain;  /* schedule_free: beta1 lr */
     float v_keep;  /* of the second moment */
     float v_gain;  /* 1 - v_keep */
     float v_scale; /* 1 / sqrt(1 - beta2^t) */
@@ -157,6 +158,12 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
         f->v_keep = (float)a;
         f->v_gain = (float)(1.0 - a);
         f->m_keep = (float)bp_update_own(s, 2);
+    } else if (rule == BP_UPDATE_SCHEDULE_FREE) { /* beta1, beta2, epsilon */
+        const double mix = (double)control->average_mix;
+        f->mix = control->average_mix;
+        f->m_keep = (float)(1.0 - mix);
+        f->c_gain = (float)(a * rate);
+        f->rate = (float)(rate * (1.0 - a * (1.0 - mix)));
     } else if (rule ==
                BP_UPDATE_ADEMAMIX) { /* beta1, beta2, beta3, epsilon, alpha, t_alpha, t_beta3 */
         double alpha = bp_update_own(s, 4), t_alpha = bp_update_own(s, 5);
@@ -295,6 +302,15 @@ static inline void bp_update_ademamix(const bp_update_factors *f, float g, float
     float below = bp_update_moments(f, g, m, v);
     *n = fmaf(f->n_gain, g - *n, *n);
     *w = fmaf(-f->rate, fmaf(f->mix, *n, *m * f->m_scale) / below, *w * f->keep);
+}
+
+static inline void bp_update_schedule_free(const bp_update_factors *f, float g, float *w, float *d,
+                                           float *v)
+{
+    *v = fmaf(g * f->v_gain, g, *v * f->v_keep);
+    float u = fmaf(f->decay, *w, g / fmaf(sqrtf(*v), f->v_scale, f->epsilon));
+    *w = fmaf(-f->rate, u, fmaf(f->mix, *d, *w));
+    *d = f->m_keep * fmaf(-f->c_gain, u, *d);
 }
 
 /* A step along the gradient, or along its moving mean; `factor`: of its row and column. */

@@ -32,7 +32,9 @@ typedef struct bp_control_block {
     uint32_t good_steps; /* applied steps in a row since the scale last changed */
     uint32_t bad_steps;  /* skips since the scale last grew or shrank (hysteresis) */
     float norm;          /* of the last applied step, where a step is clipped by the one before */
-    uint32_t unused[4];
+    double average_sum;  /* schedule-free: of the weights of all applied steps, */
+    float average_peak;  /* the largest learning rate of them, */
+    float average_mix;   /* and the last one's weight over the sum */
 } bp_control_block;
 
 #define BP_NORM_HISTORY 100 /* norms that percentile clipping remembers */

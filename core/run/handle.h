@@ -172,6 +172,11 @@ bp_status bp_runtime_put_weight(bp_runtime *runtime, uint32_t parameter, uint64_
 bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count) BP_MUST_CHECK;
 
+/* The same as evaluations use them and files for others hold them: of a rule that averages
+ * (schedule-free) the average, else what bp_runtime_get_weight gets. */
+bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                                 float *values, uint64_t count) BP_MUST_CHECK;
+
 /* Ends the device's threads or gives its memory back; a runtime that is not open is left as it is.
  * The arena's contents are gone on a GPU. */
 void bp_runtime_close(bp_runtime *runtime);

@@ -48,6 +48,31 @@ static void plan_direction(bp_cuda_plan *plan)
     }
 }
 
+static void plan_averaged_weight(bp_cuda_plan *plan)
+{
+    const bp_averaged_weight_scalars *s = plan->op->scalars;
+    const uint32_t x = BP_CUDA_POSITION(averaged_weight, x);
+    const uint32_t weight = BP_CUDA_POSITION(averaged_weight, weight);
+    const uint32_t all = BP_CUDA_BIT(averaged_weight, x) | BP_CUDA_BIT(averaged_weight, weight) |
+                         BP_CUDA_BIT(averaged_weight, master) |
+                         BP_CUDA_BIT(averaged_weight, state1);
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_optimizer, BP_CUDA_FUNCTION_averaged_weight,
+                      bp_cuda_cut(s->count, RUN_ELEMENTS), 1, RUN_THREADS)) {
+        const bp_averaged_weight_parameters p = {.count = (uint64_t)s->count,
+                                                 .codec = (uint32_t)s->form,
+                                                 .master = (uint32_t)s->master_form,
+                                                 .factor = (float)s->factor,
+                                                 .form_x = bp_cuda_form_of(plan, x, all, 0),
+                                                 .form_weight =
+                                                     bp_cuda_form_of(plan, weight, all, 0)};
+        BP_CUDA_OPERAND_OF(plan, averaged_weight, x, BP_ACCESS_WRITE);
+        BP_CUDA_OPERAND_OF(plan, averaged_weight, weight, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, averaged_weight, master, BP_ACCESS_READ);
+        BP_CUDA_OPERAND_OF(plan, averaged_weight, state1, BP_ACCESS_READ);
+        bp_cuda_value_of(plan, &p, sizeof p, sizeof(uint64_t));
+    }
+}
+
 static void plan_limited_factors(bp_cuda_plan *plan)
 {
     const bp_limited_factors_scalars *s = plan->op->scalars;
@@ -147,6 +172,9 @@ bool bp_cuda_plan_matrix(bp_cuda_plan *plan)
         break;
     case BP_KERNEL_direction:
         plan_direction(plan);
+        break;
+    case BP_KERNEL_averaged_weight:
+        plan_averaged_weight(plan);
         break;
     case BP_KERNEL_limited_factors:
         plan_limited_factors(plan);

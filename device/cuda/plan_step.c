@@ -46,6 +46,15 @@ static void plan_step_decide(bp_cuda_plan *plan)
     bp_cuda_value_of(plan, &p, sizeof p, sizeof(double));
 }
 
+static void plan_average_step(bp_cuda_plan *plan)
+{
+    const bp_average_step_scalars *s = plan->op->scalars;
+    (void)bp_cuda_begin(plan, BP_CUDA_FAMILY_words, BP_CUDA_FUNCTION_average_step, 1, 1, 1);
+    BP_CUDA_OPERAND_OF(plan, average_step, control, BP_ACCESS_READ_WRITE);
+    BP_CUDA_OPERAND_OF(plan, average_step, step, BP_ACCESS_READ);
+    bp_cuda_word64(plan, (uint64_t)s->power);
+}
+
 static void plan_loss_tree(bp_cuda_plan *plan)
 {
     const bp_loss_tree_scalars *s = plan->op->scalars;
@@ -75,6 +84,9 @@ bool bp_cuda_plan_words(bp_cuda_plan *plan)
         break;
     case BP_KERNEL_loss_tree:
         plan_loss_tree(plan);
+        break;
+    case BP_KERNEL_average_step:
+        plan_average_step(plan);
         break;
     case BP_KERNEL_tree_sum:
         plan_tree_sum(plan);

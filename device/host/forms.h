@@ -43,6 +43,7 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     X(lamb)                                                                                        \
     X(lars)                                                                                        \
     X(ademamix)                                                                                    \
+    X(schedule_free)                                                                               \
     X(scaled)                                                                                      \
     X(direction)                                                                                   \
     X(scaled_norms)                                                                                \

@@ -54,6 +54,30 @@ BP_KERNEL bp_direction(void *x, unsigned char *state1, unsigned char *state2, co
     }
 }
 
+/* A block is 1024 elements. */
+BP_KERNEL bp_averaged_weight(void *x, const unsigned char *weight, const unsigned char *master,
+                             const unsigned char *state, bp_averaged_weight_parameters p)
+{
+    __shared__ update_shared shared;
+    const uint64_t i = (uint64_t)blockIdx.x * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
+    const uint64_t left = i < p.count ? p.count - i : 0;
+    const bp_weight from = {(unsigned char *)weight, (unsigned char *)master, p.form_weight,
+                            p.master};
+    float w[4] = {0.0f, 0.0f, 0.0f, 0.0f}, d[4];
+    make_books(&shared, p.codec);
+    __syncthreads();
+    if (left == 0) {
+        return;
+    }
+    bp_load_weight4(&from, i, left, w);
+    load_state(&shared, p.codec, true, (unsigned char *)state, i, left, p.form_x & BP_WIDE, d);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        w[e] = fmaf(-p.factor, d[e], w[e]);
+    }
+    bp_store4(x, i, left, p.form_x, w);
+}
+
 /* A block is 1024 elements; each adds up the sums for itself. */
 BP_KERNEL bp_unit(void *x, const double *sums, uint64_t count, uint64_t partials, double epsilon,
                   uint32_t form)

@@ -37,6 +37,17 @@ typedef struct bp_direction_parameters {
     uint32_t form_gradient;
 } bp_direction_parameters;
 
+/* bp_averaged_weight: likewise. */
+typedef struct bp_averaged_weight_parameters {
+    uint64_t count;
+    uint32_t codec;
+    uint32_t master;
+    float factor;
+    uint32_t form_x;
+    uint32_t form_weight;
+    uint32_t unused; /* no padding */
+} bp_averaged_weight_parameters;
+
 /* bp_moment_factors: likewise. */
 typedef struct bp_moment_factors_parameters {
     uint64_t count;

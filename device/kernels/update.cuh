@@ -363,6 +363,9 @@ BP_DEVICE void apply_one(const bp_update_factors *f, uint32_t rule, const update
     case BP_UPDATE_LARS:
         bp_update_lars(f, g, w, a);
         break;
+    case BP_UPDATE_SCHEDULE_FREE:
+        bp_update_schedule_free(f, g, w, a, b);
+        break;
     case BP_UPDATE_SCALED:
         if (t->state[0] == NULL) {
             bp_update_scaled(f, g, w, *b);

@@ -194,6 +194,21 @@ BP_KERNEL bp_step_decide(bp_control_block *control, bp_result_block *result, flo
     result->skip = control->skip;
 }
 
+/* One thread; as device/host/rows/norm.c does it. */
+BP_KERNEL bp_average_step(bp_control_block *control, const bp_step_block *step, uint64_t power)
+{
+    if (control == NULL || control->skip != 0) {
+        return;
+    }
+    float peak = control->average_peak;
+    peak = peak > step->learning_rate ? peak : step->learning_rate;
+    double weight = power_integer((double)peak, power);
+    double sum = control->average_sum + weight;
+    control->average_peak = peak;
+    control->average_sum = sum;
+    control->average_mix = sum > 0.0 ? (float)(weight / sum) : 0.0f;
+}
+
 BP_BLOCK_REDUCTION(word_block_sum, unsigned long long, a + b, 0)
 
 /* partial[block] = bp_word_sum (core/number/digest.h) over this block's words of `bytes` bytes:

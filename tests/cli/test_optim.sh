@@ -167,4 +167,35 @@ run train --model tiny --data "$data" --output-dir "$work/previous_cut" --max-st
     --max-grad-norm 0.3 --gradient-release exact --resume
 [[ $code -eq 2 ]] && grep -q 'gradient-release differs from the snapshot' <<<"$err"
 check $? 'another form does not resume it' "$err"
+
+# Schedule-free: evaluations are at the average, which is what files hold, and change no bit of the run; it goes
+# on after a stop, with an evaluation there or not, in every form.
+head -30 "$data" >"$work/few.txt"
+free=(--lr-scheduler-type constant_with_warmup --warmup-steps 3 --save-strategy no)
+for form in "--optim schedule_free_adamw" "--optim schedule_free_adamw_8bit --bf16 --gradient-release --max-grad-norm 0" \
+    "--optim schedule_free_adamw --lora-r 2 --gradient-accumulation-steps 2 --gradient-checkpointing full"; do
+    rm -rf "$work"/free*
+    train free $form "${free[@]}" --save-dtype fp32
+    whole=$digest
+    train free_e $form "${free[@]}" --save-dtype fp32 --eval-data "$work/few.txt" --eval-steps 2
+    same "$digest" "$whole" "$form: evaluations change no bit"
+    inside=$(grep -oE '"eval_loss": [0-9.]+' <<<"$out" | tail -1 | grep -oE '[0-9.]+')
+    places=(--model "$work/free_e")
+    [[ $form != *lora* ]] || places=(--model tiny --adapter "$work/free_e")
+    [[ $form != *bf16* ]] || places+=(--bf16)
+    run eval "${places[@]}" --data "$work/few.txt" --max-seq-length 16 --device host --threads 2 --json
+    awk -v a="$inside" -v b="$(json loss)" -v most="$([[ $form == *bf16* ]] && echo 2e-3 || echo 1e-6)" \
+        'BEGIN { d = a - b; exit !(a > 0 && d * d <= most * most) }'
+    check $? "$form: files hold what evaluations saw ($inside, $(json loss))" "$out$err"
+    train free_cut $form "${free[@]}" --save-strategy steps --stop-at-step 5
+    train free_cut $form "${free[@]}" --save-strategy steps --resume
+    same "$digest" "$whole" "$form: resumed it ends in the same state"
+done
+expect 2 'adam-beta1: the average is formed with 1 / beta1' plan --model tiny --optim schedule_free_adamw --adam-beta1 0
+expect 2 'weight-dtype: this update rule evaluates an average' \
+    plan --model tiny --optim schedule_free_adamw --bf16 --weight-dtype fp8 --device host
+expect 2 'below: this update rule evaluates an average' \
+    plan --model tiny --optim schedule_free_adamw --device host --below "file:$work/below:1GiB"
+expect 2 'shard: this update rule evaluates an average' \
+    plan --model tiny --optim schedule_free_adamw --device host --ranks 2 --shard optimizer --lanes 2 --gradient-accumulation-steps 2
 finish

@@ -20,17 +20,19 @@ check $? "a classifier has accuracy, and no perplexity" "$out"
     grep -q '^{"index": 40, .*"label": "übel", "logits": \[' "$work/p.jsonl" && grep -q '"label": "so \\"so\\""' "$work/p.jsonl"
 check $? "a line for each row, with the names of classes" "$(tail -3 "$work/p.jsonl")"
 # verifies face-20.17bf
-# Accuracy and macro F1 as the file has them, the loss as its logits do, the score their softmax.
+# Accuracy, macro F1 and Matthews' coefficient as the file has them, the loss as its logits do, the score their softmax.
 sed -E 's/"[a-z]+"://g; s/"so \\"so\\""/0/g; s/"übel"/1/g; s/"LABEL_2"/2/g; s/[^0-9.e -]+/ /g' "$work/p.jsonl" |
-    awk -v accuracy="$(json accuracy)" -v f1="$(json f1_macro)" -v loss="$(json loss)" '
+    awk -v accuracy="$(json accuracy)" -v f1="$(json f1_macro)" -v loss="$(json loss)" -v m="$(json matthews_correlation)" '
     function off(a, b) { return a > b ? a - b : b - a }
     { right += $2 == $4; found[$2]++; given[$4]++; both[$2] += $2 == $4
       sum = exp($5) + exp($6) + exp($7); nll += log(sum) - $(5 + $4); bad += off($3, exp($(5 + $2)) / sum) > 1e-5 }
     END { for (c = 0; c < 3; c++) { mean += found[c] + given[c] ? 2 * both[c] / (found[c] + given[c]) : 0
-                                    kinds += found[c] + given[c] > 0 }
-          exit !(NR == 41 && !bad && off(right / NR, accuracy) < 1e-6 && off(mean / kinds, f1) < 1e-6 &&
+                                    kinds += found[c] + given[c] > 0; pt += found[c] * given[c]
+                                    pp += found[c] ^ 2; tt += given[c] ^ 2 }
+          spread = (NR * NR - pp) * (NR * NR - tt); mcc = spread > 0 ? (right * NR - pt) / sqrt(spread) : 0
+          exit !(NR == 41 && !bad && off(right / NR, accuracy) < 1e-6 && off(mean / kinds, f1) < 1e-6 && m != "" && off(mcc, m) < 1e-6 &&
                  off(nll / NR, loss) < 1e-5) }'
-check $? "accuracy, F1, loss and scores are those of the file" "$out"
+check $? "accuracy, F1, Matthews, loss and scores are those of the file" "$out"
 digest=$(sha256sum <"$work/p.jsonl")
 for batch in 1 7 41; do
     run eval --model "$work/a" "${common[@]}" --predictions "$work/q.jsonl" --per-device-eval-batch-size $batch

@@ -645,6 +645,15 @@ static void draw_scalars(dice *d, bp_kernel kernel, any_scalars *s)
     case BP_KERNEL_row_scale:
         draw_preference(d, kernel, (int64_t[3]){roll(d, 1, 4), size(d, 20), size(d, 150)}, s);
         break;
+    case BP_KERNEL_average_step:
+        s->average_step.power = roll(d, 0, 3);
+        break;
+    case BP_KERNEL_averaged_weight:
+        s->averaged_weight = (bp_averaged_weight_scalars){.count = size(d, 3000),
+                                                          .form = roll(d, 0, BP_CODEC_COUNT - 1),
+                                                          .master_form = roll(d, 0, 1),
+                                                          .factor = 0.25};
+        break;
     case BP_KERNEL_tape_pack:
     case BP_KERNEL_tape_unpack:
     case BP_KERNEL_tape_round:
@@ -677,6 +686,11 @@ static uint32_t draw_absent(dice *d, bp_kernel kernel, const any_scalars *s)
     for (uint32_t i = 0; i < info->operand_count; i++) {
         bool optional = info->operand[i].optional && !info->operand[i].workspace;
         absent |= optional && roll(d, 0, 1) == 0 ? UINT32_C(1) << i : 0;
+    }
+    if (kernel == BP_KERNEL_averaged_weight) {
+        absent = s->averaged_weight.master_form == 0
+                     ? UINT32_C(1) << OPERAND(averaged_weight, master)
+                     : 0;
     }
     if (kernel == BP_KERNEL_batchnorm_backward) { /* these are there or not as the row says */
         const uint32_t sized = UINT32_C(1) << OPERAND(batchnorm_backward, x) |

@@ -23,13 +23,14 @@ static const struct update_states {
     uint32_t has;
     uint32_t signs;
 } update_states[BP_KERNEL_COUNT] = {
-    [BP_KERNEL_sgd] = {1, 1},          [BP_KERNEL_adam] = {3, 1},
-    [BP_KERNEL_adamw] = {3, 1},        [BP_KERNEL_lion] = {1, 1},
-    [BP_KERNEL_rmsprop] = {3, 2},      [BP_KERNEL_adagrad] = {1, 0},
-    [BP_KERNEL_lamb] = {3, 1},         [BP_KERNEL_lars] = {1, 1},
-    [BP_KERNEL_ademamix] = {7, 3},     [BP_KERNEL_lamb_norms] = {3, 1},
-    [BP_KERNEL_lars_norms] = {0, 0},   [BP_KERNEL_scaled] = {7, 1},
-    [BP_KERNEL_scaled_norms] = {3, 0}, [BP_KERNEL_direction] = {3, 1}};
+    [BP_KERNEL_sgd] = {1, 1},           [BP_KERNEL_adam] = {3, 1},
+    [BP_KERNEL_adamw] = {3, 1},         [BP_KERNEL_lion] = {1, 1},
+    [BP_KERNEL_rmsprop] = {3, 2},       [BP_KERNEL_adagrad] = {1, 0},
+    [BP_KERNEL_lamb] = {3, 1},          [BP_KERNEL_lars] = {1, 1},
+    [BP_KERNEL_ademamix] = {7, 3},      [BP_KERNEL_lamb_norms] = {3, 1},
+    [BP_KERNEL_lars_norms] = {0, 0},    [BP_KERNEL_scaled] = {7, 1},
+    [BP_KERNEL_scaled_norms] = {3, 0},  [BP_KERNEL_direction] = {3, 1},
+    [BP_KERNEL_schedule_free] = {3, 1}, [BP_KERNEL_averaged_weight] = {1, 1}};
 
 static void draw_update_own(dice *d, bp_kernel kernel, any_scalars *s)
 {
@@ -141,7 +142,9 @@ void fill_update_bytes(dice *d, bp_kernel kernel, const any_scalars *s, const ch
     } else if (strncmp(name, "state", 5) == 0) {
         uint32_t state = (uint32_t)(name[5] - '1');
         fill_codes(d->seed * 7 + state,
-                   (bp_codec)(kernel == BP_KERNEL_direction ? s->direction.form : s->adamw.form),
+                   (bp_codec)(kernel == BP_KERNEL_direction         ? s->direction.form
+                              : kernel == BP_KERNEL_averaged_weight ? s->averaged_weight.form
+                                                                    : s->adamw.form),
                    (update_states[kernel].signs >> state & 1) != 0, count, at);
     } else if (s->adamw.master_form == BP_MASTER_FP8) {
         float values[BP_FP8_BLOCK];

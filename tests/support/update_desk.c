@@ -19,9 +19,11 @@ static void find_states(update_desk *d)
     static const struct {
         bp_kernel kernel;
         uint32_t states, signs;
-    } rows[] = {{BP_KERNEL_sgd, 1, 1},  {BP_KERNEL_adam, 3, 1},    {BP_KERNEL_adamw, 3, 1},
-                {BP_KERNEL_lion, 1, 1}, {BP_KERNEL_rmsprop, 3, 2}, {BP_KERNEL_adagrad, 1, 0},
-                {BP_KERNEL_lamb, 3, 1}, {BP_KERNEL_lars, 1, 1},    {BP_KERNEL_ademamix, 7, 3}};
+    } rows[] = {{BP_KERNEL_sgd, 1, 1},      {BP_KERNEL_adam, 3, 1},
+                {BP_KERNEL_adamw, 3, 1},    {BP_KERNEL_lion, 1, 1},
+                {BP_KERNEL_rmsprop, 3, 2},  {BP_KERNEL_adagrad, 1, 0},
+                {BP_KERNEL_lamb, 3, 1},     {BP_KERNEL_lars, 1, 1},
+                {BP_KERNEL_ademamix, 7, 3}, {BP_KERNEL_schedule_free, 3, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].kernel == d->kernel) {
             d->states = rows[i].states;
@@ -173,6 +175,11 @@ void update_desk_step(update_desk *d, const float *gradients, double rate, doubl
     count_step(d, rate);
     d->scalars.adamw.rate_scale = rate / (double)d->step.learning_rate; /* the rate in double */
     assert_int_equal(device->upload(d->context, 0, d->image, d->bytes), BP_OK);
+    if (d->kernel == BP_KERNEL_schedule_free) {
+        const bp_average_step_scalars average = {.power = 2};
+        const uint64_t places[] = {d->place[DESK_CONTROL], d->place[DESK_STEP]};
+        run_op(d, BP_KERNEL_average_step, &average, places, (const uint8_t[]){BP_U8, BP_U8});
+    }
     if (coefficient > 0.0) {
         run_trust(d, coefficient, ratio_decay);
     }
@@ -183,6 +190,24 @@ void update_desk_step(update_desk *d, const float *gradients, double rate, doubl
     offsets[DESK_TRUST] = coefficient > 0.0 ? offsets[DESK_TRUST] : BP_OFFSET_ABSENT;
     run_op(d, d->kernel, &d->scalars, offsets, dtypes);
     assert_int_equal(device->download(d->context, 0, d->image, d->bytes), BP_OK);
+    memcpy(&d->control, d->image + d->place[DESK_CONTROL], sizeof d->control);
+}
+
+void update_desk_average(update_desk *d, double factor, float *values)
+{
+    const bp_device *device = d->setup.device;
+    const bp_averaged_weight_scalars s = {.count = (int64_t)d->count,
+                                          .form = d->setup.form,
+                                          .master_form = d->setup.master,
+                                          .factor = factor};
+    const uint8_t dtypes[] = {BP_F32, (uint8_t)d->setup.weight, BP_U8, BP_U8};
+    const uint64_t places[] = {d->place[DESK_GRADIENT], d->place[DESK_WEIGHT],
+                               d->place[DESK_MASTER], d->place[DESK_STATE]};
+    assert_int_equal(d->setup.gradient, BP_F32); /* which has room for what is made */
+    assert_int_equal(device->upload(d->context, 0, d->image, d->bytes), BP_OK);
+    run_op(d, BP_KERNEL_averaged_weight, &s, places, dtypes);
+    assert_int_equal(device->download(d->context, 0, d->image, d->bytes), BP_OK);
+    memcpy(values, d->image + d->place[DESK_GRADIENT], d->count * sizeof *values);
 }
 
 void update_desk_get(const update_desk *d, float *weights)

@@ -75,6 +75,9 @@ void update_desk_set(update_desk *d, const float *weights);
 void update_desk_step(update_desk *d, const float *gradients, double rate, double coefficient,
                       double ratio_decay);
 
+/* The average that schedule_free is evaluated at; gradients are F32, and written over. */
+void update_desk_average(update_desk *d, double factor, float *values);
+
 /* The master, and a state, as floats; the weight as it lies there. */
 void update_desk_get(const update_desk *d, float *weights);
 void update_desk_state(const update_desk *d, uint32_t state, float *values);

@@ -19,20 +19,41 @@
 #include "optim/muon.h"
 #include "optim/rmsprop.h"
 #include "optim/rule.h"
+#include "optim/schedule_free.h"
 #include "optim/sgd.h"
 #include "tools/bedplate/options.h"
 
-static const bp_optimizer *const optimizers[] = {
-    &bp_optimizer_adamw,       &bp_optimizer_adamw_8bit,    &bp_optimizer_adamw_8bit_companded,
-    &bp_optimizer_adamw_4bit,  &bp_optimizer_adam,          &bp_optimizer_adam_8bit,
-    &bp_optimizer_sgd,         &bp_optimizer_sgd_8bit,      &bp_optimizer_lion,
-    &bp_optimizer_lion_8bit,   &bp_optimizer_rmsprop,       &bp_optimizer_rmsprop_8bit,
-    &bp_optimizer_adagrad,     &bp_optimizer_adagrad_8bit,  &bp_optimizer_lamb,
-    &bp_optimizer_lamb_8bit,   &bp_optimizer_lars,          &bp_optimizer_lars_8bit,
-    &bp_optimizer_ademamix,    &bp_optimizer_ademamix_8bit, &bp_optimizer_adafactor,
-    &bp_optimizer_adalomo,     &bp_optimizer_adam_mini,     &bp_optimizer_adam_mini_8bit,
-    &bp_optimizer_muon,        &bp_optimizer_muon_8bit,     &bp_optimizer_apollo,
-    &bp_optimizer_apollo_8bit, &bp_optimizer_apollo_mini};
+static const bp_optimizer *const optimizers[] = {&bp_optimizer_adamw,
+                                                 &bp_optimizer_adamw_8bit,
+                                                 &bp_optimizer_adamw_8bit_companded,
+                                                 &bp_optimizer_adamw_4bit,
+                                                 &bp_optimizer_adam,
+                                                 &bp_optimizer_adam_8bit,
+                                                 &bp_optimizer_sgd,
+                                                 &bp_optimizer_sgd_8bit,
+                                                 &bp_optimizer_lion,
+                                                 &bp_optimizer_lion_8bit,
+                                                 &bp_optimizer_rmsprop,
+                                                 &bp_optimizer_rmsprop_8bit,
+                                                 &bp_optimizer_adagrad,
+                                                 &bp_optimizer_adagrad_8bit,
+                                                 &bp_optimizer_lamb,
+                                                 &bp_optimizer_lamb_8bit,
+                                                 &bp_optimizer_lars,
+                                                 &bp_optimizer_lars_8bit,
+                                                 &bp_optimizer_ademamix,
+                                                 &bp_optimizer_ademamix_8bit,
+                                                 &bp_optimizer_adafactor,
+                                                 &bp_optimizer_adalomo,
+                                                 &bp_optimizer_adam_mini,
+                                                 &bp_optimizer_adam_mini_8bit,
+                                                 &bp_optimizer_muon,
+                                                 &bp_optimizer_muon_8bit,
+                                                 &bp_optimizer_apollo,
+                                                 &bp_optimizer_apollo_8bit,
+                                                 &bp_optimizer_schedule_free_adamw,
+                                                 &bp_optimizer_schedule_free_adamw_8bit,
+                                                 &bp_optimizer_apollo_mini};
 
 enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
 

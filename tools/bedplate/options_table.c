@@ -250,7 +250,7 @@ static const option table[] = {
      "where linear, cosine and polynomial schedules end"},
     {"optim", OPTION_TEXT, SHAPES, AT(optimizer), 0, 0, "adamw", "NAME", true,
      "the update rule: adamw, adam, sgd, lion, rmsprop, adagrad, lamb, lars, ademamix, adam_mini, "
-     "muon, apollo, each also with "
+     "muon, apollo, schedule_free_adamw, each also with "
      "_8bit; adamw_8bit_companded, adamw_4bit; adafactor, adalomo, apollo_mini; Hugging Face's "
      "names (adamw_torch, adamw_bnb_8bit)"},
     {"optim-args", OPTION_TEXT, SHAPES, AT(optim_args), 0, 0, NULL, "KEY=VALUE,..", true,
@@ -406,7 +406,8 @@ static const option table[] = {
      "the best evaluation is saved at once and its snapshot is kept beside the newest ones"},
     {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
      "what best means: loss, or another number that evaluations of the task print (accuracy, "
-     "accuracy_top_5, f1_macro, f1_micro, pearson, perplexity), with or without eval_ before it"},
+     "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, perplexity), with or "
+     "without eval_ before it"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
      "auto: false for loss, perplexity and bits_per_token, true for all other metrics"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,

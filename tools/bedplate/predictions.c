@@ -324,6 +324,23 @@ static double f1_macro(const predictions *p)
     return occur > 0 ? sum / (double)occur : 0.0;
 }
 
+/* Matthews' coefficient of many classes (Gorodkin, 2004), as GLUE's CoLA is judged: 0 where
+ * predictions or labels are all of one class. */
+static double matthews(const predictions *p)
+{
+    double rows = 0.0, right = 0.0, both = 0.0, found = 0.0, given = 0.0;
+    for (uint32_t c = 0; c < PREDICTIONS_CLASSES; c++) {
+        const class_counts *of = &p->counts[c];
+        rows += (double)of->labelled;
+        right += (double)of->right;
+        both += (double)of->predicted * (double)of->labelled;
+        found += (double)of->predicted * (double)of->predicted;
+        given += (double)of->labelled * (double)of->labelled;
+    }
+    const double spread = (rows * rows - found) * (rows * rows - given);
+    return spread > 0.0 ? (right * rows - both) / sqrt(spread) : 0.0;
+}
+
 static double f1_micro(const predictions *p)
 {
     class_counts all = {.right = 0};
@@ -380,6 +397,7 @@ static const prediction_metric metrics[] = {
     {BP_TASK_CLASSES, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_CLASSES, top_name, ", top-5 accuracy ", accuracy_top_of},
     {BP_TASK_CLASSES, "f1_macro", ", macro F1 ", f1_macro},
+    {BP_TASK_CLASSES, "matthews_correlation", ", Matthews ", matthews},
     {BP_TASK_LABELS, "accuracy", ", accuracy ", accuracy_of},
     {BP_TASK_LABELS, "f1_micro", ", micro F1 ", f1_micro},
     {BP_TASK_REGRESSION, "pearson", ", Pearson ", pearson_of},

@@ -102,7 +102,8 @@ const char *predictions_metric(const predictions *p, bp_task task, uint32_t inde
  * fewer the label is always one of the likeliest, which says nothing. */
 bool predictions_metric_says(bp_task task, const char *name, uint32_t classes);
 
-/* The members PREFIX"accuracy" and "f1_macro" of a classification (over the classes that occur),
+/* The members PREFIX"accuracy", "f1_macro" (over the classes that occur) and
+ * "matthews_correlation" of a classification,
  * with more than PREDICTIONS_TOP classes "accuracy_top_5" between them,
  * "accuracy" and "f1_micro" of a multi-label one (accurate: all labels of a row), "pearson" of a
  * regression, "accuracy" of tokens and "precision", "recall", "f1" of entities with "entities" of

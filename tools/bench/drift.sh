@@ -47,6 +47,8 @@ adafactor               -    -    --optim adafactor --learning-rate 3e-3
 adam_mini_8bit          -    -    --optim adam_mini_8bit
 muon_8bit               -    -    --optim muon_8bit
 apollo_mini             -    -    --optim apollo_mini
+schedule_free           -    -    --optim schedule_free_adamw --learning-rate 3e-3 --lr-scheduler-type constant_with_warmup
+schedule_free_8bit_all  -    -    --optim schedule_free_adamw_8bit --learning-rate 3e-3 --lr-scheduler-type constant_with_warmup --param-override *:optim_bits=8
 adama_4                 -    -    --optim adamw --gradient-release adama --max-grad-norm 0 --per-device-train-batch-size 2 --gradient-accumulation-steps 4
 END
 }

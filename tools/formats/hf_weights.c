@@ -486,7 +486,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     uint64_t first = offset / size;
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
-        BP_TRY(bp_runtime_get_weight(l->runtime, (uint32_t)entry->handle, first, values, count));
+        BP_TRY(bp_runtime_get_trained(l->runtime, (uint32_t)entry->handle, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
             return bp_error_set(l->place->error, BP_ERR_DATA, where,
                                 "a weight is too large for the type it is to be saved in",

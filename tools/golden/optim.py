@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Reference weights for tests/unit/optim/test_rules.c: 50 steps of each update rule in double.
 
-SGD, Adam, AdamW, RMSprop and Adagrad are torch.optim's own; Lion, LAMB, LARS and AdEMAMix are the
+SGD, Adam, AdamW, RMSprop and Adagrad are torch.optim's own, schedule-free AdamW that of schedulefree 1.4.1; Lion, LAMB, LARS and AdEMAMix are the
 algorithms of their papers, written out below. Gradients are a formula of step and element that is
 exact in single precision, so only weights are stored.
 
@@ -14,6 +14,7 @@ import struct
 import sys
 
 import numpy as np
+import schedulefree
 import torch
 
 COUNT, STEPS = 300, 50
@@ -42,6 +43,19 @@ def by_torch(make):
     for t in range(1, STEPS + 1):
         w.grad = torch.tensor(gradient(t), dtype=torch.float64)
         optimizer.step()
+    return w.detach().numpy()
+
+
+def schedule_free(lr, decay, warm, average):
+    """y, or the average x; the rate rises over `warm` steps."""
+    w = torch.nn.Parameter(torch.tensor(start(), dtype=torch.float64))
+    optimizer = schedulefree.AdamWScheduleFree([w], lr=lr, weight_decay=decay, warmup_steps=warm, foreach=False)
+    optimizer.train()
+    for t in range(1, STEPS + 1):
+        w.grad = torch.tensor(gradient(t), dtype=torch.float64)
+        optimizer.step()
+    if average:
+        optimizer.eval()
     return w.detach().numpy()
 
 
@@ -112,6 +126,9 @@ CASES = {
     "lamb": lamb(0.01, 0.9, 0.999, 1e-6, 0.1),
     "lars": lars(1.0, 0.9, 0.01, 0.1),
     "ademamix": ademamix(0.01, 0.9, 0.999, 0.9999, 1e-8, 5.0, 0, 0, 0.1),
+    "schedule_free": schedule_free(0.01, 0.1, 0, False),
+    "schedule_free_warm": schedule_free(0.01, 0.1, 10, False),
+    "schedule_free_average": schedule_free(0.01, 0.1, 10, True),
     "ademamix_scheduled": ademamix(0.01, 0.9, 0.999, 0.9999, 1e-8, 5.0, 40, 60, 0.1),
 }
 

@@ -141,5 +141,26 @@ static void decide_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     result->applied = control->applied;
 }
 
+static void average_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)first;
+    (void)last;
+    (void)worker;
+    const bp_average_step_scalars *s = call->scalars;
+    const bp_average_step_pointers *p = call->pointers;
+    const bp_step_block *step = p->step;
+    bp_control_block *control = p->control;
+    if (control->skip != 0) {
+        return;
+    }
+    const float peak = control->average_peak;
+    control->average_peak = peak > step->learning_rate ? peak : step->learning_rate;
+    const double weight = bp_powi((double)control->average_peak, (uint64_t)s->power);
+    const double sum = control->average_sum + weight;
+    control->average_sum = sum;
+    control->average_mix = sum > 0.0 ? (float)(weight / sum) : 0.0f;
+}
+
+const bp_host_kernel bp_host_average_step = {decide_tasks, average_run, NULL};
 const bp_host_kernel bp_host_norm_partial = {partial_tasks, partial_run, NULL};
 const bp_host_kernel bp_host_step_decide = {decide_tasks, decide_run, NULL};

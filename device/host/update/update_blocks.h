@@ -472,6 +472,7 @@ UPDATE_ROW(adagrad, BP_UPDATE_ADAGRAD)
 UPDATE_ROW(lamb, BP_UPDATE_LAMB)
 UPDATE_ROW(lars, BP_UPDATE_LARS)
 UPDATE_ROW(ademamix, BP_UPDATE_ADEMAMIX)
+UPDATE_ROW(schedule_free, BP_UPDATE_SCHEDULE_FREE)
 UPDATE_ROW(scaled, BP_UPDATE_SCALED)
 
 const bp_host_kernel BP_UPDATE_ROW(lamb_norms) = {lamb_norms_tasks, lamb_norms_run, NULL};

@@ -61,6 +61,7 @@ LOOP1(adagrad)
 LOOP2(lamb)
 LOOP1(lars)
 LOOP3(ademamix)
+LOOP2(schedule_free)
 
 static void rule_sgd(const bp_update_factors *f, uint32_t count, float *restrict w,
                      const float *restrict g, float *const state[BP_UPDATE_STATES])
@@ -187,8 +188,8 @@ static void loop_ratios(const float *restrict g, float *restrict m, float *restr
 }
 
 /* By BP_UPDATE_ number. */
-static update_rule *const update_rules[] = {rule_sgd,      rule_adam,    rule_adamw, loop_lion,
-                                            rule_rmsprop,  loop_adagrad, loop_lamb,  loop_lars,
-                                            loop_ademamix, rule_scaled};
+static update_rule *const update_rules[] = {
+    rule_sgd,  rule_adam, rule_adamw,    loop_lion,          rule_rmsprop, loop_adagrad,
+    loop_lamb, loop_lars, loop_ademamix, loop_schedule_free, rule_scaled};
 
 #endif

@@ -23,6 +23,7 @@
 #include "optim/muon.h"
 #include "optim/rmsprop.h"
 #include "optim/rule.h"
+#include "optim/schedule_free.h"
 #include "optim/sgd.h"
 #include "tests/support/rig.h"
 
@@ -33,21 +34,37 @@ static int32_t tokens[TOKENS];
 static const struct {
     const bp_optimizer *optimizer;
     double rate;
-} all[] = {{&bp_optimizer_sgd, 0.3},         {&bp_optimizer_sgd_8bit, 0.1},
-           {&bp_optimizer_adam, 1e-2},       {&bp_optimizer_adam_8bit, 1e-2},
-           {&bp_optimizer_adamw, 1e-2},      {&bp_optimizer_adamw_8bit, 1e-2},
-           {&bp_optimizer_adamw_4bit, 1e-2}, {&bp_optimizer_adamw_8bit_companded, 1e-2},
-           {&bp_optimizer_lion, 3e-3},       {&bp_optimizer_lion_8bit, 3e-3},
-           {&bp_optimizer_rmsprop, 1e-3},    {&bp_optimizer_rmsprop_8bit, 1e-3},
-           {&bp_optimizer_adagrad, 3e-2},    {&bp_optimizer_adagrad_8bit, 3e-2},
-           {&bp_optimizer_lamb, 3e-2},       {&bp_optimizer_lamb_8bit, 3e-2},
-           {&bp_optimizer_lars, 0.2},        {&bp_optimizer_lars_8bit, 0.2},
-           {&bp_optimizer_ademamix, 1e-2},   {&bp_optimizer_ademamix_8bit, 1e-2},
-           {&bp_optimizer_adafactor, 1e-2},  {&bp_optimizer_adalomo, 5e-2},
-           {&bp_optimizer_adam_mini, 1e-2},  {&bp_optimizer_adam_mini_8bit, 1e-2},
-           {&bp_optimizer_muon, 1e-2},       {&bp_optimizer_muon_8bit, 1e-2},
-           {&bp_optimizer_apollo, 1e-2},     {&bp_optimizer_apollo_8bit, 1e-2},
-           {&bp_optimizer_apollo_mini, 1e-2}};
+} all[] = {{&bp_optimizer_sgd, 0.3},
+           {&bp_optimizer_sgd_8bit, 0.1},
+           {&bp_optimizer_adam, 1e-2},
+           {&bp_optimizer_adam_8bit, 1e-2},
+           {&bp_optimizer_adamw, 1e-2},
+           {&bp_optimizer_adamw_8bit, 1e-2},
+           {&bp_optimizer_adamw_4bit, 1e-2},
+           {&bp_optimizer_adamw_8bit_companded, 1e-2},
+           {&bp_optimizer_lion, 3e-3},
+           {&bp_optimizer_lion_8bit, 3e-3},
+           {&bp_optimizer_rmsprop, 1e-3},
+           {&bp_optimizer_rmsprop_8bit, 1e-3},
+           {&bp_optimizer_adagrad, 3e-2},
+           {&bp_optimizer_adagrad_8bit, 3e-2},
+           {&bp_optimizer_lamb, 3e-2},
+           {&bp_optimizer_lamb_8bit, 3e-2},
+           {&bp_optimizer_lars, 0.2},
+           {&bp_optimizer_lars_8bit, 0.2},
+           {&bp_optimizer_ademamix, 1e-2},
+           {&bp_optimizer_ademamix_8bit, 1e-2},
+           {&bp_optimizer_adafactor, 1e-2},
+           {&bp_optimizer_adalomo, 5e-2},
+           {&bp_optimizer_adam_mini, 1e-2},
+           {&bp_optimizer_adam_mini_8bit, 1e-2},
+           {&bp_optimizer_muon, 1e-2},
+           {&bp_optimizer_muon_8bit, 1e-2},
+           {&bp_optimizer_apollo, 1e-2},
+           {&bp_optimizer_apollo_8bit, 1e-2},
+           {&bp_optimizer_apollo_mini, 1e-2},
+           {&bp_optimizer_schedule_free_adamw, 3e-2},
+           {&bp_optimizer_schedule_free_adamw_8bit, 3e-2}};
 #define ALL (sizeof all / sizeof all[0])
 
 static const bp_parameter_rule every_state[] = {

@@ -28,7 +28,8 @@ static void assert_launchable(const bp_cuda_launch *launch)
                 strcmp(function->name, "bp_rmsnorm_backward_weight") == 0;
     uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
     /* the losses of lanes are a few numbers, added in one order by one thread */
-    bool alone = strcmp(function->name, "bp_loss_tree") == 0;
+    bool alone = strcmp(function->name, "bp_loss_tree") == 0 ||
+                 strcmp(function->name, "bp_average_step") == 0;
     assert_in_range(threads, alone ? 1 : 32, wide ? 1024 : 256);
     assert_in_range(launch->grid[0], 1, INT32_MAX);
     assert_in_range(launch->grid[1], 1, 65535);
@@ -98,9 +99,9 @@ static void an_op_over_nothing_is_no_launch(void **state)
             continue;
         }
         bool always = kernel == BP_KERNEL_loss_sum || kernel == BP_KERNEL_step_decide ||
-                      kernel == BP_KERNEL_trust_ratio || kernel == BP_KERNEL_loss_tree ||
-                      kernel == BP_KERNEL_preference_loss || kernel == BP_KERNEL_rms_scale ||
-                      kernel == BP_KERNEL_limited_factors;
+                      kernel == BP_KERNEL_average_step || kernel == BP_KERNEL_trust_ratio ||
+                      kernel == BP_KERNEL_loss_tree || kernel == BP_KERNEL_preference_loss ||
+                      kernel == BP_KERNEL_rms_scale || kernel == BP_KERNEL_limited_factors;
         assert_int_equal(plan((bp_kernel)kernel, scalars, BP_F32, 0, launches), always ? 1 : 0);
         assert_int_equal(bp_cuda_workspace(&target, (bp_kernel)kernel, scalars), 0);
     }
