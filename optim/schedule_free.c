@@ -4,8 +4,8 @@
 
 #include "optim/rule.h"
 
-#define RATE_POWER 2 /* an iterate weighs in the average as the square of the largest rate so far  \
-                      */
+/* An iterate weighs in the average as this power of the largest rate so far. */
+#define RATE_POWER 2
 
 static const bp_rule_argument arguments[] = {
     {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
