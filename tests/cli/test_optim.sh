@@ -168,6 +168,7 @@ run train --model tiny --data "$data" --output-dir "$work/previous_cut" --max-st
 [[ $code -eq 2 ]] && grep -q 'gradient-release differs from the snapshot' <<<"$err"
 check $? 'another form does not resume it' "$err"
 
+# verifies optim-8.2b0b
 # Schedule-free: evaluations are at the average, which is what files hold, and change no bit of the run; it goes
 # on after a stop, with an evaluation there or not, in every form.
 head -30 "$data" >"$work/few.txt"

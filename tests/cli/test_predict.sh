@@ -19,7 +19,7 @@ check $? "a classifier has accuracy, and no perplexity" "$out"
 [[ $(wc -l <"$work/p.jsonl") -eq 41 ]] && [[ $(head -1 "$work/p.jsonl") == '{"index": 0, "prediction": "'* ]] &&
     grep -q '^{"index": 40, .*"label": "übel", "logits": \[' "$work/p.jsonl" && grep -q '"label": "so \\"so\\""' "$work/p.jsonl"
 check $? "a line for each row, with the names of classes" "$(tail -3 "$work/p.jsonl")"
-# verifies face-20.17bf
+# verifies face-20.17bf face-32.0666
 # Accuracy, macro F1 and Matthews' coefficient as the file has them, the loss as its logits do, the score their softmax.
 sed -E 's/"[a-z]+"://g; s/"so \\"so\\""/0/g; s/"übel"/1/g; s/"LABEL_2"/2/g; s/[^0-9.e -]+/ /g' "$work/p.jsonl" |
     awk -v accuracy="$(json accuracy)" -v f1="$(json f1_macro)" -v loss="$(json loss)" -v m="$(json matthews_correlation)" '

@@ -177,7 +177,7 @@ static void every_rule_follows_its_reference(void **state)
 
 /* Steps whose rate rises to a tenth of the way, as a warm-up has it, and one that is skipped: y and
  * the average x are the reference's, in 32 bits; in 8 bits x stays near. */
-/* verifies optim-1.ca07 */
+/* verifies optim-1.ca07 optim-8.2b0b */
 static void averages_are_the_reference(void **state)
 {
     static const char *const variants[] = {"portable", NULL};
