@@ -106,7 +106,7 @@ static void count_values(block_run *run, block_costs *costs)
                                      value_rows(value), value_width(value), value->name);
         if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
             const bp_buffer *buffer = &run->emit->graph->buffers[run->ref[v].buffer];
-            costs->bytes[v] = bp_report_rounded(buffer);
+            costs->bytes[v] = bp_report_rounded(run->emit->graph, buffer);
         }
     }
 }
@@ -127,7 +127,8 @@ static void count_packed(block_run *run, const bp_rates *rates, block_costs *cos
         block_round(run, v, run->ref[v]);
         costs->rounded[v] = seconds_since(run->emit, then, rates);
         if (run->emit->status == BP_OK && !bp_graph_counts(run->emit->graph)) {
-            costs->bytes[v] = bp_report_rounded(&run->emit->graph->buffers[packed.buffer]);
+            costs->bytes[v] =
+                bp_report_rounded(run->emit->graph, &run->emit->graph->buffers[packed.buffer]);
         }
     }
 }

@@ -129,7 +129,8 @@ static bp_status fixed_buffer(bp_emit *emit, const char *name, bp_scope scope, u
                                  .dtype = BP_U8,
                                  .rank = 1,
                                  .shape = {bytes},
-                                 .filled = scope == BP_SCOPE_RESIDENT && bytes >= BP_STEP_ROOM};
+                                 .filled =
+                                     scope == BP_SCOPE_RESIDENT && bytes > sizeof(bp_result_block)};
     return bp_graph_buffer(emit->graph, &prototype, name, index);
 }
 

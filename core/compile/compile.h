@@ -6,8 +6,8 @@
 #include "core/compile/model.h"
 #include "core/compile/schedule.h"
 
-#define BP_STEP_ROOM                                                                               \
-    256 /* bytes kept for the step block before the first input in the inputs buffer */
+/* Bytes kept for the step block before the first input in the inputs buffer. */
+uint64_t bp_compile_step_room(const bp_spec *spec);
 
 /* Gradients that become due together. They are exchanged in buckets of equal size. */
 typedef struct bp_window {

@@ -5,6 +5,7 @@
 #include "core/compile/compile_private.h"
 
 #include "core/compile/lanes.h"
+#include "core/program/step.h"
 
 #define PREFILL_ROWS_DEFAULT 32
 
@@ -43,11 +44,16 @@ bp_dtype bp_compile_logits_type(const bp_spec *spec)
     return pairs || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
 }
 
+uint64_t bp_compile_step_room(const bp_spec *spec)
+{
+    return bp_size_align(sizeof(bp_step_block), bp_device_alignment(&spec->device_options));
+}
+
 uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 {
     bp_input rows[BP_INPUTS_MAX];
     const uint32_t count = bp_input_declare(spec, rows);
-    uint64_t bytes = BP_STEP_ROOM;
+    uint64_t bytes = bp_compile_step_room(spec);
     for (uint32_t i = 0; i < count; i++) {
         bytes = bp_size_add(bytes, bp_input_bytes(spec, &rows[i]));
     }

@@ -30,7 +30,7 @@ void compile_inputs(const bp_compile *compile, bp_emit *emit, uint32_t micro)
 {
     uint64_t at = micro * bp_compile_micro_bytes(emit->spec);
     emit->step = (bp_ref){compile->inputs, BP_U8, at};
-    at += BP_STEP_ROOM;
+    at += bp_compile_step_room(emit->spec);
     for (uint32_t i = 0; i < compile->input_count; i++) {
         const bp_input *input = &compile->input[i];
         emit->declared[i] = (bp_ref){compile->inputs, input->dtype, at};

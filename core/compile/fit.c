@@ -90,10 +90,10 @@ uint64_t fit_fixed_bytes(const fit_search *s)
     uint64_t bytes = s->runtime->report.resident_bytes;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
-        bytes += group ? bp_report_rounded(&graph->buffers[i]) : 0;
+        bytes += group ? bp_report_rounded(graph, &graph->buffers[i]) : 0;
     }
     uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
-    return bytes + bp_size_align(losses, BP_ARENA_ALIGNMENT);
+    return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
 /* Plans one candidate exactly. */

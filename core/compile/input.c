@@ -16,7 +16,8 @@ uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
     const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
     elements = elements > prompt ? elements : prompt;
     elements = elements > written ? elements : written;
-    return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)), BP_ARENA_ALIGNMENT);
+    return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
+                         bp_device_alignment(&spec->device_options));
 }
 
 bool bp_input_declared(const bp_spec *spec, bp_input_from from)

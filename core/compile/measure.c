@@ -144,7 +144,7 @@ static uint64_t live_at(const measure *m, uint32_t tick)
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
         bool live = buffer->lower <= tick && tick < buffer->upper && i != m->input;
-        bytes += live ? bp_report_rounded(buffer) : 0;
+        bytes += live ? bp_report_rounded(&m->graph, buffer) : 0;
     }
     return bytes;
 }
@@ -176,7 +176,7 @@ static uint64_t tape_bytes(const measure *m)
         const bp_buffer *buffer = &m->graph.buffers[i];
         bool stream = i == m->input || i == m->output || i == m->d_output;
         bool crosses = buffer->lower < m->backward && buffer->upper > m->backward;
-        bytes += crosses && !stream ? bp_report_rounded(buffer) : 0;
+        bytes += crosses && !stream ? bp_report_rounded(&m->graph, buffer) : 0;
     }
     return bytes;
 }
@@ -187,7 +187,7 @@ static uint64_t gradient_bytes(const measure *m)
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
         bool gradient = buffer->class_of == BP_CLASS_GRADIENTS && buffer->lower < buffer->upper;
-        bytes += gradient ? bp_report_rounded(buffer) : 0;
+        bytes += gradient ? bp_report_rounded(&m->graph, buffer) : 0;
     }
     return bytes;
 }
@@ -369,8 +369,9 @@ static void measure_stage(measure *m, uint32_t stage, bp_chain_stage *out)
 {
     bool last = stage + 1 == m->compile.stages;
     m->before = out->input;
-    *out = (bp_chain_stage){.input = bp_size_align(m->before, BP_ARENA_ALIGNMENT),
-                            .d_output = last ? 0 : bp_size_align(m->behind, BP_ARENA_ALIGNMENT)};
+    *out = (bp_chain_stage){.input = bp_size_align(m->before, bp_graph_alignment(&m->graph)),
+                            .d_output =
+                                last ? 0 : bp_size_align(m->behind, bp_graph_alignment(&m->graph))};
     if (!is_alike(m, stage, out)) {
         list_variants(m, stage, out);
         for (uint32_t v = 0; v < out->variants; v++) {

@@ -512,9 +512,30 @@ static bp_status check_average(const bp_spec *spec, bp_error *error)
                : BP_OK;
 }
 
+/* What buffers are aligned to: what the device's forms ask for, or more of the same. */
+static bp_status check_alignment(const bp_spec *spec, bp_error *error)
+{
+    const uint64_t asked = bp_device_alignment(&spec->device_options);
+    uint64_t least = BP_ARENA_ALIGNMENT;
+    if (spec->device != NULL && spec->device->alignment != NULL) {
+        least = spec->device->alignment(&spec->device_options);
+    }
+    if (asked < least) {
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "the kernels of this device take buffers at multiples of more bytes; "
+                              "32 are for --kernels portable, neon or avx2, 64 for all of the host",
+                              "alignment", (int64_t)asked, BP_LIMIT_LEAST, (int64_t)least);
+    }
+    if (asked > BP_ARENA_ALIGNMENT || (asked & (asked - 1)) != 0) {
+        return refuse(error, "alignment", "buffers are aligned to 32, 64, 128 or 256 bytes");
+    }
+    return BP_OK;
+}
+
 bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
 {
     BP_TRY(check_shapes(spec, error));
+    BP_TRY(check_alignment(spec, error));
     BP_TRY(check_lengths(spec, error));
     BP_TRY(check_precision(spec, error));
     BP_TRY(check_scaling(spec, error));

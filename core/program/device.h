@@ -67,6 +67,10 @@ struct bp_device {
     /* Copies reach the tier below (core/program/tier.h). */
     bool tier;
 
+    /* The least alignment of buffers that the forms asked for take: a pure function of the options,
+     * so that a plan does not depend on the machine found. NULL: BP_ARENA_ALIGNMENT. */
+    uint32_t (*alignment)(const bp_device_options *options);
+
     /* Bytes of the caller-owned context that the other calls take. */
     size_t context_bytes;
 
@@ -85,7 +89,7 @@ struct bp_device {
     uint64_t (*table_bytes)(bp_kernel kernel, uint32_t tuples);
 
     /* Opens the device over an arena per memory space. Those of the host device are the caller's
-     * memory, aligned to BP_ARENA_ALIGNMENT; an address is NULL where the device brings its own
+     * memory, aligned as the options say; an address is NULL where the device brings its own
      * memory, or the space has no bytes. `error` (NULL: none) and the fabric have to stay until
      * close: what the other calls find wrong is written there too. After a failure nothing is
      * open. */

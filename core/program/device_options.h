@@ -8,8 +8,10 @@
 #include "arena/base.h"
 #include "core/number/dtype.h"
 
-/* Every buffer starts at a multiple of this, and so does the arena. */
-#define BP_ARENA_ALIGNMENT 256
+/* Every buffer starts at a multiple of this, and so does the arena, unless
+ * bp_device_options.alignment asks for less. */
+#define BP_ARENA_ALIGNMENT       256
+#define BP_ARENA_ALIGNMENT_LEAST 32
 
 /* A kernel that an application brings along: one row of the table that bp_device_bare takes. Forms
  * are objects of the library, bp_host_NAME for fp32, and for 16 bits bp_host_NAME_bf16 and _f16 or,
@@ -30,7 +32,15 @@ typedef struct bp_device_options {
     const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
     bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
     const bp_kernel_row *kernels; /* bare: what there is */
+    uint32_t alignment; /* of buffers and arenas: 32, 64, 128 or 256, as far as the device allows
+                           it (bp_device.alignment); 0: BP_ARENA_ALIGNMENT */
 } bp_device_options;
+
+/* The alignment that the options ask for. */
+static inline uint32_t bp_device_alignment(const bp_device_options *options)
+{
+    return options->alignment == 0 ? BP_ARENA_ALIGNMENT : options->alignment;
+}
 
 typedef struct bp_device bp_device;
 

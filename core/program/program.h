@@ -144,6 +144,7 @@ typedef struct bp_graph {
     uint32_t field_count;
     uint64_t field_pitch; /* bytes from one piece of a filled buffer to the next */
     uint32_t tables;      /* constant buffer of the list ops' tables; BP_NO_BUFFER: none */
+    uint32_t alignment;   /* of the arenas' buffers; 0: BP_ARENA_ALIGNMENT */
     bp_error *error;      /* where the first error goes; not owned */
 } bp_graph;
 
@@ -209,6 +210,12 @@ uint32_t bp_graph_ticks(const bp_graph *graph);
 
 /* The ticket of the next op that begins asynchronous work in the program being written. */
 uint32_t bp_graph_ticket(const bp_graph *graph);
+
+/* What the arenas' buffers are aligned to. */
+static inline uint32_t bp_graph_alignment(const bp_graph *graph)
+{
+    return graph->alignment == 0 ? BP_ARENA_ALIGNMENT : graph->alignment;
+}
 
 /* Where a planned buffer starts. */
 static inline uint64_t bp_buffer_place(const bp_buffer *buffer)

@@ -8,14 +8,14 @@
 
 static const char where[] = "plan";
 
-static uint64_t report_alignment(bp_space space)
+static uint64_t report_alignment(const bp_graph *graph, bp_space space)
 {
-    return space == BP_SPACE_BELOW ? BP_BELOW_ALIGNMENT : BP_ARENA_ALIGNMENT;
+    return space == BP_SPACE_BELOW ? BP_BELOW_ALIGNMENT : bp_graph_alignment(graph);
 }
 
-uint64_t bp_report_rounded(const bp_buffer *buffer)
+uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer)
 {
-    return bp_size_align(buffer->bytes, report_alignment(buffer->space));
+    return bp_size_align(buffer->bytes, report_alignment(graph, buffer->space));
 }
 
 static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
@@ -49,7 +49,7 @@ static uint64_t place_residents(bp_graph *graph, bp_space space)
         bp_buffer *buffer = &graph->buffers[i];
         if (buffer->space == space && report_lives_always(graph, buffer)) {
             buffer->offset = top;
-            top = bp_size_add(top, bp_report_rounded(buffer));
+            top = bp_size_add(top, bp_report_rounded(graph, buffer));
         }
     }
     return top;
@@ -68,7 +68,8 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
-    const bp_plan_options options = {.alignment = report_alignment(space), .node_limit = nodes};
+    const bp_plan_options options = {.alignment = report_alignment(graph, space),
+                                     .node_limit = nodes};
     bp_plan_report report;
     void *rest = owner + graph->used.buffers;
     bp_status status =
@@ -137,9 +138,10 @@ static void sweep(const bp_graph *graph, bp_space space, void *scratch, bp_repor
         const bp_buffer *buffer = &buffers[births[b]];
         while (dead < count && buffers[deaths[dead]].upper <= buffer->lower) {
             const bp_buffer *gone = &buffers[deaths[dead++]];
-            live[gone->class_of] -= report_counts(gone, space) ? bp_report_rounded(gone) : 0;
+            live[gone->class_of] -= report_counts(gone, space) ? bp_report_rounded(graph, gone) : 0;
         }
-        live[buffer->class_of] += report_counts(buffer, space) ? bp_report_rounded(buffer) : 0;
+        live[buffer->class_of] +=
+            report_counts(buffer, space) ? bp_report_rounded(graph, buffer) : 0;
         if (b + 1 == count || buffers[births[b + 1]].lower != buffer->lower) {
             note_levels(report, live, buffer->lower);
         }

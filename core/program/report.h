@@ -7,7 +7,7 @@
 #include "core/program/program.h"
 
 /* The plan of one memory space. Bytes unless said otherwise; sizes of buffers count rounded up to
- * BP_ARENA_ALIGNMENT, so that the classes add up to the bound exactly. */
+ * the alignment, so that the classes add up to the bound exactly. */
 typedef struct bp_report_space {
     uint64_t arena_bytes;
     uint64_t lower_bound_bytes;          /* the largest sum of live bytes */
@@ -46,7 +46,7 @@ uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes);
 bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
                          bp_report *report) BP_MUST_CHECK;
 
-/* A buffer's bytes as the plan counts them. */
-uint64_t bp_report_rounded(const bp_buffer *buffer);
+/* A buffer's bytes as the plan of its graph counts them. */
+uint64_t bp_report_rounded(const bp_graph *graph, const bp_buffer *buffer);
 
 #endif

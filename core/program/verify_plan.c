@@ -25,10 +25,10 @@ static bool verify_dies_before(const void *user, uint32_t a, uint32_t b)
     return a < b;
 }
 
-static bool verify_misplaced(const bp_buffer *buffer, uint64_t arena_bytes)
+static bool verify_misplaced(const bp_graph *graph, const bp_buffer *buffer, uint64_t arena_bytes)
 {
     uint64_t end = bp_size_add(buffer->offset, buffer->bytes);
-    return end > arena_bytes || buffer->offset % BP_ARENA_ALIGNMENT != 0;
+    return end > arena_bytes || buffer->offset % bp_graph_alignment(graph) != 0;
 }
 
 /* The buffers alive at one time, in the order of their offsets. */
@@ -157,7 +157,7 @@ static bp_status verify_places(const bp_graph *graph, bp_space space, uint64_t a
     for (uint32_t i = 0; i < count; i++) {
         const bp_buffer *buffer = &graph->buffers[births[i]];
         bool lives = buffer->space == space && buffer->lower < buffer->upper;
-        if (lives && verify_misplaced(buffer, arena_bytes)) {
+        if (lives && verify_misplaced(graph, buffer, arena_bytes)) {
             return bp_error_set(graph->error, BP_ERR_VERIFY, where,
                                 "a buffer lies outside the arena or is not aligned",
                                 bp_graph_name(graph, births[i]));

@@ -56,7 +56,7 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
     uint8_t *slot = runtime->staging[runtime->slot];
     size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
     runtime->slot ^= 1;
-    memset(slot, 0, BP_STEP_ROOM);
+    memset(slot, 0, (size_t)bp_compile_step_room(&runtime->spec));
     memcpy(slot, block, sizeof *block);
     if (in->shorter != NULL) {
         copy_shorter(runtime, in, slot);

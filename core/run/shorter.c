@@ -68,14 +68,14 @@ static bool meet(const bp_buffer *a, const bp_buffer *b)
 static uint64_t free_place(const bp_graph *graph, uint32_t i)
 {
     const bp_buffer *buffer = &graph->buffers[i];
-    const uint64_t bytes = bp_report_rounded(buffer);
+    const uint64_t bytes = bp_report_rounded(graph, buffer);
     uint64_t from = 0;
     for (uint32_t k = 1; k < graph->used.buffers;) {
         const bp_buffer *other = &graph->buffers[k++];
         if (other == buffer || other->offset == BP_OFFSET_ABSENT || !meet(buffer, other)) {
             continue;
         }
-        const uint64_t end = other->offset + bp_report_rounded(other);
+        const uint64_t end = other->offset + bp_report_rounded(graph, other);
         if (other->offset < from + bytes && from < end) {
             from = end;
             k = 1;
@@ -96,7 +96,7 @@ static bool place_one(const bp_runtime *runtime, bp_graph *graph, uint32_t i)
         return false;
     }
     buffer->offset = free_place(graph, i);
-    return buffer->offset + bp_report_rounded(buffer) <= runtime->report.arena_bytes;
+    return buffer->offset + bp_report_rounded(graph, buffer) <= runtime->report.arena_bytes;
 }
 
 /* Every buffer lies where it lies in the padded programs. A workspace may be larger in spite of
@@ -109,7 +109,8 @@ static bool take_places(const bp_runtime *runtime, bp_graph *graph)
         graph->buffers[i].offset = padded->buffers[i].offset;
     }
     for (uint32_t i = 1; i < graph->used.buffers && placed; i++) {
-        placed = bp_report_rounded(&graph->buffers[i]) <= bp_report_rounded(&padded->buffers[i]) ||
+        placed = bp_report_rounded(graph, &graph->buffers[i]) <=
+                     bp_report_rounded(padded, &padded->buffers[i]) ||
                  place_one(runtime, graph, i);
     }
     return placed;
@@ -134,8 +135,8 @@ static bool place_anew(const bp_runtime *runtime, bp_graph *graph, uint32_t *ord
             order[count++] = i;
         } else {
             buffer->offset = runtime->graph.buffers[i].offset;
-            placed = placed &&
-                     bp_report_rounded(buffer) <= bp_report_rounded(&runtime->graph.buffers[i]);
+            placed = placed && bp_report_rounded(graph, buffer) <=
+                                   bp_report_rounded(&runtime->graph, &runtime->graph.buffers[i]);
         }
     }
     bp_order(order, count, is_larger, graph->buffers);

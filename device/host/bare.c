@@ -30,6 +30,13 @@ static uint64_t bare_workspace(const bp_device_options *options, bp_kernel kerne
     return row == NULL ? 0 : bp_host_device_workers(row, options, scalars, dtypes);
 }
 
+/* As the portable kernels, of which the table is made. */
+static uint32_t bare_alignment(const bp_device_options *options)
+{
+    (void)options;
+    return BP_ARENA_ALIGNMENT_LEAST;
+}
+
 static bp_status bare_open(void *memory, const bp_device_options *options, const bp_places *places,
                            bp_error *error)
 {
@@ -48,6 +55,7 @@ static bp_status bare_open(void *memory, const bp_device_options *options, const
 const bp_device bp_device_bare = {
     .name = "host",
     .sums_by_row = true,
+    .alignment = bare_alignment,
     .context_bytes = sizeof(host_context),
     .workspace = bare_workspace,
     .link_bytes = bp_host_device_link_bytes,

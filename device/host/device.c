@@ -54,9 +54,14 @@ uint64_t bp_host_device_link_bytes(uint64_t ops, uint64_t operands, uint64_t sca
     return bp_size_add(bp_size_add(bytes, bp_size_mul(operands, per_operand)), LINK_ALIGNMENT);
 }
 
-static bool arena_fits(const bp_region *arena)
+static bool arena_fits(const bp_device_options *options, const bp_region *arena)
 {
-    return arena->address != NULL && (uintptr_t)arena->address % BP_ARENA_ALIGNMENT == 0;
+    return arena->address != NULL && (uintptr_t)arena->address % bp_device_alignment(options) == 0;
+}
+
+static uint32_t host_alignment(const bp_device_options *options)
+{
+    return bp_host_form_alignment(options->variant);
 }
 
 bp_status bp_host_device_check(const bp_device_options *options, const bp_places *places,
@@ -79,7 +84,7 @@ bp_status bp_host_device_check(const bp_device_options *options, const bp_places
                                     "the plan has bytes below the arena, and no tier is given",
                                     "below");
             }
-        } else if (needed && !arena_fits(&places->space[i])) {
+        } else if (needed && !arena_fits(options, &places->space[i])) {
             return bp_error_set(error, BP_ERR_USAGE, where, "the arena is missing or not aligned",
                                 bp_space_name((bp_space)i));
         }
@@ -569,6 +574,7 @@ const bp_device bp_device_host = {
     .name = "host",
     .sums_by_row = true,
     .tier = true,
+    .alignment = host_alignment,
     .context_bytes = sizeof(host_context),
     .workspace = host_workspace,
     .link_bytes = bp_host_device_link_bytes,

@@ -22,6 +22,10 @@ bp_status bp_host_form_find(const char *name, uint32_t *index) BP_MUST_CHECK;
 bp_status bp_host_form_choose(const char *name, const bool runs[BP_HOST_FORMS_ALL],
                               uint32_t *index) BP_MUST_CHECK;
 
+/* What buffers are aligned to at least for the form of that name: 32 bytes where no load takes
+ * more, else a line of the cache. NULL, or no such name: what all forms take. */
+uint32_t bp_host_form_alignment(const char *name);
+
 /* Fills kernels: each from this form, or from the next slower one that has it; NULL where none has.
  * The form must run here. */
 void bp_host_form_kernels(uint32_t index,

@@ -11,6 +11,7 @@ typedef struct form_row {
     const char *name;
     const bp_host_form *form;
     bool (*runs)(void);
+    uint32_t alignment;
 } form_row;
 
 static bool always(void)
@@ -19,12 +20,12 @@ static bool always(void)
 }
 
 static const form_row rows[BP_HOST_FORMS_ALL] = {
-    {"portable", &bp_host_portable, always},
-    {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon},
-    {"sve", BP_ARM(bp_host_sve), bp_cpu_has_sve},
-    {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2},
-    {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512},
-    {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx},
+    {"portable", &bp_host_portable, always, 32},
+    {"neon", BP_ARM(bp_host_neon), bp_cpu_has_neon, 32},
+    {"sve", BP_ARM(bp_host_sve), bp_cpu_has_sve, 64},
+    {"avx2", BP_X86(bp_host_avx2), bp_cpu_has_avx2, 32},
+    {"avx512", BP_X86(bp_host_avx512), bp_cpu_has_avx512, 64},
+    {"amx", BP_X86(bp_host_amx), bp_cpu_has_amx, 64},
 };
 
 const char *bp_host_form_name(uint32_t index)
@@ -56,6 +57,18 @@ bp_status bp_host_form_find(const char *name, uint32_t *index)
         runs[i] = rows[i].runs();
     }
     return bp_host_form_choose(name, runs, index);
+}
+
+uint32_t bp_host_form_alignment(const char *name)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < BP_HOST_FORMS_ALL; i++) {
+        if (name != NULL && strcmp(name, rows[i].name) == 0) {
+            return rows[i].alignment;
+        }
+        most = rows[i].alignment > most ? rows[i].alignment : most;
+    }
+    return most;
 }
 
 const bp_host_kernel *bp_host_form_kernel(uint32_t index, uint32_t element, uint32_t kernel)

@@ -35,6 +35,7 @@ same() {
     check $? "$name $*: the digest of train" "$made $out$err"
 }
 same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2
+same mlp "$work/rows.csv" --per-device-train-batch-size 8 --optim sgd --alignment 32 --kernels portable # verifies device-22.986d
 same mlp "$work/rows.csv" --per-device-train-batch-size 4 --optim adamw_8bit --lr-scheduler-type cosine
 same gpt "$work/text" --per-device-train-batch-size 4 --max-seq-length 32 --warmup-steps 3
 same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-steps 2 --bf16 --max-seq-length 16 \
@@ -61,6 +62,8 @@ out=$(flashed "$work/g" 20)
 check $? "the flash of another plan: refused by the tensor's name" "$out"
 
 expect 2 '--emit-c: .*needs --max-steps' plan --model "$work/gpt" --emit-c "$work/x"
+expect 2 'alignment' plan --model "$work/gpt" --alignment 32 --kernels auto --device host
+expect 2 'alignment' plan --model "$work/gpt" --alignment 64 --device cuda:sm_80
 expect 2 'without lanes' plan --model "$work/gpt" --max-steps 5 --gradient-accumulation-steps 2 --lanes 2 --emit-c "$work/x"
 expect 2 'no --group-by-length' plan --model "$work/gpt" --max-steps 5 --group-by-length --emit-c "$work/x"
 expect 6 'x.*' plan --model "$work/mlp" --max-steps 5 --emit-c "$work/no/x"

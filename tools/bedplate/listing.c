@@ -179,7 +179,7 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime,
     map->op_count = graph->used.ops;
     map->unit = "parameter";
     map->units = runtime->report.parameters;
-    map->alignment = BP_ARENA_ALIGNMENT;
+    map->alignment = bp_graph_alignment(graph);
     map->report = map_report(&runtime->report, space);
 }
 

@@ -339,6 +339,10 @@ static const option table[] = {
      "auto|portable|neon|sve|avx2|avx512|amx", false,
      "the form of the kernels; results do not depend on it, but for amx: products of bf16 by AMX "
      "tiles, with bits of their own (docs/numerics.md)"},
+    {"alignment", OPTION_CHOICE, PLANS | VERB_REPLAY, AT(alignment), 0, 0, "256", "256|128|64|32",
+     false,
+     "bytes that buffers are aligned to; less is a smaller arena where they are small: 64 on the "
+     "host, 32 with --kernels portable, neon or avx2, and in what --emit-c makes"},
     {"shard", OPTION_CHOICE, LEARNS, AT(shard), 0, 0, "none", SHARD_WORDS, false,
      "what ranks share out, so that each has its part alone (ZeRO 0 to 3): nothing; masters and "
      "optimizer states; the sums of gradients too; the weights too; auto: the fastest of these "

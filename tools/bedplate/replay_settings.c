@@ -171,11 +171,12 @@ static bp_status settings_check_files(const settings *to, const char *run, size_
 /* How it is computed is the replay's own choice. */
 static void settings_execution(settings *to, const settings *asked)
 {
-    static const char *const own[] = {"device", "threads", "kernels", "gradient-checkpointing",
-                                      "arena"};
+    static const char *const own[] = {"device", "threads",  "kernels", "gradient-checkpointing",
+                                      "arena",  "alignment"};
     to->device = asked->device;
     to->threads = asked->threads;
     to->kernels = asked->kernels;
+    to->alignment = asked->alignment;
     to->checkpointing = asked->checkpointing;
     to->arena = asked->arena;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {

@@ -167,6 +167,7 @@ typedef struct settings {
     const char *device;
     uint64_t threads; /* 0: every processor */
     const char *kernels;
+    const char *alignment;
     const char *shard; /* SHARD_WORDS */
     uint64_t shard_ahead;
     uint64_t bucket_mb;

@@ -52,7 +52,7 @@ static void check_family(const bp_spec *spec, const declared *wanted)
 {
     bp_input rows[BP_INPUTS_MAX];
     const uint32_t count = bp_input_declare(spec, rows);
-    uint64_t bytes = BP_STEP_ROOM;
+    uint64_t bytes = bp_compile_step_room(spec);
     assert_int_equal(count, wanted->count);
     for (uint32_t i = 0; i < count; i++) {
         const bool lengths = rows[i].from == BP_INPUT_LENGTHS;

@@ -53,6 +53,32 @@ static void test_plan_is_checked(void **state)
     assert_non_null(strstr(f->error.text, "outside"));
 }
 
+/* A plan of another alignment is judged by that one. verifies device-22.986d */
+static void test_alignment_is_the_graphs(void **state)
+{
+    (void)state;
+    made_graph *f = made_begin();
+    bp_report report;
+    f->graph.alignment = 32;
+    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+    bp_ref a = made_buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
+    made_copy(f, a, w, MADE_COUNT);
+    made_copy(f, w, a, MADE_COUNT);
+    bp_graph_lifetimes(&f->graph);
+    assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                     BP_OK);
+    const uint64_t each = bp_size_align(MADE_COUNT * sizeof(float), 32);
+    assert_int_equal(report.arena_bytes, 2 * each);
+    assert_int_equal(report.lower_bound_bytes, 2 * each);
+    for (uint64_t off = 0; off < 64; off += 4) {
+        f->error = (bp_error){0};
+        f->graph.buffers[a.buffer].offset = each + off;
+        assert_int_equal(
+            bp_verify_plan(&f->graph, report.arena_bytes + 64, made_scratch, sizeof made_scratch),
+            off % 32 == 0 ? BP_OK : BP_ERR_VERIFY);
+    }
+}
+
 /* Every use lies in the buffer's lifetime, whoever says how long that is. */
 /* verifies program-4.15f3 */
 static void test_lifetimes_are_checked(void **state)
@@ -100,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_is_checked),
+        cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

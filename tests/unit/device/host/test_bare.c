@@ -30,29 +30,42 @@ typedef struct found {
     bp_error error;
 } found;
 
-static found train(const bp_device *device, const bp_kernel_row *kernels, const char *variant)
+/* In an arena that begins `from` bytes behind a multiple of 256, and ends where the next byte would
+ * be seen to be written. */
+static found train_aligned(const bp_device *device, const bp_device_options *options, size_t from)
 {
     static trial t;
+    static const unsigned char edge[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     bp_spec spec = trial_spec();
     found f = {0};
-    void *host = NULL, *arena = NULL;
+    void *host = NULL, *memory = NULL;
     spec.device = device;
-    spec.device_options = (bp_device_options){.threads = 1, .variant = variant, .kernels = kernels};
+    spec.device_options = *options;
     const uint64_t bytes = plan_bytes(&spec);
     assert_int_equal(posix_memalign(&host, 64, bytes), 0);
     assert_int_equal(trial_plan(&t, &spec, host, bytes), BP_OK);
     f.arena_bytes = t.runtime.report.arena_bytes;
-    assert_int_equal(posix_memalign(&arena, BP_ARENA_ALIGNMENT, f.arena_bytes), 0);
+    assert_int_equal(
+        posix_memalign(&memory, BP_ARENA_ALIGNMENT, from + f.arena_bytes + sizeof edge), 0);
+    unsigned char *arena = (unsigned char *)memory + from;
+    memcpy(arena + f.arena_bytes, edge, sizeof edge);
     f.status = trial_open(&t, arena, f.arena_bytes);
     if (f.status == BP_OK) {
         assert_int_equal(trial_train(&t, &f.loss), BP_OK);
         assert_int_equal(trial_digest(&t, &f.digest), BP_OK);
     }
+    assert_memory_equal(arena + f.arena_bytes, edge, sizeof edge);
     f.error = t.runtime.error;
     bp_runtime_close(&t.runtime);
-    free(arena);
+    free(memory);
     free(host);
     return f;
+}
+
+static found train(const bp_device *device, const bp_kernel_row *kernels, const char *variant)
+{
+    return train_aligned(
+        device, &(bp_device_options){.threads = 1, .variant = variant, .kernels = kernels}, 0);
 }
 
 /* verifies device-15.df67 */
@@ -88,11 +101,71 @@ static void a_kernel_that_is_lacking_is_named(void **state)
     assert_int_equal(train(&bp_device_bare, NULL, NULL).status, BP_ERR_DEVICE);
 }
 
+/* Buffers may lie closer together. verifies device-22.986d */
+static void alignment_changes_places_and_no_bits(void **state)
+{
+    (void)state;
+    static const uint32_t numbers[] = {256, 128, 64, 32};
+    const found whole = train(&bp_device_host, NULL, "portable");
+    uint64_t before = UINT64_MAX;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        bp_device_options options = {.threads = 1, .kernels = everything, .alignment = numbers[i]};
+        const found bare = train_aligned(&bp_device_bare, &options, numbers[i]);
+        assert_int_equal(bare.status, BP_OK);
+        assert_int_equal(bare.digest, whole.digest);
+        assert_true(bare.arena_bytes < before && bare.arena_bytes % numbers[i] == 0);
+        before = bare.arena_bytes;
+        const found off = train_aligned(&bp_device_bare, &options, numbers[i] / 2);
+        assert_int_equal(off.status, BP_ERR_USAGE);
+        options.variant = "portable";
+        const found host = train_aligned(&bp_device_host, &options, numbers[i]);
+        assert_int_equal(host.arena_bytes, bare.arena_bytes);
+        assert_int_equal(host.digest, whole.digest);
+        if (numbers[i] >= 64) {
+            options.variant = NULL; /* the best form here */
+            options.threads = 3;
+            assert_int_equal(train_aligned(&bp_device_host, &options, numbers[i]).digest,
+                             whole.digest);
+        }
+    }
+}
+
+/* verifies device-22.986d */
+static void forms_say_what_they_take(void **state)
+{
+    (void)state;
+    static const struct {
+        const bp_device *device;
+        const char *variant;
+        uint32_t alignment;
+        bool goes;
+    } rows[] = {{&bp_device_host, "portable", 32, true}, {&bp_device_host, "neon", 32, true},
+                {&bp_device_host, "avx2", 32, true},     {&bp_device_host, "avx512", 32, false},
+                {&bp_device_host, "avx512", 64, true},   {&bp_device_host, "sve", 32, false},
+                {&bp_device_host, NULL, 32, false},      {&bp_device_host, NULL, 64, true},
+                {&bp_device_bare, NULL, 32, true},       {&bp_device_bare, NULL, 16, false},
+                {&bp_device_bare, NULL, 96, false},      {&bp_device_bare, NULL, 512, false},
+                {&bp_device_cuda, NULL, 128, false},     {&bp_device_cuda, NULL, 256, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bp_error error = {0};
+        bp_spec spec = trial_spec();
+        spec.device = rows[i].device;
+        spec.device_options.variant = rows[i].variant;
+        spec.device_options.alignment = rows[i].alignment;
+        assert_int_equal(bp_spec_check(&spec, &error), rows[i].goes ? BP_OK : BP_ERR_USAGE);
+        if (!rows[i].goes) {
+            assert_string_equal(error.name, "alignment");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_and_bits_are_the_portable_forms),
         cmocka_unit_test(a_kernel_that_is_lacking_is_named),
+        cmocka_unit_test(alignment_changes_places_and_no_bits),
+        cmocka_unit_test(forms_say_what_they_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
