@@ -379,6 +379,101 @@ static void test_numbers_of_a_kind(void **state)
     refused(&block, "needs nodes");
 }
 
+/* Kinds that take pieces of time or parts of heads: a number of their own that does not go. */
+/* verifies layers-6.5ba0 */
+static void test_numbers_of_pieces_and_parts(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_block block = piece_of_time();
+    block.node[1].stack.layers = 0;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.node[1].stack.first.input.in = 9;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.node[1].row[1] = 1;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.value[3].shape[0]++;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.value[0].shape[0]++;
+    block.value[4].shape[0]++;
+    refused(&block, "shapes");
+    block = piece_of_time();
+    block.node[2].head.width = 9;
+    refused(&block, "shapes");
+    block = of_kind((bp_node){.kind = BP_NODE_REGROUP, .heads = 4, .parts = 2}, 16, 0);
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    block.node[1].parts = 0;
+    refused(&block, "shapes");
+    block.node[1].parts = 5;
+    refused(&block, "shapes");
+    block.node[1].parts = 2;
+    block.value[KIND_Y].shape[0]++;
+    refused(&block, "shapes");
+}
+
+/* The boundary of a loss, where nothing else reads it. */
+/* verifies layers-6.5ba0 */
+static void test_a_loss_reads_its_boundary(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    const bp_block good = {
+        .value = {{"state", "d_state", {2, 8}, false}, {"embedded", "d_in", {6, 8}, false}},
+        .values = 2,
+        .node = {{.kind = BP_NODE_EMBEDDING, .out = {1}, .cheap = true, .embedding = {.width = 8}},
+                 {.kind = BP_NODE_LOSS, .in = {1, 0}, .head = {.width = 8}, .piece = {0, 3, 2}}},
+        .nodes = 2};
+    bp_block block = good;
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    block.value[0].shape[1] = 9;
+    refused(&block, "shapes");
+    block = good;
+    block.node[1].row[1] = 1;
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    block.node[1].row[1] = 2;
+    refused(&block, "shapes");
+    block = good;
+    block.node[1].row[0] = 1;
+    refused(&block, "shapes");
+}
+
+/* The first of two is wrong, the second is not; a stream of other rows than what joins it. */
+/* verifies layers-6.5ba0 */
+static void test_the_first_of_two(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    bp_block block = sound();
+    block.node[NODE_RESIDUAL].in[0] = OUTPUT;
+    refused(&block, "no node before it makes");
+    block = of_kind((bp_node){.kind = BP_NODE_ADD}, 16, 0);
+    block.node[0].out[0] = KIND_INPUT;
+    refused(&block, "another node makes");
+    block = (bp_block){
+        .value = {{"x", "d_x", {6, 24}, false},
+                  {"in", "d_in", {6, 8}, false},
+                  {"out", NULL, {6, 8}, false}},
+        .values = 3,
+        .node =
+            {{.kind = BP_NODE_EMBEDDING, .out = {1}, .cheap = true, .embedding = {.width = 8}},
+             {.kind = BP_NODE_RESIDUAL, .in = {0, 1}, .out = {2}, .residual = {down, {0, 0.0}}}},
+        .nodes = 2};
+    assert_int_equal(bp_block_check(&block, &error), BP_OK);
+    block.value[0].shape[0]++;
+    refused(&block, "shapes");
+    block = sound();
+    block.value[BEFORE].shape[1] = 8;
+    block.node[NODE_GELU] = (bp_node){.kind = BP_NODE_DROPOUT, .in = {INPUT}, .out = {ACTIVE}};
+    block.value[ACTIVE].shape[1] = 8;
+    block.node[NODE_DENSE].part[0].out = 8;
+    block.node[NODE_RESIDUAL].residual.projection = (bp_linear){.in = 8, .out = 8};
+    refused(&block, "changed in its place");
+}
+
 /* A node with effects is never computed again: every tape variant keeps what it made. */
 static void test_effects_are_kept(void **state)
 {
@@ -452,6 +547,9 @@ int main(void)
         cmocka_unit_test(test_numbers_of_a_kind),
         cmocka_unit_test(test_nodes_with_effects),
         cmocka_unit_test(test_pieces_of_time),
+        cmocka_unit_test(test_numbers_of_pieces_and_parts),
+        cmocka_unit_test(test_a_loss_reads_its_boundary),
+        cmocka_unit_test(test_the_first_of_two),
         cmocka_unit_test(test_effects_are_kept),
         cmocka_unit_test(test_steps_have_one_reader),
         cmocka_unit_test(test_a_plan_with_such_a_list_is_refused),
