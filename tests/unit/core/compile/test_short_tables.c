@@ -27,54 +27,8 @@
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
 #include "tests/support/rig.h"
+#include "tests/support/short_tables.h"
 #include "tests/support/spec_case.h"
-
-static bp_runtime runtime;
-
-/* The lengths of one table that are tried: `most` of them, at other places for each case; all where
- * BP_TEST_LONG is set. */
-static void short_of(const char *name, uint32_t *rows, uint32_t most, uint32_t number, void *memory)
-{
-    const bp_runtime counted = runtime;
-    const uint32_t all = *rows;
-    const uint32_t step = getenv("BP_TEST_LONG") != NULL || all < most ? 1 : all / most;
-    const size_t at = (size_t)((const char *)rows - (const char *)&runtime);
-    for (uint32_t length = number % step; length < all; length += step) {
-        runtime = counted;
-        *(uint32_t *)(void *)((char *)&runtime + at) = length;
-        if (bp_runtime_plan_counted(&runtime, memory, counted.host_bytes) != BP_ERR_FIT) {
-            fail_msg("%s: a table of %u rows of %u does", name, length, all);
-        }
-        assert_int_equal(runtime.error.code, BP_ERR_FIT);
-    }
-    runtime = counted;
-}
-
-/* A plan in the memory that was counted, and with tables that are too short; false where the model
- * or the rule refuses the spec. */
-static bool plan_short(const bp_spec *spec, const char *name, uint32_t number, uint32_t most)
-{
-    const uint64_t scratch = bp_runtime_scratch(spec);
-    void *memory = malloc((size_t)scratch);
-    assert_non_null(memory);
-    const bp_status status = bp_runtime_count(&runtime, spec, memory, scratch);
-    free(memory);
-    if (status != BP_OK) {
-        assert_int_equal(status, BP_ERR_USAGE);
-        return false;
-    }
-    memory = malloc((size_t)runtime.host_bytes);
-    assert_non_null(memory);
-    short_of(name, &runtime.rows.ops, 8 * most, 7 * number, memory);
-    short_of(name, &runtime.rows.buffers, 3 * most, 5 * number, memory);
-    short_of(name, &runtime.rows.refs, most, 3 * number, memory);
-    short_of(name, &runtime.rows.scalars, most, number, memory);
-    if (bp_runtime_plan_counted(&runtime, memory, runtime.host_bytes) != BP_OK) {
-        fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
-    }
-    free(memory);
-    return true;
-}
 
 static uint32_t tries(void)
 {
@@ -93,7 +47,7 @@ static void every_row_may_be_missing(void **state)
             continue;
         }
         spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
-        cases += plan_short(&spec, name, i, tries());
+        cases += short_tables_refused(&spec, name, i, tries());
     }
     assert_true(cases >= 130);
 }
@@ -124,7 +78,7 @@ static void every_row_of_an_update_may_be_missing(void **state)
             spec.rules = narrow;
             spec.rule_count = bits;
             const bool good = bp_spec_check(&spec, &error) == BP_OK;
-            plans += good && plan_short(&spec, rules[i]->name, i, tries());
+            plans += good && short_tables_refused(&spec, rules[i]->name, i, tries());
         }
     }
     assert_true(plans >= sizeof rules / sizeof rules[0] + 8);
@@ -164,7 +118,7 @@ static void every_row_of_shares_may_be_missing(void **state)
         spec.optimizer_options.max_grad_norm = i % 4 == 0 ? 1.0 : 0.0;
         spec.evaluate = i % 3 == 0;
         const bool good = bp_spec_check(&spec, &error) == BP_OK;
-        plans += good && plan_short(&spec, "shares", i, tries() / 3);
+        plans += good && short_tables_refused(&spec, "shares", i, tries() / 3);
     }
     assert_true(plans >= 40);
 }
@@ -191,7 +145,7 @@ static void every_row_of_what_lives_below_may_be_missing(void **state)
         spec.gradient_release = i % 5 == 0 ? BP_RELEASE_EXACT : BP_RELEASE_NONE;
         spec.policy = (bp_policy){.kind = i % 2 == 0 ? BP_POLICY_NONE : BP_POLICY_FULL};
         const bool good = bp_spec_check(&spec, &error) == BP_OK;
-        plans += good && plan_short(&spec, "below", i, tries() / 3);
+        plans += good && short_tables_refused(&spec, "below", i, tries() / 3);
     }
     assert_true(plans >= 50);
 }
