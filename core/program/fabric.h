@@ -84,7 +84,8 @@ typedef struct bp_fabric_stream {
 } bp_fabric_stream;
 
 /* A call that fails says why in `error` (NULL: nowhere), with the rank it is about where one is
- * known; nothing is known then about what was being moved, and every later begin and wait of any
+ * known; nothing is known then about what was being moved (pieces may come in until the fabric is
+ * closed or the process ends: their memory stays until then), and every later begin and wait of any
  * rank fails too. BP_ERR_FABRIC: a rank is lost, or did not come in time. BP_ERR_USAGE: ranks do
  * not agree on what is to be done. */
 typedef struct bp_fabric {

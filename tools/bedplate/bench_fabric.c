@@ -43,9 +43,10 @@ static bp_status time_size(const ranks *own, const bp_fabric_transfer *call, dou
     return BP_OK;
 }
 
-static bp_status time_sizes(const ranks *own, fabric_times *times, double *seconds, uint64_t repeat,
+static bp_status time_sizes(const settings *set, fabric_times *times, double *seconds,
                             bp_error *error)
 {
+    const ranks *own = set->ranks;
     const size_t room = (size_t)(own->size * PIECE_MOST);
     char *from = calloc(room, 1);
     char *to = calloc(room, 1);
@@ -58,9 +59,12 @@ static bp_status time_sizes(const ranks *own, fabric_times *times, double *secon
     for (int i = 0; i < SIZES && status == BP_OK; i++, bytes *= 4) {
         const bp_fabric_transfer call = {
             .call = BP_FABRIC_EXCHANGE, .bytes = bytes, .to = to, .from = from};
-        status = time_size(own, &call, seconds, repeat, error);
+        status = time_size(own, &call, seconds, set->repeat, error);
         times->bytes[i] = bytes;
-        times->seconds[i] = seconds[repeat / 2];
+        times->seconds[i] = seconds[set->repeat / 2];
+    }
+    if (error->code != BP_OK) {
+        ranks_fail(set, error); /* before memory goes that pieces still come to */
     }
     free(from);
     free(to);
@@ -123,7 +127,7 @@ int bench_fabric(const settings *set)
     bp_status status = BP_ERR_FIT;
     if (seconds != NULL) {
         ranks_leave_turn(set);
-        status = time_sizes(set->ranks, &times, seconds, set->repeat, &error);
+        status = time_sizes(set, &times, seconds, &error);
         ranks_take_turn(set);
     }
     free(seconds);

@@ -206,24 +206,31 @@ void ranks_note(const settings *set, uint64_t step)
     }
 }
 
-static bp_status gather_now(const ranks *r, const void *mine, uint32_t bytes, void *all,
+/* Where another rank fails while this one waits, pieces may still come in: a process ends right
+ * here, before its caller gives back the memory that they are written to. */
+static bp_status gather_now(const settings *set, const void *mine, uint32_t bytes, void *all,
                             bp_error *error)
 {
+    const ranks *r = set->ranks;
     if (r == NULL || r->size == 1) {
         memcpy(all, mine, bytes);
         return BP_OK;
     }
     const bp_fabric_transfer transfer = {
         .call = BP_FABRIC_ALL_GATHER, .bytes = bytes, .to = all, .from = mine};
-    BP_TRY(r->fabric->begin(r->context, &transfer, error));
-    return r->fabric->wait(r->context, transfer.ticket, error);
+    bp_status status = r->fabric->begin(r->context, &transfer, error);
+    status = status == BP_OK ? r->fabric->wait(r->context, transfer.ticket, error) : status;
+    if (status != BP_OK && error->code != BP_OK) {
+        ranks_fail(set, error);
+    }
+    return status;
 }
 
 bp_status ranks_gather(const settings *set, const void *mine, uint32_t bytes, void *all,
                        bp_error *error)
 {
     ranks_leave_turn(set);
-    const bp_status status = gather_now(set->ranks, mine, bytes, all, error);
+    const bp_status status = gather_now(set, mine, bytes, all, error);
     ranks_take_turn(set);
     return status;
 }
@@ -232,7 +239,7 @@ bp_status ranks_first(const settings *set, bool mine, uint32_t *first, bp_error 
 {
     uint32_t all[RANKS_MOST];
     const uint32_t own = mine;
-    BP_TRY(gather_now(set->ranks, &own, sizeof own, all, error));
+    BP_TRY(gather_now(set, &own, sizeof own, all, error));
     *first = 0;
     while (*first < ranks_size(set) && all[*first] == 0) {
         (*first)++;
