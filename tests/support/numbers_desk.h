@@ -16,6 +16,7 @@ typedef struct numbers_desk {
     bp_data_file files[4];
     uint32_t count;
     bool bare;
+    bp_pictures *pictures; /* for lists */
     bp_numbers work;
     bp_tokens tokens;
 } numbers_desk;

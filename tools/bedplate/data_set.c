@@ -51,6 +51,10 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     bool there = stat(argument, &about) == 0;
     bool pipe = there && (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode));
     bool device = there && !S_ISDIR(about.st_mode) && strncmp(argument, "/dev/", 5) == 0;
+    if (there && S_ISDIR(about.st_mode) && format_of(s->set->data_format) == BP_DATA_FOLDER) {
+        files->rows[(*count)++].path = argument;
+        return BP_OK;
+    }
     if (strcmp(argument, "-") == 0 || pipe || device) {
         files->rows[*count].nameless = true;
         files->rows[(*count)++].path = argument;

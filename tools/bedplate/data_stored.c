@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file/storage.h"
+#include "tools/bedplate/data_folder.h"
 #include "tools/formats/content.h"
 #include "tools/formats/data_images.h"
 #include "tools/formats/unpack.h"
@@ -162,8 +164,13 @@ static bp_status stored_row(stored *t, char path[BP_STORE_PATH_MAX])
     session *s = t->s;
     bp_content_kind kind;
     bp_file file;
+    struct stat about;
     t->piped[0] = '\0';
     path[0] = '\0';
+    if (!row->nameless && stat(row->path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        BP_TRY(stored_path(t, "table", path));
+        return data_folder_table(s, row->path, path);
+    }
     if (row->nameless) {
         BP_TRY(stored_take_pipe(t, row->path));
         row->path = strcmp(row->path, "-") == 0 ? "standard input" : row->path;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/file/storage.h"
+#include "tools/bedplate/pictures.h"
 #include "tools/formats/byte_tokenizer.h"
 #include "layers/cnn.h"
 #include "tools/formats/data_images.h"
@@ -317,6 +318,8 @@ static bp_status numbers(data_files *files, session *s)
     const bool images = s->spec.model == &bp_model_cnn;
     const bp_cnn_config net = images ? bp_cnn_config_of(config) : (bp_cnn_config){.layers = 0};
     const bool floats = bare || config->task == BP_TASK_REGRESSION;
+    pictures decoders;
+    pictures_begin(&decoders);
     bp_numbers work = {.data = &files->data,
                        .path = files->path,
                        .inputs = config->positions,
@@ -325,9 +328,12 @@ static bp_status numbers(data_files *files, session *s)
                        .bare = bare,
                        .size = {net.height, net.width, net.channels},
                        .names = listed && s->names.count > 0 ? &s->names : NULL,
+                       .pictures = &decoders.table,
                        .scratch = scratch,
                        .error = &s->error};
-    BP_TRY(bp_numbers_open(&work, &files->tokens));
+    const bp_status status = bp_numbers_open(&work, &files->tokens);
+    pictures_end(&decoders);
+    BP_TRY(status);
     if (!s->set->quiet) {
         fprintf(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
                 files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",

@@ -23,7 +23,7 @@ static const char *const exported_files[] = {
 static const char *record_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 static bp_status record_file_hash(session *s, bp_file file, const char *path, uint64_t *bytes,
@@ -157,7 +157,8 @@ static bp_status record_data_put(json_line *line, session *s, const data_files *
         const bp_data_file *row = &files->rows[i];
         char text[BP_SHA256_TEXT];
         uint64_t bytes = 0;
-        if (!row->nameless) {
+        /* of a folder of images its table, which is what is open */
+        if (!row->nameless && files->data.format != BP_DATA_FOLDER) {
             BP_TRY(record_file_put(line, s, row->path));
         } else if (row->open) {
             BP_TRY(record_file_hash(s, row->file, row->path, &bytes, text));

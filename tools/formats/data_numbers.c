@@ -368,7 +368,7 @@ static bp_status take_listed(maker *m, uint32_t name_column, bp_digest *key)
     for (; what == BP_TABLE_FIELD; columns++) {
         BP_TRY(take_field(m, &what));
         if (columns == name_column) {
-            bp_pnm image = {.open = false};
+            bp_pnm image = {.pictures = m->work->pictures, .channels = m->work->size[2]};
             const bp_status status = take_image(m, &image, key);
             bp_pnm_close(&image);
             if (status == BP_ERR_DATA) {

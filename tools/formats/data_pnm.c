@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* netpbm's images. The format: netpbm's ppm(5) and pgm(5). */
+/* netpbm's images, and who decodes others. The format: netpbm's ppm(5) and pgm(5). */
 #include "tools/formats/data_pnm.h"
 
 #include <string.h>
@@ -78,6 +78,7 @@ bp_status bp_pnm_open(bp_pnm *pnm, const bp_data_reader *list, const char *name,
 {
     bp_store *store = list->store;
     pnm->open = false;
+    pnm->pixels = NULL;
     BP_TRY(pnm_join(pnm, list, name, length));
     pnm->reader = (bp_data_reader){.store = store,
                                    .path = pnm->path,
@@ -100,16 +101,15 @@ void bp_pnm_close(bp_pnm *pnm)
     }
 }
 
-bp_status bp_pnm_begin(bp_pnm *pnm)
+/* What its head says, and whether the file has the size for it. */
+static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
 {
-    uint8_t magic[2] = {0, 0};
     uint64_t most = 0, at = 2;
-    for (uint32_t i = 0; i < 2 && i < pnm->reader.size; i++) {
-        BP_TRY(pnm_byte(pnm, i, &magic[i]));
-    }
+    uint8_t byte = 0;
     if (magic[0] != 'P' || (magic[1] != '5' && magic[1] != '6')) {
-        return pnm_refuse(pnm, "the file is no PPM or PGM image of bytes (P6, P5), which are what "
-                               "is read; other images: convert them, or make an array (npy)");
+        return pnm_refuse(pnm, "the file is no PPM or PGM image of bytes (P6, P5), PNG or JPEG, "
+                               "which are what is read; other images: convert them, or make an "
+                               "array (npy)");
     }
     pnm->size[2] = magic[1] == '6' ? 3 : 1;
     BP_TRY(head_number(pnm, &at, &pnm->size[1]));
@@ -124,8 +124,8 @@ bp_status bp_pnm_begin(bp_pnm *pnm)
     const uint64_t right = at + pnm->size[0] * pnm->size[1] * pnm->size[2];
     bool more = pnm->reader.size > right + BP_PNM_HEAD;
     for (uint64_t i = right; !more && i < pnm->reader.size; i++) {
-        BP_TRY(pnm_byte(pnm, i, &magic[0]));
-        more = !is_space(magic[0]);
+        BP_TRY(pnm_byte(pnm, i, &byte));
+        more = !is_space(byte);
     }
     if (more || pnm->reader.size < right) {
         return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
@@ -136,7 +136,25 @@ bp_status bp_pnm_begin(bp_pnm *pnm)
     return BP_OK;
 }
 
+bp_status bp_pnm_begin(bp_pnm *pnm)
+{
+    uint8_t magic[4] = {0};
+    for (uint32_t i = 0; i < 4 && i < pnm->reader.size; i++) {
+        BP_TRY(pnm_byte(pnm, i, &magic[i]));
+    }
+    const bp_picture_kind kind = bp_picture_of(magic);
+    if (kind == BP_PICTURE_OTHER || pnm->pictures == NULL) {
+        return pnm_head(pnm, magic);
+    }
+    return pnm->pictures->read(pnm->pictures, kind, &pnm->reader, pnm->channels, &pnm->pixels,
+                               pnm->size);
+}
+
 bp_status bp_pnm_number(bp_pnm *pnm, uint64_t k, uint8_t *number)
 {
+    if (pnm->pixels != NULL) {
+        *number = pnm->pixels[k];
+        return BP_OK;
+    }
     return pnm_byte(pnm, pnm->start + k, number);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Images as PPM and PGM files (netpbm's P6 and P5, at most 255 a number): a head of words, spaces
- * and comments, then one byte a number, (height, width, channels). A list of such files is a table
- * whose first row names a column `file_name`, and `label`; names are as seen from the table's
- * folder.
+ * and comments, then one byte a number, (height, width, channels). PNG and JPEG by picture.h, where
+ * it is given. A list of such files is a table whose first row names a column `file_name`, and
+ * `label`; names are as seen from the table's folder.
  *
  * Refused as BP_ERR_DATA with the file: any other head, a size of the file that is not what its
  * head says (what follows the image may be white space). */
@@ -10,17 +10,20 @@
 #define BP_FORMATS_DATA_PNM_H
 
 #include "core/number/digest.h"
-#include "tools/formats/data_reader.h"
+#include "tools/formats/picture.h"
 
 #define BP_PNM_WINDOW 4096 /* bytes of the window over an image */
 #define BP_PNM_HEAD   4096 /* most bytes of a head */
 
-/* An open image. Must not be moved. */
+/* An open image. The first two are the caller's to set. Must not be moved. */
 typedef struct bp_pnm {
+    bp_pictures *pictures; /* for PNG and JPEG; NULL: they are refused */
+    uint64_t channels;     /* that are wanted of them */
     bp_data_reader reader;
     bool open;
-    uint64_t start;   /* bytes before the first number */
-    uint64_t size[3]; /* height, width, channels */
+    const unsigned char *pixels; /* decoded; NULL: they are in the file */
+    uint64_t start;              /* bytes before the first number */
+    uint64_t size[3];            /* height, width, channels */
     char path[BP_STORE_PATH_MAX];
     unsigned char window[BP_PNM_WINDOW];
 } bp_pnm;

@@ -14,7 +14,8 @@ proof_needs=(clang clang clang-format-14 clang-format-14 lcov lcov pkg-config pk
     python3 python3 script bsdutils qemu-aarch64 qemu-user aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
     /usr/riscv64-linux-gnu/lib/libc.a libc6-dev-riscv64-cross arm-none-eabi-gcc gcc-arm-none-eabi
-    /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm)
+    /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm
+    '/usr/lib/*/libpng16.so.16' libpng16-16 '/usr/lib/*/libturbojpeg.so.0' libturbojpeg0)
 
 needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")

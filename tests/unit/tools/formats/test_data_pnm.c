@@ -33,6 +33,7 @@ static bp_status read_list(desk *d, uint32_t channels)
                            .labels = BP_LABELS_CLASS,
                            .classes = 2,
                            .names = &cats,
+                           .pictures = d->pictures,
                            .scratch = d->scratch,
                            .error = &d->error};
     const bp_status status = bp_numbers_open(&d->work, &d->tokens);
@@ -113,6 +114,54 @@ static void bad_images_are_refused(void **state)
     numbers_desk_end(&d);
 }
 
+/* A decoder that knows one image of 1 x 2, and refuses it where its file is short. */
+typedef struct one_decoder {
+    bp_pictures table;
+    bp_picture_kind kind;
+    uint64_t channels;
+} one_decoder;
+
+static bp_status one_read(bp_pictures *pictures, bp_picture_kind kind, bp_data_reader *file,
+                          uint64_t channels, const unsigned char **pixels, uint64_t size[3])
+{
+    one_decoder *one = (one_decoder *)pictures;
+    one->kind = kind;
+    one->channels = channels;
+    *pixels = (const unsigned char *)"uvwxyz";
+    memcpy(size, ((uint64_t[3]){1, 2, 3}), 3 * sizeof *size);
+    return file->size > 4
+               ? BP_OK
+               : bp_error_set(file->error, BP_ERR_DATA, "test", "it is short", file->path);
+}
+
+/* verifies formats-51.a173 */
+static void other_images_are_decoded(void **state)
+{
+    (void)state;
+    desk d;
+    one_decoder one = {.table = {one_read}};
+    numbers_desk_begin(&d);
+    d.pictures = &one.table;
+    TEXT("a.png", "\x89PNG..");
+    TEXT("b.jpg", "\xff\xd8\xff..");
+    TEXT("c.ppm", "P6 2 1 255\nabcdef");
+    TEXT("list.csv", "file_name,label\na.png,dog\nc.ppm,cat\n");
+    assert_int_equal(read_list(&d, 3), BP_OK);
+    assert_int_equal(one.kind, BP_PICTURE_PNG);
+    assert_int_equal(one.channels, 3);
+    has_row(&d, 0, (const uint8_t *)"uvwxyz", 6, 1);
+    has_row(&d, 1, (const uint8_t *)"abcdef", 6, 0);
+    TEXT("list.csv", "file_name,label\nb.jpg,dog\n");
+    assert_int_equal(read_list(&d, 3), BP_OK);
+    assert_int_equal(one.kind, BP_PICTURE_JPEG);
+    assert_int_equal(read_list(&d, 1), BP_ERR_DATA);
+    assert_non_null(strstr(d.error.text, "another height"));
+    TEXT("b.jpg", "\xff\xd8\xff!");
+    assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
+    assert_string_equal(d.error.name, "list.csv: line 2: b.jpg");
+    numbers_desk_end(&d);
+}
+
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
@@ -138,8 +187,8 @@ static void bad_lists_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(images_are_read),
-                                       cmocka_unit_test(bad_images_are_refused),
-                                       cmocka_unit_test(bad_lists_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_are_read), cmocka_unit_test(bad_images_are_refused),
+        cmocka_unit_test(other_images_are_decoded), cmocka_unit_test(bad_lists_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
