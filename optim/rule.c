@@ -270,8 +270,9 @@ void bp_rule_hold(bp_emit *emit, bool hold)
     }
 }
 
-/* What of a parameter's state lives below: its master and its states, so many bytes for so many
- * elements. */
+/* What of a parameter lives below: its master and its states, and the weight itself where that does
+ * as well, so many bytes for so many elements. */
+#define ASIDE_PARTS 5
 typedef struct aside_part {
     uint32_t buffer;
     uint64_t first;
@@ -282,38 +283,43 @@ typedef struct aside_part {
 static uint64_t aside_bytes(const bp_emit *emit, const bp_parameter *parameter, uint32_t k,
                             uint64_t elements)
 {
-    return k == 0 ? elements * bp_master_bytes(parameter->master_form)
-                  : bp_codec_bytes(elements, bp_rule_form(emit->spec, parameter));
+    return k == 0   ? elements * bp_master_bytes(parameter->master_form)
+           : k == 4 ? elements * bp_dtype_bytes(emit->spec->working)
+                    : bp_codec_bytes(elements, bp_rule_form(emit->spec, parameter));
 }
 
 /* Elements [at, at + count) of what is due of a parameter: brought, updated, written back. */
 static void apply_part(bp_emit *emit, uint32_t index, uint64_t at, uint64_t count)
 {
-    static const char *const names[] = {"brought_master", "brought_state1", "brought_state2",
-                                        "brought_state3"};
+    static const char *const names[ASIDE_PARTS] = {
+        "brought_master", "brought_state1", "brought_state2", "brought_state3", "brought_part"};
     const bp_parameter *parameter = &emit->parameters[index];
     const uint64_t first = parameter->due_first + at;
     bp_adamw_operands operands = bp_rule_operands(emit, index);
     bp_rule_scalars scalars = scalars_of(emit, index);
-    aside_part parts[4] = {{.buffer = parameter->master, .operand = &operands.master},
-                           {.buffer = parameter->state[0], .operand = &operands.state1},
-                           {.buffer = parameter->state[1], .operand = &operands.state2},
-                           {.buffer = parameter->state[2], .operand = &operands.state3}};
+    aside_part parts[ASIDE_PARTS] = {{.buffer = parameter->master, .operand = &operands.master},
+                                     {.buffer = parameter->state[0], .operand = &operands.state1},
+                                     {.buffer = parameter->state[1], .operand = &operands.state2},
+                                     {.buffer = parameter->state[2], .operand = &operands.state3},
+                                     {.buffer = parameter->below ? parameter->weight : BP_NO_BUFFER,
+                                      .operand = &operands.weight}};
     scalars.adamw.count = (int64_t)count; /* in the same place in all rules, as is the next */
     scalars.adamw.first = (int64_t)first;
     operands.weight = bp_ref_at(operands.weight, at);
     operands.gradient = bp_ref_at(operands.gradient, at);
-    for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < ASIDE_PARTS; k++) {
         aside_part *part = &parts[k];
         part->first = aside_bytes(emit, parameter, k, first);
         part->bytes = aside_bytes(emit, parameter, k, count);
         if (part->buffer != BP_NO_BUFFER) {
+            const bp_dtype dtype = part->operand->dtype;
             *part->operand = bp_emit_bring(emit, part->buffer, part->first, part->bytes, names[k]);
+            part->operand->dtype = k == 4 ? dtype : BP_U8;
         }
     }
     bp_emit_op(emit, optimizer_of(emit->spec)->rule->kernel, 1, (const bp_ref *)&operands,
                &scalars);
-    for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < ASIDE_PARTS; k++) {
         const aside_part *part = &parts[k];
         if (part->buffer != BP_NO_BUFFER) {
             bp_emit_put_back(emit, *part->operand, part->buffer, part->first, part->bytes);

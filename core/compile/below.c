@@ -52,6 +52,20 @@ bool compile_goes_below(bp_emit *emit, uint32_t index)
     return (before + 1) * share / BP_BELOW_ALL > before * share / BP_BELOW_ALL;
 }
 
+/* A weight that is updated in parts, as its state is, and that no op reads but those that hold it.
+ */
+bool compile_goes_along(bp_emit *emit, uint32_t index)
+{
+    const bp_parameter *parameter = &emit->parameters[index];
+    const uint64_t share = emit->spec->below.weights;
+    if (share == 0 || !parameter->aside || parameter->statistic || parameter->embedding ||
+        parameter->rank < 2 || table_of(emit, index) || compile_goes_fp8(emit, index)) {
+        return false;
+    }
+    const uint64_t before = emit->along_seen++;
+    return (before + 1) * share / BP_BELOW_ALL > before * share / BP_BELOW_ALL;
+}
+
 bool compile_goes_aside(bp_emit *emit, uint32_t index)
 {
     const bp_parameter *parameter = &emit->parameters[index];

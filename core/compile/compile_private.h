@@ -56,8 +56,11 @@ void compile_average(bp_emit *emit, uint32_t index);
 /* Begins the gathers of weights earlier, in every program (core/compile/ahead.c). */
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 
-/* Whether the parameter that is being published lives in storage (core/compile/below.c). */
+/* Whether the frozen parameter that is being published lives in storage (core/compile/below.c). */
 bool compile_goes_below(bp_emit *emit, uint32_t index);
+
+/* Whether a trained one does, of which it is known whether its state does. */
+bool compile_goes_along(bp_emit *emit, uint32_t index);
 
 /* The space in which that is. */
 bp_space compile_below_space(const bp_emit *emit);

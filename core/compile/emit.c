@@ -214,8 +214,9 @@ static void make_weight(bp_emit *emit, uint32_t index, const char *name)
 static void make_tensors(bp_emit *emit, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &emit->parameters[index];
-    parameter->below = compile_goes_below(emit, index);
     parameter->aside = compile_goes_aside(emit, index);
+    parameter->below =
+        parameter->trainable ? compile_goes_along(emit, index) : compile_goes_below(emit, index);
     if (emit->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(emit, index)) {
         make_weight(emit, index, name);
     } else if (parameter->trainable && emit->spec->optimizer != NULL) {

@@ -159,6 +159,7 @@ typedef struct bp_emit {
     uint32_t weights_end;           /* the buffers of all parameters lie before this one */
     struct bp_compile *flying;      /* buckets of gradients are sent while parameters are acquired;
                                        NULL: none */
+    uint32_t along_seen;            /* trained weights that might live below, so far, */
     uint32_t below_seen;            /* parameters that might live below, so far, */
     uint32_t aside_seen;            /* and those of which state might */
     bp_shards shards;               /* who owns what; no ranks: everybody has everything */

@@ -468,10 +468,10 @@ static bp_status check_below(const bp_spec *spec, bp_error *error)
 {
     const bp_below *below = &spec->below;
     if (below->bases > BP_BELOW_ALL || below->states > BP_BELOW_ALL ||
-        below->ahead > BP_BELOW_AHEAD_MOST) {
+        below->weights > BP_BELOW_ALL || below->ahead > BP_BELOW_AHEAD_MOST) {
         return refuse(error, "below", "shares are parts of 64, and at most 16 are ahead");
     }
-    if (below->bases == 0 && below->states == 0) {
+    if (below->bases == 0 && below->states == 0 && below->weights == 0) {
         return BP_OK;
     }
     if (below->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {

@@ -199,8 +199,10 @@ typedef enum bp_sharing {
  * step. They change no bit of a result. */
 #define BP_BELOW_ALL 64
 typedef struct bp_below {
-    uint32_t bases;  /* frozen weights of blocks, quantised or not, beside adapters: read only */
-    uint32_t states; /* masters and optimizer states: read and written once a step */
+    uint32_t bases;   /* frozen weights of blocks, quantised or not, beside adapters: read only */
+    uint32_t states;  /* masters and optimizer states: read and written once a step */
+    uint32_t weights; /* of blocks, that are trained, where their states live there too: read as
+                         frozen ones are, and read and written once more by the update */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
     bool host;      /* in the host arena; tables, whose rows are read one by one, then stay */

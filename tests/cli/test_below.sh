@@ -61,8 +61,9 @@ digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --va
 [[ -n $plain && $state == "$plain" ]]
 check $? "in fp32, and with evaluations" "$out$err"
 
-# Masters and optimizer states: every form of them, by whole gradients and released ones. The trust ratios of some rules
-# need whole tensors: theirs stay.
+# Masters, optimizer states and the weights that they move: every form of them, by whole gradients and released ones. The
+# trust ratios of some rules need whole tensors: theirs stay.
+# verifies run-27.df0f
 states() {
     local plain moved arena
     digest --model "$@" --threads 2
@@ -83,6 +84,28 @@ states tiny --optim lion --lanes 2 "${small[@]}"
 states tiny-llama --fp16 --optim sgd --optim-args momentum=0.9 --gradient-checkpointing full
 states tiny-bert --task masked-lm --bf16 --master none --optim ademamix
 states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
+# Weights that are trained go below only where that is not forbidden; then a step reads them, and its arena is smaller.
+shape=(plan --model tiny-llama --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --gradient-release
+    --loss-chunk-rows 32 --per-device-train-batch-size 1 --json "${below[@]}")
+run "${shape[@]}"
+moved=$(json arena_bytes) read=$(json read_bytes_per_step) written=$(json written_bytes_per_step)
+run "${shape[@]}" --below-what bases,states
+[[ $moved -lt $(json arena_bytes) && $read -gt $written && $(json read_bytes_per_step) -eq $(json written_bytes_per_step) ]]
+check $? "weights below: a smaller arena, and more is read than written" "$moved $read $written $out"
+run "${shape[@]}" --below-what bases
+[[ $code -eq 0 && -z $(json file_bytes) ]]
+check $? "nothing is frozen, so no bases live below" "$out"
+expect 2 'named by bases, states and weights .found .states,moments' "${shape[@]}" --below-what states,moments
+expect 2 'named by bases, states and weights' "${shape[@]}" --below-what ''
+digest --model tiny-llama --gradient-checkpointing sqrt --validation-split 0.1 --eval-steps 2 --save-steps 2
+plain=$state
+rm -rf "$work/out"
+run train --model tiny-llama --gradient-checkpointing sqrt "${adapts[@]}" "${common[@]}" --validation-split 0.1 --eval-steps 2 \
+    --save-steps 2 --output-dir "$work/out" --stop-at-step 2 "${below[@]}"
+run train --model tiny-llama --gradient-checkpointing sqrt "${adapts[@]}" "${common[@]}" --validation-split 0.1 --eval-steps 2 \
+    --save-steps 2 --output-dir "$work/out" --resume "${below[@]}"
+[[ -n $plain && $(json state_digest) == "$plain" ]]
+check $? "trained weights below: evaluated, saved and resumed to the same bits" "$out$err"
 # A tensor of more than a part: 1,048,576 elements are brought at once.
 mkdir "$work/wide"
 cat >"$work/wide/config.json" <<'END'
@@ -90,12 +113,12 @@ cat >"$work/wide/config.json" <<'END'
  "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 END
 states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
-run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --json
+run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --below-what states --json
 [[ $(json written_bytes_per_step) -gt 0 && $(json written_bytes_per_step) -eq $(json read_bytes_per_step) ]]
 check $? "what is read of states is written" "$out"
 written=$(json written_bytes_per_step)
 seconds=$(json counted_seconds)
-run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --below-endurance 600TB --json
+run plan --model tiny --max-seq-length 32 --device host --threads 1 "${below[@]}" --below-what states --below-endurance 600TB --json
 awk -v w="$written" -v s="$seconds" -v n="$(json steps_until_worn)" -v d="$(json days_until_worn)" '
     function near(a, b) { return (a - b) ^ 2 < 1e-12 * b * b }
     BEGIN { exit !(w > 0 && near(n, 600e12 / w) && near(d, n * s / 86400)) }'

@@ -25,6 +25,32 @@ static bp_status below_wrong(bp_error *error, const char *found)
     return status;
 }
 
+/* Names between commas. */
+static bool below_what(uint32_t *what, const char *text)
+{
+    static const struct {
+        const char *name;
+        uint32_t bits;
+    } names[] = {{"bases", BELOW_BASES},
+                 {"states", BELOW_STATES},
+                 {"weights", BELOW_STATES | BELOW_WEIGHTS}};
+    *what = 0;
+    for (const char *at = text; at != NULL; at = strchr(at, ',')) {
+        at += at != text ? 1 : 0;
+        const size_t length = strcspn(at, ",");
+        size_t i = 0;
+        while (i < sizeof names / sizeof names[0] &&
+               (strlen(names[i].name) != length || memcmp(names[i].name, at, length) != 0)) {
+            i++;
+        }
+        if (i == sizeof names / sizeof names[0]) {
+            return false;
+        }
+        *what |= names[i].bits;
+    }
+    return true;
+}
+
 /* "file:PATH:BYTES" or "host:BYTES" up to the last colon. */
 static bool below_form(below_choice *b, const char *text, const char *end)
 {
@@ -47,6 +73,13 @@ bp_status below_read(below_choice *b, const settings *set, bp_error *error)
     const char *text = set->below;
     double bytes = 0.0;
     *b = (below_choice){.asked = text != NULL, .two = set->below_two};
+    if (!below_what(&b->what, set->below_what)) {
+        bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
+                                        "what may live below is named by bases, states and weights",
+                                        "--below-what");
+        bp_error_found(error, set->below_what, strlen(set->below_what));
+        return status;
+    }
     if (text == NULL) {
         return BP_OK;
     }
@@ -100,11 +133,12 @@ bp_status below_check(const below_choice *b, const settings *set, const bp_spec 
     return BP_OK;
 }
 
-void below_all(bp_spec *spec)
+void below_all(bp_spec *spec, uint32_t what)
 {
     const bool parts = spec->optimizer != NULL && !spec->optimizer->whole_tensors;
-    spec->below = (bp_below){.bases = BP_BELOW_ALL,
-                             .states = parts ? BP_BELOW_ALL : 0,
+    spec->below = (bp_below){.bases = (what & BELOW_BASES) != 0 ? BP_BELOW_ALL : 0,
+                             .states = parts && (what & BELOW_STATES) != 0 ? BP_BELOW_ALL : 0,
+                             .weights = parts && (what & BELOW_WEIGHTS) != 0 ? BP_BELOW_ALL : 0,
                              .ahead = BELOW_AHEAD,
                              .host = below_beside(spec)};
 }
@@ -130,19 +164,27 @@ static bp_status least_share(choice *c, bp_spec *spec, uint32_t *share, bp_error
 }
 
 /* Frozen weights first, which wear nothing; where they are not enough, all of them and some of the
- * states. */
+ * states, then all of these and some of the weights that are trained. */
 bp_status below_least(choice *c, bp_error *error)
 {
+    const bp_below all = c->fit.spec.below;
     bp_spec spec = c->fit.spec;
-    const uint32_t states = spec.below.states;
-    uint64_t bytes = 0;
-    spec.below.states = 0;
-    BP_TRY(counted_arena(&spec, &bytes, error));
-    if (bytes <= c->request.budget) {
-        c->fit.best.arena_bytes = bytes;
-        BP_TRY(least_share(c, &spec, &spec.below.bases, error));
-    } else if (states > 0) {
-        BP_TRY(least_share(c, &spec, &spec.below.states, error));
+    struct {
+        uint32_t *share;
+        uint32_t most;
+    } kinds[] = {{&spec.below.bases, all.bases},
+                 {&spec.below.states, all.states},
+                 {&spec.below.weights, all.weights}};
+    spec.below.bases = spec.below.states = spec.below.weights = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        uint64_t bytes = 0;
+        *kinds[i].share = kinds[i].most;
+        BP_TRY(counted_arena(&spec, &bytes, error));
+        if (kinds[i].most > 0 && bytes <= c->request.budget) {
+            c->fit.best.arena_bytes = bytes;
+            BP_TRY(least_share(c, &spec, kinds[i].share, error));
+            break;
+        }
     }
     c->fit.spec.below = spec.below;
     return BP_OK;
@@ -290,7 +332,7 @@ bp_status below_traffic_find(const bp_runtime *runtime, const settings *set, con
                              below_traffic *t, bp_error *error)
 {
     const bp_below *below = &runtime->spec.below;
-    const bool any = below->bases > 0 || below->states > 0;
+    const bool any = below->bases > 0 || below->states > 0 || below->weights > 0;
     const bp_graph *graph = &runtime->graph;
     const uint32_t later = runtime->spec.accumulation - 1;
     const struct {

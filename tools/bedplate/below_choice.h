@@ -11,11 +11,18 @@
 #include "tools/bedplate/memory.h"
 #include "tools/bedplate/settings.h"
 
+/* What --below-what names. */
+#define BELOW_BASES   1u
+#define BELOW_STATES  2u
+#define BELOW_WEIGHTS 4u
+#define BELOW_ALL     7u
+
 typedef struct below_choice {
     bool asked;
     bool host; /* in the host's memory beside a GPU, instead of a file */
     char path[1024];
     uint64_t bytes; /* of either, at most */
+    uint32_t what;  /* may live there: bits of BELOW_.. */
     bool two;       /* --below-two-versions */
     bool resumes;   /* a snapshot is gone on from, of which the file has to have a part */
     uint64_t step;  /* that snapshot's */
@@ -40,8 +47,9 @@ bp_status below_read(below_choice *b, const settings *set, bp_error *error) BP_M
 bp_status below_check(const below_choice *b, const settings *set, const bp_spec *spec,
                       bp_error *error) BP_MUST_CHECK;
 
-/* Everything that may live below does: in the host's memory where the device is a GPU. */
-void below_all(bp_spec *spec);
+/* Everything that may live below does, of what is asked for (bits of BELOW_..): in the host's
+ * memory where the device is a GPU. */
+void below_all(bp_spec *spec, uint32_t what);
 
 /* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
  * record follows. */

@@ -11,10 +11,11 @@
 static const char where[] = "below";
 static const char none[BP_DIGEST_TEXT] = "----------------"; /* as long as a digest */
 
+/* Weights are in every snapshot, wherever they live, so that it can be used without the file. */
 static bool lives_below(const session *s, const bp_state_tensor *tensor)
 {
     const bp_buffer *buffer = bp_runtime_find(&s->runtime, tensor->name);
-    return buffer != NULL && buffer->space == BP_SPACE_BELOW;
+    return buffer != NULL && buffer->space == BP_SPACE_BELOW && !tensor->weight;
 }
 
 bp_status checkpoint_below_begin(checkpoint *c)

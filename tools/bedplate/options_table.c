@@ -321,6 +321,10 @@ static const option table[] = {
      "a second tier of memory: what --arena has no room for may live in this file, or, beside a "
      "GPU, in the host's memory, up to so many bytes, and is brought when it is used "
      "(docs/below.md); without --arena, all that may. It changes no bit of the result"},
+    {"below-what", OPTION_TEXT, LEARNS, AT(below_what), 0, 0, "bases,states,weights", "NAMES",
+     false,
+     "what may live there, with commas: bases (frozen weights), states (masters and optimizer "
+     "states), weights (trained ones of the blocks, whose states then do)"},
     {"below-endurance", OPTION_BYTES, VERB_PLAN, AT(below_endurance), 0, 1.8e19, "0", "BYTES",
      false,
      "bytes that the drive may be written in its life (600TB): the plan says after how many steps "

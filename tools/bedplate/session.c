@@ -257,7 +257,7 @@ static bp_status fill_spec(session *s)
     spec->evaluate = preference_refers(spec);
     spec->packed = packing_apart(set);
     if (s->below.asked && set->arena == 0) {
-        below_all(spec);
+        below_all(spec, s->below.what);
     }
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
@@ -322,7 +322,7 @@ static bp_status choose_below(session *s, const bp_fit_request *request, const b
 {
     choice above = s->choice;
     bp_fit_request all = *request;
-    below_all(&all.spec);
+    below_all(&all.spec, s->below.what);
     s->choice = (choice){.made = false};
     bp_status status = choice_run(&s->choice, &all, rates, &s->error);
     if (status == BP_OK && s->choice.fits) {

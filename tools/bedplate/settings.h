@@ -161,6 +161,7 @@ typedef struct settings {
     /* running */
     uint64_t arena;    /* bytes; 0: what the plan needs */
     const char *below; /* NULL: no second tier */
+    const char *below_what;
     bool below_buffered;
     bool below_two;           /* versions of what is trained there */
     uint64_t below_endurance; /* bytes; 0: not said */
