@@ -245,8 +245,8 @@ CHANGE(below_states, below(s); s->below.bases = 0;)
 CHANGE(below_bases_65, below(s); s->below.bases = 65;)
 CHANGE(below_states_65, below(s); s->below.states = 65;)
 CHANGE(below_weights_65, below(s); s->below.weights = 65;)
-CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0;
-       s->below.weights = 1; s->device = &one_level;)
+CHANGE(below_weights_no_tier, below(s); s->below.bases = s->below.states = 0; s->below.weights = 1;
+       s->device = &one_level;)
 CHANGE(below_ahead_17, below(s); s->below.ahead = 17;)
 CHANGE(below_whole, below(s); s->optimizer = &whole;)
 CHANGE(below_inference, below(s); s->optimizer = NULL;)
