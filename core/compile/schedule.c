@@ -102,12 +102,14 @@ static void generate_segments(action_writer *writer, uint32_t head, const bp_pol
     }
 }
 
-/* Nothing is kept: each backward starts from the model's input again. */
-static void generate_memory_poor(action_writer *writer, uint32_t head, const bp_policy *policy)
+/* Nothing is kept: each backward starts from the model's input again. Only `frozen` stages at the
+ * beginning have none. */
+static void generate_memory_poor(action_writer *writer, uint32_t head, uint32_t frozen,
+                                 const bp_policy *policy)
 {
     put_forward(writer, 0, head, policy, 0);
     put_backward(writer, head, 0);
-    for (uint32_t stage = head; stage > 0; stage--) {
+    for (uint32_t stage = head; stage > frozen; stage--) {
         put_forward(writer, 0, stage - 1, policy, 0);
         put_segment(writer, stage - 1, stage);
     }
@@ -136,7 +138,7 @@ static void generate(action_writer *writer, const bp_policy *policy, uint32_t st
         generate_segments(writer, head, policy, 1);
         break;
     case BP_POLICY_MEMORY_POOR:
-        generate_memory_poor(writer, head, policy);
+        generate_memory_poor(writer, head, 0, policy);
         break;
     case BP_POLICY_EVERY:
         generate_segments(writer, head, policy, policy->every);
@@ -208,9 +210,13 @@ bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, uint32_
         return BP_ERR_USAGE;
     }
     action_writer writer = {.actions = actions, .variants = variants, .limit = limit};
-    put_prefix(&writer, first);
-    writer.first = first;
-    generate(&writer, policy, stages - first);
+    if (policy->kind == BP_POLICY_MEMORY_POOR) {
+        generate_memory_poor(&writer, stages - 1, first, policy);
+    } else {
+        put_prefix(&writer, first);
+        writer.first = first;
+        generate(&writer, policy, stages - first);
+    }
     if (writer.count > limit) {
         return BP_ERR_FIT;
     }

@@ -29,9 +29,10 @@ uint32_t bp_schedule_count(const bp_policy *policy, uint32_t stages);
 
 /* Writes them. Nothing is trained below stage `first`: the stages before it run forward once and
  * keep nothing, its input is kept, and the policy is applied to the chain from it on
- * (BP_POLICY_ACTIONS numbers stages from it). variants[s] is the number of tape variants of stage
- * s. BP_ERR_FIT when `limit` rows are too few, BP_ERR_USAGE for a policy whose k is 0 or that lists
- * a stage that is not there. No policy makes more actions than bp_schedule_count says. */
+ * (BP_POLICY_ACTIONS numbers stages from it); memory-poor keeps nothing and runs them again.
+ * variants[s] is the number of tape variants of stage s. BP_ERR_FIT when `limit` rows are too few,
+ * BP_ERR_USAGE for a policy whose k is 0 or that lists a stage that is not there. No policy makes
+ * more actions than bp_schedule_count says. */
 bp_status bp_schedule_generate(const bp_policy *policy, uint32_t stages, uint32_t first,
                                const uint32_t *variants, bp_action *actions, uint32_t limit,
                                uint32_t *count) BP_MUST_CHECK;

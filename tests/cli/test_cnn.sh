@@ -22,6 +22,19 @@ for policy in full memory-poor sqrt every:2 list:1 selective:norm; do
     [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
     check $? "$policy: the same bits, running statistics among them" "$out$err"
 done
+# Freezing the first layers takes no more memory than training them, and has one result.
+poor=(--gradient-checkpointing memory-poor --gradient-release --max-grad-norm 0)
+run plan --model ds-cnn "${poor[@]}" --json
+most=$(json arena_bytes)
+run plan --model ds-cnn "${poor[@]}" --freeze 'layers.[012].*' --json
+[[ $code -eq 0 && $(json arena_bytes) -le $most ]]
+check $? "frozen lower layers cost nothing" "$out$err"
+for policy in none memory-poor; do
+    run train "${common[@]}" --data "$work/images.csv" --output-dir "$work/low-$policy" --max-steps 9 --quiet --json \
+        --freeze 'layers.0.*' --gradient-checkpointing $policy
+    [[ $code -eq 0 && $(json state_digest) == "${low:=$(json state_digest)}" ]]
+    check $? "frozen lower layers, $policy" "$out$err"
+done
 run eval --model "$work/a" --data "$work/images.csv" --json
 [[ $(json tokens) -eq 60 ]] && awk -v l="$(json loss)" 'BEGIN { exit !(l < 0.9) }'
 check $? "60 images, learned" "$out$err"

@@ -75,7 +75,8 @@ static void test_every_policy_is_legal(void **state)
     }
 }
 
-static uint32_t slots(bp_policy policy, uint32_t stages)
+/* Of a chain whose first stages are frozen. */
+static uint32_t slots_above(bp_policy policy, uint32_t stages, uint32_t first)
 {
     bp_action actions[ACTIONS_MAX];
     uint32_t variants[STAGES_MAX];
@@ -85,11 +86,18 @@ static uint32_t slots(bp_policy policy, uint32_t stages)
         variants[s] = 2;
     }
     assert_int_equal(
-        bp_schedule_generate(&policy, stages, 0, variants, actions, ACTIONS_MAX, &count), BP_OK);
+        bp_schedule_generate(&policy, stages, first, variants, actions, ACTIONS_MAX, &count),
+        BP_OK);
+    assert_true(count <= bp_schedule_count(&policy, stages));
     for (uint32_t i = 0; i < count; i++) {
         checkpoints += actions[i].checkpoint ? 1 : 0;
     }
     return checkpoints;
+}
+
+static uint32_t slots(bp_policy policy, uint32_t stages)
+{
+    return slots_above(policy, stages, 0);
 }
 
 /* verifies compile-2.20c3 */
@@ -101,6 +109,11 @@ static void test_checkpoint_slots(void **state)
     assert_int_equal(slots((bp_policy){.kind = BP_POLICY_FULL, .every = 0}, 14), 13);
     assert_int_equal(slots((bp_policy){.kind = BP_POLICY_EVERY, .every = 4}, 14), 3);
     assert_int_equal(slots((bp_policy){.kind = BP_POLICY_SQRT}, 17), 4);
+    /* Above frozen stages the first input is kept, but by the policy that keeps nothing. */
+    for (uint32_t first = 1; first < 14; first++) {
+        assert_int_equal(slots_above((bp_policy){.kind = BP_POLICY_MEMORY_POOR}, 14, first), 0);
+        assert_int_equal(slots_above((bp_policy){.kind = BP_POLICY_NONE}, 14, first), 1);
+    }
 }
 
 /* verifies compile-2.20c3 */
