@@ -20,6 +20,7 @@ import sys
 # verifies arena-1.2520
 # verifies arena-5.8205
 # verifies arena-6.72d9
+# verifies file-11.43bf
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = "tests/assurance/proofs"
 OUT = "build/prove"
@@ -48,6 +49,14 @@ def take(path, name):
     if not found:
         sys.exit(f"{path}: no function {name}")
     return re.sub(r"\b" + name + r"\(", other + "(", found.group(0), 1) if other else found.group(0)
+
+
+def table(path, name):
+    """The definition of a table of constants, as it stands in the tree."""
+    found = re.search(r"^static const [^;{}()]*\b" + name + r"\[[^;]*?\n?};", read(path), re.M | re.S)
+    if not found:
+        sys.exit(f"{path}: no table {name}")
+    return found.group(0)
 
 
 def annotate(text, loops, hints, path, name):
@@ -163,6 +172,8 @@ class Unit:
                 out.append(annotate(text, loops, hints, self.path, name))
                 loops = {}
                 hints = []
+            elif line.startswith("//! table "):
+                out.append(table(*line.split()[2:]))
             elif not line.startswith("//!"):
                 out.append(line)
         text = "\n".join(out) + "\n"
