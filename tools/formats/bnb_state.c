@@ -75,7 +75,7 @@ static bp_status expect_number(bp_json *json, const bp_json_event *event, int64_
 
 static bp_status take_offset(bp_json *json, const bp_json_event *event, bp_bnb_state *state)
 {
-    if (event->kind != BP_JSON_NUMBER || !(event->real > -3e38 && event->real < 3e38)) {
+    if (event->kind != BP_JSON_NUMBER || event->real <= -3e38 || event->real >= 3e38) {
         return bp_json_refuse(json, "nested_offset must be a number that a float holds");
     }
     state->offset = event->real;

@@ -107,9 +107,10 @@ static bp_status labels_open(bp_images *images)
                             images->path);
     }
     memcpy(images->labels_path, images->path, strlen(images->path) + 1);
-    const bool named = replace_last(images->labels_path, "images", "labels");
-    if (!named || !(replace_last(images->labels_path, "idx3", "idx1") ||
-                    replace_last(images->labels_path, "idx4", "idx1"))) {
+    const bool named = replace_last(images->labels_path, "images", "labels") &&
+                       (replace_last(images->labels_path, "idx3", "idx1") ||
+                        replace_last(images->labels_path, "idx4", "idx1"));
+    if (!named) {
         return bp_error_set(images->reader->error, BP_ERR_DATA, where,
                             "labels are looked for beside images-idx3 in labels-idx1, and the "
                             "file's name has no such part",

@@ -90,7 +90,7 @@ static bp_status take_list(reading *r, bp_word_list *list, bool numbers)
             return BP_OK;
         }
         const bool text = event.kind == BP_JSON_TEXT || event.kind == BP_JSON_TEXT_PART;
-        if (!text && !(numbers && event.kind == BP_JSON_NUMBER)) {
+        if (!text && (!numbers || event.kind != BP_JSON_NUMBER)) {
             return bp_json_refuse(json, numbers ? "a tag is neither a number nor a name"
                                                 : "a word is not a string");
         }

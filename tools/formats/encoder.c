@@ -155,7 +155,7 @@ static bool look_here(bp_encoder *e)
         if (match != NULL && (match->flags & BP_ADDED_START) != 0 && !start) {
             match = NULL;
         }
-        if (match != NULL && !(literal && (match->flags & BP_ADDED_SPECIAL) != 0)) {
+        if (match != NULL && (!literal || (match->flags & BP_ADDED_SPECIAL) == 0)) {
             bool left = (match->flags & BP_ADDED_LSTRIP) != 0;
             e->next = (bp_added_found){.found = true,
                                        .start = left ? e->raw_spaces : e->raw_clear,

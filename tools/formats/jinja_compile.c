@@ -439,12 +439,15 @@ static void text_begin(bp_jinja_compiler *c, char sign, char kind)
     c->at = at;
 }
 
+static bool begins_tag(const char *at)
+{
+    return at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#');
+}
+
 /* The next {{, {% or {#; the end of the source if there is none. */
 static size_t find_tag(const bp_jinja_compiler *c, size_t from)
 {
-    while (from + 1 < c->length &&
-           !(c->source[from] == '{' && (c->source[from + 1] == '{' || c->source[from + 1] == '%' ||
-                                        c->source[from + 1] == '#'))) {
+    while (from + 1 < c->length && !begins_tag(c->source + from)) {
         from++;
     }
     return from + 1 < c->length ? from : c->length;
@@ -452,7 +455,7 @@ static size_t find_tag(const bp_jinja_compiler *c, size_t from)
 
 static bp_status pass_comment(bp_jinja_compiler *c)
 {
-    while (c->at + 1 < c->length && !(c->source[c->at] == '#' && c->source[c->at + 1] == '}')) {
+    while (c->at + 1 < c->length && (c->source[c->at] != '#' || c->source[c->at + 1] != '}')) {
         c->at++;
     }
     if (c->at + 1 >= c->length) {
@@ -485,7 +488,7 @@ static bp_status pass_raw(bp_jinja_compiler *c)
     const size_t from = c->at;
     size_t tag = from;
     for (;; tag++) {
-        while (tag + 1 < c->length && !(c->source[tag] == '{' && c->source[tag + 1] == '%')) {
+        while (tag + 1 < c->length && (c->source[tag] != '{' || c->source[tag + 1] != '%')) {
             tag++;
         }
         if (tag + 1 >= c->length) {

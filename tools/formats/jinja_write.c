@@ -28,7 +28,7 @@ static void write_float(bp_text *out, double value)
     bp_text own;
     bp_number back;
     const double size = value < 0 ? -value : value;
-    const bool plain = size < 1e16 && !(size > 0 && size < 1e-4);
+    const bool plain = size < 1e16 && (size <= 0 || size >= 1e-4);
     for (unsigned n = 1; n <= (plain ? DECIMALS : DIGITS); n++) {
         bp_text_init(&own, NULL, NULL, text, sizeof text);
         if (plain) {

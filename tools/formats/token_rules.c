@@ -488,7 +488,7 @@ static bp_status read_bpe(const bp_rules_source *s, bp_token_rules *rules)
     uint32_t dropout = bp_tree_find(s->tree, s->model, "dropout");
     bool drops = bp_tree_is(s->tree, dropout, BP_JSON_NUMBER) && s->tree->nodes[dropout].real > 0;
     if (drops ||
-        !(bp_tree_is_null(s->tree, dropout) || bp_tree_is(s->tree, dropout, BP_JSON_NUMBER))) {
+        (!bp_tree_is_null(s->tree, dropout) && !bp_tree_is(s->tree, dropout, BP_JSON_NUMBER))) {
         return bp_rules_refuse(s, part, s->model, "dropout", "only null is implemented");
     }
     BP_TRY(need_no_text(s, "continuing_subword_prefix"));

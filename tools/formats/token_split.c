@@ -398,7 +398,7 @@ static bool split_meta(bp_split *split, const unsigned char *text, size_t length
         size_t step;
         (void)bp_utf8_get(text + split->at, &step);
         const bool meta = step == 3 && is_meta(text + split->at);
-        if (split->at > 0 && meta && !(runs && split->mark != 0)) {
+        if (split->at > 0 && meta && (!runs || split->mark == 0)) {
             *end = split->at;
             return true;
         }

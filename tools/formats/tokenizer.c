@@ -307,7 +307,7 @@ static int64_t special_of(const opening *o, const bp_tokenizer *t, bp_load_name 
     const bp_load_config *config = &o->load.config;
     uint32_t id = BP_TOKEN_NONE;
     /* A tokenizer.json says nothing of roles; its tokenizer_config.json says all of them. */
-    bool silent = !config->said[name] && !(config->there && o->need.files == BP_TOKENIZER_JSON);
+    bool silent = !config->said[name] && (!config->there || o->need.files != BP_TOKENIZER_JSON);
     if (!silent) {
         id = find_text(t, config->names[name]);
     }
