@@ -102,7 +102,7 @@ def chapter_matrix(kit):
     silent = open(os.devnull, "w", encoding="utf-8")
     saved, sys.stdout = sys.stdout, silent
     try:
-        matrix.write(os.path.join(kit.out, "matrix"), build, kit.requirements, kit.tags, covered)
+        matrix.write(os.path.join(kit.out, "matrix"), build, kit.requirements, kit.tags, covered, True)
     finally:
         sys.stdout = saved
     results = matrix.read_results(build)

@@ -12,7 +12,7 @@ import tracing
 STYLE = """body{font:15px/1.45 sans-serif;margin:1.5em auto;max-width:75em;padding:0 1em;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.25em .6em;border-top:1px solid #ddd}td a{overflow-wrap:anywhere}
 code,pre{font:13px/1.4 monospace}pre{margin:0}.passed{color:#060}.failed{color:#b00;font-weight:bold}
-.not-run,.skipped,.none{color:#850}.n{color:#888;text-align:right;user-select:none}.never{background:#fdd}
+.not-run,.skipped,.none{color:#850}.passed,.failed,.not-run,.skipped,.claim-id{white-space:nowrap}.n{color:#888;text-align:right;user-select:none}.never{background:#fdd}
 :target{background:#ffd}nav{border-bottom:1px solid #ccc;padding-bottom:.4em;margin-bottom:1em}"""
 # What runs in builds of its own is known by the goal of make that runs it.
 GOALS = {
@@ -113,11 +113,29 @@ def mark(result):
 
 
 def link_requirement(r, up=""):
-    return '<a href="%srequirements.html#%s">%s</a>' % (up, r.name, r.name)
+    return '<a class="claim-id" href="%srequirements.html#%s" title="%s">%s</a>' % (up, r.name, escape(r.text), r.name)
+
+
+def link_sentences(of, up=""):
+    """Requirements one below the other, each with its sentence: an id alone says nothing to a reader."""
+    return "<br>".join("%s %s" % (link_requirement(r, up), prose(r.text)) for r in of)
+
+
+def prose(text):
+    """A cell of Markdown as it is read: code, and the words of a link without its mark."""
+    text = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", r"\1", text.replace("\\|", "|"))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def link_line(path, line, text, up=""):
     return '<a href="%s%s#L%d">%s</a>' % (up, page_name(path), line, escape(text))
+
+
+def note(results):
+    """What `not run` means, where it stands."""
+    if results:
+        return ""
+    return '<p class="none">No results are here: <code>make test</code> and <code>make check</code> were not run on this program, so that every result is "not run".</p>\n'
 
 
 def claims_page(requirements, results):
@@ -133,11 +151,12 @@ def claims_page(requirements, results):
             if text not in in_rows:
                 others.setdefault((where, text), []).append(r)
     rows += [("%s: %s" % key if key[0] != "README.md" else key[1], of) for key, of in sorted(others.items())]
-    body = "<p>What the README claims, and the requirements that are derived from it.</p>\n<table><tr><th>claim</th><th>requirements</th><th>result</th></tr>\n"
+    body = "<p>What the README and the pages that it names claim, and the requirements that are derived from it. A requirement " \
+        "leads to the files that do it, with the lines that tests ran, and to the tests that show it.</p>\n%s<table><tr><th>claim</th><th>requirements</th><th>result</th></tr>\n" % note(results)
     for claim, of in rows:
         of_all = [result_of_requirement(r, results) for r in of]
         worst = next((w for w in ("failed", "none", "not run", "skipped") if w in of_all), "passed")
-        body += "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n" % (escape(claim), ", ".join(link_requirement(r) for r in of), mark(worst))
+        body += "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n" % (prose(claim), link_sentences(of), mark(worst))
     return page("Claims", body + "</table>\n")
 
 
@@ -145,9 +164,10 @@ def requirements_page(requirements, results, pages):
     counts = {}
     for r in requirements:
         counts[result_of_requirement(r, results)] = counts.get(result_of_requirement(r, results), 0) + 1
-    body = "<p>%d requirements: %s.</p>\n<table><tr><th>id</th><th>sentence</th><th>done by</th><th>shown by</th><th>result</th></tr>\n" % (
+    body = "<p>%d requirements: %s.</p>\n%s<table><tr><th>id</th><th>sentence</th><th>done by</th><th>shown by</th><th>result</th></tr>\n" % (
         len(requirements),
         ", ".join("%d %s" % (counts[k], k) for k in sorted(counts)),
+        note(results),
     )
     for r in requirements:
         done = "<br>".join(link_line(p, 1, p) if p in pages else escape(p) for p in r.files)
@@ -156,7 +176,7 @@ def requirements_page(requirements, results, pages):
         )
         derived = "".join('<br><small>from %s: <q>%s</q></small>' % (escape(p), escape(t)) for p, t in r.claims)
         body += '<tr id="%s"><td><code>%s</code><br>%s</td><td>%s%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n' % (
-            r.name, r.tag(), r.method, escape(r.text), derived, done, shown, mark(result_of_requirement(r, results)))
+            r.name, r.tag(), r.method, prose(r.text), derived, done, shown, mark(result_of_requirement(r, results)))
     return page("Requirements", body + "</table>\n")
 
 
@@ -178,8 +198,17 @@ def tests_page(requirements, results, pages):
     return page("Tests", body + "</table>\n")
 
 
+def with_links(line, names):
+    """A line of source; ids that it cites lead back to their requirements."""
+    if "verifies " not in line:
+        return escape(line)
+    return re.sub(r"[a-z0-9-]+-\d+\.\w+", lambda m: '<a href="../requirements.html#%s">%s</a>' % (names[m[0]].name, m[0]) if m[0] in names else m[0],
+                  escape(line))
+
+
 def file_page(path, text, of, counts):
-    body = "<p>%s</p>\n" % (", ".join(link_requirement(r, "../") for r in of) or "no requirement")
+    body = "<p>%s</p>\n" % (link_sentences(of, "../") or "no requirement")
+    names = {r.tag(): r for r in of}
     lines = text.split("\n")
     if counts:
         run = sum(1 for c in counts.values() if c not in ("0", ""))
@@ -191,7 +220,7 @@ def file_page(path, text, of, counts):
     for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, 1):
         count = counts.get(number, "") if counts else ""
         never = ' class="never"' if count == "0" else ""
-        body += '<tr id="L%d"%s><td class="n">%d</td><td class="n">%s</td><td><pre>%s</pre></td></tr>\n' % (number, never, number, count, escape(line))
+        body += '<tr id="L%d"%s><td class="n">%d</td><td class="n">%s</td><td><pre>%s</pre></td></tr>\n' % (number, never, number, count, with_links(line, names))
     return page(path, body + "</table>\n", "../")
 
 
@@ -207,7 +236,7 @@ def write_csv(path, requirements, results):
                 out.writerow(head + ["", "", "", "none"])
 
 
-def write(out, build, requirements, tags, covered="build/mcdc/mcdc.txt"):
+def write(out, build, requirements, tags, covered="build/mcdc/mcdc.txt", kit=False):
     results = read_results(build)
     coverage = read_coverage(tracing.ROOT, covered)
     by_file = {}
@@ -226,6 +255,8 @@ def write(out, build, requirements, tags, covered="build/mcdc/mcdc.txt"):
         if os.path.isfile(os.path.join(tracing.ROOT, path)):
             texts[page_name(path)] = file_page(path, tracing.read(path), of, coverage.get(path))
     for name, text in texts.items():
+        if kit:
+            text = text.replace("<nav>", '<nav><a href="%sindex.html">the kit</a> | ' % ("../" * (1 + name.count("/"))), 1)
         with open(os.path.join(out, name), "w", encoding="utf-8") as file:
             file.write(text)
     all_of_them = [result_of_requirement(r, results) for r in requirements]
