@@ -307,6 +307,11 @@ bp_status below_open(below_choice *b, const settings *set, const bp_runtime *run
     return below_open_versions(b, runtime, places, error);
 }
 
+bool below_failed(const bp_error *error)
+{
+    return error->code == BP_ERR_STORE && error->where != NULL && strcmp(error->where, where) == 0;
+}
+
 void below_close(below_choice *b)
 {
     bp_tier_posix_close(&b->file);

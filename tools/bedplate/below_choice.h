@@ -64,6 +64,9 @@ uint64_t below_room(const below_choice *b, const bp_runtime *runtime);
 bp_status below_open(below_choice *b, const settings *set, const bp_runtime *runtime,
                      bp_places *places, bp_error *error) BP_MUST_CHECK;
 
+/* Whether an error is the tier's, which fails in the middle of a step. */
+bool below_failed(const bp_error *error);
+
 void below_close(below_choice *b);
 
 /* What a step moves, and the rate from which on it does not wait: lines of the plan's table, member

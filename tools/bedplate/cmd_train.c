@@ -487,10 +487,12 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
 }
 
 /* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
- * hours until then are saved. */
+ * hours until then are saved. A step that the tier below fails has changed some of the state: the
+ * last snapshot is what is whole. */
 static bp_status give_up(training *t, bp_status status)
 {
-    bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && !t->points.failed;
+    const bool between = !below_failed(&t->s.error) && !below_failed(&t->s.runtime.error);
+    bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && between && !t->points.failed;
     const bp_error first = t->s.error;
     if (whole && t->points.saved != t->s.runtime.steps &&
         service_save(&t->care, CHECKPOINT_BETWEEN, true) == BP_OK && ranks_leads(t->s.set)) {
