@@ -146,7 +146,8 @@ void block_make(block_run *run, uint32_t target)
         const bool passed = (run->masks.transient & bit) != 0 && (have & bit) == 0 &&
                             (run->masks.outs[run->masks.maker[v]] & target) == 0;
         const bool overwritten = (made & bit) != 0 && taker[v] != v;
-        run->ref[v] = run->back && (passed || overwritten) ? BP_ABSENT : run->ref[v];
+        const bool gone = run->back && (passed || overwritten);
+        run->ref[v] = gone ? BP_ABSENT : run->ref[v];
         run->room[v] = BP_ABSENT;
     }
 }

@@ -369,7 +369,7 @@ bp_status bp_cnn_check_layers(const bp_cnn_config *own, bp_error *error)
         }
         bp_cnn_shape(own, i, from);
         bp_cnn_shape(own, i + 1, shape);
-        if (pads_too_much(layer) || shape[0] == 0 || shape[1] == 0 || shape[2] == 0) {
+        if (pads_too_much(layer) || shape[0] == 0 || shape[1] == 0) {
             return refuse_layer(error,
                                 "a window is larger than what it moves over, or its padding "
                                 "is as large as itself",

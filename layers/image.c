@@ -142,7 +142,7 @@ void bp_convolution_forward(bp_emit *emit, const bp_convolution *layer, bp_ref x
     const bp_ref columns = sees_places(w) ? BP_ABSENT : make_columns(emit, layer, tile, "patches");
     const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_FORWARD);
     const bp_ref bias = bp_emit_acquire(emit, layer->bias, BP_FOR_FORWARD);
-    for (uint64_t first = 0; first < emit->rows && tile > 0; first += tile) {
+    for (uint64_t first = 0; first < emit->rows; first += tile) {
         const uint64_t images = emit->rows - first < tile ? emit->rows - first : tile;
         const bp_ref seen =
             see(emit, layer, images, bp_ref_at(x, first * window_image(w)), columns);
@@ -210,7 +210,7 @@ static void backward_weight(bp_emit *emit, const bp_convolution *layer, bp_ref x
     int64_t accumulate = 0;
     const bp_ref columns = sees_places(w) ? BP_ABSENT : make_columns(emit, layer, tile, "patches");
     const bp_ref d_weight = bp_emit_gradient(emit, layer->weight, &accumulate);
-    for (uint64_t first = 0; first < emit->rows && tile > 0; first += tile) {
+    for (uint64_t first = 0; first < emit->rows; first += tile) {
         const uint64_t images = emit->rows - first < tile ? emit->rows - first : tile;
         const bp_ref seen =
             see(emit, layer, images, bp_ref_at(x, first * window_image(w)), columns);
@@ -276,7 +276,7 @@ void bp_convolution_backward_input(bp_emit *emit, const bp_convolution *layer, b
     const bp_ref columns =
         sees_places(w) ? BP_ABSENT : make_columns(emit, layer, tile, "d_patches");
     const bp_ref weight = bp_emit_acquire(emit, layer->weight, BP_FOR_BACKWARD);
-    for (uint64_t first = 0; first < emit->rows && tile > 0; first += tile) {
+    for (uint64_t first = 0; first < emit->rows; first += tile) {
         const uint64_t images = emit->rows - first < tile ? emit->rows - first : tile;
         const bp_ref to = bp_ref_at(d_x, first * window_image(w));
         const bp_matmul_scalars scalars = {.m = (int64_t)(images * window_rows(w)),

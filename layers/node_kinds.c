@@ -86,8 +86,8 @@ static uint64_t first_column(const bp_node *node, uint32_t i)
 
 static bp_ref statistics_part(const bp_node *node, uint64_t rows, bp_ref statistics, uint32_t i)
 {
-    const bool there = bp_ref_present(statistics);
-    return there && i > 0 ? bp_ref_at(statistics, node->head_norm[0].heads * rows) : statistics;
+    const bool moves = bp_ref_present(statistics) && i > 0;
+    return moves ? bp_ref_at(statistics, node->head_norm[0].heads * rows) : statistics;
 }
 
 /* The whole value is copied first, for the sake of its last columns. */

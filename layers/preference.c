@@ -34,5 +34,5 @@ void bp_preference_emit(bp_emit *emit, bp_ref weights, bp_ref logps)
                                                   .labels = emit->input[BP_INPUT_LABELS],
                                                   .sides = emit->input[BP_INPUT_SIDES]};
     bp_emit_preference_loss(emit, &operands, &scalars);
-    emit->loss_written = emit->loss_written || !emit->loss_counted;
+    emit->loss_written = true; /* a second backward's was before it */
 }

@@ -289,14 +289,14 @@ bp_ref bp_stack_backward(bp_emit *emit, const bp_recurrent_stack *stack, const b
     for (uint32_t i = stack->layers; i-- > 0;) {
         const bp_recurrent layer = bp_stack_layer(stack, i);
         const bp_recurrent_tape tape = stack_tape(stack, call, i);
+        const bool wanted = i > 0 || call->x_wanted;
         const bp_recurrent_backward_call back = {
             .x = stack_input(stack, call, i),
             .d_y = d_y,
             .d_after = stack_state(stack, call->after, i),
             .d_state = stack_state(stack, call->before, i),
             .d_state_wanted = call->wanted,
-            .d_x = i > 0 || call->x_wanted ? make(emit, stack_steps(stack), layer.input.in, "d_in")
-                                           : BP_ABSENT};
+            .d_x = wanted ? make(emit, stack_steps(stack), layer.input.in, "d_in") : BP_ABSENT};
         bp_recurrent_backward(emit, &layer, &tape, &back);
         d_y = back.d_x;
     }

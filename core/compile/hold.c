@@ -22,9 +22,10 @@ static bp_ref emit_hold(bp_emit *emit, uint32_t index, bp_purpose purpose)
 
 bp_ref bp_emit_acquire_update(bp_emit *emit, uint32_t index)
 {
-    return emit->status != BP_OK || index == BP_NO_PARAMETER
-               ? BP_ABSENT
-               : emit_hold(emit, index, BP_FOR_UPDATE);
+    if (emit->status != BP_OK || index == BP_NO_PARAMETER) {
+        return BP_ABSENT;
+    }
+    return emit_hold(emit, index, BP_FOR_UPDATE);
 }
 
 bp_ref bp_emit_acquire(bp_emit *emit, uint32_t index, bp_purpose purpose)

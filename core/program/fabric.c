@@ -50,9 +50,9 @@ bp_fabric_piece bp_fabric_piece_of(const bp_fabric_transfer *transfer, uint32_t 
     if (transfer->call == BP_FABRIC_BROADCAST) {
         return (bp_fabric_piece){0, transfer->bytes};
     }
-    return transfer->call == BP_FABRIC_ALL_GATHER && transfer->pieces != NULL
-               ? transfer->pieces[member]
-               : (bp_fabric_piece){member * transfer->bytes, transfer->bytes};
+    const bool given = transfer->call == BP_FABRIC_ALL_GATHER && transfer->pieces != NULL;
+    return given ? transfer->pieces[member]
+                 : (bp_fabric_piece){member * transfer->bytes, transfer->bytes};
 }
 
 uint64_t bp_fabric_measure(const bp_fabric_transfer *transfer, uint32_t members)

@@ -218,9 +218,8 @@ static bp_indices indices_of(const verifier *check, const verify_operand *o)
     const bp_indices anything = {0, true};
     if (check->graph->buffers[o->ref.buffer].filled) {
         const bp_field *field = field_of(check, o);
-        return field != NULL && field->type == BP_TYPE_I32
-                   ? (bp_indices){field->below, field->negative}
-                   : anything;
+        const bool integers = field != NULL && field->type == BP_TYPE_I32;
+        return integers ? (bp_indices){field->below, field->negative} : anything;
     }
     return check->written[o->ref.buffer].indices;
 }

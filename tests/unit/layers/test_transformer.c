@@ -132,6 +132,8 @@ static void what_some_families_have(void **state)
                    *rnn = &bp_model_rnn, *neox = &bp_model_neox, *modern = &bp_model_modernbert;
     const fault faults[] = {
         {llama, "num_key_value_heads", AT(bp_llama_config, kv_heads), 3, 0.0},
+        {llama, "num_key_value_heads", AT(bp_llama_config, kv_heads), 4, 0.0},
+        {llama, "num_attention_heads", AT(bp_transformer, heads), 3, 0.0},
         {llama, "head_dim", AT(bp_llama_config, head_width), (1 << 14) + 2, 0.0},
         {llama, "head_dim", AT(bp_llama_config, head_width), 5, 0.0},
         {llama, "rope_theta", AT(bp_llama_config, rope_theta), 0, 1e12},
@@ -186,6 +188,83 @@ static void what_modernbert_does_not_do(void **state)
     assert_int_equal(bp_spec_check(&spec, NULL), BP_ERR_USAGE);
 }
 
+static void refused(const bp_spec *spec, const char *option)
+{
+    bp_error error = {.code = BP_OK};
+    assert_int_equal(bp_spec_check(spec, &error), BP_ERR_USAGE);
+    assert_string_equal(error.name, option);
+}
+
+/* verifies layers-15.2c18 */
+static void what_readers_from_the_left_do_not_do(void **state)
+{
+    (void)state;
+    static const bp_model *const models[] = {&bp_model_gpt2, &bp_model_llama, &bp_model_neox};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        bp_spec spec = spec_of(models[i]);
+        spec.generate_context = 6;
+        assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+        spec.config.task = BP_TASK_CLASSES;
+        spec.config.classes = 8;
+        refused(&spec, "generate-context");
+        spec.generate_context = 0;
+        assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+        spec.config.task = BP_TASK_MASKED_LM;
+        refused(&spec, "task");
+        spec.config.classes = 2;
+        spec.config.task = BP_TASK_ANSWERS;
+        refused(&spec, "task");
+        spec.config.task = BP_TASK_EMBEDDING;
+        refused(&spec, "num-labels");
+        spec.config.classes = 8;
+        spec.evaluate = true;
+        assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+    }
+    bp_spec spec = spec_of(&bp_model_bert);
+    spec.generate_context = 6;
+    refused(&spec, "task");
+    spec = spec_of(&bp_model_llama); /* heads whose width is said need not divide the model's */
+    SET_OWN(&spec.config, bp_transformer, heads, 3);
+    SET_OWN(&spec.config, bp_llama_config, head_width, 4);
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+    spec =
+        spec_of(&bp_model_rnn); /* nothing is learned, so nothing has a form beside its weights */
+    spec.evaluate = true;
+    spec.weights = BP_WEIGHT_FP8;
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+}
+
+static void layers_that_a_set_cannot_list(void **state)
+{
+    (void)state;
+    bp_layer_set set = {.listed = 1};
+    bp_layer_put(&set, BP_LAYERS_LISTED - 1);
+    bp_layer_put(&set, BP_LAYERS_LISTED);
+    assert_true(bp_layer_in(&set, BP_LAYERS_LISTED - 1));
+    assert_false(bp_layer_in(&set, BP_LAYERS_LISTED - 2));
+    assert_false(bp_layer_in(&set, BP_LAYERS_LISTED));
+    assert_false(bp_layer_in(&set, 2 * BP_LAYERS_LISTED - 1));
+}
+
+/* 1 where frequencies are not stretched, or not beyond what they were. */
+static void magnitudes_of_stretched_positions(void **state)
+{
+    (void)state;
+    static const struct {
+        bp_rope_scaling scaling;
+        double magnitude;
+    } rows[] = {{{.factor = 4.0, .kind = BP_ROPE_YARN, .magnitude = 1.5}, 1.5},
+                {{.factor = 1.0, .kind = BP_ROPE_YARN, .magnitude = 1.25}, 1.25},
+                {{.factor = 1.0, .kind = BP_ROPE_YARN}, 1.0},
+                {{.factor = 0.5, .kind = BP_ROPE_YARN}, 1.0},
+                {{.factor = 4.0, .kind = BP_ROPE_LINEAR}, 1.0},
+                {{.factor = 4.0, .kind = BP_ROPE_YARN}, 1.1386294361119891},
+                {{.factor = 4.0, .kind = BP_ROPE_LONG, .original = 16}, 1.224744871391589}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_true(fabs(bp_rope_magnitude(&rows[i].scaling) - rows[i].magnitude) < 1e-12);
+    }
+}
+
 static void only_bert_has_token_types(void **state)
 {
     (void)state;
@@ -206,6 +285,9 @@ int main(void)
         cmocka_unit_test(transformers),
         cmocka_unit_test(what_some_families_have),
         cmocka_unit_test(what_modernbert_does_not_do),
+        cmocka_unit_test(what_readers_from_the_left_do_not_do),
+        cmocka_unit_test(layers_that_a_set_cannot_list),
+        cmocka_unit_test(magnitudes_of_stretched_positions),
         cmocka_unit_test(only_bert_has_token_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -384,37 +384,158 @@ static void magnitudes_of_codes(bp_spec *spec)
     spec->quantised = BP_QUANTISED_NF4;
 }
 
-static void without(bp_spec *spec, uint32_t rule)
+static void without(bp_spec *spec, const char *glob)
 {
-    static const bp_parameter_rule rules[] = {{.glob = "*lora_A*", .kind = BP_RULE_FREEZE},
-                                              {.glob = "*lora_B*", .kind = BP_RULE_FREEZE},
-                                              {.glob = "*lora_[AB]*", .kind = BP_RULE_FREEZE},
-                                              {.glob = "*norm.weight", .kind = BP_RULE_FREEZE}};
-    spec->rules = &rules[rule];
+    static bp_parameter_rule rule;
+    rule = (bp_parameter_rule){.glob = glob, .kind = BP_RULE_FREEZE};
+    spec->rules = &rule;
     spec->rule_count = 1;
 }
 
 static void adapters_without_a(bp_spec *spec)
 {
     adapters(spec);
-    without(spec, 0);
+    without(spec, "*lora_A*");
 }
 
 static void adapters_without_b(bp_spec *spec)
 {
     magnitudes(spec);
-    without(spec, 1);
+    without(spec, "*lora_B*");
 }
 
 static void only_magnitudes(bp_spec *spec)
 {
     magnitudes(spec);
-    without(spec, 2);
+    without(spec, "*lora_[AB]*");
+}
+
+static void adapters_of_the_upper(bp_spec *spec)
+{
+    adapters(spec);
+    without(spec, "*.0.*");
+}
+
+static void magnitudes_of_the_upper(bp_spec *spec)
+{
+    magnitudes(spec);
+    without(spec, "*.0.*");
 }
 
 static void without_norms(bp_spec *spec)
 {
-    without(spec, 3);
+    without(spec, "*norm*");
+}
+
+static void without_norms_of_queries(bp_spec *spec)
+{
+    without(spec, "*q_norm*");
+}
+
+static void without_norms_of_keys(bp_spec *spec)
+{
+    without(spec, "*k_norm*");
+}
+
+static void without_what_reads_inputs(bp_spec *spec)
+{
+    without(spec, "*_ih_*");
+}
+
+static void without_what_reads_states(bp_spec *spec)
+{
+    without(spec, "*_hh_*");
+}
+
+static void without_the_lowest_cells(bp_spec *spec)
+{
+    without(spec, "*_l0");
+}
+
+static void without_cells_and_table(bp_spec *spec)
+{
+    without(spec, "[!o]*");
+}
+
+/* Tensors that are worth a call of storage. */
+static void large(bp_spec *spec)
+{
+    spec->config.vocabulary = 80;
+    SET_OWN(&spec->config, bp_transformer, width, 64);
+}
+
+static void bases_below(bp_spec *spec)
+{
+    large(spec);
+    adapters(spec);
+    spec->evaluate = true;
+    spec->below = (bp_below){.bases = BP_BELOW_ALL, .ahead = 5};
+}
+
+static void bases_below_and_noise(bp_spec *spec)
+{
+    bases_below(spec);
+    noisy(spec);
+}
+
+static void bases_below_and_tables_kept(bp_spec *spec)
+{
+    bases_below(spec);
+    spec->below.host = true;
+}
+
+static void codes_below(bp_spec *spec)
+{
+    bases_below(spec);
+    spec->quantised = BP_QUANTISED_NF4_DOUBLE;
+    spec->lora.magnitudes = true;
+}
+
+static void states_below(bp_spec *spec)
+{
+    large(spec);
+    spec->accumulation = 2;
+    spec->gradient_release = BP_RELEASE_EXACT;
+    spec->below = (bp_below){.bases = BP_BELOW_ALL, .states = BP_BELOW_ALL, .ahead = 16};
+}
+
+static void states_of_adapters_below(bp_spec *spec)
+{
+    bases_below(spec);
+    spec->lora.rank = 64;
+    spec->lora.magnitudes = true;
+    spec->below.states = BP_BELOW_ALL;
+    spec->working = spec->gradient = BP_BF16;
+    spec->master = BP_MASTER_SPLIT;
+}
+
+/* One module has an adapter, or none. */
+static bp_lora_part choose_some(const bp_lora *lora, const char *module, size_t length)
+{
+    const bool none = lora->context == NULL || module[length - 1] == 'n';
+    return (bp_lora_part){none ? 0u : 2u, 4.0};
+}
+
+static void chosen(bp_spec *spec)
+{
+    adapters(spec);
+    spec->lora.choose = choose_some;
+    spec->lora.context = spec->model;
+    spec->lora.target_count = 0;
+}
+
+static void none_chosen(bp_spec *spec)
+{
+    chosen(spec);
+    spec->lora.context = NULL;
+}
+
+static void many_targets(bp_spec *spec)
+{
+    static const char *const some[] = {"c_fc", "up_proj", "c_attn", "nowhere"};
+    adapters(spec);
+    spec->lora.targets = some;
+    spec->lora.target_count = 4;
 }
 
 static change *const options[] = {plain,
@@ -443,7 +564,24 @@ static change *const options[] = {plain,
                                   adapters_without_a,
                                   adapters_without_b,
                                   only_magnitudes,
-                                  without_norms};
+                                  adapters_of_the_upper,
+                                  magnitudes_of_the_upper,
+                                  without_norms,
+                                  without_norms_of_queries,
+                                  without_norms_of_keys,
+                                  without_what_reads_inputs,
+                                  without_what_reads_states,
+                                  without_the_lowest_cells,
+                                  without_cells_and_table,
+                                  bases_below,
+                                  bases_below_and_noise,
+                                  bases_below_and_tables_kept,
+                                  codes_below,
+                                  states_below,
+                                  states_of_adapters_below,
+                                  chosen,
+                                  none_chosen,
+                                  many_targets};
 #define OPTIONS (sizeof options / sizeof options[0])
 
 /* verifies compile-6.ea09 */
