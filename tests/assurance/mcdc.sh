@@ -72,18 +72,20 @@ fi
 
 # One object that has everything once: files that no test links show nothing instead of vanishing.
 echo 'int main(void) { return 0; }' >$build/whole.c
-# An inline function of a header is counted for each file that has it: it is the same source, so what is
-# shown in one is shown.
+# An inline function of a header is counted for each file that has it, the unit tests' own among them: it is
+# the same source, so what is shown in one is shown.
 once() {
     awk -F'\t' '$1 ~ /\.h$/ && $5 == 0 { held[$1 FS $2 FS $3 FS $4] = $0; next }
         { print; if ($5 == 1) shown[$1 FS $2 FS $3 FS $4] }
         END { for (key in held) if (!(key in shown)) print held[key] }' | sort
 }
+own=$(find $build/tests/unit/arena $build/tests/unit/core -name 'test_*.o' 2>/dev/null | sort | sed 's/^/-object /' | tr '\n' ' ')
 # show FOLDER TEXT CONDITIONS: what the counters below a folder say.
 show() {
     find "$1" -name '*.profraw' >$build/raw/list &&
         llvm-profdata-19 merge -sparse -f $build/raw/list -o $build/all.profdata &&
-        llvm-cov-19 show $build/whole -instr-profile=$build/all.profdata -show-mcdc \
+        # shellcheck disable=SC2086
+        llvm-cov-19 show $build/whole $own -instr-profile=$build/all.profdata -show-mcdc \
             -show-instantiations=false -compilation-dir="$PWD" >"$2" &&
         awk -v root="$PWD" -f $here/mcdc_conditions.awk "$2" | sort -u | once >"$3"
 }
