@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "core/compile/optimizer.h"
 #include "core/run/runtime.h"
 #include "layers/bert.h"
 #include "layers/cnn.h"
@@ -18,6 +19,11 @@
 #include "layers/modernbert.h"
 #include "layers/neox.h"
 #include "layers/rnn.h"
+#include "optim/adam_mini.h"
+#include "optim/apollo.h"
+#include "optim/lamb.h"
+#include "optim/muon.h"
+#include "optim/sgd.h"
 #include "tests/support/rig.h"
 #include "tests/support/short_tables.h"
 
@@ -604,10 +610,108 @@ static void every_row_may_be_missing(void **state)
     assert_true(plans >= 450);
 }
 
+static void narrow(bp_spec *spec)
+{
+    dense(spec);
+    SET_OWN(&spec->config, bp_mlp_config, width, 1);
+}
+
+static void score(bp_spec *spec)
+{
+    llama(spec);
+    classes(spec);
+}
+
+static void adapted(bp_spec *spec)
+{
+    llama(spec);
+    adapters(spec);
+}
+
+static void large_llama(bp_spec *spec)
+{
+    llama(spec);
+    large(spec);
+}
+
+/* Of two ranks this one; of small tensors one has all. */
+static void shared_out(bp_spec *spec, uint32_t rank)
+{
+    llama(spec);
+    spec->ranks = spec->lanes = spec->accumulation = 2;
+    spec->rank = rank;
+    spec->sharing = BP_SHARING_OPTIMIZER;
+    spec->optimizer_options.max_grad_norm = 1.0;
+}
+
+static void first_of_two(bp_spec *spec)
+{
+    shared_out(spec, 0);
+}
+
+static void second_of_two(bp_spec *spec)
+{
+    shared_out(spec, 1);
+}
+
+/* Bits of states for some tensors: of a rule without states there is nothing to store in fewer. */
+static void bits_of_states(bp_spec *spec, uint32_t bits)
+{
+    static bp_parameter_rule rule;
+    llama(spec);
+    rule = (bp_parameter_rule){
+        .glob = "*mlp*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = bits};
+    spec->rules = &rule;
+    spec->rule_count = 1;
+}
+
+static void eight_bits(bp_spec *spec)
+{
+    bits_of_states(spec, 8);
+}
+
+static void all_bits(bp_spec *spec)
+{
+    bits_of_states(spec, 32);
+}
+
+/* Rules that look at matrices of hidden layers, at whole tensors, or have no states. */
+/* verifies compile-6.ea09 */
+static void every_row_of_a_rule_may_be_missing(void **state)
+{
+    (void)state;
+    static const bp_optimizer *const rules[] = {&bp_optimizer_muon,      &bp_optimizer_apollo,
+                                                &bp_optimizer_lamb,      &bp_optimizer_sgd,
+                                                &bp_optimizer_adam_mini, &bp_optimizer_apollo_mini};
+    static change *const made[] = {llama,        narrow,        score,      adapted, large_llama,
+                                   first_of_two, second_of_two, eight_bits, all_bits};
+    uint32_t plans = 0, refused = 0;
+    for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        for (uint32_t k = 0; k < sizeof made / sizeof made[0]; k++) {
+            bp_spec spec = rig_spec();
+            made[k](&spec);
+            spec.optimizer = rules[i];
+            const double clip = spec.optimizer_options.max_grad_norm;
+            spec.optimizer_options = *rules[i]->defaults;
+            spec.optimizer_options.max_grad_norm = clip;
+            spec.optimizer_options.rank = k == 4 ? 64.0 : spec.optimizer_options.rank;
+            if (bp_spec_check(&spec, NULL) == BP_OK) {
+                const bool does = short_tables_refused(&spec, rules[i]->name, i + k, 4);
+                plans += does ? 1 : 0;
+                refused += does ? 0 : 1;
+                assert_true(does || (rules[i] == &bp_optimizer_sgd && made[k] == eight_bits));
+            }
+        }
+    }
+    assert_int_equal(refused, 1);
+    assert_true(plans >= 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_may_be_missing),
+        cmocka_unit_test(every_row_of_a_rule_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
