@@ -5,590 +5,21 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
 #include "core/compile/optimizer.h"
-#include "core/run/runtime.h"
-#include "layers/bert.h"
-#include "layers/cnn.h"
-#include "layers/gpt2.h"
 #include "layers/llama.h"
 #include "layers/mlp_model.h"
-#include "layers/modernbert.h"
-#include "layers/neox.h"
-#include "layers/rnn.h"
 #include "optim/adam_mini.h"
 #include "optim/apollo.h"
 #include "optim/lamb.h"
 #include "optim/muon.h"
 #include "optim/sgd.h"
+#include "tests/support/plan_case.h"
 #include "tests/support/rig.h"
 #include "tests/support/short_tables.h"
-
-typedef void change(bp_spec *spec);
-
-static void gpt2(bp_spec *spec)
-{
-    (void)spec; /* rig_spec's */
-}
-
-static void llama(bp_spec *spec)
-{
-    spec->model = &bp_model_llama;
-    SET_OWN(&spec->config, bp_transformer, heads, 4);
-    SET_OWN(&spec->config, bp_llama_config, kv_heads, 2);
-    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
-    SET_OWN(&spec->config, bp_transformer, untied, true);
-}
-
-/* Norms behind the sublayers, and of queries and keys over all heads (OLMo 2). */
-static void norms_after(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, norms, BP_LLAMA_NORMS_AFTER);
-    SET_OWN(&spec->config, bp_llama_config, whole_norms, true);
-}
-
-/* Two kinds of layers (Gemma 3). */
-static void near_and_far(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, norms, BP_LLAMA_NORMS_BOTH);
-    SET_OWN(&spec->config, bp_llama_config, head_norms, true);
-    SET_OWN(&spec->config, bp_llama_config, window, 4);
-    SET_OWN(&spec->config, bp_llama_config, near, (bp_layer_set){.bits = {1}, .listed = 2});
-    SET_OWN(&spec->config, bp_llama_config, near_theta, 100.0);
-    SET_OWN(&spec->config, bp_llama_config, attention_cap, 50.0);
-    SET_OWN(&spec->config, bp_llama_config, logit_cap, 30.0);
-}
-
-/* All layers look through the window, with and without angles of their own. */
-static void all_near(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, window, 4);
-}
-
-static void all_near_turned(bp_spec *spec)
-{
-    all_near(spec);
-    SET_OWN(&spec->config, bp_llama_config, near_theta, 100.0);
-}
-
-static void near_without_window(bp_spec *spec)
-{
-    all_near_turned(spec);
-    SET_OWN(&spec->config, bp_llama_config, window, 0);
-}
-
-/* What a sublayer adds is made smaller, larger, or left (Granite). */
-static void smaller(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, residual_scale, 0.5);
-    SET_OWN(&spec->config, bp_llama_config, embedding_scale, 0.5);
-    SET_OWN(&spec->config, bp_llama_config, logit_divisor, 2.0);
-}
-
-static void larger(bp_spec *spec)
-{
-    smaller(spec);
-    SET_OWN(&spec->config, bp_llama_config, residual_scale, 2.0);
-    SET_OWN(&spec->config, bp_llama_config, logit_divisor, 0.5);
-}
-
-static void as_large(bp_spec *spec)
-{
-    smaller(spec);
-    SET_OWN(&spec->config, bp_llama_config, residual_scale, 1.0);
-    SET_OWN(&spec->config, bp_llama_config, logit_divisor, 1.0);
-    SET_OWN(&spec->config, bp_llama_config, embedding_scale, 1.0);
-}
-
-/* One weight for three products (Phi-3), which has no biases. */
-static void fused(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, fused, true);
-}
-
-static void fused_biased(bp_spec *spec)
-{
-    fused(spec);
-    SET_OWN(&spec->config, bp_llama_config, qkv_bias, true);
-    SET_OWN(&spec->config, bp_llama_config, output_bias, true);
-    SET_OWN(&spec->config, bp_llama_config, mlp_bias, true);
-}
-
-static void still(bp_spec *spec)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, still, (bp_layer_set){.bits = {2}, .listed = 2});
-}
-
-static void scaled_by(bp_spec *spec, uint32_t kind)
-{
-    llama(spec);
-    SET_OWN(&spec->config, bp_llama_config, rope_scaling,
-            (bp_rope_scaling){.factor = 4.0, .low = 1.0, .high = 4.0, .original = 8, .kind = kind});
-}
-
-static void by_wavelength(bp_spec *spec)
-{
-    scaled_by(spec, BP_ROPE_LLAMA3);
-}
-
-static void by_factor(bp_spec *spec)
-{
-    scaled_by(spec, BP_ROPE_LINEAR);
-}
-
-static void by_ramp(bp_spec *spec)
-{
-    scaled_by(spec, BP_ROPE_YARN);
-}
-
-static void unbiased_neox(bp_spec *spec)
-{
-    spec->model = &bp_model_neox;
-    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
-    SET_OWN(&spec->config, bp_transformer, untied, true);
-}
-
-static void bert(bp_spec *spec)
-{
-    spec->model = &bp_model_bert;
-    SET_OWN(&spec->config, bp_bert_config, types, 2);
-    spec->config.task = BP_TASK_MASKED_LM;
-}
-
-static void roberta(bp_spec *spec)
-{
-    bert(spec);
-    SET_OWN(&spec->config, bp_bert_config, kind, BP_ROBERTA);
-    SET_OWN(&spec->config, bp_bert_config, types, 1);
-    SET_OWN(&spec->config, bp_bert_config, position_first, 2);
-    SET_OWN(&spec->config, bp_bert_config, position_rows, spec->config.positions + 2);
-}
-
-static void distilbert(bp_spec *spec)
-{
-    bert(spec);
-    SET_OWN(&spec->config, bp_bert_config, kind, BP_DISTILBERT);
-    SET_OWN(&spec->config, bp_bert_config, types, 0);
-}
-
-static void modernbert(bp_spec *spec)
-{
-    spec->model = &bp_model_modernbert;
-    SET_OWN(&spec->config, bp_llama_config, rope_theta, 1e4);
-    SET_OWN(&spec->config, bp_llama_config, near_theta, 100.0);
-    SET_OWN(&spec->config, bp_llama_config, window, 4);
-    spec->config.task = BP_TASK_MASKED_LM;
-}
-
-/* Rows of numbers, with deviations that follow from the layers' sizes. */
-static void dense(bp_spec *spec)
-{
-    spec->model = &bp_model_mlp;
-    spec->config = config_with(
-        (bp_model_config){.positions = spec->sequence, .task = BP_TASK_CLASSES, .classes = 3},
-        OWN(bp_mlp_config, .width = 16, .layers = 2, .activation = BP_ACTIVATION_RELU));
-}
-
-static void dense_tanh(bp_spec *spec)
-{
-    dense(spec);
-    SET_OWN(&spec->config, bp_mlp_config, activation, BP_ACTIVATION_TANH);
-}
-
-static void images(bp_spec *spec)
-{
-    spec->model = &bp_model_cnn;
-    spec->config =
-        config_with((bp_model_config){.positions = 60, .task = BP_TASK_CLASSES, .classes = 3},
-                    OWN(bp_cnn_config, .height = 6, .width = 5, .channels = 2, .layers = 5,
-                        .epsilon = 1e-5, .momentum = 0.1,
-                        .layer = {{BP_CNN_CONV, {1, 1}, {1, 1}, 0, 1, 0, 3},
-                                  {BP_CNN_SEPARABLE, {3, 3}, {1, 1}, 255, 0, 0, 4},
-                                  {BP_CNN_BOTTLENECK, {0, 0}, {1, 2}, 1, 0, 0, 4},
-                                  {BP_CNN_MAX_POOL, {2, 2}, {1, 1}, 1, 0, 0, 0},
-                                  {BP_CNN_CONV, {1, 1}, {1, 1}, 0, 0, 1, 2}}));
-    spec->sequence = spec->config.positions;
-    spec->batch = 3;
-}
-
-static void recurrent(bp_spec *spec)
-{
-    spec->model = &bp_model_rnn;
-    spec->config = config_with(spec->config, OWN(bp_rnn_config, .width = 16, .layers = 2,
-                                                 .chunks = 3, .initializer_range = 0.1));
-}
-
-static change *const families[] = {
-    gpt2,         llama,   norms_after,   near_and_far, all_near,  all_near_turned,
-    smaller,      larger,  as_large,      fused,        still,     by_wavelength,
-    by_factor,    by_ramp, unbiased_neox, bert,         roberta,   distilbert,
-    modernbert,   dense,   dense_tanh,    images,       recurrent, near_without_window,
-    fused_biased,
-};
-#define FAMILIES (sizeof families / sizeof families[0])
-
-static void plain(bp_spec *spec)
-{
-    (void)spec;
-}
-
-static void all_programs(bp_spec *spec)
-{
-    const bool writes = spec->config.task == BP_TASK_CAUSAL_LM;
-    spec->evaluate = true;
-    spec->keep_logits = spec->model != &bp_model_rnn;
-    spec->generate_context = writes ? spec->config.positions : 0;
-    spec->prefill_rows = 4;
-}
-
-static void classes(bp_spec *spec)
-{
-    spec->config.task = BP_TASK_CLASSES;
-    spec->config.classes = 3;
-}
-
-static void weighted_classes(bp_spec *spec)
-{
-    static const float weights[] = {1.0f, 2.0f, 0.5f};
-    classes(spec);
-    spec->class_weights = weights;
-    spec->smoothing = 0.1;
-}
-
-static void weighted_tokens(bp_spec *spec)
-{
-    weighted_classes(spec);
-    spec->config.task = BP_TASK_TOKENS;
-    spec->smoothing = 0.0;
-}
-
-static void dropped_classes(bp_spec *spec)
-{
-    classes(spec);
-    if (spec->model == &bp_model_bert) {
-        SET_OWN(&spec->config, bp_bert_config, classifier_dropout, 0.1);
-    }
-}
-
-static void answers_with_padding(bp_spec *spec)
-{
-    spec->config.task = BP_TASK_ANSWERS;
-    spec->config.classes = 2;
-    spec->config.pad_token = 3;
-}
-
-static void answers_padded_beyond(bp_spec *spec)
-{
-    answers_with_padding(spec);
-    spec->config.pad_token = spec->config.vocabulary;
-}
-
-static void given_back(bp_spec *spec)
-{
-    spec->config.task = BP_TASK_RECONSTRUCTION;
-    spec->config.classes = spec->config.positions;
-}
-
-static void vectors(bp_spec *spec)
-{
-    spec->config.task = BP_TASK_EMBEDDING;
-    spec->config.classes = 16;
-    spec->config.pooling = BP_POOLING_MEAN;
-    all_programs(spec);
-}
-
-static void compared(bp_spec *spec)
-{
-    vectors(spec);
-    spec->texts = 2;
-    spec->similarity = 20.0;
-}
-
-static void compared_in_groups(bp_spec *spec)
-{
-    compared(spec);
-    spec->accumulation = 3;
-}
-
-static void compared_forward(bp_spec *spec)
-{
-    compared(spec);
-    spec->optimizer = NULL;
-}
-
-static void preferred(bp_spec *spec)
-{
-    spec->preference = (bp_preference){
-        .kind = BP_PREFERENCE_SIGMOID, .beta = 0.1, .desirable = 1.0, .undesirable = 1.0};
-    spec->evaluate = true;
-}
-
-static void preferred_in_chunks(bp_spec *spec)
-{
-    preferred(spec);
-    spec->loss_rows = 7;
-    spec->accumulation = 2;
-    spec->keep_logits = true;
-}
-
-static void preferred_twice(bp_spec *spec)
-{
-    preferred(spec);
-    spec->gradient_release = BP_RELEASE_EXACT;
-    spec->optimizer_options.max_grad_norm = 1.0;
-    spec->accumulation = 2;
-}
-
-static void kept(bp_spec *spec)
-{
-    spec->preference = (bp_preference){
-        .kind = BP_PREFERENCE_KTO, .beta = 0.1, .desirable = 1.0, .undesirable = 1.5};
-}
-
-static void noisy(bp_spec *spec)
-{
-    spec->noise = 5.0;
-}
-
-static void adapters(bp_spec *spec)
-{
-    static const char *const all[] = {"all-linear"};
-    spec->lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
-}
-
-static void adapters_and_their_biases(bp_spec *spec)
-{
-    adapters(spec);
-    spec->lora.bias = BP_LORA_BIAS_ADAPTED;
-}
-
-static void adapters_and_all_biases(bp_spec *spec)
-{
-    adapters(spec);
-    spec->lora.bias = BP_LORA_BIAS_ALL;
-}
-
-static void magnitudes(bp_spec *spec)
-{
-    adapters(spec);
-    spec->lora.magnitudes = true;
-    all_programs(spec);
-}
-
-static void magnitudes_of_codes(bp_spec *spec)
-{
-    magnitudes(spec);
-    spec->quantised = BP_QUANTISED_NF4;
-}
-
-static void without(bp_spec *spec, const char *glob)
-{
-    static bp_parameter_rule rule;
-    rule = (bp_parameter_rule){.glob = glob, .kind = BP_RULE_FREEZE};
-    spec->rules = &rule;
-    spec->rule_count = 1;
-}
-
-static void adapters_without_a(bp_spec *spec)
-{
-    adapters(spec);
-    without(spec, "*lora_A*");
-}
-
-static void adapters_without_b(bp_spec *spec)
-{
-    magnitudes(spec);
-    without(spec, "*lora_B*");
-}
-
-static void only_magnitudes(bp_spec *spec)
-{
-    magnitudes(spec);
-    without(spec, "*lora_[AB]*");
-}
-
-static void adapters_of_the_upper(bp_spec *spec)
-{
-    adapters(spec);
-    without(spec, "*.0.*");
-}
-
-static void magnitudes_of_the_upper(bp_spec *spec)
-{
-    magnitudes(spec);
-    without(spec, "*.0.*");
-}
-
-static void without_norms(bp_spec *spec)
-{
-    without(spec, "*norm*");
-}
-
-static void without_norms_of_queries(bp_spec *spec)
-{
-    without(spec, "*q_norm*");
-}
-
-static void without_norms_of_keys(bp_spec *spec)
-{
-    without(spec, "*k_norm*");
-}
-
-static void without_what_reads_inputs(bp_spec *spec)
-{
-    without(spec, "*_ih_*");
-}
-
-static void without_what_reads_states(bp_spec *spec)
-{
-    without(spec, "*_hh_*");
-}
-
-static void without_the_lowest_cells(bp_spec *spec)
-{
-    without(spec, "*_l0");
-}
-
-static void without_cells_and_table(bp_spec *spec)
-{
-    without(spec, "[!o]*");
-}
-
-/* Tensors that are worth a call of storage. */
-static void large(bp_spec *spec)
-{
-    spec->config.vocabulary = 80;
-    SET_OWN(&spec->config, bp_transformer, width, 64);
-}
-
-static void bases_below(bp_spec *spec)
-{
-    large(spec);
-    adapters(spec);
-    spec->evaluate = true;
-    spec->below = (bp_below){.bases = BP_BELOW_ALL, .ahead = 5};
-}
-
-static void bases_below_and_noise(bp_spec *spec)
-{
-    bases_below(spec);
-    noisy(spec);
-}
-
-static void bases_below_and_tables_kept(bp_spec *spec)
-{
-    bases_below(spec);
-    spec->below.host = true;
-}
-
-static void codes_below(bp_spec *spec)
-{
-    bases_below(spec);
-    spec->quantised = BP_QUANTISED_NF4_DOUBLE;
-    spec->lora.magnitudes = true;
-}
-
-static void states_below(bp_spec *spec)
-{
-    large(spec);
-    spec->accumulation = 2;
-    spec->gradient_release = BP_RELEASE_EXACT;
-    spec->below = (bp_below){.bases = BP_BELOW_ALL, .states = BP_BELOW_ALL, .ahead = 16};
-}
-
-static void states_of_adapters_below(bp_spec *spec)
-{
-    bases_below(spec);
-    spec->lora.rank = 64;
-    spec->lora.magnitudes = true;
-    spec->below.states = BP_BELOW_ALL;
-    spec->working = spec->gradient = BP_BF16;
-    spec->master = BP_MASTER_SPLIT;
-}
-
-/* One module has an adapter, or none. */
-static bp_lora_part choose_some(const bp_lora *lora, const char *module, size_t length)
-{
-    const bool none = lora->context == NULL || module[length - 1] == 'n';
-    return (bp_lora_part){none ? 0u : 2u, 4.0};
-}
-
-static void chosen(bp_spec *spec)
-{
-    adapters(spec);
-    spec->lora.choose = choose_some;
-    spec->lora.context = spec->model;
-    spec->lora.target_count = 0;
-}
-
-static void none_chosen(bp_spec *spec)
-{
-    chosen(spec);
-    spec->lora.context = NULL;
-}
-
-static void many_targets(bp_spec *spec)
-{
-    static const char *const some[] = {"c_fc", "up_proj", "c_attn", "nowhere"};
-    adapters(spec);
-    spec->lora.targets = some;
-    spec->lora.target_count = 4;
-}
-
-static change *const options[] = {plain,
-                                  all_programs,
-                                  classes,
-                                  weighted_classes,
-                                  weighted_tokens,
-                                  dropped_classes,
-                                  answers_with_padding,
-                                  answers_padded_beyond,
-                                  given_back,
-                                  vectors,
-                                  compared,
-                                  compared_in_groups,
-                                  compared_forward,
-                                  preferred,
-                                  preferred_in_chunks,
-                                  preferred_twice,
-                                  kept,
-                                  noisy,
-                                  adapters,
-                                  adapters_and_their_biases,
-                                  adapters_and_all_biases,
-                                  magnitudes,
-                                  magnitudes_of_codes,
-                                  adapters_without_a,
-                                  adapters_without_b,
-                                  only_magnitudes,
-                                  adapters_of_the_upper,
-                                  magnitudes_of_the_upper,
-                                  without_norms,
-                                  without_norms_of_queries,
-                                  without_norms_of_keys,
-                                  without_what_reads_inputs,
-                                  without_what_reads_states,
-                                  without_the_lowest_cells,
-                                  without_cells_and_table,
-                                  bases_below,
-                                  bases_below_and_noise,
-                                  bases_below_and_tables_kept,
-                                  codes_below,
-                                  states_below,
-                                  states_of_adapters_below,
-                                  chosen,
-                                  none_chosen,
-                                  many_targets};
-#define OPTIONS (sizeof options / sizeof options[0])
 
 /* verifies compile-6.ea09 */
 static void every_row_may_be_missing(void **state)
@@ -596,48 +27,43 @@ static void every_row_may_be_missing(void **state)
     (void)state;
     const uint32_t tries = getenv("BP_TEST_SHORT") != NULL ? 4 : 12;
     uint32_t plans = 0;
-    for (uint32_t i = 0; i < FAMILIES; i++) {
-        for (uint32_t k = 0; k < OPTIONS; k++) {
-            char name[32];
-            bp_spec spec = rig_spec();
-            families[i](&spec);
-            options[k](&spec);
-            (void)snprintf(name, sizeof name, "family %u, option %u", i, k);
-            const bool good = bp_spec_check(&spec, NULL) == BP_OK;
-            plans += good && short_tables_refused(&spec, name, i + k, tries);
-        }
+    for (uint32_t i = 0; i < plan_case_count(); i++) {
+        char name[PLAN_CASE_NAME];
+        bp_spec spec;
+        const bool good = plan_case(i, &spec, name);
+        plans += good && short_tables_refused(&spec, name, i, tries);
     }
     assert_true(plans >= 450);
 }
 
 static void narrow(bp_spec *spec)
 {
-    dense(spec);
+    plan_dense(spec);
     SET_OWN(&spec->config, bp_mlp_config, width, 1);
 }
 
 static void score(bp_spec *spec)
 {
-    llama(spec);
-    classes(spec);
+    plan_llama(spec);
+    plan_classes(spec);
 }
 
 static void adapted(bp_spec *spec)
 {
-    llama(spec);
-    adapters(spec);
+    plan_llama(spec);
+    plan_adapters(spec);
 }
 
 static void large_llama(bp_spec *spec)
 {
-    llama(spec);
-    large(spec);
+    plan_llama(spec);
+    plan_large(spec);
 }
 
 /* Of two ranks this one; of small tensors one has all. */
 static void shared_out(bp_spec *spec, uint32_t rank)
 {
-    llama(spec);
+    plan_llama(spec);
     spec->ranks = spec->lanes = spec->accumulation = 2;
     spec->rank = rank;
     spec->sharing = BP_SHARING_OPTIMIZER;
@@ -658,7 +84,7 @@ static void second_of_two(bp_spec *spec)
 static void bits_of_states(bp_spec *spec, uint32_t bits)
 {
     static bp_parameter_rule rule;
-    llama(spec);
+    plan_llama(spec);
     rule = (bp_parameter_rule){
         .glob = "*mlp*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = bits};
     spec->rules = &rule;
@@ -683,8 +109,9 @@ static void every_row_of_a_rule_may_be_missing(void **state)
     static const bp_optimizer *const rules[] = {&bp_optimizer_muon,      &bp_optimizer_apollo,
                                                 &bp_optimizer_lamb,      &bp_optimizer_sgd,
                                                 &bp_optimizer_adam_mini, &bp_optimizer_apollo_mini};
-    static change *const made[] = {llama,        narrow,        score,      adapted, large_llama,
-                                   first_of_two, second_of_two, eight_bits, all_bits};
+    static void (*const made[])(bp_spec * spec) = {plan_llama,    narrow,      score,
+                                                   adapted,       large_llama, first_of_two,
+                                                   second_of_two, eight_bits,  all_bits};
     uint32_t plans = 0, refused = 0;
     for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (uint32_t k = 0; k < sizeof made / sizeof made[0]; k++) {
