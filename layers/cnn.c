@@ -10,6 +10,7 @@
 #include "layers/cnn_layer.h"
 #include "layers/inputs.h"
 #include "layers/publish.h"
+#include "layers/resnet.h"
 
 BP_OWN_FITS(bp_cnn_config);
 
@@ -17,6 +18,9 @@ bp_cnn_config bp_cnn_config_of(const bp_model_config *config)
 {
     bp_cnn_config own;
     bp_config_own(config, &own, sizeof own);
+    if (own.resnet.hidden_sizes[0] != 0) {
+        bp_resnet_expand(&own);
+    }
     return own;
 }
 
@@ -74,8 +78,9 @@ static void cnn_parameters(bp_emit *emit, const bp_model_config *config)
     const bp_publish_row weight = {
         "weight", {config->classes, in}, BP_INIT_NORMAL, sqrt(1.0 / (double)in)};
     const bp_publish_row bias = {"bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0};
-    bp_publish(emit, "classifier.", &weight);
-    bp_publish(emit, "classifier.", &bias);
+    const char *prefix = own.resnet.hidden_sizes[0] != 0 ? "classifier.1." : "classifier.";
+    bp_publish(emit, prefix, &weight);
+    bp_publish(emit, prefix, &bias);
 }
 
 static bp_classifier cnn_judge(const bp_emit *emit)
@@ -167,6 +172,7 @@ static bp_status cnn_check_sizes(const bp_model_config *config, bp_error *error)
                                    {"batch_norm_eps", own.epsilon, 1e-12, 1.0},
                                    {"batch_norm_momentum", own.momentum, 0.0, 1.0 + 1e-9}};
     BP_TRY(bp_ranges_check(counts, 6, "cnn", error));
+    BP_TRY(bp_resnet_check(&own, error));
     BP_TRY(bp_real_ranges_check(reals, 3, "cnn", error));
     return bp_cnn_check_layers(&own, error);
 }

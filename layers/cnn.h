@@ -27,12 +27,27 @@ typedef struct bp_cnn_layer {
     uint8_t kernel[2]; /* height and width; of pools 0: the whole image; dense: 0 */
     uint8_t stride[2];
     uint8_t padding; /* places on each side; 254: half the kernel, 255: TensorFlow's SAME */
-    uint8_t plain;   /* of BP_CNN_CONV, _DEPTHWISE and _DENSE: a bias, and no norm */
+    uint8_t plain;   /* of BP_CNN_CONV, _DEPTHWISE and _DENSE: a bias, and no norm; of
+                        BP_CNN_BOTTLENECK: the first of its three has the stride */
     uint8_t linear;  /* the same: no ReLU */
     uint32_t channels;
 } bp_cnn_layer;
 
-/* Keys of config.json that only this family has. config.positions is height * width * channels. */
+#define BP_RESNET_STAGES 5
+
+/* A ResNet as transformers describes it: 7 x 7 with stride 2, a pool, stages of residual layers and
+ * the mean. */
+typedef struct bp_resnet {
+    uint32_t hidden_sizes[BP_RESNET_STAGES]; /* channels; 0: there is no such stage */
+    uint32_t depths[BP_RESNET_STAGES];       /* layers */
+    uint32_t embedding_size;                 /* channels before the stages */
+    uint32_t bottleneck;                     /* 0: basic layers */
+    bool first_strides;                      /* the first stage halves the image as well */
+    bool early_strides;                      /* bottlenecks do so in their first convolution */
+} bp_resnet;
+
+/* Keys of config.json that only these families have. config.positions is height * width * channels.
+ */
 typedef struct bp_cnn_config {
     uint32_t height;
     uint32_t width;
@@ -43,14 +58,17 @@ typedef struct bp_cnn_config {
     double dropout;  /* before the classifier */
     bool frozen;     /* norms take the running statistics and leave them */
     bp_cnn_layer layer[BP_CNN_LAYERS_MAX];
+    bp_resnet resnet; /* with stages it says the layers, their norms and their names */
 } bp_cnn_config;
 
+/* With the layers that a ResNet has, at most BP_CNN_LAYERS_MAX. */
 bp_cnn_config bp_cnn_config_of(const bp_model_config *config);
 
 /* Stages: one per layer, and the classifier with the loss. Parameters: layers.<i>.convolution and
  * layers.<i>.normalization of a layer with one convolution; of others layers.<i>.layer.<k> and
- * layers.<i>.shortcut in their place; classifier. Weights are as PyTorch's modules have them. An
- * image's numbers are the bits of its (height, width, channels) as float32. */
+ * layers.<i>.shortcut in their place; classifier. Those of a ResNet are called as transformers
+ * does. Weights are as PyTorch's modules have them. An image's numbers are the bits of its (height,
+ * width, channels) as float32. */
 extern const bp_model bp_model_cnn;
 
 #endif

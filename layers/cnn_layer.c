@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "layers/publish.h"
+#include "layers/resnet.h"
 
 #define UNITS_MAX 4
 
@@ -68,19 +69,21 @@ static void add_residual(cnn_units *units, const bp_cnn_layer *layer, const uint
     const uint32_t pad = layer->padding;
     uint64_t *shape = units->shape;
     uint64_t beside[3] = {from[0], from[1], from[2]};
-    const unit_asked squeeze = {{1, 1}, {1, 1}, 0, inner, false, false};
-    const unit_asked middle = {{3, 3}, {layer->stride[0], layer->stride[1]}, pad, inner, false,
-                               false};
+    const uint8_t *stride = layer->stride;
+    const bool early = narrow != 0 && layer->plain != 0;
+    unit_asked squeeze = {{1, 1}, {1, 1}, 0, inner, false, false};
+    unit_asked middle = {{3, 3}, {1, 1}, pad, inner, false, false};
+    memcpy(early ? squeeze.stride : middle.stride, stride, sizeof squeeze.stride);
     const unit_asked spread = {{1, 1}, {1, 1}, 0, wide, false, true};
     const unit_asked second = {{3, 3}, {1, 1}, pad, wide, false, true};
-    const unit_asked across = {{1, 1}, {layer->stride[0], layer->stride[1]}, 0, wide, false, true};
+    const unit_asked across = {{1, 1}, {stride[0], stride[1]}, 0, wide, false, true};
     if (narrow != 0) {
         add_unit(units, shape, &squeeze);
     }
     add_unit(units, shape, &middle);
     add_unit(units, shape, narrow != 0 ? &spread : &second);
     units->residual = true;
-    units->shortcut = from[2] != wide || layer->stride[0] > 1 || layer->stride[1] > 1;
+    units->shortcut = from[2] != wide || stride[0] > 1 || stride[1] > 1;
     if (units->shortcut) {
         add_unit(units, beside, &across);
     }
@@ -193,6 +196,13 @@ static void publish_convolution(bp_emit *emit, const char *prefix, const bp_conv
     }
 }
 
+static char *layer_prefix(char *to, const bp_cnn_config *own, uint32_t layer)
+{
+    return own->resnet.hidden_sizes[0] != 0
+               ? bp_resnet_prefix(to, &own->resnet, layer)
+               : bp_name_append(bp_name_append_number(bp_name_append(to, "layers."), layer), ".");
+}
+
 void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer)
 {
     uint64_t from[3];
@@ -201,8 +211,7 @@ void bp_cnn_publish(bp_emit *emit, const bp_cnn_config *own, uint32_t layer)
     for (uint32_t u = 0; u < units.count; u++) {
         const cnn_unit *unit = &units.unit[u];
         char prefix[BP_NAME_BYTES];
-        char *end =
-            bp_name_append(bp_name_append_number(bp_name_append(prefix, "layers."), layer), ".");
+        char *end = layer_prefix(prefix, own, layer);
         if (units.shortcut && u + 1 == units.count) {
             end = bp_name_append(end, "shortcut.");
         } else if (units.count > 1) {

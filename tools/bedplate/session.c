@@ -106,9 +106,13 @@ static bp_status no_model(session *s)
 /* Whether the weights have another head than the task's, and a new one may be trained. An adapter's
  * file holds the whole head of tokens and answers; that of samples not: BERT's has a pooler, which
  * is frozen. */
-static bool lacks_head(const settings *set, bp_task own, bp_task task)
+static bool lacks_head(const settings *set, const bp_model_config *config, bp_task own)
 {
+    const bp_task task = config->task;
     const bool adapts = set->lora_r > 0 || set->adapter != NULL;
+    if (config->vocabulary == 0 && set->verb == VERB_TRAIN && set->num_labels != 0) {
+        return true; /* classes of one's own */
+    }
     if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
         return false;
     }
@@ -137,7 +141,7 @@ static bp_status find_model(session *s)
     const bp_task own = s->spec.config.task;
     const bool silent = s->spec.config.classes == 0 || set->num_labels != 0;
     BP_TRY(model_task(set, &s->spec.config, &s->error));
-    s->new_head = lacks_head(set, own, s->spec.config.task);
+    s->new_head = lacks_head(set, &s->spec.config, own);
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }

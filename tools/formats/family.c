@@ -251,12 +251,28 @@ bp_status bp_family_check_heads(const bp_model_config *config, const char *where
 
 /* ---- two models ---- */
 
-/* Width number `index` of a list, which may leave it to the width of all. */
-static uint32_t size_at(const bp_model_config *config, const bp_row *row, uint32_t index)
+/* Number `index` of a list. */
+static uint32_t listed_at(const bp_model_config *config, const bp_row *row, uint32_t index)
 {
     bp_row one = *row;
     one.offset += index * sizeof(uint32_t);
-    const uint32_t own = stored_count(config, &one);
+    return stored_count(config, &one);
+}
+
+/* How many numbers a list that ends with 0 has. */
+static uint32_t counts_count(const bp_model_config *config, const bp_row *row)
+{
+    uint32_t count = 0;
+    while (count < (uint32_t)row->otherwise && listed_at(config, row, count) != 0) {
+        count++;
+    }
+    return count;
+}
+
+/* Width number `index` of a list, which may leave it to the width of all. */
+static uint32_t size_at(const bp_model_config *config, const bp_row *row, uint32_t index)
+{
+    const uint32_t own = listed_at(config, row, index);
     return own != 0 ? own : bp_family_count(config, BP_ROLE_WIDTH);
 }
 
@@ -311,6 +327,9 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
                       sizeof(bp_layer_set)) == 0;
     case BP_ROW_SIZES:
         return same_sizes(a, b, row);
+    case BP_ROW_COUNTS:
+        return memcmp((const char *)a + row->offset, (const char *)b + row->offset,
+                      (size_t)row->otherwise * sizeof(uint32_t)) == 0;
     case BP_ROW_NET:
         return bp_cnn_same(a, b);
     case BP_ROW_REAL:
@@ -412,7 +431,10 @@ static void put_layers(bp_text *text, const bp_model_config *config, const bp_ro
 
 void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
 {
-    const uint32_t sizes = row->kind == BP_ROW_SIZES ? size_count(config, row) : 0;
+    const bool widths = row->kind == BP_ROW_SIZES;
+    const uint32_t sizes = widths                       ? size_count(config, row)
+                           : row->kind == BP_ROW_COUNTS ? counts_count(config, row)
+                                                        : 0;
     switch (row->kind) {
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
@@ -440,9 +462,10 @@ void bp_row_put(bp_text *text, const bp_model_config *config, const bp_row *row)
         put_layers(text, config, row);
         break;
     case BP_ROW_SIZES:
+    case BP_ROW_COUNTS:
         for (uint32_t i = 0; i < sizes; i++) {
             bp_text_string(text, i == 0 ? "[" : ", ");
-            bp_text_u64(text, size_at(config, row, i));
+            bp_text_u64(text, widths ? size_at(config, row, i) : listed_at(config, row, i));
         }
         bp_text_string(text, sizes == 0 ? "[]" : "]");
         break;

@@ -29,6 +29,8 @@ typedef enum bp_row_kind {
     BP_ROW_LAYERS,    /* a list with "a" or "b" of the words "a|b" for each layer, or 1 or 0: the
                          member is the bp_layer_set of those with the second */
     BP_ROW_SIZES,     /* a list of whole numbers: widths of the layers, which it counts */
+    BP_ROW_COUNTS,    /* a list of at most `otherwise` whole numbers; the member has as many places,
+                         0 behind the last */
     BP_ROW_NET,       /* a list of texts, a layer each (cnn_text.h) */
     BP_ROW_LABELS,    /* id2label: an object with one member per class */
     BP_ROW_QUANTISED, /* quantization_config: null or an object (bnb.h) */

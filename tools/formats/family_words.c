@@ -17,7 +17,8 @@ static void put_range(bp_text *text, const bp_row *row)
 {
     const bool whole = row->kind != BP_ROW_REAL && row->kind != BP_ROW_REAL_NULL;
     bp_text_string(text, whole ? "whole number" : "number");
-    bp_text_string(text, row->kind == BP_ROW_SIZES ? "s from " : " from ");
+    bp_text_string(text,
+                   row->kind == BP_ROW_SIZES || row->kind == BP_ROW_COUNTS ? "s from " : " from ");
     put_number(text, row->least);
     bp_text_string(text, whole ? " to " : " to below ");
     put_number(text, row->most);
@@ -70,15 +71,15 @@ void bp_row_words(bp_text *text, const bp_row *row)
     switch (row->kind) {
     case BP_ROW_COUNT_NULL:
     case BP_ROW_REAL_NULL:
-        bp_text_string(text, "null or a ");
-        put_range(text, row);
-        break;
     case BP_ROW_COUNT:
     case BP_ROW_REAL:
-        bp_text_string(text, "a ");
+        bp_text_string(text, row->kind == BP_ROW_COUNT_NULL || row->kind == BP_ROW_REAL_NULL
+                                 ? "null or a "
+                                 : "a ");
         put_range(text, row);
         break;
     case BP_ROW_SIZES:
+    case BP_ROW_COUNTS:
         bp_text_string(text, "a list of at most ");
         put_number(text, row->otherwise);
         bp_text_char(text, ' ');

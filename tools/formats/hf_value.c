@@ -212,6 +212,19 @@ static bp_status take_sizes(bp_hf_reading *r, const bp_row *row, bp_json_event *
     }
 }
 
+/* The same, where the member ends with a 0. */
+static bp_status take_counts(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    const uint32_t sizes = r->sizes, most = (uint32_t)row->otherwise;
+    const bool listed = r->listed;
+    BP_TRY(take_sizes(r, row, event));
+    const size_t used = r->sizes * sizeof(uint32_t);
+    memset((char *)&r->config + row->offset + used, 0, most * sizeof(uint32_t) - used);
+    r->sizes = sizes; /* they say nothing of layers */
+    r->listed = listed;
+    return BP_OK;
+}
+
 /* Layers of a net, a text each. */
 static bp_status take_net(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
 {
@@ -410,6 +423,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_layers(r, row, event);
     case BP_ROW_SIZES:
         return take_sizes(r, row, event);
+    case BP_ROW_COUNTS:
+        return take_counts(r, row, event);
     case BP_ROW_NET:
         return take_net(r, row, event);
     case BP_ROW_TEXTS:

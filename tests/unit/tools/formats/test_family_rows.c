@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/support/store_memory.h"
+#include "layers/cnn.h"
 #include "tools/formats/family.h"
 #include "tools/formats/hf_config.h"
 
@@ -265,7 +266,7 @@ static void tables_are_whole(void **state)
         assert_in_range(family->row_count, 3, BP_ROWS_MAX);
         assert_ptr_equal(bp_family_find(family->model_type), family);
         assert_non_null(family->model);
-        assert_true(family == &bp_family_cnn || /* each layer has its own */
+        assert_true(family->model == &bp_model_cnn || /* each layer has its own */
                     bp_family_role(family, BP_ROLE_WIDTH) != NULL);
         for (size_t i = 0; i < family->row_count; i++) {
             const bp_row *row = &family->rows[i];
